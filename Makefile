@@ -1,0 +1,66 @@
+# Every target works on a bare machine with python3 (3.11 or newer, with venv), pip and make:
+# the first one makes .venv and installs the workspace into it, later ones find it ready.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/workspace-ready
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+STAGE = @$(BIN)/python tools/stage.py
+
+# The dists: folders with a pyproject.toml. New entry points appear only after reinstalling, so
+# the stamp depends on each of these files.
+PROJECTS := $(sort $(wildcard core/pyproject.toml plugins/*/pyproject.toml plugins/*/*/pyproject.toml))
+DISTS := $(patsubst %/pyproject.toml,%,$(PROJECTS))
+
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help install demo test check lint types imports sizes tests wheels clean
+
+help:
+	@echo 'make demo    convert the digits model, run it, print its accuracy'
+	@echo 'make test    everything: check, the tests, the wheels in clean environments'
+	@echo 'make check   ruff, mypy --strict, import contracts, file sizes'
+	@echo 'make clean   remove .venv and all caches'
+
+install: $(READY)
+
+$(READY): pyproject.toml $(PROJECTS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is older than 3.11: say 'make PYTHON=python3.11' (or newer)" >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@$(PYTHON) tools/stage.py 'install build tools' \
+	  $(PIP_INSTALL) 'hatchling>=1.27,<2' 'editables>=0.5,<1'
+	@$(PYTHON) tools/stage.py 'install workspace' \
+	  $(PIP_INSTALL) --no-build-isolation \
+	  $(addprefix -e ./,$(DISTS)) -e '.[test,dev]'
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/python examples/digits/demo.py
+
+test: check tests wheels
+
+check: lint types imports sizes
+
+lint: $(READY)
+	$(STAGE) 'ruff check' $(BIN)/ruff check .
+	$(STAGE) 'ruff format' $(BIN)/ruff format --check .
+
+types: $(READY)
+	$(STAGE) 'mypy --strict' $(BIN)/mypy
+
+imports: $(READY)
+	$(STAGE) 'import contracts' $(BIN)/lint-imports --no-logo
+
+sizes: $(READY)
+	$(STAGE) 'file sizes' $(BIN)/python tools/sizes.py
+
+tests: $(READY)
+	$(STAGE) 'pytest' $(BIN)/python -m pytest
+
+wheels: $(READY)
+	$(STAGE) 'wheels' $(BIN)/python tools/smoke_wheels.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,7 @@
+"""The names that most users need; re-exported from `dovetail`."""
+
+from dovetail.api.conversion import convert, load, load_model
+from dovetail.api.session import Session
+from dovetail.container import Model
+
+__all__ = ["Model", "Session", "convert", "load", "load_model"]

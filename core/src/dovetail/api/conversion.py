@@ -1,0 +1,158 @@
+"""Conversion: a model file through its frontend and the passes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import msgspec
+
+import dovetail
+from dovetail.container import Model, Producer, hash_source
+from dovetail.errors import FrontendError, PluginError
+from dovetail.files import unreadable
+from dovetail.ir import Pass, run_passes
+from dovetail.ir.frontend import Frontend, FrontendOptions
+from dovetail.ops import OpRegistry, find_op_faults
+from dovetail.plugins import load as load_plugin
+from dovetail.plugins import names as plugin_names
+from dovetail.plugins.events import PassFinished
+from dovetail.plugins.hooks import hooks
+from dovetail.plugins.ops import installed_ops
+from dovetail.runtime.names import refuse_foreign
+
+PathLike = str | os.PathLike[str]
+PIPELINE = "convert.default"
+
+
+class Pipeline(Protocol):
+    """A named list of passes that third parties' passes can join."""
+
+    def expanded(self, extra: dict[str, Any]) -> tuple[Pass, ...]:
+        """Gives the passes in order, with `extra` ones (by plugin name) in their places."""
+
+
+def load(path: PathLike) -> Model:
+    """Loads a `.dvt` model; its weights stay in the file until they are used.
+
+    Raises:
+        ContainerError: The file is not a container, or is damaged.
+    """
+    refuse_foreign(Path(path))
+    return Model.load(path)
+
+
+def load_model(path: PathLike) -> Model:
+    """Loads a `.dvt` model, or converts any model file that an installed frontend reads.
+
+    Raises:
+        DovetailError: The file cannot be loaded or converted.
+    """
+    return load(path) if Path(path).suffix.lower() == ".dvt" else convert(path)
+
+
+def convert(
+    path: PathLike,
+    options: FrontendOptions | None = None,
+    *,
+    name: str | None = None,
+    optimize: bool = True,
+    ops: OpRegistry | None = None,
+) -> Model:
+    """Converts a model file.
+
+    Args:
+        path: The file; its frontend is found by suffix, then by content.
+        options: Shapes, outputs and the like.
+        name: Of the graph; by default the file's name without suffix.
+        optimize: Whether the passes run; without, the graph is as the frontend reads it.
+        ops: Finds ops; by default those of all installed op packages.
+
+    Raises:
+        FrontendError: No frontend reads the file, or it is damaged.
+        UnsupportedOpError: It has operators that nothing converts; all are listed.
+        GraphError: A pass broke the graph.
+    """
+    source = Path(path)
+    registry = installed_ops() if ops is None else ops
+    frontend = find_frontend(source)
+    options = FrontendOptions() if options is None else options
+    graph = frontend.read(source, options)
+    graph.name = name or source.stem
+    if optimize:
+        run_passes(
+            graph,
+            pipeline_passes(),
+            check=lambda g: find_op_faults(g, registry),
+            finished=lambda step, changed, ms: _finished(graph.name, step, changed, ms),
+        )
+    producer = Producer(
+        "dovetail",
+        dovetail.__version__,
+        source.name,
+        hash_source(source),
+        _as_text(options),
+    )
+    return Model.of(graph, producer=producer, registry=registry)
+
+
+def find_frontend(path: Path) -> Frontend:
+    """Gives the frontend that reads a file.
+
+    Raises:
+        FrontendError: The file cannot be read, or no installed frontend reads it.
+        PluginError: The frontend for it is broken.
+    """
+    refuse_foreign(path)
+    try:
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        raise unreadable(path, error) from error
+    broken: PluginError | None = None
+    suffixes: set[str] = set()
+    for name in plugin_names("dovetail.frontends"):
+        try:
+            frontend = cast("type[Frontend]", load_plugin("dovetail.frontends", name))()
+        except PluginError as error:
+            broken = error
+            continue
+        suffixes.update(frontend.suffixes)
+        if path.suffix.lower() in frontend.suffixes or frontend.recognises(path):
+            return frontend
+    if broken is not None:
+        raise broken
+    raise FrontendError(
+        "no installed frontend reads this file",
+        code="MODEL_FORMAT_UNKNOWN",
+        where=str(path),
+        hint=f"installed frontends read {', '.join(sorted(suffixes)) or 'nothing'}",
+    )
+
+
+def pipeline_passes() -> tuple[Pass, ...]:
+    """Gives the conversion's passes in order, those of third parties in their places.
+
+    Raises:
+        PluginError: The standard op set is not installed, or a pass is broken.
+    """
+    pipeline = cast("Pipeline", load_plugin("dovetail.passes", PIPELINE))
+    others = [name for name in plugin_names("dovetail.passes") if name != PIPELINE]
+    return pipeline.expanded({name: load_plugin("dovetail.passes", name) for name in others})
+
+
+def _finished(graph: str, step: str, changed: bool, ms: float) -> None:
+    if hooks.active:
+        hooks.pass_finished(PassFinished(graph, step, changed, ms))
+
+
+def _as_text(options: FrontendOptions) -> dict[str, str]:
+    """The options that were really given."""
+    given = msgspec.to_builtins(options)
+    defaults = msgspec.to_builtins(FrontendOptions())
+    return {
+        name: msgspec.json.encode(value, order="sorted").decode()
+        for name, value in given.items()
+        if value != defaults[name]
+    }

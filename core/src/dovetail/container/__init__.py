@@ -1,0 +1,21 @@
+"""The one file format, for models and whatever is made of them; and prepacked weights."""
+
+from dovetail.container._verify import verify
+from dovetail.container.memory import aligned_empty
+from dovetail.container.model import Model
+from dovetail.container.producer import Producer
+from dovetail.container.summary import GraphSummary, Summary, TensorSummary, summarize
+from dovetail.container.weights import Packed, WeightStore
+
+__all__ = [
+    "GraphSummary",
+    "Model",
+    "Packed",
+    "Producer",
+    "Summary",
+    "TensorSummary",
+    "WeightStore",
+    "aligned_empty",
+    "summarize",
+    "verify",
+]

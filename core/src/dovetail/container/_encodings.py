@@ -1,0 +1,188 @@
+"""Encodings to and from their manifest entries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.container._manifest import (
+    ArrayEntry,
+    AxisEntry,
+    BlockEntry,
+    EncodingEntry,
+    ExpansionEntry,
+    ManifestError,
+    ScaleOffsetEntry,
+)
+from dovetail.container._writer import BlobTable
+from dovetail.errors import GraphError
+from dovetail.ir import (
+    Array,
+    AxisScaleOffset,
+    Blob,
+    Block,
+    BlockwiseExpansion,
+    DType,
+    Encoding,
+    ScaleOffset,
+    pack,
+)
+
+INLINE_ELEMENTS = 64  # larger arrays go into blobs
+
+SCALE = (DType.FLOAT_32,)
+OFFSET = (DType.INT_32,)
+FACTOR = (DType.UINT_8, DType.UINT_16)
+
+# Gives the array of an entry: allowed types, and its rank where the encoding fixes it.
+ReadArray = Callable[[ArrayEntry, tuple[DType, ...], int | None], Array]
+
+
+def dump_encoding(encoding: Encoding, table: BlobTable, where: str) -> EncodingEntry:
+    """Gives the entry of an encoding; its large arrays are added to `table`.
+
+    Raises:
+        GraphError: It is none of the known classes, or an array has values that its type in the
+            format cannot hold.
+    """
+
+    def dump(array: Array, dtypes: tuple[DType, ...]) -> ArrayEntry:
+        return _dump_array(array, dtypes, table, where)
+
+    def dump_offsets(array: Array | None) -> ArrayEntry | None:
+        return None if array is None else dump(array, OFFSET)
+
+    match encoding:
+        case ScaleOffset(scale, offset, bitwidth):
+            return ScaleOffsetEntry(float(scale), int(offset), bitwidth)
+        case AxisScaleOffset(axis, scales, offsets, bitwidth):
+            return AxisEntry(int(axis), dump(scales, SCALE), dump_offsets(offsets), bitwidth)
+        case Block(sizes, scales, offsets, bitwidth):
+            block = tuple(int(size) for size in sizes)
+            return BlockEntry(block, dump(scales, SCALE), dump_offsets(offsets), bitwidth)
+        case BlockwiseExpansion(axis, scales, factors, offsets, bitwidth, factor_bits):
+            return ExpansionEntry(
+                int(axis),
+                dump(scales, SCALE),
+                dump(factors, FACTOR),
+                factor_bits,
+                dump_offsets(offsets),
+                bitwidth,
+            )
+    raise GraphError(f"{type(encoding).__name__} is no encoding that can be stored", where=where)
+
+
+def load_encoding(entry: EncodingEntry, read: ReadArray) -> Encoding:
+    """Gives the encoding of an entry, its arrays read by `read`."""
+
+    def offsets(array: ArrayEntry | None, rank: int | None) -> Array | None:
+        return None if array is None else read(array, OFFSET, rank)
+
+    match entry:
+        case ScaleOffsetEntry(scale, offset, bitwidth):
+            return ScaleOffset(scale, offset, bitwidth)
+        case AxisEntry():
+            scales = read(entry.scales, SCALE, 1)
+            return AxisScaleOffset(entry.axis, scales, offsets(entry.offsets, 1), entry.bitwidth)
+        case BlockEntry():
+            scales = read(entry.scales, SCALE, None)
+            return Block(entry.block_size, scales, offsets(entry.offsets, None), entry.bitwidth)
+        case ExpansionEntry():
+            return BlockwiseExpansion(
+                entry.axis,
+                read(entry.scales, SCALE, 1),
+                read(entry.block_scales, FACTOR, 2),
+                offsets(entry.offsets, 1),
+                entry.bitwidth,
+                entry.block_scale_bitwidth,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayReader:
+    """Reads the arrays of encodings: a `ReadArray`.
+
+    Attributes:
+        blobs: Of the container.
+        where: File and place in the manifest, for errors.
+    """
+
+    blobs: Sequence[Blob]
+    where: str
+
+    def __call__(self, entry: ArrayEntry, dtypes: tuple[DType, ...], rank: int | None) -> Array:
+        """Gives an array, read-only.
+
+        Raises:
+            ContainerError: Type, rank, size or values do not fit, or its blob is damaged.
+        """
+        if entry.dtype not in dtypes or rank not in (None, len(entry.shape)):
+            raise self._error(f"an array of {entry.dtype.name} {entry.shape} has no place there")
+        stored = self._inline(entry) if entry.blob is None else self._from_blob(entry, entry.blob)
+        try:
+            return stored.reshape(entry.shape)
+        except ValueError as error:
+            raise self._error(f"an array cannot have the shape {entry.shape}") from error
+
+    def _inline(self, entry: ArrayEntry) -> Array:
+        values = entry.values
+        if values is None:
+            raise self._error("an array has neither values nor a blob")
+        if len(values) != math.prod(entry.shape):
+            raise self._error(f"there are {len(values)} values for the shape {entry.shape}")
+        try:
+            given = np.array(values, np.float64)
+        except OverflowError as error:
+            raise self._error("a value is too large") from error
+        with np.errstate(all="ignore"):  # what overflows is found by the comparison
+            array = given.astype(entry.dtype.storage)
+        if not np.array_equal(array, given):
+            raise self._error(f"a value does not fit {entry.dtype.name}")
+        array.flags.writeable = False
+        return array
+
+    def _from_blob(self, entry: ArrayEntry, index: int) -> Array:
+        if entry.values is not None:
+            raise self._error("an array has both values and a blob")
+        blob = find_blob(self.blobs, index, self.where)
+        wanted = entry.dtype.nbytes(entry.shape)
+        if blob.nbytes != wanted:
+            raise self._error(
+                f"blob {index} has {blob.nbytes} bytes where {entry.dtype.name} {entry.shape} "
+                f"takes {wanted}"
+            )
+        return blob.bytes.view(entry.dtype.storage)
+
+    def _error(self, message: str) -> ManifestError:
+        return ManifestError(message, where=f"{self.where}.encoding")
+
+
+def find_blob(blobs: Sequence[Blob], index: int, where: str) -> Blob:
+    """Gives a blob by its index.
+
+    Raises:
+        ContainerError: There is none.
+    """
+    if index >= len(blobs):
+        raise ManifestError(f"there is no blob {index}; there are {len(blobs)}", where=where)
+    return blobs[index]
+
+
+def _dump_array(
+    array: Array, dtypes: tuple[DType, ...], table: BlobTable, where: str
+) -> ArrayEntry:
+    given = np.asarray(array)
+    dtype = next((d for d in dtypes if d.storage == given.dtype), dtypes[-1])
+    with np.errstate(all="ignore"):
+        stored = given.astype(dtype.storage)
+    if not np.array_equal(stored, given):
+        raise GraphError(
+            f"an array of its encoding is {given.dtype} and does not fit {dtype.name}", where=where
+        )
+    shape = tuple(given.shape)
+    if given.size <= INLINE_ELEMENTS:
+        return ArrayEntry(dtype, shape, values=tuple(stored.reshape(-1).tolist()))
+    return ArrayEntry(dtype, shape, blob=table.add(pack(stored, dtype)))

@@ -1,0 +1,168 @@
+"""The byte format: header, placement of blobs, checksums. docs/container.md specifies it.
+
+header (64 bytes) | manifest | padding | blob | padding | blob | padding ... end of file
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.errors import ContainerError
+
+# As in PNG: the high bit and the line ends catch transfers that take the file for text.
+MAGIC = b"\x89DVT\r\n\x1a\n"
+VERSION = 1
+BLOB_ALIGNMENT = 64
+CHUNK_BYTES = 4 << 20
+# JSON grows twentyfold when decoded, so it is bounded; this holds some 400,000 tensors.
+MAX_MANIFEST_BYTES = 1 << 26
+
+# magic, version, kind, checksum of the header, manifest bytes, file bytes, SHA-256 of the manifest
+_HEADER = struct.Struct("<8sHHIQQ32s")
+_CHECKSUM = slice(12, 16)
+HEADER_BYTES = _HEADER.size
+
+Bytes = NDArray[np.uint8]
+
+
+class Kind(enum.IntEnum):
+    """What a container holds."""
+
+    MODEL = 1
+    CONTEXT = 2
+    SECTION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The fixed first bytes of a container."""
+
+    kind: Kind
+    manifest_bytes: int
+    file_bytes: int
+    manifest_sha256: bytes
+    version: int = VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where things lie, which the manifest's size and the blobs' sizes alone decide.
+
+    Attributes:
+        offsets: First byte of each blob.
+        gaps: First and one past the last byte of each stretch of padding.
+        file_bytes: Size of the whole file.
+    """
+
+    offsets: tuple[int, ...]
+    gaps: tuple[tuple[int, int], ...]
+    file_bytes: int
+
+
+def place(manifest_bytes: int, sizes: Iterable[int]) -> Placement:
+    """Gives the placement of blobs of these sizes, in order, each at the next aligned byte."""
+    offsets, gaps, end = [], [], HEADER_BYTES + manifest_bytes
+    for size in (*sizes, 0):  # the last, empty one stands for the end of the file
+        start = -(-end // BLOB_ALIGNMENT) * BLOB_ALIGNMENT
+        offsets.append(start)
+        if start > end:
+            gaps.append((end, start))
+        end = start + size
+    return Placement(tuple(offsets[:-1]), tuple(gaps), end)
+
+
+def chunk_checksums(data: Bytes) -> Iterator[int]:
+    """Gives the CRC-32 of each chunk of a blob, the last one possibly shorter."""
+    for start in range(0, data.size, CHUNK_BYTES):
+        yield zlib.crc32(data[start : start + CHUNK_BYTES].data)
+
+
+def chunk_count(size: int) -> int:
+    """Gives how many chunks a blob of `size` bytes has."""
+    return -(-size // CHUNK_BYTES)
+
+
+def pack_header(header: Header) -> bytes:
+    """Gives the bytes of a header."""
+    fields = (header.manifest_bytes, header.file_bytes, header.manifest_sha256)
+    blank = _HEADER.pack(MAGIC, header.version, header.kind, 0, *fields)
+    return _HEADER.pack(MAGIC, header.version, header.kind, _header_checksum(blank), *fields)
+
+
+def unpack_header(data: Bytes, where: str) -> Header:
+    """Gives the header of a file whose bytes are `data`.
+
+    Raises:
+        ContainerError: Not a container, a newer one, or one whose header is damaged.
+    """
+    raw = data[:HEADER_BYTES].tobytes()
+    if not raw or not raw.startswith(MAGIC[: len(raw)]):
+        raise ContainerError(
+            "is not a Dovetail container" if raw else "is empty",
+            code="CONTAINER_NOT_ONE",
+            where=where,
+            hint="give a .dvt model or a context binary, or convert the source model",
+        )
+    if len(raw) < HEADER_BYTES:
+        raise damaged(
+            f"is cut short: it has {len(raw)} of the header's {HEADER_BYTES} bytes", where
+        )
+    _, version, kind, checksum, manifest_bytes, file_bytes, digest = _HEADER.unpack(raw)
+    if checksum != _header_checksum(raw):
+        raise damaged("its header is damaged: the checksum does not fit", where)
+    if version != VERSION:
+        raise ContainerError(
+            f"has format version {version}; this core reads version {VERSION}",
+            code="CONTAINER_VERSION",
+            where=where,
+            hint="upgrade dovetail-core, or write the file again with this version",
+        )
+    if kind not in set(Kind):
+        raise ContainerError(
+            f"holds something of the unknown kind {kind}", code="CONTAINER_INVALID", where=where
+        )
+    return Header(Kind(kind), manifest_bytes, file_bytes, digest, version)
+
+
+def check_manifest(header: Header, data: Bytes, where: str) -> memoryview:
+    """Gives the manifest's bytes, after the checks that need no decoding.
+
+    Raises:
+        ContainerError: The file is not as long as it was, or the manifest is damaged.
+    """
+    if data.size < header.file_bytes:
+        raise damaged(f"is cut short: it has {data.size} of {header.file_bytes} bytes", where)
+    if data.size > header.file_bytes:
+        raise damaged(f"has {data.size} bytes where {header.file_bytes} were written", where)
+    if header.manifest_bytes > min(data.size - HEADER_BYTES, MAX_MANIFEST_BYTES):
+        raise ContainerError(
+            f"says that its manifest has {header.manifest_bytes} bytes, which is impossible",
+            code="CONTAINER_INVALID",
+            where=where,
+        )
+    manifest = data[HEADER_BYTES : HEADER_BYTES + header.manifest_bytes].data
+    if hashlib.sha256(manifest).digest() != header.manifest_sha256:
+        raise damaged("its manifest is damaged: the checksum does not fit", where)
+    return manifest
+
+
+def damaged(message: str, where: str) -> ContainerError:
+    """Gives the error for bytes that are not what was written."""
+    return ContainerError(
+        message,
+        where=where,
+        hint="make or fetch the file again; `dovetail inspect --verify` checks all of it",
+    )
+
+
+def _header_checksum(raw: bytes) -> int:
+    """CRC-32 of the header without the four bytes that hold it."""
+    return zlib.crc32(raw[_CHECKSUM.stop :], zlib.crc32(raw[: _CHECKSUM.start]))

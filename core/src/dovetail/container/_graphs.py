@@ -1,0 +1,200 @@
+"""Graphs to and from their manifest entries, complete and without loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dovetail.container._encodings import ArrayReader, dump_encoding, find_blob, load_encoding
+from dovetail.container._manifest import (
+    MAX_RANK,
+    GraphEntry,
+    ManifestError,
+    NodeEntry,
+    ParamEntry,
+    ScalarEntry,
+    TensorEntry,
+)
+from dovetail.container._writer import BlobTable
+from dovetail.errors import GraphError
+from dovetail.ir import Blob, DType, Graph, Node, Param, Scalar, Tensor, check
+
+# An array's bytes are counted in 63 bits, whatever its type and even if another extent is 0.
+_MAX_ELEMENTS = 2**60
+_NOT_FINITE = {"nan", "inf", "-inf"}
+
+
+def dump_graph(graph: Graph, table: BlobTable) -> GraphEntry:
+    """Gives the entry of a graph; its data are added to `table`.
+
+    Raises:
+        GraphError: The graph is not well formed, or exceeds a limit of the format.
+    """
+    check(graph)
+    indices = {tensor: i for i, tensor in enumerate(graph.tensors.values())}
+    where = f"graph '{graph.name}'"
+    tensors = tuple(_dump_tensor(t, table, where) for t in indices)
+    nodes = tuple(
+        NodeEntry(
+            node.name,
+            node.package,
+            node.op_type,
+            tuple(None if t is None else indices[t] for t in node.inputs),
+            tuple(indices[t] for t in node.outputs),
+            tuple(_dump_param(n, p, table, node.where) for n, p in node.params.items()),
+            None if node.sources == (node.name,) else node.sources,
+        )
+        for node in graph.nodes
+    )
+    return GraphEntry(graph.name, tensors, nodes)
+
+
+def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
+    """Gives the graph of an entry.
+
+    Args:
+        entry: From a manifest.
+        blobs: Of the container; only those of text and of encodings are touched.
+        where: File and place in the manifest, for errors.
+
+    Raises:
+        ContainerError: The entry names what is not there, or makes no well-formed graph.
+    """
+    graph = Graph(entry.name)
+    try:
+        tensors = [
+            graph.add_tensor(_load_tensor(t, blobs, f"{where}.tensors[{i}]"))
+            for i, t in enumerate(entry.tensors)
+        ]
+        for i, node in enumerate(entry.nodes):
+            graph.add_node(_load_node(node, tensors, blobs, f"{where}.nodes[{i}]"))
+        check(graph)
+    except GraphError as error:
+        raise ManifestError(
+            error.message, where=f"{where}: {error.where}", problems=error.problems
+        ) from error
+    return graph
+
+
+def _dump_tensor(tensor: Tensor, table: BlobTable, where: str) -> TensorEntry:
+    where = f"{where}: tensor '{tensor.name}'"
+    if limit := _limit_of(tensor):
+        raise GraphError(limit, where=where)
+    encoding, perm = tensor.encoding, tensor.source_perm
+    return TensorEntry(
+        tensor.name,
+        tensor.dtype,
+        tensor.shape,
+        tensor.kind,
+        None if encoding is None else dump_encoding(encoding, table, where),
+        None if tensor.data is None else table.add(tensor.data),
+        None if tensor.source == tensor.name else tensor.source,
+        None if perm is None else tuple(int(p) for p in perm),
+    )
+
+
+def _load_tensor(entry: TensorEntry, blobs: Sequence[Blob], where: str) -> Tensor:
+    encoding = entry.encoding
+    tensor = Tensor(
+        entry.name,
+        entry.dtype,
+        entry.shape,
+        entry.kind,
+        encoding=None if encoding is None else load_encoding(encoding, ArrayReader(blobs, where)),
+        data=None if entry.data is None else find_blob(blobs, entry.data, where),
+        source=entry.source,
+        source_perm=entry.source_perm,
+    )
+    if limit := _limit_of(tensor):
+        raise ManifestError(limit, where=where)
+    return tensor
+
+
+def _limit_of(tensor: Tensor) -> str | None:
+    """Gives what the format does not allow of a tensor, beyond what the graph check finds."""
+    rank = len(tensor.shape)
+    if rank > MAX_RANK:
+        return f"has rank {rank}; {MAX_RANK} is the most"
+    if math.prod(extent for extent in tensor.shape if extent) > _MAX_ELEMENTS:
+        return f"has the shape {tensor.shape}, which no array can have"
+    perm = tensor.source_perm
+    if perm is not None and sorted(perm) != list(range(rank)):
+        return f"says that its source was transposed by {perm}, which fits no rank {rank}"
+    if tensor.dtype is DType.STRING and tensor.data is not None:
+        return _text_limit(tensor.data.bytes.tobytes(), math.prod(tensor.shape))
+    return None
+
+
+def _text_limit(stored: bytes, count: int) -> str | None:
+    if stored.count(b"\0") != count or (stored and not stored.endswith(b"\0")):
+        return f"does not hold {count} texts, each ended by a zero byte"
+    try:
+        stored.decode()
+    except UnicodeDecodeError as error:
+        return f"holds text that is not UTF-8: {error}"
+    return None
+
+
+def _load_node(
+    entry: NodeEntry, tensors: Sequence[Tensor], blobs: Sequence[Blob], where: str
+) -> Node:
+    for index in (*entry.inputs, *entry.outputs):
+        if index is not None and index >= len(tensors):
+            raise ManifestError(f"there is no tensor {index}", where=where)
+    params: dict[str, Param] = {}
+    for i, param in enumerate(entry.params):
+        if param.name in params:
+            raise ManifestError(f"there are two params named '{param.name}'", where=where)
+        params[param.name] = _load_param(param, blobs, f"{where}.params[{i}]")
+    return Node(
+        entry.name,
+        entry.package,
+        entry.op_type,
+        [None if i is None else tensors[i] for i in entry.inputs],
+        [tensors[i] for i in entry.outputs],
+        params,
+        sources=entry.sources,
+    )
+
+
+def _dump_param(name: str, param: Param, table: BlobTable, where: str) -> ParamEntry:
+    if isinstance(param, Tensor):
+        return ParamEntry(name, tensor=_dump_tensor(param, table, f"{where}: param '{name}'"))
+    value = param.value.item() if isinstance(param.value, np.generic) else param.value
+    if fault := _scalar_fault(param.dtype, value):
+        raise GraphError(f"param '{name}' {fault}", where=where)
+    if isinstance(value, float) and not math.isfinite(value):
+        value = str(value)
+    return ParamEntry(name, scalar=ScalarEntry(param.dtype, value))
+
+
+def _load_param(entry: ParamEntry, blobs: Sequence[Blob], where: str) -> Param:
+    if (entry.scalar is None) == (entry.tensor is None):
+        raise ManifestError("a param must be either a scalar or a tensor", where=where)
+    if entry.tensor is not None:
+        return _load_tensor(entry.tensor, blobs, f"{where}.tensor")
+    if entry.scalar is None:
+        raise AssertionError  # excluded above
+    dtype, value = entry.scalar.dtype, entry.scalar.value
+    if dtype.is_float and isinstance(value, str) and value in _NOT_FINITE:
+        value = float(value)
+    if fault := _scalar_fault(dtype, value):
+        raise ManifestError(fault, where=f"{where}.scalar")
+    return Scalar(dtype, value)
+
+
+def _scalar_fault(dtype: DType, value: object) -> str | None:
+    if dtype is DType.STRING:
+        fits = isinstance(value, str)
+    elif dtype is DType.BOOL_8:
+        fits = isinstance(value, bool | int) and value in (0, 1)
+    elif dtype.is_float:
+        fits = isinstance(value, float) or (isinstance(value, int) and abs(value) <= 2**64)
+    elif dtype.is_integer or dtype.is_fixed_point:
+        low, high = dtype.stored_range()
+        fits = isinstance(value, int) and low <= value <= high
+    else:
+        fits = False
+    return None if fits else f"is {value!r}, which {dtype.name} does not hold"

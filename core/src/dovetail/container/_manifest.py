@@ -1,0 +1,186 @@
+"""The manifest: its Structs, and their JSON.
+
+Field names are the format's (docs/container.md). Tensors and blobs are named by their index, so
+that nothing can be named twice or be missing without being noticed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from dovetail.container.producer import Producer, Sha256
+from dovetail.errors import ContainerError
+from dovetail.ir import DType, TensorKind
+from dovetail.typed import convert
+
+MAX_RANK = 64  # NumPy's
+
+Index = Annotated[int, Meta(ge=0, lt=2**32)]
+Size = Annotated[int, Meta(ge=0, lt=2**63)]
+# QNN's 32 bits, with room for the zero point of an unsigned 32-bit type.
+Offset = Annotated[int, Meta(ge=-(2**32), le=2**32)]
+Bits = Annotated[int, Meta(ge=1, le=64)]
+Dims = Annotated[tuple[Size, ...], Meta(max_length=MAX_RANK)]
+
+M = TypeVar("M", bound="Manifest")
+
+
+class ManifestError(ContainerError):
+    """An undamaged manifest that says something impossible."""
+
+    default_code = "CONTAINER_INVALID"
+
+
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What all parts of a manifest share."""
+
+
+class BlobEntry(_Strict, frozen=True):
+    """One blob: identity, size, and a CRC-32 for each chunk."""
+
+    sha256: Sha256
+    size: Size
+    crc32: tuple[Index, ...]
+
+
+class ArrayEntry(_Strict, frozen=True):
+    """An array of an encoding: small ones inline, others in a blob."""
+
+    dtype: DType
+    shape: Dims
+    values: tuple[int | float, ...] | None = None
+    blob: Index | None = None
+
+
+class ScaleOffsetEntry(_Strict, frozen=True, tag_field="encoding", tag="scale_offset"):
+    """A `ScaleOffset`."""
+
+    scale: float
+    offset: Offset = 0
+    bitwidth: Bits | None = None
+
+
+class AxisEntry(_Strict, frozen=True, tag_field="encoding", tag="axis_scale_offset"):
+    """An `AxisScaleOffset`."""
+
+    axis: Index
+    scales: ArrayEntry
+    offsets: ArrayEntry | None = None
+    bitwidth: Bits | None = None
+
+
+class BlockEntry(_Strict, frozen=True, tag_field="encoding", tag="block"):
+    """A `Block`."""
+
+    block_size: Dims
+    scales: ArrayEntry
+    offsets: ArrayEntry | None = None
+    bitwidth: Bits | None = None
+
+
+class ExpansionEntry(_Strict, frozen=True, tag_field="encoding", tag="blockwise_expansion"):
+    """A `BlockwiseExpansion`."""
+
+    axis: Index
+    scales: ArrayEntry
+    block_scales: ArrayEntry
+    block_scale_bitwidth: Annotated[int, Meta(ge=1, le=16)]
+    offsets: ArrayEntry | None = None
+    bitwidth: Bits | None = None
+
+
+EncodingEntry = ScaleOffsetEntry | AxisEntry | BlockEntry | ExpansionEntry
+
+
+class TensorEntry(_Strict, frozen=True):
+    """A `Tensor`; `source` is left out where it is the name."""
+
+    name: str
+    dtype: DType
+    shape: Dims
+    kind: TensorKind
+    encoding: EncodingEntry | None = None
+    data: Index | None = None
+    source: str | None = None
+    source_perm: Dims | None = None
+
+
+class ScalarEntry(_Strict, frozen=True):
+    """A `Scalar`; JSON has no infinities and no NaN, so these three are text."""
+
+    dtype: DType
+    value: bool | int | float | str
+
+
+class ParamEntry(_Strict, frozen=True):
+    """A param of a node: exactly one of `scalar` and `tensor`."""
+
+    name: str
+    scalar: ScalarEntry | None = None
+    tensor: TensorEntry | None = None
+
+
+class NodeEntry(_Strict, frozen=True):
+    """A `Node`; tensors by their index in the graph; `sources` left out where it is the name."""
+
+    name: str
+    package: str
+    op_type: str
+    inputs: tuple[Index | None, ...]
+    outputs: tuple[Index, ...]
+    params: tuple[ParamEntry, ...] = ()
+    sources: tuple[str, ...] | None = None
+
+
+class GraphEntry(_Strict, frozen=True):
+    """A `Graph`: tensors in their order, nodes in topological order."""
+
+    name: str
+    tensors: tuple[TensorEntry, ...]
+    nodes: tuple[NodeEntry, ...]
+
+
+class Manifest(_Strict, frozen=True):
+    """What the manifests of all kinds begin with."""
+
+    blobs: tuple[BlobEntry, ...]
+
+
+class ModelManifest(Manifest, frozen=True):
+    """The manifest of a model."""
+
+    producer: Producer
+    op_packages: dict[str, str]
+    graphs: tuple[GraphEntry, ...]
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Gives a manifest as JSON; equal manifests give equal bytes.
+
+    Raises:
+        ContainerError: A name is not valid Unicode text.
+    """
+    try:
+        return msgspec.json.encode(manifest, order="deterministic")
+    except UnicodeEncodeError as error:
+        raise ManifestError(
+            f"a name cannot be written as UTF-8: {error.object!r}", hint="rename it"
+        ) from error
+
+
+def decode_manifest(raw: memoryview, to: type[M], where: str) -> M:
+    """Gives the manifest that JSON holds.
+
+    Raises:
+        ContainerError: It is not valid JSON, has unknown keys, or has values of a wrong type.
+    """
+    try:
+        data = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ManifestError(f"its manifest is no valid JSON: {error}", where=where) from error
+    except RecursionError as error:
+        raise ManifestError("its manifest is nested too deeply", where=where) from error
+    return convert(data, to, where=where, error=ManifestError)

@@ -1,0 +1,175 @@
+"""Opening a container: mapped read-only, everything but the blobs checked, blobs when bound."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Literal
+
+import numpy as np
+
+from dovetail.container._format import (
+    CHUNK_BYTES,
+    Bytes,
+    Header,
+    Kind,
+    Placement,
+    check_manifest,
+    chunk_checksums,
+    chunk_count,
+    damaged,
+    place,
+    unpack_header,
+)
+from dovetail.container._manifest import BlobEntry, M, ManifestError, decode_manifest
+from dovetail.errors import ConfigError, ContainerError, Problem, unknown_name
+from dovetail.files import unreadable
+from dovetail.ir import Blob
+
+Integrity = Literal["bind", "manifest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Container(Generic[M]):
+    """An open container whose header, manifest and sizes are checked; its padding may not be.
+
+    Attributes:
+        where: Name of the file, for errors.
+        data: All of the file, mapped; alive as long as anything refers to it.
+        header: Its header.
+        manifest: Its manifest.
+        placement: Where its blobs and its padding lie.
+    """
+
+    where: str
+    data: Bytes
+    header: Header
+    manifest: M
+    placement: Placement
+
+    def view(self, index: int) -> Bytes:
+        """Gives the bytes of a blob, unchecked."""
+        start = self.placement.offsets[index]
+        return self.data[start : start + self.manifest.blobs[index].size]
+
+    def padding_faults(self) -> Iterator[Problem]:
+        """Gives every stretch of padding that is not zero."""
+        for start, end in self.placement.gaps:
+            if self.data[start:end].any():
+                yield Problem(f"the padding in bytes {start} to {end - 1} is not zero", self.where)
+
+    def chunk_faults(self, index: int) -> Iterator[Problem]:
+        """Gives every chunk of a blob that is damaged."""
+        wanted = self.manifest.blobs[index].crc32
+        start = self.placement.offsets[index]
+        for i, found in enumerate(chunk_checksums(self.view(index))):
+            if found != wanted[i]:
+                first = start + i * CHUNK_BYTES
+                last = min(first + CHUNK_BYTES, start + self.manifest.blobs[index].size) - 1
+                yield Problem(f"blob {index} is damaged in bytes {first} to {last}", self.where)
+
+    def blobs(self, integrity: Integrity) -> tuple[Blob, ...]:
+        """Gives all blobs, without touching them.
+
+        Args:
+            integrity: "bind" to check each when it is first used, "manifest" to check none.
+        """
+        bind = integrity == "bind"
+        return tuple(
+            Blob(self.view(i), hash=entry.sha256, check=self._checker(i) if bind else None)
+            for i, entry in enumerate(self.manifest.blobs)
+        )
+
+    def _checker(self, index: int) -> Callable[[], None]:
+        def check() -> None:
+            faults = list(self.chunk_faults(index))
+            if faults:
+                raise damaged("; ".join(p.message for p in faults), self.where)
+
+        return check
+
+
+def open_container(path: str | os.PathLike[str], kind: Kind, to: type[M]) -> Container[M]:
+    """Opens a container, without checking its padding and its blobs.
+
+    Args:
+        path: The file.
+        kind: What it must hold.
+        to: Type of its manifest.
+
+    Raises:
+        FrontendError: The file cannot be read.
+        ContainerError: It is not a container of this kind, is of a newer format, or is damaged.
+    """
+    where = os.fspath(path)
+    data = _mapped(where)
+    header = unpack_header(data, where)
+    raw = check_manifest(header, data, where)
+    if header.kind is not kind:
+        raise ContainerError(
+            f"holds a {header.kind.name.lower()}, not a {kind.name.lower()}",
+            code="CONTAINER_KIND",
+            where=where,
+            hint=f"give a file that holds a {kind.name.lower()}",
+        )
+    manifest = decode_manifest(raw, to, where)
+    _check_table(manifest.blobs, where)
+    placement = place(header.manifest_bytes, [entry.size for entry in manifest.blobs])
+    if placement.file_bytes != header.file_bytes:
+        raise ManifestError(
+            f"its blobs would end at byte {placement.file_bytes}, the file at {header.file_bytes}",
+            where=f"{where}: $.blobs",
+        )
+    return Container(where, data, header, manifest, placement)
+
+
+def check_padding(container: Container[M]) -> None:
+    """Refuses a container whose padding is damaged.
+
+    Raises:
+        ContainerError: It is.
+    """
+    faults = list(container.padding_faults())
+    if faults:
+        raise damaged("; ".join(p.message for p in faults), container.where)
+
+
+def check_integrity(integrity: str) -> None:
+    """Refuses an unknown way of checking blobs.
+
+    Raises:
+        ConfigError: It is neither "bind" nor "manifest".
+    """
+    if integrity not in ("bind", "manifest"):
+        raise ConfigError(
+            f"integrity '{integrity}' is not known",
+            hint=unknown_name(integrity, ("bind", "manifest")),
+        )
+
+
+def _mapped(path: str) -> Bytes:
+    try:
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped
+                return np.empty(0, np.uint8)
+            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise unreadable(Path(path), error) from error
+    return np.frombuffer(mapping, np.uint8)
+
+
+def _check_table(entries: tuple[BlobEntry, ...], where: str) -> None:
+    known: set[str] = set()
+    for i, entry in enumerate(entries):
+        place_of = f"{where}: $.blobs[{i}]"
+        if entry.sha256 in known:
+            raise ManifestError("a blob is stored twice", where=place_of)
+        known.add(entry.sha256)
+        if len(entry.crc32) != chunk_count(entry.size):
+            raise ManifestError(
+                f"{len(entry.crc32)} checksums for {chunk_count(entry.size)} chunks",
+                where=place_of,
+            )

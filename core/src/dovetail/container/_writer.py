@@ -1,0 +1,99 @@
+"""Writing a container: blobs collected once each, then all of it at once or nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import IO
+
+import msgspec
+
+from dovetail.container._format import (
+    CHUNK_BYTES,
+    HEADER_BYTES,
+    MAX_MANIFEST_BYTES,
+    Header,
+    Kind,
+    chunk_checksums,
+    damaged,
+    pack_header,
+    place,
+)
+from dovetail.container._manifest import (
+    BlobEntry,
+    Manifest,
+    ManifestError,
+    decode_manifest,
+    encode_manifest,
+)
+from dovetail.files import atomic_write
+from dovetail.ir import Blob
+
+
+class BlobTable:
+    """The blobs of a container to be written, each content once, in order of first use."""
+
+    def __init__(self) -> None:
+        self._blobs: dict[str, Blob] = {}
+        self._indices: dict[str, int] = {}
+
+    def add(self, blob: Blob) -> int:
+        """Gives the index of a blob, which is added if its content is new."""
+        self._blobs.setdefault(blob.hash, blob)
+        return self._indices.setdefault(blob.hash, len(self._indices))
+
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """The blobs by index."""
+        return tuple(self._blobs.values())
+
+
+def write_container(
+    path: str | os.PathLike[str], kind: Kind, manifest: Manifest, table: BlobTable
+) -> None:
+    """Writes a container; after an error there is no file, or the old one.
+
+    Args:
+        path: The file; one that is there is replaced.
+        kind: What it holds.
+        manifest: Its `blobs` are filled in here.
+        table: The blobs that the manifest refers to.
+
+    Raises:
+        ContainerError: The file cannot be written, a blob is damaged, or the manifest exceeds a
+            limit of the format.
+    """
+    blobs = table.blobs
+    entries = tuple(BlobEntry(b.hash, b.nbytes, tuple(chunk_checksums(b.bytes))) for b in blobs)
+    raw = encode_manifest(msgspec.structs.replace(manifest, blobs=entries))
+    if len(raw) > MAX_MANIFEST_BYTES:
+        raise ManifestError(
+            f"its manifest would take {len(raw)} bytes, and {MAX_MANIFEST_BYTES} are the most",
+            where=str(path),
+            hint="write fewer graphs into one file",
+        )
+    # What cannot be read must not be written: the types of a Struct bind only when it is decoded.
+    decode_manifest(memoryview(raw), type(manifest), str(path))
+    placement = place(len(raw), [e.size for e in entries])
+    header = Header(kind, len(raw), placement.file_bytes, hashlib.sha256(raw).digest())
+    with atomic_write(path) as file:
+        file.write(pack_header(header))
+        file.write(raw)
+        end = HEADER_BYTES + len(raw)
+        for blob, start in zip(blobs, placement.offsets, strict=True):
+            file.write(bytes(start - end))
+            _write_blob(file, blob, str(path))
+            end = start + blob.nbytes
+        file.write(bytes(placement.file_bytes - end))
+
+
+def _write_blob(file: IO[bytes], blob: Blob, where: str) -> None:
+    # Hashed again: a blob read from an unchecked file only claims its hash, and damage must not
+    # be written out with fresh checksums.
+    digest = hashlib.sha256()
+    for start in range(0, blob.nbytes, CHUNK_BYTES):
+        chunk = blob.bytes[start : start + CHUNK_BYTES].data
+        digest.update(chunk)
+        file.write(chunk)
+    if digest.hexdigest() != blob.hash:
+        raise damaged(f"the data with the hash {blob.hash} to be stored here are damaged", where)

@@ -1,0 +1,57 @@
+"""Producer: who made a container, from what."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from dovetail.files import unreadable
+
+Sha256 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+FileName = Annotated[str, Meta(pattern=r"\A[^/\\\x00]+\Z")]
+
+
+class Producer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Who made a container, from what. Never a time, a host or a path: files are reproducible.
+
+    Attributes:
+        tool: Name of the program.
+        version: Its version.
+        source: Name of the model file it read, without folders.
+        source_sha256: SHA-256 of that file in hex.
+        options: Options that it was given, as text.
+    """
+
+    tool: str
+    version: str
+    source: FileName | None = None
+    source_sha256: Sha256 | None = None
+    options: dict[str, str] = {}
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        tool: str,
+        version: str,
+        options: Mapping[str, str] | None = None,
+    ) -> Producer:
+        """Gives the producer of what is made from one model file, which is read and hashed.
+
+        Raises:
+            FrontendError: The file cannot be read.
+        """
+        source = Path(path)
+        try:
+            with source.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise unreadable(source, error) from error
+        return cls(tool, version, source.name, digest, dict(options or {}))

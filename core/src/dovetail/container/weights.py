@@ -1,0 +1,97 @@
+"""WeightStore: prepacked weights, each made once and shared by all graphs of a context."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.container.memory import ALIGNMENT, aligned_empty
+from dovetail.ir import Array, Blob
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """One prepacked form that a store holds.
+
+    Attributes:
+        hash: SHA-256 of the plain blob in hex.
+        layout: What it was prepacked to.
+        data: The prepacked form; read-only.
+    """
+
+    hash: str
+    layout: str
+    data: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self.data.nbytes
+
+
+class WeightStore:
+    """Prepacked weights by content and layout. Threads may share it.
+
+    Two graphs with equal weights share one prepacked form, even where their blobs are two.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._held: dict[tuple[str, str], Array] = {}
+        # One lock for each form being made: making is slow and must not hold up other forms. It
+        # may be taken again by its own thread, so that a `make` that asks for its own result
+        # fails instead of waiting for ever.
+        self._making: dict[tuple[str, str], threading.RLock] = {}
+
+    def get(self, blob: Blob, layout: str, make: Callable[[], Array]) -> Array:
+        """Gives the prepacked form of a blob, made at the first call.
+
+        Args:
+            blob: The plain weights.
+            layout: Names the form: kernel, geometry, library version, whatever `make` depends on.
+            make: Makes it; any shape and type. Where it fails, the next call tries again.
+
+        Returns:
+            What `make` gave, read-only, C-contiguous and aligned to 64 bytes; a copy where it was
+            not so.
+        """
+        key = (blob.hash, layout)
+        with self._guard:
+            held = self._held.get(key)
+            if held is not None:
+                return held
+            making = self._making.setdefault(key, threading.RLock())
+        with making:
+            # another thread may have made it while this one waited
+            held = self._held.get(key)
+            if held is None:
+                held = _settled(make())
+                with self._guard:
+                    self._held[key] = held
+                    self._making.pop(key, None)
+            return held
+
+    @property
+    def packed(self) -> tuple[Packed, ...]:
+        """All forms held, sorted by hash and layout."""
+        with self._guard:
+            held = sorted(self._held.items(), key=lambda item: item[0])
+        return tuple(Packed(*key, data) for key, data in held)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all forms held."""
+        return sum(packed.nbytes for packed in self.packed)
+
+
+def _settled(array: Array) -> Array:
+    if array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0:
+        settled = array.view()
+    else:
+        settled = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)
+        np.copyto(settled, array)
+    settled.flags.writeable = False
+    return settled

@@ -1,0 +1,41 @@
+"""Errors: one root, one branch per cause, one catalogue of codes."""
+
+from dovetail.errors._catalogue import CATALOGUE, Catalogue
+from dovetail.errors._entry import Entry
+from dovetail.errors._tree import (
+    BackendError,
+    ConfigError,
+    ContainerError,
+    DovetailError,
+    ExitCode,
+    FrontendError,
+    GraphError,
+    OpError,
+    PluginError,
+    Problem,
+    QuantizationError,
+    TraceError,
+    UnsupportedOpError,
+)
+from dovetail.errors._suggest import nearest, unknown_name
+
+__all__ = [
+    "CATALOGUE",
+    "BackendError",
+    "Catalogue",
+    "ConfigError",
+    "ContainerError",
+    "DovetailError",
+    "Entry",
+    "ExitCode",
+    "FrontendError",
+    "GraphError",
+    "OpError",
+    "PluginError",
+    "Problem",
+    "QuantizationError",
+    "TraceError",
+    "UnsupportedOpError",
+    "nearest",
+    "unknown_name",
+]

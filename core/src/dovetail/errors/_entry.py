@@ -1,0 +1,24 @@
+"""One line of the catalogue of codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One code.
+
+    Attributes:
+        name: Symbolic name.
+        exit_code: Exit status of a command that ends with it.
+        meaning: What happened, one sentence.
+        remedy: What usually helps.
+        number: QNN's number, for codes of the runtime API.
+    """
+
+    name: str
+    exit_code: int
+    meaning: str
+    remedy: str
+    number: int | None = None

@@ -1,0 +1,49 @@
+"""The one representation of a model: dtypes, encodings, tensors, nodes, graphs."""
+
+from dovetail.ir.check import check, find_faults
+from dovetail.ir.dtypes import DType
+from dovetail.ir.encodings import (
+    AxisScaleOffset,
+    Block,
+    BlockwiseExpansion,
+    Encoding,
+    EncodingKind,
+    ScaleOffset,
+    Shape,
+    dequantize,
+    quantize,
+)
+from dovetail.ir.graph import Graph, Node, Param
+from dovetail.ir.passes import Pass, run_passes
+from dovetail.ir.storage import Array, Blob, pack, unpack
+from dovetail.ir.tensor import Scalar, Spec, Tensor, TensorKind
+from dovetail.ir.text import to_text
+
+__all__ = [
+    "Array",
+    "AxisScaleOffset",
+    "Block",
+    "BlockwiseExpansion",
+    "Blob",
+    "DType",
+    "Encoding",
+    "EncodingKind",
+    "Graph",
+    "Node",
+    "Param",
+    "Pass",
+    "Scalar",
+    "ScaleOffset",
+    "Shape",
+    "Spec",
+    "Tensor",
+    "TensorKind",
+    "check",
+    "dequantize",
+    "find_faults",
+    "pack",
+    "quantize",
+    "run_passes",
+    "to_text",
+    "unpack",
+]

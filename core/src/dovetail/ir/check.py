@@ -1,0 +1,100 @@
+"""The graph check: every structural fault at once.
+
+Ops are checked by `dovetail.ops.check`, which knows the schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dovetail.errors import GraphError, Problem
+from dovetail.ir.dtypes import DType
+from dovetail.ir.graph import Graph, Node
+from dovetail.ir.tensor import Tensor, TensorKind
+
+# QNN keeps dimensions in 32 bits; larger ones are damage, not data.
+MAX_EXTENT = 2**32 - 1
+
+
+def find_faults(graph: Graph) -> list[Problem]:
+    """Gives every structural fault of a graph; none if it is well formed."""
+    found = [p for tensor in graph.tensors.values() for p in _tensor_faults(graph, tensor)]
+    try:
+        nodes = graph.nodes
+    except GraphError as error:
+        found.append(Problem(error.message, error.where, error.hint))
+        return found
+    found += [p for node in nodes for p in _node_faults(node)]
+    return found
+
+
+def check(graph: Graph) -> None:
+    """Refuses a graph that is not well formed.
+
+    Raises:
+        GraphError: With every fault found.
+    """
+    raise_faults(graph, find_faults(graph))
+
+
+def raise_faults(graph: Graph, faults: list[Problem]) -> None:
+    """Raises one error that carries all faults, if there are any.
+
+    Raises:
+        GraphError: There are faults.
+    """
+    if faults:
+        count = "a fault" if len(faults) == 1 else f"{len(faults)} faults"
+        raise GraphError(f"{count} found", where=f"graph '{graph.name}'", problems=faults)
+
+
+def _tensor_faults(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
+    where = f"tensor '{tensor.name}'"
+    yield from (Problem(text, where) for text in _value_faults(tensor))
+    producer, kind = graph.producer(tensor), tensor.kind
+    if producer is not None and (kind.is_static or kind is TensorKind.NULL):
+        yield Problem(f"is {kind.name}, yet {producer.where} writes it", where)
+    if producer is not None and kind.is_input and not kind.is_output:
+        yield Problem(f"is a graph input, yet {producer.where} writes it", where)
+    if producer is None and kind.is_output and not kind.is_input:
+        yield Problem("is a graph output, but no node writes it", where)
+    if producer is None and kind in (TensorKind.NATIVE, TensorKind.UPDATEABLE_NATIVE):
+        readers = graph.consumers(tensor)
+        if readers:
+            yield Problem(f"is read by {readers[0].where}, but no node writes it", where)
+
+
+def _value_faults(tensor: Tensor) -> Iterator[str]:
+    if not tensor.name or "\0" in tensor.name:
+        yield "has no usable name"
+    if any(not 0 <= extent <= MAX_EXTENT for extent in tensor.shape):
+        yield f"has the impossible shape {tensor.shape}"
+        return
+    if tensor.dtype is DType.UNDEFINED and tensor.kind is not TensorKind.NULL:
+        yield "has no data type"
+    if tensor.encoding is not None:
+        yield from tensor.encoding.faults(tensor.shape, tensor.dtype)
+    if tensor.kind is TensorKind.STATIC and tensor.data is None:
+        yield "is STATIC but has no data"
+    if tensor.data is not None:
+        if not tensor.kind.is_static:
+            yield f"is {tensor.kind.name}, yet has data of its own"
+        wanted = tensor.dtype.nbytes(tensor.shape)
+        if tensor.dtype is not DType.STRING and tensor.data.nbytes != wanted:
+            yield (
+                f"has {tensor.data.nbytes} bytes of data where {tensor.dtype.name} "
+                f"{tensor.shape} takes {wanted}"
+            )
+
+
+def _node_faults(node: Node) -> Iterator[Problem]:
+    if not node.name:
+        yield Problem("has no name", node.where)
+    if not node.outputs:
+        yield Problem("writes nothing", node.where)
+    for name, param in node.params.items():
+        if isinstance(param, Tensor):
+            if param.data is None:
+                yield Problem(f"param '{name}' has no data", node.where)
+            for text in _value_faults(param):
+                yield Problem(f"param '{name}' {text}", node.where)

@@ -1,0 +1,282 @@
+"""The graph: the one representation of a model, and the one thing that changes."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+
+from dovetail.errors import GraphError, unknown_name
+from dovetail.ir.tensor import Scalar, Tensor
+
+Param = Scalar | Tensor
+
+
+class Node:
+    """One use of an op. Compared by identity; changed only through its graph.
+
+    Attributes:
+        name: Unique within the graph.
+        package: Name of the op package.
+        op_type: Name of the op in it.
+        inputs: Tensors read, in the op's order; None for a left-out optional input.
+        outputs: Tensors written.
+        params: Scalars and static tensors by name.
+        sources: Names of the nodes of the user's model that it stands for.
+    """
+
+    __slots__ = ("inputs", "name", "op_type", "outputs", "package", "params", "sources")
+
+    def __init__(
+        self,
+        name: str,
+        package: str,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        outputs: Sequence[Tensor],
+        params: Mapping[str, Param] | None = None,
+        *,
+        sources: Iterable[str] | None = None,
+    ) -> None:
+        self.name = name
+        self.package = package
+        self.op_type = op_type
+        self.inputs: tuple[Tensor | None, ...] = tuple(inputs)
+        self.outputs: tuple[Tensor, ...] = tuple(outputs)
+        self.params: dict[str, Param] = dict(params or {})
+        self.sources: tuple[str, ...] = (name,) if sources is None else tuple(sources)
+
+    @property
+    def where(self) -> str:
+        """The node in the user's terms, for errors and profile lines."""
+        known = [s for s in self.sources if s != self.name]
+        origin = f" (from {', '.join(known)})" if known else ""
+        return f"{self.op_type} node '{self.name}'{origin}"
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name} {self.package}::{self.op_type}>"
+
+
+class Graph:
+    """Tensors and nodes, with producers and consumers, the nodes always in topological order.
+
+    Nodes may be added in any order; `nodes` sorts when it must, keeping the order of insertion
+    wherever the data flow leaves a choice.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._tensors: dict[str, Tensor] = {}
+        self._nodes: dict[str, Node] = {}
+        self._producers: dict[Tensor, Node] = {}
+        self._consumers: dict[Tensor, dict[Node, None]] = {}
+        self._order: tuple[Node, ...] | None = ()
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """All tensors by name, in order of insertion; params are not among them."""
+        return self._tensors
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes in topological order.
+
+        Raises:
+            GraphError: The graph has a cycle.
+        """
+        if self._order is None:
+            self._order = self._sorted()
+        return self._order
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Tensors that the application writes, in order of insertion."""
+        return tuple(t for t in self._tensors.values() if t.kind.is_input)
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """Tensors that the application reads, in order of insertion."""
+        return tuple(t for t in self._tensors.values() if t.kind.is_output)
+
+    def tensor(self, name: str) -> Tensor:
+        """Gives a tensor by name.
+
+        Raises:
+            GraphError: There is none.
+        """
+        try:
+            return self._tensors[name]
+        except KeyError:
+            raise GraphError(
+                f"the graph has no tensor '{name}'",
+                where=f"graph '{self.name}'",
+                hint=unknown_name(name, self._tensors),
+            ) from None
+
+    def node(self, name: str) -> Node:
+        """Gives a node by name.
+
+        Raises:
+            GraphError: There is none.
+        """
+        try:
+            return self._nodes[name]
+        except KeyError:
+            raise GraphError(
+                f"the graph has no node '{name}'",
+                where=f"graph '{self.name}'",
+                hint=unknown_name(name, self._nodes),
+            ) from None
+
+    def producer(self, tensor: Tensor) -> Node | None:
+        """Gives the node that writes a tensor, if one does."""
+        return self._producers.get(tensor)
+
+    def consumers(self, tensor: Tensor) -> tuple[Node, ...]:
+        """Gives the nodes that read a tensor, each once."""
+        return tuple(self._consumers.get(tensor, ()))
+
+    def fresh_name(self, stem: str) -> str:
+        """Gives a name, like `stem`, that no tensor and no node has."""
+        name, count = stem, 1
+        while name in self._tensors or name in self._nodes:
+            name, count = f"{stem}_{count}", count + 1
+        return name
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def add_tensor(self, tensor: Tensor) -> Tensor:
+        """Adds a tensor and gives it back.
+
+        Raises:
+            GraphError: The name is taken.
+        """
+        if tensor.name in self._tensors:
+            raise GraphError(
+                f"there are two tensors named '{tensor.name}'",
+                code="TENSOR_ERROR_ALREADY_EXISTS",
+                where=f"graph '{self.name}'",
+                hint="tensor names are unique within a graph; rename one of them",
+            )
+        self._tensors[tensor.name] = tensor
+        return tensor
+
+    def add_node(self, node: Node) -> Node:
+        """Adds a node and gives it back; its tensors must be in the graph.
+
+        Raises:
+            GraphError: The name is taken, a tensor is not in the graph, or an output has a
+                producer already.
+        """
+        if node.name in self._nodes:
+            raise GraphError(
+                f"there are two nodes named '{node.name}'",
+                where=f"graph '{self.name}'",
+                hint="node names are unique within a graph; rename one of them",
+            )
+        for tensor in (*node.inputs, *node.outputs):
+            if tensor is not None and self._tensors.get(tensor.name) is not tensor:
+                raise GraphError(
+                    f"its tensor '{tensor.name}' is not in graph '{self.name}'",
+                    where=node.where,
+                    hint="add the tensor to the graph first",
+                )
+        for tensor in node.outputs:
+            if tensor in self._producers:
+                raise GraphError(
+                    f"its output '{tensor.name}' is written by "
+                    f"{self._producers[tensor].where} already",
+                    where=node.where,
+                )
+        ready = self._order is not None and not any(self._consumers.get(t) for t in node.outputs)
+        self._nodes[node.name] = node
+        self._link(node)
+        self._order = (*self._order, node) if ready and self._order is not None else None
+        return node
+
+    def remove_node(self, node: Node) -> None:
+        """Removes a node; its tensors stay."""
+        del self._nodes[node.name]
+        self._unlink(node)
+        self._order = None
+
+    def remove_tensor(self, tensor: Tensor) -> None:
+        """Removes a tensor that no node uses.
+
+        Raises:
+            ValueError: A node uses it.
+        """
+        if tensor in self._producers or self._consumers.get(tensor):
+            raise ValueError(f"tensor {tensor.name} is still in use")
+        del self._tensors[tensor.name]
+        self._consumers.pop(tensor, None)
+
+    def set_inputs(self, node: Node, inputs: Sequence[Tensor | None]) -> None:
+        """Makes a node read other tensors."""
+        self._unlink(node)
+        node.inputs = tuple(inputs)
+        self._link(node)
+        self._order = None
+
+    def set_outputs(self, node: Node, outputs: Sequence[Tensor]) -> None:
+        """Makes a node write other tensors."""
+        self._unlink(node)
+        node.outputs = tuple(outputs)
+        self._link(node)
+        self._order = None
+
+    def replace_uses(self, old: Tensor, new: Tensor) -> None:
+        """Makes every reader of `old` read `new`."""
+        for node in self.consumers(old):
+            self.set_inputs(node, [new if t is old else t for t in node.inputs])
+
+    def reorder_interface(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        """Puts the named inputs and outputs first, in this order."""
+        first = dict.fromkeys((*inputs, *outputs))
+        rest = {n: t for n, t in self._tensors.items() if n not in first}
+        self._tensors = {n: self._tensors[n] for n in first} | rest
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _link(self, node: Node) -> None:
+        for tensor in node.outputs:
+            self._producers[tensor] = node
+        for source in node.inputs:
+            if source is not None:
+                self._consumers.setdefault(source, {})[node] = None
+
+    def _unlink(self, node: Node) -> None:
+        for tensor in node.outputs:
+            if self._producers.get(tensor) is node:
+                del self._producers[tensor]
+        for source in node.inputs:
+            if source is not None:
+                self._consumers.get(source, {}).pop(node, None)
+
+    def _sorted(self) -> tuple[Node, ...]:
+        """Kahn's algorithm; a heap of insertion numbers keeps the order stable."""
+        rank = {node: i for i, node in enumerate(self._nodes.values())}
+        waiting: dict[Node, int] = {}
+        for node in rank:
+            made = {p for t in node.inputs if t is not None and (p := self._producers.get(t))}
+            waiting[node] = len(made)
+        nodes = list(rank)
+        ready = [rank[n] for n, count in waiting.items() if count == 0]
+        order: list[Node] = []
+        while ready:
+            node = nodes[heapq.heappop(ready)]
+            order.append(node)
+            for reader in {c: None for t in node.outputs for c in self.consumers(t)}:
+                waiting[reader] -= 1
+                if waiting[reader] == 0:
+                    heapq.heappush(ready, rank[reader])
+        if len(order) < len(nodes):
+            stuck = [n.name for n, count in waiting.items() if count > 0]
+            raise GraphError(
+                f"its nodes form a cycle: {len(stuck)} of them wait for each other, "
+                f"among them {', '.join(stuck[:5])}",
+                where=f"graph '{self.name}'",
+                hint="a graph must be acyclic; unroll loops before converting",
+            )
+        return tuple(order)

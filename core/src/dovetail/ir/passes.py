@@ -1,0 +1,67 @@
+"""What a graph pass is, and the runner that checks after each one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol, runtime_checkable
+
+from dovetail.errors import GraphError, Problem
+from dovetail.ir.check import find_faults
+from dovetail.ir.graph import Graph
+
+
+@runtime_checkable
+class Pass(Protocol):
+    """A rewrite: a valid graph in, a valid graph out.
+
+    Implementations are frozen dataclasses whose fields are their options.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name, as `convert --dry-run` prints it."""
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrites the graph in place; gives whether it changed anything."""
+
+
+Finished = Callable[[str, bool, float], None]
+
+
+def run_passes(
+    graph: Graph,
+    passes: Iterable[Pass],
+    *,
+    check: Callable[[Graph], list[Problem]] = find_faults,
+    finished: Finished | None = None,
+) -> bool:
+    """Runs passes in order, checking the graph after each that changed it.
+
+    Args:
+        graph: Rewritten in place.
+        passes: In order.
+        check: Gives the faults of a graph.
+        finished: Told each pass's name, whether it changed the graph, and its milliseconds.
+
+    Returns:
+        Whether any pass changed the graph.
+
+    Raises:
+        GraphError: A pass left a graph that is not well formed; it is named.
+    """
+    changed = False
+    for step in passes:
+        start = time.perf_counter()
+        did = step.run(graph)
+        if did and (faults := check(graph)):
+            raise GraphError(
+                f"the pass '{step.name}' left a graph with {len(faults)} fault(s)",
+                code="PASS_BROKE_GRAPH",
+                where=f"graph '{graph.name}'",
+                problems=faults,
+            )
+        if finished is not None:
+            finished(step.name, did, (time.perf_counter() - start) * 1e3)
+        changed |= did
+    return changed

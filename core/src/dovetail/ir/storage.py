@@ -1,0 +1,122 @@
+"""Blobs (immutable stored bytes with a content hash) and the packing of 4-bit and bfloat16 values."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.ir.dtypes import DType
+
+Array = NDArray[Any]
+
+
+class Blob:
+    """Stored bytes that several tensors may share, with a content hash made at most once.
+
+    Args:
+        data: The bytes; any C-contiguous array, viewed as uint8, never copied.
+        hash: SHA-256 in hex where it is known already (a container's manifest says it).
+        check: Called once, before the bytes are first used; raises when they are damaged.
+    """
+
+    __slots__ = ("_bytes", "_check", "_hash")
+
+    def __init__(
+        self,
+        data: Array,
+        *,
+        hash: str | None = None,  # noqa: A002 - the field's word
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        flat.flags.writeable = False
+        self._bytes = flat
+        self._hash = hash
+        self._check = check
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self._bytes.nbytes
+
+    @property
+    def bytes(self) -> NDArray[np.uint8]:
+        """The bytes, shape (nbytes,), read-only; checked at first use where they can be damaged."""
+        if self._check is not None:
+            self._check()
+            self._check = None
+        return self._bytes
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the bytes in hex."""
+        if self._hash is None:
+            self._hash = hashlib.sha256(self.bytes.data).hexdigest()
+        return self._hash
+
+
+def pack(values: Array, dtype: DType) -> Blob:
+    """Stores logical values.
+
+    Args:
+        values: Any shape. Stored integers for integer and fixed-point types, numbers for float
+            types (float32 for BFLOAT_16), text without NUL for STRING.
+        dtype: The type to store them as; values must fit.
+    """
+    if dtype.is_packed:
+        flat = np.ascontiguousarray(values, dtype.storage).reshape(-1).view(np.uint8) & 0x0F
+        if flat.size % 2:
+            flat = np.append(flat, np.uint8(0))
+        return Blob(flat[0::2] | (flat[1::2] << 4))
+    if dtype is DType.BFLOAT_16:
+        return Blob(float32_to_bfloat16(values))
+    if dtype is DType.STRING:
+        joined = "".join(f"{text}\0" for text in np.asarray(values).reshape(-1).tolist())
+        return Blob(np.frombuffer(joined.encode(), np.uint8))
+    return Blob(np.ascontiguousarray(values, dtype.storage))
+
+
+def unpack(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:
+    """Gives the logical values of a blob, without a copy where they are stored as they are.
+
+    Returns:
+        Array of `shape`: `dtype.storage`, float32 for BFLOAT_16, text for STRING.
+    """
+    if dtype is DType.STRING:
+        return np.array(blob.bytes.tobytes().decode().split("\0")[:-1]).reshape(shape)
+    stored = unpack_stored(blob, dtype, shape)
+    return bfloat16_to_float32(stored) if dtype is DType.BFLOAT_16 else stored
+
+
+def unpack_stored(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:
+    """Gives the stored elements of a blob, one array item each.
+
+    Returns:
+        Array of `shape` and type `dtype.storage`; a view except for 4-bit types.
+    """
+    if not dtype.is_packed:
+        return blob.bytes.view(dtype.storage).reshape(shape)
+    count = int(np.prod(shape, dtype=np.int64))
+    nibbles = np.empty(blob.nbytes * 2, np.uint8)
+    nibbles[0::2] = blob.bytes & 0x0F
+    nibbles[1::2] = blob.bytes >> 4
+    nibbles = nibbles[:count].reshape(shape)
+    if dtype.is_signed:
+        return ((nibbles ^ 8).astype(np.int8) - np.int8(8)).astype(np.int8)
+    return nibbles
+
+
+def float32_to_bfloat16(values: Array) -> NDArray[np.uint16]:
+    """Rounds to bfloat16 bit patterns, half to even; NaN stays NaN. Any shape."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = (bits + (np.uint32(0x7FFF) + ((bits >> 16) & 1))) >> 16
+    return np.where(np.isnan(values), np.uint32(0x7FC0), rounded).astype(np.uint16)
+
+
+def bfloat16_to_float32(bits: Array) -> NDArray[np.float32]:
+    """Widens bfloat16 bit patterns exactly. Any shape."""
+    return (np.ascontiguousarray(bits).astype(np.uint32) << 16).view(np.float32)

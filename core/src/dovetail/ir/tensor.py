@@ -1,0 +1,174 @@
+"""Tensors and scalars: what nodes read, write and take as params."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from dovetail.ir.dtypes import DType
+from dovetail.ir.encodings import Encoding, Shape
+from dovetail.ir.storage import Array, Blob, pack, unpack, unpack_stored
+
+
+class TensorKind(enum.IntEnum):
+    """Who writes and reads a tensor; QNN's numbers.
+
+    Source: spec/qnn_enums.md, Qnn_TensorType_t.
+    """
+
+    APP_WRITE = 0
+    APP_READ = 1
+    APP_READWRITE = 2
+    NATIVE = 3
+    STATIC = 4
+    NULL = 5
+    UPDATEABLE_STATIC = 6
+    UPDATEABLE_NATIVE = 7
+    UPDATEABLE_APP_WRITE = 8
+    UPDATEABLE_APP_READ = 9
+    UPDATEABLE_APP_READWRITE = 10
+    OPTIONAL_APP_WRITE = 11
+    OPTIONAL_APP_READ = 12
+    OPTIONAL_APP_READWRITE = 13
+
+    @property
+    def is_input(self) -> bool:
+        """Whether the application writes it before a run."""
+        return self.name.endswith(("APP_WRITE", "APP_READWRITE"))
+
+    @property
+    def is_output(self) -> bool:
+        """Whether the application reads it after a run."""
+        return self.name.endswith(("APP_READ", "APP_READWRITE"))
+
+    @property
+    def is_static(self) -> bool:
+        """Whether its data belong to the graph."""
+        return self in (TensorKind.STATIC, TensorKind.UPDATEABLE_STATIC)
+
+    @property
+    def is_updateable(self) -> bool:
+        """Whether its data or encoding may be exchanged after finalize: never fold it."""
+        return self.name.startswith("UPDATEABLE")
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is known of a tensor without its data."""
+
+    dtype: DType
+    shape: Shape
+    encoding: Encoding | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its stored form."""
+        return self.dtype.nbytes(self.shape)
+
+
+class Tensor:
+    """A named tensor of a graph. Compared by identity.
+
+    Attributes:
+        name: Unique within the graph.
+        dtype: Element type.
+        shape: Static extents; any rank, zero extents too.
+        kind: Who writes and reads it.
+        encoding: For fixed-point types.
+        data: The stored bytes of a static tensor.
+        source: Its name in the user's model.
+        source_perm: Where its layout was changed: it is the source tensor transposed by this.
+    """
+
+    __slots__ = ("data", "dtype", "encoding", "kind", "name", "shape", "source", "source_perm")
+
+    def __init__(
+        self,
+        name: str,
+        dtype: DType,
+        shape: Shape,
+        kind: TensorKind = TensorKind.NATIVE,
+        *,
+        encoding: Encoding | None = None,
+        data: Blob | None = None,
+        source: str | None = None,
+        source_perm: Shape | None = None,
+    ) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.shape = tuple(int(extent) for extent in shape)
+        self.kind = kind
+        self.encoding = encoding
+        self.data = data
+        self.source = name if source is None else source
+        self.source_perm = source_perm
+
+    @classmethod
+    def static(
+        cls,
+        name: str,
+        values: Array,
+        dtype: DType | None = None,
+        *,
+        encoding: Encoding | None = None,
+        source: str | None = None,
+        source_perm: Shape | None = None,
+    ) -> Tensor:
+        """Makes a STATIC tensor from logical values of any shape.
+
+        Args:
+            name: Its name.
+            values: Stored integers or numbers.
+            dtype: Type to store them as; by default the plain type of the array.
+            encoding: For fixed-point types.
+            source: Its name in the user's model.
+            source_perm: Its layout change from there.
+        """
+        dtype = DType.of(values.dtype) if dtype is None else dtype
+        return cls(
+            name,
+            dtype,
+            values.shape,
+            TensorKind.STATIC,
+            encoding=encoding,
+            data=pack(values, dtype),
+            source=source,
+            source_perm=source_perm,
+        )
+
+    @property
+    def spec(self) -> Spec:
+        """Its type, shape and encoding."""
+        return Spec(self.dtype, self.shape, self.encoding)
+
+    def values(self) -> Array:
+        """Gives the logical values of a static tensor (see `dovetail.ir.storage.unpack`).
+
+        Raises:
+            ValueError: The tensor has no data.
+        """
+        if self.data is None:
+            raise ValueError(f"tensor {self.name} has no data")
+        return unpack(self.data, self.dtype, self.shape)
+
+    def stored(self) -> Array:
+        """Gives the stored elements of a static tensor, dtype `dtype.storage`, one item each.
+
+        Raises:
+            ValueError: The tensor has no data.
+        """
+        if self.data is None:
+            raise ValueError(f"tensor {self.name} has no data")
+        return unpack_stored(self.data, self.dtype, self.shape)
+
+    def __repr__(self) -> str:
+        extents = "x".join(map(str, self.shape)) or "scalar"
+        return f"<Tensor {self.name} {self.dtype.name} {extents} {self.kind.name}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A scalar param."""
+
+    dtype: DType
+    value: int | float | bool | str

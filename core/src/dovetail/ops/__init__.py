@@ -1,0 +1,51 @@
+"""Op schemas, packages and the registry; the meaning of ops, but no operators."""
+
+from dovetail.ops.check import bind_node, check_ops, find_op_faults, input_specs, node_faults
+from dovetail.ops.op import Arrays, Domain, In, Op, Out, Port
+from dovetail.ops.params import (
+    REQUIRED,
+    ParamField,
+    Specs,
+    bool8,
+    choice,
+    float32,
+    int32,
+    last_axis,
+    scalar,
+    tensor,
+    uint32,
+)
+from dovetail.ops.registry import OpPackage, OpRegistry
+from dovetail.ops.schema import OpSchema
+from dovetail.ops.simulate import from_real, simulate, to_real
+
+__all__ = [
+    "REQUIRED",
+    "Arrays",
+    "Domain",
+    "In",
+    "Op",
+    "OpPackage",
+    "OpRegistry",
+    "OpSchema",
+    "Out",
+    "ParamField",
+    "Port",
+    "Specs",
+    "bind_node",
+    "bool8",
+    "check_ops",
+    "choice",
+    "find_op_faults",
+    "float32",
+    "from_real",
+    "input_specs",
+    "int32",
+    "last_axis",
+    "node_faults",
+    "scalar",
+    "simulate",
+    "tensor",
+    "to_real",
+    "uint32",
+]

@@ -1,0 +1,83 @@
+"""Checks the nodes of a graph against their ops, and infers what the outputs are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dovetail.errors import DovetailError, Problem
+from dovetail.ir import Graph, Node, Spec, Tensor, TensorKind
+from dovetail.ir.check import find_faults, raise_faults
+from dovetail.ops.op import Op, Port
+from dovetail.ops.registry import OpRegistry
+from dovetail.ops.schema import OpSchema
+
+
+def input_specs(node: Node) -> list[Spec | None]:
+    """Gives the specs of a node's inputs, None for left-out ones."""
+    return [None if t is None or t.kind is TensorKind.NULL else t.spec for t in node.inputs]
+
+
+def bind_node(schema: OpSchema, node: Node) -> Op:
+    """Gives a node's op with its params; the node must have no faults."""
+    return schema.bind(node.params, input_specs(node))
+
+
+def find_op_faults(graph: Graph, registry: OpRegistry) -> list[Problem]:
+    """Gives every structural fault and every node that does not fit its op."""
+    found = find_faults(graph)
+    if found:
+        return found  # ops cannot be judged on a broken structure
+    return [p for node in graph.nodes for p in node_faults(node, registry)]
+
+
+def check_ops(graph: Graph, registry: OpRegistry) -> None:
+    """Refuses a graph with faults.
+
+    Raises:
+        GraphError: With every fault found.
+    """
+    raise_faults(graph, find_op_faults(graph, registry))
+
+
+def node_faults(node: Node, registry: OpRegistry) -> list[Problem]:
+    """Gives every reason why a node does not fit its op; none if it fits."""
+    try:
+        schema = registry.find(node.package, node.op_type)
+    except DovetailError as error:
+        return [Problem(error.message, node.where, error.hint)]
+    texts = schema.arity_faults(len(node.inputs), len(node.outputs))
+    if not texts:
+        texts += _port_faults(schema.inputs, node.inputs)
+        texts += _port_faults(schema.outputs, node.outputs)
+    texts += schema.param_faults(node.params)
+    if not texts:
+        texts = _inference_faults(schema, node)
+    return [Problem(text, node.where) for text in texts]
+
+
+def _port_faults(ports: tuple[Port, ...], tensors: Sequence[Tensor | None]) -> list[str]:
+    found = []
+    for i, tensor in enumerate(tensors):
+        port = ports[min(i, len(ports) - 1)]
+        if tensor is None or tensor.kind is TensorKind.NULL:
+            if not port.optional:
+                found.append(f"leaves out {port.name}, which is not optional")
+        elif port.dtypes and tensor.dtype not in port.dtypes:
+            allowed = ", ".join(d.name for d in port.dtypes)
+            found.append(f"{port.name} '{tensor.name}' is {tensor.dtype.name}; allowed: {allowed}")
+    return found
+
+
+def _inference_faults(schema: OpSchema, node: Node) -> list[str]:
+    ins = input_specs(node)
+    declared = [t.spec for t in node.outputs]
+    try:
+        inferred = schema.infer(schema.bind(node.params, ins), ins, declared)
+    except DovetailError as error:
+        return [error.message]
+    return [
+        f"output '{tensor.name}' is declared {tensor.dtype.name} {tensor.shape}, "
+        f"but {schema.full_name} gives {spec.dtype.name} {spec.shape}"
+        for tensor, spec in zip(node.outputs, inferred, strict=False)
+        if (tensor.dtype, tensor.shape) != (spec.dtype, spec.shape)
+    ]

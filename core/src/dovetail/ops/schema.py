@@ -1,0 +1,155 @@
+"""OpSchema: what a registered op class says, checked once and normalized for its users."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dovetail.errors import PluginError, unknown_name
+from dovetail.ir import Array, Param, Spec
+from dovetail.ops.op import Arrays, Domain, Op, Port, param_fields
+from dovetail.ops.params import ParamField, Specs
+
+
+@dataclass(frozen=True, slots=True)
+class OpSchema:
+    """A registered op.
+
+    Attributes:
+        package: Name of its op package.
+        name: Name of the op type.
+        op: Its class.
+        inputs, outputs: Declared ports.
+        params: Declared params by name.
+    """
+
+    package: str
+    name: str
+    op: type[Op]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    params: Mapping[str, ParamField[Any]]
+    _infer: Callable[..., Any] = field(repr=False)
+    _reference: Callable[..., Any] = field(repr=False)
+
+    @property
+    def full_name(self) -> str:
+        """`package::name`."""
+        return f"{self.package}::{self.name}"
+
+    @property
+    def domain(self) -> Domain:
+        """What arrays the reference is given."""
+        return self.op.domain
+
+    def arity_faults(self, ins: int, outs: int) -> list[str]:
+        """Gives what is wrong with a number of inputs and outputs; nothing if they fit."""
+        found = []
+        for word, ports, count in (("input", self.inputs, ins), ("output", self.outputs, outs)):
+            least = sum(not p.optional and not p.variadic for p in ports)
+            most = None if ports and ports[-1].variadic else len(ports)
+            if count < least or (most is not None and count > most):
+                wanted = f"{least}" if least == most else f"{least} to {most or 'any number'}"
+                found.append(f"has {count} {word}s; {self.full_name} takes {wanted}")
+        return found
+
+    def param_faults(self, params: Mapping[str, Param]) -> list[str]:
+        """Gives what is wrong with a node's params; nothing if they fit."""
+        found = [
+            f"has an unknown param '{name}'; {unknown_name(name, self.params)}"
+            for name in params
+            if name not in self.params
+        ]
+        for name, declared in self.params.items():
+            if name in params:
+                found += declared.faults(params[name])
+            elif declared.is_required:
+                found.append(f"lacks the param '{name}'")
+        return found
+
+    def bind(self, params: Mapping[str, Param], ins: Specs) -> Op:
+        """Gives the op with a node's params; they must have no faults."""
+        values = {name: self.params[name].value_of(param) for name, param in params.items()}
+        return self.op(ins, **values)
+
+    def infer(self, op: Op, ins: Specs, outs: Sequence[Spec | None]) -> tuple[Spec, ...]:
+        """Gives the output specs.
+
+        Args:
+            op: From `bind`.
+            ins: One for each declared input, None for a left-out one.
+            outs: What the graph declares, None where nothing yet.
+
+        Raises:
+            OpError: The inputs do not go together.
+        """
+        return _as_tuple(self._infer(op, _filled(ins, self.inputs), _filled(outs, self.outputs)))
+
+    def reference(self, op: Op, ins: Arrays, outs: Sequence[Spec]) -> tuple[Array, ...]:
+        """Gives the outputs in NumPy, in the op's domain.
+
+        Args:
+            op: From `bind`.
+            ins: One for each declared input, None for a left-out one.
+            outs: Specs of the outputs.
+        """
+        with np.errstate(all="ignore"):  # inf and nan are results, as on any backend
+            results = self._reference(op, _filled(ins, self.inputs), outs)
+        return tuple(np.asarray(r) for r in _as_tuple(results))
+
+
+def make_schema(package: str, name: str, op: type[Op]) -> OpSchema:
+    """Checks an op class and gives its schema.
+
+    Raises:
+        PluginError: The class does not fit the contract; says what is missing.
+    """
+    where = f"op {package}::{name} ({op.__module__}.{op.__qualname__})"
+    for ports in (op.inputs, op.outputs):
+        if any(p.variadic for p in ports[:-1]):
+            raise PluginError("only the last input or output may be variadic", where=where)
+    return OpSchema(
+        package,
+        name,
+        op,
+        op.inputs,
+        op.outputs,
+        param_fields(op),
+        _normalized(op, "infer", where, needs_outs=True),
+        _normalized(op, "reference", where, needs_outs=False),
+    )
+
+
+def _normalized(op: type[Op], name: str, where: str, *, needs_outs: bool) -> Callable[..., Any]:
+    """Gives a method as a function of (op, ins, outs), whatever form it is written in."""
+    method = getattr(op, name, None)
+    if method is None:
+        raise PluginError(f"the op defines no `{name}`", where=where)
+    names = list(inspect.signature(method).parameters)[1:]
+    if names == ["ins", "outs"]:
+        return lambda self, ins, outs: method(self, ins, outs)
+    variadic = any(p.variadic for p in (*op.inputs, *op.outputs))
+    ins, outs = len(op.inputs), len(op.outputs)
+    if len(names) == ins + outs and not variadic:
+        return lambda self, ins, outs: method(self, *ins, *outs)
+    if len(names) == ins and not needs_outs and not variadic:
+        return lambda self, ins, outs: method(self, *ins)
+    wanted = "(self, ins, outs)"
+    if not variadic:
+        wanted += f" or one parameter for each of {ins} input(s) and {outs} output(s)"
+    raise PluginError(f"`{name}` takes {names}; it must take {wanted}", where=where)
+
+
+def _filled(given: Sequence[Any], ports: tuple[Port, ...]) -> Sequence[Any]:
+    """Left-out trailing optional ones become None, so that positions hold."""
+    if ports and ports[-1].variadic:
+        return given
+    return (*given, *(None,) * (len(ports) - len(given)))
+
+
+def _as_tuple(results: Any) -> tuple[Any, ...]:
+    return tuple(results) if isinstance(results, tuple | list) else (results,)

@@ -1,0 +1,77 @@
+"""`simulate`: any op on stored values, encoded or not: dequantize, reference, quantize."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dovetail.ir import Array, DType, Spec, dequantize, quantize
+from dovetail.ir.storage import bfloat16_to_float32, float32_to_bfloat16
+from dovetail.ops.op import Arrays, Domain, Op
+from dovetail.ops.schema import OpSchema
+
+
+def simulate(
+    schema: OpSchema, op: Op, ins: Arrays, in_specs: Sequence[Spec | None], outs: Sequence[Spec]
+) -> tuple[Array, ...]:
+    """Runs an op by its meaning.
+
+    Args:
+        schema: The op's schema.
+        op: With its params.
+        ins: Stored values, dtype `spec.dtype.storage`; None for a left-out input.
+        in_specs: Their specs.
+        outs: Specs of the outputs.
+
+    Returns:
+        Stored values of the outputs, of their specs' shapes and storage types.
+    """
+    if keeps_stored(schema.domain, in_specs, outs):
+        results = schema.reference(op, ins, outs)
+        return tuple(_shaped(r, s) for r, s in zip(results, outs, strict=True))
+    real = [
+        None if a is None or s is None else to_real(a, s)
+        for a, s in zip(ins, in_specs, strict=True)
+    ]
+    results = schema.reference(op, real, outs)
+    return tuple(from_real(_shaped(r, s), s) for r, s in zip(results, outs, strict=True))
+
+
+def keeps_stored(domain: Domain, ins: Sequence[Spec | None], outs: Sequence[Spec]) -> bool:
+    """Whether a reference of this domain runs on stored values as they are."""
+    if domain is not Domain.MOVE:
+        return domain is Domain.STORED
+    # An index input has a type of its own; only tensors of the moved type must agree.
+    moved = [s for s in (*ins, *outs) if s is not None and _is_moved(s, outs[0])]
+    return all((s.dtype, s.encoding) == (outs[0].dtype, outs[0].encoding) for s in moved)
+
+
+def to_real(stored: Array, spec: Spec) -> Array:
+    """Gives real values: fixed-point dequantized, 16-bit floats widened to float32."""
+    if spec.dtype.is_fixed_point and spec.encoding is not None:
+        return dequantize(stored, spec.encoding)
+    if spec.dtype is DType.BFLOAT_16:
+        return bfloat16_to_float32(stored)
+    if spec.dtype is DType.FLOAT_16:
+        return stored.astype(np.float32)
+    return stored
+
+
+def from_real(real: Array, spec: Spec) -> Array:
+    """Gives the stored form of real values."""
+    if spec.dtype.is_fixed_point and spec.encoding is not None:
+        return quantize(real, spec.encoding, spec.dtype)
+    if spec.dtype is DType.BFLOAT_16:
+        return float32_to_bfloat16(real)
+    return real.astype(spec.dtype.storage, copy=False)
+
+
+def _is_moved(spec: Spec, out: Spec) -> bool:
+    return spec.dtype.is_fixed_point or spec.dtype is out.dtype
+
+
+def _shaped(array: Array, spec: Spec) -> Array:
+    if array.shape != spec.shape:
+        raise AssertionError(f"reference gave {array.shape}, its infer said {spec.shape}")
+    return array

@@ -1,0 +1,35 @@
+"""Plugins: named things come from entry points (`registry`), events go to hooks (`hooks`).
+
+Only the registry is imported here: `hooks`, `hookspecs` and `ops` are modules of their own, so that
+listing commands for `dovetail --help` loads neither pluggy nor numpy.
+"""
+
+from dovetail.plugins._groups import COMMAND_HELP, COMMANDS, GROUPS
+from dovetail.plugins.registry import (
+    Plugin,
+    Registry,
+    Status,
+    generation,
+    list_plugins,
+    load,
+    load_all,
+    names,
+    probe,
+    refresh,
+)
+
+__all__ = [
+    "COMMANDS",
+    "COMMAND_HELP",
+    "GROUPS",
+    "Plugin",
+    "Registry",
+    "Status",
+    "generation",
+    "list_plugins",
+    "load",
+    "load_all",
+    "names",
+    "probe",
+    "refresh",
+]

@@ -1,0 +1,240 @@
+"""Hooks: who wants to know what happens, told by pluggy's rules.
+
+Call sites are guarded inline, so that a run without hooks pays for one attribute:
+
+    if hooks.active:
+        hooks.api_call(call)
+
+pluggy finds, checks and orders the implementations. They are called one by one here, since a
+failing one must neither harm the call it was told of nor keep the others from being told.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dovetail.errors import PluginError, unknown_name
+from dovetail.plugins import registry
+from dovetail.plugins.events import ApiCall, NodeExecuted, PassFinished, Progress
+
+if TYPE_CHECKING:
+    import pluggy
+
+GROUP = "dovetail.hooks"
+PREFIX = "dovetail_"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    """One implementation of one hook."""
+
+    plugin: object
+    label: str
+    call: Callable[[object], object]
+
+
+class Hooks:
+    """The registered hook plugins.
+
+    Attributes:
+        active: Whether any plugin is registered.
+    """
+
+    def __init__(self) -> None:
+        self.active = False
+        self._lock = threading.RLock()
+        self._installing = threading.Lock()
+        self._installed_generation: int | None = None
+        self._manager: pluggy.PluginManager | None = None
+        # Replaced as a whole, never changed: events read it without a lock.
+        self._listeners: Mapping[str, tuple[_Listener, ...]] = {}
+
+    # -- who listens -----------------------------------------------------------------------------
+
+    def register(self, plugin: object) -> None:
+        """Adds a module or object whose functions are marked with `hookimpl`.
+
+        Raises:
+            PluginError: It has hooks that do not exist or take other arguments, hooks that are not
+                marked, wrappers, or no hooks at all; or it is registered already.
+        """
+        with self._lock:
+            manager = self._get_manager()
+            if manager.is_registered(plugin):
+                raise _refused(plugin, "it is registered already", code="PLUGIN_CONFLICT")
+            try:
+                _register(manager, plugin)
+            except BaseException:
+                if manager.is_registered(plugin):
+                    manager.unregister(plugin)
+                raise
+            self._update(manager)
+
+    def unregister(self, plugin: object) -> None:
+        """Removes a plugin; nothing happens if it is not registered."""
+        with self._lock:
+            if self._manager is not None and self._manager.is_registered(plugin):
+                self._manager.unregister(plugin)
+                self._update(self._manager)
+
+    @contextmanager
+    def registered(self, plugin: object) -> Iterator[None]:
+        """Has a plugin registered for the length of a `with` block.
+
+        Raises:
+            PluginError: As `register`.
+        """
+        self.register(plugin)
+        try:
+            yield
+        finally:
+            self.unregister(plugin)
+
+    def load_installed(self) -> None:
+        """Registers the installed hook plugins; after the first time it does nothing.
+
+        One that is broken or refused is left out, with a warning in the log.
+        """
+        generation = registry.generation()
+        if self._installed_generation == generation:
+            return
+        with self._installing:
+            if self._installed_generation == generation:
+                return
+            for name, plugin in registry.load_all(GROUP).items():
+                try:
+                    self.register(plugin)
+                except PluginError as error:
+                    if error.code != "PLUGIN_CONFLICT":  # registered by hand, or before a refresh
+                        _log.warning("%s '%s' is left out: %s", GROUP, name, error.message)
+            self._installed_generation = generation
+
+    # -- events ----------------------------------------------------------------------------------
+
+    def api_call(self, call: ApiCall) -> None:
+        """Tells of a call that is about to be made."""
+        self._tell("dovetail_api_call", call)
+
+    def api_return(self, call: ApiCall) -> None:
+        """Tells of a call that returned or failed."""
+        self._tell("dovetail_api_return", call)
+
+    def api_complete(self, call: ApiCall) -> None:
+        """Tells of an asynchronous execution that ended."""
+        self._tell("dovetail_api_complete", call)
+
+    def pass_finished(self, event: PassFinished) -> None:
+        """Tells of a pass that went over a graph."""
+        self._tell("dovetail_pass_finished", event)
+
+    def node_executed(self, event: NodeExecuted) -> None:
+        """Tells of a step of a watched run."""
+        self._tell("dovetail_node_executed", event)
+
+    def progress(self, event: Progress) -> None:
+        """Tells of the progress of a long task."""
+        self._tell("dovetail_progress", event)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _tell(self, hook: str, event: object) -> None:
+        for listener in self._listeners.get(hook, ()):
+            try:
+                listener.call(event)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  a hook never harms the call
+                self._detach(listener, hook, error)
+
+    def _detach(self, listener: _Listener, hook: str, error: BaseException) -> None:
+        with self._lock:
+            manager = self._manager
+            if manager is None or not manager.is_registered(listener.plugin):
+                return  # another thread saw it fail first and has reported it
+            self.unregister(listener.plugin)
+        _log.error(
+            "%s failed in %s and is detached: %s: %s",
+            listener.label,
+            hook,
+            type(error).__name__,
+            error,
+            exc_info=error if _log.isEnabledFor(logging.DEBUG) else None,
+        )
+
+    def _get_manager(self) -> pluggy.PluginManager:
+        if self._manager is None:
+            # imported here: start-up counts, and most processes have no hooks
+            import pluggy
+
+            from dovetail.plugins import hookspecs
+
+            self._manager = pluggy.PluginManager(hookspecs.PROJECT)
+            self._manager.add_hookspecs(hookspecs)
+        return self._manager
+
+    def _update(self, manager: pluggy.PluginManager) -> None:
+        self._listeners = {
+            hook: tuple(_listener(impl) for impl in reversed(caller.get_hookimpls()))
+            for hook, caller in vars(manager.hook).items()
+            if caller.get_hookimpls()
+        }
+        self.active = bool(self._listeners)
+
+
+def _register(manager: pluggy.PluginManager, plugin: object) -> None:
+    """Registers with pluggy and refuses what pluggy lets pass."""
+    import pluggy  # by now it is loaded anyway
+
+    unmarked = [
+        name
+        for name in dir(plugin)
+        if name.startswith(PREFIX)
+        and callable(getattr(plugin, name))  # a module may import a package of ours
+        and manager.parse_hookimpl_opts(plugin, name) is None
+    ]
+    if unmarked:
+        raise _refused(plugin, f"not marked with hookimpl: {', '.join(unmarked)}")
+    try:
+        manager.register(plugin)
+        manager.check_pending()
+    except pluggy.PluginValidationError as error:
+        raise _refused(plugin, str(error), hint=_hint(manager, plugin)) from error
+    callers = manager.get_hookcallers(plugin) or []
+    if not callers:
+        raise _refused(plugin, "it implements no hook")
+    for caller in callers:
+        for impl in caller.get_hookimpls():
+            if impl.plugin is plugin and (impl.hookwrapper or impl.wrapper):
+                raise _refused(plugin, f"{caller.name} is a wrapper; hooks are notices only")
+
+
+def _hint(manager: pluggy.PluginManager, plugin: object) -> str:
+    callers = manager.get_hookcallers(plugin) or []
+    known = [name for name, caller in vars(manager.hook).items() if caller.has_spec()]
+    unknown = [caller.name for caller in callers if not caller.has_spec()]
+    return "; ".join(f"{name}: {unknown_name(name, known)}" for name in unknown)
+
+
+def _refused(
+    plugin: object, message: str, *, code: str = "PLUGIN_BROKEN", hint: str = ""
+) -> PluginError:
+    return PluginError(message, code=code, where=f"hook plugin {_label(plugin)}", hint=hint)
+
+
+def _listener(impl: pluggy.HookImpl) -> _Listener:
+    function = impl.function
+    # Every hook has one argument, and an implementation may leave it out.
+    call = function if impl.argnames else (lambda _event: function())
+    return _Listener(impl.plugin, f"hook plugin {_label(impl.plugin)}", call)
+
+
+def _label(plugin: object) -> str:
+    return str(getattr(plugin, "__name__", type(plugin).__qualname__))
+
+
+hooks = Hooks()

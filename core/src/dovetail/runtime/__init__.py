@@ -1,0 +1,41 @@
+"""The handle-level API that mirrors QNN's: what integrators embed and recorders record.
+
+`Backend` here is the handle; what a backend plugin implements is `dovetail.runtime.contract`.
+"""
+
+from dovetail.runtime.api_table import API, ApiCall, ArgKind
+from dovetail.runtime.backend import Backend, Device
+from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig, Priority
+from dovetail.runtime.context import Context
+from dovetail.runtime.graph import Graph
+from dovetail.runtime.memory import Memory
+from dovetail.runtime.names import backend_name
+from dovetail.runtime.profile import EventType, EventUnit, Profile, ProfileEvent, ProfileLevel
+from dovetail.runtime.queue import Execution
+from dovetail.runtime.signal import Signal, SignalKind
+from dovetail.runtime.tensor import Tensor
+
+__all__ = [
+    "API",
+    "ApiCall",
+    "ArgKind",
+    "Backend",
+    "Context",
+    "ContextConfig",
+    "Device",
+    "DeviceConfig",
+    "EventType",
+    "EventUnit",
+    "Execution",
+    "Graph",
+    "GraphConfig",
+    "Memory",
+    "Priority",
+    "Profile",
+    "ProfileEvent",
+    "ProfileLevel",
+    "Signal",
+    "SignalKind",
+    "Tensor",
+    "backend_name",
+]

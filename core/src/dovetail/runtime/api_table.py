@@ -1,0 +1,152 @@
+"""The API table: every call of the runtime API, its QNN name, and the kind of each argument.
+
+Handles are built on it (`api_call` looks a call up), and whoever records or replays calls learns
+from it how each argument is written down.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class ArgKind(enum.Enum):
+    """What an argument or a result is."""
+
+    HANDLE = enum.auto()
+    NAME = enum.auto()
+    INTEGER = enum.auto()
+    ENUM = enum.auto()
+    SHAPE = enum.auto()
+    ENCODING = enum.auto()
+    DATA = enum.auto()  # bytes that belong to the graph
+    CONFIG = enum.auto()  # a Struct, or plain data that becomes one
+    HANDLES = enum.auto()  # a sequence, entries may be None
+    PARAMS = enum.auto()  # scalars and tensors by name
+    BUFFERS = enum.auto()  # arrays or registered memory by tensor name
+    CALLBACK = enum.auto()
+    OBJECT = enum.auto()  # lives in this process only: a class, a registry
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    """One call.
+
+    Attributes:
+        name: `class_method` in our API.
+        qnn: The call of QNN's API that it mirrors.
+        args: Name and kind of each argument after the handle it is called on.
+        result: Kind of its result, None where it gives nothing.
+    """
+
+    name: str
+    qnn: str
+    args: tuple[tuple[str, ArgKind], ...] = ()
+    result: ArgKind | None = None
+
+
+_HANDLE, _NAME, _CONFIG = ArgKind.HANDLE, ArgKind.NAME, ArgKind.CONFIG
+_TENSOR = (
+    ("name", _NAME),
+    ("dtype", ArgKind.ENUM),
+    ("shape", ArgKind.SHAPE),
+    ("kind", ArgKind.ENUM),
+    ("encoding", ArgKind.ENCODING),
+    ("data", ArgKind.DATA),
+    ("source", _NAME),
+    ("source_perm", ArgKind.SHAPE),
+)
+_RUN = (
+    ("inputs", ArgKind.BUFFERS),
+    ("outputs", ArgKind.BUFFERS),
+    ("profile", _HANDLE),
+    ("signal", _HANDLE),
+)
+
+API: dict[str, ApiCall] = {
+    call.name: call
+    for call in (
+        ApiCall(
+            "backend_create",
+            "backendCreate",
+            (("name", _NAME), ("config", _CONFIG), ("ops", ArgKind.OBJECT)),
+            _HANDLE,
+        ),
+        ApiCall("backend_free", "backendFree"),
+        ApiCall(
+            "backend_register_op_package",
+            "backendRegisterOpPackage",
+            (("package", ArgKind.OBJECT),),
+        ),
+        ApiCall(
+            "backend_has_capability",
+            "propertyHasCapability",
+            (("key", ArgKind.INTEGER),),
+            ArgKind.INTEGER,
+        ),
+        ApiCall(
+            "backend_validate_op",
+            "backendValidateOpConfig",
+            (("node", ArgKind.OBJECT),),
+            ArgKind.OBJECT,
+        ),
+        ApiCall("device_create", "deviceCreate", (("config", _CONFIG),), _HANDLE),
+        ApiCall("device_free", "deviceFree"),
+        ApiCall(
+            "context_create",
+            "contextCreate",
+            (("device", _HANDLE), ("config", _CONFIG)),
+            _HANDLE,
+        ),
+        ApiCall("context_free", "contextFree"),
+        ApiCall("graph_create", "graphCreate", (("name", _NAME), ("config", _CONFIG)), _HANDLE),
+        ApiCall("graph_retrieve", "graphRetrieve", (("name", _NAME),), _HANDLE),
+        ApiCall("graph_create_tensor", "tensorCreateGraphTensor", _TENSOR, _HANDLE),
+        ApiCall(
+            "graph_add_node",
+            "graphAddNode",
+            (
+                ("name", _NAME),
+                ("package", _NAME),
+                ("op_type", _NAME),
+                ("inputs", ArgKind.HANDLES),
+                ("outputs", ArgKind.HANDLES),
+                ("params", ArgKind.PARAMS),
+                ("sources", ArgKind.NAME),
+            ),
+        ),
+        ApiCall("graph_set_config", "graphSetConfig", (("config", _CONFIG),)),
+        ApiCall(
+            "graph_finalize", "graphFinalize", (("profile", _HANDLE), ("signal", _HANDLE))
+        ),
+        ApiCall(
+            "graph_execute",
+            "graphExecute",
+            (*_RUN, ("watch", ArgKind.OBJECT)),
+            ArgKind.BUFFERS,
+        ),
+        ApiCall(
+            "graph_execute_async",
+            "graphExecuteAsync",
+            (*_RUN, ("notify", ArgKind.CALLBACK)),
+            ArgKind.OBJECT,
+        ),
+        ApiCall("profile_create", "profileCreate", (("level", ArgKind.ENUM),), _HANDLE),
+        ApiCall("profile_free", "profileFree"),
+        ApiCall(
+            "signal_create",
+            "signalCreate",
+            (("kind", ArgKind.ENUM), ("timeout_us", ArgKind.INTEGER)),
+            _HANDLE,
+        ),
+        ApiCall("signal_trigger", "signalTrigger"),
+        ApiCall("signal_free", "signalFree"),
+        ApiCall(
+            "memory_register",
+            "memRegister",
+            (("array", ArgKind.DATA), ("dtype", ArgKind.ENUM)),
+            _HANDLE,
+        ),
+        ApiCall("memory_deregister", "memDeRegister"),
+    )
+}

@@ -1,0 +1,263 @@
+"""Backend and device handles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from dovetail import ir
+from dovetail.errors import BackendError, OpError, PluginError
+from dovetail.ops import OpPackage, OpRegistry, node_faults
+from dovetail.plugins import load
+from dovetail.plugins.ops import installed_ops
+from dovetail.runtime import contract
+from dovetail.runtime.config import ContextConfig, DeviceConfig, typed_config
+from dovetail.runtime.context import Context
+from dovetail.runtime.handle import Handle, announce, api_call
+from dovetail.runtime.names import backend_name
+from dovetail.runtime.profile import Profile, ProfileLevel
+from dovetail.runtime.queue import ExecutionQueue
+from dovetail.runtime.signal import Signal, SignalKind
+
+# QNN's property keys, and the capability each one asks for.
+PROPERTIES: Mapping[int, str] = {
+    105: "op_packages",
+    202: "caching",
+    304: "asynchronous",
+    306: "priority",
+    308: "cancel",
+    502: "memory_handles",
+    506: "updates",
+    1202: "cancel",
+    1203: "cancel",
+}
+
+
+class Device(Handle):
+    """A device of a backend, with the queue of its asynchronous executions."""
+
+    kind = "device"
+    invalid_code = "DEVICE_ERROR_INVALID_HANDLE"
+
+    def __init__(self, backend: Backend, config: DeviceConfig) -> None:
+        super().__init__()
+        self.backend = backend
+        self.config = config
+        self.queue = ExecutionQueue(f"dovetail-{backend.name}-{self.id}")
+
+    @api_call("device_free")
+    def free(self) -> None:
+        """Ends the handle.
+
+        Raises:
+            BackendError: A context still uses the device.
+        """
+        users = [c for c in self.backend.contexts if c.device is self]
+        if users:
+            raise BackendError(
+                f"{len(users)} context(s) still use the device",
+                code="DEVICE_ERROR_ASSOCIATED_TO_CONTEXT",
+                hint="free the contexts first",
+            )
+        self._freed = True
+
+
+class Backend(Handle):
+    """A backend in use: what everything else is made from.
+
+    It is a context manager; leaving it frees contexts, devices and itself.
+    """
+
+    kind = "backend"
+    invalid_code = "BACKEND_ERROR_INVALID_HANDLE"
+
+    def __init__(self, plugin: contract.Backend, options: contract.Options, ops: OpRegistry):
+        super().__init__()
+        self.plugin = plugin
+        self.options = options
+        self.ops = ops
+        self.contexts: list[Context] = []
+        self._host: Device | None = None
+
+    @classmethod
+    def create(
+        cls,
+        name: str,
+        config: contract.Options | Mapping[str, Any] | None = None,
+        ops: OpRegistry | None = None,
+    ) -> Backend:
+        """Makes a handle of an installed backend.
+
+        Args:
+            name: Name of the plugin; `libQnnCpu.so`, with or without a path, is `cpu`.
+            config: The backend's options.
+            ops: Finds ops; by default those of all installed op packages.
+
+        Raises:
+            PluginError: There is no such backend, or it cannot be loaded.
+            ConfigError: The options do not fit.
+        """
+
+        def create() -> Backend:
+            plugin_class = _backend_class(backend_name(name))
+            registry = installed_ops() if ops is None else ops
+            where = f"options of backend '{plugin_class.name}'"
+            options = typed_config(config, plugin_class.options_type, where)
+            return cls(plugin_class(registry), options, registry)
+
+        return announce("backend_create", {"name": name, "config": config, "ops": ops}, create)
+
+    @property
+    def name(self) -> str:
+        """Name of the plugin."""
+        return self.plugin.name
+
+    @property
+    def capabilities(self) -> contract.Capabilities:
+        """What the backend can do."""
+        return self.plugin.capabilities()
+
+    def describe(self) -> str:
+        """Names the backend."""
+        return f"backend '{self.name}'"
+
+    def require(self, capability: str, code: str) -> None:
+        """Refuses what the backend cannot do.
+
+        Raises:
+            BackendError: With `code`.
+        """
+        if not getattr(self.capabilities, capability):
+            raise BackendError(
+                f"backend '{self.name}' does not have the capability '{capability}'", code=code
+            )
+
+    @api_call("backend_has_capability")
+    def has_capability(self, key: int) -> bool:
+        """Says whether the backend has the property with QNN's number `key`.
+
+        Raises:
+            BackendError: The key is not known.
+        """
+        if key not in PROPERTIES:
+            raise BackendError(f"unknown property key {key}", code="PROPERTY_ERROR_UNKNOWN_KEY")
+        return bool(getattr(self.capabilities, PROPERTIES[key]))
+
+    @api_call("backend_register_op_package")
+    def register_op_package(self, package: OpPackage) -> None:
+        """Adds an op package that is not installed.
+
+        Raises:
+            BackendError: The backend runs its own ops only.
+            PluginError: Another package has the name.
+        """
+        self.require("op_packages", "BACKEND_ERROR_NOT_SUPPORTED")
+        self.ops.add(package)
+
+    @api_call("backend_validate_op")
+    def validate_op(self, node: ir.Node) -> contract.Support:
+        """Says whether the backend runs a node, and if not, why.
+
+        Raises:
+            OpError: The node does not fit its op.
+        """
+        if faults := node_faults(node, self.ops):
+            raise OpError("the node does not fit its op", where=node.where, problems=faults)
+        return self.plugin.validate(contract.NodeView.of(node, self.ops))
+
+    @api_call("device_create")
+    def create_device(self, config: DeviceConfig | Mapping[str, Any] | None = None) -> Device:
+        """Makes a device handle."""
+        return Device(self, typed_config(config, DeviceConfig, "device config"))
+
+    @api_call("context_create")
+    def create_context(
+        self,
+        device: Device | None = None,
+        config: ContextConfig | Mapping[str, Any] | None = None,
+    ) -> Context:
+        """Makes a context.
+
+        Args:
+            device: The host if left out.
+            config: Its config.
+        """
+        if device is None:
+            self._host = self._host or Device(self, DeviceConfig())
+            device = self._host
+        device.require_alive()
+        context = Context(self, device, typed_config(config, ContextConfig, "context config"))
+        self.contexts.append(context)
+        return context
+
+    @api_call("profile_create")
+    def create_profile(self, level: ProfileLevel = ProfileLevel.BASIC) -> Profile:
+        """Makes a profile.
+
+        Raises:
+            BackendError: Detailed, and the backend does not report nodes.
+        """
+        if level is ProfileLevel.DETAILED:
+            self.require("watch", "PROFILE_ERROR_UNSUPPORTED")
+        return Profile(self, level)
+
+    @api_call("signal_create")
+    def create_signal(
+        self, kind: SignalKind = SignalKind.ABORT, timeout_us: int | None = None
+    ) -> Signal:
+        """Makes a signal.
+
+        Args:
+            kind: ABORT, for `Signal.trigger`, or TIMEOUT.
+            timeout_us: Microseconds that a call may take.
+
+        Raises:
+            BackendError: The backend cannot be stopped between steps.
+        """
+        self.require("cancel", "SIGNAL_ERROR_UNSUPPORTED")
+        return Signal(kind, timeout_us)
+
+    @api_call("backend_free")
+    def free(self) -> None:
+        """Ends the handle.
+
+        Raises:
+            BackendError: Contexts are still alive.
+        """
+        if self.contexts:
+            raise BackendError(
+                f"{len(self.contexts)} context(s) of backend '{self.name}' are still alive",
+                code="BACKEND_ERROR_TERMINATE_FAILED",
+                hint="free the contexts first, or use the handle in a `with` block",
+            )
+        self._freed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for context in tuple(self.contexts):
+            context.free()
+        if not self.is_freed:
+            self.free()
+
+
+def _backend_class(name: str) -> type[contract.Backend]:
+    found = load("dovetail.backends", name)
+    missing = [
+        what
+        for what in ("name", "options_type", "capabilities", "validate", "prepare", "restore")
+        if not hasattr(found, what)
+    ]
+    if missing or not isinstance(found, type):
+        raise PluginError(
+            f"backend '{name}' is not one: it lacks {', '.join(missing) or 'a class'}",
+            where=repr(found),
+        )
+    return found

@@ -1,0 +1,166 @@
+"""Contexts: graphs that live together and share packed weights."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from dovetail import ir
+from dovetail.container import Model, WeightStore
+from dovetail.errors import BackendError, unknown_name
+from dovetail.ir import Array, DType
+from dovetail.ops import check_ops
+from dovetail.runtime.config import ContextConfig, GraphConfig, Priority, typed_config
+from dovetail.runtime.graph import Graph
+from dovetail.runtime.handle import Handle, api_call
+from dovetail.runtime.memory import Memory
+from dovetail.runtime.tensor import Tensor
+
+if TYPE_CHECKING:  # a context belongs to a backend, which imports it
+    from dovetail.runtime.backend import Backend, Device
+
+
+class Context(Handle):
+    """Graphs on one device. Made by `Backend.create_context`; a context manager.
+
+    Attributes:
+        backend, device: What it belongs to.
+        weights: Packed weights, shared by its graphs.
+    """
+
+    kind = "context"
+    invalid_code = "CONTEXT_ERROR_INVALID_HANDLE"
+
+    def __init__(self, backend: Backend, device: Device, config: ContextConfig) -> None:
+        super().__init__()
+        self.backend = backend
+        self.device = device
+        self.config = config
+        self.priority = Priority.of(config.context_priority, "context config")
+        self.weights = WeightStore()
+        self._graphs: dict[str, Graph] = {}
+        self._places = threading.Lock()
+        self._queued = 0
+
+    @property
+    def graphs(self) -> Mapping[str, Graph]:
+        """Its graphs by name."""
+        return self._graphs
+
+    @api_call("graph_create")
+    def create_graph(
+        self, name: str, config: GraphConfig | Mapping[str, Any] | None = None
+    ) -> Graph:
+        """Makes an empty graph.
+
+        Raises:
+            BackendError: The name is empty or taken.
+        """
+        if not name or name in self._graphs:
+            why = "taken" if name else "empty"
+            raise BackendError(f"the graph name '{name}' is {why}", code="GRAPH_ERROR_INVALID_NAME")
+        graph = Graph(self, name, typed_config(config, GraphConfig, f"config of graph '{name}'"))
+        self._graphs[name] = graph
+        return graph
+
+    @api_call("graph_retrieve")
+    def retrieve_graph(self, name: str) -> Graph:
+        """Gives a graph by name.
+
+        Raises:
+            BackendError: There is none.
+        """
+        if name not in self._graphs:
+            raise BackendError(
+                f"the context has no graph '{name}'",
+                code="GRAPH_ERROR_GRAPH_DOES_NOT_EXIST",
+                hint=unknown_name(name, self._graphs),
+            )
+        return self._graphs[name]
+
+    def enter_queue(self) -> None:
+        """Takes a place among the executions that wait.
+
+        Raises:
+            BackendError: There is none left.
+        """
+        with self._places:
+            if self._queued >= self.config.async_execute_queue_depth:
+                raise BackendError(
+                    f"{self._queued} executions of the context are waiting already",
+                    code="GRAPH_ERROR_EXECUTION_ASYNC_FIFO_FULL",
+                    hint="wait for one to end, or set a larger async_execute_queue_depth",
+                )
+            self._queued += 1
+
+    def leave_queue(self) -> None:
+        """Gives a place back."""
+        with self._places:
+            self._queued -= 1
+
+    def compose(self, model: Model) -> tuple[Graph, ...]:
+        """Makes the graphs of a model, by the same calls that an application would make.
+
+        Raises:
+            GraphError: A graph has faults; all of them are listed.
+        """
+        for graph in model.graphs.values():
+            check_ops(graph, self.backend.ops)
+        return tuple(self._compose(graph) for graph in model.graphs.values())
+
+    @api_call("memory_register")
+    def register_memory(self, array: Array, dtype: DType) -> Memory:
+        """Makes an array usable by handle as input or output.
+
+        Args:
+            array: C-contiguous, stored values of `dtype`.
+            dtype: Type of its elements.
+
+        Raises:
+            BackendError: The backend takes no memory handles, or the array does not fit.
+        """
+        self.backend.require("memory_handles", "MEM_ERROR_NOT_SUPPORTED")
+        return Memory(array, dtype)
+
+    @api_call("context_free")
+    def free(self) -> None:
+        """Ends the context and its graphs, after the executions under way."""
+        for graph in self._graphs.values():
+            graph.release()
+        self._graphs.clear()
+        self.backend.contexts.remove(self)
+        self._freed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self.is_freed:
+            self.free()
+
+    def _compose(self, graph: ir.Graph) -> Graph:
+        handle = self.create_graph(graph.name)
+        tensors: dict[ir.Tensor, Tensor] = {
+            t: handle.create_tensor(
+                t.name, t.dtype, t.shape, t.kind, t.encoding, t.data, t.source, t.source_perm
+            )
+            for t in graph.tensors.values()
+        }
+        for node in graph.nodes:
+            handle.add_node(
+                node.name,
+                node.package,
+                node.op_type,
+                [None if t is None else tensors[t] for t in node.inputs],
+                [tensors[t] for t in node.outputs],
+                node.params,
+                node.sources,
+            )
+        return handle

@@ -1,0 +1,108 @@
+"""Handles: alive until freed, and every call of theirs announced to hooks."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import ClassVar, Concatenate, ParamSpec, TypeVar
+
+from dovetail.errors import BackendError
+from dovetail.plugins.events import ApiCall
+from dovetail.plugins.hooks import hooks
+from dovetail.runtime.api_table import API
+
+P = ParamSpec("P")
+R = TypeVar("R")
+H = TypeVar("H", bound="Handle")
+
+_IDS = itertools.count(1)
+# The call being made in this thread, for those whose end comes later (`graph_execute_async`).
+_CURRENT: ContextVar[ApiCall | None] = ContextVar("dovetail_api_call", default=None)
+
+
+class Handle:
+    """Base of all handles.
+
+    Attributes:
+        id: Number of the handle, unique in the process; traces name handles by it.
+    """
+
+    kind: ClassVar[str] = "handle"
+    invalid_code: ClassVar[str] = "COMMON_ERROR_INVALID_ARGUMENT"
+
+    def __init__(self) -> None:
+        self.id = next(_IDS)
+        self._freed = False
+
+    @property
+    def is_freed(self) -> bool:
+        """Whether the handle may no longer be used."""
+        return self._freed
+
+    def require_alive(self) -> None:
+        """Refuses a handle that was freed.
+
+        Raises:
+            BackendError: The kind's INVALID_HANDLE.
+        """
+        if self._freed:
+            raise BackendError(
+                f"{self.describe()} was freed",
+                code=self.invalid_code,
+                hint="create a new one; handles are dead after free, and with what owns them",
+            )
+
+    def describe(self) -> str:
+        """Names the handle in errors."""
+        return f"the {self.kind} (handle {self.id})"
+
+
+def api_call(name: str) -> Callable[
+    [Callable[Concatenate[H, P], R]], Callable[Concatenate[H, P], R]
+]:
+    """Makes a method the call `name` of the API table: checks the handle, tells the hooks.
+
+    The parameters of the method are those of the table, in order (a test compares them).
+    """
+    call = API[name]
+    names = tuple(arg for arg, _ in call.args)
+
+    def decorate(method: Callable[Concatenate[H, P], R]) -> Callable[Concatenate[H, P], R]:
+        @functools.wraps(method)
+        def announced(self: H, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            if self._freed:
+                self.require_alive()
+            if not hooks.active:
+                return method(self, *args, **kwargs)
+            arguments: dict[str, object] = {"handle": self}
+            arguments |= dict(zip(names, args, strict=False)) | kwargs
+            return announce(name, arguments, lambda: method(self, *args, **kwargs))
+
+        return announced
+
+    return decorate
+
+
+def announce(name: str, arguments: dict[str, object], run: Callable[[], R]) -> R:
+    """Makes a call of the API table, telling the hooks, if there are any."""
+    if not hooks.active:
+        return run()
+    call = ApiCall.begin(name, arguments)
+    hooks.api_call(call)
+    token = _CURRENT.set(call)
+    try:
+        result = run()
+    except BaseException as error:
+        hooks.api_return(call.failed(error))
+        raise
+    finally:
+        _CURRENT.reset(token)
+    hooks.api_return(call.returned(result))
+    return result
+
+
+def current_call() -> ApiCall | None:
+    """Gives the call being made in this thread, where hooks are told of it."""
+    return _CURRENT.get()

@@ -1,0 +1,29 @@
+"""Plans: a graph as a flat list of bound calls over one arena. Engine-free.
+
+A kernel makes a `Step` from a `KernelCall`; the builder orders steps and inserts reorders where
+layouts differ; `plan_arena` gives every value a place; `PlanPrepared` binds and runs.
+"""
+
+from dovetail.runtime.plan.arena import Arena, plan_arena
+from dovetail.runtime.plan.builder import Plan, build_plan
+from dovetail.runtime.plan.executor import PlanPrepared
+from dovetail.runtime.plan.kernels import Kernel, KernelCall, KernelRegistry, Tail
+from dovetail.runtime.plan.values import Buffers, Bound, Layout, Step, Storage, Value
+
+__all__ = [
+    "Arena",
+    "Bound",
+    "Buffers",
+    "Kernel",
+    "KernelCall",
+    "KernelRegistry",
+    "Layout",
+    "Plan",
+    "PlanPrepared",
+    "Step",
+    "Storage",
+    "Tail",
+    "Value",
+    "build_plan",
+    "plan_arena",
+]

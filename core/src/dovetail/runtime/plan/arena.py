@@ -1,0 +1,130 @@
+"""The arena: one block of memory in which values that do not live at once share places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.container import aligned_empty
+from dovetail.ir import Array
+from dovetail.runtime.plan.values import Step, Storage, Value
+
+ALIGNMENT = 64  # a cache line; vector loads want it
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """Places of values.
+
+    Attributes:
+        nbytes: Size of the block.
+        offsets: Offset of each value that owns bytes in it.
+    """
+
+    nbytes: int
+    offsets: dict[Value, int]
+
+    def allocate(self) -> Array:
+        """Gives the block, uint8 (nbytes,), aligned."""
+        return aligned_empty(self.nbytes)
+
+
+@dataclass(slots=True)
+class _Life:
+    first: int
+    last: int
+
+
+def plan_arena(steps: Sequence[Step]) -> Arena:
+    """Shares bytes in place where steps allow it, and gives every value an offset.
+
+    Large values are placed first, each at the lowest offset that no value alive at the same time
+    covers. Sets `alias_of` on values computed in place.
+    """
+    lives = _lives(steps)
+    _share_in_place(steps, lives)
+    ends: dict[Value, int] = {}
+    offsets: dict[Value, int] = {}
+    order = sorted(lives, key=lambda v: (-v.nbytes, lives[v].first))
+    for value in order:
+        life = lives[value]
+        taken = sorted(
+            (offsets[other], ends[other])
+            for other in offsets
+            if lives[other].first <= life.last and life.first <= lives[other].last
+        )
+        at = 0
+        for start, end in taken:
+            if at + value.nbytes <= start:
+                break
+            at = max(at, end)
+        offsets[value] = at
+        ends[value] = at + -(-max(value.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+    return Arena(max(ends.values(), default=0), offsets)
+
+
+def _lives(steps: Sequence[Step]) -> dict[Value, _Life]:
+    """First and last step that touches each value that owns bytes in the arena."""
+    lives: dict[Value, _Life] = {}
+    for i, step in enumerate(steps):
+        for value in (*step.reads, *step.writes, *step.scratch):
+            root = value.root
+            if root.storage is Storage.ARENA:
+                lives.setdefault(root, _Life(i, i)).last = i
+    return lives
+
+
+def _share_in_place(steps: Sequence[Step], lives: dict[Value, _Life]) -> None:
+    for i, step in enumerate(steps):
+        for write, read in step.in_place:
+            target, source = step.writes[write], step.reads[read].root
+            if (
+                target.root is target
+                and target.storage is Storage.ARENA
+                and source.storage is Storage.ARENA
+                and source.nbytes == target.nbytes
+                and lives[source].last == i
+                and target is not source
+                and _read_once(step, source)
+            ):
+                lives[source].last = lives.pop(target).last
+                target.alias_of = source
+
+
+def _read_once(step: Step, source: Value) -> bool:
+    """Whether no other operand of the step lies in the same bytes."""
+    return sum(v.root is source for v in (*step.reads, *step.writes)) == 1
+
+
+class ArenaBuffers:
+    """`Buffers` over a block, constants, and the application's arrays."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._block = arena.allocate()
+        self.application: dict[Value, Array] = {}
+
+    def array(self, value: Value) -> Array:
+        """Gives a value's place; see `Buffers`."""
+        root = value.root
+        if root.storage is Storage.CONSTANT:
+            if root.array is None:
+                raise AssertionError(f"constant {root.name} has no data")
+            return root.array if value is root else _formed(root.array, value)
+        if root.storage is Storage.ARENA:
+            at = self._arena.offsets[root]
+            return _formed(self._block[at : at + value.nbytes], value)
+        return _formed(self.application[root], value)
+
+    def address(self, value: Value) -> int:
+        """Gives the address of a value's first byte."""
+        return int(self.array(value).ctypes.data)
+
+
+def _formed(block: Array, value: Value) -> Array:
+    flat = block.reshape(-1).view(np.uint8)
+    if value.layout is not None:
+        return flat
+    return flat.view(value.spec.dtype.storage).reshape(value.spec.shape)

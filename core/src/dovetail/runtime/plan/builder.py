@@ -1,0 +1,219 @@
+"""The builder: from a graph to steps, with nodes grouped and layouts reconciled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dovetail.container import WeightStore
+from dovetail.ir import Array, DType, Graph, Node, Spec, Tensor, TensorKind
+from dovetail.ops import OpRegistry
+from dovetail.runtime.contract import NodeView
+from dovetail.runtime.plan.kernels import Kernel, KernelCall, KernelRegistry, Tail
+from dovetail.runtime.plan.reference import reference_step
+from dovetail.runtime.plan.values import Layout, Step, Storage, Value
+
+# Makes the step that brings the first value's content into the second one's layout.
+Reorder = Callable[[Value, Value], Step]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A graph as steps.
+
+    Attributes:
+        steps: In order of execution.
+        inputs, outputs: The application's values by tensor name.
+        reorder: The engine's, for those who must read a value in an engine's layout.
+    """
+
+    steps: tuple[Step, ...]
+    inputs: dict[str, Value]
+    outputs: dict[str, Value]
+    reorder: Reorder | None
+
+
+def build_plan(
+    graph: Graph,
+    ops: OpRegistry,
+    kernels: KernelRegistry,
+    weights: WeightStore,
+    options: Any,
+    *,
+    reorder: Reorder | None = None,
+    fuse: bool = True,
+) -> Plan:
+    """Makes the plan of a checked graph.
+
+    Args:
+        graph: Not changed.
+        ops: Finds the ops of the nodes.
+        kernels: The backend's; ops without one run by their reference.
+        weights: Where kernels keep packed weights.
+        options: The backend's, for its kernels.
+        reorder: Converts between the layouts that the kernels choose.
+        fuse: Whether kernels may absorb nodes.
+    """
+    builder = _Builder(weights, options, reorder)
+    values = {t.name: builder.application(t, Storage.INPUT) for t in graph.inputs}
+    for head, tail in _groups(graph, ops, kernels, fuse):
+        builder.add(head, tail, kernels)
+    outputs = {t.name: builder.finish(t) for t in graph.outputs}
+    return Plan(tuple(builder.steps), values, outputs, reorder)
+
+
+class _Builder:
+    """The `Scope` of the kernels of one plan."""
+
+    def __init__(self, weights: WeightStore, options: Any, reorder: Reorder | None) -> None:
+        self.weights = weights
+        self.options = options
+        self.steps: list[Step] = []
+        self._reorder = reorder
+        # each tensor's values by layout, the one it was written in first
+        self._values: dict[Tensor, dict[Layout | None, Value]] = {}
+
+    def application(self, tensor: Tensor, storage: Storage) -> Value:
+        value = Value(tensor.name, tensor.spec, storage)
+        self._values[tensor] = {None: value}
+        return value
+
+    def add(self, head: NodeView, tail: list[NodeView], kernels: KernelRegistry) -> None:
+        kernel = kernels.find(head.package, head.op_type)
+        step = None if kernel is None else kernel.make(self._call(head, tail))
+        if step is not None:
+            self.steps.append(step)
+        elif tail:
+            for view in (head, *tail):
+                self.add(view, [], kernels)
+        else:
+            self.steps.append(reference_step(self._call(head, [])))
+
+    def finish(self, tensor: Tensor) -> Value:
+        value = self.read(tensor, None)
+        if value.storage is not Storage.OUTPUT:
+            raise AssertionError(f"output {tensor.name} was not written to its buffer")
+        return value
+
+    # -- Scope -----------------------------------------------------------------------------------
+
+    def layout(self, tensor: Tensor) -> Layout | None:
+        return next(iter(self._values[tensor])) if tensor in self._values else None
+
+    def read(self, tensor: Tensor, layout: Layout | None) -> Value:
+        known = self._values.setdefault(tensor, {})
+        if not known and tensor.data is not None:
+            known[None] = Value(
+                tensor.name, tensor.spec, Storage.CONSTANT, array=tensor.stored()
+            )
+        if layout in known:
+            return known[layout]
+        if self._reorder is None:
+            raise AssertionError(f"{tensor.name} is wanted in a layout, but there is no reorder")
+        source = next(iter(known.values()))
+        target = Value(tensor.name, tensor.spec, _storage_of(tensor, layout), layout)
+        self.steps.append(self._reorder(source, target))
+        known[layout] = target
+        return target
+
+    def write(self, tensor: Tensor, layout: Layout | None) -> Value:
+        value = Value(tensor.name, tensor.spec, _storage_of(tensor, layout), layout)
+        self._values[tensor] = {layout: value}
+        return value
+
+    def view(self, tensor: Tensor, source: Value) -> Value | None:
+        if tensor.kind.is_output or source.root.layout is not None:
+            return None
+        value = Value(tensor.name, tensor.spec, source.root.storage, alias_of=source)
+        self._values[tensor] = {None: value}
+        return value
+
+    def constant(self, name: str, array: Array, layout: Layout | None) -> Value:
+        dtype = DType.of(array.dtype)
+        return Value(name, Spec(dtype, array.shape), Storage.CONSTANT, layout, array=array)
+
+    def scratch(self, nbytes: int) -> Value:
+        return Value("scratch", Spec(DType.UINT_8, (nbytes,)), Storage.ARENA)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _call(self, head: NodeView, tail: list[NodeView]) -> KernelCall:
+        tensors = [_present(t) for t in head.node.inputs]
+        # tail operands go behind every declared input of the head, so that indices are the op's
+        tensors += [None] * (len(head.schema.inputs) - len(tensors))
+        before, tails = head, []
+        for view in tail:
+            operands: list[int | None] = []
+            for tensor in view.node.inputs:
+                if tensor is before.node.outputs[0]:
+                    operands.append(None)
+                else:
+                    operands.append(len(tensors))
+                    tensors.append(_present(tensor))
+            tails.append(Tail(view, tuple(operands)))
+            before = view
+        return KernelCall(self, head, tuple(tails), tuple(tensors), before.node.outputs)
+
+
+def _present(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None or tensor.kind is TensorKind.NULL else tensor
+
+
+def _storage_of(tensor: Tensor, layout: Layout | None) -> Storage:
+    direct = layout is None and tensor.kind.is_output
+    return Storage.OUTPUT if direct else Storage.ARENA
+
+
+def _groups(
+    graph: Graph, ops: OpRegistry, kernels: KernelRegistry, fuse: bool
+) -> Iterator[tuple[NodeView, list[NodeView]]]:
+    """Nodes that run together, each group where its last node stands: there all its inputs are."""
+    views = {node: NodeView.of(node, ops) for node in graph.nodes}
+    chains: dict[Node, list[NodeView]] = {}  # by last node
+    absorbed: set[Node] = set()
+    for node, view in views.items():
+        if node in absorbed:
+            continue
+        kernel = kernels.find(node.package, node.op_type) if fuse else None
+        chain = [view] if kernel is None else _chain(graph, views, view, kernel, absorbed)
+        absorbed.update(link.node for link in chain)
+        chains[chain[-1].node] = chain
+    for node in graph.nodes:
+        if node in chains:
+            head, *tail = chains[node]
+            yield head, tail
+
+
+def _chain(
+    graph: Graph,
+    views: dict[Node, NodeView],
+    head: NodeView,
+    kernel: Kernel,
+    absorbed: set[Node],
+) -> list[NodeView]:
+    chain = [head]
+    while kernel.absorbs is not None:
+        after = _only_reader(graph, chain[-1].node)
+        if after is None or after in absorbed or not kernel.absorbs(chain, views[after]):
+            break
+        chain.append(views[after])
+    return chain
+
+
+def _only_reader(graph: Graph, node: Node) -> Node | None:
+    """The node that reads the only output, if nobody else does, once, and it is not watched for."""
+    if len(node.outputs) != 1 or node.outputs[0].kind is not TensorKind.NATIVE:
+        return None
+    readers = graph.consumers(node.outputs[0])
+    if len(readers) != 1:
+        return None
+    return readers[0] if readers[0].inputs.count(node.outputs[0]) == 1 else None
+
+
+def dense_copy(value: Value) -> Value:
+    """Gives a row-major value of its own for the content of one in an engine's layout."""
+    array = np.empty(value.spec.shape, value.spec.dtype.storage)
+    return Value(value.name, value.spec, Storage.CONSTANT, array=array)

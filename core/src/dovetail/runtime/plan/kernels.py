@@ -1,0 +1,289 @@
+"""Kernels: functions from a `KernelCall` to a `Step`, registered by package and op."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dovetail.container import WeightStore
+from dovetail.errors import PluginError
+from dovetail.ir import Array, Blob, Spec, Tensor
+from dovetail.ops import OpRegistry
+from dovetail.runtime.contract import NodeView
+from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Value
+
+Make = Callable[["KernelCall"], Step | None]
+Absorbs = Callable[[Sequence[NodeView], NodeView], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A registered kernel.
+
+    Attributes:
+        make: Gives the step, or None, before it declares anything, where this call is not one it
+            is made for; the op then runs by its reference.
+        absorbs: Whether the kernel runs a node (the second argument) together with the nodes it
+            has already (the first); that node reads the last one's only output.
+    """
+
+    make: Make
+    absorbs: Absorbs | None = None
+
+
+class KernelRegistry:
+    """The kernels of one backend.
+
+    Args:
+        backend: Its name, as in the entry points `BACKEND:PACKAGE` of `dovetail.kernels`.
+    """
+
+    def __init__(self, backend: str) -> None:
+        self.backend = backend
+        self._kernels: dict[tuple[str, str], Kernel] = {}
+
+    def register(
+        self, package: str, op_type: str, *, absorbs: Absorbs | None = None
+    ) -> Callable[[Make], Make]:
+        """Registers the decorated function as the kernel of an op.
+
+        Raises:
+            PluginError: The op has one already.
+        """
+
+        def register(make: Make) -> Make:
+            if (package, op_type) in self._kernels:
+                raise PluginError(
+                    f"there are two {self.backend} kernels for {package}::{op_type}",
+                    code="PLUGIN_CONFLICT",
+                )
+            self._kernels[package, op_type] = Kernel(make, absorbs)
+            return make
+
+        return register
+
+    def find(self, package: str, op_type: str) -> Kernel | None:
+        """Gives an op's kernel, if there is one."""
+        return self._kernels.get((package, op_type))
+
+    def joined(self, other: KernelRegistry) -> KernelRegistry:
+        """Gives a registry with the kernels of both.
+
+        Raises:
+            PluginError: Both have a kernel for one op.
+        """
+        both = KernelRegistry(self.backend)
+        for registry in (self, other):
+            for (package, op_type), kernel in registry._kernels.items():
+                both.register(package, op_type, absorbs=kernel.absorbs)(kernel.make)
+        return both
+
+    def check(self, ops: OpRegistry) -> None:
+        """Refuses kernels for ops that do not exist.
+
+        Raises:
+            UnsupportedOpError: Names the op.
+        """
+        for package, op_type in self._kernels:
+            ops.find(package, op_type)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._kernels)
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """A node run together with the call's own.
+
+    Attributes:
+        view: The node.
+        operands: For each of its inputs, the index of the call's input, or None for the result of
+            the node before it.
+    """
+
+    view: NodeView
+    operands: tuple[int | None, ...]
+
+
+class Scope(Protocol):
+    """What the builder lets a kernel do; `KernelCall` is its face."""
+
+    weights: WeightStore
+    options: Any
+
+    def layout(self, tensor: Tensor) -> Layout | None:
+        """Gives the layout that a tensor is in."""
+
+    def read(self, tensor: Tensor, layout: Layout | None) -> Value:
+        """Gives a tensor's value in a layout, after a reorder if need be."""
+
+    def write(self, tensor: Tensor, layout: Layout | None) -> Value:
+        """Gives the value that a tensor is written to."""
+
+    def view(self, tensor: Tensor, source: Value) -> Value | None:
+        """Makes a tensor a view of a value's bytes, if it may be one."""
+
+    def constant(self, name: str, array: Array, layout: Layout | None) -> Value:
+        """Gives a constant value."""
+
+    def scratch(self, nbytes: int) -> Value:
+        """Gives a scratchpad."""
+
+
+class KernelCall:
+    """One node, or several that run together, as a kernel sees it.
+
+    Attributes:
+        head: The node that the kernel is registered for.
+        tail: Nodes absorbed after it, in order.
+        tensors: Inputs: the head's, then what the tail's nodes read beside the chain; None for a
+            left-out one.
+        outputs: Tensors that the last node writes.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        head: NodeView,
+        tail: tuple[Tail, ...],
+        tensors: tuple[Tensor | None, ...],
+        outputs: tuple[Tensor, ...],
+    ) -> None:
+        self._scope = scope
+        self.head = head
+        self.tail = tail
+        self.tensors = tensors
+        self.outputs = outputs
+        self._reads: list[Value] = []
+        self._writes: list[Value] = []
+        self._scratch: list[Value] = []
+
+    @property
+    def op(self) -> Any:
+        """The head's op with its params; its class is the registered one."""
+        return self.head.op
+
+    @property
+    def options(self) -> Any:
+        """The backend's options."""
+        return self._scope.options
+
+    @property
+    def weights(self) -> WeightStore:
+        """Prepacked weights, made once per context."""
+        return self._scope.weights
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of all nodes that run together."""
+        return (self.head.node.name, *(t.view.node.name for t in self.tail))
+
+    def spec(self, index: int) -> Spec:
+        """Gives the spec of an input that is not left out."""
+        return self._tensor(index).spec
+
+    def has(self, index: int) -> bool:
+        """Whether an input is there."""
+        return index < len(self.tensors) and self.tensors[index] is not None
+
+    def static(self, index: int) -> Array | None:
+        """Gives the stored elements of an input whose data are known and cannot change."""
+        tensor = self.tensors[index] if index < len(self.tensors) else None
+        if tensor is None or tensor.data is None or tensor.kind.is_updateable:
+            return None
+        return tensor.stored()
+
+    def blob(self, index: int) -> Blob | None:
+        """Gives a static input's blob: the key to its packed forms in `weights`."""
+        tensor = self.tensors[index] if index < len(self.tensors) else None
+        return None if tensor is None else tensor.data
+
+    def layout(self, index: int) -> Layout | None:
+        """Gives the layout that an input is in: the cheapest one to read it in."""
+        return self._scope.layout(self._tensor(index))
+
+    def read(self, index: int, layout: Layout | None = None) -> Value:
+        """Declares that the step reads an input in a layout."""
+        value = self._scope.read(self._tensor(index), layout)
+        self._reads.append(value)
+        return value
+
+    def write(self, index: int = 0, layout: Layout | None = None) -> Value:
+        """Declares that the step writes an output in a layout."""
+        value = self._scope.write(self.outputs[index], layout)
+        self._writes.append(value)
+        return value
+
+    def constant(self, array: Array, layout: Layout | None = None) -> Value:
+        """Declares that the step reads a constant."""
+        value = self._scope.constant(f"{self.nodes[0]}.constant", array, layout)
+        self._reads.append(value)
+        return value
+
+    def scratch(self, nbytes: int) -> Value:
+        """Declares that the step needs a scratchpad."""
+        value = self._scope.scratch(nbytes)
+        self._scratch.append(value)
+        return value
+
+    def view(self, index: int = 0) -> Step | None:
+        """Makes the only output a view of an input's bytes: a step that does nothing.
+
+        Returns:
+            The step, or None where the bytes cannot be shared; the kernel must then copy.
+        """
+        source = self._scope.read(self._tensor(index), None)
+        target = self._scope.view(self.outputs[0], source)
+        if target is None:
+            return None
+        return Step(self.nodes, (source,), (target,), bind=lambda buffers: nothing)
+
+    def step(
+        self,
+        bind: Callable[[Buffers], Bound],
+        *,
+        in_place: Sequence[tuple[int, int]] = (),
+    ) -> Step:
+        """Gives the step over everything declared so far.
+
+        Args:
+            bind: See `Step.bind`.
+            in_place: Pairs (n-th declared write, n-th declared read) that may share their bytes.
+        """
+        return Step(
+            self.nodes,
+            tuple(self._reads),
+            tuple(self._writes),
+            bind,
+            tuple(self._scratch),
+            tuple(in_place),
+        )
+
+    def array_step(
+        self, run: Callable[..., None], *, in_place: Sequence[tuple[int, int]] = ()
+    ) -> Step:
+        """Gives a step of a function of arrays: what was read, what is written, the scratchpads.
+
+        Args:
+            run: Called with one array for each declared read, write and scratchpad, in this order.
+            in_place: As in `step`.
+        """
+        values = (*self._reads, *self._writes, *self._scratch)
+
+        def bind(buffers: Buffers) -> Bound:
+            arrays = [buffers.array(value) for value in values]
+            return functools.partial(run, *arrays)
+
+        return self.step(bind, in_place=in_place)
+
+    def _tensor(self, index: int) -> Tensor:
+        tensor = self.tensors[index]
+        if tensor is None:
+            raise AssertionError(f"{self.head.node.where}: input {index} is left out")
+        return tensor
+
+
+def nothing() -> None:
+    """The call of a step whose result is a view."""

@@ -1,0 +1,30 @@
+"""The step of an op that has no kernel: its meaning, through `simulate`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.ops import simulate
+from dovetail.runtime.plan.kernels import KernelCall
+from dovetail.runtime.plan.values import Bound, Buffers, Step
+
+
+def reference_step(call: KernelCall) -> Step:
+    """Gives a step that runs one node by its reference, on stored values of any type."""
+    view = call.head
+    reads = [call.read(i) if call.has(i) else None for i in range(len(call.tensors))]
+    specs = [None if v is None else v.spec for v in reads]
+    writes = [call.write(i) for i in range(len(call.outputs))]
+
+    def bind(buffers: Buffers) -> Bound:
+        ins = [None if v is None else buffers.array(v) for v in reads]
+        outs = [buffers.array(v) for v in writes]
+
+        def run() -> None:
+            results = simulate(view.schema, view.op, ins, specs, view.outs)
+            for out, result in zip(outs, results, strict=True):
+                np.copyto(out, result)
+
+        return run
+
+    return call.step(bind)

@@ -1,0 +1,80 @@
+"""The queue of asynchronous executions: one thread a device, higher priorities first."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(order=True, slots=True)
+class _Task:
+    rank: int  # minus the priority
+    number: int  # first come, first served within a priority
+    run: Callable[[], None] = field(compare=False)
+
+
+class ExecutionQueue:
+    """Runs tasks one at a time in a thread that lives only while there is work."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._tasks: list[_Task] = []
+        self._numbers = itertools.count()
+        self._changed = threading.Condition()
+        self._running = False
+
+    def put(self, run: Callable[[], None], priority: int) -> None:
+        """Adds a task, which must not raise."""
+        with self._changed:
+            heapq.heappush(self._tasks, _Task(-priority, next(self._numbers), run))
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._work, name=self._name, daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                if not self._tasks:
+                    self._running = False
+                    return
+                task = heapq.heappop(self._tasks)
+            task.run()
+
+
+class Execution:
+    """The future of an asynchronous execution."""
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+        self._error: BaseException | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether it ended, well or not."""
+        return self._done.is_set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits for the end.
+
+        Args:
+            timeout_s: Seconds to wait at most; None waits for ever.
+
+        Returns:
+            Whether it ended.
+
+        Raises:
+            DovetailError: The execution's own error.
+        """
+        if not self._done.wait(timeout_s):
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def finish(self, error: BaseException | None) -> None:
+        """Marks the end."""
+        self._error = error
+        self._done.set()

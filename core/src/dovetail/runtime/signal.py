@@ -1,0 +1,104 @@
+"""Signals: abort an execution from another thread, or limit its time."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dovetail.errors import BackendError
+from dovetail.runtime.contract import RunControl, Watch
+from dovetail.runtime.handle import Handle, api_call
+
+
+class SignalKind(enum.IntEnum):
+    """What a signal does; QNN's numbers of the config options."""
+
+    ABORT = 1
+    TIMEOUT = 2
+
+
+class Signal(Handle):
+    """Controls one call at a time. Made by `Backend.create_signal`."""
+
+    kind = "signal"
+    invalid_code = "SIGNAL_ERROR_INVALID_HANDLE"
+
+    def __init__(self, kind: SignalKind, timeout_us: int | None) -> None:
+        super().__init__()
+        if (kind is SignalKind.TIMEOUT) is (timeout_us is None) or (timeout_us or 0) < 0:
+            raise BackendError(
+                f"a signal of kind {kind.name} with timeout {timeout_us}",
+                code="SIGNAL_ERROR_INVALID_ARGUMENT",
+                hint="give `timeout_us` >= 0 to a TIMEOUT signal, and to no other",
+            )
+        self.signal_kind = kind
+        self.timeout_us = timeout_us
+        self._lock = threading.Lock()
+        self._control: RunControl | None = None
+
+    @api_call("signal_trigger")
+    def trigger(self) -> None:
+        """Aborts the call that the signal was given to; it ends before its next step.
+
+        Raises:
+            BackendError: The signal is a timeout, or controls no call now.
+        """
+        if self.signal_kind is not SignalKind.ABORT:
+            raise BackendError(
+                "a TIMEOUT signal cannot be triggered",
+                code="SIGNAL_ERROR_INCOMPATIBLE_SIGNAL_TYPE",
+                hint="create a signal of kind ABORT",
+            )
+        with self._lock:
+            if self._control is None:
+                raise BackendError("the signal controls no call", code="SIGNAL_ERROR_SIGNAL_IDLE")
+            self._control.stop()
+
+    @api_call("signal_free")
+    def free(self) -> None:
+        """Ends the handle.
+
+        Raises:
+            BackendError: The signal is in use.
+        """
+        with self._lock:
+            if self._control is not None:
+                raise BackendError("the signal is in use", code="SIGNAL_ERROR_SIGNAL_IN_USE")
+            self._freed = True
+
+    def acquire(self, watch: Watch | None) -> RunControl:
+        """Gives the control of a call that the signal is given to; `release` must follow.
+
+        Raises:
+            BackendError: Another call has the signal.
+        """
+        self.require_alive()
+        with self._lock:
+            if self._control is not None:
+                raise BackendError(
+                    "the signal controls another call",
+                    code="GRAPH_ERROR_SIGNAL_IN_USE",
+                    hint="one signal serves one call at a time; create another",
+                )
+            self._control = RunControl(watch, self.timeout_us)
+            return self._control
+
+    def release(self) -> None:
+        """Gives the signal back."""
+        with self._lock:
+            self._control = None
+
+
+@contextmanager
+def controlled(signal: Signal | None, watch: Watch | None) -> Iterator[RunControl]:
+    """Gives the control of one call, under a signal if there is one."""
+    if signal is None:
+        yield RunControl(watch)
+        return
+    control = signal.acquire(watch)
+    try:
+        yield control
+    finally:
+        signal.release()

@@ -1,0 +1,1 @@
+"""The float CPU backend of Dovetail."""

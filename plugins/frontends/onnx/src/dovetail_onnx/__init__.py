@@ -1,0 +1,1 @@
+"""Reads ONNX models into Dovetail graphs."""

@@ -1,0 +1,106 @@
+"""Shape and type rules that several ops share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dovetail.errors import OpError
+from dovetail.ir import Array, ScaleOffset, Shape, Spec
+
+
+def ints(values: Array | Iterable[int]) -> tuple[int, ...]:
+    """Gives a one-dimensional tensor param as Python ints, which know no unsigned wrap-around."""
+    return tuple(int(v) for v in values)
+
+
+def computed(x: Spec, shape: Sequence[int], out: Spec | None) -> Spec:
+    """Gives the spec of a result computed from `x`.
+
+    It has the type of `x`; between fixed-point types the graph may declare another width, and the
+    encoding is always the graph's to declare.
+    """
+    if out is None:
+        return Spec(x.dtype, tuple(shape))
+    both_fixed = x.dtype.is_fixed_point and out.dtype.is_fixed_point
+    return Spec(out.dtype if both_fixed else x.dtype, tuple(shape), out.encoding)
+
+
+def moved(x: Spec, shape: Sequence[int], out: Spec | None) -> Spec:
+    """Gives the spec of a result whose elements are moved from `x`; an encoding moves with them."""
+    found = computed(x, shape, out)
+    if out is None and isinstance(x.encoding, ScaleOffset):
+        return replace(found, encoding=x.encoding)
+    return found
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """Gives the shape to which shapes broadcast.
+
+    Raises:
+        OpError: They do not broadcast.
+    """
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = " and ".join(map(str, shapes))
+        raise OpError(f"shapes {listed} do not broadcast") from None
+
+
+def need_rank(x: Spec, rank: int, what: str) -> None:
+    """Refuses a tensor of another rank.
+
+    Raises:
+        OpError: The rank is another.
+    """
+    if len(x.shape) != rank:
+        raise OpError(f"{what} must have rank {rank}, but its shape is {x.shape}")
+
+
+def need_shape(x: Spec | None, shape: Shape, what: str) -> None:
+    """Refuses a given tensor of another shape; one that is left out is fine.
+
+    Raises:
+        OpError: The shape is another.
+    """
+    if x is not None and x.shape != shape:
+        raise OpError(f"{what} must have shape {shape}, but its shape is {x.shape}")
+
+
+def need_axis(axis: int, rank: int, name: str = "axis") -> int:
+    """Gives an axis back.
+
+    Raises:
+        OpError: A tensor of this rank has no such axis.
+    """
+    if not 0 <= axis < rank:
+        raise OpError(f"{name} {axis} is not an axis of a tensor of rank {rank}")
+    return axis
+
+
+def need_axes(axes: Array, rank: int) -> tuple[int, ...]:
+    """Gives the values of an `axes` param.
+
+    Raises:
+        OpError: One is not an axis, or is named twice.
+    """
+    found = ints(axes)
+    for axis in found:
+        need_axis(axis, rank, "axes:")
+    if len(set(found)) < len(found):
+        raise OpError(f"axes {found} name an axis twice")
+    return found
+
+
+def need_same_type(*specs: Spec) -> None:
+    """Refuses inputs of different types; fixed-point types may differ from each other.
+
+    Raises:
+        OpError: The types differ.
+    """
+    dtypes = {s.dtype for s in specs}
+    if len(dtypes) > 1 and not all(d.is_fixed_point for d in dtypes):
+        names = " and ".join(s.dtype.name for s in specs)
+        raise OpError(f"the inputs have different types: {names}")

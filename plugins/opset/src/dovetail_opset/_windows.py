@@ -1,0 +1,115 @@
+"""Sliding windows: what convolution and pooling share, for any number of spatial axes.
+
+Activations are (n, *spatial, c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dovetail.errors import OpError
+from dovetail.ir import Array, Shape
+from dovetail_opset._shapes import ints
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window that slides over the spatial axes.
+
+    Attributes:
+        size: Elements along each axis.
+        stride: Steps between windows.
+        pads: Elements (before, after) added to each axis.
+        dilation: Distance between the elements of a window.
+        ceil: Whether a last window may reach beyond the padding.
+    """
+
+    size: Shape
+    stride: Shape
+    pads: Pairs
+    dilation: Shape = field(default=())
+    ceil: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        size: Sequence[int] | Array,
+        stride: Array,
+        pads: Array,
+        dilation: Array | None = None,
+        *,
+        ceil: bool = False,
+    ) -> Window:
+        """Makes a window from params of an op.
+
+        Raises:
+            OpError: A stride, a dilation or a size is 0.
+        """
+        sizes = ints(size)
+        dilations = (1,) * len(sizes) if dilation is None else ints(dilation)
+        strides = ints(stride)
+        for name, values in (("filter", sizes), ("stride", strides), ("dilation", dilations)):
+            if 0 in values:
+                raise OpError(f"{name} extents must be at least 1, but they are {values}")
+        pairs = tuple((int(before), int(after)) for before, after in pads)
+        return cls(sizes, strides, pairs, dilations, ceil)
+
+    @property
+    def spans(self) -> Shape:
+        """Extent of a dilated window along each axis."""
+        return tuple((f - 1) * d + 1 for f, d in zip(self.size, self.dilation, strict=True))
+
+    def outputs(self, spatial: Shape) -> Shape:
+        """Gives how many windows there are along each axis.
+
+        Raises:
+            OpError: A window does not fit the padded input.
+        """
+        return tuple(self._count(axis, extent) for axis, extent in enumerate(spatial))
+
+    def padded(self, x: Array, value: float = 0) -> Array:
+        """Pads the spatial axes of (n, *spatial, c) with a constant."""
+        return _pad(x, self.pads, value)
+
+    def views(self, x: Array, overhang: float = 0) -> Array:
+        """Gives all windows of an already padded (n, *spatial, c) as (n, *out, c, *size).
+
+        Args:
+            x: From `padded`.
+            overhang: What a last window finds beyond the padding in ceil mode.
+        """
+        axes = tuple(range(1, x.ndim - 1))
+        if self.ceil:
+            x = _pad(x, tuple(self._overhangs(x.shape[1:-1])), overhang)
+        found = np.lib.stride_tricks.sliding_window_view(x, self.spans, axes)
+        steps = tuple(slice(None, None, s) for s in self.stride)
+        taps = tuple(slice(None, None, d) for d in self.dilation)
+        return found[(slice(None), *steps, slice(None), *taps)]
+
+    def _count(self, axis: int, extent: int) -> int:
+        padded = extent + sum(self.pads[axis])
+        room, stride = padded - self.spans[axis], self.stride[axis]
+        if room < 0:
+            raise OpError(
+                f"a window of {self.spans[axis]} does not fit spatial axis {axis}, which has "
+                f"{extent} elements and {padded} with padding"
+            )
+        return (-(-room // stride) if self.ceil else room // stride) + 1
+
+    def _overhangs(self, padded: Shape) -> list[tuple[int, int]]:
+        found = []
+        for extent, span, stride in zip(padded, self.spans, self.stride, strict=True):
+            last_end = -(-(extent - span) // stride) * stride + span
+            found.append((0, last_end - extent))
+        return found
+
+
+def _pad(x: Array, pairs: Pairs, value: float) -> Array:
+    if not any(map(any, pairs)):
+        return x
+    return np.pad(x, ((0, 0), *pairs, (0, 0)), constant_values=value)

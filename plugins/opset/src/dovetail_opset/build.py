@@ -1,0 +1,180 @@
+"""Adding nodes to a graph from plain Python values: what frontends and passes write graphs with.
+
+y = add(graph, "Conv2d", [x, weight, bias], name="conv1", stride=(2, 2), pad_amount=pads)
+a, b = add_all(graph, "Split", [y], name="halves", axis=3, split_index=[8])
+z = add(graph, "Reshape", [b], name="flat", spec=Spec(b.dtype, (1, 80)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dovetail.errors import OpError, Problem
+from dovetail.ir import Array, DType, Encoding, Graph, Node, Shape, Spec, Tensor
+from dovetail.ops import OpPackage, OpSchema, input_specs
+from dovetail_opset._package import PACKAGE
+
+Outputs = str | Tensor | Sequence[str | Tensor] | None
+
+
+def add(
+    graph: Graph,
+    op_type: str,
+    inputs: Sequence[Tensor | None],
+    *,
+    name: str,
+    outputs: Outputs = None,
+    spec: Spec | None = None,
+    sources: Iterable[str] | None = None,
+    package: OpPackage | None = None,
+    **params: Any,
+) -> Tensor:
+    """Adds a node with one output and gives that output.
+
+    Args:
+        graph: Gets the node and its output.
+        op_type: Name of the op.
+        inputs: Tensors of the graph, None for a left-out optional one.
+        name: The node's name; where a node or tensor has it already, a fresh one like it.
+        outputs: The output's name (by default the node's) or a tensor made already; a tensor
+            that is not in the graph yet is added.
+        spec: What the output is to be, for ops that read their target there.
+        sources: Names of the nodes of the user's model that the node stands for.
+        package: The op's package, by default the standard one.
+        params: Values by name: numbers, enum members, array-likes; None leaves one out.
+
+    Raises:
+        OpError: The node does not fit its op.
+    """
+    made = add_all(
+        graph,
+        op_type,
+        inputs,
+        name=name,
+        outputs=outputs,
+        specs=[spec],
+        sources=sources,
+        package=package,
+        **params,
+    )
+    if len(made) != 1:
+        raise OpError(f"it has {len(made)} outputs; add_all gives them", where=name)
+    return made[0]
+
+
+def add_all(
+    graph: Graph,
+    op_type: str,
+    inputs: Sequence[Tensor | None],
+    *,
+    name: str,
+    outputs: Outputs = None,
+    specs: Sequence[Spec | None] = (),
+    sources: Iterable[str] | None = None,
+    package: OpPackage | None = None,
+    **params: Any,
+) -> tuple[Tensor, ...]:
+    """Adds a node and gives its outputs; see `add`.
+
+    Raises:
+        OpError: The node does not fit its op.
+    """
+    schema = _schema(package or PACKAGE, op_type, name)
+    origin = (name,) if sources is None else sources
+    node = Node(graph.fresh_name(name), schema.package, op_type, inputs, (), sources=origin)
+    given = [outputs] if isinstance(outputs, str | Tensor) else outputs
+    declared = _declared(given, specs)
+    _set_params(schema, node, params, len(given or schema.outputs))
+    found = _infer(schema, node, declared)
+    node.outputs = _output_tensors(graph, node, given, found)
+    graph.add_node(node)
+    return node.outputs
+
+
+def static(
+    graph: Graph,
+    name: str,
+    values: Array,
+    dtype: DType | None = None,
+    *,
+    encoding: Encoding | None = None,
+    source: str | None = None,
+    source_perm: Shape | None = None,
+) -> Tensor:
+    """Adds a STATIC tensor, under a fresh name like `name` if that is taken, and gives it."""
+    made = Tensor.static(
+        graph.fresh_name(name),
+        values,
+        dtype,
+        encoding=encoding,
+        source=source or name,
+        source_perm=source_perm,
+    )
+    return graph.add_tensor(made)
+
+
+def _schema(package: OpPackage, op_type: str, name: str) -> OpSchema:
+    schema = package.schemas.get(op_type)
+    if schema is None:
+        # only a frontend or a pass names ops here, so this is its bug and not the user's
+        raise LookupError(f"node {name}: package {package.name} has no op {op_type}")
+    return schema
+
+
+def _declared(
+    given: Sequence[str | Tensor] | None, specs: Sequence[Spec | None]
+) -> list[Spec | None]:
+    if given is None:
+        return list(specs) if any(s is not None for s in specs) else []
+    filled = [*specs, *[None] * (len(given) - len(specs))]
+    return [t.spec if isinstance(t, Tensor) else s for t, s in zip(given, filled, strict=True)]
+
+
+def _set_params(schema: OpSchema, node: Node, values: dict[str, Any], outs: int) -> None:
+    faults = schema.arity_faults(len(node.inputs), outs)
+    for key, value in values.items():
+        if value is None:
+            continue
+        if key not in schema.params:
+            raise TypeError(f"{node.where}: {schema.full_name} has no param '{key}'")
+        node.params[key] = schema.params[key].param_of(value, node.name)
+    faults += schema.param_faults(node.params)
+    if faults:
+        problems = [Problem(text) for text in faults]
+        raise OpError("it does not fit its op", where=node.where, problems=problems)
+
+
+def _infer(schema: OpSchema, node: Node, declared: Sequence[Spec | None]) -> tuple[Spec, ...]:
+    ins = input_specs(node)
+    try:
+        found = schema.infer(schema.bind(node.params, ins), ins, declared)
+    except OpError as error:
+        error.where = error.where or node.where
+        raise
+    for want, have in zip(declared, found, strict=False):
+        if want is not None and (want.dtype, want.shape) != (have.dtype, have.shape):
+            raise OpError(
+                f"its output is to be {want.dtype.name} {want.shape}, but {schema.full_name} "
+                f"gives {have.dtype.name} {have.shape}",
+                where=node.where,
+            )
+    return found
+
+
+def _output_tensors(
+    graph: Graph, node: Node, given: Sequence[str | Tensor] | None, found: Sequence[Spec]
+) -> tuple[Tensor, ...]:
+    if given is None:
+        stems = [node.name] if len(found) == 1 else [f"{node.name}.{i}" for i in range(len(found))]
+        given = [graph.fresh_name(stem) for stem in stems]
+    if len(given) != len(found):
+        raise OpError(f"it has {len(found)} outputs, but {len(given)} are named", where=node.where)
+    made = []
+    for item, spec in zip(given, found, strict=True):
+        if isinstance(item, str):
+            item = Tensor(item, spec.dtype, spec.shape, encoding=spec.encoding)
+        if graph.tensors.get(item.name) is not item:
+            graph.add_tensor(item)
+        made.append(item)
+    return tuple(made)

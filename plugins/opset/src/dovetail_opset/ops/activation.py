@@ -1,0 +1,219 @@
+"""Activations."""
+
+# ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import cast
+
+import numpy as np
+
+from dovetail.errors import OpError
+from dovetail.ir import Array, DType, Spec
+from dovetail.ops import In, Op, choice, float32, last_axis, scalar, uint32
+from dovetail_opset._erf import erf
+from dovetail_opset._package import PACKAGE
+from dovetail_opset._shapes import computed, need_axis
+
+
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x)) without overflow, elementwise."""
+    small = np.exp(-np.abs(x))
+    return cast(Array, np.where(x >= 0, 1, small) / (1 + small))
+
+
+def elu(x: Array, alpha: float) -> Array:
+    """Elementwise x above 0, alpha * (exp(x) - 1) else."""
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+def gelu(x: Array) -> Array:
+    """Elementwise x / 2 * (1 + erf(x / sqrt 2))."""
+    return cast(Array, x * 0.5 * (1 + erf(x * math.sqrt(0.5))))
+
+
+def hard_swish(x: Array) -> Array:
+    """Elementwise x * clip(x + 3, 0, 6) / 6."""
+    return cast(Array, x * np.clip(x + 3, 0, 6) / 6)
+
+
+def softplus(x: Array, beta: float, threshold: float) -> Array:
+    """log(1 + exp(beta * x)) / beta; x where beta * x exceeds a threshold that is not negative."""
+    scaled = beta * x
+    result = np.logaddexp(scaled, x.dtype.type(0)) / beta
+    return np.where(scaled > threshold, x, result) if threshold >= 0 else result
+
+
+class _Activation(Op):
+    inputs = (In("in[0]"),)
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        return computed(x, x.shape, out)
+
+
+@PACKAGE.op("Relu")
+class Relu(_Activation):
+    """max(x, 0). Any shape, which stays."""
+
+    source = "spec/qnn_ops.md, Relu"
+
+    def reference(self, x: Array) -> Array:
+        return np.maximum(x, 0)
+
+
+@PACKAGE.op("ReluMinMax")
+class ReluMinMax(_Activation):
+    """x clipped to [min_value, max_value]. Any shape, which stays."""
+
+    source = "spec/qnn_ops.md, ReluMinMax"
+
+    min_value = float32()
+    max_value = float32()
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        _need_range(self.min_value, self.max_value)
+        return computed(x, x.shape, out)
+
+    def reference(self, x: Array) -> Array:
+        return np.clip(x, x.dtype.type(self.min_value), x.dtype.type(self.max_value))
+
+
+@PACKAGE.op("Sigmoid")
+class Sigmoid(_Activation):
+    """1 / (1 + exp(-x)). Any shape, which stays."""
+
+    source = "spec/qnn_ops.md, Sigmoid"
+
+    def reference(self, x: Array) -> Array:
+        return sigmoid(x)
+
+
+@PACKAGE.op("Tanh")
+class Tanh(_Activation):
+    """The hyperbolic tangent. Any shape, which stays."""
+
+    source = "spec/qnn_ops.md, Tanh"
+
+    def reference(self, x: Array) -> Array:
+        return np.tanh(x)
+
+
+@PACKAGE.op("Gelu")
+class Gelu(_Activation):
+    """x / 2 * (1 + erf(x / sqrt 2)), the exact form. Any shape, which stays."""
+
+    source = "spec/qnn_ops.md, Gelu"
+
+    def reference(self, x: Array) -> Array:
+        return gelu(x)
+
+
+@PACKAGE.op("HardSwish")
+class HardSwish(_Activation):
+    """x * clip(x + 3, 0, 6) / 6. Any shape, which stays."""
+
+    source = "spec/qnn_ops.md, HardSwish; Howard et al. 2019, Searching for MobileNetV3"
+
+    def reference(self, x: Array) -> Array:
+        return hard_swish(x)
+
+
+@PACKAGE.op("Elu")
+class Elu(_Activation):
+    """x above 0, alpha * (exp(x) - 1) else. Any shape, which stays."""
+
+    source = "spec/qnn_ops.md, Elu"
+
+    alpha = float32(1.0)
+
+    def reference(self, x: Array) -> Array:
+        return elu(x, self.alpha)
+
+
+@PACKAGE.op("Softmax")
+class Softmax(_Activation):
+    """exp(beta * (x - max)) over its sum, along an axis. Any shape but (), which stays."""
+
+    source = "spec/qnn_ops.md, Softmax"
+
+    axis = uint32(last_axis)
+    beta = float32(1.0)
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        need_axis(self.axis, len(x.shape))
+        return computed(x, x.shape, out)
+
+    def reference(self, x: Array) -> Array:
+        greatest = x.max(axis=self.axis, keepdims=True, initial=-np.inf)
+        powers = np.exp(self.beta * (x - greatest))
+        return cast(Array, powers / powers.sum(axis=self.axis, keepdims=True))
+
+
+class Neuron(enum.IntEnum):
+    """The functions of ElementWiseNeuron."""
+
+    ELU = 0
+    GELU = 1
+    HARD_SIGMOID = 2
+    HARD_SWISH = 3
+    RELU = 4
+    RELU_MIN_MAX = 5
+    SIGMOID = 6
+    SOFTPLUS = 7
+    TANH = 8
+
+
+@PACKAGE.op("ElementWiseNeuron")
+class ElementWiseNeuron(_Activation):
+    """One of the activations by number. Any shape, which stays.
+
+    alpha is 1 for ELU and 0.2 for HARD_SIGMOID, beta 0.5 for HARD_SIGMOID and 1 for SOFTPLUS where
+    not given; RELU_MIN_MAX needs min_value and max_value.
+    """
+
+    source = "spec/qnn_ops.md, ElementWiseNeuron"
+
+    operation = choice(Neuron)
+    alpha = scalar(None, dtypes=(DType.FLOAT_32,))
+    beta = scalar(None, dtypes=(DType.FLOAT_32,))
+    min_value = scalar(None, dtypes=(DType.FLOAT_32,))
+    max_value = scalar(None, dtypes=(DType.FLOAT_32,))
+    threshold = float32(-1.0)
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        if self.operation is Neuron.RELU_MIN_MAX:
+            if self.min_value is None or self.max_value is None:
+                raise OpError("operation RELU_MIN_MAX needs the params min_value and max_value")
+            _need_range(self.min_value, self.max_value)
+        return computed(x, x.shape, out)
+
+    def reference(self, x: Array) -> Array:
+        alpha = 1.0 if self.alpha is None else self.alpha
+        beta = 1.0 if self.beta is None else self.beta
+        match self.operation:
+            case Neuron.ELU:
+                return elu(x, alpha)
+            case Neuron.GELU:
+                return gelu(x)
+            case Neuron.HARD_SIGMOID:
+                slope = 0.2 if self.alpha is None else self.alpha
+                return np.clip(slope * x + (0.5 if self.beta is None else self.beta), 0, 1)
+            case Neuron.HARD_SWISH:
+                return hard_swish(x)
+            case Neuron.RELU:
+                return np.maximum(x, 0)
+            case Neuron.RELU_MIN_MAX:
+                return np.clip(x, x.dtype.type(self.min_value), x.dtype.type(self.max_value))
+            case Neuron.SIGMOID:
+                return sigmoid(x)
+            case Neuron.SOFTPLUS:
+                return softplus(x, beta, self.threshold)
+            case Neuron.TANH:
+                return np.tanh(x)
+
+
+def _need_range(low: float, high: float) -> None:
+    if not low <= high:
+        raise OpError(f"min_value {low} is greater than max_value {high}")

@@ -1,0 +1,111 @@
+"""Elementwise functions of two tensors, which broadcast."""
+
+# ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from dovetail.ir import Array, Spec
+from dovetail.ops import In, Op
+from dovetail_opset._package import PACKAGE
+from dovetail_opset._shapes import broadcast, computed, need_same_type
+
+
+class _Binary(Op):
+    inputs = (In("in[0]"), In("in[1]"))
+
+    def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:
+        need_same_type(a, b)
+        return computed(a, broadcast(a.shape, b.shape), out)
+
+
+@PACKAGE.op("ElementWiseAdd")
+class ElementWiseAdd(_Binary):
+    """a + b. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseAdd"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return a + b
+
+
+@PACKAGE.op("ElementWiseSubtract")
+class ElementWiseSubtract(_Binary):
+    """a - b. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseSubtract"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return a - b
+
+
+@PACKAGE.op("ElementWiseMultiply")
+class ElementWiseMultiply(_Binary):
+    """a * b. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseMultiply"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return a * b
+
+
+@PACKAGE.op("ElementWiseDivide")
+class ElementWiseDivide(_Binary):
+    """a / b; integers towards zero, and 0 for a division by 0. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseDivide"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        if a.dtype.kind == "f":
+            return cast(Array, a / b)
+        floors, left = np.divmod(a, b)
+        # a remainder under a negative quotient: the floor is one too low
+        return cast(Array, floors + ((left != 0) & ((a < 0) != (b < 0))).astype(a.dtype))
+
+
+@PACKAGE.op("ElementWisePower")
+class ElementWisePower(_Binary):
+    """a ** b; a negative power of an integer goes towards zero. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWisePower"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        if a.dtype.kind == "f":
+            return np.power(a, b)
+        powers = np.power(a, np.maximum(b, 0))
+        # an inverse is whole only for 1 and -1, which are their own up to the sign
+        own = np.power(a, np.abs(b) % 2)
+        return np.where(b >= 0, powers, np.where(np.abs(a) == 1, own, a.dtype.type(0)))
+
+
+@PACKAGE.op("ElementWiseMaximum")
+class ElementWiseMaximum(_Binary):
+    """The greater of a and b. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseMaximum"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.maximum(a, b)
+
+
+@PACKAGE.op("ElementWiseMinimum")
+class ElementWiseMinimum(_Binary):
+    """The lesser of a and b. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseMinimum"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.minimum(a, b)
+
+
+@PACKAGE.op("ElementWiseSquaredDifference")
+class ElementWiseSquaredDifference(_Binary):
+    """(a - b) ** 2. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseSquaredDifference"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return cast(Array, np.square(a - b))

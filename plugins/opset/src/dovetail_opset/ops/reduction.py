@@ -1,0 +1,62 @@
+"""Reductions."""
+
+# ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
+
+from __future__ import annotations
+
+from typing import cast
+
+from dovetail.errors import OpError
+from dovetail.ir import Array, Spec
+from dovetail.ops import In, Op, bool8, tensor
+from dovetail_opset._package import PACKAGE
+from dovetail_opset._shapes import computed, ints, need_axes
+
+
+class _Reduction(Op):
+    inputs = (In("in[0]"),)
+
+    axes = tensor((None,))
+    keep_dims = bool8(False)
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        axes = need_axes(self.axes, len(x.shape))
+        kept = (1 if i in axes else n for i, n in enumerate(x.shape))
+        left = (n for i, n in enumerate(x.shape) if i not in axes)
+        return computed(x, tuple(kept if self.keep_dims else left), out)
+
+
+@PACKAGE.op("ReduceMean")
+class ReduceMean(_Reduction):
+    """The mean over `axes`, which stay as 1 with keep_dims; integers towards zero. Any shape."""
+
+    source = "spec/qnn_ops.md, ReduceMean"
+
+    def reference(self, x: Array) -> Array:
+        return cast(Array, x.mean(axis=ints(self.axes), keepdims=self.keep_dims))
+
+
+@PACKAGE.op("ReduceSum")
+class ReduceSum(_Reduction):
+    """The sum over `axes`, which stay as 1 with keep_dims. Any shape."""
+
+    source = "spec/qnn_ops.md, ReduceSum"
+
+    def reference(self, x: Array) -> Array:
+        return cast(Array, x.sum(axis=ints(self.axes), keepdims=self.keep_dims, dtype=x.dtype))
+
+
+@PACKAGE.op("ReduceMax")
+class ReduceMax(_Reduction):
+    """The greatest element over `axes`, which stay as 1 with keep_dims. Any shape with elements."""
+
+    source = "spec/qnn_ops.md, ReduceMax"
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        found: Spec = super().infer(x, out)
+        if any(x.shape[a] == 0 for a in ints(self.axes)):
+            raise OpError(f"in[0] {x.shape} has no elements along axes {ints(self.axes)}")
+        return found
+
+    def reference(self, x: Array) -> Array:
+        return cast(Array, x.max(axis=ints(self.axes), keepdims=self.keep_dims))

@@ -1,0 +1,109 @@
+"""Changes of type.
+
+The references of Quantize, Dequantize and Convert are the identity on real values: what changes is
+how the result is stored, which the output declares.
+"""
+
+# ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.errors import OpError
+from dovetail.ir import Array, DType, Spec
+from dovetail.ops import Domain, In, Op, Out, bool8
+from dovetail_opset._package import PACKAGE
+
+FIXED_POINT = tuple(d for d in DType if d.is_fixed_point)
+
+
+def _target(x: Spec, out: Spec | None) -> Spec:
+    if out is None:
+        raise OpError("its output must declare the type to change to")
+    return Spec(out.dtype, x.shape, out.encoding)
+
+
+@PACKAGE.op("Cast")
+class Cast(Op):
+    """Numbers as they are stored, in another type; fixed-point ones count as plain integers.
+
+    Any shape, which stays. Floats go towards zero; what does not fit the type is undefined.
+    """
+
+    inputs = (In("in[0]"),)
+    domain = Domain.STORED
+    source = "spec/qnn_ops.md, Cast"
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        for spec in (x, out):
+            if spec is not None and spec.dtype is DType.BFLOAT_16:
+                raise OpError("stored BFLOAT_16 values are bit patterns; use Convert")
+        return _target(x, out)
+
+    def reference(self, x: Array, out: Spec) -> Array:
+        if out.dtype.is_packed:  # a 4-bit type is computed in bytes, which hold more
+            x = np.clip(x, *out.dtype.stored_range())
+        return x.astype(out.dtype.storage)
+
+
+@PACKAGE.op("Convert")
+class Convert(Op):
+    """The same real values in another type or encoding, as near as these allow.
+
+    Any shape, which stays.
+    """
+
+    inputs = (In("in[0]"),)
+    source = "spec/qnn_ops.md, Convert"
+
+    dynamic_input_data = bool8(False)
+    dynamic_output_data = bool8(False)
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        return _target(x, out)
+
+    def reference(self, x: Array) -> Array:
+        return x
+
+
+@PACKAGE.op("Quantize")
+class Quantize(Op):
+    """Real values as fixed-point ones: clip(round(x / scale) - offset). Any shape, which stays."""
+
+    inputs = (In("in[0]"),)
+    outputs = (Out("out[0]", FIXED_POINT),)
+    source = "spec/qnn_ops.md, Quantize"
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        found = _target(x, out)
+        _need_encoding(found, "out[0]")
+        return found
+
+    def reference(self, x: Array) -> Array:
+        return x
+
+
+@PACKAGE.op("Dequantize")
+class Dequantize(Op):
+    """Fixed-point values as real ones: (q + offset) * scale. Any shape, which stays.
+
+    Gives FLOAT_32 unless the output declares another float type.
+    """
+
+    inputs = (In("in[0]", FIXED_POINT),)
+    source = "spec/qnn_ops.md, Dequantize"
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        _need_encoding(x, "in[0]")
+        if out is not None and not out.dtype.is_float:
+            raise OpError(f"out[0] must be a float type, but it is declared {out.dtype.name}")
+        return Spec(DType.FLOAT_32 if out is None else out.dtype, x.shape)
+
+    def reference(self, x: Array) -> Array:
+        return x
+
+
+def _need_encoding(x: Spec, what: str) -> None:
+    if x.encoding is None:
+        raise OpError(f"{what} is {x.dtype.name} but has no encoding")

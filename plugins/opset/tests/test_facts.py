@@ -1,0 +1,66 @@
+"""Every schema says what the op definition says: ports, params, types, defaults, enum numbers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dovetail_opset import PACKAGE
+
+from dovetail.ir import DType, Spec
+from dovetail.ops import OpSchema, ParamField
+
+FACTS: dict[str, Any] = json.loads((Path(__file__).parent / "data/ops.json").read_text("utf-8"))
+each_op = pytest.mark.parametrize("name", sorted(FACTS))
+
+# A default that depends on another param: the schema leaves it open, the reference settles it, and
+# tests/ops/test_activation.py checks the numbers.
+BY_OPERATION = {("ElementWiseNeuron", p) for p in ("alpha", "beta", "min_value", "max_value")}
+
+
+def test_facts_and_package_name_the_same_ops() -> None:
+    assert set(FACTS) == set(PACKAGE.schemas)
+    assert (PACKAGE.name, PACKAGE.version) == ("qti.aisw", "2.7.0")
+
+
+@each_op
+def test_params(name: str) -> None:
+    schema = PACKAGE.schemas[name]
+    facts = FACTS[name]["params"]
+    assert set(schema.params) == set(facts)
+    for key, fact in facts.items():
+        declared = schema.params[key]
+        assert declared.is_required is fact["required"], key
+        assert declared.is_tensor is (fact["kind"] == "tensor"), key
+        if "BACKEND_SPECIFIC" not in fact["dtypes"]:
+            assert [d.name for d in declared.dtypes] == fact["dtypes"], key
+        enum = None if declared.choices is None else {c.name: int(c) for c in declared.choices}
+        assert enum == fact.get("enum"), key
+        if fact["default"] is not None and (name, key) not in BY_OPERATION:
+            check_default(declared, fact["default"])
+
+
+def check_default(declared: ParamField[Any], text: str) -> None:
+    spec = Spec(DType.FLOAT_32, (2, 3, 4))
+    wanted = len(spec.shape) - 1 if text == "N-1" else json.loads(text)
+    np.testing.assert_array_equal(declared.default_value([spec]), wanted)
+
+
+@each_op
+def test_ports(name: str) -> None:
+    schema = PACKAGE.schemas[name]
+    for ports, facts in (
+        (schema.inputs, FACTS[name]["inputs"]),
+        (schema.outputs, FACTS[name]["outputs"]),
+    ):
+        assert [p.name.replace("[*]", "[0..m]") for p in ports] == [f["name"] for f in facts]
+        assert [not p.optional for p in ports] == [f["required"] for f in facts]
+
+
+@each_op
+def test_definition_is_documented_and_sourced(name: str) -> None:
+    schema: OpSchema = PACKAGE.schemas[name]
+    assert schema.op.source.startswith(f"spec/qnn_ops.md, {name}")
+    assert schema.op.__dict__["__doc__"].endswith((".", "\n    "))
+    assert schema.op.__name__ == name

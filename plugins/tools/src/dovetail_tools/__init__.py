@@ -1,0 +1,1 @@
+"""The command-line tools of Dovetail: convert and net-run."""

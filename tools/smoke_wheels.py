@@ -1,0 +1,133 @@
+"""Builds every dist's wheel and tries the wheels in three clean environments.
+
+1. core alone: the package imports, the command lists its own commands and no plugin;
+2. core + opset + cpu: the op package and the backend are found;
+3. everything, through the umbrella: a real model is converted, run, and right.
+
+Run it with the workspace's Python (`make wheels`).
+"""
+
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from smoke_environment import Environment, SmokeError, run_pip
+from workspace import ROOT, find_dists
+
+UMBRELLA = "dovetail"
+CORE_COMMANDS = ("doctor", "explain", "inspect", "plugins")
+
+# The dists that bring a named thing, which `dovetail plugins` must show exactly when installed.
+PLUGIN_DISTS = ("dovetail-cpu", "dovetail-onnx", "dovetail-opset", "dovetail-tools")
+
+DIGITS = ROOT / "examples" / "digits"
+IMAGES = 10
+
+PRINT_OUR_DISTS = """
+from importlib.metadata import distributions
+names = {d.name for d in distributions()}
+print(*sorted(n for n in names if n == "dovetail" or n.startswith("dovetail-")))
+"""
+
+
+def build_wheels(target: Path) -> dict[str, Path]:
+    """Build all wheels into `target` and give them by dist name.
+
+    Raises:
+        SmokeError: a build failed, or gave other wheels than there are dists.
+    """
+    folders = [f"./{dist.folder}" for dist in find_dists()] + ["."]
+    run_pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(target), *folders)
+    wheels = {p.name.split("-")[0].replace("_", "-"): p for p in sorted(target.glob("*.whl"))}
+    expected = {dist.name for dist in find_dists()} | {UMBRELLA}
+    if set(wheels) != expected:
+        raise SmokeError(f"wheels built: {sorted(wheels)}; dists: {sorted(expected)}")
+    return wheels
+
+
+def check_packages(env: Environment) -> None:
+    """Exactly the chosen dists are installed; their packages import from there and are typed."""
+    found = env.run("python", "-c", PRINT_OUR_DISTS).split()
+    env.demand(found == sorted(env.dists), f"holds {found}, should hold {sorted(env.dists)}")
+    for package in (p for d in find_dists() if d.name in env.dists for p in d.packages):
+        line = f"import {package}; print({package}.__file__)"
+        init = Path(env.run("python", "-W", "error", "-c", line).strip())
+        env.demand(init.is_relative_to(env.folder), f"{package} comes from outside: {init}")
+        env.demand((init.parent / "py.typed").is_file(), f"{package}'s wheel lacks py.typed")
+
+
+def check_commands(env: Environment) -> None:
+    """The shell lists the commands of the installed dists, `plugins` the installed plugins."""
+    text = env.run("dovetail", "--help")
+    commands = {c: True for c in CORE_COMMANDS}
+    commands |= {c: "dovetail-tools" in env.dists for c in ("convert", "net-run")}
+    # A command is the first word of its own line; its name may also occur in a help text.
+    listed = {line.split()[0] for line in text.splitlines() if line.strip()}
+    for command, expected in commands.items():
+        env.demand((command in listed) == expected, f"{command} in `dovetail --help`:\n{text}")
+    text = env.run("dovetail", "plugins")
+    for dist in PLUGIN_DISTS:
+        env.demand((dist in text) == (dist in env.dists), f"{dist} in `dovetail plugins`:\n{text}")
+
+
+def check_digits(env: Environment) -> None:
+    """Convert the digits model and run ten held-out images: each digit must come out right.
+
+    onnxruntime gets these ten right too, so a wrong one is a fault of ours.
+    """
+    heldout = np.load(DIGITS / "heldout.npz")
+    lines = []
+    for i, image in enumerate(heldout["images"][:IMAGES]):
+        (image.astype("<f4") / 16).tofile(env.folder / f"image{i}.raw")
+        lines.append(f"image:=image{i}.raw\n")
+    (env.folder / "images.txt").write_text("".join(lines), "utf-8")
+    shape = ("--input-dim", "image", "1,1,8,8")
+    network = str(DIGITS / "digits.onnx")
+    env.run("dovetail", "convert", "--input-network", network, *shape, "--output-path", "d.dvt")
+    files = ("--input-list", "images.txt", "--output-dir", "out")
+    env.run("dovetail", "net-run", "--model", "d.dvt", "--backend", "cpu", *files)
+    results = [env.folder / "out" / f"Result_{i}" / "scores.raw" for i in range(IMAGES)]
+    answers = [int(np.fromfile(path, "<f4").argmax()) for path in results]
+    labels = heldout["labels"][:IMAGES].tolist()
+    env.demand(answers == labels, f"digits {labels} were read as {answers}")
+
+
+def check(env: Environment, wheels: dict[str, Path]) -> str:
+    env.create(wheels)
+    check_packages(env)
+    check_commands(env)
+    if UMBRELLA in env.dists:
+        check_digits(env)
+    return f"{env.name}: ok"
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory(prefix="dovetail-wheels-") as name:
+        # Resolved: where the temporary folder is a link, programs inside print the real path.
+        base = Path(name).resolve()
+        wheels = build_wheels(base / "wheels")
+        print(f"{len(wheels)} wheels built", flush=True)
+        envs = [
+            Environment("core", base / "core", ("dovetail-core",)),
+            Environment(
+                "core + opset + cpu",
+                base / "cpu",
+                ("dovetail-core", "dovetail-opset", "dovetail-cpu"),
+            ),
+            Environment("everything", base / "everything", tuple(wheels)),
+        ]
+        # Installing is half waiting for the index and the disk, so all three go at once.
+        with ThreadPoolExecutor(len(envs)) as pool:
+            for line in pool.map(lambda env: check(env, wheels), envs):
+                print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except SmokeError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
