@@ -7,6 +7,7 @@ TOML becomes one of them.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 import typing
 from collections.abc import Iterator
@@ -48,7 +49,7 @@ def convert(
 
 def _unknown_keys(data: object, to: Any, path: str) -> Iterator[Problem]:
     if isinstance(data, dict) and (struct := _struct_in(to)) is not None:
-        fields = {f.encode_name: f.type for f in msgspec.structs.fields(struct)}
+        fields = _fields(struct)
         tag = struct.__struct_config__.tag_field
         for key, value in data.items():
             if key in fields:
@@ -61,6 +62,11 @@ def _unknown_keys(data: object, to: Any, path: str) -> Iterator[Problem]:
     elif isinstance(data, list) and (inner := _argument(to, list)) is not None:
         for i, value in enumerate(data):
             yield from _unknown_keys(value, inner, f"{path}[{i}]")
+
+
+@functools.cache  # msgspec evaluates the annotations each time
+def _fields(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    return {f.encode_name: f.type for f in msgspec.structs.fields(struct)}
 
 
 def _struct_in(to: Any) -> type[msgspec.Struct] | None:

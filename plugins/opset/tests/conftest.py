@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dovetail_opset import PACKAGE
-from dovetail_opset.build import add_all
 
 from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
 from dovetail.ops import OpRegistry, bind_node, check_ops, input_specs, simulate
+from dovetail_opset import PACKAGE
+from dovetail_opset.build import add_all
 
 REGISTRY = OpRegistry.of(PACKAGE)
 
@@ -47,12 +47,12 @@ def run_op(
     return found[0] if len(found) == 1 else found
 
 
-@pytest.fixture(name="run_op")
+@pytest.fixture(name="run_op", scope="session")
 def fixture_run_op() -> Callable[..., Any]:
     return run_op
 
 
-@pytest.fixture(name="evaluate")
+@pytest.fixture(name="evaluate", scope="session")
 def fixture_evaluate() -> Callable[[Graph, Mapping[str, Array]], dict[str, Array]]:
     return evaluate
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dovetail_opset import PACKAGE
 
 from dovetail.ir import DType, Spec
 from dovetail.ops import OpSchema, ParamField
+from dovetail_opset import PACKAGE
 
 FACTS: dict[str, Any] = json.loads((Path(__file__).parent / "data/ops.json").read_text("utf-8"))
 each_op = pytest.mark.parametrize("name", sorted(FACTS))

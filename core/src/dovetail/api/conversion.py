@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -26,11 +27,15 @@ PathLike = str | os.PathLike[str]
 PIPELINE = "convert.default"
 
 
-class Pipeline(Protocol):
+class Pipeline(Pass, Protocol):
     """A named list of passes that third parties' passes can join."""
 
-    def expanded(self, extra: dict[str, Any]) -> tuple[Pass, ...]:
-        """Gives the passes in order, with `extra` ones (by plugin name) in their places."""
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """The passes in order."""
+
+    def expanded(self, extra: Iterable[Any]) -> Pipeline:
+        """Gives the pipeline with `extra` passes in the places they ask for."""
 
 
 def load(path: PathLike) -> Model:
@@ -139,7 +144,7 @@ def pipeline_passes() -> tuple[Pass, ...]:
     """
     pipeline = cast("Pipeline", load_plugin("dovetail.passes", PIPELINE))
     others = [name for name in plugin_names("dovetail.passes") if name != PIPELINE]
-    return pipeline.expanded({name: load_plugin("dovetail.passes", name) for name in others})
+    return pipeline.expanded([load_plugin("dovetail.passes", name) for name in others]).passes
 
 
 def _finished(graph: str, step: str, changed: bool, ms: float) -> None:

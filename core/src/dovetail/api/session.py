@@ -19,6 +19,7 @@ from dovetail.runtime import Backend, Graph, Profile, Signal
 from dovetail.runtime.config_file import RunConfig, load_config
 from dovetail.runtime.names import backend_name
 
+
 class Session:
     """A model ready to run on a backend; a context manager.
 

@@ -3,7 +3,7 @@
 from dovetail.container._verify import verify
 from dovetail.container.memory import aligned_empty
 from dovetail.container.model import Model
-from dovetail.container.producer import Producer
+from dovetail.container.producer import Producer, hash_source
 from dovetail.container.summary import GraphSummary, Summary, TensorSummary, summarize
 from dovetail.container.weights import Packed, WeightStore
 
@@ -16,6 +16,7 @@ __all__ = [
     "TensorSummary",
     "WeightStore",
     "aligned_empty",
+    "hash_source",
     "summarize",
     "verify",
 ]

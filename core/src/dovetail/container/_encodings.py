@@ -147,7 +147,7 @@ class ArrayReader:
     def _from_blob(self, entry: ArrayEntry, index: int) -> Array:
         if entry.values is not None:
             raise self._error("an array has both values and a blob")
-        blob = find_blob(self.blobs, index, self.where)
+        blob = find_blob(self.blobs, index, f"{self.where}.encoding")
         wanted = entry.dtype.nbytes(entry.shape)
         if blob.nbytes != wanted:
             raise self._error(

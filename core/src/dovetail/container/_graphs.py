@@ -186,15 +186,12 @@ def _load_param(entry: ParamEntry, blobs: Sequence[Blob], where: str) -> Param:
 
 
 def _scalar_fault(dtype: DType, value: object) -> str | None:
+    fits = False  # as for UNDEFINED
     if dtype is DType.STRING:
         fits = isinstance(value, str)
-    elif dtype is DType.BOOL_8:
-        fits = isinstance(value, bool | int) and value in (0, 1)
     elif dtype.is_float:
         fits = isinstance(value, float) or (isinstance(value, int) and abs(value) <= 2**64)
-    elif dtype.is_integer or dtype.is_fixed_point:
-        low, high = dtype.stored_range()
+    elif dtype.bits:
+        low, high = (0, 1) if dtype is DType.BOOL_8 else dtype.stored_range()
         fits = isinstance(value, int) and low <= value <= high
-    else:
-        fits = False
     return None if fits else f"is {value!r}, which {dtype.name} does not hold"

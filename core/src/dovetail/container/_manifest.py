@@ -19,7 +19,7 @@ from dovetail.typed import convert
 MAX_RANK = 64  # NumPy's
 
 Index = Annotated[int, Meta(ge=0, lt=2**32)]
-Size = Annotated[int, Meta(ge=0, lt=2**63)]
+Size = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 # QNN's 32 bits, with room for the zero point of an unsigned 32-bit type.
 Offset = Annotated[int, Meta(ge=-(2**32), le=2**32)]
 Bits = Annotated[int, Meta(ge=1, le=64)]
@@ -178,7 +178,11 @@ def decode_manifest(raw: memoryview, to: type[M], where: str) -> M:
         ContainerError: It is not valid JSON, has unknown keys, or has values of a wrong type.
     """
     try:
-        data = msgspec.json.decode(raw)
+        try:
+            return msgspec.json.decode(raw, type=to)
+        except msgspec.ValidationError:
+            # Decoded again without types, to report every unknown key with its nearest valid one.
+            data = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ManifestError(f"its manifest is no valid JSON: {error}", where=where) from error
     except RecursionError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from msgspec import Meta
 from dovetail.files import unreadable
 
 Sha256 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
-FileName = Annotated[str, Meta(pattern=r"\A[^/\\\x00]+\Z")]
+FileName = Annotated[str, Meta(pattern=r"\A[^/\x00]+\Z")]
 
 
 class Producer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -34,24 +33,15 @@ class Producer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     source_sha256: Sha256 | None = None
     options: dict[str, str] = {}
 
-    @classmethod
-    def from_file(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        tool: str,
-        version: str,
-        options: Mapping[str, str] | None = None,
-    ) -> Producer:
-        """Gives the producer of what is made from one model file, which is read and hashed.
 
-        Raises:
-            FrontendError: The file cannot be read.
-        """
-        source = Path(path)
-        try:
-            with source.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise unreadable(source, error) from error
-        return cls(tool, version, source.name, digest, dict(options or {}))
+def hash_source(path: str | os.PathLike[str]) -> str:
+    """Gives the SHA-256 of a model file in hex, for `Producer.source_sha256`.
+
+    Raises:
+        FrontendError: The file cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise unreadable(Path(path), error) from error

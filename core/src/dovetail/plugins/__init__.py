@@ -4,11 +4,10 @@ Only the registry is imported here: `hooks`, `hookspecs` and `ops` are modules o
 listing commands for `dovetail --help` loads neither pluggy nor numpy.
 """
 
+from dovetail.plugins._found import Plugin, Status
 from dovetail.plugins._groups import COMMAND_HELP, COMMANDS, GROUPS
 from dovetail.plugins.registry import (
-    Plugin,
     Registry,
-    Status,
     generation,
     list_plugins,
     load,

@@ -12,7 +12,8 @@ def core_fault(requires: Iterable[str], core: str) -> str:
 
     Args:
         requires: The dist's requirements.
-        core: Version of dovetail-core; empty where it is not known, which fits everything.
+        core: Version of dovetail-core; empty where core runs without being installed, which fits
+            everything.
 
     Source: PEP 440 (versions), PEP 508 (requirements and markers), by `packaging`.
     """

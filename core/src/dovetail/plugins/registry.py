@@ -15,50 +15,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
-from typing import Literal
 
-from dovetail.errors import ConfigError, DovetailError, PluginError, nearest, unknown_name
-from dovetail.plugins._compatibility import core_fault
-from dovetail.plugins._groups import COMMAND_HELP, GROUPS
-from dovetail.plugins._scan import CORE, Claim, normalize, scan
-
-VARIABLE = "DOVETAIL_PLUGINS"
-
-Status = Literal["ok", "unloaded", "broken", "conflict", "incompatible", "disabled"]
-Key = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Plugin:
-    """What is known of a plugin without importing it.
-
-    Attributes:
-        group: Entry-point group; empty where a dist's file of entry points cannot be read.
-        name: Within the group.
-        dist: Name of the dist that brings it.
-        version: Of the dist.
-        value: `module:attribute` that it loads, or a command's line of help.
-        status: `ok` once it was loaded, `unloaded` before; `broken` if that failed; `conflict` if
-            another dist claims the name too; `incompatible` if its dist requires another core;
-            `disabled` if DOVETAIL_PLUGINS leaves it out.
-        reason: Why it cannot be used; empty where it can.
-    """
-
-    group: str
-    name: str
-    dist: str
-    version: str
-    value: str
-    status: Status
-    reason: str = ""
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether it was loaded, or may be."""
-        return self.status in ("ok", "unloaded")
+from dovetail.errors import ConfigError, DovetailError, PluginError, unknown_name
+from dovetail.plugins._found import VARIABLE, Found, Key, Plugin, Status
+from dovetail.plugins._groups import GROUPS
+from dovetail.plugins._scan import CORE, Claim, scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,53 +30,6 @@ class _Outcome:
 
     value: object = None
     error: BaseException | None = None
-
-
-class _Found:
-    """What one scan found, as `DOVETAIL_PLUGINS` selects it."""
-
-    def __init__(self, claims: tuple[Claim, ...], selection: str | None) -> None:
-        self.claims = claims
-        self.core = next((c.dist.version for c in claims if c.is_core), "")
-        items = None if selection is None else {s.strip() for s in selection.split(",")} - {""}
-        if items:
-            _check_selection(items, claims)
-        self._items = items
-        self._dists = {normalize(item) for item in items or ()}
-        self.by_key: dict[Key, list[Claim]] = {}
-        for claim in filter(self.selects, claims):
-            self.by_key.setdefault(claim.key, []).append(claim)
-        self._faults: dict[str, str] = {}
-
-    def selects(self, claim: Claim) -> bool:
-        if self._items is None or claim.is_core:
-            return True
-        return claim.name in self._items or normalize(claim.dist.name) in self._dists
-
-    def winners(self, group: str) -> list[EntryPoint]:
-        """Gives the entry points of a group whose names nobody else claims."""
-        keys = (key for key in self.by_key if key[0] == group)
-        return [self.by_key[key][0].entry_point for key in keys if len(self.by_key[key]) == 1]
-
-    def verdict(self, claim: Claim) -> tuple[Status, str]:
-        """Gives what the metadata alone say of a claim."""
-        if not self.selects(claim):
-            return "disabled", f"{VARIABLE} leaves it out"
-        if claim.dist.fault:
-            return "broken", claim.dist.fault
-        if claim.group not in GROUPS:
-            return "broken", f"there is no such group; {unknown_name(claim.group, GROUPS)}"
-        rivals = self.by_key[claim.key]
-        if len(rivals) > 1:
-            return "conflict", _rivalry(rivals)
-        if fault := self._fault(claim):
-            return "incompatible", fault
-        return "unloaded", ""
-
-    def _fault(self, claim: Claim) -> str:
-        if claim.dist.name not in self._faults:  # once a dist, not once a plugin
-            self._faults[claim.dist.name] = core_fault(claim.dist.requires, self.core)
-        return self._faults[claim.dist.name]
 
 
 class Registry:
@@ -125,7 +41,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: _Found | None = None
+        self._found: Found | None = None
         self._outcomes: dict[Key, _Outcome] = {}
         self._reported: set[Key] = set()
         self._generation = 0
@@ -146,12 +62,15 @@ class Registry:
         )
 
     def names(self, group: str) -> tuple[str, ...]:
-        """Gives the names of a group's plugins that are loaded or may be, sorted; imports nothing.
+        """Gives the names in a group that may be asked for, sorted; imports and judges nothing.
+
+        They are all but the disabled ones: whether a plugin can be used, loading it tells.
 
         Raises:
             ConfigError: As `list_plugins`.
         """
-        return tuple(p.name for p in self.list_plugins(group) if p.is_usable)
+        _check_group(group)
+        return tuple(name for of, name in self._scanned().by_key if of == group)
 
     def load(self, group: str, name: str) -> object:
         """Gives what a plugin's entry point loads; a command's help is given as it stands.
@@ -170,6 +89,8 @@ class Registry:
         outcome = self._outcomes.get(claim.key)
         if outcome is None:
             status, reason = found.verdict(claim)
+            if status == "ok":
+                return claim.value
             if status != "unloaded":
                 raise _refusal(claim, status, reason)
             outcome = self._remember(claim, _attempt(claim, found.winners(group)))
@@ -230,17 +151,17 @@ class Registry:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _scanned(self) -> _Found:
+    def _scanned(self) -> Found:
         with self._lock:
             if self._found is None:
-                self._found = _Found(scan(), os.environ.get(VARIABLE))
+                self._found = Found(scan(), os.environ.get(VARIABLE))
             return self._found
 
-    def _plugin(self, found: _Found, claim: Claim) -> Plugin:
+    def _plugin(self, found: Found, claim: Claim) -> Plugin:
         status, reason = found.verdict(claim)
         if status == "unloaded":
             outcome = self._outcomes.get(claim.key)
-            if claim.group == COMMAND_HELP or (outcome is not None and outcome.error is None):
+            if outcome is not None and outcome.error is None:
                 status = "ok"
             elif outcome is not None and outcome.error is not None:
                 status, reason = "broken", _reason(outcome.error)
@@ -251,7 +172,7 @@ class Registry:
         with self._lock:  # of two threads that loaded it at once, the first one's is kept
             return self._outcomes.setdefault(claim.key, outcome)
 
-    def _missing(self, found: _Found, group: str, name: str) -> PluginError:
+    def _missing(self, found: Found, group: str, name: str) -> PluginError:
         for claim in found.claims:
             if claim.key == (group, name):
                 return PluginError(
@@ -279,8 +200,6 @@ class Registry:
 
 
 def _attempt(claim: Claim, group: list[EntryPoint]) -> _Outcome:
-    if claim.group == COMMAND_HELP:
-        return _Outcome(claim.value)
     # imported here: listing plugins does without it
     from stevedore import DriverManager, ExtensionManager
 
@@ -322,26 +241,9 @@ def _refusal(claim: Claim, status: Status, reason: str) -> PluginError:
     )
 
 
-def _rivalry(rivals: Iterable[Claim]) -> str:
-    return " and ".join(f"dist {c.dist.name} {c.dist.version} ({c.value})" for c in rivals)
-
-
 def _check_group(group: str) -> None:
     if group not in GROUPS:
         raise ConfigError(f"there is no plugin group '{group}'", hint=unknown_name(group, GROUPS))
-
-
-def _check_selection(items: set[str], claims: tuple[Claim, ...]) -> None:
-    dists = {normalize(c.dist.name) for c in claims}
-    known = {c.name for c in claims}
-    for item in sorted(items):
-        if item not in known and normalize(item) not in dists:
-            near = nearest(item, known | dists)
-            raise ConfigError(
-                f"'{item}' is neither an installed dist with plugins nor a plugin",
-                where=VARIABLE,
-                hint=f"did you mean '{near}'?" if near else "`dovetail plugins` lists them",
-            )
 
 
 _REGISTRY = Registry()

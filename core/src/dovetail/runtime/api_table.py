@@ -116,9 +116,7 @@ API: dict[str, ApiCall] = {
             ),
         ),
         ApiCall("graph_set_config", "graphSetConfig", (("config", _CONFIG),)),
-        ApiCall(
-            "graph_finalize", "graphFinalize", (("profile", _HANDLE), ("signal", _HANDLE))
-        ),
+        ApiCall("graph_finalize", "graphFinalize", (("profile", _HANDLE), ("signal", _HANDLE))),
         ApiCall(
             "graph_execute",
             "graphExecute",

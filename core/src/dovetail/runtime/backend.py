@@ -83,14 +83,15 @@ class Backend(Handle):
     @classmethod
     def create(
         cls,
-        name: str,
+        name: str | type[contract.Backend],
         config: contract.Options | Mapping[str, Any] | None = None,
         ops: OpRegistry | None = None,
     ) -> Backend:
         """Makes a handle of an installed backend.
 
         Args:
-            name: Name of the plugin; `libQnnCpu.so`, with or without a path, is `cpu`.
+            name: Name of the plugin; `libQnnCpu.so`, with or without a path, is `cpu`. Or a class
+                that is not installed.
             config: The backend's options.
             ops: Finds ops; by default those of all installed op packages.
 
@@ -100,7 +101,7 @@ class Backend(Handle):
         """
 
         def create() -> Backend:
-            plugin_class = _backend_class(backend_name(name))
+            plugin_class = _backend_class(name) if isinstance(name, str) else name
             registry = installed_ops() if ops is None else ops
             where = f"options of backend '{plugin_class.name}'"
             options = typed_config(config, plugin_class.options_type, where)
@@ -249,15 +250,13 @@ class Backend(Handle):
 
 
 def _backend_class(name: str) -> type[contract.Backend]:
-    found = load("dovetail.backends", name)
-    missing = [
-        what
-        for what in ("name", "options_type", "capabilities", "validate", "prepare", "restore")
-        if not hasattr(found, what)
-    ]
+    plugin = backend_name(name)
+    found = load("dovetail.backends", plugin)
+    parts = ("name", "options_type", "capabilities", "validate", "prepare", "restore")
+    missing = [part for part in parts if not hasattr(found, part)]
     if missing or not isinstance(found, type):
+        lacks = f"it lacks {', '.join(missing)}" if missing else "it is no class"
         raise PluginError(
-            f"backend '{name}' is not one: it lacks {', '.join(missing) or 'a class'}",
-            where=repr(found),
+            f"backend '{plugin}' does not fit the contract: {lacks}", where=repr(found)
         )
     return found

@@ -19,12 +19,9 @@ def checked_inputs(graph: Graph, given: Mapping[str, Buffer]) -> dict[str, Array
     Raises:
         BackendError: Names are unknown or missing, or arrays do not fit; every fault is listed.
     """
-    tensors = {t.name: t for t in graph.inputs}
-    faults = _name_faults("input", tensors, given)
-    arrays = {name: _array(buffer) for name, buffer in given.items() if name in tensors}
-    faults += [f for name, array in arrays.items() for f in _array_faults(tensors[name], array)]
+    arrays, faults = _matched("input", {t.name: t for t in graph.inputs}, given)
     _refuse(graph, faults)
-    return {name: np.ascontiguousarray(array) if array.ndim else array for name, array in arrays.items()}
+    return {name: array.copy() if _scattered(array) else array for name, array in arrays.items()}
 
 
 def checked_outputs(graph: Graph, given: Mapping[str, Buffer] | None) -> dict[str, Array]:
@@ -36,38 +33,45 @@ def checked_outputs(graph: Graph, given: Mapping[str, Buffer] | None) -> dict[st
     tensors = {t.name: t for t in graph.outputs}
     if given is None:
         return {name: np.empty(t.shape, t.dtype.storage) for name, t in tensors.items()}
-    faults = _name_faults("output", tensors, given)
-    arrays = {name: _array(buffer) for name, buffer in given.items() if name in tensors}
-    for name, array in arrays.items():
-        faults += _array_faults(tensors[name], array)
-        if not (array.flags.writeable and array.flags.c_contiguous):
-            faults.append(Problem("must be writable and C-contiguous", f"output '{name}'"))
+    arrays, faults = _matched("output", tensors, given)
+    faults += [
+        Problem("must be writable and C-contiguous", f"output '{name}'")
+        for name, array in arrays.items()
+        if not array.flags.writeable or _scattered(array)
+    ]
     _refuse(graph, faults)
     return arrays
 
 
-def _array(buffer: Buffer) -> Array:
-    if isinstance(buffer, Memory):
-        buffer.require_alive()
-        return buffer.array
-    return buffer
-
-
-def _name_faults(
+def _matched(
     word: str, tensors: Mapping[str, Tensor], given: Mapping[str, Buffer]
-) -> list[Problem]:
-    unknown = [n for n in given if n not in tensors]
-    missing = [n for n in tensors if n not in given]
-    return [
-        *(Problem(f"there is no {word} '{n}'", hint=unknown_name(n, tensors)) for n in unknown),
-        *(Problem(f"{word} '{n}' is missing") for n in missing),
+) -> tuple[dict[str, Array], list[Problem]]:
+    """The arrays that fit a tensor, and every reason why others do not."""
+    faults = [
+        Problem(f"there is no {word} '{name}'", hint=unknown_name(name, tensors))
+        for name in given
+        if name not in tensors
     ]
+    arrays: dict[str, Array] = {}
+    for name, tensor in tensors.items():
+        if name not in given:
+            faults.append(Problem(f"{word} '{name}' is missing"))
+            continue
+        buffer: object = given[name]
+        if isinstance(buffer, Memory):
+            buffer.require_alive()
+            buffer = buffer.array
+        if isinstance(buffer, np.ndarray):
+            arrays[name] = buffer
+            faults += _array_faults(tensor, buffer)
+        else:
+            text = f"is a {type(buffer).__name__}, not a NumPy array"
+            faults.append(Problem(text, f"tensor '{name}'"))
+    return arrays, faults
 
 
 def _array_faults(tensor: Tensor, array: Array) -> list[Problem]:
     where, wanted = f"tensor '{tensor.name}'", tensor.dtype.storage
-    if not isinstance(array, np.ndarray):
-        return [Problem(f"is a {type(array).__name__}, not a NumPy array", where)]
     found = []
     if array.shape != tensor.shape:
         found.append(Problem(f"has shape {array.shape}; the graph has {tensor.shape}", where))
@@ -75,6 +79,10 @@ def _array_faults(tensor: Tensor, array: Array) -> list[Problem]:
         stored = f"{tensor.dtype.name}, stored as {wanted}"
         found.append(Problem(f"holds {array.dtype}; the graph has {stored}", where))
     return found
+
+
+def _scattered(array: Array) -> bool:
+    return not array.flags.c_contiguous
 
 
 def _refuse(graph: Graph, faults: list[Problem]) -> None:

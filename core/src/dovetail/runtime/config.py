@@ -79,4 +79,5 @@ def typed_config(config: C | Mapping[str, Any] | None, to: type[C], where: str) 
     """
     if isinstance(config, to):
         return config
-    return convert(dict(config or {}), to, where=where)
+    data: Mapping[str, Any] = config if isinstance(config, Mapping) else {}
+    return convert(dict(data), to, where=where)

@@ -67,9 +67,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     @property
     def context_config(self) -> ContextConfig:
         """The part that the runtime takes."""
-        return ContextConfig(
-            self.context.context_priority, self.context.async_execute_queue_depth
-        )
+        return ContextConfig(self.context.context_priority, self.context.async_execute_queue_depth)
 
     def graph_config(self, name: str) -> GraphConfig:
         """The part of one graph that the runtime takes."""

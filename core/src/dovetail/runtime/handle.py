@@ -18,6 +18,7 @@ R = TypeVar("R")
 H = TypeVar("H", bound="Handle")
 
 _IDS = itertools.count(1)
+CALL_MARK = "__dovetail_call__"
 # The call being made in this thread, for those whose end comes later (`graph_execute_async`).
 _CURRENT: ContextVar[ApiCall | None] = ContextVar("dovetail_api_call", default=None)
 
@@ -59,9 +60,9 @@ class Handle:
         return f"the {self.kind} (handle {self.id})"
 
 
-def api_call(name: str) -> Callable[
-    [Callable[Concatenate[H, P], R]], Callable[Concatenate[H, P], R]
-]:
+def api_call(
+    name: str,
+) -> Callable[[Callable[Concatenate[H, P], R]], Callable[Concatenate[H, P], R]]:
     """Makes a method the call `name` of the API table: checks the handle, tells the hooks.
 
     The parameters of the method are those of the table, in order (a test compares them).
@@ -80,6 +81,7 @@ def api_call(name: str) -> Callable[
             arguments |= dict(zip(names, args, strict=False)) | kwargs
             return announce(name, arguments, lambda: method(self, *args, **kwargs))
 
+        setattr(announced, CALL_MARK, name)
         return announced
 
     return decorate

@@ -46,7 +46,11 @@ def add(
 
     Raises:
         OpError: The node does not fit its op.
+        LookupError, TypeError: The caller named an op or a param that there is not.
     """
+    ports = _schema(package or PACKAGE, op_type, name).outputs
+    if len(ports) != 1 or ports[0].variadic:
+        raise TypeError(f"node {name}: {op_type} may have several outputs; use add_all")
     made = add_all(
         graph,
         op_type,
@@ -58,8 +62,6 @@ def add(
         package=package,
         **params,
     )
-    if len(made) != 1:
-        raise OpError(f"it has {len(made)} outputs; add_all gives them", where=name)
     return made[0]
 
 

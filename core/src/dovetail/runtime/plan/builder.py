@@ -106,9 +106,7 @@ class _Builder:
     def read(self, tensor: Tensor, layout: Layout | None) -> Value:
         known = self._values.setdefault(tensor, {})
         if not known and tensor.data is not None:
-            known[None] = Value(
-                tensor.name, tensor.spec, Storage.CONSTANT, array=tensor.stored()
-            )
+            known[None] = Value(tensor.name, tensor.spec, Storage.CONSTANT, array=tensor.stored())
         if layout in known:
             return known[layout]
         if self._reorder is None:

@@ -73,6 +73,8 @@ class Pad(Op):
         return moved(x, shape, out)
 
     def reference(self, x: Array, out: Spec) -> Array:
+        if not x.ndim:  # nothing to pad, which NumPy does not take for an answer
+            return x
         pads = self.pad_amount.astype(np.int64)
         if self.scheme is PadScheme.CONSTANT:
             return np.pad(x, pads, constant_values=self._constant(x, out))

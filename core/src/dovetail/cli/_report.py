@@ -1,0 +1,77 @@
+"""How a command that fails says so: on stderr, for people or as one line of JSON."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Any
+
+from dovetail.errors import DovetailError, ExitCode
+
+
+def report_error(error: DovetailError, *, json: bool, details: bool) -> int:
+    """Prints an error to stderr and gives the exit code.
+
+    As JSON it is one line, an object with the key `error`: the last line that the command prints
+    to stderr, so that log messages before it do no harm.
+
+    Args:
+        error: What happened.
+        json: Print it as JSON.
+        details: Print the traceback before it.
+    """
+    if details:
+        _print_traceback(error)
+    hint = error.hint or error.entry.remedy
+    if json:
+        problems = [
+            {"message": p.message, "where": p.where, "hint": p.hint} for p in error.problems
+        ]
+        _print_json(
+            code=error.code,
+            number=error.number,
+            message=error.message,
+            where=error.where,
+            problems=problems,
+            hint=hint,
+            exit_code=int(error.exit_code),
+        )
+    else:
+        place = f"{error.where}: " if error.where else ""
+        print(f"error[{error.code}]: {place}{error.message}", file=sys.stderr)
+        for problem in error.problems:
+            print(f"  - {problem}", file=sys.stderr)
+        print(f"hint: {hint}", file=sys.stderr)
+    return int(error.exit_code)
+
+
+def report_bug(error: Exception, *, json: bool, details: bool, culprit: str) -> int:
+    """Prints an exception that no command should let through, and gives the exit code.
+
+    Args:
+        error: What happened.
+        json: Print it as one line of JSON, as `report_error` does.
+        details: Print the traceback before it.
+        culprit: The dist that the command is from.
+    """
+    if details:
+        _print_traceback(error)
+    message = f"{type(error).__name__}: {error}"
+    hint = f"this is a bug in {culprit}, not a fault of yours: please report it"
+    if not details:
+        hint += "; run again with `--log-level debug` for the traceback"
+    if json:
+        _print_json(code="BUG", message=message, hint=hint, exit_code=int(ExitCode.BUG))
+    else:
+        print(f"internal error: {message}\n{hint}", file=sys.stderr)
+    return int(ExitCode.BUG)
+
+
+def _print_json(**fields: Any) -> None:
+    import json  # imported here: printing help needs none
+
+    print(json.dumps({"error": fields}), file=sys.stderr)
+
+
+def _print_traceback(error: BaseException) -> None:
+    traceback.print_exception(error, file=sys.stderr)

@@ -1,0 +1,84 @@
+"""The SDK's tools and their options: what `dovetail explain compat` compares with.
+
+Names only. Source: the public pages on the SDK's tools, version 2.25.
+"""
+
+from __future__ import annotations
+
+# The SDK's tool -> our command, and the frontend that it needs.
+TOOLS: dict[str, tuple[str, str | None]] = {
+    "qnn-onnx-converter": ("convert", "onnx"),
+    "qnn-tflite-converter": ("convert", "tflite"),
+    "qnn-tensorflow-converter": ("convert", "tensorflow"),
+    "qnn-pytorch-converter": ("convert", "pytorch"),
+    "qairt-converter": ("convert", None),
+    "qairt-quantizer": ("quantize", None),
+    "qnn-model-lib-generator": ("model-lib-generator", None),
+    "qnn-op-package-generator": ("op-package-generator", None),
+    "qnn-context-binary-generator": ("context-binary-generator", None),
+    "qnn-context-binary-utility": ("context-binary-utility", None),
+    "qnn-net-run": ("net-run", None),
+    "qnn-throughput-net-run": ("throughput-net-run", None),
+    "qnn-quantization-checker": ("quantization-checker", None),
+    "qnn-accuracy-evaluator": ("accuracy-evaluator", None),
+    "qnn-accuracy-debugger": ("accuracy-debugger", None),
+    "qnn-architecture-checker": ("architecture-checker", None),
+    "qnn-platform-validator": ("platform-validator", None),
+    "qnn-profile-viewer": ("profile-viewer", None),
+    "qnn-netron": ("view", None),
+}
+
+# Our command -> options of the SDK's tool (of all the converters, for `convert`). Abbreviations
+# that the SDK has for one of these (`act_bw` for `act_bitwidth`) are not listed again.
+OPTIONS = {
+    "convert": """
+        act_bitwidth act_quantizer algorithms arch_checker batch bias_bitwidth
+        converter_op_package_lib copyright_file custom_io debug define_symbol
+        disable_batchnorm_folding disable_relu_squashing dry_run dump_custom_io_config_template
+        dump_relay exclude_named_tensors float_bias_bitwidth float_bitwidth float_fallback
+        ignore_encodings input_dim input_dtype input_encoding input_layout input_list input_network
+        input_type keep_disconnected_nodes keep_quant_nodes no_simplification op_package_config
+        op_package_lib out_node output_path overwrite_model_prefix package_name param_quantizer
+        preserve_io quantization_overrides restrict_quantization_steps show_unconsumed_nodes
+        signature_name use_native_dtype use_native_input_files use_native_output_files
+        use_per_channel_quantization use_per_row_quantization weights_bitwidth
+        """,
+    "net-run": """
+        backend batch_multiplier config_file debug dlc_path duration graph_profiling_num_executions
+        graph_profiling_start_delay input_list io_tensor_mem_handle_type keep_num_outputs log_level
+        max_input_cache_size_mb max_input_cache_tensor_sets model model_prefix
+        native_input_tensor_names num_inferences op_packages output_dir perf_profile
+        platform_options profiling_level retrieve_context retrieve_context_timeout
+        set_output_tensors shared_buffer synchronous timeout use_mmap use_native_input_files
+        use_native_output_files validate_binary version
+        """,
+}
+
+_LIBRARY = "names compiled libraries; op packages are installed dists here"
+_SOURCE = "is about the C++ source that the SDK generates; a model is one .dvt file here"
+_DEVICE = "is about memory or drivers of a device; everything runs on this machine here"
+
+# Options that mean nothing here, and why. An option that is neither offered by the installed
+# command nor listed here is one that may still come.
+REASONS = {
+    "convert": {
+        "arch_checker": "the SDK is about to drop it for a tool of its own",
+        "converter_op_package_lib": _LIBRARY,
+        "copyright_file": _SOURCE,
+        "debug": "`--log-level debug` does it for every command",
+        "dump_relay": "writes a form of the model that only the SDK's converters use",
+        "exclude_named_tensors": _SOURCE,
+        "op_package_lib": _LIBRARY,
+        "overwrite_model_prefix": _SOURCE,
+        "package_name": _SOURCE,
+    },
+    "net-run": {
+        "dlc_path": "a .dlc is the vendor's compiled form; give the model that it was made from",
+        "io_tensor_mem_handle_type": _DEVICE,
+        "model_prefix": "names a function of a compiled model; models are data here",
+        "op_packages": _LIBRARY,
+        "platform_options": _DEVICE,
+        "shared_buffer": _DEVICE,
+        "use_mmap": "files are always memory-mapped here",
+    },
+}

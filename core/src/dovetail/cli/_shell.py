@@ -1,0 +1,185 @@
+"""The shell: takes the global options, runs a command, turns what it raises into an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from dovetail import __version__
+from dovetail.cli._help import help_text
+from dovetail.cli._options import Globals, declared_options, split_command, take_globals
+from dovetail.cli._report import report_bug, report_error
+from dovetail.cli.output import Output, flush, set_output, write
+from dovetail.errors import ConfigError, DovetailError, ExitCode, PluginError, unknown_name
+from dovetail.plugins import COMMANDS, list_plugins, load, names
+
+INTERRUPTED = 130
+READER_GONE = 141
+# logging's own numbers, and one above debug's: the SDK ranks `verbose` between info and debug
+_LEVELS = {"error": 40, "warn": 30, "info": 20, "verbose": 15, "debug": 10}
+
+
+class _Run:
+    """What is known of the run so far, for the report of an error."""
+
+    def __init__(self) -> None:
+        self.state = Globals()
+        self.culprit = "dovetail-core"
+
+    @property
+    def wants_details(self) -> bool:
+        return self.state.log_level in ("debug", "verbose")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the `dovetail` command.
+
+    Args:
+        argv: Its arguments; those of the process if left out.
+
+    Returns:
+        The exit code.
+    """
+    run = _Run()
+    try:
+        code = _dispatch(sys.argv[1:] if argv is None else argv, run)
+        flush(sys.stdout)  # here, where a full disk or a reader that left is understood
+    except DovetailError as error:
+        code = report_error(error, json=run.state.json, details=run.wants_details)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = READER_GONE
+    except Exception as error:  # noqa: BLE001  the last door: it is reported, with exit code 70
+        code = report_bug(
+            error, json=run.state.json, details=run.wants_details, culprit=run.culprit
+        )
+    _settle_stdout()
+    return code
+
+
+def _dispatch(args: Sequence[str], run: _Run) -> int:
+    command, rest = split_command(args, run.state)
+    if run.state.version:
+        return _print_version(run.state)
+    if run.state.help:
+        write(sys.stdout, help_text())
+        return ExitCode.OK
+    if command is None:
+        write(sys.stderr, help_text())
+        return ExitCode.USAGE
+    return _run_command(command, rest, run)
+
+
+def _run_command(name: str, rest: list[str], run: _Run) -> int:
+    try:
+        name, app = _find(name, run)
+    except DovetailError:
+        take_globals(rest, {}, run.state)  # how to report it may be said after the command
+        raise
+    # imported here: `dovetail --help` runs no command
+    from typer.main import get_command
+
+    command = get_command(app)
+    args = take_globals(rest, declared_options(command), run.state)
+    if run.state.version:
+        return _print_version(run.state)
+    set_output(Output(json=run.state.json))
+    with _logging(run.state.log_level):
+        return _invoke(command, f"dovetail {name}", args)
+
+
+def _find(name: str, run: _Run) -> tuple[str, Any]:
+    """Gives a command's name as its dist spells it, and its app."""
+    known = {plugin.name: plugin for plugin in list_plugins(COMMANDS)}
+    if name not in known and name.replace("_", "-") in known:
+        name = name.replace("_", "-")
+    if name not in known:
+        hint = unknown_name(name, names(COMMANDS))
+        raise ConfigError(f"there is no command '{name}'", code="USAGE", hint=hint)
+    run.culprit = known[name].dist
+    app = load(COMMANDS, name)
+    from typer import Typer  # imported here: see `_run_command`
+
+    if not isinstance(app, Typer):
+        raise PluginError(
+            f"it loads a {type(app).__name__}, which is not a typer app",
+            where=f"{COMMANDS} '{name}' (dist {run.culprit})",
+        )
+    return name, app
+
+
+def _invoke(command: Any, prog: str, args: list[str]) -> int:
+    """Runs a click command.
+
+    Not by its own `main`, which prints errors and ends the process in ways of its own.
+    """
+    import typer  # imported here: see `_run_command`
+
+    # typer has a copy of click in some versions and depends on click in others; either way this
+    # is the base class of whatever its parser raises
+    click_error: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+    try:
+        with command.make_context(prog, args, help_option_names=["-h", "--help"]) as context:
+            return _exit_code(command.invoke(context))
+    except typer.Exit as end:
+        return int(end.exit_code)
+    except typer.Abort:
+        return INTERRUPTED
+    except click_error as error:
+        raise _usage_error(error, prog) from None
+
+
+def _exit_code(result: object) -> int:
+    return int(result) if isinstance(result, int) and not isinstance(result, bool) else 0
+
+
+def _usage_error(error: Any, prog: str) -> ConfigError:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else prog
+    if type(error).__name__ == "NoArgsIsHelpError":  # its message is the whole help
+        return ConfigError("it needs arguments", code="USAGE", where=path, hint=_see_help(path))
+    usage = " ".join(context.get_usage().split()[1:]) if context is not None else prog
+    hint = f"usage: {usage}; {_see_help(path)}"
+    return ConfigError(error.format_message().rstrip("."), code="USAGE", where=path, hint=hint)
+
+
+def _see_help(path: str) -> str:
+    return f"see `{path} --help`"
+
+
+def _print_version(state: Globals) -> int:
+    Output(json=state.json).data({"dovetail-core": __version__}, f"dovetail {__version__}")
+    return ExitCode.OK
+
+
+@contextmanager
+def _logging(level: str) -> Iterator[None]:
+    """Has log messages go to stderr while a command runs."""
+    import logging  # imported here: `dovetail --help` logs nothing
+
+    logging.addLevelName(_LEVELS["verbose"], "VERBOSE")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(_LEVELS[level])
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)
+
+
+def _settle_stdout() -> None:
+    """Keeps Python from complaining, as it ends, that it cannot write out what is left."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)

@@ -1,0 +1,116 @@
+"""`dovetail doctor`: tries everything that is installed and says what is wrong or missing."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import typer
+
+from dovetail import __version__
+from dovetail.cli.output import current_output, table
+from dovetail.errors import DovetailError, ExitCode
+from dovetail.plugins import COMMAND_HELP, Plugin, list_plugins, load, probe
+from dovetail.plugins.ops import installed_ops
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+_BACKENDS = "dovetail.backends"
+_OP_PACKAGES = "dovetail.op_packages"
+# What nothing works without -> what cannot be done then.
+_NEEDED = {
+    _OP_PACKAGES: "graphs cannot be checked or run",
+    "dovetail.frontends": "models cannot be converted",
+    _BACKENDS: "models cannot be run",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """A plugin after it was tried, and what it says of itself."""
+
+    plugin: Plugin
+    lines: tuple[str, ...] = ()
+
+    @property
+    def is_fault(self) -> bool:
+        return not self.plugin.is_usable and self.plugin.status != "disabled"
+
+
+@app.command()
+def doctor() -> None:
+    """Check this installation and say what is missing.
+
+    Every plugin is loaded. A backend is also made, and where it has a method `doctor()` its lines
+    are shown. Ends with exit code 6 if any plugin is broken, claimed twice or made for another
+    core.
+    """
+    findings = [_try(p) for p in list_plugins() if p.group != COMMAND_HELP]
+    faults = [f for f in findings if f.is_fault]
+    present = {f.plugin.group for f in findings if f.plugin.is_usable}
+    missing = [
+        f"no usable plugin in {group}: {consequence}"
+        for group, consequence in _NEEDED.items()
+        if group not in present
+    ]
+    host = {
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "numpy": np.__version__,
+        "dovetail-core": __version__,
+    }
+    report: dict[str, Any] = {
+        **host,
+        "plugins": [{**asdict(f.plugin), "lines": list(f.lines)} for f in findings],
+        "missing": missing,
+        "ok": not faults,
+    }
+    current_output().data(report, _text(host, findings, missing))
+    if faults:
+        raise typer.Exit(ExitCode.PLUGIN)
+
+
+def _try(plugin: Plugin) -> _Finding:
+    if not plugin.is_usable:
+        return _Finding(plugin)
+    tried = probe(plugin.group, plugin.name)
+    if not tried.is_usable:
+        return _Finding(tried)
+    try:
+        return _Finding(tried, _use(tried))
+    except DovetailError as error:
+        reason = error.message
+    except Exception as error:  # noqa: BLE001  the report says it, whatever it is
+        reason = f"{type(error).__name__}: {error}"
+    return _Finding(replace(tried, status="broken", reason=reason))
+
+
+def _use(plugin: Plugin) -> tuple[str, ...]:
+    """Goes one step beyond loading; gives what the plugin says of itself."""
+    if plugin.group == _OP_PACKAGES:
+        return (f"{len(installed_ops().package(plugin.name).schemas)} ops",)
+    if plugin.group == _BACKENDS:
+        make: Any = load(plugin.group, plugin.name)
+        backend = make(installed_ops())
+        if hasattr(backend, "doctor"):
+            return tuple(str(line) for line in backend.doctor())
+    return ()
+
+
+def _text(host: dict[str, str], findings: list[_Finding], missing: list[str]) -> str:
+    parts = [table(("", ""), host.items()).lstrip("\n"), ""]
+    for finding in findings:
+        plugin = finding.plugin
+        place = f"{plugin.group.removeprefix('dovetail.')} {plugin.name} ({plugin.dist})"
+        reason = f": {plugin.reason}" if plugin.reason else ""
+        parts.append(f"{plugin.status:<12}  {place}{reason}")
+        parts += [f"{'':<12}    {line}" for line in finding.lines]
+    parts += [f"{'missing':<12}  {line}" for line in missing]
+    faults = sum(f.is_fault for f in findings)
+    verdict = f"{faults} plugin(s) cannot be used" if faults else "every plugin works"
+    return "\n".join([*parts, "", verdict])

@@ -1,0 +1,117 @@
+"""`dovetail explain`: the catalogue of codes, and what the SDK's tools have that ours do not."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from typer.main import get_command
+
+from dovetail.cli._options import GLOBAL_OPTIONS, dashed, declared_options
+from dovetail.cli._sdk_options import OPTIONS, REASONS, TOOLS
+from dovetail.cli.output import current_output, table
+from dovetail.errors import CATALOGUE, ConfigError, Entry, PluginError, unknown_name
+from dovetail.plugins import COMMANDS, load, names
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+_COMPAT = "compat"
+_FRONTENDS = "dovetail.frontends"
+
+
+@app.command()
+def explain(
+    code: Annotated[
+        str | None,
+        typer.Argument(
+            help="A code's name, or QNN's number of it (decimal or 0x...); or `compat`."
+        ),
+    ] = None,
+) -> None:
+    """Explain an error code and what to do about it.
+
+    Without an argument all codes are listed. `compat` lists the SDK's tools and the options of
+    theirs that the installed commands do not have, with the reason.
+    """
+    if code is None:
+        _list_codes()
+    elif code.lower() == _COMPAT:
+        _explain_compat()
+    else:
+        _explain_code(code)
+
+
+def _list_codes() -> None:
+    entries = list(CATALOGUE)
+    rows = [(e.name, "" if e.number is None else e.number, e.exit_code, e.meaning) for e in entries]
+    text = table(("CODE", "NUMBER", "EXIT", "MEANING"), rows)
+    current_output().data({"codes": [asdict(e) for e in entries]}, text)
+
+
+def _explain_code(code: str) -> None:
+    entries = CATALOGUE.find(code)
+    if not entries:
+        known = [_COMPAT, *(e.name for e in CATALOGUE)]
+        raise ConfigError(
+            f"there is no code '{code}'", code="USAGE", hint=unknown_name(code, known)
+        )
+    text = "\n\n".join(_entry_text(e) for e in entries)
+    current_output().data({"codes": [asdict(e) for e in entries]}, text)
+
+
+def _entry_text(entry: Entry) -> str:
+    number = "" if entry.number is None else f", QNN's number {entry.number}"
+    return (
+        f"{entry.name} (exit code {entry.exit_code}{number})\n"
+        f"  {entry.meaning}\n"
+        f"  what to do: {entry.remedy}"
+    )
+
+
+def _explain_compat() -> None:
+    apps = {command: _app(command) for command, _ in TOOLS.values()}
+    tools = [
+        {"sdk": tool, "command": command, "state": _state(apps[command], command, frontend)}
+        for tool, (command, frontend) in TOOLS.items()
+    ]
+    options = [
+        {"command": command, "option": dashed(f"--{option}"), "reason": reason}
+        for command in OPTIONS
+        for option, reason in _not_offered(command, apps[command]).items()
+    ]
+    text = (
+        table(("SDK TOOL", "COMMAND", "HERE"), (t.values() for t in tools))
+        + "\n\nOptions of the SDK's tools that the installed commands do not have:\n\n"
+        + table(("COMMAND", "OPTION", "WHY"), (o.values() for o in options))
+    )
+    current_output().data({"tools": tools, "options": options}, text)
+
+
+def _app(command: str) -> typer.Typer | None:
+    """Gives an installed command's app; None if there is none that can be loaded."""
+    try:
+        found = load(COMMANDS, command)
+    except PluginError:
+        return None  # the table says so, and `doctor` says why
+    return found if isinstance(found, typer.Typer) else None
+
+
+def _state(app: typer.Typer | None, command: str, frontend: str | None) -> str:
+    if app is None:
+        return "cannot be loaded" if command in names(COMMANDS) else "not installed"
+    if frontend is not None and frontend not in names(_FRONTENDS):
+        return f"no frontend '{frontend}' is installed"
+    return "yes"
+
+
+def _not_offered(command: str, app: typer.Typer | None) -> dict[str, str]:
+    """Gives the SDK's options that an installed command lacks, each with the reason."""
+    if app is None:
+        return {}
+    offered = {*declared_options(get_command(app)), *GLOBAL_OPTIONS}
+    return {
+        option: REASONS[command].get(option, "not offered yet")
+        for option in OPTIONS[command].split()
+        if dashed(f"--{option}") not in offered
+    }

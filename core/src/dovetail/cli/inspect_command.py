@@ -1,0 +1,144 @@
+"""`dovetail inspect`: what a model or container file holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from dovetail.cli.output import current_output, table
+from dovetail.container import GraphSummary, Summary, TensorSummary, summarize
+from dovetail.container import verify as find_damage
+from dovetail.errors import ConfigError, ContainerError
+from dovetail.ir import Graph, Tensor, to_text
+from dovetail.ir.text import encoding_text
+
+if TYPE_CHECKING:
+    from dovetail.api import Model
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+_CONTAINER_SUFFIXES = (".dvt", ".bin")
+
+
+@app.command()
+def inspect(
+    file: Annotated[Path, typer.Argument(help="A .dvt file, or any model that can be converted.")],
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check every byte of a .dvt file first.")
+    ] = False,
+    text: Annotated[bool, typer.Option("--text", help="Print the graphs in full.")] = False,
+) -> None:
+    """Show what a model or container file holds: graphs, inputs, outputs, how many of which op.
+
+    Of a .dvt file only the description is read, unless --verify or --text is given. Another model
+    is converted, and shown as it is after that.
+    """
+    is_container = file.suffix.lower() in _CONTAINER_SUFFIXES
+    if verify:
+        if not is_container:
+            raise ConfigError(
+                "--verify checks container files, and this is not one",
+                code="USAGE",
+                where=str(file),
+            )
+        _verify(file)
+    if text:
+        graphs = _load(file).graphs
+        texts = {name: to_text(graph) for name, graph in graphs.items()}
+        current_output().data({"file": str(file), "text": texts}, "\n".join(texts.values()))
+    elif is_container:
+        _show_container(file, summarize(file), verified=verify)
+    else:
+        _show_model(file, _load(file))
+
+
+def _load(file: Path) -> Model:
+    # imported here: a container's summary does without runtime, frontends and passes
+    from dovetail.api import load_model
+
+    return load_model(file)
+
+
+def _verify(file: Path) -> None:
+    if damage := find_damage(file):
+        raise ContainerError(
+            f"is damaged: {len(damage)} fault(s)",
+            where=str(file),
+            hint="make or fetch the file again",
+            problems=damage,
+        )
+    current_output().message(f"{file}: every byte is as it was written")
+
+
+def _show_container(file: Path, summary: Summary, *, verified: bool) -> None:
+    producer = summary.producer
+    source = f" from {producer.source}" if producer.source else ""
+    packages = ", ".join(f"{n} {v}" for n, v in summary.op_packages.items()) or "none"
+    head = [
+        f"{file}: {summary.kind}, format {summary.format_version}, {summary.file_bytes:,} bytes",
+        f"made by {producer.tool} {producer.version}{source}",
+        f"op packages: {packages}",
+        f"blobs: {summary.blobs}, {summary.blob_bytes:,} bytes"
+        f" ({summary.shared_blob_bytes:,} of them shared)",
+    ]
+    data = {"file": str(file), "verified": verified, **msgspec.to_builtins(summary)}
+    current_output().data(data, _text(head, summary.graphs))
+
+
+def _show_model(file: Path, model: Model) -> None:
+    graphs = tuple(_summary(graph) for graph in model.graphs.values())
+    packages = ", ".join(f"{n} {v}" for n, v in model.op_packages.items()) or "none"
+    head = [f"{file}: shown as converted", f"op packages: {packages}"]
+    data: dict[str, Any] = {
+        "file": str(file),
+        "op_packages": model.op_packages,
+        "graphs": msgspec.to_builtins(graphs),
+    }
+    current_output().data(data, _text(head, graphs))
+
+
+def _summary(graph: Graph) -> GraphSummary:
+    params = (p for node in graph.nodes for p in node.params.values() if isinstance(p, Tensor))
+    static = [t for t in (*graph.tensors.values(), *params) if t.data is not None]
+    ops = Counter(f"{node.package}::{node.op_type}" for node in graph.nodes)
+    return GraphSummary(
+        graph.name,
+        tuple(_tensor(t) for t in graph.inputs),
+        tuple(_tensor(t) for t in graph.outputs),
+        dict(sorted(ops.items())),
+        len(graph.nodes),
+        len(graph.tensors),
+        sum(t.data.nbytes for t in static if t.data is not None),
+    )
+
+
+def _tensor(tensor: Tensor) -> TensorSummary:
+    encoding = None if tensor.encoding is None else encoding_text(tensor.encoding)
+    return TensorSummary(tensor.name, tensor.dtype.name, tensor.shape, encoding)
+
+
+def _text(head: list[str], graphs: tuple[GraphSummary, ...]) -> str:
+    return "\n\n".join(["\n".join(head), *(_graph_text(g) for g in graphs)])
+
+
+def _graph_text(graph: GraphSummary) -> str:
+    rows = [
+        (use, t.name, t.dtype, "x".join(map(str, t.shape)) or "scalar", t.encoding or "")
+        for use, tensors in (("input", graph.inputs), ("output", graph.outputs))
+        for t in tensors
+    ]
+    ops = table(("OP", "NODES"), graph.ops.items())
+    return "\n".join(
+        [
+            f"graph {graph.name}: {graph.nodes} nodes, {graph.tensors} tensors,"
+            f" {graph.static_bytes:,} bytes of static data",
+            "",
+            table(("USE", "TENSOR", "DTYPE", "SHAPE", "ENCODING"), rows),
+            "",
+            ops,
+        ]
+    )

@@ -1,0 +1,110 @@
+"""What commands print: data to stdout, as text or as JSON; messages to stderr."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where a command's results and messages go.
+
+    Attributes:
+        json: Whether results are printed as JSON.
+    """
+
+    json: bool = False
+
+    def data(self, obj: object, text: str) -> None:
+        """Prints a result to stdout: `obj` as JSON if that was asked for, otherwise `text`.
+
+        Args:
+            obj: Plain data: mappings, sequences, text, numbers. Numbers that JSON lacks (infinite
+                ones, NaN) become the texts `inf`, `-inf` and `nan`.
+            text: The same for people.
+        """
+        import json  # imported here: a run that prints text needs none
+
+        shown = json.dumps(_plain(obj), indent=2) if self.json else text
+        write(sys.stdout, shown if shown.endswith("\n") else f"{shown}\n")
+
+    def message(self, text: str) -> None:
+        """Prints a message to stderr."""
+        write(sys.stderr, f"{text}\n")
+
+
+_current: ContextVar[Output] = ContextVar("dovetail_output")
+
+
+def current_output() -> Output:
+    """Gives the output of the command that runs; outside of one, plain text."""
+    return _current.get(Output())
+
+
+def set_output(output: Output) -> None:
+    """Sets the output of the command that is about to run."""
+    _current.set(output)
+
+
+def table(headers: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Gives a table as text: columns aligned on the left, two spaces apart, no lines."""
+    cells = [[" ".join(str(cell).split("\n")) for cell in row] for row in [headers, *rows]]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
+    return "\n".join(
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    )
+
+
+def _plain(obj: object) -> Any:
+    if isinstance(obj, Mapping):
+        return {str(key): _plain(value) for key, value in obj.items()}
+    if isinstance(obj, list | tuple | set | frozenset):
+        return [_plain(value) for value in obj]
+    if isinstance(obj, float) and not math.isfinite(obj):
+        return str(obj)
+    return obj
+
+
+def write(stream: TextIO, text: str) -> None:
+    """Writes text to stdout or stderr; what the encoding of the terminal lacks is escaped.
+
+    Raises:
+        ContainerError: It cannot be written (FILE_UNWRITABLE).
+        BrokenPipeError: Nobody reads any more.
+    """
+    with _translated():
+        try:
+            stream.write(text)
+        except UnicodeEncodeError:  # a file name, for one, may be anything
+            encoding = stream.encoding or "ascii"
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def flush(stream: TextIO) -> None:
+    """Writes out what is waiting.
+
+    Raises:
+        ContainerError, BrokenPipeError: As `write`.
+    """
+    with _translated():
+        stream.flush()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        from dovetail.files import unwritable  # imported here: only a full disk needs it
+
+        raise unwritable(Path("standard output"), error) from error

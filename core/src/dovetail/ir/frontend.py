@@ -1,0 +1,95 @@
+"""The frontend contract: how a model file of another format becomes a graph.
+
+A frontend is an entry point of `dovetail.frontends` that loads a class, made without arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, Protocol, runtime_checkable
+
+import msgspec
+
+from dovetail.errors import Problem
+from dovetail.ir.encodings import Shape
+from dovetail.ir.graph import Graph
+
+
+class FrontendOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user decides about reading a model.
+
+    Attributes:
+        input_dims: Shapes of inputs by name; they win over everything else (`--input-dim`).
+        symbols: Values of symbolic dimensions by name (`--define-symbol`).
+        batch: First extent of every input that `input_dims` does not name (`--batch`).
+        out_names: Tensors that are to be the outputs, the graph being cut there; none leaves the
+            outputs that the model declares (`--out-name`).
+    """
+
+    input_dims: Mapping[str, Shape] = {}
+    symbols: Mapping[str, int] = {}
+    batch: int | None = None
+    out_names: tuple[str, ...] = ()
+
+
+class OpUse(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a model uses one version of one of its format's operators.
+
+    Attributes:
+        domain: The operator's domain or package; empty for the format's own.
+        op_type: Its name.
+        version: The version that the model asks for; 0 where the format counts none.
+        count: Number of nodes.
+        supported: Whether the frontend knows this version, whatever single nodes ask of it.
+        folded: How many of the nodes are computed at import, so that nothing of them is left.
+    """
+
+    domain: str
+    op_type: str
+    version: int
+    count: int
+    supported: bool
+    folded: int = 0
+
+
+class DryRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What a frontend would make of a model.
+
+    Attributes:
+        operators: Those that the model uses, sorted by domain and name.
+        problems: Every reason why the model cannot be converted; none if it can.
+        unused_inputs: Inputs of the model that no output depends on.
+    """
+
+    operators: tuple[OpUse, ...]
+    problems: tuple[Problem, ...]
+    unused_inputs: tuple[str, ...]
+
+
+@runtime_checkable
+class Frontend(Protocol):
+    """Reads the model files of one format."""
+
+    name: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]]
+
+    def recognises(self, path: Path) -> bool:
+        """Whether a file looks like one of this format: by its suffix, else by its first bytes."""
+
+    def read(self, path: Path, options: FrontendOptions) -> Graph:
+        """Gives the graph of a model, in `qti.aisw` and other installed packages' ops.
+
+        The inputs and outputs keep the model's names, order and layouts.
+
+        Raises:
+            FrontendError: The file or the model is wrong; says everything that is.
+            UnsupportedOpError: Operators that cannot be converted, all of them.
+        """
+
+    def dry_run(self, path: Path, options: FrontendOptions) -> DryRun:
+        """Gives what `read` would make of a model, without raising for what it cannot convert.
+
+        Raises:
+            FrontendError: The file cannot be read as a model at all.
+        """

@@ -1,0 +1,453 @@
+"""The shell: help from metadata, options in either spelling, exit codes, errors on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from dovetail import __version__
+from dovetail.cli import main
+from dovetail.cli._sdk_options import OPTIONS, REASONS, TOOLS
+from dovetail.cli.output import Output, current_output, table
+
+COMMANDS = "dovetail.commands"
+HELP = "dovetail.command_help"
+PROGRAM = "import sys; from dovetail.cli import main; sys.exit(main())"
+
+# A command that prints what reached it.
+ECHO = """
+import logging
+from typing import Annotated
+import typer
+from dovetail.cli.output import current_output
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+@app.command()
+def echo(
+    words: Annotated[list[str] | None, typer.Argument()] = None,
+    input_list: str = "",
+    use_native: bool = False,
+    under: Annotated[str, typer.Option("--under_score")] = "",
+    json_path: str = "",
+    code: int = 0,
+) -> int:
+    for level in (10, 15, 20, 30, 40):
+        logging.getLogger("echo").log(level, "level %d", level)
+    given = [words or [], input_list, use_native, under, json_path]
+    current_output().data({"given": given}, repr(given))
+    return code
+"""
+
+
+def run(*args: str, site: Any = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as a process of its own."""
+    path = [str(site.folder)] if site else []
+    path += [p for p in [os.environ.get("PYTHONPATH")] if p]
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, *args],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def echo(site: Any) -> Any:
+    site.module("echo_command", ECHO)
+    site.dist("echo-dist", {COMMANDS: {"echo-it": "echo_command:app"}, HELP: {"echo-it": "Say it"}})
+    return site
+
+
+def error_of(text: str) -> dict[str, Any]:
+    error: dict[str, Any] = json.loads(text.splitlines()[-1])["error"]
+    return error
+
+
+# -- help ------------------------------------------------------------------------------------------
+
+
+def test_help_lists_every_command_with_its_line(echo: Any) -> None:
+    echo.dist("mute-dist", {COMMANDS: {"mute": "nowhere:app"}})
+    echo.dist("stray-dist", {HELP: {"no-such-command": "A line without a command"}})
+    done = run("--help", site=echo)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line.startswith("  ")]
+    rows = {line[0]: line[1:] for line in lines}
+    assert rows["echo-it"] == ["Say it"]
+    assert rows["mute"] == []
+    assert rows["plugins"] == ["List all plugins with their dist, version and status"]
+    assert {"doctor", "explain", "inspect"} <= rows.keys()
+    assert "no-such-command" not in done.stdout
+
+
+def test_help_imports_neither_plugins_nor_anything_heavy(echo: Any) -> None:
+    program = (
+        "import sys; from dovetail.cli import main; main(['--help']); "
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(echo.folder)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "echo-it" in done.stdout
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    assert "dovetail" in loaded
+    heavy = {"typer", "click", "rich", "numpy", "msgspec", "onnx", "pluggy", "stevedore"}
+    assert not loaded & {*heavy, "packaging", "logging", "echo_command"}
+    assert not [name for name in loaded if name.startswith("dovetail_")]
+
+
+def test_no_command_is_a_usage_error_that_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "commands:" in err
+
+
+def test_help_of_a_command_is_plain_text(echo: Any) -> None:
+    for option in ("--help", "-h"):
+        done = run("echo-it", option, site=echo)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("Usage: dovetail echo-it [OPTIONS]")
+        assert "--input-list" in done.stdout
+        assert done.stdout.isascii()
+
+
+@pytest.mark.parametrize("args", [["--version"], ["plugins", "--version"]])
+def test_version(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(args) == 0
+    assert capsys.readouterr().out == f"dovetail {__version__}\n"
+    assert main([*args, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"dovetail-core": __version__}
+
+
+# -- options ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "given"),
+    [
+        (["--input-list", "a_b"], [[], "a_b", False, "", ""]),
+        (["--input_list", "a_b"], [[], "a_b", False, "", ""]),
+        (["--input_list=--a_b=c_d"], [[], "--a_b=c_d", False, "", ""]),
+        (["--use_native", "a_b"], [["a_b"], "", True, "", ""]),
+        (["--no_use_native"], [[], "", False, "", ""]),
+        # A command may declare the other spelling.
+        (["--under-score", "x"], [[], "", False, "x", ""]),
+        (["--under_score", "x"], [[], "", False, "x", ""]),
+        # The value of an option is left alone, even if it looks like an option.
+        (["--input_list", "--a_b"], [[], "--a_b", False, "", ""]),
+        (["--json_path", "--json"], [[], "", False, "", "--json"]),
+        # And so is all that follows a lone `--`.
+        (["--", "--use_native", "--json"], [["--use_native", "--json"], "", False, "", ""]),
+    ],
+)
+def test_option_names_in_either_spelling(
+    echo: Any, args: list[str], given: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["echo_it", *args]) == 0
+    assert capsys.readouterr().out == f"{given!r}\n"
+
+
+@pytest.mark.parametrize("args", [["--json", "echo-it", "x"], ["echo-it", "x", "--json"]])
+def test_json_before_or_after_the_command(
+    echo: Any, args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(args) == 0
+    assert json.loads(capsys.readouterr().out)["given"][0] == ["x"]
+
+
+def test_option_that_a_command_declares_is_its_own(
+    site: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = ECHO.replace("json_path", "json").replace(
+        "code: int", "log_level: str = '', code: int"
+    )
+    site.module("own_command", source)
+    site.dist("own-dist", {COMMANDS: {"own": "own_command:app"}})
+    assert main(["own", "--json", "mine", "--log-level=loud"]) == 0
+    assert capsys.readouterr().out == "[[], '', False, '', 'mine']\n"
+
+
+@pytest.mark.parametrize(
+    ("level", "seen"),
+    [
+        (None, ["WARNING echo: level 30", "ERROR echo: level 40"]),
+        ("error", ["ERROR echo: level 40"]),
+        ("INFO", ["INFO echo: level 20", "WARNING echo: level 30", "ERROR echo: level 40"]),
+        ("verbose", ["VERBOSE echo: level 15", "INFO echo: level 20"]),
+        ("debug", ["DEBUG echo: level 10", "VERBOSE echo: level 15"]),
+    ],
+)
+def test_log_level(echo: Any, level: str | None, seen: list[str]) -> None:
+    for args in (["--log-level", str(level), "echo-it"], ["echo-it", f"--log_level={level}"]):
+        done = run(*(["echo-it"] if level is None else args), site=echo)
+        assert done.returncode == 0
+        assert done.stdout == "[[], '', False, '', '']\n"
+        lines = [line for line in done.stderr.splitlines() if " echo: " in line]
+        assert lines[: len(seen)] == seen
+
+
+@pytest.mark.parametrize(
+    ("args", "message", "hint"),
+    [
+        (["plugin"], "there is no command 'plugin'", "did you mean 'plugins'?"),
+        (["--jsn", "plugins"], "there is no global option '--jsn'", "did you mean '--json'?"),
+        (["--json=yes", "plugins"], "--json takes no value, but was given 'yes'", ""),
+        (["--log-level"], "--log-level was given nothing", ""),
+        (["--log-level", "inof", "plugins"], "--log-level was given 'inof'", "'info'"),
+        (["plugins", "--grop", "x"], "dovetail plugins: No such option: --grop", "usage: dovetail"),
+        (["inspect"], "Missing argument", "`dovetail inspect --help`"),
+        (["plugins", "--group", "backend"], "no plugin group 'backend'", "'backends'"),
+    ],
+)
+def test_usage_errors(
+    args: list[str], message: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(args) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    first, *_, last = err.splitlines()
+    assert first.startswith("error[USAGE]: ")
+    assert message in first
+    assert last.startswith("hint: ")
+    assert hint in last
+
+
+# -- what commands do ------------------------------------------------------------------------------
+
+
+def command(site: Any, body: str) -> None:
+    """Install the command `act`, whose body this is."""
+    source = (
+        "import os, sys, typer\nimport dovetail.errors as errors\n"
+        "app = typer.Typer(add_completion=False, rich_markup_mode=None)\n"
+        f"@app.command()\ndef act():\n    {body}\n"
+    )
+    site.module("act_command", source)
+    site.dist("act-dist", {COMMANDS: {"act": "act_command:app"}})
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("pass", 0),
+        ("return 1", 1),
+        ("return True", 0),  # a result, not a code
+        ("return errors.ExitCode.BACKEND", 7),
+        ("raise typer.Exit(5)", 5),
+        ("raise typer.Abort", 130),
+        ("raise KeyboardInterrupt", 130),
+        ("raise typer.BadParameter('no')", 2),
+        ("raise errors.DovetailError('x', code='CHECK_FAILED')", 1),
+        ("raise errors.ConfigError('x')", 2),
+        ("raise errors.GraphError('x')", 3),
+        ("raise errors.UnsupportedOpError('x')", 4),
+        ("raise errors.ContainerError('x', code='CONTAINER_VERSION')", 5),
+        ("raise errors.PluginError('x')", 6),
+        ("raise errors.BackendError('x')", 7),
+        ("raise ValueError('x')", 70),
+        ("assert False", 70),
+    ],
+)
+def test_exit_codes(site: Any, body: str, code: int) -> None:
+    command(site, body)
+    assert main(["act"]) == code
+
+
+FAULT = (
+    "raise errors.GraphError('is bad', where='graph g', hint='mend it', "
+    "problems=[errors.Problem('one', 'node a', 'do'), errors.Problem('two')])"
+)
+
+
+def test_error_for_people(site: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    command(site, FAULT)
+    assert main(["act"]) == 3
+    assert capsys.readouterr() == (
+        "",
+        "error[GRAPH_INVALID]: graph g: is bad\n  - node a: one (do)\n  - two\nhint: mend it\n",
+    )
+
+
+@pytest.mark.parametrize("args", [["--json", "act"], ["act", "--json"]])
+def test_error_as_json(site: Any, args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    command(site, FAULT)
+    assert main(args) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert error_of(err) == {
+        "code": "GRAPH_INVALID",
+        "number": None,
+        "message": "is bad",
+        "where": "graph g",
+        "problems": [
+            {"message": "one", "where": "node a", "hint": "do"},
+            {"message": "two", "where": "", "hint": ""},
+        ],
+        "hint": "mend it",
+        "exit_code": 3,
+    }
+
+
+def test_error_without_a_hint_gives_the_catalogues(
+    site: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command(site, "raise errors.BackendError('x', code='GRAPH_ERROR_INVALID_HANDLE')")
+    main(["act", "--json"])
+    error = error_of(capsys.readouterr().err)
+    assert error["number"] == errors_number("GRAPH_ERROR_INVALID_HANDLE")
+    assert error["hint"]
+
+
+def errors_number(name: str) -> int | None:
+    from dovetail.errors import CATALOGUE
+
+    return CATALOGUE[name].number
+
+
+def test_bug_is_said_to_be_one(site: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    command(site, "return {}['missing']")
+    assert main(["act"]) == 70
+    err = capsys.readouterr().err
+    assert err.startswith("internal error: KeyError: 'missing'\n")
+    assert "a bug in act-dist" in err
+    assert "--log-level debug" in err
+    assert "Traceback" not in err
+    assert main(["--log-level", "debug", "act"]) == 70
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert "act_command.py" in err
+    assert main(["--json", "act"]) == 70
+    error = error_of(capsys.readouterr().err)
+    assert (error["code"], error["exit_code"]) == ("BUG", 70)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("raise RuntimeError('torn')", "RuntimeError: torn"),
+        ("raise SystemExit(0)", "SystemExit: 0"),
+        ("app = 3", "it loads a int, which is not a typer app"),
+    ],
+)
+def test_broken_command_breaks_nothing_else(echo: Any, source: str, reason: str) -> None:
+    echo.module("torn_command", source)
+    echo.dist("torn-dist", {COMMANDS: {"torn": "torn_command:app"}, HELP: {"torn": "Tear it"}})
+    done = run("torn", site=echo)
+    assert (done.returncode, done.stdout) == (6, "")
+    assert done.stderr.startswith("error[PLUGIN_BROKEN]: dovetail.commands 'torn' (dist torn-dist")
+    assert reason in done.stderr
+    assert "Traceback" not in done.stderr
+    assert error_of(run("torn", "--json", site=echo).stderr)["code"] == "PLUGIN_BROKEN"
+    assert "Tear it" in run("--help", site=echo).stdout
+    assert run("echo-it", site=echo).returncode == 0
+
+
+def test_command_that_is_left_out_says_so(echo: Any) -> None:
+    done = run("echo-it", site=echo, DOVETAIL_PLUGINS="")
+    assert done.returncode == 6
+    assert "DOVETAIL_PLUGINS leaves it out" in done.stderr
+    assert "echo-it" not in run("--help", site=echo, DOVETAIL_PLUGINS="").stdout
+    assert run("echo-it", site=echo, DOVETAIL_PLUGINS="echo-it").returncode == 0
+    done = run("--help", site=echo, DOVETAIL_PLUGINS="echo-dost")
+    assert done.returncode == 2
+    assert "did you mean 'echo-dist'?" in done.stderr
+
+
+def test_reader_that_went_away(site: Any) -> None:
+    command(site, "print('x' * 1_000_000)")
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "act"],
+        env={**os.environ, "PYTHONPATH": str(site.folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(1)
+    process.stdout.close()
+    complaints = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) == 141
+    assert complaints == ""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a full device")
+def test_full_disk_is_no_bug(site: Any) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, "plugins"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 3
+    assert done.stderr.startswith("error[FILE_UNWRITABLE]: standard output: cannot be written")
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_subcommands_take_both_spellings(site: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    source = (
+        "import typer\napp = typer.Typer(add_completion=False, rich_markup_mode=None)\n"
+        "@app.command()\ndef first(long_name: str = ''):\n    print('first', long_name)\n"
+        "@app.command()\ndef second(long_name: bool = False):\n    print('second', long_name)\n"
+    )
+    site.module("group_command", source)
+    site.dist("group-dist", {COMMANDS: {"group": "group_command:app"}})
+    assert main(["group", "first", "--long_name", "x_y"]) == 0
+    assert main(["group", "second", "--long-name"]) == 0
+    assert capsys.readouterr().out == "first x_y\nsecond True\n"
+    assert main(["group", "frist"]) == 2
+    assert "frist" in capsys.readouterr().err
+
+
+# -- output ----------------------------------------------------------------------------------------
+
+
+def test_json_has_no_numbers_that_json_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(json=True).data({"a": [float("inf"), float("nan"), 1.5], "b": ("x",)}, "unused")
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    shown = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert shown == {"a": ["inf", "nan", 1.5], "b": ["x"]}
+
+
+def test_output_outside_of_a_command_is_text() -> None:
+    assert current_output() == Output(json=False)
+
+
+def test_name_that_the_terminal_cannot_show_is_escaped(site: Any) -> None:
+    command(
+        site, "from dovetail.cli.output import current_output as o; o().data(0, 'caf\\xe9 \\udcff')"
+    )
+    done = run("act", site=site, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stdout) == (0, "caf\\xe9 \\udcff\n")
+
+
+def test_table_is_aligned() -> None:
+    rows = [("a", 1), ("long", "two\nlines")]
+    assert table(("X", "YY"), rows) == "X     YY\na     1\nlong  two lines"
+
+
+def test_reasons_are_of_options_and_commands_of_tools() -> None:
+    assert OPTIONS.keys() <= {command for command, _ in TOOLS.values()}
+    for name, reasons in REASONS.items():
+        assert reasons.keys() <= set(OPTIONS[name].split())

@@ -1,0 +1,102 @@
+"""Loading maps the file: nothing is copied, and what is not used is not read."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dovetail.container import Model, Producer, summarize
+from dovetail.ir import Array, Graph, Tensor
+
+MIB = 1 << 20
+
+
+def mapping_of(path: Path) -> tuple[int, int, int]:
+    """First and last address and resident bytes of the one mapping of a file."""
+    found = []
+    lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+    for line in lines:
+        if line.endswith(str(path)):
+            first, _, last = line.split()[0].partition("-")
+            resident = next(s for s in lines if s.startswith("Rss:"))
+            found.append((int(first, 16), int(last, 16), int(resident.split()[1]) * 1024))
+    assert len(found) == 1, found
+    return found[0]
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    graph = Graph("g")
+    for i, mib in enumerate((8, 1, 24)):
+        graph.add_tensor(Tensor.static(f"w{i}", np.full(mib * MIB // 4, i, np.float32)))
+    path = tmp_path / "large.dvt"
+    Model({"g": graph}, Producer("test", "1"), {}).save(path)
+    return path
+
+
+linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"),
+    reason="/proc says which pages are resident, on Linux only",
+)
+
+
+@linux
+def test_loading_a_large_file_touches_little_of_it(large: Path) -> None:
+    tensors = Model.load(large).graphs["g"].tensors
+    # The kernel maps up to 64 KiB around each page touched: header, manifest, four gaps.
+    assert mapping_of(large)[2] <= MIB // 2
+    assert tensors["w1"].values().sum() == MIB // 4
+    assert MIB <= mapping_of(large)[2] <= 2 * MIB  # the one blob that was used
+
+
+@linux
+def test_values_lie_in_the_mapping(large: Path) -> None:
+    loaded = Model.load(large)
+    first, last, _ = mapping_of(large)
+    for tensor in loaded.graphs["g"].tensors.values():
+        address = tensor.values().ctypes.data
+        assert first < address < last
+
+
+def address(array: Array) -> int:
+    return array.ctypes.data
+
+
+def test_blobs_are_aligned_and_read_only(saved: Path) -> None:
+    for tensor in Model.load(saved).graphs["decode"].tensors.values():
+        if tensor.data is not None:
+            stored = tensor.data.bytes
+            assert address(stored) % 64 == 0
+            with pytest.raises(ValueError, match="read-only"):
+                stored[:1] = 0
+
+
+def test_the_mapping_lives_as_long_as_an_array(saved: Path) -> None:
+    values = Model.load(saved).graphs["decode"].tensors["weights"].values()
+    expected = values.copy()
+    saved.unlink()
+    gc.collect()
+    assert np.array_equal(values, expected)
+
+
+@linux
+def test_the_mapping_goes_with_the_last_array(saved: Path) -> None:
+    loaded = Model.load(saved)
+    assert str(saved) in Path("/proc/self/maps").read_text()
+    del loaded
+    gc.collect()
+    assert str(saved) not in Path("/proc/self/maps").read_text()
+
+
+@linux
+def test_a_refused_file_is_not_kept_open(saved: Path) -> None:
+    saved.write_bytes(saved.read_bytes()[:-64])
+    for look in (Model.load, summarize):
+        with pytest.raises(Exception, match="cut short"):
+            look(saved)
+    gc.collect()
+    assert str(saved) not in Path("/proc/self/maps").read_text()

@@ -1,0 +1,336 @@
+"""Whatever a graph can be, a file gives it back."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from dovetail.container import Model, Producer
+from dovetail.errors import ContainerError, GraphError
+from dovetail.ir import (
+    AxisScaleOffset,
+    Block,
+    BlockwiseExpansion,
+    DType,
+    Encoding,
+    Graph,
+    Node,
+    Param,
+    Scalar,
+    ScaleOffset,
+    Tensor,
+    TensorKind,
+    pack,
+)
+from dovetail.ops import OpPackage, OpRegistry
+
+MADE_BY = Producer("test", "1")
+FIXED = [d for d in DType if d.is_fixed_point]
+STORED = [d for d in DType if d not in (DType.STRING, DType.UNDEFINED)]
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
+shapes = st.lists(st.integers(0, 5), max_size=4).map(tuple)
+scales = st.floats(0, 2.0**20, width=32)
+
+
+def arrays(dtype: Any, shape: Any, elements: Any = None) -> st.SearchStrategy[Any]:
+    return npst.arrays(dtype, shape, elements=elements)
+
+
+@st.composite
+def encodings(draw: st.DrawFn, dtype: DType, shape: tuple[int, ...]) -> Encoding:
+    """An encoding that fits a tensor; some with more than 64 elements, which go into blobs."""
+    bitwidth = draw(st.none() | st.integers(1, dtype.bits))
+    offset = st.integers(-(2**31), 2**31 - 1)
+    kinds = ["tensor"] + (["axis", "block", "expansion"] if shape and 0 not in shape else [])
+    kind = draw(st.sampled_from(kinds))
+    if kind == "tensor":
+        # per tensor the scale is a Python float, all 64 bits of it
+        return ScaleOffset(draw(st.floats(0, 1e300)), draw(offset), bitwidth)
+    some = st.none() if draw(st.booleans()) else st.just(True)
+    if kind == "block":
+        sizes = tuple(
+            draw(st.sampled_from([b for b in range(1, n + 1) if n % b == 0])) for n in shape
+        )
+        grid = tuple(n // b for n, b in zip(shape, sizes, strict=True))
+        offsets = draw(some) and draw(arrays(np.int32, grid))
+        return Block(sizes, draw(arrays(np.float32, grid, scales)), offsets, bitwidth)
+    axis = draw(st.integers(0, len(shape) - 1))
+    count = shape[axis]
+    scale = draw(arrays(np.float32, count, scales))
+    offsets = draw(some) and draw(arrays(np.int32, count))
+    if kind == "axis":
+        return AxisScaleOffset(axis, scale, offsets, bitwidth)
+    each = math.prod(shape) // count
+    blocks = draw(st.sampled_from([b for b in range(1, each + 1) if each % b == 0]))
+    bits = draw(st.integers(1, 16))
+    wide = np.uint8 if bits <= 8 else np.uint16
+    factors = arrays(wide, (count, blocks), st.integers(0, (1 << min(bits, 8)) - 1))
+    return BlockwiseExpansion(axis, scale, draw(factors), offsets, bitwidth, bits)
+
+
+@st.composite
+def tensors(draw: st.DrawFn, name: str, kind: TensorKind) -> Tensor:
+    dtype = draw(st.sampled_from([*STORED, DType.STRING]))
+    shape = draw(shapes | st.just((80, 2))) if kind.is_static else draw(shapes)
+    encoding = None
+    if dtype.is_fixed_point:
+        encoding = draw(st.none() | encodings(dtype, shape))
+    data = None
+    if kind.is_static and dtype is DType.STRING:
+        data = pack(draw(arrays(object, shape, names)), dtype)
+    elif kind.is_static:
+        content = draw(st.binary(min_size=dtype.nbytes(shape), max_size=dtype.nbytes(shape)))
+        data = Tensor.static("raw", np.frombuffer(content, np.uint8)).data
+    perm = draw(st.none() | st.permutations(range(len(shape))).map(tuple))
+    source = draw(st.none() | st.text(st.characters(exclude_categories=["Cs"])))
+    return Tensor(
+        name, dtype, shape, kind, encoding=encoding, data=data, source=source, source_perm=perm
+    )
+
+
+@st.composite
+def scalars(draw: st.DrawFn) -> Scalar:
+    dtype = draw(st.sampled_from([d for d in DType if d is not DType.UNDEFINED]))
+    if dtype is DType.STRING:
+        return Scalar(dtype, draw(names | st.sampled_from(["inf", "-inf", "nan", ""])))
+    if dtype is DType.BOOL_8:
+        return Scalar(dtype, draw(st.booleans()))
+    if dtype.is_float:
+        return Scalar(dtype, draw(st.floats()))
+    return Scalar(dtype, draw(st.integers(*dtype.stored_range())))
+
+
+READ = [k for k in TensorKind if k.is_input or k.is_static or k is TensorKind.NULL]
+WRITTEN = [k for k in TensorKind if not k.is_static and (k.is_output or not k.is_input)]
+WRITTEN.remove(TensorKind.NULL)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    graph = Graph(draw(names))
+    labels = iter(draw(st.lists(names, min_size=12, max_size=12, unique=True)))
+    readable: list[Tensor | None] = [None]
+    for kind in draw(st.lists(st.sampled_from(READ), max_size=4)):
+        readable.append(graph.add_tensor(draw(tensors(next(labels), kind))))
+    for i in range(draw(st.integers(0, 3))):
+        kinds = draw(st.lists(st.sampled_from(WRITTEN), min_size=1, max_size=2))
+        outputs = [graph.add_tensor(draw(tensors(next(labels), kind))) for kind in kinds]
+        inputs = draw(st.lists(st.sampled_from(readable), max_size=3))
+        params: dict[str, Param] = draw(st.dictionaries(names, scalars(), max_size=2))
+        if draw(st.booleans()):
+            params["tensor"] = draw(tensors("a param", TensorKind.STATIC))
+        sources = draw(st.none() | st.lists(names, max_size=2))
+        package = draw(st.sampled_from(["qti.aisw", "my.pkg"]))
+        graph.add_node(
+            Node(f"node {i}", package, draw(names), inputs, outputs, params, sources=sources)
+        )
+        readable += outputs
+    return graph
+
+
+def facts_of_encoding(encoding: Encoding | None) -> Any:
+    if encoding is None:
+        return None
+    fields = [getattr(encoding, f.name) for f in dataclasses.fields(encoding)]  # type: ignore[arg-type]
+    plain = [(f.dtype, f.shape, f.tobytes()) if isinstance(f, np.ndarray) else f for f in fields]
+    return type(encoding), plain
+
+
+def facts_of_tensor(t: Tensor) -> Any:
+    data = None if t.data is None else (t.data.hash, t.data.bytes.tobytes())
+    facts = (t.name, t.dtype, t.shape, t.kind, t.source, t.source_perm, data)
+    return *facts, facts_of_encoding(t.encoding)
+
+
+def facts_of_param(param: Param) -> Any:
+    if isinstance(param, Tensor):
+        return facts_of_tensor(param)
+    # repr, so that NaN is itself, -0.0 is not 0.0 and True is not 1
+    return param.dtype, repr(param.value)
+
+
+def facts_of(graph: Graph) -> Any:
+    nodes = [
+        (
+            (n.name, n.package, n.op_type, n.sources),
+            [None if t is None else t.name for t in n.inputs],
+            [t.name for t in n.outputs],
+            [(name, facts_of_param(p)) for name, p in n.params.items()],
+        )
+        for n in graph.nodes
+    ]
+    interface = [t.name for t in graph.inputs], [t.name for t in graph.outputs]
+    return graph.name, [facts_of_tensor(t) for t in graph.tensors.values()], nodes, interface
+
+
+def model_of(*given: Graph) -> Model:
+    return Model({g.name: g for g in given}, MADE_BY, {"qti.aisw": "1", "my.pkg": "2"})
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(graphs(), max_size=2, unique_by=lambda g: g.name))
+def test_every_graph_comes_back(given_graphs: list[Graph]) -> None:
+    model = model_of(*given_graphs)
+    with tempfile.TemporaryDirectory() as folder:
+        first, second = Path(folder, "a.dvt"), Path(folder, "b.dvt")
+        model.save(first)
+        loaded = Model.load(first)
+        loaded.save(second)
+        assert first.read_bytes() == second.read_bytes()
+    assert list(loaded.graphs) == list(model.graphs)
+    for name, graph in model.graphs.items():
+        assert facts_of(loaded.graphs[name]) == facts_of(graph)
+
+
+def test_the_rest_of_a_model_comes_back(model: Model, saved: Path) -> None:
+    loaded = Model.load(saved)
+    assert loaded.producer == model.producer
+    assert loaded.op_packages == model.op_packages
+    assert [facts_of(g) for g in loaded.graphs.values()] == [
+        facts_of(g) for g in model.graphs.values()
+    ]
+
+
+def test_values_come_back_in_their_own_terms(saved: Path) -> None:
+    tensors = Model.load(saved).graphs["decode"].tensors
+    assert tensors["text"].values().tolist() == ["a", "", "ü"]
+    expected = np.arange(160).reshape(80, 2) % 8
+    assert np.array_equal(tensors["expanded"].values(), expected - 4)
+    assert np.array_equal(tensors["axis"].values(), expected)
+
+
+def test_numpy_scalars_are_stored_as_what_they_are(tmp_path: Path) -> None:
+    graph = Graph("g")
+    out = graph.add_tensor(Tensor("out", DType.FLOAT_32, (), TensorKind.APP_READ))
+    params: dict[str, Param] = {
+        "a": Scalar(DType.FLOAT_32, np.float32(0.1)),  # type: ignore[arg-type]
+        "b": Scalar(DType.UINT_32, np.uint32(7)),  # type: ignore[arg-type]
+        "c": Scalar(DType.BOOL_8, np.bool_(True)),  # type: ignore[arg-type]
+    }
+    graph.add_node(Node("n", "my.pkg", "Make", [], [out], params))
+    model_of(graph).save(tmp_path / "m.dvt")
+    [node] = Model.load(tmp_path / "m.dvt").graphs["g"].nodes
+    values = [p.value for p in node.params.values() if isinstance(p, Scalar)]
+    assert list(map(repr, values)) == [repr(float(np.float32(0.1))), "7", "True"]
+
+
+def test_order_of_inputs_and_outputs_is_kept(tmp_path: Path) -> None:
+    graph = Graph("g")
+    for name in ("z", "a", "m"):
+        graph.add_tensor(Tensor(name, DType.INT_8, (1,), TensorKind.APP_WRITE))
+    graph.reorder_interface(["m", "z", "a"], [])
+    model_of(graph).save(tmp_path / "m.dvt")
+    loaded = Model.load(tmp_path / "m.dvt").graphs["g"]
+    assert [t.name for t in loaded.inputs] == ["m", "z", "a"]
+
+
+def test_versions_of_op_packages_come_from_the_registry(model: Model) -> None:
+    registry = OpRegistry.of(OpPackage("qti.aisw", "2.5"), OpPackage("my.pkg"), OpPackage("other"))
+    made = Model.of(*model.graphs.values(), producer=MADE_BY, registry=registry)
+    assert made.op_packages == {"my.pkg": "1.0.0", "qti.aisw": "2.5"}
+    assert list(made.graphs) == ["prefill", "decode"]
+
+
+def test_two_graphs_of_one_name_are_refused() -> None:
+    with pytest.raises(GraphError, match="two graphs named 'g'"):
+        Model.of(Graph("g"), Graph("g"), producer=MADE_BY, registry=OpRegistry.of())
+
+
+def test_a_graph_under_another_name_is_refused() -> None:
+    with pytest.raises(GraphError, match="'g' is under the name 'h'"):
+        Model({"h": Graph("g")}, MADE_BY, {})
+
+
+def single(tensor: Tensor) -> Model:
+    graph = Graph("g")
+    graph.add_tensor(tensor)
+    return model_of(graph)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "reason"),
+    [
+        (Tensor("t", DType.INT_8, (1,) * 65), "rank 65"),
+        (Tensor("t", DType.INT_8, (2**32 - 1, 2**32 - 1, 0)), "no array can have"),
+        (Tensor("t", DType.INT_8, (2, 3), source_perm=(0, 0)), "transposed"),
+        (
+            Tensor(
+                "t", DType.STRING, (2,), TensorKind.STATIC, data=pack(np.array(["a"]), DType.STRING)
+            ),
+            "2 texts",
+        ),
+        (
+            Tensor(
+                "t",
+                DType.STRING,
+                (1,),
+                TensorKind.STATIC,
+                data=pack(np.uint8([255, 0]), DType.UINT_8),
+            ),
+            "not UTF-8",
+        ),
+        (
+            Tensor(
+                "t", DType.SFIXED_POINT_8, (2,), encoding=AxisScaleOffset(0, np.array([0.1, 1]))
+            ),
+            "float64",
+        ),  # type: ignore[arg-type]
+    ],
+)
+def test_what_the_format_cannot_hold_is_refused_before_writing(
+    tensor: Tensor, reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(GraphError, match=reason) as caught:
+        single(tensor).save(tmp_path / "m.dvt")
+    assert "graph 'g'" in caught.value.where
+    assert "'t'" in caught.value.where
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("scalar", "reason"),
+    [
+        (Scalar(DType.UINT_8, 256), "256"),
+        (Scalar(DType.INT_32, 1.5), "1.5"),
+        (Scalar(DType.FLOAT_32, "1"), "FLOAT_32"),
+        (Scalar(DType.STRING, 1), "STRING"),
+        (Scalar(DType.BOOL_8, 2), "BOOL_8"),
+        (Scalar(DType.UNDEFINED, 0), "UNDEFINED"),
+        (Scalar(DType.FLOAT_64, 10**400), "FLOAT_64"),
+    ],
+)
+def test_a_scalar_that_is_not_of_its_type_is_refused(
+    scalar: Scalar, reason: str, tmp_path: Path
+) -> None:
+    graph = Graph("g")
+    out = graph.add_tensor(Tensor("out", DType.FLOAT_32, (), TensorKind.APP_READ))
+    graph.add_node(Node("n", "my.pkg", "Make", [], [out], {"p": scalar}))
+    with pytest.raises(GraphError, match=reason) as caught:
+        model_of(graph).save(tmp_path / "m.dvt")
+    assert caught.value.where == "Make node 'n'"
+
+
+@pytest.mark.parametrize(
+    ("producer", "place"),
+    [
+        (Producer("t", "1", "folder/net.onnx"), "source"),
+        (Producer("t", "1", "net.onnx", "abc"), "source_sha256"),
+        (Producer("t", "1", options={"a": 1}), "options"),  # type: ignore[dict-item]
+    ],
+)
+def test_a_producer_that_could_not_be_read_is_not_written(
+    producer: Producer, place: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ContainerError) as caught:
+        Model({}, producer, {}).save(tmp_path / "m.dvt")
+    assert f"$.producer.{place}" in caught.value.where
+    assert list(tmp_path.iterdir()) == []

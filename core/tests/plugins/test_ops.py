@@ -1,0 +1,67 @@
+"""The installed op packages as one registry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dovetail.errors import PluginError, UnsupportedOpError
+from dovetail.plugins import refresh
+from dovetail.plugins.ops import installed_ops
+
+GROUP = "dovetail.op_packages"
+PACKAGE = """
+from dovetail.ops import In, Op, OpPackage
+
+package = OpPackage("{name}")
+
+@package.op("Same")
+class Same(Op):
+    inputs = (In("in[0]"),)
+
+    def infer(self, x, out):
+        return x
+
+    def reference(self, x):
+        return x
+"""
+
+
+def test_installed_package_is_found_by_its_name(site: Any) -> None:
+    site.module("ops_plugin", PACKAGE.format(name="my.ops"))
+    site.dist("ops-dist", {GROUP: {"my.ops": "ops_plugin:package"}})
+    ops = installed_ops()
+    assert ops.find("my.ops", "Same").full_name == "my.ops::Same"
+    assert installed_ops() is ops
+    refresh()
+    assert installed_ops() is not ops
+
+
+def test_missing_package_is_an_unsupported_op(site: Any) -> None:
+    site.dist("ops-dist", {GROUP: {"my.ops": "nowhere:package"}})
+    with pytest.raises(UnsupportedOpError, match=r"no op package 'your\.ops'"):
+        installed_ops().package("your.ops")
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("package = 3", "it loads a int, which is not an OpPackage"),
+        (PACKAGE.format(name="other"), "it loads a package that calls itself 'other'"),
+        ("raise ImportError('no libfoo')", "no libfoo"),
+    ],
+)
+def test_broken_package_is_refused_and_not_stumbled_over(
+    site: Any, source: str, reason: str
+) -> None:
+    site.module("bad_ops_plugin", source)
+    site.module("good_ops_plugin", PACKAGE.format(name="good.ops"))
+    site.dist("bad-ops", {GROUP: {"bad.ops": "bad_ops_plugin:package"}})
+    site.dist("good-ops", {GROUP: {"good.ops": "good_ops_plugin:package"}})
+    with pytest.raises(PluginError, match=reason) as caught:
+        installed_ops().package("bad.ops")
+    assert caught.value.code == "PLUGIN_BROKEN"
+    all_names = {package.name for package in installed_ops()}
+    assert "good.ops" in all_names
+    assert all_names.isdisjoint({"bad.ops", "other"})

@@ -1,0 +1,126 @@
+"""The backend `cpu`: plans of NumPy kernels; an op without one runs by its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from dovetail.container import WeightStore
+from dovetail.errors import BackendError
+from dovetail.ir import Array, DType, Graph, Spec, Tensor
+from dovetail.ops import OpRegistry
+from dovetail.runtime.contract import (
+    SUPPORTED,
+    Capabilities,
+    Image,
+    NodeView,
+    Options,
+    Prepared,
+    RunControl,
+    Support,
+)
+from dovetail.runtime.plan import PlanPrepared, build_plan
+from dovetail_cpu._plugins import kernels_for
+
+# A string is no number to compute with, and a type that is not known cannot be stored.
+_REFUSED = (DType.STRING, DType.UNDEFINED)
+_ALLOWED = tuple(d.name for d in DType if d not in _REFUSED)
+
+
+class CpuOptions(Options, frozen=True):
+    """Options of the backend `cpu`.
+
+    Attributes:
+        fuse: Whether a kernel may run the nodes that follow it too. Without it every tensor of the
+            graph is computed on its own and can be watched.
+    """
+
+    fuse: bool = True
+
+
+class CpuBackend:
+    """Runs any op of any package on the machine at hand.
+
+    Args:
+        ops: The op registry of the session.
+    """
+
+    name: ClassVar[str] = "cpu"
+    options_type: ClassVar[type[Options]] = CpuOptions
+
+    def __init__(self, ops: OpRegistry) -> None:
+        self._ops = ops
+
+    def capabilities(self) -> Capabilities:
+        """Says what it can do: everything but context binaries and updates of tensors."""
+        return Capabilities(
+            op_packages=True,
+            cancel=True,
+            watch=True,
+            asynchronous=True,
+            priority=True,
+            memory_handles=True,
+        )
+
+    def validate(self, node: NodeView) -> Support:
+        """Says yes to every op, unless a tensor of it has a type that holds no numbers."""
+        for where, spec in _specs_of(node):
+            if spec.dtype in _REFUSED:
+                return Support(
+                    ok=False,
+                    rule="dtype",
+                    field=f"{where}.dtype",
+                    found=spec.dtype.name,
+                    allowed=_ALLOWED,
+                    rewrite="keep text outside the graph and pass what is computed from it",
+                )
+        return SUPPORTED
+
+    def prepare(self, graph: Graph, options: CpuOptions, weights: WeightStore) -> Prepared:
+        """Makes a graph ready to run; see `Backend.prepare`.
+
+        Raises:
+            PluginError: Kernels of an op package cannot be loaded.
+        """
+        kernels = kernels_for({node.package for node in graph.nodes}, self._ops)
+        plan = build_plan(graph, self._ops, kernels, weights, options, fuse=options.fuse)
+        return CpuPrepared(plan)
+
+    def restore(self, image: Image, weights: WeightStore) -> Prepared:
+        """Refuses: there are no context binaries of this backend.
+
+        Raises:
+            BackendError: Always.
+        """
+        raise BackendError(
+            "the backend 'cpu' does not restore context binaries",
+            code="CONTEXT_ERROR_UNSUPPORTED_FEATURE",
+            hint="compose the context from the model; preparing it is quick",
+        )
+
+
+class CpuPrepared(PlanPrepared):
+    """A plan of NumPy kernels."""
+
+    def run(
+        self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
+    ) -> None:
+        """Executes the plan once; infinities and NaN are results and raise no warnings."""
+        with np.errstate(all="ignore"):
+            super().run(inputs, outputs, control)
+
+
+def _specs_of(view: NodeView) -> Iterator[tuple[str, Spec]]:
+    yield from _named("in", view.ins)
+    yield from _named("out", view.outs)
+    for name, param in view.node.params.items():
+        if isinstance(param, Tensor):
+            yield f"param {name}", param.spec
+
+
+def _named(what: str, specs: Iterable[Spec | None]) -> Iterator[tuple[str, Spec]]:
+    for i, spec in enumerate(specs):
+        if spec is not None:
+            yield f"{what}[{i}]", spec

@@ -1,0 +1,38 @@
+"""The NumPy kernels by family, named like the op set's; importing this registers all of them.
+
+A kernel prepares all it can when it is made and when it is bound: what runs is a flat list of NumPy
+calls on arrays that exist already.
+"""
+
+from dovetail_cpu.kernels import (
+    activation,
+    convolution,
+    elementwise,
+    gather,
+    layout,
+    matrix,
+    normalization,
+    pooling,
+    reduction,
+    slicing,
+    types,
+    unary,
+)
+from dovetail_cpu.kernels._registry import KERNELS
+
+FAMILIES = (
+    activation,
+    convolution,
+    elementwise,
+    gather,
+    layout,
+    matrix,
+    normalization,
+    pooling,
+    reduction,
+    slicing,
+    types,
+    unary,
+)
+
+__all__ = ["FAMILIES", "KERNELS"]

@@ -1,0 +1,82 @@
+"""What the kernels share: which calls they are made for, and running NumPy calls in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.ir import Array, DType
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Value
+
+Call = Callable[[], object]
+Floats = NDArray[np.float32]
+
+FLOAT_BYTES = 4
+# Elements that one NumPy call of a kernel with several passes handles: 64 kB of float32, so that
+# what one pass wrote is still in the second-level cache when the next one reads it. Half of it and
+# twice of it measured alike; at a quarter the calls themselves cost more than the misses saved.
+BLOCK = 16384
+# Blocks of one step at most: every call that is bound takes memory, some 500 bytes.
+MOST_BLOCKS = 256
+
+
+def is_float32(call: KernelCall) -> bool:
+    """Whether all tensors are FLOAT_32 and have elements; empty ones are the reference's."""
+    tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
+    return all(t.dtype is DType.FLOAT_32 and 0 not in t.shape for t in tensors)
+
+
+def only_moves(call: KernelCall, *inputs: int) -> bool:
+    """Whether these inputs have the type and the encoding of the outputs, which have elements."""
+    moved = [t for i in inputs if (t := call.tensors[i]) is not None]
+    first = call.outputs[0]
+    return all(
+        (t.dtype, t.encoding) == (first.dtype, first.encoding) and 0 not in t.shape
+        for t in (*moved, *call.outputs)
+    )
+
+
+def in_order(calls: Sequence[Call]) -> Bound:
+    """Gives one call that makes all of these."""
+    found = tuple(calls)
+
+    def run() -> None:
+        for call in found:
+            call()
+
+    return run
+
+
+def scratch_floats(call: KernelCall, count: int) -> Value:
+    """Declares a scratchpad of float32."""
+    return call.scratch(count * FLOAT_BYTES)
+
+
+def floats(buffers: Buffers, scratch: Value) -> Floats:
+    """Gives a scratchpad's elements, float32, one dimension."""
+    return buffers.array(scratch).view(np.float32)
+
+
+def block_size(total: int, least: int = BLOCK) -> int:
+    """Gives how many elements a block has, so that there are not too many blocks."""
+    return max(least, -(-total // MOST_BLOCKS))
+
+
+def blocks(total: int, size: int) -> Iterator[slice]:
+    """Gives the blocks of so many elements, in order."""
+    for start in range(0, total, size):
+        yield slice(start, min(start + size, total))
+
+
+def constant(value: float) -> Any:
+    """Gives a float32 scalar as NumPy's functions take it without converting at every call."""
+    return np.asarray(value, np.float32)
+
+
+def ufunc(function: Callable[..., object], *arrays: Array) -> Call:
+    """Gives a call of a NumPy function; the last array of a ufunc is its result."""
+    return partial(function, *arrays)

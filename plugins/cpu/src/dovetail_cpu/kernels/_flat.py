@@ -1,0 +1,45 @@
+"""Elementwise functions in several passes, a block at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from dovetail.ir import Array
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail_cpu.kernels._calls import (
+    Call,
+    block_size,
+    blocks,
+    floats,
+    in_order,
+    scratch_floats,
+)
+
+# Makes the calls for a block: of the input, the result, and scratchpads of the same size. The
+# input and the result may be the same array.
+Passes = Callable[..., Iterable[Call]]
+
+
+def flat_step(call: KernelCall, passes: Passes, scratchpads: int = 0) -> Step:
+    """Gives the step of a function of one tensor, computed in place where that is possible.
+
+    Args:
+        call: Reads one input and writes one output of its shape, float32.
+        passes: Makes the calls for one block.
+        scratchpads: How many it needs.
+    """
+    x, out = call.read(0), call.write()
+    total = x.nbytes // x.spec.dtype.storage.itemsize
+    size = min(block_size(total), total)
+    pads = [scratch_floats(call, size) for _ in range(scratchpads)]
+
+    def bind(buffers: Buffers) -> Bound:
+        flat, result = buffers.array(x).reshape(-1), buffers.array(out).reshape(-1)
+        spare: list[Array] = [floats(buffers, pad) for pad in pads]
+        calls: list[Call] = []
+        for block in blocks(total, size):
+            count = block.stop - block.start
+            calls += passes(flat[block], result[block], *(pad[:count] for pad in spare))
+        return in_order(calls)
+
+    return call.step(bind, in_place=[(0, 0)])

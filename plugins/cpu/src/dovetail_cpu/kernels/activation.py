@@ -1,0 +1,214 @@
+"""Activations."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dovetail.ir import Array
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail_cpu.kernels._calls import (
+    Call,
+    constant,
+    floats,
+    in_order,
+    is_float32,
+    scratch_floats,
+    ufunc,
+)
+from dovetail_cpu.kernels._epilogue import clip_of
+from dovetail_cpu.kernels._flat import Passes, flat_step
+from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
+
+# erf(x) = 1 - (a1 t + ... + a5 t^5) exp(-x^2), t = 1 / (1 + p x), x >= 0, off by at most 1.5e-7.
+# Source: Abramowitz and Stegun 1964, formula 7.1.26, after Hastings. Highest power first.
+_ERF_P = 0.3275911
+_ERF_A = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
+
+
+def clip_passes(low: float | None, high: float | None) -> Passes:
+    """Gives max(x, low), then min(x, high)."""
+    lower, upper = (None if v is None else constant(v) for v in (low, high))
+
+    def passes(x: Array, out: Array) -> Iterator[Call]:
+        source = x
+        if lower is not None:
+            yield ufunc(np.maximum, source, lower, out)
+            source = out
+        if upper is not None:
+            yield ufunc(np.minimum, source, upper, out)
+
+    return passes
+
+
+def sigmoid_passes(x: Array, out: Array) -> Iterator[Call]:
+    """Gives 1 / (1 + exp(-x)): an overflow to infinity gives the right 0."""
+    yield ufunc(np.negative, x, out)
+    yield ufunc(np.exp, out, out)
+    yield ufunc(np.add, out, constant(1), out)
+    yield ufunc(np.reciprocal, out, out)
+
+
+def hard_swish_passes(x: Array, out: Array, gate: Array) -> Iterator[Call]:
+    """Gives x * clip(x + 3, 0, 6) / 6."""
+    yield ufunc(np.add, x, constant(3), gate)
+    yield ufunc(np.maximum, gate, constant(0), gate)
+    yield ufunc(np.minimum, gate, constant(6), gate)
+    yield ufunc(np.divide, gate, constant(6), gate)
+    yield ufunc(np.multiply, x, gate, out)
+
+
+def elu_passes(alpha: float) -> Passes:
+    """Gives max(x, 0) + alpha * expm1(min(x, 0)); near 0 exp(x) - 1 would lose its digits."""
+
+    def passes(x: Array, out: Array, below: Array) -> Iterator[Call]:
+        yield ufunc(np.minimum, x, constant(0), below)
+        yield ufunc(np.expm1, below, below)
+        yield ufunc(np.multiply, below, constant(alpha), below)
+        yield ufunc(np.maximum, x, constant(0), out)
+        yield ufunc(np.add, out, below, out)
+
+    return passes
+
+
+def gelu_passes(x: Array, out: Array, size: Array, t: Array, tail: Array) -> Iterator[Call]:
+    """Gives max(x, 0) - |x| / 2 * erfc(|x| / sqrt 2): nothing cancels far below 0."""
+    yield ufunc(np.abs, x, size)
+    # beyond it erfc is 0 in float32; infinity times that 0 would be NaN
+    yield ufunc(np.minimum, size, constant(16), size)
+    yield ufunc(np.multiply, size, constant(_ERF_P * math.sqrt(0.5)), t)
+    yield ufunc(np.add, t, constant(1), t)
+    yield ufunc(np.reciprocal, t, t)
+    yield ufunc(np.multiply, t, constant(-0.5 * _ERF_A[0]), tail)
+    for coefficient in _ERF_A[1:]:
+        yield ufunc(np.add, tail, constant(-0.5 * coefficient), tail)
+        yield ufunc(np.multiply, tail, t, tail)
+    yield ufunc(np.multiply, size, size, t)
+    yield ufunc(np.multiply, t, constant(-0.5), t)
+    yield ufunc(np.exp, t, t)
+    yield ufunc(np.multiply, tail, t, tail)
+    yield ufunc(np.multiply, tail, size, tail)
+    yield ufunc(np.maximum, x, constant(0), out)
+    yield ufunc(np.add, out, tail, out)
+
+
+def hard_sigmoid_passes(alpha: float, beta: float) -> Passes:
+    """Gives clip(alpha * x + beta, 0, 1)."""
+
+    def passes(x: Array, out: Array) -> Iterator[Call]:
+        yield ufunc(np.multiply, x, constant(alpha), out)
+        yield ufunc(np.add, out, constant(beta), out)
+        yield ufunc(np.maximum, out, constant(0), out)
+        yield ufunc(np.minimum, out, constant(1), out)
+
+    return passes
+
+
+def tanh_passes(x: Array, out: Array) -> Iterator[Call]:
+    """Gives tanh(x)."""
+    yield ufunc(np.tanh, x, out)
+
+
+@KERNELS.register(PACKAGE, "Relu")
+@KERNELS.register(PACKAGE, "ReluMinMax")
+def clip(call: KernelCall) -> Step | None:
+    """Relu and ReluMinMax."""
+    limits = clip_of(call.head)
+    if limits is None or not is_float32(call):
+        return None
+    return flat_step(call, clip_passes(*limits))
+
+
+@KERNELS.register(PACKAGE, "Sigmoid")
+def sigmoid(call: KernelCall) -> Step | None:
+    """Sigmoid."""
+    return flat_step(call, sigmoid_passes) if is_float32(call) else None
+
+
+@KERNELS.register(PACKAGE, "Tanh")
+def tanh(call: KernelCall) -> Step | None:
+    """Tanh."""
+    return flat_step(call, tanh_passes) if is_float32(call) else None
+
+
+@KERNELS.register(PACKAGE, "Gelu")
+def gelu(call: KernelCall) -> Step | None:
+    """Gelu: the exact form."""
+    return flat_step(call, gelu_passes, scratchpads=3) if is_float32(call) else None
+
+
+@KERNELS.register(PACKAGE, "HardSwish")
+def hard_swish(call: KernelCall) -> Step | None:
+    """HardSwish."""
+    return flat_step(call, hard_swish_passes, scratchpads=1) if is_float32(call) else None
+
+
+@KERNELS.register(PACKAGE, "Elu")
+def elu(call: KernelCall) -> Step | None:
+    """Elu."""
+    return flat_step(call, elu_passes(call.op.alpha), scratchpads=1) if is_float32(call) else None
+
+
+@KERNELS.register(PACKAGE, "ElementWiseNeuron")
+def neuron(call: KernelCall) -> Step | None:
+    """ElementWiseNeuron, except SOFTPLUS, whose logarithms NumPy takes one at a time anyway."""
+    op = call.op
+    if not is_float32(call):
+        return None
+    limits = clip_of(call.head)
+    if limits is not None:
+        return flat_step(call, clip_passes(*limits))
+    match op.operation.name:
+        case "ELU":
+            return flat_step(call, elu_passes(_given(op.alpha, 1.0)), scratchpads=1)
+        case "GELU":
+            return flat_step(call, gelu_passes, scratchpads=3)
+        case "HARD_SIGMOID":
+            passes = hard_sigmoid_passes(_given(op.alpha, 0.2), _given(op.beta, 0.5))
+            return flat_step(call, passes)
+        case "HARD_SWISH":
+            return flat_step(call, hard_swish_passes, scratchpads=1)
+        case "SIGMOID":
+            return flat_step(call, sigmoid_passes)
+        case "TANH":
+            return flat_step(call, tanh_passes)
+    return None
+
+
+def _given(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+@KERNELS.register(PACKAGE, "Softmax")
+def softmax(call: KernelCall) -> Step | None:
+    """Softmax: in place where that is possible; the greatest and the sums in a scratchpad."""
+    if not is_float32(call):
+        return None
+    shape, axis = call.spec(0).shape, call.op.axis
+    x, out = call.read(0), call.write()
+    kept = (*shape[:axis], 1, *shape[axis + 1 :])
+    sums = scratch_floats(call, math.prod(kept))
+    beta = constant(call.op.beta)
+
+    def bind(buffers: Buffers) -> Bound:
+        source, result = buffers.array(x), buffers.array(out)
+        each = floats(buffers, sums).reshape(kept)
+        reduced: dict[str, Any] = {"axis": axis, "keepdims": True, "out": each}
+        calls: list[Call] = [
+            functools.partial(np.maximum.reduce, source, **reduced),
+            ufunc(np.subtract, source, each, result),
+        ]
+        if beta != 1:
+            calls.append(ufunc(np.multiply, result, beta, result))
+        calls += [
+            ufunc(np.exp, result, result),
+            functools.partial(np.add.reduce, result, **reduced),
+            ufunc(np.divide, result, each, result),
+        ]
+        return in_order(calls)
+
+    return call.step(bind, in_place=[(0, 0)])

@@ -1,0 +1,99 @@
+"""Changes of shape and order: views where possible, else one copy into the result."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail_cpu.kernels._calls import Call, in_order, only_moves, ufunc
+from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
+
+
+@KERNELS.register(PACKAGE, "Reshape")
+@KERNELS.register(PACKAGE, "ExpandDims")
+@KERNELS.register(PACKAGE, "Squeeze")
+def reshape(call: KernelCall) -> Step | None:
+    """The same bytes seen in another shape; copied only where the application wants its own."""
+    if not only_moves(call, 0):
+        return None
+    step = call.view(0)
+    if step is not None:
+        return step
+    x, out = call.read(0), call.write()
+
+    def bind(buffers: Buffers) -> Bound:
+        result = buffers.array(out)
+        return in_order([ufunc(np.copyto, result, buffers.array(x).reshape(result.shape))])
+
+    return call.step(bind)
+
+
+@KERNELS.register(PACKAGE, "Transpose")
+def transpose(call: KernelCall) -> Step | None:
+    """One strided copy."""
+    if not only_moves(call, 0):
+        return None
+    perm = [int(p) for p in call.op.perm]
+    x, out = call.read(0), call.write()
+
+    def bind(buffers: Buffers) -> Bound:
+        return in_order([ufunc(np.copyto, buffers.array(out), buffers.array(x).transpose(perm))])
+
+    return call.step(bind)
+
+
+@KERNELS.register(PACKAGE, "Concat")
+def concat(call: KernelCall) -> Step | None:
+    """A copy of each input into its slice of the result."""
+    places = [i for i in range(len(call.tensors)) if call.has(i)]
+    if not only_moves(call, *places):
+        return None
+    axis: int = call.op.axis
+    parts = [call.read(i) for i in places]
+    out = call.write()
+    bounds = np.cumsum([0, *(part.spec.shape[axis] for part in parts)]).tolist()
+
+    def bind(buffers: Buffers) -> Bound:
+        slices = _slices(buffers.array(out).ndim, axis, bounds)
+        result = buffers.array(out)
+        calls: list[Call] = [
+            ufunc(np.copyto, result[where], buffers.array(part))
+            for where, part in zip(slices, parts, strict=True)
+        ]
+        return in_order(calls)
+
+    return call.step(bind)
+
+
+@KERNELS.register(PACKAGE, "Split")
+def split(call: KernelCall) -> Step | None:
+    """A copy of each slice into its output."""
+    if not only_moves(call, 0):
+        return None
+    axis: int = call.op.axis
+    x = call.read(0)
+    parts = [call.write(i) for i in range(len(call.outputs))]
+    bounds = np.cumsum([0, *(part.spec.shape[axis] for part in parts)]).tolist()
+
+    def bind(buffers: Buffers) -> Bound:
+        source = buffers.array(x)
+        slices = _slices(source.ndim, axis, bounds)
+        calls: list[Call] = [
+            ufunc(np.copyto, buffers.array(part), source[where])
+            for where, part in zip(slices, parts, strict=True)
+        ]
+        return in_order(calls)
+
+    return call.step(bind)
+
+
+def _slices(rank: int, axis: int, bounds: Sequence[int]) -> list[tuple[slice, ...]]:
+    """Gives the index of each piece along an axis."""
+    whole = (slice(None),) * rank
+    return [
+        (*whole[:axis], slice(start, stop), *whole[axis + 1 :])
+        for start, stop in itertools.pairwise(bounds)
+    ]

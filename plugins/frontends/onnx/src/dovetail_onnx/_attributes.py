@@ -1,0 +1,64 @@
+"""A node's attributes, typed."""
+
+from __future__ import annotations
+
+from onnx import AttributeProto, NodeProto, TensorProto
+
+from dovetail.errors import FrontendError
+
+_KINDS = {number: name for name, number in AttributeProto.AttributeType.items()}
+
+
+class Attributes:
+    """Attributes of one node, by name and type.
+
+    Every getter gives the default where the node does not have the attribute.
+
+    Raises:
+        FrontendError: From every getter: the attribute is of another type.
+    """
+
+    def __init__(self, node: NodeProto) -> None:
+        self._found = {attribute.name: attribute for attribute in node.attribute}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._found
+
+    def integer(self, name: str, default: int) -> int:
+        """Gives an integer."""
+        found = self._get(name, AttributeProto.INT)
+        return default if found is None else found.i
+
+    def number(self, name: str, default: float) -> float:
+        """Gives a number."""
+        found = self._get(name, AttributeProto.FLOAT)
+        return default if found is None else found.f
+
+    def text(self, name: str, default: str) -> str:
+        """Gives a text."""
+        found = self._get(name, AttributeProto.STRING)
+        return default if found is None else found.s.decode("utf-8", "replace")
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """Gives integers, None where there is no such attribute."""
+        found = self._get(name, AttributeProto.INTS)
+        return None if found is None else tuple(found.ints)
+
+    def numbers(self, name: str) -> tuple[float, ...] | None:
+        """Gives numbers, None where there is no such attribute."""
+        found = self._get(name, AttributeProto.FLOATS)
+        return None if found is None else tuple(found.floats)
+
+    def tensor(self, name: str) -> TensorProto | None:
+        """Gives a tensor, None where there is no such attribute."""
+        found = self._get(name, AttributeProto.TENSOR)
+        return None if found is None else found.t
+
+    def _get(self, name: str, kind: AttributeProto.AttributeType) -> AttributeProto | None:
+        found = self._found.get(name)
+        if found is not None and found.type != kind:
+            raise FrontendError(
+                f"its attribute '{name}' is {_KINDS.get(found.type, found.type)}; it must be "
+                f"{_KINDS[kind]}"
+            )
+        return found

@@ -1,0 +1,245 @@
+"""What an importer is given: one node's inputs and attributes, and the means to emit ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from dovetail.errors import FrontendError, UnsupportedOpError
+from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor
+from dovetail.ops import OpPackage
+from dovetail_onnx._attributes import Attributes
+from dovetail_onnx._dtypes import Constant
+from dovetail_onnx._registry import Value
+from dovetail_onnx._source import SourceNode
+from dovetail_onnx._values import Values
+from dovetail_opset import build
+
+
+class OpContext:
+    """One node being imported.
+
+    An importer gives what becomes of the node's outputs, in order: tensors (those that it emitted,
+    or inputs passed through), or arrays where the value is known.
+
+    Attributes:
+        node: The node of the model.
+        version: Of its operator's schema.
+        attr: Its attributes.
+    """
+
+    def __init__(
+        self, node: SourceNode, version: int, values: Values, wanted: frozenset[str]
+    ) -> None:
+        self.node = node
+        self.version = version
+        self.attr = Attributes(node.proto)
+        self._values = values
+        self._wanted = wanted
+
+    # -- inputs ----------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """How many inputs the node lists, left-out ones in the middle included."""
+        return len(self.node.inputs)
+
+    def has(self, i: int) -> bool:
+        """Whether an input is given."""
+        return i < len(self.node.inputs) and self.node.inputs[i] != ""
+
+    def value(self, i: int) -> Value:
+        """Gives an input as it is known.
+
+        Raises:
+            FrontendError: The input is left out.
+        """
+        found = self._values.get(self.node.inputs[i]) if self.has(i) else None
+        if found is None:
+            raise self.invalid(f"its input {i} is left out, but is not optional")
+        return found
+
+    def tensor(self, i: int) -> Tensor:
+        """Gives an input as a tensor of the graph."""
+        return self._values.tensor(self.value(i))
+
+    def optional(self, i: int) -> Tensor | None:
+        """Gives an input as a tensor of the graph, None where it is left out."""
+        return self.tensor(i) if self.has(i) else None
+
+    def spec(self, i: int) -> Spec:
+        """Gives type and shape of an input."""
+        value = self.value(i)
+        return Spec(value.dtype, tuple(value.shape))
+
+    def constant(self, i: int) -> Array | None:
+        """Gives the values of an input, None where it is left out or not known at import."""
+        value = self.value(i) if self.has(i) else None
+        return value.values if isinstance(value, Constant) else None
+
+    def need_constant(self, i: int, what: str) -> Array:
+        """Gives the values of an input that must be known at import.
+
+        Args:
+            i: The input.
+            what: What it is to the operator, for the error.
+
+        Raises:
+            UnsupportedOpError: They are not.
+        """
+        found = self.constant(i)
+        if found is None:
+            raise self.refuse(
+                f"its {what} '{self.node.inputs[i]}' is computed from the model's inputs; it must "
+                "be known when the model is converted",
+                hint="export the model with static shapes, or simplify it with fixed input shapes",
+            )
+        return found
+
+    def need_ints(self, i: int, what: str) -> tuple[int, ...]:
+        """Gives the values of an integer input that must be known at import, flattened.
+
+        Raises:
+            UnsupportedOpError: They are not.
+        """
+        return tuple(int(v) for v in self.need_constant(i, what).reshape(-1))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """Gives an axis counted from the front.
+
+        Raises:
+            FrontendError: There is no such axis.
+        """
+        if not -rank <= axis < rank:
+            raise self.invalid(f"its axis {axis} is not one of a tensor of rank {rank}")
+        return axis % rank
+
+    def wants(self, i: int) -> bool:
+        """Whether anything uses an output."""
+        return i < len(self.node.outputs) and self.node.outputs[i] in self._wanted
+
+    def read_tensor(self, proto: TensorProto) -> Constant:
+        """Gives the constant in a tensor attribute, under the name of the node's first output."""
+        return self._values.reader.read(proto, self.node.outputs[0])
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as built so far, for importers that look at what feeds them."""
+        return self._values.graph
+
+    # -- emitting --------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        *,
+        spec: Spec | None = None,
+        package: OpPackage | None = None,
+        **params: Any,
+    ) -> Tensor:
+        """Adds the op that writes the node's first output, and gives that tensor.
+
+        Args:
+            op_type: Name of the op.
+            inputs: Tensors of the graph, None for a left-out one.
+            spec: The output's type and shape, for ops that do not infer them.
+            package: The op's package, by default `qti.aisw`.
+            params: Values by name; None leaves one out.
+        """
+        return build.add(
+            self._values.graph,
+            op_type,
+            inputs,
+            name=self.node.name,
+            outputs=self.node.outputs[0] or self._values.fresh(self.node.name),
+            spec=spec,
+            sources=self.node.sources,
+            package=package,
+            **params,
+        )
+
+    def emit_all(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        *,
+        package: OpPackage | None = None,
+        **params: Any,
+    ) -> tuple[Tensor, ...]:
+        """Adds the op that writes all of the node's outputs, and gives these tensors."""
+        names = [
+            name or self._values.fresh(f"{self.node.name}.{i}")
+            for i, name in enumerate(self.node.outputs)
+        ]
+        return build.add_all(
+            self._values.graph,
+            op_type,
+            inputs,
+            name=self.node.name,
+            outputs=names,
+            sources=self.node.sources,
+            package=package,
+            **params,
+        )
+
+    def step(
+        self,
+        suffix: str,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        *,
+        spec: Spec | None = None,
+        source: tuple[str, Shape] | None = None,
+        **params: Any,
+    ) -> Tensor:
+        """Adds an op on the way to the node's output, and gives what it writes.
+
+        Args:
+            suffix: Names it, after the node's name.
+            op_type: Name of the op.
+            inputs: Tensors of the graph, None for a left-out one.
+            spec: As in `emit`.
+            source: The ONNX tensor that it holds, and the order of axes in which it does.
+            params: As in `emit`.
+        """
+        name = self._values.fresh(f"{self.node.name}.{suffix}")
+        made = build.add(
+            self._values.graph,
+            op_type,
+            inputs,
+            name=name,
+            outputs=name,
+            spec=spec,
+            sources=self.node.sources,
+            **params,
+        )
+        if source is not None:
+            made.source, made.source_perm = source
+        return made
+
+    def static(self, suffix: str, values: Array, dtype: DType) -> Tensor:
+        """Adds a static tensor of computed values and gives it."""
+        name = f"{self.node.name}.{suffix}"
+        return self._values.derived(name, np.asarray(values), dtype, self.node.name)
+
+    def arranged(self, i: int, perm: Shape) -> Tensor:
+        """Gives an input with its axes in another order: at import if it is known then."""
+        value = self.value(i)
+        if isinstance(value, Constant):
+            return self._values.transposed(value, perm)
+        name = self.node.inputs[i]
+        return self.step(f"input{i}", "Transpose", [value], perm=perm, source=(name, perm))
+
+    # -- refusing --------------------------------------------------------------------------------
+
+    def refuse(self, why: str, hint: str = "") -> UnsupportedOpError:
+        """Gives the error for what cannot be converted; raise it."""
+        return UnsupportedOpError(why, where=self.node.where, hint=hint)
+
+    def invalid(self, why: str, hint: str = "") -> FrontendError:
+        """Gives the error for what the model must not say; raise it."""
+        return FrontendError(why, where=self.node.where, hint=hint)

@@ -1,0 +1,74 @@
+"""ONNX element types: which IR type each becomes and how its elements are stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import TensorProto
+
+from dovetail.ir import Array, DType
+from dovetail.ir.storage import float32_to_bfloat16
+
+DTYPES: dict[int, DType] = {
+    TensorProto.FLOAT: DType.FLOAT_32,
+    TensorProto.UINT8: DType.UINT_8,
+    TensorProto.INT8: DType.INT_8,
+    TensorProto.UINT16: DType.UINT_16,
+    TensorProto.INT16: DType.INT_16,
+    TensorProto.INT32: DType.INT_32,
+    TensorProto.INT64: DType.INT_64,
+    TensorProto.BOOL: DType.BOOL_8,
+    TensorProto.FLOAT16: DType.FLOAT_16,
+    TensorProto.DOUBLE: DType.FLOAT_64,
+    TensorProto.UINT32: DType.UINT_32,
+    TensorProto.UINT64: DType.UINT_64,
+    TensorProto.BFLOAT16: DType.BFLOAT_16,
+}
+ELEMENT_TYPES: dict[DType, int] = {dtype: code for code, dtype in DTYPES.items()}
+
+
+def element_type_name(code: int) -> str:
+    """Gives ONNX's name of an element type, or its number where it has none."""
+    known: dict[int, str] = {number: name for name, number in TensorProto.DataType.items()}
+    return known.get(code, f"number {code}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """A value known at import.
+
+    Attributes:
+        values: Logical values (float32 for BFLOAT_16), possibly a view of a file; never changed.
+        dtype: What they are stored as.
+        name: The ONNX tensor that holds them.
+    """
+
+    values: Array
+    dtype: DType
+    name: str
+
+    @classmethod
+    def of(cls, values: Array, name: str) -> Constant:
+        """Makes a constant of an array of a plain NumPy type or of ml_dtypes' bfloat16.
+
+        Raises:
+            KeyError: The IR has no such type.
+        """
+        if values.dtype.name == "bfloat16":
+            return cls(values.astype(np.float32), DType.BFLOAT_16, name)
+        return cls(values, DType.of(values.dtype), name)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents."""
+        return self.values.shape
+
+    def like_onnx(self) -> Array:
+        """Gives the values in the type that ONNX's own Python code computes with."""
+        if self.dtype is not DType.BFLOAT_16:
+            return self.values
+        import ml_dtypes  # only models with bfloat16 constants need it
+
+        bits = float32_to_bfloat16(self.values)
+        return bits.view(ml_dtypes.bfloat16)

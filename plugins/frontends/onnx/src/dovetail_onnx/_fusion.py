@@ -1,0 +1,151 @@
+"""Operators that exporters spell out: the exact GELU, x / 2 * (1 + erf(x / sqrt(2)))."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+from onnx import TensorProto, helper
+
+from dovetail_onnx._attributes import Attributes
+from dovetail_onnx._dtypes import DTYPES
+from dovetail_onnx._source import SourceGraph, SourceNode
+from dovetail_onnx._tensors import TensorReader
+
+# Constants may have been rounded to bfloat16, which keeps 8 bits.
+_NEAR = 2.0**-8
+_GELU_OPSET = 20
+
+
+def fuse_gelu(source: SourceGraph, reader: TensorReader) -> SourceGraph:
+    """Gives the graph with every spelt-out GELU as one node of ONNX's operator Gelu."""
+    if not any(node.op_type == "Erf" for node in source.nodes):
+        return source
+    matcher = _Matcher(source, reader)
+    gone: set[str] = set()
+    fused: dict[str, SourceNode] = {}
+    for node in source.nodes:
+        match = matcher.match(node) if (node.op_type, node.domain) == ("Erf", "") else None
+        if match is not None and gone.isdisjoint(match.names):
+            gone |= match.names
+            fused[match.last.name] = _gelu(match)
+    nodes = (fused.get(n.name, n) for n in source.nodes if n.name in fused or n.name not in gone)
+    return replace(source, nodes=tuple(nodes))
+
+
+@dataclass(slots=True)
+class _Match:
+    x: str
+    nodes: list[SourceNode] = field(default_factory=list)
+
+    @property
+    def last(self) -> SourceNode:
+        return self.nodes[-1]
+
+    @property
+    def names(self) -> set[str]:
+        return {node.name for node in self.nodes}
+
+
+def _gelu(match: _Match) -> SourceNode:
+    last = match.last
+    return SourceNode(
+        last.name,
+        "Gelu",
+        "",
+        _GELU_OPSET,
+        (match.x,),
+        last.outputs,
+        helper.make_node("Gelu", [match.x], list(last.outputs), name=last.name),
+        tuple(node.name for node in match.nodes),
+    )
+
+
+class _Matcher:
+    def __init__(self, source: SourceGraph, reader: TensorReader) -> None:
+        self._reader = reader
+        self._initializers = source.initializers
+        self._outputs = set(source.outputs)
+        self._makers = {name: node for node in source.nodes for name in node.outputs}
+        self._readers: dict[str, list[SourceNode]] = defaultdict(list)
+        for node in source.nodes:
+            for name in node.inputs:
+                self._readers[name].append(node)
+
+    def match(self, erf: SourceNode) -> _Match | None:
+        """Gives the nodes around an Erf that make it a GELU, the last one last."""
+        scale = self._makers.get(erf.inputs[0])
+        x = None if scale is None else self._times(scale, math.sqrt(0.5))
+        add = self._only_reader(erf)
+        if scale is None or x is None or add is None or self._only_reader(scale) is not erf:
+            return None
+        if self._other(add, "Add", erf.outputs[0], 1.0) is None:
+            return None
+        found = _Match(x, [scale, erf, add])
+        return found if self._product(found, x) else None
+
+    def _product(self, found: _Match, x: str) -> bool:
+        """Follows the multiplications by x and by a half, in any order and grouping."""
+        missing = {"x", "half"}
+        while missing:
+            step = self._only_reader(found.last)
+            if step is None:
+                return False
+            missing_after = missing - self._factors(step, found, x)
+            if missing_after == missing:
+                return False
+            missing = missing_after
+            found.nodes.append(step)
+        return True
+
+    def _factors(self, step: SourceNode, found: _Match, x: str) -> set[str]:
+        current = found.last.outputs[0]
+        if self._times(step, 0.5) == current:
+            return {"half"}
+        if step.op_type != "Mul" or current not in step.inputs:
+            return set()
+        other = step.inputs[1 - step.inputs.index(current)]
+        if other == x:
+            return {"x"}
+        half = self._makers.get(other)
+        if half is not None and self._times(half, 0.5) == x and self._only_reader(half) is step:
+            found.nodes.insert(0, half)
+            return {"x", "half"}
+        return set()
+
+    def _times(self, node: SourceNode, factor: float) -> str | None:
+        """Gives what a node multiplies by a constant, or divides by its inverse."""
+        if (node.op_type, node.domain) == ("Div", "") and self._is(node.inputs[1], 1 / factor):
+            return node.inputs[0]
+        if (node.op_type, node.domain) != ("Mul", ""):
+            return None
+        a, b = node.inputs
+        return a if self._is(b, factor) else b if self._is(a, factor) else None
+
+    def _other(self, node: SourceNode, op_type: str, name: str, value: float) -> str | None:
+        if node.op_type != op_type or node.domain or name not in node.inputs:
+            return None
+        other = node.inputs[1 - node.inputs.index(name)]
+        return other if self._is(other, value) else None
+
+    def _only_reader(self, node: SourceNode) -> SourceNode | None:
+        name = node.outputs[0]
+        readers = self._readers[name]
+        return readers[0] if len(readers) == 1 and name not in self._outputs else None
+
+    def _is(self, name: str, value: float) -> bool:
+        found = self._scalar(name)
+        return found is not None and math.isclose(found, value, rel_tol=_NEAR)
+
+    def _scalar(self, name: str) -> float | None:
+        maker = self._makers.get(name)
+        proto: TensorProto | None = self._initializers.get(name)
+        if maker is not None and (maker.op_type, maker.domain) == ("Constant", ""):
+            attributes = Attributes(maker.proto)
+            if "value_float" in attributes:
+                return attributes.number("value_float", 0.0)
+            proto = attributes.tensor("value") if "value" in attributes else None
+        if proto is None or math.prod(proto.dims) != 1 or proto.data_type not in DTYPES:
+            return None
+        return float(self._reader.read(proto, name).values.reshape(()))

@@ -1,0 +1,87 @@
+"""Reading the model file itself: is it ONNX, is it whole?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+from onnx import ModelProto
+
+from dovetail.errors import FrontendError
+from dovetail.files import unreadable
+
+# What protobuf can hold in one message.
+MAX_BYTES = 2**31 - 1
+# First bytes of what people mistake for an ONNX file.
+_OTHERS = (
+    (b"PK\x03\x04", "a zip archive, as PyTorch and Keras write them; export the model to ONNX"),
+    (b"\x89HDF", "an HDF5 file, as Keras writes them; convert it to ONNX first"),
+    (b"version https://git-lfs", "a Git LFS pointer; fetch the file with `git lfs pull`"),
+    (b"<", "a web page or XML; download the file itself"),
+    (b"{", "JSON; convert it to the binary form with onnx.save"),
+)
+
+
+def looks_like_onnx(path: Path) -> bool:
+    """Whether the first bytes of a file are those of an ONNX model: a small ir_version."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(3)
+    except OSError:
+        return False  # who opens it next says why
+    # field 1 (ir_version), a varint below 128, then the key of one of ModelProto's next fields
+    return len(head) == 3 and head[0] == 0x08 and 0 < head[1] < 64 and head[2] in _NEXT_KEYS
+
+
+# producer_name, producer_version, domain, model_version, doc_string, graph, opset_import
+_NEXT_KEYS = (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42)
+
+
+def read_proto(path: Path) -> ModelProto:
+    """Gives the model in a file, external data not loaded.
+
+    Raises:
+        FrontendError: The file cannot be read, or is not a whole ONNX model.
+    """
+    data = _read(path)
+    model = ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        raise _not_onnx(path, data, "its bytes are not a whole ONNX message") from error
+    if not model.HasField("graph") or model.ir_version < 1:
+        raise _not_onnx(path, data, "it has no graph")
+    if not model.opset_import and model.ir_version >= 3:
+        raise _not_onnx(path, data, "it names no operator set")
+    return model
+
+
+def _read(path: Path) -> bytes:
+    try:
+        size = path.stat().st_size
+        if path.is_file() and size > MAX_BYTES:
+            raise FrontendError(
+                f"the file has {size} bytes; an ONNX file holds at most {MAX_BYTES}",
+                where=str(path),
+                hint="save the model with its weights as external data "
+                "(onnx.save_model(..., save_as_external_data=True))",
+            )
+        data = path.read_bytes()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if not data:
+        raise FrontendError(
+            "the file is empty", where=str(path), hint="export or download the model again"
+        )
+    return data
+
+
+def _not_onnx(path: Path, data: bytes, why: str) -> FrontendError:
+    for magic, what in _OTHERS:
+        if data.lstrip()[: len(magic)] == magic:
+            return FrontendError(f"this is not an ONNX file: {what}", where=str(path))
+    return FrontendError(
+        f"this is not an ONNX file, or it is cut short: {why}",
+        where=str(path),
+        hint="compare its size with the original's, or export or download the model again",
+    )

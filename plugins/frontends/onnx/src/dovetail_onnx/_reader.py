@@ -1,0 +1,137 @@
+"""Builds the graph node by node, collecting every refusal on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dovetail.errors import DovetailError, FrontendError, OpError, Problem, UnsupportedOpError
+from dovetail.ir import Array, Graph, Spec, Tensor, TensorKind
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._dtypes import Constant
+from dovetail_onnx._fold import can_fold, fold
+from dovetail_onnx._registry import Result, Value
+from dovetail_onnx._source import SourceGraph, SourceNode
+from dovetail_onnx._survey import Survey
+from dovetail_onnx._tensors import TensorReader
+from dovetail_onnx._values import Values
+from dovetail_opset import build
+
+
+class GraphReader:
+    """Builds one graph.
+
+    Args:
+        source: The model, cut to what its outputs depend on.
+        specs: Types and shapes of its inputs.
+        survey: How each node is converted.
+        tensors: Reads its constants.
+
+    Attributes:
+        unsupported: What cannot be converted.
+        invalid: What the model must not say.
+    """
+
+    def __init__(
+        self,
+        source: SourceGraph,
+        specs: Mapping[str, Spec],
+        survey: Survey,
+        tensors: TensorReader,
+    ) -> None:
+        self._source = source
+        self._survey = survey
+        self._graph = Graph(source.name)
+        self._values = Values(source, tensors, self._graph)
+        self._wanted = frozenset(
+            name for node in source.nodes for name in node.inputs if name
+        ) | frozenset(source.outputs)
+        self.unsupported: list[Problem] = list(survey.problems)
+        self.invalid: list[Problem] = list(survey.malformed)
+        for name, spec in specs.items():
+            made = Tensor(name, spec.dtype, spec.shape, TensorKind.APP_WRITE)
+            self._values.set(name, self._graph.add_tensor(made))
+
+    def run(self) -> Graph:
+        """Gives the graph; it is whole only if nothing was refused."""
+        for node in self._source.nodes:
+            try:
+                self._read(node)
+            except UnsupportedOpError as error:
+                self.unsupported += _problems(error, node)
+            except (FrontendError, OpError) as error:
+                if error.code in ("MODEL_EXTERNAL_DATA", "FILE_UNREADABLE"):
+                    raise
+                self.invalid += _problems(error, node)
+        if not self.unsupported and not self.invalid:
+            self._finish()
+        return self._graph
+
+    def _read(self, node: SourceNode) -> None:
+        found = self._survey.found.get(node.name)
+        ins = {name: self._values.get(name) for name in node.inputs if name}
+        if found is None or any(value is None for value in ins.values()):
+            return  # a problem reported already, or something that depends on one
+        constants = {name: v for name, v in ins.items() if isinstance(v, Constant)}
+        if len(constants) == len(ins) and can_fold(node):
+            results = fold(node, constants, self._source.ir_version)
+            if results is not None:
+                for result in results:
+                    self._values.set(result.name, result)
+                return
+        if found.importer is None:
+            raise UnsupportedOpError("it cannot be computed at import, nor converted")
+        given = found.importer(OpContext(node, found.version, self._values, self._wanted))
+        self._keep(node, given)
+
+    def _keep(self, node: SourceNode, given: Result | Sequence[Result | None]) -> None:
+        single = isinstance(given, Tensor | Constant | np.ndarray)
+        results: Sequence[Result | None] = [given] if single else given  # type: ignore[list-item,assignment]
+        for name, result in zip(node.outputs, results, strict=False):
+            if name and result is not None:
+                self._values.set(name, _as_value(result, name))
+
+    def _finish(self) -> None:
+        """Makes the graph's outputs of the values that have their names."""
+        made: list[str] = []
+        for name in self._source.outputs:
+            value = self._values.get(name)
+            if value is None:
+                raise AssertionError(f"importers gave nothing for output {name}")
+            tensor = self._values.tensor(value)
+            if tensor.name != name or tensor.kind is not TensorKind.NATIVE:
+                tensor = self._copied(tensor, name)
+            tensor.kind = TensorKind.APP_READ
+            made.append(tensor.name)
+        _drop_unread(self._graph)
+        self._graph.reorder_interface(list(self._source.inputs), made)
+
+    def _copied(self, tensor: Tensor, name: str) -> Tensor:
+        # the output is another tensor under a second name, an input or a constant: QNN has no op
+        # that does nothing, so a reshape to the same shape stands for it
+        output = name if tensor.name != name else self._values.fresh(f"{name}.out")
+        return build.add(
+            self._graph, "Reshape", [tensor], name=f"{name}.copy", outputs=output, spec=tensor.spec
+        )
+
+
+def _drop_unread(graph: Graph) -> None:
+    """Removes constants that were looked at, made static and then not used."""
+    for tensor in list(graph.tensors.values()):
+        if tensor.kind is TensorKind.STATIC and not graph.consumers(tensor):
+            graph.remove_tensor(tensor)
+
+
+def _as_value(result: Result, name: str) -> Value:
+    if isinstance(result, Tensor | Constant):
+        return result
+    array: Array = result
+    return Constant.of(array, name)
+
+
+def _problems(error: DovetailError, node: SourceNode) -> list[Problem]:
+    if error.problems:
+        return [Problem(p.message, p.where or node.where, p.hint) for p in error.problems]
+    about = "" if error.where in ("", node.where) else f"{error.where}: "
+    return [Problem(f"{about}{error.message}", node.where, error.hint)]

@@ -1,0 +1,232 @@
+"""The model as the file states it, checked: unique names, nothing undefined, no cycle."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+
+from dovetail.errors import FrontendError, Problem, unknown_name
+
+_SUBGRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceNode:
+    """A node of the model.
+
+    Attributes:
+        name: Its own name, or one made of its operator and place; unique.
+        op_type, domain: Its operator; the domain is empty for ONNX's own.
+        opset: The version of the domain's operator set that the model imports; 0 if it does not.
+        inputs, outputs: Names of tensors, empty for left-out ones.
+        proto: As in the file.
+        sources: Names of all nodes of the model that it stands for.
+    """
+
+    name: str
+    op_type: str
+    domain: str
+    opset: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    proto: NodeProto
+    sources: tuple[str, ...]
+
+    @property
+    def where(self) -> str:
+        """The node in the user's terms."""
+        return f"{self.full_type} node '{self.name}'"
+
+    @property
+    def full_type(self) -> str:
+        """The operator with its domain, where that is not ONNX's own."""
+        return f"{self.domain}:{self.op_type}" if self.domain else self.op_type
+
+    @property
+    def has_subgraphs(self) -> bool:
+        """Whether it carries graphs of its own, as If and Loop do."""
+        return any(a.type in _SUBGRAPHS for a in self.proto.attribute)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceGraph:
+    """The main graph of a model.
+
+    Attributes:
+        name: Of the graph.
+        nodes: In topological order.
+        inputs: What the application gives, by name; not those with an initializer.
+        outputs: Names of what it gets.
+        initializers: Constants by name.
+        opsets: Imported versions by domain.
+        ir_version: Of the file.
+        unused_inputs: Inputs that no output depends on; they are not among `inputs`.
+    """
+
+    name: str
+    nodes: tuple[SourceNode, ...]
+    inputs: dict[str, ValueInfoProto]
+    outputs: tuple[str, ...]
+    initializers: dict[str, TensorProto]
+    opsets: dict[str, int]
+    ir_version: int
+    unused_inputs: tuple[str, ...] = field(default=())
+
+    def names(self) -> Iterator[str]:
+        """Gives the names of all tensors."""
+        yield from self.inputs
+        yield from self.initializers
+        yield from (name for node in self.nodes for name in node.outputs if name)
+
+
+def parse_model(model: ModelProto) -> SourceGraph:
+    """Gives the main graph of a model.
+
+    Raises:
+        FrontendError: The graph is not well formed; says everything that is wrong.
+    """
+    graph = model.graph
+    opsets = {_domain(entry.domain): entry.version for entry in model.opset_import}
+    nodes = tuple(_nodes(graph, opsets))
+    initializers = {tensor.name: tensor for tensor in graph.initializer}
+    inputs = {i.name: i for i in graph.input if i.name not in initializers}
+    problems = [*_twice(graph, nodes), *_undefined(graph, nodes)]
+    if not graph.output:
+        problems.append(Problem("it has no outputs", hint="export the model again"))
+    if graph.sparse_initializer:
+        problems.append(Problem("it has sparse initializers, which cannot be converted"))
+    if problems:
+        raise _broken(graph.name, problems)
+    outputs = tuple(dict.fromkeys(o.name for o in graph.output))
+    return SourceGraph(
+        graph.name or "main",
+        _sorted(graph.name, nodes),
+        inputs,
+        outputs,
+        initializers,
+        opsets,
+        model.ir_version,
+    )
+
+
+def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
+    """Gives the part of a graph that its outputs, or those named instead, depend on.
+
+    Raises:
+        FrontendError: A name is no tensor of the graph.
+    """
+    known = set(source.names())
+    problems = [
+        Problem("the model has no such tensor", f"output '{name}'", unknown_name(name, known))
+        for name in out_names
+        if name not in known
+    ]
+    if problems:
+        raise FrontendError("the graph cannot be cut there", problems=problems)
+    outputs = tuple(dict.fromkeys(out_names)) or source.outputs
+    needed, kept = set(outputs), []
+    for node in reversed(source.nodes):
+        if not needed.isdisjoint(node.outputs):
+            kept.append(node)
+            needed.update(node.inputs)
+    return replace(
+        source,
+        nodes=tuple(reversed(kept)),
+        outputs=outputs,
+        inputs={name: info for name, info in source.inputs.items() if name in needed},
+        unused_inputs=tuple(name for name in source.inputs if name not in needed),
+    )
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _nodes(graph: GraphProto, opsets: dict[str, int]) -> Iterator[SourceNode]:
+    taken = Counter(node.name for node in graph.node if node.name)
+    given: set[str] = set()
+    for i, proto in enumerate(graph.node):
+        name = proto.name or f"{proto.op_type}_{i}"
+        while name in given or (name != proto.name and name in taken):
+            name = f"{name}_{i}"
+        given.add(name)
+        domain = _domain(proto.domain)
+        yield SourceNode(
+            name,
+            proto.op_type,
+            domain,
+            opsets.get(domain, 0),
+            tuple(proto.input),
+            tuple(proto.output),
+            proto,
+            (name,),
+        )
+
+
+def _twice(graph: GraphProto, nodes: Sequence[SourceNode]) -> Iterator[Problem]:
+    hint = "tensor names are unique within a model; export it again"
+    for word, names in (
+        ("input", [i.name for i in graph.input]),
+        ("initializer", [t.name for t in graph.initializer]),
+    ):
+        for name, count in Counter(names).items():
+            if count > 1:
+                yield Problem(f"there are {count} of this name", f"{word} '{name}'", hint)
+    given = {i.name: "an input of the model" for i in graph.input}
+    given |= {t.name: "an initializer" for t in graph.initializer}
+    for node in nodes:
+        for name in filter(None, node.outputs):
+            if name in given:
+                yield Problem(f"it writes '{name}', which is {given[name]} too", node.where, hint)
+            given[name] = f"an output of {node.where}"
+
+
+def _undefined(graph: GraphProto, nodes: Sequence[SourceNode]) -> Iterator[Problem]:
+    known = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+    known |= {name for node in nodes for name in node.outputs}
+    hint = "the file is damaged or was cut by hand; export it again"
+    for node in nodes:
+        for name in node.inputs:
+            if name and name not in known:
+                yield Problem(
+                    f"it reads '{name}', which nothing in the model gives", node.where, hint
+                )
+    for output in graph.output:
+        if output.name not in known:
+            yield Problem("nothing in the model gives it", f"output '{output.name}'", hint)
+
+
+def _sorted(graph: str, nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
+    """Kahn's algorithm; keeps the file's order wherever the data flow leaves a choice."""
+    maker = {name: i for i, node in enumerate(nodes) for name in node.outputs if name}
+    makers = [{maker[n] for n in node.inputs if n in maker} for node in nodes]
+    readers: list[list[int]] = [[] for _ in nodes]
+    for i, needed in enumerate(makers):
+        for j in needed:
+            readers[j].append(i)
+    waiting = [len(needed) for needed in makers]
+    ready = [i for i, count in enumerate(waiting) if count == 0]
+    order: list[SourceNode] = []
+    while ready:
+        done = heapq.heappop(ready)
+        order.append(nodes[done])
+        for i in readers[done]:
+            waiting[i] -= 1
+            if waiting[i] == 0:
+                heapq.heappush(ready, i)
+    if len(order) < len(nodes):
+        stuck = [node.name for node, count in zip(nodes, waiting, strict=True) if count]
+        listed = ", ".join(f"'{name}'" for name in stuck[:5])
+        why = f"{len(stuck)} of its nodes wait for each other in a cycle, among them {listed}"
+        raise _broken(graph, [Problem(why, hint="an ONNX graph must be acyclic; export it again")])
+    return tuple(order)
+
+
+def _broken(graph: str, problems: Sequence[Problem]) -> FrontendError:
+    return FrontendError(
+        "the model is not well formed", where=f"graph '{graph}'", problems=problems
+    )

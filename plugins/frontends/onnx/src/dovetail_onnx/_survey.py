@@ -1,0 +1,203 @@
+"""A look at all operators before anything is built: which are known, which fold, which are not."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import onnx.checker
+import onnx.defs
+
+from dovetail import plugins
+from dovetail.errors import PluginError, Problem, unknown_name
+from dovetail.ir.frontend import OpUse
+from dovetail_onnx._fold import can_fold
+from dovetail_onnx._registry import GROUP, Importer, Importers
+from dovetail_onnx._source import SourceGraph, SourceNode
+from dovetail_onnx.operators import ONNX
+
+_LOG = logging.getLogger("dovetail.onnx")
+# Operators of static shapes: their results are known whatever feeds them.
+_SHAPES = ("Shape", "Size")
+_SPECIAL = {
+    "If": "it carries graphs of its own; control flow cannot be converted",
+    "Loop": "it carries a graph of its own; control flow cannot be converted",
+    "Scan": "it carries a graph of its own; control flow cannot be converted",
+    "Erf": "there is no such op; only the exact GELU, x / 2 * (1 + erf(x / sqrt(2))), is known",
+    "ConstantOfShape": "the shape of its output depends on the data",
+    "Range": "the shape of its output depends on the data",
+    "NonZero": "the shape of its output depends on the data",
+    "Unique": "the shape of its output depends on the data",
+    "Compress": "the shape of its output depends on the data",
+    "NonMaxSuppression": "the shape of its output depends on the data",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How a node is converted.
+
+    Attributes:
+        version: Of its operator's schema.
+        importer: Converts it; None where it must fold.
+    """
+
+    version: int
+    importer: Importer | None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What came of the look.
+
+    Attributes:
+        found: How each node is converted, by name; nodes that cannot be are missing.
+        problems: Why those cannot be.
+        operators: Counts, for the report.
+        malformed: What nodes say that their operators do not allow.
+    """
+
+    found: dict[str, Found]
+    problems: tuple[Problem, ...]
+    operators: tuple[OpUse, ...]
+    malformed: tuple[Problem, ...]
+
+
+def survey(source: SourceGraph) -> Survey:
+    """Looks at all nodes of a graph."""
+    _warn_of_newer(source)
+    foldable = _foldable(source)
+    tables: dict[str, Importers | str] = {"": ONNX}
+    found: dict[str, Found] = {}
+    problems: list[Problem] = []
+    counts: Counter[tuple[str, str, int]] = Counter()
+    folded: Counter[tuple[str, str, int]] = Counter()
+    for node in source.nodes:
+        if node.domain not in tables:
+            tables[node.domain] = _load(node.domain)
+        table = tables[node.domain]
+        version = _version(node, table)
+        key = node.domain, node.op_type, version
+        counts[key] += 1
+        folded[key] += node.name in foldable
+        importer = table.find(node.op_type, version) if isinstance(table, Importers) else None
+        if importer is not None or node.name in foldable:
+            found[node.name] = Found(version, importer)
+        else:
+            problems.append(_unsupported(node, version, table))
+    return Survey(
+        found,
+        tuple(problems),
+        tuple(_uses(counts, folded, tables)),
+        tuple(_malformed(source)),
+    )
+
+
+def _foldable(source: SourceGraph) -> set[str]:
+    """Gives the names of the nodes that are surely computed at import."""
+    known = set(source.initializers)
+    names = set()
+    for node in source.nodes:
+        if node.domain == "" and node.op_type == "Constant":
+            known.update(node.outputs)
+        elif can_fold(node) and (
+            node.op_type in _SHAPES or all(n in known for n in node.inputs if n)
+        ):
+            known.update(node.outputs)
+            names.add(node.name)
+    return names
+
+
+def _load(domain: str) -> Importers | str:
+    """Gives the importers of a domain, or the reason why there are none."""
+    name = f"onnx:{domain}"
+    try:
+        table = plugins.load(GROUP, name)
+    except PluginError as error:
+        if error.code == "PLUGIN_MISSING":
+            return f"no importers of the domain '{domain}' are installed (plugin '{name}')"
+        return f"the importers of the domain '{domain}' cannot be used: {error.message}"
+    if not isinstance(table, Importers):
+        return f"the plugin '{name}' loads a {type(table).__name__}, which is not an Importers"
+    return table
+
+
+def _version(node: SourceNode, table: Importers | str) -> int:
+    """Gives the version of a node's operator; 0 where the operator is unknown."""
+    if node.domain == "":
+        try:
+            return int(onnx.defs.get_schema(node.op_type, node.opset, "").since_version)
+        except onnx.defs.SchemaError:
+            return 0
+    known = table.versions(node.op_type) if isinstance(table, Importers) else ()
+    return max((v for v in known if v <= node.opset), default=node.opset)
+
+
+def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Problem:
+    where, hint = node.where, ""
+    if isinstance(table, str):
+        return Problem(table, where, "install the plugin, or rewrite that part of the model")
+    known = table.versions(node.op_type)
+    if node.domain == "" and version == 0:
+        why = f"operator set {node.opset} has no operator '{node.op_type}'"
+        hint = unknown_name(node.op_type, table.operators)
+    elif known and version < known[0]:
+        why = f"version {version} of {node.full_type} is older than those known ({known[0]} on)"
+        hint = "convert the model to opset 13 or later with onnx.version_converter"
+    elif known:
+        why = f"version {version} of {node.full_type} is not known; known: {known}"
+        hint = "upgrade dovetail-onnx, or export the model for an earlier opset"
+    else:
+        special = _SPECIAL.get(node.op_type) if node.domain == "" else None
+        why = special or f"{node.full_type} (version {version}) cannot be converted"
+        hint = "rewrite that part of the model, or cut the graph before it with --out-name"
+    return Problem(why, where, hint)
+
+
+def _malformed(source: SourceGraph) -> Iterator[Problem]:
+    """Checks number of inputs and outputs, and attributes, against ONNX's schemas."""
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = source.ir_version
+    for node in source.nodes:
+        if node.opset > onnx.defs.onnx_opset_version():
+            continue
+        # constants are looked at when they are read, and copying them here would cost
+        if node.domain or node.op_type == "Constant" or node.has_subgraphs:
+            continue
+        context.opset_imports = {"": node.opset}
+        try:
+            onnx.checker.check_node(node.proto, context)
+        except onnx.checker.ValidationError as error:
+            yield Problem(str(error).strip().splitlines()[0], node.where, "export the model again")
+
+
+def _warn_of_newer(source: SourceGraph) -> None:
+    newest, opset = onnx.defs.onnx_opset_version(), source.opsets.get("", 0)
+    if opset > newest:
+        _LOG.warning(
+            "the model is of opset %d; the installed onnx knows up to %d, so operators are taken "
+            "to mean what they mean there",
+            opset,
+            newest,
+        )
+
+
+def _uses(
+    counts: Counter[tuple[str, str, int]],
+    folded: Counter[tuple[str, str, int]],
+    tables: dict[str, Importers | str],
+) -> Iterator[OpUse]:
+    for key in sorted(counts):
+        domain, op_type, version = key
+        table = tables[domain]
+        known = isinstance(table, Importers) and table.find(op_type, version) is not None
+        yield OpUse(
+            domain=domain,
+            op_type=op_type,
+            version=version,
+            count=counts[key],
+            supported=known or folded[key] == counts[key],
+            folded=folded[key],
+        )

@@ -1,0 +1,171 @@
+"""Tensors in a model file become constants: sizes are checked before anything is allocated."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from onnx import TensorProto
+
+from dovetail.errors import FrontendError, UnsupportedOpError
+from dovetail.files import contained, unreadable
+from dovetail.ir import Array, DType
+from dovetail.ir.storage import bfloat16_to_float32
+from dovetail_onnx._dtypes import DTYPES, Constant, element_type_name
+
+_EXTERNAL = "MODEL_EXTERNAL_DATA"
+# The field that holds a type's values where raw_data does not.
+_FIELDS = {
+    DType.FLOAT_32: "float_data",
+    DType.FLOAT_64: "double_data",
+    DType.INT_64: "int64_data",
+    DType.UINT_32: "uint64_data",
+    DType.UINT_64: "uint64_data",
+}
+
+
+class TensorReader:
+    """Gives the constants that a model's TensorProtos hold.
+
+    Args:
+        folder: Where external data must lie: the model file's folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[Path, Array] = {}
+
+    def read(self, proto: TensorProto, name: str) -> Constant:
+        """Gives a tensor's values, without a copy where the file holds them as they are.
+
+        Args:
+            proto: The tensor.
+            name: What to call it in errors, its own name or its node's.
+
+        Raises:
+            FrontendError: The tensor is wrong, or its external data is.
+            UnsupportedOpError: The IR has no such element type.
+        """
+        where = f"tensor '{name}'"
+        dtype = DTYPES.get(proto.data_type)
+        if dtype is None:
+            raise UnsupportedOpError(
+                f"its element type {element_type_name(proto.data_type)} cannot be converted",
+                where=where,
+            )
+        shape = _shape(proto, where)
+        wanted = dtype.nbytes(shape)
+        if proto.data_location == TensorProto.EXTERNAL:
+            stored = self._external(proto, wanted, where).view(dtype.storage)
+        elif proto.HasField("raw_data"):
+            stored = _raw(proto, dtype, wanted, where)
+        else:
+            stored = _typed(proto, dtype, math.prod(shape), where)
+        values = stored.reshape(shape)
+        values = bfloat16_to_float32(values) if dtype is DType.BFLOAT_16 else values
+        return Constant(values, dtype, name)
+
+    def _external(self, proto: TensorProto, wanted: int, where: str) -> Array:
+        entries = {entry.key: entry.value for entry in proto.external_data}
+        location = entries.get("location", "")
+        offset = _number(entries.get("offset", "0"), "offset", where)
+        length = _number(entries.get("length", str(wanted)), "length", where)
+        if length != wanted:
+            raise FrontendError(
+                f"its external data has {length} bytes where its type and shape take {wanted}",
+                code=_EXTERNAL,
+                where=where,
+            )
+        data = self._file(location, where)
+        if offset + length > len(data):
+            raise FrontendError(
+                f"it needs bytes {offset} to {offset + length} of '{location}', which has "
+                f"{len(data)}",
+                code=_EXTERNAL,
+                where=where,
+                hint="the data file is cut short or belongs to another model; fetch it again",
+            )
+        found = data[offset : offset + length]
+        # whoever views it as wider elements later may rely on them being aligned
+        return found if offset % 8 == 0 else found.copy()
+
+    def _file(self, location: str, where: str) -> Array:
+        hint = "put the data file beside the model, under the name that the model gives"
+        if not location:
+            raise FrontendError(
+                "its external data names no file", code=_EXTERNAL, where=where, hint=hint
+            )
+        try:
+            path = contained(self._folder, location)
+        except FrontendError as error:
+            raise FrontendError(
+                f"its external data {error.message}", code=_EXTERNAL, where=where, hint=error.hint
+            ) from error
+        if path not in self._files:
+            if not path.is_file():
+                raise FrontendError(
+                    f"its external data file '{location}' is missing from {self._folder}",
+                    code=_EXTERNAL,
+                    where=where,
+                    hint=hint,
+                )
+            self._files[path] = _map(path)
+        return self._files[path]
+
+
+def _map(path: Path) -> Array:
+    try:
+        if path.stat().st_size == 0:  # which mmap refuses
+            return np.empty(0, np.uint8)
+        return np.memmap(path, np.uint8, "r")
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _shape(proto: TensorProto, where: str) -> tuple[int, ...]:
+    shape = tuple(proto.dims)
+    if any(extent < 0 for extent in shape):
+        raise FrontendError(f"its shape {shape} has a negative extent", where=where)
+    if proto.HasField("segment"):
+        raise FrontendError("it is stored in segments, which ONNX never defined", where=where)
+    return shape
+
+
+def _raw(proto: TensorProto, dtype: DType, wanted: int, where: str) -> Array:
+    data = proto.raw_data
+    if len(data) != wanted:
+        raise _wrong_size(f"{len(data)} bytes", f"{wanted}", proto, where)
+    return np.frombuffer(data, dtype.storage)
+
+
+def _typed(proto: TensorProto, dtype: DType, count: int, where: str) -> Array:
+    field = getattr(proto, _FIELDS.get(dtype, "int32_data"))
+    if len(field) != count:
+        raise _wrong_size(f"{len(field)} elements", f"{count}", proto, where)
+    if dtype in _FIELDS:
+        return np.array(field, dtype.storage)
+    # int32_data holds narrow integers as they are, and 16-bit floats as their bit patterns
+    wide = np.array(field, np.int32)
+    if dtype in (DType.FLOAT_16, DType.BFLOAT_16):
+        return wide.astype(np.uint16).view(dtype.storage)
+    return wide.astype(dtype.storage)
+
+
+def _wrong_size(found: str, wanted: str, proto: TensorProto, where: str) -> FrontendError:
+    return FrontendError(
+        f"it has {found} of data where {element_type_name(proto.data_type)} "
+        f"{tuple(proto.dims)} takes {wanted}",
+        where=where,
+        hint="the file is damaged or was written by a faulty exporter",
+    )
+
+
+def _number(text: str, key: str, where: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise FrontendError(
+            f"the {key} '{text}' of its external data is not a number of bytes",
+            code=_EXTERNAL,
+            where=where,
+        )
+    return int(text)

@@ -1,0 +1,97 @@
+"""The tensors of the model as far as they are known: constants, and tensors of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from dovetail.ir import Array, DType, Graph, Shape, Tensor
+from dovetail_onnx._dtypes import Constant
+from dovetail_onnx._registry import Value
+from dovetail_onnx._source import SourceGraph
+from dovetail_onnx._tensors import TensorReader
+
+
+class Values:
+    """Values by ONNX name. Initializers are read when first asked for.
+
+    Args:
+        source: The model.
+        reader: Reads its initializers.
+        graph: Gets the static tensors.
+
+    Attributes:
+        graph: The graph under construction.
+        reader: As given.
+    """
+
+    def __init__(self, source: SourceGraph, reader: TensorReader, graph: Graph) -> None:
+        self.graph = graph
+        self.reader = reader
+        self._initializers = source.initializers
+        self._outputs = frozenset(source.outputs)
+        self._reserved = set(source.names())
+        self._known: dict[str, Value] = {}
+        self._statics: dict[tuple[Constant, Hashable], Tensor] = {}
+
+    def get(self, name: str) -> Value | None:
+        """Gives a value, None where it is not known (yet).
+
+        Raises:
+            FrontendError: It is an initializer that cannot be read.
+            UnsupportedOpError: It is one of a type that cannot be converted.
+        """
+        if name not in self._known and name in self._initializers:
+            self._known[name] = self.reader.read(self._initializers[name], name)
+        return self._known.get(name)
+
+    def set(self, name: str, value: Value) -> None:
+        """Makes a value known."""
+        self._known[name] = value
+
+    def fresh(self, stem: str) -> str:
+        """Gives a name like `stem` that no tensor of the graph has and none of the model will."""
+        name, count = stem, 1
+        while name in self.graph.tensors or name in self._reserved:
+            name, count = f"{stem}_{count}", count + 1
+        return name
+
+    def tensor(self, value: Value) -> Tensor:
+        """Gives a value as a tensor of the graph; a constant as a static one, made once."""
+        if isinstance(value, Tensor):
+            return value
+        return self._static((value, "as it is"), value, lambda: value.values, None)
+
+    def transposed(self, value: Constant, perm: Shape) -> Tensor:
+        """Gives a constant, its axes in another order, as a static tensor that is made once."""
+        if perm == tuple(range(len(perm))):
+            return self.tensor(value)
+        return self._static((value, perm), value, lambda: value.values.transpose(perm), perm)
+
+    def derived(self, name: str, values: Array, dtype: DType, source: str) -> Tensor:
+        """Adds a static tensor of computed values.
+
+        Args:
+            name: A stem for its name.
+            values: Logical values.
+            dtype: Their type.
+            source: The ONNX tensor or node that they come from.
+        """
+        made = Tensor.static(self.fresh(name), values, dtype, source=source)
+        return self.graph.add_tensor(made)
+
+    def _static(
+        self,
+        key: tuple[Constant, Hashable],
+        value: Constant,
+        make: Callable[[], Array],
+        perm: Shape | None,
+    ) -> Tensor:
+        if key not in self._statics:
+            name = value.name
+            if name in self._outputs:  # the graph's output of this name will be a copy
+                name = self.fresh(f"{name}.value")
+            elif name in self.graph.tensors:
+                name = self.fresh(name)
+            made = Tensor.static(name, make(), value.dtype, source=value.name, source_perm=perm)
+            self._statics[key] = self.graph.add_tensor(made)
+        return self._statics[key]

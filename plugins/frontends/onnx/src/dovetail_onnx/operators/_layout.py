@@ -1,0 +1,64 @@
+"""Channels last: how ops that want (n, h, w, c) are emitted for ONNX's (n, c, ...).
+
+Every such op stands between a transpose there and one back; a pass cancels those that meet. One
+spatial dimension becomes two, the first of extent 1.
+"""
+
+from __future__ import annotations
+
+from dovetail.ir import Shape, Spec, Tensor
+from dovetail_onnx._context import OpContext
+
+
+def to_last(rank: int) -> Shape:
+    """Gives the perm from (n, c, ...) to (n, ..., c)."""
+    return (0, *range(2, rank), 1)
+
+
+def to_first(rank: int) -> Shape:
+    """Gives the perm from (n, ..., c) to (n, c, ...)."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def reshaped(op: OpContext, suffix: str, x: Tensor, shape: Shape) -> Tensor:
+    """Gives a tensor in another shape, as a step; itself where it has that shape."""
+    if x.shape == shape:
+        return x
+    return op.step(suffix, "Reshape", [x], spec=Spec(x.dtype, shape))
+
+
+def check_spatial(op: OpContext, rank: int) -> None:
+    """Refuses an input whose spatial dimensions are not one or two.
+
+    Raises:
+        FrontendError: It has none.
+        UnsupportedOpError: It has three or more.
+    """
+    if rank < 3:
+        raise op.invalid(f"its input must have rank 3 or more, but has rank {rank}")
+    if rank > 4:
+        raise op.refuse(
+            f"it works on {rank - 2} spatial dimensions; one or two can be converted",
+            hint="rewrite it with two-dimensional operators",
+        )
+
+
+def spatial_input(op: OpContext) -> Tensor:
+    """Gives input 0, (n, c, h, w) or (n, c, w), as (n, h, w, c)."""
+    rank = len(op.spec(0).shape)
+    check_spatial(op, rank)
+    x = op.arranged(0, to_last(rank))
+    if rank == 4:
+        return x
+    n, width, channels = x.shape
+    return reshaped(op, "rows", x, (n, 1, width, channels))
+
+
+def spatial_output(op: OpContext, y: Tensor, rank: int) -> Tensor:
+    """Emits (n, h, w, c) as the node's output of this rank."""
+    name = op.node.outputs[0]
+    if rank == 3:
+        n, _, width, channels = y.shape
+        y = reshaped(op, "row", y, (n, width, channels))
+    y.source, y.source_perm = name, to_last(rank)
+    return op.emit("Transpose", [y], perm=to_first(rank))

@@ -1,0 +1,126 @@
+"""Sliding windows as ONNX states them, for one or two spatial dimensions, always given as two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dovetail.ir import Shape
+from dovetail_onnx._context import OpContext
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window over (h, w).
+
+    Attributes:
+        kernel: Elements along each axis.
+        strides: Steps between windows.
+        dilations: Distance between a window's elements.
+        pads: Elements (before, after) added to each axis.
+        ceil: Whether a last window may reach beyond the padding.
+    """
+
+    kernel: Shape
+    strides: Shape
+    dilations: Shape
+    pads: Pairs
+    ceil: bool = False
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether there is any padding."""
+        return any(map(any, self.pads))
+
+    def counts(self, spatial: Shape) -> Shape:
+        """Gives how many windows ONNX has along each axis: none begins in the padding behind."""
+        return tuple(self._count(axis, extent) for axis, extent in enumerate(spatial))
+
+    def _count(self, axis: int, extent: int) -> int:
+        before, after = self.pads[axis]
+        stride, room = self.strides[axis], extent + before + after - self._span(axis)
+        if not self.ceil:
+            return room // stride + 1
+        count = -(-room // stride) + 1
+        return count - 1 if (count - 1) * stride >= extent + before else count
+
+    def fitted(self, spatial: Shape) -> Window | None:
+        """Gives a window for which QNN's formula counts as many as ONNX's; None if there is none.
+
+        QNN rounds up without asking where the last window begins. Rounding down, or less padding
+        behind, leaves that window out; it lay in the padding, so nothing else changes.
+        """
+        wanted = self.counts(spatial)
+        floor = replace(self, ceil=False)
+        if floor.counts(spatial) == wanted:
+            return floor
+        pads = tuple(
+            self._trimmed(i, n, c) for i, (n, c) in enumerate(zip(spatial, wanted, strict=True))
+        )
+        return None if any(after < 0 for _, after in pads) else replace(self, pads=pads)
+
+    def _trimmed(self, axis: int, extent: int, count: int) -> tuple[int, int]:
+        before, after = self.pads[axis]
+        room = extent + before + after - self._span(axis)
+        if -(-room // self.strides[axis]) + 1 == count:
+            return before, after
+        return before, (count - 1) * self.strides[axis] + self._span(axis) - extent - before
+
+    def _span(self, axis: int) -> int:
+        return (self.kernel[axis] - 1) * self.dilations[axis] + 1
+
+
+def window_of(op: OpContext, kernel: Shape, spatial: Shape) -> Window:
+    """Gives the window that a node's attributes describe.
+
+    Args:
+        op: A convolution or pooling.
+        kernel: Its extents, as many as there are spatial dimensions.
+        spatial: Extents of the input.
+
+    Raises:
+        FrontendError: Attributes do not fit the kernel or make no sense.
+        UnsupportedOpError: Padding is negative.
+    """
+    rank = len(spatial)
+    if len(kernel) != rank or min(kernel) < 1:
+        raise op.invalid(f"its kernel {kernel} does not fit {rank} spatial dimension(s)")
+    strides = _positive(op, "strides", rank)
+    dilations = _positive(op, "dilations", rank)
+    spans = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
+    pads = _pads(op, spatial, spans, strides)
+    ceil = bool(op.attr.integer("ceil_mode", 0))
+    flat = (1,) * (2 - rank)
+    unpadded = ((0, 0),) * (2 - rank)
+    return Window(flat + kernel, flat + strides, flat + dilations, unpadded + pads, ceil)
+
+
+def _positive(op: OpContext, name: str, rank: int) -> Shape:
+    found = op.attr.integers(name)
+    values = found or (1,) * rank
+    if len(values) != rank or min(values) < 1:
+        raise op.invalid(f"its {name} {values} must be {rank} positive number(s)")
+    return values
+
+
+def _pads(op: OpContext, spatial: Shape, spans: Shape, strides: Shape) -> Pairs:
+    auto = op.attr.text("auto_pad", "NOTSET")
+    given = op.attr.integers("pads")
+    rank = len(spatial)
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        pairs = []
+        for extent, span, stride in zip(spatial, spans, strides, strict=True):
+            total = max((-(-extent // stride) - 1) * stride + span - extent, 0)
+            less, more = total // 2, total - total // 2
+            pairs.append((less, more) if auto == "SAME_UPPER" else (more, less))
+        return tuple(pairs)
+    if auto not in ("NOTSET", "VALID"):
+        raise op.invalid(f"its auto_pad '{auto}' is none of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+    if auto == "VALID" or not given:
+        return ((0, 0),) * rank
+    if len(given) != 2 * rank:
+        raise op.invalid(f"its pads {given} must be {2 * rank} numbers")
+    if min(given) < 0:
+        raise op.refuse(f"its pads {given} crop the input", hint="slice the input instead")
+    return tuple(zip(given[:rank], given[rank:], strict=True))

@@ -1,0 +1,155 @@
+"""Activations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dovetail.ir import DType, Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Importer
+from dovetail_onnx.operators._table import ONNX
+
+# Params are FLOAT_32, which holds what these types hold.
+_NARROW = (DType.FLOAT_32, DType.FLOAT_16, DType.BFLOAT_16)
+_HARD_SIGMOID, _SOFTPLUS = 2, 7  # of ElementWiseNeuron
+
+
+def _same(op_type: str) -> Importer:
+    return lambda op: op.emit(op_type, [op.tensor(0)])
+
+
+ONNX.importer("Relu", versions=(6, 13, 14))(_same("Relu"))
+ONNX.importer("Sigmoid", versions=(6, 13))(_same("Sigmoid"))
+ONNX.importer("Tanh", versions=(6, 13))(_same("Tanh"))
+ONNX.importer("HardSwish", versions=(14, 22))(_same("HardSwish"))
+
+
+@ONNX.importer("LeakyRelu", versions=(6, 16))
+def leaky_relu(op: OpContext) -> Tensor:
+    """The greater of x and alpha * x; the lesser for an alpha above 1."""
+    x, alpha = op.tensor(0), op.attr.number("alpha", 0.01)
+    if alpha == 0:
+        return op.emit("Relu", [x])
+    slope = op.static("alpha", np.asarray(alpha), x.dtype)
+    below = op.step("below", "ElementWiseMultiply", [x, slope])
+    return op.emit("ElementWiseMaximum" if alpha <= 1 else "ElementWiseMinimum", [x, below])
+
+
+@ONNX.importer("PRelu", versions=(6, 7, 9, 16))
+def prelu(op: OpContext) -> Tensor:
+    """relu(x) + slope * min(x, 0)."""
+    x = op.tensor(0)
+    if np.broadcast_shapes(x.shape, op.spec(1).shape) != x.shape:
+        raise op.invalid(f"its slope {op.spec(1).shape} does not broadcast to its input {x.shape}")
+    zero = op.static("zero", np.asarray(0), x.dtype)
+    negative = op.step("negative", "ElementWiseMinimum", [x, zero])
+    below = op.step("below", "ElementWiseMultiply", [negative, op.tensor(1)])
+    return op.emit("ElementWiseAdd", [op.step("above", "Relu", [x]), below])
+
+
+@ONNX.importer("Elu", versions=(6, 22))
+def elu(op: OpContext) -> Tensor:
+    """Elu."""
+    return op.emit("Elu", [op.tensor(0)], alpha=op.attr.number("alpha", 1.0))
+
+
+@ONNX.importer("Selu", versions=(6, 22))
+def selu(op: OpContext) -> Tensor:
+    """Elu, times gamma."""
+    alpha = op.attr.number("alpha", 1.67326319217681884765625)
+    gamma = op.attr.number("gamma", 1.05070102214813232421875)
+    y = op.step("elu", "Elu", [op.tensor(0)], alpha=alpha)
+    return op.emit("ElementWiseMultiply", [y, op.static("gamma", np.asarray(gamma), y.dtype)])
+
+
+@ONNX.importer("HardSigmoid", versions=(6, 22))
+def hard_sigmoid(op: OpContext) -> Tensor:
+    """ElementWiseNeuron's HARD_SIGMOID."""
+    return op.emit(
+        "ElementWiseNeuron",
+        [op.tensor(0)],
+        operation=_HARD_SIGMOID,
+        alpha=op.attr.number("alpha", 0.2),
+        beta=op.attr.number("beta", 0.5),
+    )
+
+
+@ONNX.importer("Softplus", versions=(1, 22))
+def softplus(op: OpContext) -> Tensor:
+    """ElementWiseNeuron's SOFTPLUS."""
+    return op.emit("ElementWiseNeuron", [op.tensor(0)], operation=_SOFTPLUS)
+
+
+@ONNX.importer("Softsign", versions=(1, 22))
+def softsign(op: OpContext) -> Tensor:
+    """The quotient x / (1 + |x|)."""
+    x = op.tensor(0)
+    one = op.static("one", np.asarray(1), x.dtype)
+    size = op.step("size", "ElementWiseAbs", [x])
+    return op.emit("ElementWiseDivide", [x, op.step("below", "ElementWiseAdd", [size, one])])
+
+
+@ONNX.importer("Gelu", versions=(20,))
+def gelu(op: OpContext) -> Tensor:
+    """Gelu, or its tanh form spelt out: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    x = op.tensor(0)
+    match op.attr.text("approximate", "none"):
+        case "none":
+            return op.emit("Gelu", [x])
+        case "tanh":
+            pass
+        case other:
+            raise op.invalid(f"its attribute approximate is '{other}'; it must be none or tanh")
+
+    def times(suffix: str, a: Tensor, value: float) -> Tensor:
+        return op.step(suffix, "ElementWiseMultiply", [a, number(suffix, value)])
+
+    def number(suffix: str, value: float) -> Tensor:
+        return op.static(f"{suffix}_factor", np.asarray(value), x.dtype)
+
+    square = op.step("square", "ElementWiseMultiply", [x, x])
+    slope = op.step("slope", "ElementWiseAdd", [times("cubic", square, 0.044715), number("one", 1)])
+    inner = op.step(
+        "inner", "ElementWiseMultiply", [times("scaled", x, math.sqrt(2 / math.pi)), slope]
+    )
+    gate = op.step("gate", "ElementWiseAdd", [op.step("tanh", "Tanh", [inner]), number("shift", 1)])
+    return op.emit("ElementWiseMultiply", [times("half", x, 0.5), gate])
+
+
+@ONNX.importer("Clip", versions=(6, 11, 12, 13))
+def clip(op: OpContext) -> Tensor:
+    """ReluMinMax or Relu where the bounds are known numbers, else maximum and minimum."""
+    x = op.tensor(0)
+    low, high = (_bound(op, i, name) for i, name in ((1, "min"), (2, "max")))
+    least, most = (_number(op, i, name) for i, name in ((1, "min"), (2, "max")))
+    if x.dtype in _NARROW and least is not None:
+        if most is not None and least <= most:
+            return op.emit("ReluMinMax", [x], min_value=least, max_value=most)
+        if least == 0 and high is None:
+            return op.emit("Relu", [x])
+    if high is None:
+        if low is None:
+            return x
+        return op.emit("ElementWiseMaximum", [x, low])
+    if low is not None:
+        x = op.step("above", "ElementWiseMaximum", [x, low])
+    return op.emit("ElementWiseMinimum", [x, high])
+
+
+def _bound(op: OpContext, i: int, name: str) -> Tensor | None:
+    if op.version >= 11:
+        return op.optional(i)
+    if name not in op.attr:
+        return None
+    return op.static(name, np.asarray(op.attr.number(name, 0.0)), op.spec(0).dtype)
+
+
+def _number(op: OpContext, i: int, name: str) -> float | None:
+    if op.version < 11:
+        return op.attr.number(name, 0.0) if name in op.attr else None
+    found = op.constant(i)
+    if found is None or found.size != 1:
+        return None
+    return float(found.reshape(()))

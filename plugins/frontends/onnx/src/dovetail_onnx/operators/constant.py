@@ -1,0 +1,63 @@
+"""Constants, shapes, and operators that do nothing at inference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dovetail.ir import Array
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Result, Value
+from dovetail_onnx.operators._table import ONNX
+
+
+@ONNX.importer("Constant", versions=(1, 9, 11, 12, 13, 19, 21, 23, 24, 25))
+def constant(op: OpContext) -> Result:
+    """The value in its attribute."""
+    attr = op.attr
+    if (proto := attr.tensor("value")) is not None:
+        return op.read_tensor(proto)
+    if "value_float" in attr:
+        return np.asarray(attr.number("value_float", 0), np.float32)
+    if "value_int" in attr:
+        return np.asarray(attr.integer("value_int", 0), np.int64)
+    if (numbers := attr.numbers("value_floats")) is not None:
+        return np.asarray(numbers, np.float32)
+    if (integers := attr.integers("value_ints")) is not None:
+        return np.asarray(integers, np.int64)
+    raise op.refuse("it holds a text or sparse value; only dense numbers can be converted")
+
+
+@ONNX.importer("Shape", versions=(1, 13, 15, 19, 21, 23, 24, 25))
+def shape(op: OpContext) -> Array:
+    """The extents, which are known: shapes are static."""
+    found = op.spec(0).shape
+    start = op.attr.integer("start", 0)
+    end = op.attr.integer("end", len(found))
+    return np.asarray(found[slice(start, end)], np.int64)
+
+
+@ONNX.importer("Size", versions=(1, 13, 19, 21, 23, 24, 25))
+def size(op: OpContext) -> Array:
+    """The number of elements, which is known."""
+    return np.asarray(math.prod(op.spec(0).shape), np.int64)
+
+
+@ONNX.importer("Identity", versions=(1, 13, 14, 16, 19, 21, 23, 24, 25))
+def identity(op: OpContext) -> Value:
+    """Its input."""
+    return op.value(0)
+
+
+@ONNX.importer("Dropout", versions=(7, 10, 12, 13, 22))
+def dropout(op: OpContext) -> Sequence[Result]:
+    """Its input; the mask, where it is used, keeps everything."""
+    if op.has(2) and bool(op.need_constant(2, "training mode").any()):
+        raise op.refuse(
+            "it is in training mode", hint="export the model for inference (model.eval())"
+        )
+    if not op.wants(1):
+        return [op.value(0)]
+    return [op.value(0), np.ones(op.spec(0).shape, np.bool_)]

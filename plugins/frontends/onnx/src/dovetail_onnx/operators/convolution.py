@@ -1,0 +1,48 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from dovetail.ir import Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._layout import check_spatial, reshaped, spatial_input, spatial_output
+from dovetail_onnx.operators._table import ONNX
+from dovetail_onnx.operators._windows import window_of
+
+
+@ONNX.importer("Conv", versions=(1, 11, 22))
+def conv(op: OpContext) -> Tensor:
+    """Conv2d, or DepthWiseConv2d where every channel is a group of its own."""
+    x, weight = op.spec(0).shape, op.spec(1).shape
+    check_spatial(op, len(x))
+    if len(weight) != len(x):
+        raise op.invalid(f"its filters {weight} do not fit its input {x}")
+    if (stated := op.attr.integers("kernel_shape")) and stated != weight[2:]:
+        raise op.invalid(f"its kernel_shape {stated} contradicts its filters {weight}")
+    group = op.attr.integer("group", 1)
+    if group < 1 or x[1] != weight[1] * group or weight[0] % group:
+        raise op.invalid(
+            f"filters {weight} in {group} group(s) do not fit an input of {x[1]} channels"
+        )
+    window = window_of(op, weight[2:], x[2:])
+    depthwise = group == x[1] and group > 1
+    y = op.step(
+        "channels_last",
+        "DepthWiseConv2d" if depthwise else "Conv2d",
+        [spatial_input(op), _filters(op, len(weight)), op.optional(2)],
+        stride=window.strides,
+        pad_amount=window.pads,
+        dilation=window.dilations,
+        group=None if depthwise else group,
+    )
+    return spatial_output(op, y, len(x))
+
+
+def _filters(op: OpContext, rank: int) -> Tensor:
+    """Gives the filters, (o, i, h, w) or (o, i, w), as (h, w, i, o)."""
+    if rank == 4:
+        return op.arranged(1, (2, 3, 1, 0))
+    known = op.constant(1)
+    if known is not None:
+        return op.static("filters", known.transpose(2, 1, 0)[None], op.spec(1).dtype)
+    filters = op.arranged(1, (2, 1, 0))
+    return reshaped(op, "filters", filters, (1, *filters.shape))

@@ -1,0 +1,70 @@
+"""Padding."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.ir import DType, Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._table import ONNX
+
+_SCHEMES = {"constant": 0, "reflect": 2, "edge": 3}
+
+
+@ONNX.importer("Pad", versions=(2, 11, 13, 18, 19, 21, 23, 24, 25))
+def pad(op: OpContext) -> Value:
+    """Pad; negative amounts are cut off first."""
+    mode = op.attr.text("mode", "constant")
+    if mode not in _SCHEMES:
+        raise op.refuse(f"its mode '{mode}' cannot be converted; known: {', '.join(_SCHEMES)}")
+    pads = _pads(op)
+    grown = [(max(before, 0), max(after, 0)) for before, after in pads]
+    if not any(map(any, pads)):
+        return op.value(0)
+    x = op.tensor(0)
+    if not any(map(any, grown)):
+        return op.emit("StridedSlice", [x], ranges=_kept(op, x, pads))
+    if any(min(pair) < 0 for pair in pads):
+        x = op.step("cut", "StridedSlice", [x], ranges=_kept(op, x, pads))
+    value = _value(op, x.dtype) if mode == "constant" else None
+    return op.emit("Pad", [x], scheme=_SCHEMES[mode], pad_amount=grown, pad_constant_value=value)
+
+
+def _pads(op: OpContext) -> list[tuple[int, int]]:
+    """Gives (before, after) for every axis."""
+    rank = len(op.spec(0).shape)
+    given = op.need_ints(1, "pads") if op.version >= 11 else op.attr.integers("pads") or ()
+    axes: tuple[int, ...] = tuple(range(rank))
+    if op.has(3):
+        axes = tuple(op.axis(axis, rank) for axis in op.need_ints(3, "axes"))
+    if len(given) != 2 * len(axes):
+        raise op.invalid(f"its pads {given} must be {2 * len(axes)} numbers")
+    pads = [(0, 0)] * rank
+    for axis, before, after in zip(axes, given, given[len(axes) :], strict=False):
+        pads[axis] = (before, after)
+    return pads
+
+
+def _kept(op: OpContext, x: Tensor, pads: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    rows = []
+    for extent, (before, after) in zip(x.shape, pads, strict=True):
+        begin, end = max(-before, 0), extent - max(-after, 0)
+        if begin > end:
+            raise op.invalid(f"its pads {pads} cut off more than there is of {x.shape}")
+        rows.append((begin, end, 1))
+    return rows
+
+
+def _value(op: OpContext, dtype: DType) -> float:
+    """Gives the constant as a FLOAT_32 param holds it."""
+    if op.version < 11:
+        return op.attr.number("value", 0.0)
+    if not op.has(2):
+        return 0.0
+    found = op.need_constant(2, "padding value").reshape(-1)
+    if found.size != 1:
+        raise op.invalid(f"its padding value has {found.size} elements")
+    if not dtype.is_float and int(np.float32(found[0])) != int(found[0]):
+        raise op.refuse(f"its padding value {found[0]} has more digits than a param holds")
+    return float(found[0])

@@ -1,0 +1,159 @@
+"""Changes of shape and order. Shapes are static, so all of the first kind are one op: Reshape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dovetail.ir import Array, DType, Shape, Spec
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._layout import reshaped
+from dovetail_onnx.operators._table import ONNX
+
+
+def _reshape(op: OpContext, shape: Shape) -> Value:
+    x = op.spec(0)
+    if math.prod(shape) != math.prod(x.shape):
+        raise op.invalid(f"{x.shape} cannot be reshaped to {shape}")
+    if shape == x.shape:
+        return op.value(0)
+    return op.emit("Reshape", [op.tensor(0)], spec=Spec(x.dtype, shape))
+
+
+@ONNX.importer("Reshape", versions=(5, 13, 14, 19, 21, 23, 24, 25))
+def reshape(op: OpContext) -> Value:
+    """Reshape; 0 keeps an extent (unless allowzero), -1 takes what is left."""
+    x, wanted = op.spec(0).shape, list(op.need_ints(1, "shape"))
+    if not op.attr.integer("allowzero", 0):
+        for i, extent in enumerate(wanted):
+            if extent == 0 and i >= len(x):
+                raise op.invalid(f"its shape {wanted} keeps dimension {i}, which {x} has not")
+            wanted[i] = x[i] if extent == 0 else extent
+    if wanted.count(-1) > 1 or any(extent < -1 for extent in wanted):
+        raise op.invalid(f"its shape {wanted} makes no sense")
+    if -1 in wanted:
+        rest = math.prod(extent for extent in wanted if extent != -1)
+        if rest == 0 or math.prod(x) % rest:
+            raise op.invalid(f"{x} cannot be reshaped to {wanted}")
+        wanted[wanted.index(-1)] = math.prod(x) // rest
+    return _reshape(op, tuple(wanted))
+
+
+@ONNX.importer("Flatten", versions=(1, 9, 11, 13, 21, 23, 24, 25))
+def flatten(op: OpContext) -> Value:
+    """Reshape to a matrix."""
+    x, axis = op.spec(0).shape, op.attr.integer("axis", 1)
+    if not -len(x) <= axis <= len(x):
+        raise op.invalid(f"its axis {axis} is not one of a tensor of rank {len(x)}")
+    axis += len(x) if axis < 0 else 0
+    return _reshape(op, (math.prod(x[:axis]), math.prod(x[axis:])))
+
+
+def _axes(op: OpContext) -> tuple[int, ...] | None:
+    """Gives axes from the attribute of old versions or the input of new ones."""
+    if op.version >= 13:
+        return op.need_ints(1, "axes") if op.has(1) else None
+    return op.attr.integers("axes")
+
+
+@ONNX.importer("Squeeze", versions=(1, 11, 13, 21, 23, 24, 25))
+def squeeze(op: OpContext) -> Value:
+    """Reshape without dimensions of extent 1."""
+    x, given = op.spec(0).shape, _axes(op)
+    if given is None:
+        return _reshape(op, tuple(extent for extent in x if extent != 1))
+    axes = {op.axis(axis, len(x)) for axis in given}
+    if any(x[axis] != 1 for axis in axes):
+        raise op.invalid(f"its axes {given} of {x} are not all of extent 1")
+    return _reshape(op, tuple(extent for i, extent in enumerate(x) if i not in axes))
+
+
+@ONNX.importer("Unsqueeze", versions=(1, 11, 13, 21, 23, 24, 25))
+def unsqueeze(op: OpContext) -> Value:
+    """Reshape with new dimensions of extent 1."""
+    x, given = op.spec(0).shape, _axes(op)
+    if given is None:
+        raise op.invalid("it names no axes")
+    rank = len(x) + len(given)
+    axes = {op.axis(axis, rank) for axis in given}
+    if len(axes) < len(given):
+        raise op.invalid(f"its axes {given} name one twice")
+    extents = iter(x)
+    return _reshape(op, tuple(1 if i in axes else next(extents) for i in range(rank)))
+
+
+@ONNX.importer("Transpose", versions=(1, 13, 21, 23, 24, 25))
+def transpose(op: OpContext) -> Value:
+    """Transpose; without perm all axes are reversed."""
+    rank = len(op.spec(0).shape)
+    perm = op.attr.integers("perm")
+    perm = tuple(reversed(range(rank))) if perm is None else perm
+    if sorted(perm) != list(range(rank)):
+        raise op.invalid(f"its perm {perm} is no order of {rank} axes")
+    if perm == tuple(range(rank)):
+        return op.value(0)
+    return op.emit("Transpose", [op.tensor(0)], perm=perm)
+
+
+@ONNX.importer("Concat", versions=(4, 11, 13))
+def concat(op: OpContext) -> Value:
+    """Concat."""
+    axis = op.axis(op.attr.integer("axis", 0), len(op.spec(0).shape))
+    if op.count == 1:
+        return op.value(0)
+    return op.emit("Concat", [op.tensor(i) for i in range(op.count)], axis=axis)
+
+
+@ONNX.importer("Split", versions=(2, 11, 13, 18))
+def split(op: OpContext) -> Sequence[Value]:
+    """Split, by given sizes or into equal parts."""
+    x = op.spec(0).shape
+    axis = op.axis(op.attr.integer("axis", 0), len(x))
+    sizes = _sizes(op, x[axis])
+    if len(sizes) != len(op.node.outputs) or sum(sizes) != x[axis] or min(sizes) < 0:
+        raise op.invalid(
+            f"its sizes {sizes} do not divide {x[axis]} elements among "
+            f"{len(op.node.outputs)} outputs"
+        )
+    if len(sizes) == 1:
+        return [op.value(0)]
+    return op.emit_all("Split", [op.tensor(0)], axis=axis, split_index=np.cumsum(sizes)[:-1])
+
+
+def _sizes(op: OpContext, extent: int) -> tuple[int, ...]:
+    if op.version >= 13 and op.has(1):
+        return op.need_ints(1, "sizes")
+    if (given := op.attr.integers("split")) is not None:
+        return given
+    count = op.attr.integer("num_outputs", len(op.node.outputs))
+    if count < 1 or (op.version < 18 and extent % count):
+        raise op.invalid(f"{extent} elements do not divide into {count} equal parts")
+    each = -(-extent // count)  # since version 18 the last part may be smaller
+    return (*(each,) * (count - 1), extent - each * (count - 1))
+
+
+@ONNX.importer("Expand", versions=(8, 13))
+def expand(op: OpContext) -> Value:
+    """Gather of element 0 again and again along each dimension that grows, which moves any type."""
+    x, wanted = op.tensor(0), op.need_ints(1, "shape")
+    try:
+        shape = np.broadcast_shapes(x.shape, wanted)
+    except ValueError as error:
+        raise op.invalid(f"{x.shape} does not broadcast to {wanted}") from error
+    aligned = (1,) * (len(shape) - len(x.shape)) + x.shape
+    grown = [axis for axis, extent in enumerate(shape) if aligned[axis] != extent]
+    if not grown:
+        return _reshape(op, shape)
+    x = reshaped(op, "aligned", x, aligned)
+    for axis in grown[:-1]:
+        zeros = op.static(f"zeros{axis}", _zeros(shape[axis]), DType.INT_32)
+        x = op.step(f"axis{axis}", "Gather", [x, zeros], axis=axis)
+    zeros = op.static(f"zeros{grown[-1]}", _zeros(shape[grown[-1]]), DType.INT_32)
+    return op.emit("Gather", [x, zeros], axis=grown[-1])
+
+
+def _zeros(count: int) -> Array:
+    return np.zeros(count, np.int32)

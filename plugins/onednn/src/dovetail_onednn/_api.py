@@ -1,0 +1,156 @@
+"""The part of oneDNN's C API (version 3) that is used here: its numbers and its signatures.
+
+Handles are opaque pointers. Functions that give a status have the restype `c_int`; what a status
+means is said in `errors`.
+
+Source: oneDNN 3.2, dnnl.h, dnnl_types.h, dnnl_common.h, dnnl_common_types.h
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+from ctypes import POINTER, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
+from typing import Any
+
+MAX_DIMS = 12
+Dims = c_int64 * MAX_DIMS
+
+CPU = 1
+IN_ORDER = 1
+FORWARD_INFERENCE = 96
+CONVOLUTION_DIRECT = 1
+USER_SCRATCHPAD = 1
+BINARY_ADD = 0x1FFF0
+POST_OP_BASE = 32768  # times the position, counted from 1: the post-op's own arguments
+ANY_FORMAT = 1
+BLOCKED = 2  # the format kind of every layout that strides and blocks describe
+
+
+class DataType(enum.IntEnum):
+    """Element types."""
+
+    F32 = 3
+
+
+class Algorithm(enum.IntEnum):
+    """Elementwise functions for post-ops."""
+
+    RELU = 0x20
+    CLIP = 0x2E
+
+
+class Query(enum.IntEnum):
+    """What can be asked of primitive descriptors and memory descriptors."""
+
+    IMPLEMENTATION = 8
+    STRIDES = 14
+    ARGUMENT = 255
+    NDIMS = 256
+    DIMS = 257
+    DATA_TYPE = 258
+    PADDED_DIMS = 260
+    FORMAT_KIND = 262
+    INNER_BLOCKS = 263
+    INNER_BLOCK_SIZES = 264
+    INNER_BLOCK_DIMS = 265
+
+
+class Arg(enum.IntEnum):
+    """Which argument of a primitive a memory is."""
+
+    SOURCE = 1
+    OTHER = 2
+    DESTINATION = 17
+    WEIGHTS = 33
+    BIAS = 41
+    SCRATCHPAD = 80
+
+
+class ExecArg(ctypes.Structure):
+    """An argument of an execution."""
+
+    _fields_ = (("arg", c_int), ("memory", c_void_p))
+
+
+class Version(ctypes.Structure):
+    """What a library says of itself."""
+
+    _fields_ = (
+        ("major", c_int),
+        ("minor", c_int),
+        ("patch", c_int),
+        ("hash", c_char_p),
+        ("cpu_runtime", c_uint),
+        ("gpu_runtime", c_uint),
+    )
+
+
+_OUT = POINTER(c_void_p)
+_DIMS = POINTER(c_int64)
+
+_STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "engine_create": (_OUT, c_int, c_size_t),
+    "engine_destroy": (c_void_p,),
+    "stream_create": (_OUT, c_void_p, c_uint),
+    "stream_destroy": (c_void_p,),
+    "memory_desc_create_with_strides": (_OUT, c_int, _DIMS, c_int, _DIMS),
+    "memory_desc_create_with_tag": (_OUT, c_int, _DIMS, c_int, c_int),
+    "memory_desc_clone": (_OUT, c_void_p),
+    "memory_desc_destroy": (c_void_p,),
+    "memory_desc_query": (c_void_p, c_int, c_void_p),
+    "memory_create": (_OUT, c_void_p, c_void_p, c_void_p),
+    "memory_destroy": (c_void_p,),
+    "primitive_attr_create": (_OUT,),
+    "primitive_attr_destroy": (c_void_p,),
+    "primitive_attr_set_scratchpad_mode": (c_void_p, c_int),
+    "primitive_attr_set_post_ops": (c_void_p, c_void_p),
+    "post_ops_create": (_OUT,),
+    "post_ops_destroy": (c_void_p,),
+    "post_ops_append_eltwise": (c_void_p, c_int, c_float, c_float),
+    "post_ops_append_binary": (c_void_p, c_int, c_void_p),
+    "convolution_forward_primitive_desc_create": (
+        _OUT,
+        c_void_p,
+        c_int,
+        c_int,
+        c_void_p,
+        c_void_p,
+        c_void_p,
+        c_void_p,
+        _DIMS,
+        _DIMS,
+        _DIMS,
+        _DIMS,
+        c_void_p,
+    ),
+    "reorder_primitive_desc_create": (_OUT, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
+    "primitive_desc_query": (c_void_p, c_int, c_int, c_void_p),
+    "primitive_desc_destroy": (c_void_p,),
+    "primitive_create": (_OUT, c_void_p),
+    "primitive_execute": (c_void_p, c_void_p, c_int, POINTER(ExecArg)),
+    "primitive_destroy": (c_void_p,),
+}
+
+_OTHER_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "version": (POINTER(Version), ()),
+    "get_effective_cpu_isa": (c_int, ()),
+    "memory_desc_equal": (c_int, (c_void_p, c_void_p)),
+    "memory_desc_get_size": (c_size_t, (c_void_p,)),
+    "primitive_desc_query_md": (c_void_p, (c_void_p, c_int, c_int)),
+}
+
+
+def declare(library: ctypes.CDLL) -> dict[str, Any]:
+    """Gives the library's functions by name, without the prefix `dnnl_`, with their signatures.
+
+    Raises:
+        AttributeError: The library lacks one.
+    """
+    found: dict[str, Any] = {}
+    signatures = {name: (c_int, types) for name, types in _STATUS_FUNCTIONS.items()}
+    for name, (result, arguments) in (signatures | _OTHER_FUNCTIONS).items():
+        function = getattr(library, f"dnnl_{name}")
+        function.restype, function.argtypes = result, arguments
+        found[name] = function
+    return found

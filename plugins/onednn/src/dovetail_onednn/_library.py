@@ -1,0 +1,122 @@
+"""Finding and loading oneDNN, at first use, once per process.
+
+Three places are tried in this order: the library that the dist `onednn-cpu-gomp` installed (asked
+of its metadata, since where a dist's data files lie is the installer's business), the system's, and
+the file that the environment variable DOVETAIL_ONEDNN names.
+
+Functions are called through `ctypes.CDLL`, which lets other Python threads run meanwhile.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.metadata
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dovetail.errors import PluginError, Problem
+from dovetail_onednn._api import declare
+
+DIST = "onednn-cpu-gomp"
+SONAME = "libdnnl.so.3"
+VARIABLE = "DOVETAIL_ONEDNN"
+OLDEST = (3, 2)  # what the tests run with; 3.x promises to stay compatible
+_LOADING = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Library:
+    """A loaded oneDNN.
+
+    Attributes:
+        path: Where it came from.
+        version: Major, minor, patch.
+        instruction_set: oneDNN's number of the set that it makes code for.
+        functions: By name without the prefix `dnnl_`.
+    """
+
+    path: str
+    version: tuple[int, int, int]
+    instruction_set: int
+    functions: dict[str, Any]
+
+    @property
+    def fingerprint(self) -> str:
+        """What data in layouts of the library's choice are valid for: this version and set."""
+        return f"onednn-{'.'.join(map(str, self.version))}-isa{self.instruction_set:x}"
+
+
+def library() -> Library:
+    """Gives oneDNN, loaded at the first call.
+
+    Raises:
+        PluginError: There is none that can be used; lists every place tried.
+    """
+    with _LOADING:  # two threads must not load it twice
+        return _loaded()
+
+
+@functools.cache
+def _loaded() -> Library:
+    faults: list[PluginError] = []
+    for path in candidates():
+        try:
+            return load(path)
+        except PluginError as error:
+            faults.append(error)
+    absent = all(fault.code == "PLUGIN_MISSING" for fault in faults)
+    raise PluginError(
+        "oneDNN is not installed" if absent else "oneDNN is installed but cannot be used",
+        code="PLUGIN_MISSING" if absent else "PLUGIN_BROKEN",
+        where="dovetail_onednn",
+        hint=f"install {DIST} (Linux, x86-64), or name a {SONAME} in {VARIABLE}",
+        problems=[Problem(fault.message, fault.where, fault.hint) for fault in faults],
+    )
+
+
+def candidates() -> Iterator[str]:
+    """Gives what to load, best first."""
+    try:
+        files = importlib.metadata.distribution(DIST).files or ()
+    except importlib.metadata.PackageNotFoundError:
+        files = ()
+    for file in files:
+        if file.name == SONAME:
+            yield str(os.path.normpath(str(file.locate())))
+    yield SONAME
+    if named := os.environ.get(VARIABLE):
+        yield named
+
+
+def load(path: str) -> Library:
+    """Loads a library and checks that it is one that can be used.
+
+    Raises:
+        PluginError: It is not there, cannot be loaded, or is too old or too new.
+    """
+    try:
+        found = ctypes.CDLL(path)
+        functions = declare(found)
+    except OSError as error:
+        reason = str(error)
+        if reason.startswith(f"{path}: cannot open"):
+            raise PluginError("is not there", code="PLUGIN_MISSING", where=path) from error
+        hint = "install the system's OpenMP runtime (Debian package libgomp1)"
+        raise PluginError(
+            f"cannot be loaded: {reason}", where=path, hint=hint if "libgomp" in reason else ""
+        ) from error
+    except AttributeError as error:
+        raise PluginError(f"is not oneDNN 3: {error}", where=path) from error
+    about = functions["version"]().contents
+    version = (int(about.major), int(about.minor), int(about.patch))
+    if version[0] != OLDEST[0] or version[:2] < OLDEST:
+        raise PluginError(
+            f"is oneDNN {'.'.join(map(str, version))}, but 3.2 or a later 3.x is needed",
+            code="PLUGIN_INCOMPATIBLE",
+            where=path,
+        )
+    return Library(path, version, int(functions["get_effective_cpu_isa"]()), functions)

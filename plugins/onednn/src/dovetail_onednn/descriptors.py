@@ -1,0 +1,114 @@
+"""Memory descriptors: how the elements of a tensor lie in memory, in oneDNN's own terms."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import POINTER, c_int, c_int64, c_void_p
+
+from dovetail_onednn._api import ANY_FORMAT, BLOCKED, DataType, Dims, Query
+from dovetail_onednn._library import library
+from dovetail_onednn.errors import check
+from dovetail_onednn.handles import Handle, engine, make
+
+
+class MemoryDesc(Handle):
+    """A memory descriptor. Immutable; equal to others that describe the same bytes.
+
+    Attributes:
+        nbytes: Bytes that memory of this description takes, padding included.
+        dims: Logical extents.
+        key: Text that equal descriptors share: type, extents and, where the format is one of
+            strides and blocks, these.
+    """
+
+    __slots__ = ("dims", "key", "nbytes")
+
+    def __init__(self, pointer: c_void_p) -> None:
+        super().__init__("memory_desc", pointer)
+        self.nbytes = int(library().functions["memory_desc_get_size"](pointer))
+        self.dims = self._list(Query.DIMS, self._number(Query.NDIMS))
+        self.key = self._key()
+
+    @classmethod
+    def strided(cls, dims: Sequence[int], strides: Sequence[int]) -> MemoryDesc:
+        """Describes float32 elements that lie `strides` elements apart."""
+        doing = f"describing f32 {_by(dims)} with strides {tuple(strides)}"
+        kind = DataType.F32
+        function = "memory_desc_create_with_strides"
+        made = make(function, len(dims), array(dims), kind, array(strides), doing=doing)
+        return cls(made)
+
+    @classmethod
+    def any(cls, dims: Sequence[int]) -> MemoryDesc:
+        """Describes float32 elements whose arrangement a primitive is to choose."""
+        doing = f"describing f32 {_by(dims)} of any format"
+        function = "memory_desc_create_with_tag"
+        made = make(function, len(dims), array(dims), DataType.F32, ANY_FORMAT, doing=doing)
+        return cls(made)
+
+    @classmethod
+    def copy_of(cls, pointer: int | None) -> MemoryDesc:
+        """Describes what a descriptor of somebody else's describes."""
+        return cls(make("memory_desc_clone", pointer, doing="copying a memory descriptor"))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MemoryDesc):
+            return NotImplemented
+        equal = library().functions["memory_desc_equal"]
+        return self is other or bool(equal(self, other))
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"<MemoryDesc {self.key}>"
+
+    def _key(self) -> str:
+        text = f"t{self._number(Query.DATA_TYPE)}:{_by(self.dims)}"
+        kind = self._number(Query.FORMAT_KIND)
+        if kind != BLOCKED:
+            return f"{text}:k{kind}:{self.nbytes}"
+        rank, blocks = len(self.dims), self._number(Query.INNER_BLOCKS)
+        padded = self._list(Query.PADDED_DIMS, rank)
+        # the stride of an axis of one element says nothing, and equality ignores it
+        along = zip(padded, self._list(Query.STRIDES, rank), strict=True)
+        strides = ("_" if extent == 1 else str(stride) for extent, stride in along)
+        sizes = self._list(Query.INNER_BLOCK_SIZES, blocks)
+        axes = self._list(Query.INNER_BLOCK_DIMS, blocks)
+        inner = ",".join(f"{size}of{axis}" for size, axis in zip(sizes, axes, strict=True))
+        return f"{text}:p{_by(padded)}:s{','.join(strides)}:b{inner}:{self.nbytes}"
+
+    def _number(self, query: Query) -> int:
+        found = c_int()
+        self._query(query, found)
+        return found.value
+
+    def _list(self, query: Query, count: int) -> tuple[int, ...]:
+        found = POINTER(c_int64)()
+        self._query(query, found)
+        return tuple(found[i] for i in range(count))
+
+    def _query(self, query: Query, result: ctypes._CData) -> None:
+        status = library().functions["memory_desc_query"](self, query, ctypes.byref(result))
+        check(status, f"asking a memory descriptor for its {query.name}")
+
+
+class Memory(Handle):
+    """An address with its descriptor. The bytes belong to somebody else, who must outlive it."""
+
+    __slots__ = ("desc",)
+
+    def __init__(self, desc: MemoryDesc, address: int) -> None:
+        self.desc = desc
+        doing = f"making a memory of {desc.key}"
+        super().__init__("memory", make("memory_create", desc, engine(), address, doing=doing))
+
+
+def array(values: Sequence[int]) -> ctypes.Array[c_int64]:
+    """Gives values as the fixed-size array that the library reads extents from."""
+    return Dims(*values)
+
+
+def _by(dims: Sequence[int]) -> str:
+    return "x".join(map(str, dims)) or "scalar"

@@ -1,0 +1,20 @@
+"""The kernels on oneDNN, for a backend to take into its own registry."""
+
+from __future__ import annotations
+
+from dovetail.runtime.plan import KernelRegistry
+from dovetail_onednn.convolution import conv2d
+from dovetail_onednn.post_ops import absorbs
+
+OPSET = "qti.aisw"
+
+
+def onednn_kernels(backend: str) -> KernelRegistry:
+    """Gives the kernels for ops of the standard op set.
+
+    Args:
+        backend: Name of the backend that they are for.
+    """
+    kernels = KernelRegistry(backend)
+    kernels.register(OPSET, "Conv2d", absorbs=absorbs)(conv2d)
+    return kernels

@@ -1,0 +1,67 @@
+"""Layouts of oneDNN as layouts of a plan.
+
+oneDNN names the axes of an image batch (n, c, h, w) and those of filters (o, i, h, w); our tensors
+are (n, h, w, c) and (h, w, i, o). A descriptor has the logical order of oneDNN, whatever the order
+in memory. So each layout also knows the descriptor of the tensor's dense, row-major form: what
+`Layout` calls None. With it, reorders need to know nothing about axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dovetail_onednn.descriptors import MemoryDesc
+
+
+@dataclass(frozen=True, slots=True)
+class OneDnnLayout:
+    """An arrangement of bytes that oneDNN chose.
+
+    Attributes:
+        desc: The arrangement.
+        dense: The dense form of the same tensor, axes in the same logical order.
+    """
+
+    desc: MemoryDesc
+    dense: MemoryDesc
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a value in this layout, padding included."""
+        return self.desc.nbytes
+
+    @classmethod
+    def of(cls, desc: MemoryDesc, dense: MemoryDesc) -> OneDnnLayout | None:
+        """Gives a descriptor's layout: None where it describes the dense form."""
+        return None if desc == dense else cls(desc, dense)
+
+
+def permuted(shape: Sequence[int], axes: Sequence[int]) -> MemoryDesc:
+    """Describes a dense, row-major tensor whose axes oneDNN names in another order.
+
+    Args:
+        shape: Extents in memory order.
+        axes: For each logical axis, which one of `shape` it is.
+    """
+    strides = [1] * len(shape)
+    for axis in reversed(range(len(shape) - 1)):
+        strides[axis] = strides[axis + 1] * shape[axis + 1]
+    return MemoryDesc.strided([shape[a] for a in axes], [strides[a] for a in axes])
+
+
+def images(shape: Sequence[int]) -> MemoryDesc:
+    """Describes dense (n, h, w, c)."""
+    return permuted(shape, (0, 3, 1, 2))
+
+
+def filters(shape: Sequence[int], groups: int) -> MemoryDesc:
+    """Describes dense (h, w, c / groups, k) filters; with groups, these come first."""
+    if groups == 1:
+        return permuted(shape, (3, 2, 0, 1))
+    return permuted((*shape[:3], groups, shape[3] // groups), (3, 4, 2, 0, 1))
+
+
+def vector(length: int) -> MemoryDesc:
+    """Describes a dense vector, such as a bias."""
+    return MemoryDesc.strided((length,), (1,))

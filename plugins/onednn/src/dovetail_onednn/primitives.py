@@ -1,0 +1,218 @@
+"""Primitives: compiled computations, made once and executed on any addresses.
+
+Every primitive takes its scratchpad from the caller: with one of the library's own, oneDNN 3.2
+crashes when a primitive made in one thread is executed in another.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import POINTER, c_char_p, c_void_p
+from dataclasses import dataclass
+from typing import Any
+
+from dovetail.container import aligned_empty
+from dovetail_onednn._api import (
+    BINARY_ADD,
+    POST_OP_BASE,
+    USER_SCRATCHPAD,
+    Algorithm,
+    Arg,
+    ExecArg,
+    Query,
+)
+from dovetail_onednn._library import library
+from dovetail_onednn.descriptors import Memory, MemoryDesc
+from dovetail_onednn.errors import check, failure
+from dovetail_onednn.handles import Handle, Stream, engine, make
+
+
+@dataclass(frozen=True, slots=True)
+class Eltwise:
+    """Post-op: a function of each element of the result."""
+
+    algorithm: Algorithm
+    alpha: float = 0.0
+    beta: float = 0.0
+
+    def __str__(self) -> str:
+        if self.algorithm is Algorithm.RELU:
+            return "relu"
+        return f"{self.algorithm.name.lower()}({self.alpha:g}, {self.beta:g})"
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Post-op: adds another tensor, element by element.
+
+    The library's other way to add, onto what the destination held before, makes some processors'
+    depthwise and small convolutions fall back to a slow one where a function comes before it; it
+    measured no faster, and needs the two to share their bytes.
+
+    Attributes:
+        other: The other tensor, of any format: it is in the one that the destination gets.
+    """
+
+    other: MemoryDesc
+
+    def __str__(self) -> str:
+        return "add"
+
+
+PostOp = Eltwise | Add
+Addresses = dict[int, tuple[MemoryDesc, int]]  # by argument: what lies where
+
+
+class Attributes(Handle):
+    """How a primitive is to work: the scratchpad from outside, and post-ops."""
+
+    __slots__ = ()
+
+    def __init__(self, post_ops: Sequence[PostOp] = ()) -> None:
+        doing = f"making attributes with the post-ops [{', '.join(map(str, post_ops))}]"
+        super().__init__("primitive_attr", make("primitive_attr_create", doing=doing))
+        functions = library().functions
+        set_mode = functions["primitive_attr_set_scratchpad_mode"]
+        check(set_mode(self, USER_SCRATCHPAD), doing)
+        with Handle("post_ops", make("post_ops_create", doing=doing)) as chain:
+            for op in post_ops:
+                check(_append(functions, chain, op), doing)
+            set_chain = functions["primitive_attr_set_post_ops"]
+            check(set_chain(self, chain), doing)
+
+
+def _append(functions: dict[str, Any], chain: Handle, op: PostOp) -> int:
+    if isinstance(op, Add):
+        status = functions["post_ops_append_binary"](chain, BINARY_ADD, op.other)
+    else:
+        append = functions["post_ops_append_eltwise"]
+        status = append(chain, op.algorithm, op.alpha, op.beta)
+    return int(status)
+
+
+def operand(position: int) -> int:
+    """Gives the argument that the `Add` at this position of the post-ops reads."""
+    return POST_OP_BASE * (position + 1) | Arg.OTHER
+
+
+class PrimitiveDesc(Handle):
+    """A primitive before it is compiled: knows which layouts it wants.
+
+    Args:
+        function: What makes it, without the prefix `dnnl_` and `_primitive_desc_create`.
+        arguments: The function's, without the first.
+        description: Kind, types, shapes and params, for errors.
+
+    Raises:
+        BackendError: There is no such primitive; with the description.
+    """
+
+    __slots__ = ("description",)
+
+    def __init__(self, function: str, *arguments: Any, description: str) -> None:
+        self.description = description
+        pointer = make(f"{function}_primitive_desc_create", *arguments, doing=description)
+        super().__init__("primitive_desc", pointer)
+
+    @property
+    def implementation(self) -> str:
+        """Name of the implementation that oneDNN chose."""
+        name = c_char_p()
+        ask = library().functions["primitive_desc_query"]
+        status = ask(self, Query.IMPLEMENTATION, 0, ctypes.byref(name))
+        check(status, f"asking for the implementation of {self.description}")
+        return (name.value or b"").decode()
+
+    def desc(self, arg: int) -> MemoryDesc:
+        """Gives the descriptor of one of its arguments: an `Arg`, or what `operand` gives."""
+        ask = library().functions["primitive_desc_query_md"]
+        return MemoryDesc.copy_of(ask(self, Query.ARGUMENT, arg))
+
+
+class Primitive(Handle):
+    """A compiled computation. Any thread may execute it, several at once too.
+
+    Attributes:
+        description: Of its descriptor.
+        scratchpad: Of the memory it needs while it runs; 0 bytes where it needs none.
+    """
+
+    __slots__ = ("description", "scratchpad")
+
+    def __init__(self, desc: PrimitiveDesc) -> None:
+        self.description = desc.description
+        self.scratchpad = desc.desc(Arg.SCRATCHPAD)
+        made = make("primitive_create", desc, doing=desc.description)
+        super().__init__("primitive", made)
+
+    def bind(self, places: Addresses) -> BoundPrimitive:
+        """Gives the call that executes it on these addresses.
+
+        Args:
+            places: Descriptor and address of each argument. Where the scratchpad is left out, as
+                for work outside a plan's arena, the call has one of its own.
+        """
+        kept = None
+        if self.scratchpad.nbytes and Arg.SCRATCHPAD not in places:
+            kept = aligned_empty(self.scratchpad.nbytes)
+            places = places | {Arg.SCRATCHPAD: (self.scratchpad, int(kept.ctypes.data))}
+        return BoundPrimitive(self, places, kept)
+
+
+class BoundPrimitive:
+    """A primitive with its memories and a stream: called without arguments, any number of times.
+
+    Not for two threads at once. What lies at the addresses must outlive it.
+    """
+
+    __slots__ = ("_call", "_kept", "_primitive")
+
+    def __init__(self, primitive: Primitive, places: Addresses, kept: object = None) -> None:
+        memories = [Memory(desc, address) for desc, address in places.values()]
+        stream = Stream()
+        arguments = (ExecArg * len(memories))()
+        for slot, arg, memory in zip(arguments, places, memories, strict=True):
+            slot.arg, slot.memory = arg, memory.address
+        self._primitive = primitive
+        self._kept = (memories, stream, kept)
+        self._call = (
+            library().functions["primitive_execute"],
+            c_void_p(primitive.address),
+            c_void_p(stream.address),
+            len(memories),
+            ctypes.cast(arguments, POINTER(ExecArg)),
+        )
+
+    def __call__(self) -> None:
+        """Executes it; done when this returns, since a CPU stream does nothing in the background.
+
+        Raises:
+            BackendError: It failed; with the primitive's description.
+        """
+        execute, primitive, stream, count, arguments = self._call
+        status = execute(primitive, stream, count, arguments)
+        if status:
+            raise failure(status, f"executing {self._primitive.description}")
+
+
+def reorder_primitive(source: MemoryDesc, target: MemoryDesc) -> Primitive:
+    """Makes the primitive that copies from one arrangement into another.
+
+    Raises:
+        BackendError: The two differ in more than their arrangement.
+    """
+    place = engine()
+    with (
+        Attributes() as attributes,
+        PrimitiveDesc(
+            "reorder",
+            source,
+            place,
+            target,
+            place,
+            attributes,
+            description=f"a reorder from {source.key} to {target.key}",
+        ) as desc,
+    ):
+        return Primitive(desc)

@@ -1,0 +1,58 @@
+"""Reorders between layouts, as steps of a plan, and the packing of constants."""
+
+from __future__ import annotations
+
+from dovetail.container import aligned_empty
+from dovetail.ir import Array
+from dovetail.runtime.plan import Bound, Buffers, Step, Value
+from dovetail_onednn._api import Arg
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.layouts import OneDnnLayout
+from dovetail_onednn.primitives import Addresses, reorder_primitive
+
+
+def reorder(source: Value, target: Value) -> Step:
+    """Makes the step that brings a value's content into another layout; for `build_plan`.
+
+    Raises:
+        BackendError: oneDNN cannot.
+    """
+    from_, to = _descs(source, target)
+    primitive = reorder_primitive(from_, to)
+
+    def bind(buffers: Buffers) -> Bound:
+        places: Addresses = {
+            Arg.SOURCE: (from_, buffers.address(source)),
+            Arg.DESTINATION: (to, buffers.address(target)),
+        }
+        return primitive.bind(places)
+
+    return Step((), (source,), (target,), bind)
+
+
+def pack(data: Array, layout: OneDnnLayout) -> Array:
+    """Gives dense data in a layout, uint8 (layout.nbytes,), aligned.
+
+    Args:
+        data: float32, C-contiguous, of the shape that the layout's dense form has.
+        layout: The layout.
+    """
+    packed = aligned_empty(layout.nbytes)
+    places: Addresses = {
+        Arg.SOURCE: (layout.dense, int(data.ctypes.data)),
+        Arg.DESTINATION: (layout.desc, int(packed.ctypes.data)),
+    }
+    reorder_primitive(layout.dense, layout.desc).bind(places)()
+    return packed
+
+
+def _descs(source: Value, target: Value) -> tuple[MemoryDesc, MemoryDesc]:
+    known = [v.layout for v in (source, target) if isinstance(v.layout, OneDnnLayout)]
+    if not known:
+        raise AssertionError(f"neither form of {source.name} is in a layout of oneDNN")
+    dense = known[0].dense
+    return _desc(source, dense), _desc(target, dense)
+
+
+def _desc(value: Value, dense: MemoryDesc) -> MemoryDesc:
+    return value.layout.desc if isinstance(value.layout, OneDnnLayout) else dense

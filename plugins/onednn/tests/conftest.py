@@ -1,0 +1,138 @@
+"""What the tests share: graphs, plans on oneDNN, and the answers of the ops' references."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.container import WeightStore
+from dovetail.ir import Array, DType, Graph, Tensor, TensorKind
+from dovetail.ops import OpRegistry, bind_node, check_ops, input_specs, simulate
+from dovetail.runtime.contract import RunControl
+from dovetail.runtime.plan import PlanPrepared, Step, build_plan
+from dovetail_onednn import onednn_kernels, reorder
+from dovetail_opset import PACKAGE
+from dovetail_opset.build import add, static
+
+OPS = OpRegistry.of(PACKAGE)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def packaged_platform() -> None:
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        pytest.skip("the oneDNN library is packaged for Linux x86-64 only")
+
+
+@dataclass
+class Model:
+    """A graph in the making, with random data, and its plan's steps once it was planned."""
+
+    graph: Graph = field(default_factory=lambda: Graph("net"))
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
+
+    def input(self, name: str, *shape: int) -> Tensor:
+        tensor = Tensor(name, DType.FLOAT_32, shape, TensorKind.APP_WRITE)
+        return self.graph.add_tensor(tensor)
+
+    def conv(
+        self,
+        x: Tensor,
+        name: str,
+        channels: int,
+        *,
+        size: int = 3,
+        group: int = 1,
+        bias: bool = True,
+        **params: Any,
+    ) -> Tensor:
+        """Adds a convolution, by default 3x3 over a padding of 1 that keeps the extents."""
+        taken = x.shape[3] // group
+        inputs = [x, self.random(f"{name}.w", size, size, taken, channels)]
+        inputs += [self.random(f"{name}.b", channels)] if bias else []
+        given = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1)), "group": group} | params
+        return add(self.graph, "Conv2d", inputs, name=name, **given)
+
+    def random(self, name: str, *shape: int) -> Tensor:
+        values = self.rng.standard_normal(shape, np.float32)
+        return static(self.graph, name, values)
+
+    def add(self, op_type: str, *inputs: Tensor, name: str, **params: Any) -> Tensor:
+        return add(self.graph, op_type, inputs, name=name, **params)
+
+    def output(self, tensor: Tensor) -> None:
+        """Lets the application read a tensor."""
+        tensor.kind = TensorKind.APP_READ
+
+    def feeds(self) -> dict[str, Array]:
+        return {t.name: self.rng.standard_normal(t.shape, np.float32) for t in self.graph.inputs}
+
+    def buffers(self) -> dict[str, Array]:
+        return {t.name: np.full(t.shape, np.nan, np.float32) for t in self.graph.outputs}
+
+    def prepare(self, weights: WeightStore | None = None, *, fuse: bool = True) -> PlanPrepared:
+        check_ops(self.graph, OPS)
+        kernels = onednn_kernels("test")
+        store = WeightStore() if weights is None else weights
+        plan = build_plan(self.graph, OPS, kernels, store, None, reorder=reorder, fuse=fuse)
+        return PlanPrepared(plan)
+
+    def run(self, prepared: PlanPrepared, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        outputs = self.buffers()
+        prepared.run(feeds, outputs, RunControl())
+        return outputs
+
+    def expected(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Gives all tensors' values by the ops' references."""
+        values = {t.name: t.values() for t in self.graph.tensors.values() if t.data is not None}
+        values |= feeds
+        for node in self.graph.nodes:
+            schema = OPS.find(node.package, node.op_type)
+            ins = [None if t is None else values[t.name] for t in node.inputs]
+            outs = [t.spec for t in node.outputs]
+            results = simulate(schema, bind_node(schema, node), ins, input_specs(node), outs)
+            values |= {t.name: r for t, r in zip(node.outputs, results, strict=True)}
+        return values
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture(name="new_model", scope="session")
+def fixture_new_model() -> type[Model]:
+    return Model
+
+
+def close(found: Array, wanted: Array) -> None:
+    """Both in float32, summed in another order: 1e-5 of the greatest magnitude is some 80 units in
+    the last place, where sums of up to 600 products differ by a few."""
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5 * float(np.abs(wanted).max()))
+
+
+@pytest.fixture(name="close", scope="session")
+def fixture_close() -> Any:
+    return close
+
+
+def kinds(steps: Sequence[Step]) -> list[str]:
+    """What each step is: 'reorder', 'engine NODES' or 'reference NODES'."""
+    return [_kind(step) for step in steps]
+
+
+def _kind(step: Step) -> str:
+    if not step.nodes:
+        return "reorder"
+    # only a kernel of ours declares packed weights
+    packed = any(value.name == f"{step.nodes[0]}.constant" for value in step.reads)
+    return f"{'engine' if packed else 'reference'} {'+'.join(step.nodes)}"
+
+
+@pytest.fixture(name="kinds", scope="session")
+def fixture_kinds() -> Any:
+    return kinds

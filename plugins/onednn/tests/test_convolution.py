@@ -1,0 +1,80 @@
+"""Convolutions of every geometry against the op's reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize(
+    ("channels", "made", "params"),
+    [
+        pytest.param(3, 5, {}, id="odd channels"),
+        pytest.param(1, 8, {}, id="one channel"),
+        pytest.param(17, 35, {}, id="odd channels beyond a block"),
+        pytest.param(8, 8, {"bias": False}, id="no bias"),
+        pytest.param(8, 8, {"stride": (2, 3)}, id="strides"),
+        pytest.param(8, 8, {"pad_amount": ((0, 2), (1, 0))}, id="uneven pads"),
+        pytest.param(3, 5, {"stride": (2, 2), "pad_amount": ((0, 1), (0, 1))}, id="all odd"),
+        pytest.param(16, 16, {"dilation": (2, 3), "pad_amount": ((2, 2), (3, 3))}, id="dilation"),
+        pytest.param(16, 32, {"group": 2}, id="two groups"),
+        pytest.param(15, 15, {"group": 3}, id="groups of odd extents"),
+        pytest.param(12, 12, {"group": 12}, id="a group each"),
+        pytest.param(16, 24, {"size": 1, "pad_amount": ((0, 0), (0, 0))}, id="1x1"),
+        pytest.param(4, 6, {"size": 7, "pad_amount": ((3, 3), (3, 3)), "stride": (2, 2)}, id="7x7"),
+    ],
+)
+def test_geometry(
+    model: Any, close: Any, kinds: Any, channels: int, made: int, params: dict[str, Any]
+) -> None:
+    model.output(model.conv(model.input("x", 2, 11, 9, channels), "conv", made, **params))
+    prepared, feeds = model.prepare(), model.feeds()
+
+    assert "engine conv" in kinds(prepared.steps)
+    close(model.run(prepared, feeds)["conv"], model.expected(feeds)["conv"])
+
+
+@st.composite
+def geometries(draw: st.DrawFn) -> dict[str, Any]:
+    group = draw(st.integers(1, 4))
+    size = draw(st.integers(1, 4))
+    dilation = draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
+    pads = draw(st.tuples(*[st.tuples(st.integers(0, 4), st.integers(0, 4))] * 2))
+    # at least one whole window along each axis
+    least = [(size - 1) * d + 1 - sum(p) for d, p in zip(dilation, pads, strict=True)]
+    spatial = [draw(st.integers(max(n, 1), max(n, 1) + 8)) for n in least]
+    return {
+        "shape": (draw(st.integers(1, 2)), *spatial, group * draw(st.integers(1, 20))),
+        "made": group * draw(st.integers(1, 20)),
+        "group": group,
+        "size": size,
+        "dilation": dilation,
+        "pad_amount": pads,
+        "stride": draw(st.tuples(st.integers(1, 3), st.integers(1, 3))),
+        "bias": draw(st.booleans()),
+    }
+
+
+# each example compiles a primitive or two, for which no deadline is known
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(geometry=geometries(), tail=st.sampled_from(["", "relu", "add"]))
+def test_any_geometry(new_model: Any, close: Any, geometry: dict[str, Any], tail: str) -> None:
+    model = new_model()
+    shape, made = geometry.pop("shape"), geometry.pop("made")
+    y = model.conv(model.input("x", *shape), "y", made, **geometry)
+    if tail == "relu":
+        y = model.add("Relu", y, name="relu")
+    elif tail == "add":
+        y = model.add("ElementWiseAdd", y, model.input("other", *y.shape), name="add")
+    model.output(y)
+    feeds = model.feeds()
+
+    close(model.run(model.prepare(), feeds)[y.name], model.expected(feeds)[y.name])
+
+
+def test_no_elements(model: Any) -> None:
+    model.output(model.conv(model.input("x", 0, 8, 8, 4), "conv", 4))
+    assert model.run(model.prepare(), model.feeds())["conv"].shape == (0, 8, 8, 4)

@@ -1,0 +1,128 @@
+"""Small steps that several passes are made of, and what they may not touch."""
+
+from __future__ import annotations
+
+from dovetail.ir import AxisScaleOffset, Graph, Node, ScaleOffset, Shape, Tensor, TensorKind
+from dovetail.ops import OpSchema
+from dovetail_opset._package import PACKAGE
+from dovetail_opset._shapes import ints
+
+
+def schema_of(node: Node) -> OpSchema | None:
+    """Gives the schema of a node of the standard set, None for another package's."""
+    return PACKAGE.schemas.get(node.op_type) if node.package == PACKAGE.name else None
+
+
+def is_op(node: Node | None, *op_types: str) -> bool:
+    """Whether a node is one of these standard ops."""
+    return node is not None and node.package == PACKAGE.name and node.op_type in op_types
+
+
+def is_fixed(tensor: Tensor | None) -> bool:
+    """Whether a tensor's data never change: static, and not UPDATEABLE."""
+    return tensor is not None and tensor.kind is TensorKind.STATIC and tensor.data is not None
+
+
+def is_float(*tensors: Tensor | None) -> bool:
+    """Whether all given tensors hold plain floats, whose values a pass may compute with."""
+    return all(t is None or (t.dtype.is_float and t.dtype.bits >= 32) for t in tensors)
+
+
+def is_inner(tensor: Tensor) -> bool:
+    """Whether nobody but nodes sees a tensor."""
+    return tensor.kind is TensorKind.NATIVE
+
+
+def only_reader(graph: Graph, tensor: Tensor) -> Node | None:
+    """Gives the one node that reads an inner tensor, None if others or the application do."""
+    readers = graph.consumers(tensor)
+    return readers[0] if is_inner(tensor) and len(readers) == 1 else None
+
+
+def sole_producer(graph: Graph, tensor: Tensor | None) -> Node | None:
+    """Gives the node that writes a tensor if just one node reads it: the two may become one."""
+    if tensor is None or only_reader(graph, tensor) is None:
+        return None
+    return graph.producer(tensor)
+
+
+def first_input(node: Node) -> Tensor:
+    """Gives a node's first input, which its op does not let it leave out."""
+    found = node.inputs[0]
+    if found is None:
+        raise AssertionError(f"{node.where} has no first input")
+    return found
+
+
+def merge(graph: Graph, first: Node, second: Node) -> None:
+    """Makes `first` do what both did: it writes the outputs of `second`, which goes.
+
+    The output of `first` must be inner, and nobody else may read it.
+    """
+    between, outputs = first.outputs, second.outputs
+    graph.remove_node(second)
+    graph.set_outputs(first, outputs)
+    first.sources = tuple(dict.fromkeys((*first.sources, *second.sources)))
+    for tensor in between:
+        graph.remove_tensor(tensor)
+
+
+def bypass(graph: Graph, node: Node) -> bool:
+    """Removes a node whose output equals its first input; gives whether that was possible.
+
+    An output of the graph stays: the input's producer then writes it, where there is one.
+    """
+    source, target = first_input(node), node.outputs[0]
+    if source.spec != target.spec or source.kind.is_updateable:
+        return False
+    if is_inner(target):
+        graph.replace_uses(target, source)
+        graph.remove_node(node)
+        graph.remove_tensor(target)
+        return True
+    producer = graph.producer(source)
+    if producer is None or not is_inner(source) or target.kind.is_updateable:
+        return False
+    graph.remove_node(node)
+    graph.set_outputs(producer, [target if t is source else t for t in producer.outputs])
+    graph.replace_uses(source, target)
+    graph.remove_tensor(source)
+    return True
+
+
+def perm_of(node: Node) -> Shape:
+    """Gives the perm of a Transpose node."""
+    param = node.params["perm"]
+    if not isinstance(param, Tensor):
+        raise AssertionError(f"{node.where}: perm is no tensor")
+    return ints(param.values())
+
+
+def inverse(perm: Shape) -> Shape:
+    """Gives the perm that undoes `perm`."""
+    return tuple(perm.index(i) for i in range(len(perm)))
+
+
+def composed(first: Shape, second: Shape) -> Shape:
+    """Gives the one perm for a transpose by `first`, then by `second`."""
+    return tuple(first[i] for i in second)
+
+
+def is_identity(perm: Shape) -> bool:
+    """Whether a perm changes nothing."""
+    return perm == tuple(range(len(perm)))
+
+
+def source_perm_after(tensor: Tensor, perm: Shape) -> Shape | None:
+    """Gives the `source_perm` of `tensor` transposed by `perm`; None where both cancel."""
+    own = tensor.source_perm or tuple(range(len(perm)))
+    found = composed(own, perm)
+    return None if is_identity(found) else found
+
+
+def keeps_stored_values(node: Node) -> bool:
+    """Whether a Transpose moves stored values as they are, without a change of encoding."""
+    source, target = first_input(node).encoding, node.outputs[0].encoding
+    if source is None or isinstance(source, ScaleOffset):
+        return source == target
+    return isinstance(source, AxisScaleOffset) and source.transposed(perm_of(node)) == target

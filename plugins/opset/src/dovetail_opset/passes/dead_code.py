@@ -1,0 +1,37 @@
+"""Removes what no output depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dovetail.ir import Graph, Tensor, TensorKind
+from dovetail_opset.passes._rewrite import is_inner
+
+
+@dataclass(frozen=True, slots=True)
+class DeadCode:
+    """Removes nodes whose results nobody reads, and tensors that no node uses.
+
+    Inputs, outputs and UPDATEABLE tensors stay: they belong to the application.
+    """
+
+    name: str = "dead-code"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrites the graph in place; gives whether it changed anything."""
+        changed = False
+        for node in reversed(graph.nodes):
+            if all(is_inner(t) and not graph.consumers(t) for t in node.outputs):
+                graph.remove_node(node)
+                changed = True
+        for tensor in tuple(graph.tensors.values()):
+            if _is_loose(graph, tensor):
+                graph.remove_tensor(tensor)
+                changed = True
+        return changed
+
+
+def _is_loose(graph: Graph, tensor: Tensor) -> bool:
+    if tensor.kind not in (TensorKind.NATIVE, TensorKind.STATIC, TensorKind.NULL):
+        return False
+    return graph.producer(tensor) is None and not graph.consumers(tensor)

@@ -1,0 +1,108 @@
+"""Folds per-channel scales and shifts into the weights before them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.ir import Graph, Node, Tensor
+from dovetail_opset.build import static
+from dovetail_opset.passes._rewrite import (
+    is_fixed,
+    is_float,
+    is_op,
+    merge,
+    only_reader,
+    sole_producer,
+)
+
+# The axis of the weights that makes the output's last axis.
+OUTPUT_AXIS = {"Conv2d": 3, "DepthWiseConv2d": 3, "FullyConnected": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class FoldBatchnorm:
+    """Folds Batchnorm, and ElementWiseMultiply by constants of a channel, into the layer before.
+
+    The layer is a Conv2d, DepthWiseConv2d or FullyConnected with constant float weights that
+    nothing else reads.
+    """
+
+    name: str = "fold-batchnorm"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrites the graph in place; gives whether it changed anything."""
+        changed = False
+        for node in graph.nodes:
+            if is_op(node, "Batchnorm"):
+                changed |= _fold(graph, node, node.inputs[0], node.inputs[1], node.inputs[2:])
+            elif is_op(node, "ElementWiseMultiply"):
+                x, factor = node.inputs
+                if is_fixed(x):
+                    x, factor = factor, x
+                changed |= _fold(graph, node, x, factor, ())
+        return changed
+
+
+def channel_values(tensor: Tensor | None, channels: int) -> NDArray[np.float64] | None:
+    """Gives a constant as one number for each channel of the last axis; None if it is not that."""
+    if tensor is None or not is_fixed(tensor) or not is_float(tensor):
+        return None
+    values = tensor.values().astype(np.float64)
+    if values.size == 1 or values.size == values.shape[-1] == channels:
+        return np.broadcast_to(values.reshape(-1), (channels,))
+    return None
+
+
+def channel_bias(layer: Node, channels: int) -> NDArray[np.float64] | None:
+    """Gives a layer's bias, zeros where it has none; None if it is not constant."""
+    bias = layer.inputs[2] if len(layer.inputs) > 2 else None
+    return np.zeros(channels) if bias is None else channel_values(bias, channels)
+
+
+def new_constant(graph: Graph, like: Tensor, name: str, values: NDArray[np.float64]) -> Tensor:
+    """Adds a constant with the type and origin of another."""
+    rounded = values.astype(like.dtype.storage)
+    return static(graph, name, rounded, like.dtype, source=like.source)
+
+
+def _fold(
+    graph: Graph,
+    node: Node,
+    x: Tensor | None,
+    factor: Tensor | None,
+    shift: tuple[Tensor | None, ...],
+) -> bool:
+    layer = sole_producer(graph, x)
+    if x is None or layer is None or not is_op(layer, *OUTPUT_AXIS):
+        return False
+    if only_reader(graph, x) is not node or x.spec != node.outputs[0].spec:
+        return False
+    weight, channels = layer.inputs[1], x.shape[-1]
+    scale, bias = channel_values(factor, channels), channel_bias(layer, channels)
+    added = channel_values(shift[0], channels) if any(shift) else np.zeros(channels)
+    if weight is None or not (is_fixed(weight) and is_float(weight, x)):
+        return False
+    if scale is None or bias is None or added is None:
+        return False
+    # in float64, so that folding costs one rounding
+    shape = [-1 if a == OUTPUT_AXIS[layer.op_type] else 1 for a in range(len(weight.shape))]
+    scaled = weight.values().astype(np.float64) * scale.reshape(shape)
+    inputs = [
+        layer.inputs[0],
+        new_constant(graph, weight, f"{weight.name}.folded", scaled),
+        new_constant(
+            graph, _origin(layer, shift, weight), f"{layer.name}.bias", bias * scale + added
+        ),
+    ]
+    graph.set_inputs(layer, inputs)
+    merge(graph, layer, node)
+    return True
+
+
+def _origin(layer: Node, shift: tuple[Tensor | None, ...], weight: Tensor) -> Tensor:
+    """The tensor of the user's model that a folded bias is shown as."""
+    known = [t for t in (*layer.inputs[2:], *shift) if t is not None]
+    return known[0] if known else weight

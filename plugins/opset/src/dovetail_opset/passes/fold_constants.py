@@ -1,0 +1,58 @@
+"""Computes at conversion what depends on constants alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dovetail.ir import DType, Graph, Node, TensorKind, pack
+from dovetail.ops import OpSchema, bind_node, input_specs, simulate
+from dovetail_opset.passes._rewrite import is_fixed, is_inner, schema_of
+
+# Values whose stored form is not what `simulate` computes with.
+_UNCOMPUTED = (DType.BFLOAT_16, DType.STRING)
+# A weight kept in few bits stays so: its encoding is information, and folding would lose it.
+_KEPT = ("Dequantize", "Convert")
+
+
+@dataclass(frozen=True, slots=True)
+class FoldConstants:
+    """Replaces nodes that read STATIC tensors alone by their results, also STATIC.
+
+    Attributes:
+        max_growth_bytes: How much larger than its inputs together a result may be; what only
+            blows a constant up is cheaper computed than stored.
+    """
+
+    max_growth_bytes: int = 1 << 20
+    name: str = "fold-constants"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrites the graph in place; gives whether it changed anything."""
+        changed = False
+        for node in graph.nodes:
+            schema = schema_of(node)
+            if schema is not None and self._may_fold(node):
+                _fold(graph, node, schema)
+                changed = True
+        return changed
+
+    def _may_fold(self, node: Node) -> bool:
+        read = [t for t in node.inputs if t is not None and t.kind is not TensorKind.NULL]
+        if not read or not all(map(is_fixed, read)) or node.op_type in _KEPT:
+            return False
+        if not all(map(is_inner, node.outputs)):
+            return False
+        if any(t.dtype in _UNCOMPUTED for t in (*read, *node.outputs)):
+            return False
+        made = sum(t.spec.nbytes for t in node.outputs)
+        return made <= sum(t.spec.nbytes for t in read) + self.max_growth_bytes
+
+
+def _fold(graph: Graph, node: Node, schema: OpSchema) -> None:
+    ins = [None if t is None or t.data is None else t.values() for t in node.inputs]
+    outs = [t.spec for t in node.outputs]
+    results = simulate(schema, bind_node(schema, node), ins, input_specs(node), outs)
+    graph.remove_node(node)
+    for tensor, values in zip(node.outputs, results, strict=True):
+        tensor.kind = TensorKind.STATIC
+        tensor.data = pack(values, tensor.dtype)

@@ -1,0 +1,73 @@
+"""Lets a FullyConnected read flattened channels-last data as they lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.ir import Graph, Node
+from dovetail_opset.build import add, static
+from dovetail_opset.passes._rewrite import (
+    first_input,
+    inverse,
+    is_fixed,
+    is_float,
+    is_op,
+    keeps_stored_values,
+    perm_of,
+    sole_producer,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldFlatten:
+    """Moves the transpose before a flattening Reshape and a FullyConnected into the weights.
+
+    (n, h, w, c) transposed to (n, c, h, w), reshaped to (n, c * h * w) and multiplied with constant
+    weights becomes a plain Reshape and weights with their columns in the order (h, w, c).
+    """
+
+    name: str = "fold-flatten"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrites the graph in place; gives whether it changed anything."""
+        changed = False
+        for node in graph.nodes:
+            if is_op(node, "FullyConnected"):
+                changed |= _fold(graph, node)
+        return changed
+
+
+def _fold(graph: Graph, layer: Node) -> bool:
+    flat, weight = layer.inputs[:2]
+    reshape = sole_producer(graph, flat)
+    if flat is None or weight is None or reshape is None or not is_op(reshape, "Reshape"):
+        return False
+    turn = sole_producer(graph, first_input(reshape))
+    if turn is None or not is_op(turn, "Transpose") or not keeps_stored_values(turn):
+        return False
+    source, perm = first_input(turn), perm_of(turn)
+    shape = first_input(reshape).shape
+    columns = int(np.prod(shape[1:]))
+    if perm[0] != 0 or flat.shape != (shape[0], columns) or weight.shape[1] != columns:
+        return False
+    if not (is_fixed(weight) and is_float(weight)):
+        return False
+    # (units, c, h, w) to (units, h, w, c), or whatever undoes the transpose
+    spread = weight.values().reshape(weight.shape[0], *shape[1:])
+    values = spread.transpose(inverse(perm)).reshape(weight.shape)
+    moved = static(graph, f"{weight.name}.last", values, weight.dtype, source=weight.source)
+    again = add(
+        graph,
+        "Reshape",
+        [source],
+        name=f"{reshape.name}.last",
+        spec=flat.spec,
+        sources=reshape.sources,
+    )
+    graph.set_inputs(layer, [again, moved, *layer.inputs[2:]])
+    for node in (reshape, turn):
+        graph.remove_node(node)
+        graph.remove_tensor(node.outputs[0])
+    return True

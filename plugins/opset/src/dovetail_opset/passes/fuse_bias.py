@@ -1,0 +1,50 @@
+"""Makes the addition of a constant the bias of the layer before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dovetail.ir import Graph, Node, Tensor
+from dovetail_opset.passes._rewrite import is_fixed, is_float, is_op, merge, sole_producer
+from dovetail_opset.passes.fold_batchnorm import channel_bias, channel_values, new_constant
+
+LAYERS = ("Conv2d", "DepthWiseConv2d", "FullyConnected", "MatMul")
+
+
+@dataclass(frozen=True, slots=True)
+class FuseBias:
+    """Fuses ElementWiseAdd or ElementWiseSubtract of a constant per channel into a layer's bias.
+
+    The layer is a Conv2d, DepthWiseConv2d, FullyConnected or MatMul on floats whose result nothing
+    else reads.
+    """
+
+    name: str = "fuse-bias"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrites the graph in place; gives whether it changed anything."""
+        changed = False
+        for node in graph.nodes:
+            if is_op(node, "ElementWiseAdd", "ElementWiseSubtract"):
+                x, constant = node.inputs
+                if is_fixed(x) and is_op(node, "ElementWiseAdd"):
+                    x, constant = constant, x
+                changed |= _fuse(graph, node, x, constant)
+        return changed
+
+
+def _fuse(graph: Graph, node: Node, x: Tensor | None, constant: Tensor | None) -> bool:
+    layer = sole_producer(graph, x)
+    if x is None or layer is None or constant is None or not is_op(layer, *LAYERS):
+        return False
+    if not is_float(x) or x.spec != node.outputs[0].spec:
+        return False
+    channels = x.shape[-1]
+    bias, added = channel_bias(layer, channels), channel_values(constant, channels)
+    if bias is None or added is None:
+        return False
+    total = bias - added if is_op(node, "ElementWiseSubtract") else bias + added
+    fused = new_constant(graph, constant, f"{layer.name}.bias", total)
+    graph.set_inputs(layer, [*layer.inputs[:2], fused])
+    merge(graph, layer, node)
+    return True

@@ -1,0 +1,146 @@
+"""Removes nodes that change nothing, and makes one of two that one can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.ir import Graph, Node, ScaleOffset, Shape
+from dovetail.ops import bind_node
+from dovetail_opset._package import PACKAGE
+from dovetail_opset.ops.slicing import Pad, StridedSlice
+from dovetail_opset.passes._rewrite import (
+    bypass,
+    composed,
+    first_input,
+    is_identity,
+    is_op,
+    keeps_stored_values,
+    merge,
+    perm_of,
+    schema_of,
+    sole_producer,
+)
+
+RESHAPES = ("Reshape", "ExpandDims", "Squeeze")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveIdentities:
+    """Removes moves that move nothing and repeated ones.
+
+    Reshapes to the same shape, transposes that keep the order, empty pads, whole slices, casts and
+    conversions to the same type; a reshape or transpose of another; Relu of Relu. A transpose that
+    moves only extents of 1 becomes a reshape, which costs nothing to run.
+    """
+
+    name: str = "remove-identities"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrites the graph in place; gives whether it changed anything."""
+        changed = False
+        for node in graph.nodes:
+            rule = _RULES.get(node.op_type)
+            if node.package == PACKAGE.name and rule is not None:
+                changed |= rule(graph, node)
+        return changed
+
+
+def _same_shape(graph: Graph, node: Node) -> bool:
+    """Holds for ops that are the identity whenever input and output agree."""
+    return bypass(graph, node)
+
+
+def _reshape(graph: Graph, node: Node) -> bool:
+    if bypass(graph, node):
+        return True
+    source = first_input(node)
+    before = sole_producer(graph, source)
+    if before is None or not is_op(before, *RESHAPES):
+        return False
+    if source.spec.encoding != first_input(before).spec.encoding:
+        return False
+    _to_reshape(graph, node, before)
+    return True
+
+
+def _to_reshape(graph: Graph, node: Node, before: Node | None) -> Node:
+    """Puts one Reshape where `node`, or `before` and `node`, were; gives it."""
+    source, target = first_input(before or node), node.outputs[0]
+    nodes = (node,) if before is None else (before, node)
+    for old in reversed(nodes):
+        graph.remove_node(old)
+    if before is not None:
+        graph.remove_tensor(before.outputs[0])
+    sources = dict.fromkeys(s for old in nodes for s in old.sources)
+    made = Node(node.name, PACKAGE.name, "Reshape", [source], [target], sources=sources)
+    return graph.add_node(made)
+
+
+def _transpose(graph: Graph, node: Node) -> bool:
+    if is_identity(perm_of(node)) and bypass(graph, node):
+        return True
+    before = sole_producer(graph, first_input(node))
+    if before is not None and is_op(before, "Transpose") and keeps_stored_values(before):
+        perm = composed(perm_of(before), perm_of(node))
+        before.params["perm"] = (
+            PACKAGE.schemas["Transpose"].params["perm"].param_of(perm, before.name)
+        )
+        merge(graph, before, node)
+        if is_identity(perm):
+            bypass(graph, before)
+        return True
+    moved = _real_order(perm_of(node), first_input(node).shape)
+    if moved == sorted(moved) and not _has_axis_encoding(node):
+        _reshape(graph, _to_reshape(graph, node, None))
+        return True
+    return False
+
+
+def _real_order(perm: Shape, shape: Shape) -> list[int]:
+    return [p for p in perm if shape[p] != 1]
+
+
+def _has_axis_encoding(node: Node) -> bool:
+    encoding = first_input(node).encoding
+    return not isinstance(encoding, ScaleOffset | None)
+
+
+def _relu(graph: Graph, node: Node) -> bool:
+    return is_op(graph.producer(first_input(node)), "Relu") and bypass(graph, node)
+
+
+def _pad(graph: Graph, node: Node) -> bool:
+    schema = schema_of(node)
+    op = None if schema is None else bind_node(schema, node)
+    return isinstance(op, Pad) and not np.any(op.pad_amount) and bypass(graph, node)
+
+
+def _slice(graph: Graph, node: Node) -> bool:
+    schema = schema_of(node)
+    op = None if schema is None else bind_node(schema, node)
+    # with no axis added or dropped and nothing reversed, the same shape means everything
+    return (
+        isinstance(op, StridedSlice)
+        and not (op.shrink_axes or op.new_axes_mask)
+        and bool(np.all(op.ranges[:, 2] > 0))
+        and bypass(graph, node)
+    )
+
+
+def _split(graph: Graph, node: Node) -> bool:
+    return len(node.outputs) == 1 and bypass(graph, node)
+
+
+_RULES: dict[str, Callable[[Graph, Node], bool]] = {
+    **dict.fromkeys(RESHAPES, _reshape),
+    "Cast": _same_shape,
+    "Convert": _same_shape,
+    "Pad": _pad,
+    "Relu": _relu,
+    "Split": _split,
+    "StridedSlice": _slice,
+    "Transpose": _transpose,
+}

@@ -1,0 +1,92 @@
+"""Changes of type: numbers as stored, and real values as near as a type allows."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.errors import OpError
+from dovetail.ir import Array, DType, Encoding, Graph, ScaleOffset, Spec, Tensor, TensorKind
+from dovetail_opset.build import add
+
+Evaluate = Callable[..., Any]
+U8, S8, S16, F32 = DType.UFIXED_POINT_8, DType.SFIXED_POINT_8, DType.SFIXED_POINT_16, DType.FLOAT_32
+CODE = ScaleOffset(0.5, -10)
+
+
+def convert(
+    evaluate: Evaluate,
+    op_type: str,
+    stored: Array,
+    dtype: DType,
+    encoding: Encoding | None,
+    out: Spec | None,
+) -> Array:
+    graph = Graph("g")
+    x = Tensor("x", dtype, stored.shape, TensorKind.APP_WRITE, encoding=encoding)
+    graph.add_tensor(x)
+    add(graph, op_type, [x], name="y", spec=out)
+    found: Array = evaluate(graph, {"x": stored})["y"]
+    return found
+
+
+def test_quantize(evaluate: Evaluate) -> None:
+    x = np.array([-9, -5, 0, 0.25, 0.75, 1, 1000], np.float32)
+    y = convert(evaluate, "Quantize", x, F32, None, Spec(U8, x.shape, CODE))
+    # round half to even on the grid, then the zero point 10, then the ends of the type
+    np.testing.assert_array_equal(y, [0, 0, 10, 10, 12, 12, 255])
+    assert y.dtype == np.uint8
+
+
+def test_dequantize(evaluate: Evaluate) -> None:
+    y = convert(evaluate, "Dequantize", np.array([0, 10, 255], np.uint8), U8, CODE, None)
+    np.testing.assert_array_equal(y, np.array([-5, 0, 122.5], np.float32))
+
+
+def test_convert_keeps_real_values(evaluate: Evaluate) -> None:
+    stored = np.array([0, 10, 11, 255], np.uint8)
+    out = Spec(S16, stored.shape, ScaleOffset(0.25, 3))
+    y = convert(evaluate, "Convert", stored, U8, CODE, out)
+    np.testing.assert_array_equal((y.astype(int) + 3) * 0.25, [-5, 0, 0.5, 122.5])
+    half = convert(evaluate, "Convert", stored, U8, CODE, Spec(DType.FLOAT_16, stored.shape))
+    assert half.dtype == np.float16
+
+
+def test_cast_looks_at_stored_numbers(evaluate: Evaluate) -> None:
+    stored = np.array([0, 10, 255], np.uint8)
+    as_float = convert(evaluate, "Cast", stored, U8, CODE, Spec(F32, stored.shape))
+    np.testing.assert_array_equal(as_float, [0, 10, 255])  # not -5, 0, 122.5
+    x = np.array([-1.9, 1.9, 0, 3], np.float32)
+    as_int = convert(evaluate, "Cast", x, F32, None, Spec(DType.INT_32, x.shape))
+    np.testing.assert_array_equal(as_int, [-1, 1, 0, 3])
+    as_bool = convert(evaluate, "Cast", x, F32, None, Spec(DType.BOOL_8, x.shape))
+    np.testing.assert_array_equal(as_bool, [True, True, False, True])
+    nibbles = convert(
+        evaluate, "Cast", x * 5, F32, None, Spec(DType.SFIXED_POINT_4, x.shape, ScaleOffset(1.0))
+    )
+    np.testing.assert_array_equal(nibbles, [-8, 7, 0, 7])
+
+
+@pytest.mark.parametrize(
+    ("op_type", "dtype", "encoding", "out", "said"),
+    [
+        ("Cast", F32, None, None, "must declare the type"),
+        ("Cast", F32, None, Spec(DType.BFLOAT_16, (2,)), "use Convert"),
+        ("Quantize", F32, None, Spec(U8, (2,)), "out[0] is UFIXED_POINT_8 but has no encoding"),
+        ("Dequantize", U8, None, None, "in[0] is UFIXED_POINT_8 but has no encoding"),
+        ("Dequantize", U8, CODE, Spec(DType.INT_32, (2,)), "must be a float type"),
+        ("Convert", F32, None, Spec(F32, (3,)), "is to be FLOAT_32 (3,), but"),
+    ],
+)
+def test_refusals(
+    evaluate: Evaluate,
+    op_type: str,
+    dtype: DType,
+    encoding: Encoding | None,
+    out: Spec | None,
+    said: str,
+) -> None:
+    with pytest.raises(OpError) as caught:
+        convert(evaluate, op_type, np.zeros(2, dtype.storage), dtype, encoding, out)
+    assert said in str(caught.value)

@@ -1,0 +1,183 @@
+"""Transposes cancel, values and interface stay, and tensors say how their layout changed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dovetail.ir import (
+    AxisScaleOffset,
+    DType,
+    Graph,
+    ScaleOffset,
+    Tensor,
+    TensorKind,
+    find_faults,
+    run_passes,
+)
+from dovetail_opset.build import add, static
+from dovetail_opset.passes import CONVERT_DEFAULT, ChannelsLast
+
+LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
+# float32 sums in another order, through at most ten layers
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
+Evaluate = Callable[..., Any]
+
+
+def count(graph: Graph, op_type: str = "Transpose") -> int:
+    return sum(node.op_type == op_type for node in graph.nodes)
+
+
+def interface(graph: Graph) -> list[tuple[str, DType, tuple[int, ...], TensorKind]]:
+    return [(t.name, t.dtype, t.shape, t.kind) for t in (*graph.inputs, *graph.outputs)]
+
+
+@pytest.mark.parametrize("passes", [(ChannelsLast(),), CONVERT_DEFAULT.passes])
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_random_networks_keep_their_results(
+    passes: tuple[Any, ...], evaluate: Evaluate, network: Any, feeds: Any, seed: int
+) -> None:
+    graph = network(seed)
+    given_values = feeds(graph)
+    before, shown = evaluate(graph, given_values), interface(graph)
+    run_passes(graph, passes)  # checks the graph after each pass
+    assert interface(graph) == shown
+    after = evaluate(graph, given_values)
+    for tensor in graph.outputs:
+        np.testing.assert_allclose(after[tensor.name], before[tensor.name], **TOLERANCE)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_moved_tensors_show_their_source(
+    evaluate: Evaluate, network: Any, feeds: Any, seed: int
+) -> None:
+    graph = network(seed)
+    given_values = feeds(graph)
+    before = evaluate(graph, given_values)
+    ChannelsLast().run(graph)
+    after = evaluate(graph, given_values)
+    moved = [t for t in graph.tensors.values() if t.source_perm is not None]
+    for tensor in moved:
+        shown = after[tensor.name].transpose(np.argsort(tensor.source_perm))
+        np.testing.assert_allclose(shown, before[tensor.source], **TOLERANCE)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_one_transpose_at_each_edge(network: Any, seed: int) -> None:
+    # One input and up to two outputs are channels-first. Sums with the input itself, or with what
+    # was computed from it before any spatial op, are edges too.
+    graph = network(seed)
+    spatial = {"Conv2d", "PoolAvg2d", "Batchnorm"}
+    run_passes(graph, CONVERT_DEFAULT.passes)
+    reached: set[Tensor] = set()  # what a spatial op has touched
+    inner = 0
+    for node in graph.nodes:
+        ins = {t for t in node.inputs if t is not None}
+        if node.op_type == "Transpose":
+            behind_spatial = bool(ins & reached)
+            to_output = not any(t.kind is TensorKind.NATIVE for t in node.outputs)
+            inner += behind_spatial and not to_output
+        if node.op_type in spatial or ins & reached:
+            reached |= set(node.outputs)
+    assert inner == 0
+
+
+def test_a_plain_network_has_two_left(maker: Any) -> None:
+    m = maker(1)
+    x = m.conv(m.values[0])
+    for _ in range(3):
+        y = m.step("Relu", m.batchnorm(m.conv(x)))
+        x = m.step("ElementWiseAdd", m.conv(y, x.shape[1]), x)
+        x = m.gate(m.pool(m.step("Concat", x, y, axis=1)))
+    graph = m.finish(x)
+    before = count(graph)
+    assert ChannelsLast().run(graph)
+    assert (before > 12, count(graph)) == (True, 2)
+    assert not ChannelsLast().run(graph)
+
+
+def test_residual_around_the_input_shares_its_transpose(maker: Any, evaluate: Evaluate) -> None:
+    m = maker(2)
+    x = m.values[0]
+    w = m.constant(1, 1, 4, 4)
+    conv = m.spatial("Conv2d", x, w, stride=(1, 1), pad_amount=[(0, 0), (0, 0)])
+    graph = m.finish(m.step("ElementWiseAdd", x, conv))
+    feed = {"x": np.random.default_rng(0).random((2, 4, 6, 5), np.float32)}
+    name = graph.outputs[0].name
+    before = evaluate(graph, feed)[name]
+    ChannelsLast().run(graph)
+    assert count(graph) == 2
+    np.testing.assert_array_equal(evaluate(graph, feed)[name], before)
+
+
+def test_reduction_without_kept_axes_needs_no_transpose(maker: Any, evaluate: Evaluate) -> None:
+    m = maker(3)
+    graph = m.finish(m.step("ReduceMean", m.conv(m.values[0]), axes=[2, 3]))
+    feed = {"x": np.random.default_rng(0).random((2, 4, 6, 5), np.float32)}
+    name = graph.outputs[0].name
+    before = evaluate(graph, feed)[name]
+    ChannelsLast().run(graph)
+    assert count(graph) == 1
+    np.testing.assert_allclose(evaluate(graph, feed)[name], before, **TOLERANCE)
+
+
+def test_transposes_of_attention_stay(maker: Any) -> None:
+    m = maker(4)
+    heads = m.step("Transpose", m.values[0], perm=[0, 2, 1, 3])
+    graph = m.finish(m.step("Relu", heads))
+    assert not ChannelsLast().run(graph)
+    assert graph.nodes[0].op_type == "Transpose"
+
+
+def test_updateable_operands_stay_as_they_are(maker: Any) -> None:
+    m = maker(5)
+    conv = m.conv(m.values[0])
+    scale = m.constant(conv.shape[1], 1, 1)
+    scale.kind = TensorKind.UPDATEABLE_STATIC
+    graph = m.finish(m.step("ElementWiseMultiply", conv, scale))
+    ChannelsLast().run(graph)
+    node = next(n for n in graph.nodes if n.op_type == "ElementWiseMultiply")
+    assert scale in node.inputs
+    assert scale.shape == (conv.shape[1], 1, 1)
+
+
+def test_encodings_follow(evaluate: Evaluate) -> None:
+    graph, u8 = Graph("g"), DType.UFIXED_POINT_8
+    code = AxisScaleOffset(3, np.array([0.5, 0.25, 1], np.float32), np.array([-3, 0, -9], np.int32))
+    x = Tensor("x", u8, (1, 2, 2, 3), TensorKind.APP_WRITE, encoding=code)
+    graph.add_tensor(x)
+    first = add(graph, "Transpose", [x], name="t", perm=FIRST)
+    assert first.encoding == AxisScaleOffset(1, code.scales, code.offsets)
+    by_channel = AxisScaleOffset(0, np.array([0.25, 0.5, 1], np.float32))
+    three = static(graph, "k", np.full((3, 1, 1), 4, np.uint8), u8, encoding=by_channel)
+    out = Tensor("y", u8, (1, 3, 2, 2), TensorKind.NATIVE, encoding=first.encoding)
+    added = add(graph, "ElementWiseAdd", [first, three], name="a", outputs=out)
+    last = Tensor("z", u8, (1, 2, 2, 3), TensorKind.APP_READ, encoding=code)
+    add(graph, "Transpose", [added], name="b", outputs=last, perm=LAST)
+    feed = {"x": np.arange(12, dtype=np.uint8).reshape(1, 2, 2, 3)}
+    before = evaluate(graph, feed)["z"]
+    assert ChannelsLast().run(graph)
+    assert not find_faults(graph)
+    assert count(graph) == 0
+    assert last.encoding == code
+    np.testing.assert_array_equal(evaluate(graph, feed)["z"], before)
+
+
+def test_a_change_of_encoding_is_no_mere_transpose(maker: Any) -> None:
+    # A transpose that also requantizes rounds: taking it away would change the values.
+    graph, u8 = Graph("g"), DType.UFIXED_POINT_8
+    fine, coarse = ScaleOffset(0.5), ScaleOffset(2.0)
+    x = Tensor("x", u8, (1, 2, 2, 3), TensorKind.APP_WRITE, encoding=fine)
+    graph.add_tensor(x)
+    mid = Tensor("mid", u8, (1, 3, 2, 2), encoding=coarse)
+    add(graph, "Transpose", [x], name="a", outputs=mid, perm=FIRST)
+    out = Tensor("y", u8, (1, 2, 2, 3), TensorKind.APP_READ, encoding=fine)
+    add(graph, "Transpose", [mid], name="b", outputs=out, perm=LAST)
+    assert not ChannelsLast().run(graph)
+    assert count(graph) == 2

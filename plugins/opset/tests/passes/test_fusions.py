@@ -1,0 +1,198 @@
+"""Fusions: one node less each, the same values, and hands off what others need."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.ir import Array, DType, Graph, Pass, Scalar, Tensor, TensorKind, find_faults
+from dovetail_opset.build import add, static
+from dovetail_opset.passes import FoldBatchnorm, FoldFlatten, FuseBias, FuseLayerNorm
+
+Evaluate = Callable[..., Any]
+F32 = DType.FLOAT_32
+# weights are rounded once more than before: a few steps of a float32
+TOLERANCE = {"rtol": 2e-5, "atol": 1e-5}
+PADS = [(0, 0), (0, 0)]
+LAYERS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "Conv2d": ((2, 2, 4, 6), {"stride": (1, 1), "pad_amount": PADS}),
+    "DepthWiseConv2d": ((2, 2, 1, 8), {"stride": (1, 1), "pad_amount": PADS}),
+    "FullyConnected": ((6, 4), {"keep_dims": True}),
+    "MatMul": ((4, 6), {}),
+}
+
+
+class Net:
+    """A graph of one input (2, 3, 5, 4) and whatever a test adds."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(7)
+        self.graph = Graph("g")
+        self.x = Tensor("x", F32, (2, 3, 5, 4), TensorKind.APP_WRITE)
+        self.graph.add_tensor(self.x)
+
+    def constant(self, *shape: int) -> Tensor:
+        values = self.rng.uniform(0.5, 2, shape).astype(np.float32)
+        return static(self.graph, "c", values)
+
+    def layer(self, op_type: str, *, bias: bool = True) -> Tensor:
+        shape, params = LAYERS[op_type]
+        channels = shape[0] if op_type == "FullyConnected" else shape[-1]
+        inputs = [self.x, self.constant(*shape), *([self.constant(channels)] if bias else [])]
+        return add(self.graph, op_type, inputs, name="layer", **params)
+
+    def step(self, op_type: str, *inputs: Tensor, **params: Any) -> Tensor:
+        return add(self.graph, op_type, inputs, name="step", **params)
+
+    def check(self, out: Tensor, run: Pass, evaluate: Evaluate) -> list[str]:
+        out.kind = TensorKind.APP_READ
+        feed = {"x": self.rng.standard_normal(self.x.shape, np.float32)}
+        before = evaluate(self.graph, feed)[out.name]
+        assert run.run(self.graph)
+        assert not find_faults(self.graph)
+        after: Array = evaluate(self.graph, feed)[out.name]
+        np.testing.assert_allclose(after, before, **TOLERANCE)
+        assert not run.run(self.graph)
+        return [node.op_type for node in self.graph.nodes]
+
+
+@pytest.fixture
+def net() -> Net:
+    return Net()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shift", [True, False])
+@pytest.mark.parametrize("op_type", ["Conv2d", "DepthWiseConv2d", "FullyConnected"])
+def test_batchnorm_folds(
+    net: Net, evaluate: Evaluate, op_type: str, bias: bool, shift: bool
+) -> None:
+    y = net.layer(op_type, bias=bias)
+    c = y.shape[-1]
+    y = net.step("Batchnorm", y, *(net.constant(c) for _ in range(1 + shift)))
+    assert net.check(y, FoldBatchnorm(), evaluate) == [op_type]
+    assert net.graph.nodes[0].sources == ("layer", "step")
+
+
+@pytest.mark.parametrize("shape", [(6,), (1, 1, 1, 6), (1,), ()])
+@pytest.mark.parametrize("first", [True, False])
+def test_multiply_by_channel_folds(
+    net: Net, evaluate: Evaluate, shape: tuple[int, ...], first: bool
+) -> None:
+    y = net.layer("Conv2d")
+    factor = net.constant(*shape)
+    y = net.step("ElementWiseMultiply", *((factor, y) if first else (y, factor)))
+    assert net.check(y, FoldBatchnorm(), evaluate) == ["Conv2d"]
+
+
+@pytest.mark.parametrize("op_type", LAYERS)
+@pytest.mark.parametrize(("name", "first"), [("Add", True), ("Add", False), ("Subtract", False)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_bias_fuses(
+    net: Net, evaluate: Evaluate, op_type: str, name: str, first: bool, bias: bool
+) -> None:
+    y = net.layer(op_type, bias=bias)
+    shift = net.constant(y.shape[-1])
+    y = net.step(f"ElementWise{name}", *((shift, y) if first else (y, shift)))
+    assert net.check(y, FuseBias(), evaluate) == [op_type]
+
+
+def untouched(net: Net, run: Pass) -> None:
+    before = list(net.graph.nodes)
+    assert not run.run(net.graph)
+    assert list(net.graph.nodes) == before
+
+
+def test_fusions_leave_what_others_need(net: Net) -> None:
+    y = net.layer("Conv2d")
+    scaled = net.step("Batchnorm", y, net.constant(6))
+    shifted = net.step("ElementWiseAdd", y, net.constant(6))
+    scaled.kind = shifted.kind = TensorKind.APP_READ
+    untouched(net, FoldBatchnorm())
+    untouched(net, FuseBias())
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_updateable_tensors_are_not_folded(net: Net, which: int) -> None:
+    y = net.layer("Conv2d")
+    factor = net.constant(6)
+    layer = net.graph.nodes[0]
+    tuned = [layer.inputs[1], layer.inputs[2], factor][which]
+    assert tuned is not None
+    tuned.kind = TensorKind.UPDATEABLE_STATIC
+    net.step("Batchnorm", y, factor).kind = TensorKind.APP_READ
+    untouched(net, FoldBatchnorm())
+
+
+def test_constants_that_vary_elsewhere_or_reverse_the_difference_stay(net: Net) -> None:
+    rows = net.step("ElementWiseAdd", net.layer("Conv2d"), net.constant(4, 1))
+    layer = net.layer("FullyConnected")
+    reverse = net.step("ElementWiseSubtract", net.constant(6), layer)
+    wider = net.step("ElementWiseMultiply", net.layer("MatMul"), net.constant(1, 2, 1, 1, 6))
+    for y in (rows, reverse, wider):
+        y.kind = TensorKind.APP_READ
+    untouched(net, FuseBias())
+    untouched(net, FoldBatchnorm())
+
+
+@pytest.mark.parametrize("perm", [(0, 3, 1, 2), (0, 2, 1, 3), (0, 3, 2, 1)])
+def test_flatten_folds_into_weights(net: Net, evaluate: Evaluate, perm: tuple[int, ...]) -> None:
+    turned = net.step("Transpose", net.x, perm=perm)
+    shape = net.constant(2, 60).spec
+    flat = net.step("Reshape", turned, spec=shape)
+    y = net.step("FullyConnected", flat, net.constant(7, 60), net.constant(7))
+    assert net.check(y, FoldFlatten(), evaluate) == ["Reshape", "FullyConnected"]
+
+
+def test_flatten_stays_where_rows_mix(net: Net) -> None:
+    turned = net.step("Transpose", net.x, perm=(1, 0, 2, 3))
+    flat = net.step("Reshape", turned, spec=net.constant(3, 40).spec)
+    net.step("FullyConnected", flat, net.constant(7, 40)).kind = TensorKind.APP_READ
+    untouched(net, FoldFlatten())
+
+
+def normalized(net: Net, axes: list[int], *, power: bool = True) -> Tensor:
+    x = net.x
+    centred = net.step(
+        "ElementWiseSubtract", x, net.step("ReduceMean", x, axes=axes, keep_dims=True)
+    )
+    if power:
+        two = static(net.graph, "two", np.array(2, np.float32))
+        square = net.step("ElementWisePower", centred, two)
+    else:
+        square = net.step("ElementWiseMultiply", centred, centred)
+    variance = net.step("ReduceMean", square, axes=axes, keep_dims=True)
+    epsilon = static(net.graph, "eps", np.array([1e-3], np.float32))
+    root = net.step("ElementWiseSquareRoot", net.step("ElementWiseAdd", variance, epsilon))
+    return net.step("ElementWiseDivide", centred, root)
+
+
+@pytest.mark.parametrize("axes", [[3], [2, 3], [1]])
+@pytest.mark.parametrize("power", [True, False])
+def test_layer_norm_fuses(net: Net, evaluate: Evaluate, axes: list[int], power: bool) -> None:
+    y = normalized(net, axes, power=power)
+    extents = [n if i in axes else 1 for i, n in enumerate(net.x.shape)]
+    y = net.step("ElementWiseMultiply", net.constant(*extents), y)
+    y = net.step("ElementWiseAdd", y, net.constant(*extents[1:]))
+    assert net.check(y, FuseLayerNorm(), evaluate) == ["LayerNorm"]
+    assert net.graph.nodes[0].params["epsilon"] == Scalar(F32, float(np.float32(1e-3)))
+
+
+def test_layer_norm_without_gamma(net: Net, evaluate: Evaluate) -> None:
+    y = net.step("ElementWiseAdd", normalized(net, [3]), net.constant(4))
+    assert net.check(y, FuseLayerNorm(), evaluate) == ["LayerNorm"]
+    assert net.graph.nodes[0].inputs[1] is None
+
+
+def test_layer_norm_keeps_what_is_no_gamma(net: Net, evaluate: Evaluate) -> None:
+    y = net.step("ElementWiseMultiply", normalized(net, [3]), net.constant(5, 1))
+    assert net.check(y, FuseLayerNorm(), evaluate) == ["LayerNorm", "ElementWiseMultiply"]
+
+
+def test_layer_norm_stays_written_out_where_its_parts_are_read(net: Net) -> None:
+    y = normalized(net, [3])
+    y.kind = TensorKind.APP_READ
+    root = next(n for n in net.graph.nodes if n.op_type == "ElementWiseSquareRoot")
+    net.step("Relu", root.outputs[0]).kind = TensorKind.APP_READ
+    untouched(net, FuseLayerNorm())

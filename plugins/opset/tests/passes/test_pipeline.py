@@ -1,0 +1,83 @@
+"""The named pipeline, and how third parties' passes join it."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from dovetail.errors import PluginError
+from dovetail.ir import Graph, Pass
+from dovetail_opset.passes import CONVERT_DEFAULT, DeadCode, Pipeline
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A third party's pass that does nothing."""
+
+    name: str
+    phase: str = "fusion"
+    after: str | None = None
+
+    def run(self, graph: Graph) -> bool:
+        return False
+
+
+def names(pipeline: Pipeline, phase: str) -> list[str]:
+    return [p.name for p in getattr(pipeline, phase)]
+
+
+def test_default_is_a_pass_and_has_an_order() -> None:
+    assert isinstance(CONVERT_DEFAULT, Pass)
+    assert [p.name for p in CONVERT_DEFAULT.passes] == [
+        "dead-code",
+        "fold-constants",
+        "remove-identities",
+        "channels-last",
+        "fold-flatten",
+        "fuse-layer-norm",
+        "fold-batchnorm",
+        "fuse-bias",
+        "remove-identities",
+        "fold-constants",
+        "dead-code",
+    ]
+
+
+def test_extras_join_in_an_order_of_their_own() -> None:
+    extras = [
+        Extra("b"),
+        Extra("a"),
+        Extra("d", after="fold-batchnorm"),
+        Extra("c", after="fold-batchnorm"),
+        Extra("e", after="c"),
+        Extra("f", phase="late", after="channels-last"),
+        Extra("g", phase="early"),
+    ]
+    found = CONVERT_DEFAULT.expanded(extras)
+    fusion = ["fuse-layer-norm", "fold-batchnorm", "c", "e", "d", "fuse-bias", "a", "b"]
+    assert names(found, "fusion") == fusion
+    assert names(found, "late")[0] == "f"
+    assert names(found, "early")[-1] == "g"
+    assert CONVERT_DEFAULT.expanded(extras[::-1]) == found
+    assert CONVERT_DEFAULT.expanded([]) == CONVERT_DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("extras", "said"),
+    [
+        ([Extra("a", after="fold-batch-norm")], "did you mean 'fold-batchnorm'?"),
+        ([Extra("a", phase="middle")], "declares the phase 'middle'"),
+        ([Extra("a", phase="early", after="fuse-bias")], "runs later than early"),
+        ([Extra("a", after="b"), Extra("b", after="a")], "a and b each want to come after"),
+        ([Extra("fuse-bias")], "two passes named 'fuse-bias'"),
+        ([Extra("a"), Extra("a", phase="late")], "two passes named 'a'"),
+    ],
+)
+def test_refusals(extras: list[Extra], said: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        CONVERT_DEFAULT.expanded(extras)
+    assert said in str(caught.value)
+
+
+def test_a_pass_without_a_phase_is_refused() -> None:
+    with pytest.raises(PluginError, match="pass 'dead-code'"):
+        CONVERT_DEFAULT.expanded([DeadCode()])  # type: ignore[list-item]
