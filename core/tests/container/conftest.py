@@ -45,7 +45,7 @@ def rich_graph(name: str, weights: Tensor) -> Graph:
             source_perm=(0, 2, 1),
         )
     )
-    per_axis = AxisScaleOffset(0, np.linspace(0.1, 1, 80, dtype=np.float32), None, 7)
+    per_axis = AxisScaleOffset(0, np.arange(80, dtype=np.float32) / 64, None, 7)
     block = Block((40, 2), np.float32([[0.5], [2]]), np.int32([[0], [-1]]))
     expansion = BlockwiseExpansion(1, np.float32([0.5, 2]), np.uint8([[1, 2], [15, 0]]))
     values = np.arange(160).reshape(80, 2) % 8
@@ -76,7 +76,7 @@ def rich_graph(name: str, weights: Tensor) -> Graph:
 
 @pytest.fixture
 def model() -> Model:
-    values = np.random.default_rng(0).normal(size=(64, 32)).astype(np.float32)
+    values = (np.arange(2048, dtype=np.float32).reshape(64, 32) - 1000) / 8
     weights = Tensor.static("weights", values)
     graphs = {name: rich_graph(name, weights) for name in ("prefill", "decode")}
     return Model(graphs, PRODUCER, {"qti.aisw": "1.0.0", "my.pkg": "3.1"})

@@ -316,7 +316,7 @@ def test_no_mutated_manifest_gives_anything_but_a_container_error(
     rng = random.Random(2)
     original = msgspec.json.encode(manifest_of(saved))
     refused = 0
-    for _ in range(3000):
+    for _ in range(2000):
         manifest = msgspec.json.decode(original)
         for _ in range(rng.choice([1, 1, 1, 2, 5])):
             mutate(manifest, rng)
@@ -327,7 +327,7 @@ def test_no_mutated_manifest_gives_anything_but_a_container_error(
         if error is not None:
             refused += 1
             assert str(path) in error.where
-    assert 1000 < refused < 2900  # most changes do harm, but not all
+    assert 700 < refused < 1900  # most changes do harm, but not all
 
 
 def test_no_mutated_text_gives_anything_but_a_container_error(saved: Path, forge: Forge) -> None:
@@ -335,9 +335,9 @@ def test_no_mutated_text_gives_anything_but_a_container_error(saved: Path, forge
     original = msgspec.json.encode(manifest_of(saved))
     letters = b'0123456789-+.eE"[]{},:ntf\\u \x00\x7f\xff'
     refused = 0
-    for _ in range(2000):
+    for _ in range(1000):
         text = bytearray(original)
         for _ in range(rng.choice([1, 1, 3])):
             text[rng.randrange(len(text))] = rng.choice(letters)
         refused += refusal_of(forge(bytes(text))) is not None
-    assert 500 < refused < 2000
+    assert 200 < refused < 1000

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dovetail.container import Model, Producer, summarize
-from dovetail.ir import Array, Graph, Tensor
+from dovetail.ir import Graph, Tensor
 
 MIB = 1 << 20
 
@@ -40,7 +40,7 @@ def large(tmp_path: Path) -> Path:
 
 linux = pytest.mark.skipif(
     not sys.platform.startswith("linux"),
-    reason="/proc says which pages are resident, on Linux only",
+    reason="/proc tells which pages are resident on Linux only",
 )
 
 
@@ -58,19 +58,14 @@ def test_values_lie_in_the_mapping(large: Path) -> None:
     loaded = Model.load(large)
     first, last, _ = mapping_of(large)
     for tensor in loaded.graphs["g"].tensors.values():
-        address = tensor.values().ctypes.data
-        assert first < address < last
-
-
-def address(array: Array) -> int:
-    return array.ctypes.data
+        assert first < tensor.values().ctypes.data < last
 
 
 def test_blobs_are_aligned_and_read_only(saved: Path) -> None:
     for tensor in Model.load(saved).graphs["decode"].tensors.values():
         if tensor.data is not None:
             stored = tensor.data.bytes
-            assert address(stored) % 64 == 0
+            assert stored.ctypes.data % 64 == 0
             with pytest.raises(ValueError, match="read-only"):
                 stored[:1] = 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import msgspec
@@ -32,8 +33,8 @@ def test_a_summary_shows_each_graph(saved: Path) -> None:
     assert (y.name, y.dtype, y.shape, y.encoding) == ("y", "BFLOAT_16", (0, 3), None)
     assert graph.ops == {"my.pkg::Mix": 1, "qti.aisw::Relu": 1}
     assert (graph.nodes, graph.tensors) == (2, 9)
-    # axis, block: 160 bytes each; expanded: 80; text: 5; weights: 8192; stride: 8
-    assert graph.static_bytes == 160 + 160 + 80 + 5 + 8192 + 8
+    # axis, block: 160 bytes each; expanded: 80; text: 6; weights: 8192; stride: 8
+    assert graph.static_bytes == 160 + 160 + 80 + 6 + 8192 + 8
 
 
 def test_bytes_are_told_apart_by_sharing(model: Model, tmp_path: Path) -> None:
@@ -41,7 +42,7 @@ def test_bytes_are_told_apart_by_sharing(model: Model, tmp_path: Path) -> None:
     model.save(tmp_path / "m.dvt")
     summary = summarize(tmp_path / "m.dvt")
     # axis and block have the same bytes, and both graphs the same tensors: stored once
-    shared = 160 + 80 + 5 + 8192 + 8
+    shared = 160 + 80 + 6 + 8192 + 8
     assert summary.shared_blob_bytes == shared
     assert summary.blob_bytes == shared + 1000 + 4 * 80  # and the scales of 80 channels
     assert summary.blobs == 7
@@ -65,8 +66,6 @@ def test_blobs_are_not_touched(saved: Path) -> None:
 
 
 def is_blob(raw: bytearray, start: int, blob: dict[str, object]) -> bool:
-    import hashlib
-
     size = blob["size"]
     assert isinstance(size, int)
     return hashlib.sha256(raw[start : start + size]).hexdigest() == blob["sha256"]

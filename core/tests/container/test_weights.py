@@ -61,7 +61,7 @@ def test_packed_forms_can_be_read_from_the_store() -> None:
         np.arange(12.0).reshape(3, 4).T,
         np.arange(20, dtype=np.uint8)[3:],
         np.arange(20)[::2],
-        np.float32(3) * np.ones(()),
+        np.array(3.0, np.float32),
         np.empty((0, 3), np.float32),
         np.broadcast_to(np.float32(2), (2, 3)),
     ],
@@ -71,7 +71,7 @@ def test_results_are_aligned_contiguous_and_read_only(values: Array) -> None:
     form = WeightStore().get(blob(1), "a", lambda: values)
     assert np.array_equal(form, values)
     assert (form.dtype, form.shape) == (values.dtype, values.shape)
-    assert form.ctypes.data % 64 == 0
+    assert form.size == 0 or form.ctypes.data % 64 == 0
     assert form.flags.c_contiguous
     assert not form.flags.writeable
 
@@ -158,7 +158,8 @@ def test_after_a_failure_the_next_call_tries_again() -> None:
 def test_aligned_memory(nbytes: int, alignment: int) -> None:
     arrays = [aligned_empty(nbytes, alignment) for _ in range(5)]
     for i, array in enumerate(arrays):
-        assert array.ctypes.data % alignment == 0
+        # numpy names another place for arrays without elements
+        assert nbytes == 0 or array.ctypes.data % alignment == 0
         assert (array.dtype, array.shape) == (np.uint8, (nbytes,))
         array[:] = i
     assert [int(a.sum()) for a in arrays] == [i * nbytes for i in range(5)]

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from dovetail.container import WeightStore
+from dovetail.errors import BackendError
 from dovetail.ir import Array, Blob, DType, Spec, TensorKind
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import Storage
-from dovetail_onednn import OneDnnLayout
+from dovetail_onednn import OneDnnLayout, library
 
 
 def test_convolution_relu_and_residual_add(model: Any, close: Any, kinds: Any) -> None:
@@ -252,3 +253,22 @@ def test_what_the_kernel_is_not_for_runs_by_its_reference(
     wanted = model.expected(feeds)
     for name, found in model.run(prepared, feeds).items():
         close(found, wanted[name])
+
+
+def test_failures_name_the_node(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    y = model.conv(model.input("x", 1, 8, 8, 32), "conv", 32)
+    model.output(model.add("Relu", y, name="relu"))
+    weights = WeightStore()
+    prepared = model.prepare(weights)  # packs the weights
+
+    functions = library().functions
+    monkeypatch.setitem(functions, "primitive_create", lambda *_: 1)
+    with pytest.raises(BackendError, match="out of memory") as caught:
+        model.prepare(weights)
+    assert caught.value.where == "Conv2d node 'conv'"
+    assert "a float32 convolution + relu: source 1x32x8x8" in caught.value.message
+
+    monkeypatch.setitem(functions, "primitive_execute", lambda *_: 5)
+    with pytest.raises(BackendError, match="executing a float32 convolution") as caught:
+        model.run(prepared, model.feeds())
+    assert caught.value.where == "node conv, relu"

@@ -17,6 +17,7 @@ from dovetail.ir import Pass, run_passes
 from dovetail.ir.frontend import Frontend, FrontendOptions
 from dovetail.ops import OpRegistry, find_op_faults
 from dovetail.plugins import load as load_plugin
+from dovetail.plugins import load_all
 from dovetail.plugins import names as plugin_names
 from dovetail.plugins.events import PassFinished
 from dovetail.plugins.hooks import hooks
@@ -140,11 +141,12 @@ def pipeline_passes() -> tuple[Pass, ...]:
     """Gives the conversion's passes in order, those of third parties in their places.
 
     Raises:
-        PluginError: The standard op set is not installed, or a pass is broken.
+        PluginError: The standard op set is not installed, or a pass asks for an impossible place.
     """
     pipeline = cast("Pipeline", load_plugin("dovetail.passes", PIPELINE))
-    others = [name for name in plugin_names("dovetail.passes") if name != PIPELINE]
-    return pipeline.expanded([load_plugin("dovetail.passes", name) for name in others]).passes
+    installed = load_all("dovetail.passes")  # a third party's broken pass is left out, and said so
+    others = [each for name, each in installed.items() if name != PIPELINE]
+    return pipeline.expanded(others).passes
 
 
 def _finished(graph: str, step: str, changed: bool, ms: float) -> None:

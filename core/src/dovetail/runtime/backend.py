@@ -10,6 +10,7 @@ from dovetail import ir
 from dovetail.errors import BackendError, OpError, PluginError
 from dovetail.ops import OpPackage, OpRegistry, node_faults
 from dovetail.plugins import load
+from dovetail.plugins.hooks import hooks
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import contract
 from dovetail.runtime.config import ContextConfig, DeviceConfig, typed_config
@@ -99,6 +100,8 @@ class Backend(Handle):
             PluginError: There is no such backend, or it cannot be loaded.
             ConfigError: The options do not fit.
         """
+
+        hooks.load_installed()
 
         def create() -> Backend:
             plugin_class = _backend_class(name) if isinstance(name, str) else name

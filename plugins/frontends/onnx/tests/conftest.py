@@ -157,6 +157,12 @@ def check(agree: Callable[..., Graph]) -> Callable[..., Graph]:
 
 
 @pytest.fixture
+def model() -> Model:
+    """Makes models; see `make_model`."""
+    return make_model
+
+
+@pytest.fixture
 def rng() -> np.random.Generator:
     """Reproducible numbers."""
     return np.random.default_rng(7)

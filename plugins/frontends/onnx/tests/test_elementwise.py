@@ -11,7 +11,9 @@ BINARY = [7, 13, 14]
 
 @pytest.mark.parametrize("opset", BINARY)
 @pytest.mark.parametrize("op_type", ["Add", "Sub", "Mul", "Div"])
-@pytest.mark.parametrize("shapes", [((2, 3), (2, 3)), ((2, 3, 4), (3, 1)), ((), (2,)), ((0, 3), (3,))])
+@pytest.mark.parametrize(
+    "shapes", [((2, 3), (2, 3)), ((2, 3, 4), (3, 1)), ((), (2,)), ((0, 3), (3,))]
+)
 def test_arithmetic(check, rng, op_type, shapes, opset) -> None:
     a, b = (rng.standard_normal(s).astype(np.float32) for s in shapes)
     check(op_type, [a, b], opset=opset)
@@ -65,7 +67,9 @@ def test_power_takes_the_type_of_its_base(check, rng, exponent) -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_any_number_of_inputs(check, rng, op_type, opset, count) -> None:
     shape = (2, 3)
-    check(op_type, [rng.standard_normal(shape).astype(np.float32) for _ in range(count)], opset=opset)
+    check(
+        op_type, [rng.standard_normal(shape).astype(np.float32) for _ in range(count)], opset=opset
+    )
 
 
 def test_a_constant_may_stand_on_either_side(check, rng) -> None:

@@ -34,6 +34,7 @@ def test_default_is_a_pass_and_has_an_order() -> None:
         "channels-last",
         "fold-flatten",
         "fuse-layer-norm",
+        "fuse-bias",
         "fold-batchnorm",
         "fuse-bias",
         "remove-identities",
@@ -53,7 +54,17 @@ def test_extras_join_in_an_order_of_their_own() -> None:
         Extra("g", phase="early"),
     ]
     found = CONVERT_DEFAULT.expanded(extras)
-    fusion = ["fuse-layer-norm", "fold-batchnorm", "c", "e", "d", "fuse-bias", "a", "b"]
+    fusion = [
+        "fuse-layer-norm",
+        "fuse-bias",
+        "fold-batchnorm",
+        "c",
+        "e",
+        "d",
+        "fuse-bias",
+        "a",
+        "b",
+    ]
     assert names(found, "fusion") == fusion
     assert names(found, "late")[0] == "f"
     assert names(found, "early")[-1] == "g"

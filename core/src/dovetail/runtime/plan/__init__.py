@@ -8,7 +8,7 @@ from dovetail.runtime.plan.arena import Arena, plan_arena
 from dovetail.runtime.plan.builder import Plan, build_plan
 from dovetail.runtime.plan.executor import PlanPrepared
 from dovetail.runtime.plan.kernels import Kernel, KernelCall, KernelRegistry, Tail
-from dovetail.runtime.plan.values import Buffers, Bound, Layout, Step, Storage, Value
+from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, Value
 
 __all__ = [
     "Arena",

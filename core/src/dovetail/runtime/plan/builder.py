@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dovetail.container import WeightStore
+from dovetail.errors import DovetailError
 from dovetail.ir import Array, DType, Graph, Node, Spec, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail.runtime.contract import NodeView
@@ -83,7 +84,11 @@ class _Builder:
 
     def add(self, head: NodeView, tail: list[NodeView], kernels: KernelRegistry) -> None:
         kernel = kernels.find(head.package, head.op_type)
-        step = None if kernel is None else kernel.make(self._call(head, tail))
+        try:
+            step = None if kernel is None else kernel.make(self._call(head, tail))
+        except DovetailError as error:
+            error.where = error.where or head.node.where
+            raise
         if step is not None:
             self.steps.append(step)
         elif tail:

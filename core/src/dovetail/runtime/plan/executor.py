@@ -11,7 +11,7 @@ from dovetail.runtime.contract import Image, RunControl, Watch
 from dovetail.runtime.plan.arena import Arena, ArenaBuffers, plan_arena
 from dovetail.runtime.plan.builder import Plan, dense_copy
 from dovetail.runtime.plan.kernels import nothing
-from dovetail.runtime.plan.values import Bound, Storage, Step, Value
+from dovetail.runtime.plan.values import Bound, Step, Storage, Value
 
 
 class PlanPrepared:
@@ -54,15 +54,16 @@ class PlanPrepared:
                     self._watched(step, self._bound[at] or nothing, control.watch)
             else:
                 check = control.check
-                for at, call in self._run_list:
+                for at, call in self._run_list:  # noqa: B007 - errors say at which step
                     check()
                     call()
-        except DovetailError:
+        except DovetailError as error:
+            if error.code == BackendError.default_code:  # a kernel's, not the control's
+                error.where = error.where or self._where(at)
             raise
         except Exception as error:
-            nodes = ", ".join(self._plan.steps[at].nodes) or "a reorder"
             raise BackendError(
-                f"a kernel failed: {type(error).__name__}: {error}", where=f"node {nodes}"
+                f"a kernel failed: {type(error).__name__}: {error}", where=self._where(at)
             ) from error
 
     def image(self) -> Image:
@@ -103,6 +104,9 @@ class PlanPrepared:
                 for i, call in enumerate(self._bound)
                 if call is not None and call is not nothing
             )
+
+    def _where(self, at: int) -> str:
+        return f"node {', '.join(self._plan.steps[at].nodes) or 'a reorder'}"
 
     def _watched(self, step: Step, call: Bound, watch: Watch) -> None:
         start = time.perf_counter_ns()

@@ -77,8 +77,10 @@ class Buffers(Protocol):
     """The places of values, given to a step when it is bound."""
 
     def array(self, value: Value) -> Array:
-        """Gives a value's place: an array of its type and shape, or, for a value in an engine's
-        layout and for scratchpads, its bytes as uint8 of shape (nbytes,)."""
+        """Gives a value's place: an array of its type and shape.
+
+        For a value in an engine's layout and for scratchpads: its bytes, uint8 (nbytes,).
+        """
 
     def address(self, value: Value) -> int:
         """Gives the address of a value's first byte."""

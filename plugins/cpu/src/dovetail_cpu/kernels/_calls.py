@@ -16,10 +16,10 @@ Call = Callable[[], object]
 Floats = NDArray[np.float32]
 
 FLOAT_BYTES = 4
-# Elements that one NumPy call of a kernel with several passes handles: 64 kB of float32, so that
-# what one pass wrote is still in the second-level cache when the next one reads it. Half of it and
-# twice of it measured alike; at a quarter the calls themselves cost more than the misses saved.
-BLOCK = 16384
+# Elements that one NumPy call of a kernel with several passes handles: 128 kB of float32, so that
+# what one pass wrote is still in the second-level cache when the next one reads it. Twice of it
+# measured alike, at half of it the calls themselves began to cost (MobileNetV2, 1 MB of cache).
+BLOCK = 32768
 # Blocks of one step at most: every call that is bound takes memory, some 500 bytes.
 MOST_BLOCKS = 256
 

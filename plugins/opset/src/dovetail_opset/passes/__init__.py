@@ -14,7 +14,8 @@ CONVERT_DEFAULT = Pipeline(
     "convert.default",
     early=(DeadCode(), FoldConstants(), RemoveIdentities()),
     layout=(ChannelsLast(), FoldFlatten()),
-    fusion=(FuseLayerNorm(), FoldBatchnorm(), FuseBias()),
+    # a bias may stand before a batchnorm, and be what is left of one
+    fusion=(FuseLayerNorm(), FuseBias(), FoldBatchnorm(), FuseBias()),
     late=(RemoveIdentities(), FoldConstants(), DeadCode()),
 )
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.ir import Shape
+from dovetail.ir import Node, Shape
 from dovetail.ops import Op
+from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import ints
 from dovetail_opset.ops.activation import Softmax
 from dovetail_opset.ops.layout import Concat, Split
@@ -71,7 +72,7 @@ _UNARY = ("Abs", "Ceil", "Cos", "Exp", "Floor", "Log", "Neg", "Round", "Rsqrt", 
 _BINARY = ("Add", "Subtract", "Multiply", "Divide", "Power", "Maximum", "Minimum")
 _ACTIVATIONS = ("Relu", "ReluMinMax", "Sigmoid", "Tanh", "Gelu", "HardSwish", "Elu")
 
-RULES: dict[str, Rule] = {
+_RULES: dict[str, Rule] = {
     **{f"ElementWise{name}": _unchanged for name in (*_UNARY, *_BINARY)},
     **dict.fromkeys((*_ACTIVATIONS, "Cast", "Convert", "Quantize", "Dequantize"), _unchanged),
     "ElementWiseNeuron": _unchanged,
@@ -90,3 +91,8 @@ RULES: dict[str, Rule] = {
 
 # Ops whose further inputs do not have the layout of the first one.
 ONLY_FIRST_MOVES = ("LayerNorm",)
+
+
+def rule_of(node: Node) -> Rule | None:
+    """Gives the rule of a node's op, None where the op is tied to a layout or not ours."""
+    return _RULES.get(node.op_type) if node.package == PACKAGE.name else None

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from dovetail.ir import AxisScaleOffset, Graph, Node, ScaleOffset, Shape, Tensor, TensorKind
+from dovetail.ir import (
+    AxisScaleOffset,
+    Graph,
+    Node,
+    Param,
+    ScaleOffset,
+    Shape,
+    Tensor,
+    TensorKind,
+)
 from dovetail.ops import OpSchema
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import ints
@@ -96,6 +105,11 @@ def perm_of(node: Node) -> Shape:
     if not isinstance(param, Tensor):
         raise AssertionError(f"{node.where}: perm is no tensor")
     return ints(param.values())
+
+
+def perm_param(perm: Shape, node: str) -> Param:
+    """Gives the perm param of the Transpose node of this name."""
+    return PACKAGE.schemas["Transpose"].params["perm"].param_of(perm, node)
 
 
 def inverse(perm: Shape) -> Shape:

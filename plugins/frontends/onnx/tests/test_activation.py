@@ -1,0 +1,137 @@
+"""Activations against the peer, over versions and attribute variants."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper
+
+F32 = np.float32
+
+
+@pytest.fixture
+def x(rng):
+    return np.concatenate([rng.standard_normal(40) * 4, [0, -3, 3, 6]]).astype(F32).reshape(4, 11)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "opset"),
+    [
+        *(("Relu", v) for v in (7, 13, 14)),
+        *((name, v) for name in ("Sigmoid", "Tanh") for v in (7, 13)),
+        *(("HardSwish", v) for v in (14, 22)),
+        *((name, v) for name in ("Softplus", "Softsign", "Elu", "Selu") for v in (7, 22)),
+        *(("HardSigmoid", v) for v in (7, 22)),
+    ],
+)
+def test_defaults(check, x, op_type, opset) -> None:
+    check(op_type, [x], opset=opset)
+
+
+def test_attributes(check, x) -> None:
+    check("Elu", [x], alpha=0.3)
+    check("Selu", [x], alpha=1.5, gamma=0.7)
+    check("HardSigmoid", [x], alpha=0.3, beta=0.25)
+
+
+@pytest.mark.parametrize("opset", [7, 16])
+@pytest.mark.parametrize("alpha", [None, 0.0, 0.2, 1.0, 1.7, -0.5])
+def test_leaky_relu(check, x, opset, alpha) -> None:
+    check("LeakyRelu", [x], opset=opset, **({} if alpha is None else {"alpha": alpha}))
+
+
+@pytest.mark.parametrize("opset", [7, 9, 16])
+def test_prelu(check, rng, opset) -> None:
+    x = rng.standard_normal((2, 3, 4, 5)).astype(F32)
+    check("PRelu", [x], known=[rng.standard_normal((3, 1, 1)).astype(F32)], opset=opset)
+    check("PRelu", [x, rng.standard_normal((1, 5)).astype(F32)], opset=opset)
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu(check, x, approximate) -> None:
+    # both sides approximate erf and tanh; far below 0 the result is a difference of equal numbers
+    check("Gelu", [x], opset=20, approximate=approximate, atol=4e-6)
+
+
+@pytest.mark.parametrize(
+    "bounds", [{}, {"min": 0.0}, {"max": 1.0}, {"min": -1.0, "max": 2.5}, {"min": 0.0, "max": 6.0}]
+)
+def test_clip_by_attributes(check, x, bounds) -> None:
+    check("Clip", [x], opset=7, **bounds)
+
+
+@pytest.mark.parametrize("opset", [11, 12, 13])
+@pytest.mark.parametrize("low", [None, -1.0, 0.0])
+@pytest.mark.parametrize("high", [None, 1.0, 6.0])
+def test_clip_by_inputs(check, x, opset, low, high) -> None:
+    known = [None if v is None else np.array(v, F32) for v in (low, high)]
+    check("Clip", [x], known=known, opset=opset)
+
+
+def test_clip_by_values_of_a_run(check, x) -> None:
+    check("Clip", [x, np.array(-1, F32), np.array(2, F32)])
+
+
+def test_clip_of_integers(check) -> None:
+    x = np.arange(-6, 6, dtype=np.int32)
+    check("Clip", [x], known=[np.array(-2, np.int32), np.array(4, np.int32)], opset=13)
+
+
+def test_clip_whose_bounds_cross_gives_the_upper_one(check, x) -> None:
+    check("Clip", [x], known=[np.array(2, F32), np.array(-1, F32)], opset=13)
+
+
+def test_clip_to_known_numbers_is_one_op(check, x) -> None:
+    graph = check("Clip", [x], known=[np.array(0, F32), np.array(6, F32)])
+    assert [n.op_type for n in graph.nodes] == ["ReluMinMax"]
+
+
+# -- GELU spelt out ------------------------------------------------------------------------------
+
+
+def spelt_out(form: str) -> list:
+    """Nodes from x to y in the order and grouping that different exporters choose."""
+    half, one, root, inverse = "half", "one", "root", "inverse"
+    n = helper.make_node
+    scaled = (
+        n("Mul", ["x", inverse], ["s"], name="scale")
+        if form.endswith("mul")
+        else n("Div", ["x", root], ["s"], name="scale")
+    )
+    erf = [scaled, n("Erf", ["s"], ["e"], name="erf"), n("Add", ["e", one], ["a"], name="add")]
+    match form.split("-")[0]:
+        case "after":
+            tail = [n("Mul", ["x", "a"], ["m"]), n("Mul", ["m", half], ["y"], name="last")]
+        case "before":
+            tail = [n("Mul", ["x", half], ["h"]), n("Mul", ["h", "a"], ["y"], name="last")]
+        case "inside":
+            tail = [n("Mul", [half, "a"], ["m"]), n("Mul", ["m", "x"], ["y"], name="last")]
+    return erf + tail
+
+
+CONSTANTS = {
+    "half": np.array(0.5, F32),
+    "one": np.array([1.0], F32),
+    "root": np.array(np.sqrt(2), F32),
+    "inverse": np.array(np.sqrt(0.5), F32),
+}
+
+
+@pytest.mark.parametrize("form", ["after", "before", "inside", "after-mul", "before-mul"])
+def test_gelu_spelt_out_becomes_one_op(agree, model, x, form) -> None:
+    graph = agree(model(spelt_out(form), {"x": x}, ["y"], CONSTANTS), {"x": x}, atol=4e-6)
+    (node,) = graph.nodes
+    assert (node.op_type, node.name) == ("Gelu", "last")
+    assert {"scale", "erf", "add", "last"} <= set(node.sources)
+
+
+def test_what_only_resembles_gelu_is_not_taken_for_it(read, model, x) -> None:
+    from dovetail.errors import UnsupportedOpError
+
+    nodes = spelt_out("after")
+    wrong = {**CONSTANTS, "half": np.array(0.6, F32)}
+    shared = model(nodes, {"x": x}, ["y", "e"], CONSTANTS)  # the erf itself is an output too
+    for wanted in (model(nodes, {"x": x}, ["y"], wrong), shared):
+        with pytest.raises(UnsupportedOpError, match="GELU") as caught:
+            read(wanted)
+        assert caught.value.problems[0].where == "Erf node 'erf'"

@@ -1,0 +1,140 @@
+"""Tensors in another layout: those there are already, and how new ones are made.
+
+`perm` leads from the new layout back to the old one: `old = new.transpose(perm)`.
+"""
+
+from __future__ import annotations
+
+from dovetail.ir import AxisScaleOffset, Encoding, Graph, Node, ScaleOffset, Shape, Tensor
+from dovetail_opset.build import add, static
+from dovetail_opset.passes._layout import ONLY_FIRST_MOVES
+from dovetail_opset.passes._rewrite import (
+    first_input,
+    inverse,
+    is_fixed,
+    is_inner,
+    is_op,
+    keeps_stored_values,
+    perm_of,
+    source_perm_after,
+)
+
+
+def moved_inputs(graph: Graph, node: Node, perm: Shape, back: Shape) -> list[Tensor | None] | None:
+    """Gives a node's inputs in the new layout, or None where that would not pay."""
+    moving = node.inputs[:1] if node.op_type in ONLY_FIRST_MOVES else node.inputs
+    free = {t: _free(graph, t, perm) for t in moving if t is not None}
+    costly = [t for t, new in free.items() if new is None and not _is_movable(t, perm)]
+    if costly:
+        # A transpose of one input pays if it takes those before and behind the node away.
+        same_rank = all(len(t.shape) == len(perm) for t in costly)
+        pays = len(costly) <= len(free) - len(costly) and _cancels_behind(graph, node, back)
+        if not (same_rank and pays):
+            return None
+    for tensor, new in free.items():
+        if new is None:
+            made = add_transposed if tensor in costly else _moved_constant
+            free[tensor] = made(graph, tensor, perm)
+    return [None if t is None else free.get(t, t) for t in node.inputs]
+
+
+def _free(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor | None:
+    """Gives a tensor in the new layout if the graph has it already."""
+    maker = graph.producer(tensor)
+    if maker is not None and leads_to_first(maker) and perm_of(maker) == perm:
+        return first_input(maker)
+    if len(tensor.shape) <= len(perm) and all(n == 1 for n in tensor.shape):
+        return _same_ones(tensor)
+    return transposed_already(graph, tensor, inverse(perm))
+
+
+def _is_movable(tensor: Tensor, perm: Shape) -> bool:
+    """Whether a constant can be stored in the new layout, its encoding too."""
+    plain = isinstance(tensor.encoding, ScaleOffset | AxisScaleOffset | None)
+    return is_fixed(tensor) and plain and len(tensor.shape) <= len(perm)
+
+
+def add_transposed(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor:
+    """Adds a transpose of a tensor to the new layout and gives the result."""
+    to_new = inverse(perm)
+    made = add(graph, "Transpose", [tensor], name=f"{tensor.name}.last", perm=to_new)
+    made.source, made.source_perm = tensor.source, source_perm_after(tensor, to_new)
+    return made
+
+
+def _same_ones(tensor: Tensor) -> Tensor | None:
+    # all extents 1: every layout is the same one, unless scales are tied to an axis
+    return tensor if isinstance(tensor.encoding, ScaleOffset | None) else None
+
+
+def _moved_constant(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor:
+    """Gives a constant, which may have fewer dimensions, transposed to the new layout."""
+    missing = len(perm) - len(tensor.shape)
+    shape = (1,) * missing + tensor.shape
+    encoding = tensor.encoding
+    if isinstance(encoding, AxisScaleOffset):
+        encoding = AxisScaleOffset(
+            encoding.axis + missing, encoding.scales, encoding.offsets, encoding.bitwidth
+        )
+    to_new = inverse(perm)
+    return static(
+        graph,
+        f"{tensor.name}.last",
+        tensor.values().reshape(shape).transpose(to_new),
+        tensor.dtype,
+        encoding=None if encoding is None else encoding.transposed(to_new),
+        source=tensor.source,
+        source_perm=None if missing else source_perm_after(tensor, to_new),
+    )
+
+
+def _cancels_behind(graph: Graph, node: Node, back: Shape) -> bool:
+    """Whether every reader of a node transposes straight back, so that nothing stays behind."""
+    readers = [r for t in node.outputs for r in graph.consumers(t)]
+    undone = all(is_op(r, "Transpose") and perm_of(r) == inverse(back) for r in readers)
+    return bool(readers) and undone and all(map(is_inner, node.outputs))
+
+
+def moved_tensor(graph: Graph, old: Tensor, back: Shape, encoding: Encoding | None) -> Tensor:
+    """Adds a tensor that holds what `old` holds, in the new layout."""
+    perm = inverse(back)
+    return graph.add_tensor(
+        Tensor(
+            graph.fresh_name(f"{old.name}.last"),
+            old.dtype,
+            tuple(old.shape[p] for p in perm),
+            encoding=encoding,
+            source=old.source,
+            source_perm=source_perm_after(old, perm),
+        )
+    )
+
+
+def transposed_already(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor | None:
+    """Gives a tensor transposed by `perm`, if the graph has it already."""
+    for reader in graph.consumers(tensor):
+        if is_op(reader, "Transpose") and perm_of(reader) == perm and keeps_stored_values(reader):
+            return reader.outputs[0]
+    return None
+
+
+def leads_to_first(node: Node) -> bool:
+    """Whether a node is a transpose that a frontend puts behind a spatial op.
+
+    Others, as in attention, have no partner to meet.
+    """
+    if not is_op(node, "Transpose") or not keeps_stored_values(node):
+        return False
+    if first_input(node).kind.is_updateable:
+        return False
+    return is_to_last(inverse(perm_of(node)))
+
+
+def perm_to_last(rank: int) -> Shape:
+    """Gives the perm from channels-first to channels-last."""
+    return (0, *range(2, rank), 1)
+
+
+def is_to_last(perm: Shape) -> bool:
+    """Whether a perm leads from channels-first to channels-last."""
+    return len(perm) > 2 and perm == perm_to_last(len(perm))

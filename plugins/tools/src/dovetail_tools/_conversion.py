@@ -1,0 +1,143 @@
+"""What `dovetail convert` does once its options are read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from dovetail.api import Model
+from dovetail.api import convert as convert_model
+from dovetail.api.conversion import find_frontend
+from dovetail.cli.output import current_output
+from dovetail.errors import ConfigError, Problem
+from dovetail.files import unwritable
+from dovetail.ir import Shape, Tensor
+from dovetail.ir.frontend import FrontendOptions
+from dovetail_tools._errors import usage
+
+SUFFIX = ".dvt"
+
+
+def frontend_options(
+    dims: Iterable[tuple[str, str]],
+    symbols: Iterable[tuple[str, str]],
+    batch: int | None,
+    out_names: Sequence[str],
+) -> FrontendOptions:
+    """Gives what the command line says of reading a model.
+
+    Raises:
+        ConfigError: Values are no numbers, or a name is given twice; every fault is listed.
+    """
+    problems: list[Problem] = []
+    shapes = _named("--input-dim", dims, problems)
+    values = _named("--define-symbol", symbols, problems)
+    parsed = {n: _shape(f"--input-dim {n}", text, problems) for n, text in shapes.items()}
+    numbers = {n: _number(f"--define-symbol {n}", text, problems) for n, text in values.items()}
+    if problems:
+        raise ConfigError("options cannot be taken", code="USAGE", problems=problems)
+    return FrontendOptions(
+        input_dims=parsed, symbols=numbers, batch=batch, out_names=tuple(out_names)
+    )
+
+
+def convert_file(
+    source: Path, output: Path | None, options: FrontendOptions, *, optimize: bool
+) -> None:
+    """Converts a model file and says in one line what came of it.
+
+    Args:
+        source: The model.
+        output: Where the .dvt goes; beside the model if left out.
+        options: What the user decides about reading it.
+        optimize: Whether the passes run.
+
+    Raises:
+        DovetailError: The model cannot be converted or the .dvt not written; then there is none.
+    """
+    start = time.perf_counter()
+    find_frontend(source)  # what cannot be read at all is refused before anything else
+    target = _target(source, output)
+    model = convert_model(source, options, optimize=optimize)
+    model.save(target)
+    _report(source, target, model, time.perf_counter() - start)
+
+
+def _target(source: Path, output: Path | None) -> Path:
+    target = source.with_suffix(SUFFIX) if output is None else output
+    if target.suffix.lower() != SUFFIX:
+        raise usage(
+            f"a converted model is a {SUFFIX} file, and its name must say so",
+            where=f"--output-path {target}",
+            hint=f"say --output-path {target.with_suffix(SUFFIX)}",
+        )
+    # said now rather than after a long conversion
+    if not target.parent.is_dir():
+        code = errno.ENOTDIR if target.parent.exists() else errno.ENOENT
+        raise unwritable(target, OSError(code, os.strerror(code)))
+    if target.is_dir():
+        raise unwritable(target, OSError(errno.EISDIR, os.strerror(errno.EISDIR)))
+    return target
+
+
+def _report(source: Path, target: Path, model: Model, seconds: float) -> None:
+    nodes = [node for graph in model.graphs.values() for node in graph.nodes]
+    sources = {name for node in nodes for name in node.sources}
+    weights = _weight_bytes(model)
+    output = current_output()
+    output.message(
+        f"{source} -> {target}: {len(sources)} nodes in, {len(nodes)} nodes out, "
+        f"{weights / 1e6:.2f} MB of weights, {seconds:.2f} s"
+    )
+    if output.json:
+        data = {
+            "source": str(source),
+            "model": str(target),
+            "graphs": list(model.graphs),
+            "source_nodes": len(sources),
+            "nodes": len(nodes),
+            "weight_bytes": weights,
+            "file_bytes": target.stat().st_size,
+            "seconds": seconds,
+        }
+        output.data(data, "")
+
+
+def _weight_bytes(model: Model) -> int:
+    """Bytes of static data, what several tensors share counted once."""
+    static = [t for graph in model.graphs.values() for t in graph.tensors.values()]
+    static += [
+        param
+        for graph in model.graphs.values()
+        for node in graph.nodes
+        for param in node.params.values()
+        if isinstance(param, Tensor)
+    ]
+    return sum(b.nbytes for b in {t.data.hash: t.data for t in static if t.data}.values())
+
+
+def _named(
+    option: str, pairs: Iterable[tuple[str, str]], problems: list[Problem]
+) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, text in pairs:
+        if found.setdefault(name, text) != text:
+            problems.append(Problem(f"is given twice: {found[name]} and {text}", f"{option} {name}"))
+    return found
+
+
+def _shape(where: str, text: str, problems: list[Problem]) -> Shape:
+    before = len(problems)
+    shape = tuple(_number(where, extent, problems) for extent in text.split(",")) if text else ()
+    return shape if len(problems) == before else ()
+
+
+def _number(where: str, text: str, problems: list[Problem]) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        problems.append(Problem(f"'{text}' is no whole number", where))
+        return 0

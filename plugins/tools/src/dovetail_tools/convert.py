@@ -1,0 +1,108 @@
+"""`dovetail convert`: a model file of another format becomes a .dvt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dovetail_tools._pairs import PairCommand, split_pairs
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+class _Command(PairCommand):
+    pairs = ("input_dim", "define_symbol")
+
+
+@app.command(cls=_Command)
+def convert(
+    input_network: Annotated[
+        Path,
+        typer.Option("-i", "--input-network", metavar="FILE", help="The model to convert."),
+    ],
+    output_path: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output-path",
+            metavar="FILE",
+            help="Where the .dvt goes; by default beside the model, under its name.",
+        ),
+    ] = None,
+    input_dim: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-d",
+            "--input-dim",
+            "--desired-input-shape",
+            metavar="NAME DIMS",
+            help="Shape of an input, as `data 1,224,224,3`; may be repeated.",
+        ),
+    ] = None,
+    define_symbol: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-s",
+            "--define-symbol",
+            "--onnx-define-symbol",
+            metavar="NAME VALUE",
+            help="Value of a symbolic dimension, as `height 224`; may be repeated.",
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            "-b",
+            "--batch",
+            "--onnx-batch",
+            metavar="N",
+            help="First dimension of every input that --input-dim does not name.",
+        ),
+    ] = None,
+    out_node: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--out-node",
+            "--out-name",
+            "--out-tensor-node",
+            "--out-tensor-name",
+            metavar="TENSOR",
+            help="A tensor that is to be an output, the model being cut there; may be repeated.",
+        ),
+    ] = None,
+    no_simplification: Annotated[
+        bool,
+        typer.Option(
+            "-n",
+            "--no-simplification",
+            "--onnx-no-simplification",
+            help="Run no passes: the graph stays as it is read, node by node.",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Convert nothing; show the passes in order, the operators of the model and why "
+            "any of them cannot be converted (then the exit code is not 0), and unused inputs.",
+        ),
+    ] = False,
+) -> None:
+    """Convert a model file to a Dovetail model.
+
+    The format is found by the file's suffix, then by its content. The .dvt appears only when all
+    of it is written. `dovetail explain compat` lists the SDK's options that are not offered.
+    """
+    # imported here: the help needs no numpy
+    from dovetail_tools._conversion import convert_file, frontend_options
+    from dovetail_tools._dry_run import show_dry_run
+
+    options = frontend_options(
+        split_pairs(input_dim), split_pairs(define_symbol), batch, out_node or ()
+    )
+    if dry_run:
+        show_dry_run(input_network, options, optimize=not no_simplification)
+    else:
+        convert_file(input_network, output_path, options, optimize=not no_simplification)

@@ -1,0 +1,78 @@
+"""Whole networks against ONNX Runtime, through a `.dvt` file, by the five names users need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import networks
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import dovetail
+
+ROOT = Path(__file__).parents[1]
+# Float32 sums of a few thousand products, in another order, through up to 53 convolutions.
+RELATIVE = 1e-4
+
+CASES = {
+    "squeezenet, constant fill": lambda: networks.light("squeezenet"),
+    "squeezenet, drawn": lambda: networks.light("squeezenet", seed=1),
+    "resnet50, constant fill": lambda: networks.light("resnet50"),
+    "resnet50, drawn": lambda: networks.light("resnet50", seed=2),
+    "transformer encoder": networks.encoder,
+}
+
+
+def reference(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # the light networks have initializers that nothing uses
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    names = [o.name for o in session.get_outputs()]
+    return dict(zip(names, session.run(None, inputs), strict=True))
+
+
+def assert_close(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> None:
+    assert ours.keys() == theirs.keys()
+    for name, wanted in theirs.items():
+        assert np.abs(wanted).max() > 0, "a network that gives zeros shows nothing"
+        worst = np.abs(ours[name] - wanted).max() / np.abs(wanted).max()
+        assert worst <= RELATIVE, f"{name}: {worst:.2e}"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_network_matches_onnxruntime(case: str, tmp_path: Path) -> None:
+    model = CASES[case]()
+    onnx.save(model, tmp_path / "net.onnx")
+    dovetail.convert(tmp_path / "net.onnx").save(tmp_path / "net.dvt")
+    rng = np.random.default_rng(0)
+    with dovetail.Session(tmp_path / "net.dvt") as session:
+        (graph,) = session.graphs.values()
+        inputs = {t.name: rng.normal(0, 1, t.shape).astype(np.float32) for t in graph.inputs}
+        ours = session.run(inputs)
+    assert_close(ours, reference(model, inputs))
+
+
+def test_drawn_weights_make_the_output_depend_on_the_input() -> None:
+    model = networks.light("squeezenet", seed=1)
+    name = model.graph.input[0].name
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    rng = np.random.default_rng(0)
+    first, second = (
+        reference(model, {name: rng.normal(0, 1, shape).astype(np.float32)}) for _ in range(2)
+    )
+    (output,) = first
+    spread = np.abs(first[output] - second[output]).max() / np.abs(first[output]).max()
+    assert spread > 0.05
+
+
+def test_digits_match_on_every_held_out_image() -> None:
+    path = ROOT / "examples" / "digits" / "digits.onnx"
+    held_out = np.load(ROOT / "examples" / "digits" / "heldout.npz")
+    images = held_out["images"].astype(np.float32)[:, None] / 16
+    theirs = reference(onnx.load(path), {"image": images})["scores"]
+    with dovetail.Session(path) as session:
+        ours = np.concatenate([session.run({"image": image[None]})["scores"] for image in images])
+    assert_close({"scores": ours}, {"scores": theirs})
+    assert (ours.argmax(1) == held_out["labels"]).mean() >= 0.97
