@@ -5,12 +5,15 @@ Ops are checked by `dovetail.ops.check`, which knows the schemas.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import numbers
+from collections.abc import Iterable, Iterator
+
+import numpy as np
 
 from dovetail.errors import GraphError, Problem
 from dovetail.ir.dtypes import DType
 from dovetail.ir.graph import Graph, Node
-from dovetail.ir.tensor import Tensor, TensorKind
+from dovetail.ir.tensor import Scalar, Tensor, TensorKind
 
 # QNN keeps dimensions in 32 bits; larger ones are damage, not data.
 MAX_EXTENT = 2**32 - 1
@@ -19,12 +22,18 @@ MAX_EXTENT = 2**32 - 1
 def find_faults(graph: Graph) -> list[Problem]:
     """Gives every structural fault of a graph; none if it is well formed."""
     found = [p for tensor in graph.tensors.values() for p in _tensor_faults(graph, tensor)]
+    found += [
+        Problem(f"is kept under the name '{name}'; a tensor is not renamed in place", _place(tensor))
+        for name, tensor in graph.tensors.items()
+        if name != tensor.name
+    ]
+    nodes: Iterable[Node]
     try:
         nodes = graph.nodes
     except GraphError as error:
         found.append(Problem(error.message, error.where, error.hint))
-        return found
-    found += [p for node in nodes for p in _node_faults(node)]
+        nodes = _linked_nodes(graph)
+    found += [p for node in nodes for p in _node_faults(graph, node)]
     return found
 
 
@@ -48,8 +57,22 @@ def raise_faults(graph: Graph, faults: list[Problem]) -> None:
         raise GraphError(f"{count} found", where=f"graph '{graph.name}'", problems=faults)
 
 
+def _linked_nodes(graph: Graph) -> Iterable[Node]:
+    """Gives the nodes that read or write a tensor, for a graph that has no order."""
+    found: dict[Node, None] = {}
+    for tensor in graph.tensors.values():
+        producer = graph.producer(tensor)
+        found |= dict.fromkeys(graph.consumers(tensor))
+        found |= {} if producer is None else {producer: None}
+    return found
+
+
+def _place(tensor: Tensor) -> str:
+    return f"tensor '{tensor.name}'"
+
+
 def _tensor_faults(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
-    where = f"tensor '{tensor.name}'"
+    where = _place(tensor)
     yield from (Problem(text, where) for text in _value_faults(tensor))
     producer, kind = graph.producer(tensor), tensor.kind
     if producer is not None and (kind.is_static or kind is TensorKind.NULL):
@@ -87,14 +110,45 @@ def _value_faults(tensor: Tensor) -> Iterator[str]:
             )
 
 
-def _node_faults(node: Node) -> Iterator[Problem]:
+def _node_faults(graph: Graph, node: Node) -> Iterator[Problem]:
     if not node.name:
         yield Problem("has no name", node.where)
     if not node.outputs:
         yield Problem("writes nothing", node.where)
+    for text in _link_faults(graph, node):
+        yield Problem(text, node.where)
     for name, param in node.params.items():
-        if isinstance(param, Tensor):
-            if param.data is None:
-                yield Problem(f"param '{name}' has no data", node.where)
-            for text in _value_faults(param):
-                yield Problem(f"param '{name}' {text}", node.where)
+        texts = _value_faults(param) if isinstance(param, Tensor) else _scalar_faults(param)
+        for text in texts:
+            yield Problem(f"param '{name}' {text}", node.where)
+        if isinstance(param, Tensor) and param.data is None and param.kind is not TensorKind.STATIC:
+            yield Problem(f"param '{name}' has no data", node.where)
+
+
+def _link_faults(graph: Graph, node: Node) -> Iterator[str]:
+    # `set_inputs` and `set_outputs` let a pass go through such states; none may remain.
+    for tensor in dict.fromkeys((*node.inputs, *node.outputs)):
+        if tensor is not None and graph.tensors.get(tensor.name) is not tensor:
+            yield f"uses tensor '{tensor.name}', which is not in the graph"
+    for tensor in dict.fromkeys(node.outputs):
+        producer = graph.producer(tensor)
+        if producer is not node:
+            other = "nothing" if producer is None else producer.where
+            yield f"writes tensor '{tensor.name}', whose producer is {other}"
+        if node.outputs.count(tensor) > 1:
+            yield f"writes tensor '{tensor.name}' twice"
+
+
+def _scalar_faults(param: Scalar) -> Iterator[str]:
+    dtype, value = param.dtype, param.value
+    if dtype is DType.STRING:
+        fits = isinstance(value, str)
+    elif dtype is DType.BOOL_8:
+        fits = isinstance(value, bool | np.bool_) or value in (0, 1)
+    elif dtype.is_float:
+        fits = isinstance(value, numbers.Real)
+    else:
+        low, high = dtype.stored_range() if dtype.bits else (0, -1)
+        fits = isinstance(value, numbers.Integral) and low <= value <= high
+    if not fits:
+        yield f"is {dtype.name}, which cannot be {value!r}"

@@ -128,6 +128,6 @@ def _storage_of(dtype: DType) -> np.dtype[np.generic]:
 
 
 _STORAGE = {d: _storage_of(d) for d in DType}
-_PLAIN = [d for d in DType if d.is_int or d.is_float and d is not DType.BFLOAT_16]
+_PLAIN = [d for d in DType if d.is_int or (d.is_float and d is not DType.BFLOAT_16)]
 _OF_NUMPY: dict[np.dtype[np.generic], DType] = {d.storage: d for d in _PLAIN}
 _OF_NUMPY[np.dtype(np.bool_)] = DType.BOOL_8

@@ -166,8 +166,8 @@ class Graph:
         """Adds a node and gives it back; its tensors must be in the graph.
 
         Raises:
-            GraphError: The name is taken, a tensor is not in the graph, or an output has a
-                producer already.
+            GraphError: The name is taken, a tensor is not in the graph, or an output is written
+                already, by another node or by this one.
         """
         if node.name in self._nodes:
             raise GraphError(
@@ -189,7 +189,12 @@ class Graph:
                     f"{self._producers[tensor].where} already",
                     where=node.where,
                 )
-        ready = self._order is not None and not any(self._consumers.get(t) for t in node.outputs)
+        if len(set(node.outputs)) < len(node.outputs):
+            raise GraphError("it writes one of its outputs twice", where=node.where)
+        # It may come last if nothing reads its outputs yet, the node itself included.
+        ready = self._order is not None and not any(
+            t in node.inputs or self._consumers.get(t) for t in node.outputs
+        )
         self._nodes[node.name] = node
         self._link(node)
         self._order = (*self._order, node) if ready and self._order is not None else None
@@ -232,10 +237,13 @@ class Graph:
             self.set_inputs(node, [new if t is old else t for t in node.inputs])
 
     def reorder_interface(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        """Puts the named inputs and outputs first, in this order."""
-        first = dict.fromkeys((*inputs, *outputs))
-        rest = {n: t for n, t in self._tensors.items() if n not in first}
-        self._tensors = {n: self._tensors[n] for n in first} | rest
+        """Puts the named inputs and outputs first, in this order.
+
+        Raises:
+            GraphError: There is no tensor of one of the names.
+        """
+        first = {n: self.tensor(n) for n in (*inputs, *outputs)}
+        self._tensors = first | self._tensors
 
     # -- inside ----------------------------------------------------------------------------------
 

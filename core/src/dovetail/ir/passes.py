@@ -53,7 +53,11 @@ def run_passes(
     changed = False
     for step in passes:
         start = time.perf_counter()
-        did = step.run(graph)
+        try:
+            did = step.run(graph)
+        except Exception as error:
+            error.add_note(f"in the pass '{step.name}' on graph '{graph.name}'")
+            raise
         if did and (faults := check(graph)):
             raise GraphError(
                 f"the pass '{step.name}' left a graph with {len(faults)} fault(s)",

@@ -1,4 +1,4 @@
-"""Blobs (immutable stored bytes with a content hash) and the packing of 4-bit and bfloat16 values."""
+"""Blobs (immutable stored bytes with a content hash); packing of 4-bit and bfloat16 values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Blob:
         self,
         data: Array,
         *,
-        hash: str | None = None,  # noqa: A002 - the field's word
+        hash: str | None = None,
         check: Callable[[], None] | None = None,
     ) -> None:
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
@@ -87,7 +87,8 @@ def unpack(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:
         Array of `shape`: `dtype.storage`, float32 for BFLOAT_16, text for STRING.
     """
     if dtype is DType.STRING:
-        return np.array(blob.bytes.tobytes().decode().split("\0")[:-1]).reshape(shape)
+        texts = blob.bytes.tobytes().decode().split("\0")[:-1]
+        return np.array(texts, np.str_).reshape(shape)
     stored = unpack_stored(blob, dtype, shape)
     return bfloat16_to_float32(stored) if dtype is DType.BFLOAT_16 else stored
 
@@ -112,11 +113,14 @@ def unpack_stored(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:
 
 def float32_to_bfloat16(values: Array) -> NDArray[np.uint16]:
     """Rounds to bfloat16 bit patterns, half to even; NaN stays NaN. Any shape."""
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    with np.errstate(over="ignore"):  # a float64 beyond float32 is inf
+        bits = np.asarray(values, np.float32, order="C").view(np.uint32)
     rounded = (bits + (np.uint32(0x7FFF) + ((bits >> 16) & 1))) >> 16
-    return np.where(np.isnan(values), np.uint32(0x7FC0), rounded).astype(np.uint16)
+    kept = np.where(np.isnan(values), np.uint32(0x7FC0), rounded)
+    return np.asarray(kept).astype(np.uint16)
 
 
 def bfloat16_to_float32(bits: Array) -> NDArray[np.float32]:
     """Widens bfloat16 bit patterns exactly. Any shape."""
-    return (np.ascontiguousarray(bits).astype(np.uint32) << 16).view(np.float32)
+    wide = np.asarray(bits).astype(np.uint32, order="C")
+    return np.asarray(wide << np.uint32(16)).view(np.float32)

@@ -54,4 +54,6 @@ def _node_text(node: Node) -> str:
 def _param_text(param: Param) -> str:
     if isinstance(param, Scalar):
         return str(param.value)
+    if param.data is None:
+        return "(no data)"
     return np.array2string(param.values(), separator=", ", threshold=16).replace("\n", "")

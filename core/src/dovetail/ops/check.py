@@ -50,9 +50,9 @@ def node_faults(node: Node, registry: OpRegistry) -> list[Problem]:
         texts += _port_faults(schema.inputs, node.inputs)
         texts += _port_faults(schema.outputs, node.outputs)
     texts += schema.param_faults(node.params)
-    if not texts:
-        texts = _inference_faults(schema, node)
-    return [Problem(text, node.where) for text in texts]
+    if texts:
+        return [Problem(text, node.where) for text in texts]
+    return _inference_faults(schema, node)
 
 
 def _port_faults(ports: tuple[Port, ...], tensors: Sequence[Tensor | None]) -> list[str]:
@@ -68,16 +68,22 @@ def _port_faults(ports: tuple[Port, ...], tensors: Sequence[Tensor | None]) -> l
     return found
 
 
-def _inference_faults(schema: OpSchema, node: Node) -> list[str]:
+def _inference_faults(schema: OpSchema, node: Node) -> list[Problem]:
     ins = input_specs(node)
     declared = [t.spec for t in node.outputs]
     try:
         inferred = schema.infer(schema.bind(node.params, ins), ins, declared)
     except DovetailError as error:
-        return [error.message]
+        return [Problem(error.message, node.where, error.hint), *error.problems]
+    if len(inferred) < len(node.outputs):
+        text = f"has {len(node.outputs)} outputs, but {schema.full_name} gives {len(inferred)}"
+        return [Problem(text, node.where)]
     return [
-        f"output '{tensor.name}' is declared {tensor.dtype.name} {tensor.shape}, "
-        f"but {schema.full_name} gives {spec.dtype.name} {spec.shape}"
-        for tensor, spec in zip(node.outputs, inferred, strict=False)
+        Problem(
+            f"output '{tensor.name}' is declared {tensor.dtype.name} {tensor.shape}, "
+            f"but {schema.full_name} gives {spec.dtype.name} {spec.shape}",
+            node.where,
+        )
+        for tensor, spec in zip(node.outputs, inferred, strict=False)  # trailing ones left out
         if (tensor.dtype, tensor.shape) != (spec.dtype, spec.shape)
     ]

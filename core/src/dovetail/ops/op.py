@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dovetail.ir import Array, DType, Spec
+from dovetail.ir import Array, DType
 from dovetail.ops.params import ParamField, Specs
 
 Arrays = Sequence[Array | None]

@@ -193,5 +193,5 @@ def tensor(
 
 def last_axis(ins: Specs) -> int:
     """The default of an `axis` param that means the last axis of the first input."""
-    first = ins[0]
+    first = ins[0] if ins else None
     return len(first.shape) - 1 if first is not None else 0

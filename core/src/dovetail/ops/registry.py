@@ -79,10 +79,12 @@ class OpRegistry:
         Raises:
             PluginError: Another package of that name is there.
         """
-        if self._packages.setdefault(package.name, package) is not package:
+        known = self._packages.get(package.name) or self._load(package.name)
+        if known is not None and known is not package:
             raise PluginError(
                 f"there are two op packages named '{package.name}'", code="PLUGIN_CONFLICT"
             )
+        self._packages[package.name] = package
 
     def package(self, name: str) -> OpPackage:
         """Gives a package.
@@ -114,5 +116,5 @@ class OpRegistry:
         return schemas[name]
 
     def __iter__(self) -> Iterator[OpPackage]:
-        for name in self._names():
+        for name in dict.fromkeys((*self._names(), *self._packages)):
             yield self.package(name)

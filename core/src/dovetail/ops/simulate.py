@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.ir import Array, DType, Spec, dequantize, quantize
+from dovetail.ir import Array, DType, ScaleOffset, Spec, dequantize, quantize
 from dovetail.ir.storage import bfloat16_to_float32, float32_to_bfloat16
 from dovetail.ops.op import Arrays, Domain, Op
 from dovetail.ops.schema import OpSchema
@@ -44,7 +44,11 @@ def keeps_stored(domain: Domain, ins: Sequence[Spec | None], outs: Sequence[Spec
         return domain is Domain.STORED
     # An index input has a type of its own; only tensors of the moved type must agree.
     moved = [s for s in (*ins, *outs) if s is not None and _is_moved(s, outs[0])]
-    return all((s.dtype, s.encoding) == (outs[0].dtype, outs[0].encoding) for s in moved)
+    # Under several scales a stored integer means another value wherever it is moved to.
+    one_scale = all(s.encoding is None or isinstance(s.encoding, ScaleOffset) for s in moved)
+    return one_scale and all(
+        (s.dtype, s.encoding) == (outs[0].dtype, outs[0].encoding) for s in moved
+    )
 
 
 def to_real(stored: Array, spec: Spec) -> Array:
@@ -64,11 +68,12 @@ def from_real(real: Array, spec: Spec) -> Array:
         return quantize(real, spec.encoding, spec.dtype)
     if spec.dtype is DType.BFLOAT_16:
         return float32_to_bfloat16(real)
-    return real.astype(spec.dtype.storage, copy=False)
+    with np.errstate(over="ignore"):  # beyond float16 is inf
+        return real.astype(spec.dtype.storage, copy=False)
 
 
 def _is_moved(spec: Spec, out: Spec) -> bool:
-    return spec.dtype.is_fixed_point or spec.dtype is out.dtype
+    return spec.dtype.is_fixed_point or spec.dtype.is_float or spec.dtype is out.dtype
 
 
 def _shaped(array: Array, spec: Spec) -> Array:

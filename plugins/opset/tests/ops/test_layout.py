@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.errors import OpError
+from dovetail.errors import GraphError, OpError
 from dovetail.ir import (
     Array,
     AxisScaleOffset,
@@ -21,6 +21,8 @@ from dovetail.ir import (
     Tensor,
     TensorKind,
 )
+from dovetail.ops import OpRegistry, check_ops
+from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
 from dovetail_opset.ops.slicing import PadScheme
 
@@ -171,6 +173,25 @@ def test_pad_constant_of_fixed_point(
     np.testing.assert_array_equal(
         evaluate(graph, {"x": np.array([200], np.uint8)})["p"], [stored, 200]
     )
+
+
+def test_pad_refuses_a_stored_value_under_two_encodings() -> None:
+    graph = Graph("g")
+    u8, code = DType.UFIXED_POINT_8, ScaleOffset(0.5, -10)
+    x = Tensor("x", u8, (1,), TensorKind.APP_WRITE, encoding=code)
+    graph.add_tensor(x)
+    add(graph, "Pad", [x], name="p", scheme=0, pad_amount=[[1, 0]])
+    pad = graph.node("p")
+    pad.params["pad_constant_value"] = Scalar(DType.INT_32, 7)
+    check_ops(graph, OpRegistry.of(PACKAGE))
+    pad.outputs[0].encoding = ScaleOffset(0.25)
+    with pytest.raises(GraphError, match="pad_constant_value 7 means different real"):
+        check_ops(graph, OpRegistry.of(PACKAGE))
+    pad.params["pad_constant_value"] = Scalar(DType.FLOAT_32, 3.5)
+    check_ops(graph, OpRegistry.of(PACKAGE))
+    x.encoding = AxisScaleOffset(0, np.ones(1, np.float32))
+    with pytest.raises(GraphError, match="no one stored value"):
+        check_ops(graph, OpRegistry.of(PACKAGE))
 
 
 bounds = st.tuples(st.integers(0, 5), st.integers(0, 6), st.integers(1, 3))

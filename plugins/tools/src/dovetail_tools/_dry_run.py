@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +49,11 @@ def pass_origins() -> list[tuple[str, str]]:
     """Gives the conversion's passes in order: their names, and the dists that bring them."""
     dists = {plugin.name: plugin.dist for plugin in list_plugins(_PASSES)}
     others = [(each, dists[name]) for name, each in load_all(_PASSES).items() if name != PIPELINE]
-    origins = [
+    return [
         # what no plugin brings by itself is the pipeline's own
         (step.name, next((dist for each, dist in others if each is step), dists[PIPELINE]))
         for step in pipeline_passes()
     ]
-    return origins
 
 
 def _attempt(
@@ -59,11 +61,22 @@ def _attempt(
 ) -> tuple[ExitCode, dict[str, int]]:
     """How reading the model ends, and the ops that the nodes become."""
     try:
-        graph = frontend.read(source, options)
+        with _silence():  # the dry run has logged it all already
+            graph = frontend.read(source, options)
     except DovetailError as error:
         return error.exit_code, {}
     counts = Counter(f"{node.package}::{node.op_type}" for node in graph.nodes)
     return ExitCode.OK, dict(sorted(counts.items()))
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _data(
@@ -83,7 +96,7 @@ def _text(
 ) -> str:
     parts = [_passes_text(passes), _operators_text(found.operators)]
     if ops:
-        parts.append(f"they become\n{_indented(table(('OP', 'NODES'), ops.items()))}")
+        parts.append(f"they become, before the passes\n{_indented(table(('OP', 'NODES'), ops.items()))}")
     if found.unused_inputs:
         names = "\n".join(found.unused_inputs)
         parts.append(f"inputs that no output depends on\n{_indented(names)}")

@@ -78,5 +78,15 @@ def constant(value: float) -> Any:
 
 
 def ufunc(function: Callable[..., object], *arrays: Array) -> Call:
-    """Gives a call of a NumPy function; the last array of a ufunc is its result."""
-    return partial(function, *arrays)
+    """Gives a call of a NumPy function of arrays; the last one is where its result goes."""
+    return partial(function, *arrays[:-1], out=arrays[-1])
+
+
+def copy(target: Array, source: Array) -> Call:
+    """Gives a call that copies an array into one to whose shape it broadcasts."""
+    return partial(np.copyto, target, source)
+
+
+def fill(target: Array, value: Array) -> Call:
+    """Gives a call that sets all elements to a scalar."""
+    return partial(target.fill, value)

@@ -16,6 +16,8 @@ from dovetail_cpu.kernels._calls import (
     Floats,
     blocks,
     constant,
+    copy,
+    fill,
     floats,
     in_order,
     scratch_floats,
@@ -90,7 +92,7 @@ class _Depthwise:
             if self._spread is not None:
                 image = floats(buffers, self._spread).reshape(*g.x[1:3], made)
                 many = image.reshape(*g.x[1:], self._multiple)
-                calls.append(ufunc(np.copyto, many, x[n][..., None]))
+                calls.append(copy(many, x[n][..., None]))
             for rows in blocks(g.out[1], self._rows):
                 calls += self._block(image, out[n], product, rows)
                 part = out[n, rows].reshape(-1, made)
@@ -103,7 +105,7 @@ class _Depthwise:
         calls: list[Call] = []
         is_written = bool(found) and found[0].covers(rows, columns)
         if not is_written:
-            calls.append(ufunc(out[rows].fill, constant(0)))
+            calls.append(fill(out[rows], constant(0)))
         for i, patch in enumerate(found):
             inputs = view_of(image, patch.in_rows, patch.in_cols)
             weights = self._weights(patch, inputs)

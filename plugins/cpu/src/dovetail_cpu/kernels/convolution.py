@@ -14,6 +14,8 @@ from dovetail_cpu.kernels._calls import (
     Floats,
     blocks,
     constant,
+    copy,
+    fill,
     floats,
     in_order,
     is_float32,
@@ -127,7 +129,7 @@ class _Unrolled:
             if self._image is None:
                 image = x[n]
             else:
-                calls.append(ufunc(np.copyto, _inside(image, g.pads), x[n]))
+                calls.append(copy(_inside(image, g.pads), x[n]))
             windows = self._windows(image)
             for rows in blocks(g.out[1], self._rows):
                 first = (n * g.out[1] + rows.start) * g.out[2]
@@ -160,7 +162,7 @@ class _Unrolled:
         groups, places = self._geometry.groups, len(part)
         count = groups * places * self._depth
         matrix: Floats = floats(buffers, self._matrix)[:count]
-        calls: list[Call] = [ufunc(np.copyto, matrix.reshape(windows.shape), windows)]
+        calls: list[Call] = [copy(matrix.reshape(windows.shape), windows)]
         stacked = matrix.reshape(groups, places, self._depth)
         if groups == 1:
             return [*calls, ufunc(np.matmul, stacked[0], filters[0], part)]
@@ -184,4 +186,4 @@ def _border_calls(padded: Array, pads: Pads) -> list[Call]:
         padded[top : height - bottom, :left],
         padded[top : height - bottom, width - right :],
     ]
-    return [ufunc(side.fill, constant(0)) for side in sides if side.size]
+    return [fill(side, constant(0)) for side in sides if side.size]

@@ -39,7 +39,11 @@ def binary(call: KernelCall) -> Step | None:
     call.read(0)
     call.read(1)
     call.write()
-    return call.array_step(function, in_place=places)
+
+    def run(a: Array, b: Array, out: Array) -> None:
+        function(a, b, out=out)
+
+    return call.array_step(run, in_place=places)
 
 
 @KERNELS.register(PACKAGE, "ElementWiseSquaredDifference")

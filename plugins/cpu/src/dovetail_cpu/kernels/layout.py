@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
-from dovetail_cpu.kernels._calls import Call, in_order, only_moves, ufunc
+from dovetail_cpu.kernels._calls import Call, copy, in_order, only_moves
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 
@@ -26,7 +26,7 @@ def reshape(call: KernelCall) -> Step | None:
 
     def bind(buffers: Buffers) -> Bound:
         result = buffers.array(out)
-        return in_order([ufunc(np.copyto, result, buffers.array(x).reshape(result.shape))])
+        return in_order([copy(result, buffers.array(x).reshape(result.shape))])
 
     return call.step(bind)
 
@@ -40,7 +40,7 @@ def transpose(call: KernelCall) -> Step | None:
     x, out = call.read(0), call.write()
 
     def bind(buffers: Buffers) -> Bound:
-        return in_order([ufunc(np.copyto, buffers.array(out), buffers.array(x).transpose(perm))])
+        return in_order([copy(buffers.array(out), buffers.array(x).transpose(perm))])
 
     return call.step(bind)
 
@@ -60,7 +60,7 @@ def concat(call: KernelCall) -> Step | None:
         slices = _slices(buffers.array(out).ndim, axis, bounds)
         result = buffers.array(out)
         calls: list[Call] = [
-            ufunc(np.copyto, result[where], buffers.array(part))
+            copy(result[where], buffers.array(part))
             for where, part in zip(slices, parts, strict=True)
         ]
         return in_order(calls)
@@ -82,7 +82,7 @@ def split(call: KernelCall) -> Step | None:
         source = buffers.array(x)
         slices = _slices(source.ndim, axis, bounds)
         calls: list[Call] = [
-            ufunc(np.copyto, buffers.array(part), source[where])
+            copy(buffers.array(part), source[where])
             for where, part in zip(slices, parts, strict=True)
         ]
         return in_order(calls)

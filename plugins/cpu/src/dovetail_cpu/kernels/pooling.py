@@ -15,6 +15,7 @@ from dovetail_cpu.kernels._calls import (
     Call,
     blocks,
     constant,
+    copy,
     in_order,
     is_float32,
     ufunc,
@@ -69,12 +70,12 @@ class _Pool:
         calls: list[Call] = []
         if self.needs_start or not covered:
             start = np.broadcast_to(self.start[rows], result[rows].shape)
-            calls.append(ufunc(np.copyto, result[rows], start))
+            calls.append(copy(result[rows], start))
         for i, patch in enumerate(found):
             inputs = view_of(image, patch.in_rows, patch.in_cols)
             target = view_of(result, patch.out_rows, patch.out_cols).reshape(inputs.shape)
             if i == 0 and not calls:
-                calls.append(ufunc(np.copyto, target, inputs))
+                calls.append(copy(target, inputs))
             else:
                 calls.append(ufunc(self.combine, target, inputs, target))
         if self.divisor is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
-from dovetail_cpu.kernels._calls import Call, in_order, only_moves, ufunc
+from dovetail_cpu.kernels._calls import Call, copy, fill, in_order, only_moves
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 
@@ -29,9 +29,9 @@ def pad(call: KernelCall) -> Step | None:
             whole = (slice(None),) * axis
             extent = inside.shape[axis]
             sides = inside[(*whole, slice(before))], inside[(*whole, slice(extent - after, None))]
-            calls += [ufunc(side.fill, value) for side in sides if side.size]
+            calls += [fill(side, value) for side in sides if side.size]
             inside = inside[(*whole, slice(before, extent - after))]
-        calls.append(ufunc(np.copyto, inside, buffers.array(x)))
+        calls.append(copy(inside, buffers.array(x)))
         return in_order(calls)
 
     return call.step(bind)
@@ -46,6 +46,6 @@ def strided_slice(call: KernelCall) -> Step | None:
     x, out = call.read(0), call.write()
 
     def bind(buffers: Buffers) -> Bound:
-        return in_order([ufunc(np.copyto, buffers.array(out), buffers.array(x)[index])])
+        return in_order([copy(buffers.array(out), buffers.array(x)[index])])
 
     return call.step(bind)

@@ -84,7 +84,7 @@ class OnnxFrontend:
             _, problems, invalid, _ = self._import(path, options)
         except DovetailError as error:
             problems = [*seen.problems, *_as_problems(error)]
-            invalid = list(seen.malformed)
+            invalid = list(seen.malformed.values())
         return DryRun(
             operators=seen.operators,
             problems=(*problems, *invalid),

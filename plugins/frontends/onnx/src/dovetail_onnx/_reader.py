@@ -48,7 +48,7 @@ class GraphReader:
             name for node in source.nodes for name in node.inputs if name
         ) | frozenset(source.outputs)
         self.unsupported: list[Problem] = list(survey.problems)
-        self.invalid: list[Problem] = list(survey.malformed)
+        self.invalid: list[Problem] = list(survey.malformed.values())
         for name, spec in specs.items():
             made = Tensor(name, spec.dtype, spec.shape, TensorKind.APP_WRITE)
             self._values.set(name, self._graph.add_tensor(made))
@@ -71,7 +71,11 @@ class GraphReader:
     def _read(self, node: SourceNode) -> None:
         found = self._survey.found.get(node.name)
         ins = {name: self._values.get(name) for name in node.inputs if name}
-        if found is None or any(value is None for value in ins.values()):
+        if (
+            found is None
+            or node.name in self._survey.malformed
+            or any(value is None for value in ins.values())
+        ):
             return  # a problem reported already, or something that depends on one
         constants = {name: v for name, v in ins.items() if isinstance(v, Constant)}
         if len(constants) == len(ins) and can_fold(node):

@@ -56,13 +56,13 @@ class Survey:
         found: How each node is converted, by name; nodes that cannot be are missing.
         problems: Why those cannot be.
         operators: Counts, for the report.
-        malformed: What nodes say that their operators do not allow.
+        malformed: What nodes say that their operators do not allow, by name.
     """
 
     found: dict[str, Found]
     problems: tuple[Problem, ...]
     operators: tuple[OpUse, ...]
-    malformed: tuple[Problem, ...]
+    malformed: dict[str, Problem]
 
 
 def survey(source: SourceGraph) -> Survey:
@@ -91,7 +91,7 @@ def survey(source: SourceGraph) -> Survey:
         found,
         tuple(problems),
         tuple(_uses(counts, folded, tables)),
-        tuple(_malformed(source)),
+        dict(_malformed(source)),
     )
 
 
@@ -156,7 +156,7 @@ def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Prob
     return Problem(why, where, hint)
 
 
-def _malformed(source: SourceGraph) -> Iterator[Problem]:
+def _malformed(source: SourceGraph) -> Iterator[tuple[str, Problem]]:
     """Checks number of inputs and outputs, and attributes, against ONNX's schemas."""
     context = onnx.checker.C.CheckerContext()
     context.ir_version = source.ir_version
@@ -170,7 +170,8 @@ def _malformed(source: SourceGraph) -> Iterator[Problem]:
         try:
             onnx.checker.check_node(node.proto, context)
         except onnx.checker.ValidationError as error:
-            yield Problem(str(error).strip().splitlines()[0], node.where, "export the model again")
+            text = str(error).strip().splitlines()[0]
+            yield node.name, Problem(text, node.where, "export the model again")
 
 
 def _warn_of_newer(source: SourceGraph) -> None:

@@ -9,7 +9,7 @@ import enum
 import numpy as np
 
 from dovetail.errors import OpError
-from dovetail.ir import Array, DType, ScaleOffset, Spec, dequantize, quantize
+from dovetail.ir import Array, DType, ScaleOffset, Spec, quantize
 from dovetail.ops import Domain, In, Op, choice, scalar, tensor, uint32
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import moved
@@ -65,10 +65,8 @@ class Pad(Op):
                 raise OpError(
                     f"{self.scheme.name} cannot add {pair} to the {extent} elements of axis {axis}"
                 )
-        if self.scheme is PadScheme.CONSTANT and not isinstance(
-            x.encoding, ScaleOffset | type(None)
-        ):
-            raise OpError("a constant has no one stored value under an encoding by axis or block")
+        if self.scheme is PadScheme.CONSTANT:
+            self._need_one_value(x, out)
         shape = tuple(n + sum(pair) for n, pair in zip(x.shape, pads, strict=True))
         return moved(x, shape, out)
 
@@ -81,6 +79,16 @@ class Pad(Op):
         if 0 in x.shape:  # no padding falls on an empty axis; NumPy's mirrors refuse to look
             return np.zeros(out.shape, x.dtype)
         return np.pad(x, pads, mode=_NUMPY_MODES[self.scheme])  # type: ignore[call-overload,no-any-return]
+
+    def _need_one_value(self, x: Spec, out: Spec | None) -> None:
+        if not isinstance(x.encoding, ScaleOffset | None):
+            raise OpError("a constant has no one stored value under an encoding by axis or block")
+        is_stored = not isinstance(self.pad_constant_value, float)
+        if is_stored and out is not None and out.encoding != x.encoding:
+            raise OpError(
+                f"the stored pad_constant_value {self.pad_constant_value} means different real "
+                "values under the encodings of in[0] and out[0]"
+            )
 
     def _most(self, extent: int) -> float:
         match self.scheme:
@@ -98,11 +106,8 @@ class Pad(Op):
         value = np.asarray(self.pad_constant_value)
         if not isinstance(out.encoding, ScaleOffset):
             return value.astype(x.dtype)
-        is_stored, wants_stored = value.dtype.kind in "iu", x.dtype.kind in "iu"
-        if wants_stored and not is_stored:
+        if value.dtype.kind == "f" and x.dtype.kind in "iu":
             return quantize(value, out.encoding, out.dtype)
-        if is_stored and not wants_stored:
-            return dequantize(value, out.encoding)
         return value.astype(x.dtype)
 
 

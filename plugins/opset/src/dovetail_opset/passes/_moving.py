@@ -27,7 +27,7 @@ def moved_inputs(graph: Graph, node: Node, perm: Shape, back: Shape) -> list[Ten
     costly = [t for t, new in free.items() if new is None and not _is_movable(t, perm)]
     if costly:
         # A transpose of one input pays if it takes those before and behind the node away.
-        same_rank = all(len(t.shape) == len(perm) for t in costly)
+        same_rank = all(len(t.shape) == len(perm) and not t.kind.is_updateable for t in costly)
         pays = len(costly) <= len(free) - len(costly) and _cancels_behind(graph, node, back)
         if not (same_rank and pays):
             return None
@@ -116,6 +116,15 @@ def transposed_already(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor | No
         if is_op(reader, "Transpose") and perm_of(reader) == perm and keeps_stored_values(reader):
             return reader.outputs[0]
     return None
+
+
+def transposed_encoding(tensor: Tensor, perm: Shape) -> Encoding | None:
+    """Gives the encoding of a tensor transposed by `perm`.
+
+    Raises:
+        QuantizationError: Its blocks do not survive that.
+    """
+    return None if tensor.encoding is None else tensor.encoding.transposed(perm)
 
 
 def leads_to_first(node: Node) -> bool:

@@ -23,6 +23,7 @@ from dovetail_opset.passes._moving import (
     moved_inputs,
     moved_tensor,
     transposed_already,
+    transposed_encoding,
 )
 from dovetail_opset.passes._rewrite import (
     bypass,
@@ -111,7 +112,7 @@ def _sink(graph: Graph, node: Node) -> bool:
         return False
     params, back = moved
     try:
-        encodings = [e and e.transposed(inverse(back)) for e in (t.encoding for t in node.outputs)]
+        encodings = [transposed_encoding(t, inverse(back)) for t in node.outputs]
     except QuantizationError:
         return False  # its blocks run along the axes as they are
     inputs = moved_inputs(graph, node, perm, back)

@@ -45,11 +45,12 @@ class Window:
         count = -(-room // stride) + 1
         return count - 1 if (count - 1) * stride >= extent + before else count
 
-    def fitted(self, spatial: Shape) -> Window | None:
-        """Gives a window for which QNN's formula counts as many as ONNX's; None if there is none.
+    def fitted(self, spatial: Shape) -> Window:
+        """Gives a window for which QNN's formula counts as many as ONNX's.
 
         QNN rounds up without asking where the last window begins. Rounding down, or less padding
-        behind, leaves that window out; it lay in the padding, so nothing else changes.
+        behind, leaves that window out; it lay in the padding, so nothing else changes. Padding
+        below 0 says how many elements of the input no window reaches: they are to be cut off.
         """
         wanted = self.counts(spatial)
         floor = replace(self, ceil=False)
@@ -58,7 +59,7 @@ class Window:
         pads = tuple(
             self._trimmed(i, n, c) for i, (n, c) in enumerate(zip(spatial, wanted, strict=True))
         )
-        return None if any(after < 0 for _, after in pads) else replace(self, pads=pads)
+        return replace(self, pads=pads)
 
     def _trimmed(self, axis: int, extent: int, count: int) -> tuple[int, int]:
         before, after = self.pads[axis]

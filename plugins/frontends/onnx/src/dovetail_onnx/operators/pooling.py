@@ -21,8 +21,7 @@ def max_pool(op: OpContext) -> Tensor:
     """PoolMax2d, whose padding holds 0: where that could win, the least value is padded before."""
     if op.wants(1):
         raise op.refuse("its second output, the indices of the maxima, cannot be converted")
-    window = _window(op)
-    x = spatial_input(op)
+    x, window = _cropped(op, spatial_input(op), _window(op))
     if window.is_padded and not is_nonnegative(op.graph, x):
         x, window = _padded(op, x, window, _least(x.dtype))
     return _pool(op, "PoolMax2d", x, window)
@@ -31,9 +30,8 @@ def max_pool(op: OpContext) -> Tensor:
 @ONNX.importer("AveragePool", versions=(1, 7, 10, 11, 19, 22))
 def average_pool(op: OpContext) -> Tensor:
     """PoolAvg2d; ONNX never counts what lies beyond the padding, so that may become explicit."""
-    window = _window(op)
     counts_padding = bool(op.attr.integer("count_include_pad", 0))
-    x = spatial_input(op)
+    x, window = _cropped(op, spatial_input(op), _window(op))
     if counts_padding and window.ceil:
         x, window = _padded(op, x, window, 0.0)
         counts_padding = False
@@ -59,13 +57,7 @@ def _window(op: OpContext) -> Window:
     window = window_of(op, op.attr.integers("kernel_shape") or (), spatial)
     if window.dilations != (1, 1):
         raise op.refuse(f"its dilations {window.dilations} must be 1: no pooling op has dilation")
-    fitted = window.fitted((1,) * (2 - len(spatial)) + spatial)
-    if fitted is None:
-        raise op.refuse(
-            "it rounds up, yet leaves out a window on one axis only; no pooling op does both",
-            hint="set ceil_mode to 0 and pad explicitly",
-        )
-    return fitted
+    return window.fitted((1,) * (2 - len(spatial)) + spatial)
 
 
 def _pool(
@@ -82,6 +74,18 @@ def _pool(
         count_pad_for_edges=count_pad,
     )
     return spatial_output(op, y, len(op.spec(0).shape))
+
+
+def _cropped(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
+    """Cuts off what no window reaches, where the window's padding is below 0."""
+    cut = [max(-after, 0) for _, after in window.pads]
+    if not any(cut):
+        return x, window
+    n, height, width, channels = x.shape
+    ends = (n, height - cut[0], width - cut[1], channels)
+    x = op.step("cropped", "StridedSlice", [x], ranges=[(0, end, 1) for end in ends])
+    pads = tuple((before, max(after, 0)) for before, after in window.pads)
+    return x, replace(window, pads=pads)
 
 
 def _padded(op: OpContext, x: Tensor, window: Window, value: float) -> tuple[Tensor, Window]:

@@ -1,0 +1,25 @@
+"""Quantization encodings: `real = (q + offset) * scale`, per tensor, per axis and per block.
+
+Encodings are values: they do not change, they compare by content, and a layout change makes a new
+one (`transposed`, `reshaped`) or refuses.
+Source: spec/qnn_enums.md, "Quantization structures".
+"""
+
+from dovetail.ir.encodings._contract import Encoding, EncodingKind, Shape
+from dovetail.ir.encodings._expansion import BlockwiseExpansion
+from dovetail.ir.encodings._per_axis import AxisScaleOffset
+from dovetail.ir.encodings._per_block import Block
+from dovetail.ir.encodings._per_tensor import ScaleOffset
+from dovetail.ir.encodings._values import dequantize, quantize
+
+__all__ = [
+    "AxisScaleOffset",
+    "Block",
+    "BlockwiseExpansion",
+    "Encoding",
+    "EncodingKind",
+    "ScaleOffset",
+    "Shape",
+    "dequantize",
+    "quantize",
+]

@@ -1,0 +1,47 @@
+"""One scale and offset for a whole tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.ir.dtypes import DType
+from dovetail.ir.encodings._contract import EncodingKind, Shape
+from dovetail.ir.encodings._shared import common_faults
+from dovetail.ir.storage import Array
+
+_INT_32 = np.iinfo(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleOffset:
+    """One scale and offset for the whole tensor."""
+
+    scale: float
+    offset: int = 0
+    bitwidth: int | None = None
+
+    @property
+    def kind(self) -> EncodingKind:
+        """SCALE_OFFSET, or BW_SCALE_OFFSET when a bitwidth is given."""
+        return EncodingKind.SCALE_OFFSET if self.bitwidth is None else EncodingKind.BW_SCALE_OFFSET
+
+    def grid(self, shape: Shape) -> tuple[Array, Array]:
+        """Gives the scale and the offset, shape () each."""
+        return np.asarray(self.scale, np.float32), np.asarray(self.offset, np.int32)
+
+    def transposed(self, perm: Shape) -> ScaleOffset:
+        """Gives itself."""
+        return self
+
+    def reshaped(self, old: Shape, new: Shape) -> ScaleOffset:
+        """Gives itself."""
+        return self
+
+    def faults(self, shape: Shape, dtype: DType) -> list[str]:
+        """Gives what is wrong with scale, offset or bitwidth."""
+        found = common_faults(np.asarray([self.scale]), self.bitwidth, dtype)
+        if not _INT_32.min <= self.offset <= _INT_32.max:
+            found.append(f"offset {self.offset} does not fit 32 bits")
+        return found

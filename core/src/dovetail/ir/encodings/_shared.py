@@ -1,0 +1,58 @@
+"""What the encodings with arrays have in common: content, comparison, faults."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.errors import QuantizationError
+from dovetail.ir.dtypes import DType
+from dovetail.ir.encodings._contract import Shape
+from dovetail.ir.storage import Array
+
+
+def offsets_or_zeros(offsets: NDArray[np.int32] | None, scales: Array) -> NDArray[np.int32]:
+    """Gives the offsets, all 0 like `scales` when there are none."""
+    if offsets is None:
+        return np.zeros(np.shape(scales), np.int32)
+    return np.asarray(offsets, np.int32)
+
+
+def same(mine: tuple[Array, ...], theirs: tuple[Array, ...]) -> bool:
+    """Whether arrays have equal shapes and elements."""
+    return all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
+
+
+def content_hash(scales: Array, *rest: Hashable) -> int:
+    """Gives a hash that agrees with `same`: of elements, whatever type they are kept in."""
+    # numbers, not bytes: float32 and float64, and 0.0 and -0.0, may be equal
+    return hash((*rest, tuple(np.asarray(scales).reshape(-1).tolist())))
+
+
+def common_faults(scales: Array, bitwidth: int | None, dtype: DType) -> list[str]:
+    """Gives what is wrong with scales (any shape) and bitwidth."""
+    found = []
+    with np.errstate(over="ignore"):  # a float64 may be finite and still no float32
+        scales = np.asarray(scales).astype(np.float32)
+    if not np.all(np.isfinite(scales)) or bool(np.any(scales < 0)):
+        found.append("a scale is negative or not finite")
+    if not dtype.is_fixed_point:
+        found.append(f"{dtype.name} is no fixed-point type and takes no encoding")
+    elif bitwidth is not None and not 1 <= bitwidth <= dtype.bits:
+        found.append(f"bitwidth {bitwidth} does not fit {dtype.name}")
+    return found
+
+
+def same_shape_only(old: Shape, new: Shape) -> None:
+    """Refuses a reshape of a tensor with blocks.
+
+    Raises:
+        QuantizationError: The shape changes.
+    """
+    if old != new:
+        raise QuantizationError(
+            f"a reshape from {old} to {new} would cut the tensor's quantization blocks",
+            hint="reshape before quantizing per block",
+        )

@@ -1,0 +1,60 @@
+"""Model-local functions are inlined; those that cannot be are refused before they grow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from dovetail.errors import FrontendError
+
+N = helper.make_node
+OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
+X = np.linspace(-2, 2, 8, dtype=np.float32)
+
+
+def function(name, nodes, attributes=()):
+    return helper.make_function("local", name, ["a"], ["b"], nodes, OPSETS, list(attributes))
+
+
+def with_functions(model, functions, first):
+    node = N(first, ["x"], ["y"], name="call", domain="local")
+    return model([node], {"x": X}, ["y"], opset_imports=OPSETS, functions=functions)
+
+
+def test_functions_within_functions(agree, model) -> None:
+    inner = function("Inner", [N("Relu", ["a"], ["r"]), N("Neg", ["r"], ["b"])])
+    call = N("Inner", ["a"], ["t"], domain="local")
+    outer = function("Outer", [call, N("Exp", ["t"], ["b"])])
+    graph = agree(with_functions(model, [inner, outer], "Outer"), {"x": X})
+    assert [n.op_type for n in graph.nodes] == ["Relu", "ElementWiseNeg", "ElementWiseExp"]
+
+
+def test_attributes_of_the_call_reach_the_nodes(agree, model) -> None:
+    elu = N("Elu", ["a"], ["b"])
+    reference = elu.attribute.add(name="alpha", ref_attr_name="strength", type=1)
+    assert reference.ref_attr_name == "strength"
+    made = with_functions(model, [function("Bend", [elu], ["strength"])], "Bend")
+    made.graph.node[0].attribute.append(helper.make_attribute("strength", 0.25))
+    graph = agree(made, {"x": X})
+    assert graph.nodes[0].params["alpha"].value == 0.25
+
+
+@pytest.mark.parametrize("chain", [["A"], ["A", "B", "C"]])
+def test_functions_that_call_themselves(model, read, chain) -> None:
+    functions = [
+        function(name, [N(chain[(i + 1) % len(chain)], ["a"], ["b"], domain="local")])
+        for i, name in enumerate(chain)
+    ]
+    with pytest.raises(FrontendError, match="calls itself"):
+        read(with_functions(model, functions, "A"))
+
+
+def test_functions_that_multiply(model, read) -> None:
+    # 3 calls each, 40 deep: more nodes than anything can hold
+    functions = [function("F0", [N("Relu", ["a"], ["b"])])]
+    for i in range(1, 41):
+        calls = [N(f"F{i - 1}", [s], [t], domain="local") for s, t in ("ac", "cd", "db")]
+        functions.append(function(f"F{i}", calls))
+    with pytest.raises(FrontendError, match="more than 2000000 nodes"):
+        read(with_functions(model, functions, "F40"))

@@ -1,0 +1,108 @@
+"""Open dimensions: bound by options, defaulted to 1 in front, else all reported."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from dovetail.errors import FrontendError
+from dovetail.ir.frontend import FrontendOptions
+
+N = helper.make_node
+FLOAT = 1
+
+
+@pytest.fixture
+def shapes(model, read):
+    """Reads a model with these inputs, each through a Relu, and gives their shapes."""
+
+    def run(inputs, **options):
+        nodes = [N("Relu", [name], [f"{name}_out"]) for name in inputs]
+        declared = {name: (FLOAT, dims) for name, dims in inputs.items()}
+        made = model(nodes, declared, [f"{name}_out" for name in inputs])
+        graph = read(made, FrontendOptions(**options))
+        return {t.name: t.shape for t in graph.inputs}
+
+    return run
+
+
+def test_an_open_first_dimension_becomes_one(shapes, caplog) -> None:
+    with caplog.at_level(logging.WARNING, "dovetail.onnx"):
+        assert shapes({"x": ["N", 3], "z": [None, 2]}) == {"x": (1, 3), "z": (1, 2)}
+    assert "input 'x': its first dimension 'N' is open and becomes 1" in caplog.text
+    assert "input 'z'" in caplog.text
+
+
+def test_batch(shapes) -> None:
+    found = shapes({"x": ["N", 3], "z": [1, 2], "s": []}, batch=4)
+    assert found == {"x": (4, 3), "z": (4, 2), "s": ()}
+
+
+def test_symbols_hold_everywhere(shapes) -> None:
+    inputs = {"x": ["N", "T"], "z": ["N", 8, "T"]}
+    assert shapes(inputs, symbols={"T": 5, "N": 2}) == {"x": (2, 5), "z": (2, 8, 5)}
+
+
+def test_input_dims_bind_symbols_of_other_inputs(shapes) -> None:
+    inputs = {"x": ["N", "T"], "z": ["N", 8, "T"]}
+    assert shapes(inputs, input_dims={"x": (3, 7)}) == {"x": (3, 7), "z": (3, 8, 7)}
+
+
+def test_input_dims_win_over_the_file_and_the_batch(shapes) -> None:
+    found = shapes({"x": [1, 3], "z": [1, 3]}, input_dims={"x": (2, 9)}, batch=6)
+    assert found == {"x": (2, 9), "z": (6, 3)}
+
+
+def test_all_open_dimensions_are_reported_with_the_option(shapes) -> None:
+    with pytest.raises(FrontendError) as caught:
+        shapes({"x": ["N", "T", 3], "z": [2, None], "r": None})
+    assert caught.value.code == "MODEL_SHAPE_UNKNOWN"
+    found = {(p.where, p.hint) for p in caught.value.problems}
+    assert found == {
+        ("input 'x'", "give --define-symbol T VALUE"),
+        ("input 'z'", "give --input-dim z 2,?"),
+        ("input 'r'", "give --input-dim r with all extents"),
+    }
+
+
+def test_an_input_of_unknown_rank_takes_its_dims(shapes) -> None:
+    assert shapes({"r": None}, input_dims={"r": (2, 3)}) == {"r": (2, 3)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"input_dims": {"inptu": (1, 2)}}, "did you mean 'input'"),
+        ({"symbols": {"widht": 3}}, "did you mean 'width'"),
+        ({"input_dims": {"input": (1, 2, 3)}}, "its rank is 2"),
+        ({"input_dims": {"input": (-1, 2)}}, "impossible shape"),
+        ({"symbols": {"width": -1}}, "impossible value"),
+        ({"batch": 0}, "impossible value"),
+    ],
+)
+def test_options_that_do_not_fit(shapes, options, message) -> None:
+    with pytest.raises(FrontendError) as caught:
+        shapes({"input": ["N", "width"]}, **options)
+    assert message in str(caught.value)
+
+
+def test_options_that_contradict_each_other(shapes) -> None:
+    with pytest.raises(FrontendError, match="'T' would be 7 here, but 5 elsewhere"):
+        shapes({"x": ["N", "T"]}, input_dims={"x": (1, 7)}, symbols={"T": 5})
+
+
+def test_inputs_with_a_default_are_constants(model, read) -> None:
+    w = np.ones(3, np.float32)
+    made = model([N("Add", ["x", "w"], ["y"])], {"x": w, "w": w}, ["y"], {"w": w})
+    assert [t.name for t in read(made).inputs] == ["x"]
+
+
+def test_inputs_that_nothing_reads_are_left_out(model, read, caplog) -> None:
+    x = np.ones(3, np.float32)
+    with caplog.at_level(logging.WARNING, "dovetail.onnx"):
+        graph = read(model([N("Relu", ["x"], ["y"])], {"x": x, "idle": x}, ["y"]))
+    assert [t.name for t in graph.inputs] == ["x"]
+    assert "input 'idle' is left out" in caplog.text

@@ -1,0 +1,286 @@
+"""Files and models that are wrong: one clear error, with everything that is wrong in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import AttributeProto, TensorProto, helper
+
+from dovetail.errors import ExitCode, FrontendError, UnsupportedOpError
+from dovetail.ir import to_text
+from dovetail.ir.frontend import Frontend, FrontendOptions
+from dovetail_onnx import OnnxFrontend
+
+F32 = np.float32
+N = helper.make_node
+X = np.ones((2, 3), F32)
+
+
+@pytest.fixture
+def relu(model):
+    return model([N("Relu", ["x"], ["y"], name="r")], {"x": X}, ["y"])
+
+
+def read_bytes(path: Path, data: bytes):
+    path.write_bytes(data)
+    return OnnxFrontend().read(path)
+
+
+def test_it_is_a_frontend() -> None:
+    assert isinstance(OnnxFrontend(), Frontend)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"hello, this is a text\n" * 20, "not an ONNX file"),
+        (b"PK\x03\x04" + bytes(60), "a zip archive"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(60), "an HDF5 file"),
+        (b"<!DOCTYPE html><html></html>", "a web page"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
+        (b'{"irVersion": 8}', "JSON"),
+        (b"\x08\x08", "it has no graph"),
+        (bytes(100), "not an ONNX file"),
+    ],
+)
+def test_other_files(tmp_path, data, message) -> None:
+    path = tmp_path / "model.onnx"
+    with pytest.raises(FrontendError, match=message) as caught:
+        read_bytes(path, data)
+    assert caught.value.where == str(path)
+    assert caught.value.exit_code is ExitCode.BAD_MODEL
+
+
+def test_a_missing_file_and_a_folder(tmp_path) -> None:
+    for path in (tmp_path / "none.onnx", tmp_path):
+        with pytest.raises(FrontendError) as caught:
+            OnnxFrontend().read(path)
+        assert caught.value.code == "FILE_UNREADABLE"
+
+
+def test_a_file_cut_anywhere(tmp_path, model) -> None:
+    known = {"w": np.arange(40, dtype=F32).reshape(10, 4)}
+    made = model([N("MatMul", ["x", "w"], ["y"])], {"x": np.ones((1, 10), F32)}, ["y"], known)
+    data = made.SerializeToString()
+    for end in range(1, len(data)):
+        with pytest.raises(FrontendError):
+            read_bytes(tmp_path / "model.onnx", data[:end])
+
+
+def test_a_file_too_large_for_its_format(tmp_path) -> None:
+    path = tmp_path / "model.onnx"
+    with path.open("wb") as file:
+        file.truncate(2**31)  # sparse: takes no room
+    with pytest.raises(FrontendError, match="external data"):
+        OnnxFrontend().read(path)
+
+
+def test_what_it_recognises(tmp_path, relu) -> None:
+    frontend = OnnxFrontend()
+    assert frontend.recognises(Path("anything.onnx"))
+    assert frontend.recognises(Path("ANYTHING.ONNX"))
+    assert not frontend.recognises(tmp_path / "missing.pb")
+    unnamed = tmp_path / "model"
+    unnamed.write_bytes(relu.SerializeToString())
+    assert frontend.recognises(unnamed)
+    unnamed.write_bytes(b"DOVETAIL something else")
+    assert not frontend.recognises(unnamed)
+
+
+def test_a_cycle(model, read) -> None:
+    nodes = [
+        N("Add", ["x", "c"], ["a"], name="first"),
+        N("Relu", ["a"], ["b"], name="second"),
+        N("Neg", ["b"], ["c"], name="third"),
+        N("Abs", ["x"], ["y"], name="apart"),
+    ]
+    with pytest.raises(FrontendError, match="cycle") as caught:
+        read(model(nodes, {"x": X}, ["y"]))
+    assert "'first', 'second', 'third'" in caught.value.problems[0].message
+
+
+def test_nodes_in_another_order_are_sorted(agree, model, read) -> None:
+    nodes = [N("Relu", ["a"], ["y"], name="r"), N("Neg", ["x"], ["a"], name="n")]
+    # ONNX Runtime refuses this order, so it gets the other one
+    graph = agree(model(nodes[::-1], {"x": X}, ["y"]), {"x": X})
+    assert [n.op_type for n in graph.nodes] == ["ElementWiseNeg", "Relu"]
+    assert to_text(read(model(nodes, {"x": X}, ["y"]))) == to_text(graph)
+
+
+def test_names_that_are_given_twice(model, read) -> None:
+    nodes = [
+        N("Relu", ["x"], ["y"], name="one"),
+        N("Neg", ["x"], ["y"], name="two"),
+        N("Abs", ["x"], ["w"], name="three"),
+        N("Abs", ["y"], ["x"], name="four"),
+    ]
+    made = model(nodes, {"x": X}, ["y"], {"w": X})
+    made.graph.initializer.append(made.graph.initializer[0])
+    with pytest.raises(FrontendError) as caught:
+        read(made)
+    texts = [str(p) for p in caught.value.problems]
+    assert len(texts) == 4
+    assert "initializer 'w': there are 2" in texts[0]
+    assert "Neg node 'two': it writes 'y', which is an output of Relu node 'one' too" in texts[1]
+    assert "Abs node 'three': it writes 'w', which is an initializer too" in texts[2]
+    assert "Abs node 'four': it writes 'x', which is an input of the model too" in texts[3]
+
+
+def test_names_that_nothing_gives(model, read) -> None:
+    nodes = [N("Add", ["x", "lost"], ["y"], name="one"), N("Relu", ["gone"], ["z"], name="two")]
+    with pytest.raises(FrontendError) as caught:
+        read(model(nodes, {"x": X}, ["y", "z", "never"]))
+    texts = [p.message for p in caught.value.problems]
+    assert texts[0] == "it reads 'lost', which nothing in the model gives"
+    assert texts[1] == "it reads 'gone', which nothing in the model gives"
+    assert caught.value.problems[2].where == "output 'never'"
+
+
+def test_all_that_cannot_be_converted_is_reported_at_once(model, read) -> None:
+    nodes = [
+        N("Relu", ["x"], ["a"]),
+        N("NonZero", ["a"], ["b"], name="sparse"),
+        N("Hardmax", ["a"], ["c"], name="hard"),
+        N("Softmax", ["c"], ["d"], name="after"),
+        N("Frobnicate", ["a"], ["e"], name="wild"),
+        N("Wobble", ["a"], ["f"], name="foreign", domain="com.example"),
+        N("MaxPool", ["a"], ["g", "h"], name="pool", kernel_shape=[1, 1]),
+    ]
+    made = model(nodes, {"x": np.ones((1, 1, 2, 2), F32)}, ["b", "d", "e", "f", "g", "h"])
+    made.opset_import.append(helper.make_opsetid("com.example", 3))
+    with pytest.raises(UnsupportedOpError, match="5 nodes") as caught:
+        read(made)
+    assert caught.value.exit_code is ExitCode.UNSUPPORTED_OP
+    texts = [str(p) for p in caught.value.problems]
+    assert "NonZero node 'sparse': the shape of its output depends on the data" in texts[0]
+    assert "Hardmax node 'hard': Hardmax (version 13) cannot be converted" in texts[1]
+    assert "Frobnicate node 'wild': operator set 17 has no operator 'Frobnicate'" in texts[2]
+    assert "plugin 'onnx:com.example'" in texts[3]
+    assert "MaxPool node 'pool': its second output" in texts[4]
+
+
+def test_control_flow_says_why(model, read) -> None:
+    branch = helper.make_graph(
+        [N("Relu", ["x"], ["b"])], "branch", [], [helper.make_tensor_value_info("b", 1, None)]
+    )
+    node = N("If", ["c"], ["y"], name="choice", then_branch=branch, else_branch=branch)
+    made = model([node], {"c": np.array(True), "x": X}, ["y"])
+    with pytest.raises(UnsupportedOpError, match="control flow") as caught:
+        read(made)
+    assert caught.value.problems[0].where == "If node 'choice'"
+
+
+def test_nodes_that_contradict_their_operator(model, read) -> None:
+    nodes = [
+        N("Relu", ["x"], ["a"], name="odd", sharpness=3),
+        N("Add", ["x"], ["b"], name="short"),
+        N("Concat", ["x", "x"], ["c"], name="missing"),
+    ]
+    with pytest.raises(FrontendError) as caught:
+        read(model(nodes, {"x": X}, ["a", "b", "c"]))
+    found = {p.where: p.message for p in caught.value.problems}
+    assert "sharpness" in found["Relu node 'odd'"]
+    assert "input size 1" in found["Add node 'short'"]
+    assert "axis" in found["Concat node 'missing'"]
+
+
+def test_an_attribute_of_a_wrong_type(model, read) -> None:
+    node = N("Elu", ["x"], ["y"], name="elu")
+    node.attribute.append(AttributeProto(name="alpha", type=AttributeProto.INT, i=1))
+    with pytest.raises(FrontendError, match="alpha"):
+        read(model([node], {"x": X}, ["y"]))
+
+
+def test_shapes_that_do_not_go_together(model, read) -> None:
+    with pytest.raises(FrontendError, match="do not broadcast") as caught:
+        read(model([N("Add", ["x", "z"], ["y"], name="s")], {"x": X, "z": np.ones(2, F32)}, ["y"]))
+    assert caught.value.problems[0].where == "Add node 's'"
+
+
+@pytest.mark.parametrize(
+    ("dims", "raw", "message"),
+    [
+        ([2, 3], bytes(20), "20 bytes of data where FLOAT (2, 3) takes 24"),
+        ([2**31, 2**31, 2**31], bytes(4), "takes"),
+        ([-1, 3], bytes(12), "negative extent"),
+    ],
+)
+def test_tensors_whose_data_do_not_fit(model, read, dims, raw, message) -> None:
+    made = model([N("Add", ["x", "w"], ["y"])], {"x": X}, ["y"])
+    made.graph.initializer.append(TensorProto(name="w", dims=dims, data_type=1, raw_data=raw))
+    with pytest.raises(FrontendError) as caught:
+        read(made)
+    assert message in str(caught.value)
+    assert "tensor 'w'" in str(caught.value)
+
+
+def test_typed_fields_of_a_wrong_length(model, read) -> None:
+    made = model([N("Add", ["x", "w"], ["y"])], {"x": X}, ["y"])
+    made.graph.initializer.append(TensorProto(name="w", dims=[3], data_type=1, float_data=[1, 2]))
+    with pytest.raises(FrontendError, match="2 elements of data where FLOAT"):
+        read(made)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.INT4, 99])
+def test_element_types_that_cannot_be_converted(model, read, kind) -> None:
+    made = model([N("Add", ["x", "w"], ["y"], name="s")], {"x": X}, ["y"])
+    made.graph.initializer.append(TensorProto(name="w", dims=[1], data_type=kind))
+    with pytest.raises(UnsupportedOpError, match="element type"):
+        read(made)
+
+
+def test_inputs_that_are_no_tensors(model, read) -> None:
+    made = model([N("Identity", ["s"], ["y"])], {"x": X}, ["y"])
+    made.graph.input[0].CopyFrom(helper.make_tensor_sequence_value_info("s", 1, [2]))
+    with pytest.raises(UnsupportedOpError, match="inputs that cannot be converted"):
+        read(made)
+
+
+# -- cutting and the dry run ---------------------------------------------------------------------
+
+
+def test_cutting_at_named_tensors(model, read) -> None:
+    nodes = [
+        N("Relu", ["x"], ["a"]),
+        N("Add", ["a", "z"], ["b"]),
+        N("NonZero", ["b"], ["y"]),
+    ]
+    made = model(nodes, {"x": X, "z": X}, ["y"])
+    graph = read(made, FrontendOptions(out_names=("a",)))
+    assert [t.name for t in graph.outputs] == ["a"]
+    assert [t.name for t in graph.inputs] == ["x"]
+    assert [t.name for t in read(made, FrontendOptions(out_names=("b", "a"))).outputs] == ["b", "a"]
+    with pytest.raises(FrontendError, match="no such tensor") as caught:
+        read(made, FrontendOptions(out_names=("bb",)))
+    assert caught.value.problems[0].hint == "did you mean 'b'?"
+
+
+def test_dry_run(model, tmp_path) -> None:
+    nodes = [
+        N("Shape", ["x"], ["s"]),
+        N("Relu", ["x"], ["a"]),
+        N("Relu", ["a"], ["b"]),
+        N("Hardmax", ["b"], ["h"], name="hard"),
+        N("Reshape", ["h", "s"], ["y"]),
+    ]
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model(nodes, {"x": X, "idle": X}, ["y"]).SerializeToString())
+    report = OnnxFrontend().dry_run(path)
+    found = {use.op_type: use for use in report.operators}
+    assert (found["Relu"].count, found["Relu"].version, found["Relu"].supported) == (2, 14, True)
+    assert (found["Shape"].folded, found["Hardmax"].supported) == (1, False)
+    assert report.unused_inputs == ("idle",)
+    (problem,) = report.problems
+    assert problem.where == "Hardmax node 'hard'"
+
+
+def test_dry_run_without_shapes(model, tmp_path) -> None:
+    path = tmp_path / "model.onnx"
+    made = model([N("Hardmax", ["x"], ["y"])], {"x": (1, [1, "width"])}, ["y"])
+    path.write_bytes(made.SerializeToString())
+    texts = [p.message for p in OnnxFrontend().dry_run(path).problems]
+    assert any("Hardmax" in text for text in texts)
+    assert any("'width'" in text for text in texts)

@@ -1,0 +1,73 @@
+"""Which versions are known: all that the installed onnx has, from opset 7 on."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import onnx.defs
+import pytest
+from onnx import helper
+
+from dovetail.errors import PluginError, UnsupportedOpError
+from dovetail_onnx import Importers
+from dovetail_onnx.operators import ONNX
+
+N = helper.make_node
+
+
+def schemas_since(opset: int) -> dict[str, set[int]]:
+    """Gives, by operator, every schema version that a model of this opset or later can mean."""
+    found: dict[str, set[int]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain == "":
+            found.setdefault(schema.name, set()).add(schema.since_version)
+    for name, versions in found.items():
+        at_start = max((v for v in versions if v <= opset), default=0)
+        found[name] = {v for v in versions if v >= at_start}
+    return found
+
+
+@pytest.mark.parametrize("op_type", sorted(ONNX.operators))
+def test_an_importer_knows_every_version_from_opset_7_on(op_type) -> None:
+    wanted = schemas_since(7)[op_type]
+    deprecated = {
+        s.since_version
+        for s in onnx.defs.get_all_schemas_with_history()
+        if s.name == op_type and s.deprecated
+    }
+    assert wanted - deprecated <= set(ONNX.versions(op_type))
+    # and claims none that does not exist
+    known = {
+        s.since_version
+        for s in onnx.defs.get_all_schemas_with_history()
+        if s.name == op_type and s.domain == ""
+    }
+    assert set(ONNX.versions(op_type)) <= known
+
+
+def test_older_versions_are_refused_with_what_to_do(model, read) -> None:
+    x = np.ones(2, np.float32)
+    with pytest.raises(UnsupportedOpError, match="version 6 of Add is older") as caught:
+        read(model([N("Add", ["x", "x"], ["y"], name="sum")], {"x": x}, ["y"], opset=6))
+    (problem,) = caught.value.problems
+    assert problem.where == "Add node 'sum'"
+    assert "onnx.version_converter" in problem.hint
+
+
+def test_a_newer_opset_is_taken_with_a_warning(model, read, caplog) -> None:
+    newer = onnx.defs.onnx_opset_version() + 3
+    made = model([N("Relu", ["x"], ["y"])], {"x": np.ones(2, np.float32)}, ["y"], opset=17)
+    made.opset_import[0].version = newer
+    with caplog.at_level(logging.WARNING, "dovetail.onnx"):
+        graph = read(made)
+    assert [n.op_type for n in graph.nodes] == ["Relu"]
+    assert f"opset {newer}" in caplog.text
+
+
+def test_one_version_has_one_importer() -> None:
+    table = Importers("com.example")
+    table.importer("Twice", versions=(1, 2))(lambda op: op.value(0))
+    with pytest.raises(PluginError, match="version 2 of 'Twice'"):
+        table.importer("Twice", versions=(2, 3))(lambda op: op.value(0))
+    assert table.versions("Twice") == (1, 2)

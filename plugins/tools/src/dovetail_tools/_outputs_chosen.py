@@ -1,0 +1,101 @@
+"""Which tensors are written: a copy of the graph that has them as outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from dovetail.errors import Problem, unknown_name
+from dovetail.ir import Graph, Node, Tensor, TensorKind
+from dovetail_tools._input_list import InputList, resolve_layers
+
+_AS_OUTPUT = {
+    TensorKind.NATIVE: TensorKind.APP_READ,
+    TensorKind.UPDATEABLE_NATIVE: TensorKind.UPDATEABLE_APP_READ,
+}
+
+
+def computed(graph: Graph) -> tuple[str, ...]:
+    """Gives the tensors that nodes write, in order of insertion."""
+    return tuple(t.name for t in graph.tensors.values() if graph.producer(t) is not None)
+
+
+def outputs_by_node(graph: Graph) -> dict[str, tuple[str, ...]]:
+    """Gives the tensors that nodes write, by the nodes' names here and in the user's model.
+
+    A node of the user's model that became several is what the last of them writes.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for node in graph.nodes:
+        found |= dict.fromkeys(node.sources, tuple(t.name for t in node.outputs))
+    return found | {node.name: tuple(t.name for t in node.outputs) for node in graph.nodes}
+
+
+def chosen_outputs(
+    graph: Graph, listed: InputList, added: Iterable[str], *, debug: bool
+) -> tuple[tuple[str, ...], list[Problem]]:
+    """Gives the tensors to be written, and what is wrong with the choice.
+
+    Args:
+        graph: The graph.
+        listed: Its input list, whose first lines may choose.
+        added: Tensors to be written besides (`--set-output-tensors`).
+        debug: Whether every tensor that a node writes is to be.
+    """
+    problems: list[Problem] = []
+    names = computed(graph)
+    if debug:
+        if listed.layers or listed.tensors:
+            place = listed.place((*listed.layers, *listed.tensors)[0][0])
+            problems.append(Problem("the list chooses outputs, but --debug writes all", place))
+        return names, problems
+    wanted = resolve_layers(listed, outputs_by_node(graph), problems)
+    asked = [(listed.place(number), name) for number, name in listed.tensors]
+    asked += [("--set-output-tensors", name) for name in added]
+    for place, name in asked:
+        if name not in names:
+            hint = unknown_name(name, names)
+            problems.append(Problem(f"the graph computes no tensor '{name}'", place, hint))
+    wanted += [name for _, name in asked if name in names]
+    if not (listed.layers or listed.tensors):
+        wanted = [*(t.name for t in graph.outputs), *wanted]
+    return tuple(dict.fromkeys(wanted)), problems
+
+
+def with_outputs(graph: Graph, names: Collection[str]) -> Graph:
+    """Gives a graph in which tensors are outputs; its own outputs stay so.
+
+    Args:
+        graph: Not changed; given back where it has these outputs.
+        names: Of tensors that nodes write.
+    """
+    if all(graph.tensors[name].kind.is_output for name in names):
+        return graph
+    made = Graph(graph.name)
+    tensors = {t: made.add_tensor(_copy(t, as_output=t.name in names)) for t in graph.tensors.values()}
+    for node in graph.nodes:
+        made.add_node(
+            Node(
+                node.name,
+                node.package,
+                node.op_type,
+                [None if t is None else tensors[t] for t in node.inputs],
+                [tensors[t] for t in node.outputs],
+                node.params,
+                sources=node.sources,
+            )
+        )
+    return made
+
+
+
+def _copy(tensor: Tensor, *, as_output: bool) -> Tensor:
+    return Tensor(
+        tensor.name,
+        tensor.dtype,
+        tensor.shape,
+        _AS_OUTPUT.get(tensor.kind, tensor.kind) if as_output else tensor.kind,
+        encoding=tensor.encoding,
+        data=tensor.data,
+        source=tensor.source,
+        source_perm=tensor.source_perm,
+    )
