@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -20,26 +20,30 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Opens a file that appears under `path` only when all of it is written.
 
     The bytes go to a temporary file beside `path`, are flushed to disk and renamed; after an error
-    nothing is left.
+    nothing is left. Its permissions are those of any new file.
 
     Raises:
-        ContainerError: The folder cannot be written (FILE_UNWRITABLE).
+        ContainerError: The file cannot be written (FILE_UNWRITABLE), or something that is no file,
+            a device or a folder, has its name.
     """
     target = Path(path)
+    temporary = target.parent / f".dovetail-{os.urandom(8).hex()}.part"
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        if target.exists() and not target.is_file():  # a rename would put a file in place of it
+            raise OSError(errno.EEXIST, "it exists and is not a file")
+        file = open(temporary, "xb")  # noqa: SIM115 - closed below; its errors are told apart
     except OSError as error:
         raise unwritable(target, error) from error
-    temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())  # mkstemp's 0600 would surprise
         temporary.replace(target)
     except OSError as error:
         temporary.unlink(missing_ok=True)
+        if error.filename not in (None, str(temporary)):
+            raise  # it is about another file, which the caller's block opened
         raise unwritable(target, error) from error
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -52,11 +56,13 @@ def contained(folder: Path, relative: str, *, error: type[DovetailError] = Front
     Raises:
         DovetailError: Of class `error`: the path leaves the folder.
     """
-    root = folder.resolve()
-    path = (root / relative).resolve()
-    if "\0" in relative or not path.is_relative_to(root):
+    root = Path(os.path.realpath(folder))
+    path: Path | None = None
+    with suppress(ValueError):  # NUL, or half a surrogate pair: no name that a file can have
+        path = Path(os.path.realpath(root / relative))
+    if path is None or not path.is_relative_to(root):
         raise error(
-            f"'{relative}' leads outside the folder of the file that names it",
+            f"{relative!r} leads outside the folder of the file that names it",
             where=str(folder),
             hint="files may name only what lies beside or below them",
         )
@@ -84,10 +90,3 @@ def unreadable(path: Path, error: OSError) -> DovetailError:
     return FrontendError(
         f"cannot be read: {error.strerror or error}", code="FILE_UNREADABLE", where=str(path)
     )
-
-
-def _umask() -> int:
-    # the only portable way to read it; a race could matter only to another thread's new file
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

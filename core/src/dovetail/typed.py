@@ -6,11 +6,10 @@ TOML becomes one of them.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
+import itertools
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -42,49 +41,64 @@ def convert(
     try:
         return msgspec.convert(data, to)
     except msgspec.ValidationError as failure:
-        text, _, path = str(failure).partition(" - at ")
-        place = f"{where}: {path.strip('`')}" if path else where
-        raise error(text, where=place) from failure
+        # the path comes last; a value quoted before it may hold anything
+        text, _, path = str(failure).rpartition(" - at ")
+        place = f"{where}: {path.strip('`')}" if text else where
+        raise error(text or path, where=place) from failure
 
 
 def _unknown_keys(data: object, to: Any, path: str) -> Iterator[Problem]:
-    if isinstance(data, dict) and (struct := _struct_in(to)) is not None:
-        fields = _fields(struct)
+    if isinstance(data, dict) and (struct := _struct_of(data, to)) is not None:
+        fields = {f.encode_name: f.type for f in msgspec.structs.fields(struct)}
         tag = struct.__struct_config__.tag_field
         for key, value in data.items():
             if key in fields:
                 yield from _unknown_keys(value, fields[key], f"{path}.{key}")
             elif key != tag:
                 yield Problem("unknown key", f"{path}.{key}", unknown_name(str(key), fields))
-    elif isinstance(data, dict) and (inner := _argument(to, dict)) is not None:
+    elif isinstance(data, dict):
+        inner = _value_type(to)
         for key, value in data.items():
             yield from _unknown_keys(value, inner, f"{path}.{key}")
-    elif isinstance(data, list) and (inner := _argument(to, list)) is not None:
-        for i, value in enumerate(data):
+    elif isinstance(data, list):
+        for i, (value, inner) in enumerate(zip(data, _item_types(to), strict=False)):
             yield from _unknown_keys(value, inner, f"{path}[{i}]")
 
 
-@functools.cache  # msgspec evaluates the annotations each time
-def _fields(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    return {f.encode_name: f.type for f in msgspec.structs.fields(struct)}
+def _struct_of(data: dict[Any, Any], to: Any) -> type[msgspec.Struct] | None:
+    """The Struct that a mapping is to become; in a union of several, the one its tag names."""
+    structs = [
+        t for t in _alternatives(to) if isinstance(t, type) and issubclass(t, msgspec.Struct)
+    ]
+    if len(structs) == 1:
+        return structs[0]
+    for struct in structs:
+        config = struct.__struct_config__
+        if config.tag is not None and data.get(config.tag_field) == config.tag:
+            return struct
+    return None  # msgspec says what is wrong with the tag
 
 
-def _struct_in(to: Any) -> type[msgspec.Struct] | None:
-    """The one Struct that a mapping of this type can be; tagged unions are left to msgspec."""
-    structs = [t for t in _alternatives(to) if isinstance(t, type) and _is_struct(t)]
-    return structs[0] if len(structs) == 1 else None
-
-
-def _is_struct(to: type) -> bool:
-    return issubclass(to, msgspec.Struct) and not dataclasses.is_dataclass(to)
-
-
-def _argument(to: Any, container: type) -> Any:
+def _value_type(to: Any) -> Any:
+    """The type of a mapping's values; None if `to` is no mapping."""
     for option in _alternatives(to):
-        origin = typing.get_origin(option)
-        if origin in (container, tuple) and typing.get_args(option):
-            return typing.get_args(option)[-1 if container is dict else 0]
+        origin, arguments = typing.get_origin(option), typing.get_args(option)
+        if isinstance(origin, type) and issubclass(origin, Mapping) and len(arguments) == 2:
+            return arguments[1]
     return None
+
+
+def _item_types(to: Any) -> Iterable[Any]:
+    """The types of a sequence's items, one after the other; none if `to` is no sequence."""
+    for option in _alternatives(to):
+        origin, arguments = typing.get_origin(option), typing.get_args(option)
+        if not isinstance(origin, type) or not issubclass(origin, Collection) or not arguments:
+            continue
+        if origin is tuple and arguments[-1] is not Ellipsis:
+            return arguments
+        if not issubclass(origin, Mapping):
+            return itertools.repeat(arguments[0])
+    return ()
 
 
 def _alternatives(to: Any) -> tuple[Any, ...]:

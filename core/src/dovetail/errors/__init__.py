@@ -2,6 +2,7 @@
 
 from dovetail.errors._catalogue import CATALOGUE, Catalogue
 from dovetail.errors._entry import Entry
+from dovetail.errors._suggest import nearest, unknown_name
 from dovetail.errors._tree import (
     BackendError,
     ConfigError,
@@ -17,7 +18,6 @@ from dovetail.errors._tree import (
     TraceError,
     UnsupportedOpError,
 )
-from dovetail.errors._suggest import nearest, unknown_name
 
 __all__ = [
     "CATALOGUE",

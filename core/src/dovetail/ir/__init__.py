@@ -22,9 +22,9 @@ from dovetail.ir.text import to_text
 __all__ = [
     "Array",
     "AxisScaleOffset",
+    "Blob",
     "Block",
     "BlockwiseExpansion",
-    "Blob",
     "DType",
     "Encoding",
     "EncodingKind",

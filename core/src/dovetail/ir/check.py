@@ -23,7 +23,9 @@ def find_faults(graph: Graph) -> list[Problem]:
     """Gives every structural fault of a graph; none if it is well formed."""
     found = [p for tensor in graph.tensors.values() for p in _tensor_faults(graph, tensor)]
     found += [
-        Problem(f"is kept under the name '{name}'; a tensor is not renamed in place", _place(tensor))
+        Problem(
+            f"is kept under the name '{name}'; a tensor is not renamed in place", _place(tensor)
+        )
         for name, tensor in graph.tensors.items()
         if name != tensor.name
     ]
@@ -140,7 +142,8 @@ def _link_faults(graph: Graph, node: Node) -> Iterator[str]:
 
 
 def _scalar_faults(param: Scalar) -> Iterator[str]:
-    dtype, value = param.dtype, param.value
+    dtype = param.dtype
+    value: object = param.value
     if dtype is DType.STRING:
         fits = isinstance(value, str)
     elif dtype is DType.BOOL_8:

@@ -110,9 +110,7 @@ def _family(dtype: DType) -> int:
 
 
 # The low byte spells the width in decimal digits; BFLOAT_16's is 26 and bool is one byte.
-_BITS: dict[DType, int] = {
-    d: int(f"{int(d) & 0xFF:x}") for d in DType if d is not DType.UNDEFINED
-}
+_BITS: dict[DType, int] = {d: int(f"{int(d) & 0xFF:x}") for d in DType if d is not DType.UNDEFINED}
 _BITS |= {DType.BFLOAT_16: 16, DType.BOOL_8: 8, DType.STRING: 0, DType.UNDEFINED: 0}
 
 

@@ -95,11 +95,11 @@ class OpSchema:
         Args:
             op: From `bind`.
             ins: One for each declared input, None for a left-out one.
-            outs: Specs of the outputs.
+            outs: Specs of the outputs; results beyond them belong to left-out outputs and go.
         """
         with np.errstate(all="ignore"):  # inf and nan are results, as on any backend
-            results = self._reference(op, _filled(ins, self.inputs), outs)
-        return tuple(np.asarray(r) for r in _as_tuple(results))
+            results = self._reference(op, _filled(ins, self.inputs), _filled(outs, self.outputs))
+        return tuple(np.asarray(r) for r in _as_tuple(results)[: len(outs)])
 
 
 def make_schema(package: str, name: str, op: type[Op]) -> OpSchema:
@@ -109,6 +109,8 @@ def make_schema(package: str, name: str, op: type[Op]) -> OpSchema:
         PluginError: The class does not fit the contract; says what is missing.
     """
     where = f"op {package}::{name} ({op.__module__}.{op.__qualname__})"
+    if Op not in op.__mro__:
+        raise PluginError("the class is no subclass of `dovetail.ops.Op`", where=where)
     for ports in (op.inputs, op.outputs):
         if any(p.variadic for p in ports[:-1]):
             raise PluginError("only the last input or output may be variadic", where=where)

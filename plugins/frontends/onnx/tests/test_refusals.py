@@ -239,6 +239,33 @@ def test_inputs_that_are_no_tensors(model, read) -> None:
         read(made)
 
 
+def test_names_that_are_no_text(tmp_path, relu) -> None:
+    data = relu.SerializeToString().replace(b"Relu", b"R\xff\xfeu")
+    with pytest.raises(FrontendError, match="not UTF-8"):
+        read_bytes(tmp_path / "model.onnx", data)
+
+
+@pytest.mark.parametrize("attributes", [{"strides": [2**40, 1]}, {"pads": [2**40, 0, 0, 0]}])
+def test_attributes_that_do_not_fit_32_bits(model, read, attributes) -> None:
+    node = N("AveragePool", ["x"], ["y"], name="p", kernel_shape=[1, 1], **attributes)
+    with pytest.raises(FrontendError, match="32 bits") as caught:
+        read(model([node], {"x": np.ones((1, 1, 4, 4), F32)}, ["y"]))
+    assert caught.value.problems[0].where == "AveragePool node 'p'"
+
+
+def test_an_output_that_no_memory_holds(model, read) -> None:
+    node = N("Expand", ["x", "s"], ["y"], name="e")
+    with pytest.raises(FrontendError, match="too large"):
+        read(model([node], {"x": np.ones(1, F32)}, ["y"], {"s": np.array([2**40])}))
+
+
+def test_more_dimensions_than_there_can_be(model, read) -> None:
+    made = model([N("Add", ["x", "w"], ["y"])], {"x": X}, ["y"])
+    made.graph.initializer.append(TensorProto(name="w", dims=[1] * 65, data_type=1, float_data=[1]))
+    with pytest.raises(FrontendError, match="its rank is 65"):
+        read(made)
+
+
 # -- cutting and the dry run ---------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ Source: spec/tools.md, "File conventions".
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,8 @@ def read_input_list(path: Path) -> InputList:
     """
     try:
         text = path.read_text("utf-8-sig")
+        if "\0" in text:
+            raise UnicodeDecodeError("utf-8", b"\0", 0, 1, "text holds no NUL")
     except OSError as error:
         raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
@@ -135,8 +138,9 @@ def _name(given: str | None, text: str, line: Line, names: Sequence[str]) -> str
 
 def _located(text: str, beside: Path) -> Path:
     """Relative to the working directory, then to the list."""
+    # os.path's `exists`, since pathlib's raises where a name is too long
     direct = Path(text)
-    return direct if direct.is_absolute() or direct.exists() else beside.parent / direct
+    return direct if direct.is_absolute() or os.path.exists(direct) else beside.parent / direct
 
 
 def resolve_layers(

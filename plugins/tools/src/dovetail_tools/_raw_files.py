@@ -76,14 +76,16 @@ class RawReader:
             FrontendError: A file cannot be read.
             InputError: A file is shorter than it was, or holds what the input cannot.
         """
-        rows = self._staged.reshape(parts, -1) if self._staged.size else self._staged
+        if self._staged.size == 0:
+            return
+        rows = self._staged.reshape(parts, -1)
         for row, path in zip(rows, paths, strict=False):
             _read_into(path, row)
             self._check(path, row)
-        if self._staged.size:
-            rows[len(paths) :] = 0
+        rows[len(paths) :] = 0
         if self._staged is not self.stored:
-            with np.errstate(over="ignore"):  # beyond float16 is infinite there
+            # beyond float16 is infinite there; NaN becomes something in fixed point
+            with np.errstate(over="ignore", invalid="ignore"):
                 self.stored[...] = from_real(self._staged, self._form.tensor.spec)
 
     def _check(self, path: Path, row: Array) -> None:
@@ -91,7 +93,7 @@ class RawReader:
         if dtype is DType.BOOL_8 and self._form.native:
             # any byte may stand in a file, but only these two in an array of bools
             _refuse(path, row.view(np.uint8), row.view(np.uint8) > 1, self._form)
-        elif self._form.is_stored or dtype.is_float or dtype.is_fixed_point:
+        elif self._form.is_stored or dtype.is_float or self._form.tensor.encoding is not None:
             return
         else:
             least, greatest = (0, 1) if dtype is DType.BOOL_8 else dtype.stored_range()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from dovetail.errors import FrontendError, UnsupportedOpError
 from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor
 from dovetail.ops import OpPackage
 from dovetail_onnx._attributes import Attributes
-from dovetail_onnx._dtypes import Constant
+from dovetail_onnx._dtypes import MAX_BYTES, Constant
 from dovetail_onnx._registry import Value
 from dovetail_onnx._source import SourceNode
 from dovetail_onnx._values import Values
@@ -117,6 +118,15 @@ class OpContext:
             raise self.invalid(f"its axis {axis} is not one of a tensor of rank {rank}")
         return axis % rank
 
+    def check_size(self, shape: Shape) -> None:
+        """Refuses to make a constant of a shape that no honest model has.
+
+        Raises:
+            FrontendError: It would take more than 1 GiB.
+        """
+        if math.prod(shape) * 4 > MAX_BYTES:
+            raise self.invalid(f"its output has the shape {shape}, which is too large")
+
     def wants(self, i: int) -> bool:
         """Whether anything uses an output."""
         return i < len(self.node.outputs) and self.node.outputs[i] in self._wanted
@@ -150,17 +160,10 @@ class OpContext:
             package: The op's package, by default `qti.aisw`.
             params: Values by name; None leaves one out.
         """
-        return build.add(
-            self._values.graph,
-            op_type,
-            inputs,
-            name=self.node.name,
-            outputs=self.node.outputs[0] or self._values.fresh(self.node.name),
-            spec=spec,
-            sources=self.node.sources,
-            package=package,
-            **params,
-        )
+        output = self.node.outputs[0] or self._values.fresh(self.node.name)
+        return self._add(
+            op_type, inputs, self.node.name, [output], [spec], package=package, **params
+        )[0]
 
     def emit_all(
         self,
@@ -175,16 +178,7 @@ class OpContext:
             name or self._values.fresh(f"{self.node.name}.{i}")
             for i, name in enumerate(self.node.outputs)
         ]
-        return build.add_all(
-            self._values.graph,
-            op_type,
-            inputs,
-            name=self.node.name,
-            outputs=names,
-            sources=self.node.sources,
-            package=package,
-            **params,
-        )
+        return self._add(op_type, inputs, self.node.name, names, [], package=package, **params)
 
     def step(
         self,
@@ -207,19 +201,33 @@ class OpContext:
             params: As in `emit`.
         """
         name = self._values.fresh(f"{self.node.name}.{suffix}")
-        made = build.add(
-            self._values.graph,
-            op_type,
-            inputs,
-            name=name,
-            outputs=name,
-            spec=spec,
-            sources=self.node.sources,
-            **params,
-        )
+        (made,) = self._add(op_type, inputs, name, [name], [spec], **params)
         if source is not None:
             made.source, made.source_perm = source
         return made
+
+    def _add(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        name: str,
+        outputs: Sequence[str],
+        specs: Sequence[Spec | None],
+        **params: Any,
+    ) -> tuple[Tensor, ...]:
+        try:
+            return build.add_all(
+                self._values.graph,
+                op_type,
+                inputs,
+                name=name,
+                outputs=outputs,
+                specs=specs,
+                sources=self.node.sources,
+                **params,
+            )
+        except OverflowError as error:  # ONNX's attributes have 64 bits, QNN's params 32
+            raise self.invalid(f"one of its attributes does not fit 32 bits: {error}") from error
 
     def static(self, suffix: str, values: Array, dtype: DType) -> Tensor:
         """Adds a static tensor of computed values and gives it."""

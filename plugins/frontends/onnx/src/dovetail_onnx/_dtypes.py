@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from dovetail.ir import Array, DType
 from dovetail.ir.storage import float32_to_bfloat16
@@ -25,6 +25,10 @@ DTYPES: dict[int, DType] = {
     TensorProto.UINT64: DType.UINT_64,
     TensorProto.BFLOAT16: DType.BFLOAT_16,
 }
+# Greater constants are not made at import: a hostile shape must not take all memory.
+MAX_BYTES = 2**30
+# What NumPy can hold.
+MAX_RANK = 64
 ELEMENT_TYPES: dict[DType, int] = {dtype: code for code, dtype in DTYPES.items()}
 
 
@@ -68,7 +72,7 @@ class Constant:
         """Gives the values in the type that ONNX's own Python code computes with."""
         if self.dtype is not DType.BFLOAT_16:
             return self.values
-        import ml_dtypes  # only models with bfloat16 constants need it
-
+        narrow = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
         bits = float32_to_bfloat16(self.values)
-        return bits.view(ml_dtypes.bfloat16)
+        # older releases of onnx compute with float32 instead
+        return bits.view(narrow) if narrow.itemsize == bits.itemsize else self.values

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import onnx.defs
 from onnx import GraphProto, NodeProto, TypeProto, helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
 from dovetail.errors import FrontendError
 from dovetail.ir import Array
-from dovetail_onnx._dtypes import ELEMENT_TYPES, Constant
+from dovetail_onnx._dtypes import DTYPES, ELEMENT_TYPES, MAX_BYTES, Constant
 from dovetail_onnx._source import SourceNode
 
-# Greater results are not made at import: a hostile shape must not take all memory.
-MAX_BYTES = 2**30
 # Values up to this many elements take part in shape inference: shapes, axes, pads.
 _SMALL = 4096
 # Not functions of their inputs alone, or (the last ones) converted without computing anything.
@@ -60,7 +59,8 @@ def fold(node: SourceNode, ins: dict[str, Constant], ir_version: int) -> list[Co
         return None
     feeds = {name: constant.like_onnx() for name, constant in ins.items()}
     try:
-        found: list[Array] = evaluator.run(None, feeds)  # type: ignore[assignment]
+        with np.errstate(all="ignore"):  # inf and nan are results, as at run time
+            found: list[Array] = evaluator.run(None, feeds)  # type: ignore[assignment]
     except NotImplementedError:
         return None
     except (*_FAILURES, ValueError) as error:
@@ -104,7 +104,8 @@ def _check_size(node: SourceNode, ins: dict[str, Constant], ir_version: int) -> 
         dims = kind.tensor_type.shape.dim
         if all(dim.HasField("dim_value") for dim in dims):
             count = math.prod(dim.dim_value for dim in dims)
-            if count * 8 > MAX_BYTES * 2 and count * 4 > MAX_BYTES:
+            dtype = DTYPES.get(kind.tensor_type.elem_type)
+            if count * (1 if dtype is None else dtype.storage.itemsize) > MAX_BYTES:
                 raise FrontendError(
                     f"its output '{name}' is constant and would have {count} elements",
                     where=node.where,

@@ -10,7 +10,7 @@ from onnx import TensorShapeProto, ValueInfoProto
 from dovetail.errors import FrontendError, Problem, UnsupportedOpError, unknown_name
 from dovetail.ir import DType, Shape, Spec
 from dovetail.ir.frontend import FrontendOptions
-from dovetail_onnx._dtypes import DTYPES, element_type_name
+from dovetail_onnx._dtypes import DTYPES, MAX_RANK, element_type_name
 
 _LOG = logging.getLogger("dovetail.onnx")
 Dim = int | str | None  # a number, a symbol, or nothing known
@@ -57,9 +57,14 @@ def _check_types(inputs: Mapping[str, ValueInfoProto]) -> None:
         code = info.type.tensor_type.elem_type
         if kind != "tensor_type":
             what = "nothing" if kind is None else kind.removesuffix("_type")
-            problems.append(Problem(f"it is declared a {what}; only tensors can be inputs", name))
+            problems.append(
+                Problem(f"it is declared a {what}; only tensors can be inputs", f"input '{name}'")
+            )
         elif code not in DTYPES:
             text = f"its element type {element_type_name(code)} cannot be converted"
+            problems.append(Problem(text, f"input '{name}'"))
+        elif (rank := len(info.type.tensor_type.shape.dim)) > MAX_RANK:
+            text = f"its rank is {rank}; at most {MAX_RANK} can be converted"
             problems.append(Problem(text, f"input '{name}'"))
     if problems:
         raise UnsupportedOpError("the model has inputs that cannot be converted", problems=problems)

@@ -90,6 +90,7 @@ def parse_model(model: ModelProto) -> SourceGraph:
         FrontendError: The graph is not well formed; says everything that is wrong.
     """
     graph = model.graph
+    _check_text(model)
     opsets = {_domain(entry.domain): entry.version for entry in model.opset_import}
     nodes = tuple(_nodes(graph, opsets))
     initializers = {tensor.name: tensor for tensor in graph.initializer}
@@ -140,6 +141,22 @@ def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
         inputs={name: info for name, info in source.inputs.items() if name in needed},
         unused_inputs=tuple(name for name in source.inputs if name not in needed),
     )
+
+
+def _check_text(model: ModelProto) -> None:
+    # protobuf gives bytes instead of text for what is not UTF-8
+    graph = model.graph
+    texts: list[str | bytes] = [graph.name, *(entry.domain for entry in model.opset_import)]
+    for part in (graph.input, graph.output, graph.initializer):
+        texts += [entry.name for entry in part]
+    for node in graph.node:
+        texts += [node.name, node.op_type, node.domain, *node.input, *node.output]
+    wrong = [text for text in texts if isinstance(text, bytes)]
+    if wrong:
+        raise FrontendError(
+            f"{len(wrong)} of its names are not UTF-8, among them {wrong[0]!r}",
+            hint="the file is damaged; fetch or export the model again",
+        )
 
 
 def _domain(domain: str) -> str:

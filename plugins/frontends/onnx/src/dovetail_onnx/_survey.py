@@ -169,9 +169,13 @@ def _malformed(source: SourceGraph) -> Iterator[tuple[str, Problem]]:
         context.opset_imports = {"": node.opset}
         try:
             onnx.checker.check_node(node.proto, context)
+        except UnicodeDecodeError:
+            text = "something is wrong with it, and its text is not UTF-8: the file is damaged"
         except onnx.checker.ValidationError as error:
             text = str(error).strip().splitlines()[0]
-            yield node.name, Problem(text, node.where, "export the model again")
+        else:
+            continue
+        yield node.name, Problem(text, node.where, "export the model again")
 
 
 def _warn_of_newer(source: SourceGraph) -> None:

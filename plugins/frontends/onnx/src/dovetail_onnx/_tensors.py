@@ -12,7 +12,7 @@ from dovetail.errors import FrontendError, UnsupportedOpError
 from dovetail.files import contained, unreadable
 from dovetail.ir import Array, DType
 from dovetail.ir.storage import bfloat16_to_float32
-from dovetail_onnx._dtypes import DTYPES, Constant, element_type_name
+from dovetail_onnx._dtypes import DTYPES, MAX_RANK, Constant, element_type_name
 
 _EXTERNAL = "MODEL_EXTERNAL_DATA"
 # The field that holds a type's values where raw_data does not.
@@ -127,6 +127,8 @@ def _shape(proto: TensorProto, where: str) -> tuple[int, ...]:
     shape = tuple(proto.dims)
     if any(extent < 0 for extent in shape):
         raise FrontendError(f"its shape {shape} has a negative extent", where=where)
+    if len(shape) > MAX_RANK:
+        raise FrontendError(f"its rank is {len(shape)}; at most {MAX_RANK} can be", where=where)
     if proto.HasField("segment"):
         raise FrontendError("it is stored in segments, which ONNX never defined", where=where)
     return shape

@@ -60,4 +60,5 @@ def dropout(op: OpContext) -> Sequence[Result]:
         )
     if not op.wants(1):
         return [op.value(0)]
+    op.check_size(op.spec(0).shape)
     return [op.value(0), np.ones(op.spec(0).shape, np.bool_)]

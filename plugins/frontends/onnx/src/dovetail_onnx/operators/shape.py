@@ -147,6 +147,7 @@ def expand(op: OpContext) -> Value:
     grown = [axis for axis, extent in enumerate(shape) if aligned[axis] != extent]
     if not grown:
         return _reshape(op, shape)
+    op.check_size(tuple(shape[axis] for axis in grown))
     x = reshaped(op, "aligned", x, aligned)
     for axis in grown[:-1]:
         zeros = op.static(f"zeros{axis}", _zeros(shape[axis]), DType.INT_32)

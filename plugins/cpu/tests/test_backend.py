@@ -1,0 +1,295 @@
+"""The backend: what it says of itself and of nodes, fallbacks, errors, memory, other packages."""
+
+import textwrap
+import tracemalloc
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dovetail import plugins
+from dovetail.container import WeightStore
+from dovetail.errors import BackendError, PluginError, UnsupportedOpError
+from dovetail.ir import DType, Graph, Node, ScaleOffset, Tensor, TensorKind
+from dovetail.ops import OpRegistry
+from dovetail.runtime.contract import Image, NodeView, RunControl
+from dovetail_cpu import KERNELS, CpuBackend, CpuOptions
+from dovetail_opset import PACKAGE
+from dovetail_opset.build import add, static
+
+OPS = OpRegistry.of(PACKAGE)
+SQUARE = {"stride": (1, 1), "pad_amount": [[1, 1], [1, 1]]}
+
+
+def one_node(dtype):
+    x = Tensor("x", dtype, (2,), TensorKind.APP_WRITE)
+    y = Tensor("y", dtype, (2,), TensorKind.APP_READ)
+    return NodeView.of(Node("relu", "qti.aisw", "Relu", [x], [y]), OPS)
+
+
+@pytest.mark.parametrize("dtype", [d for d in DType if d not in (DType.STRING, DType.UNDEFINED)])
+def test_validates_every_type_that_holds_numbers(dtype):
+    assert CpuBackend(OPS).validate(one_node(dtype)).ok
+
+
+@pytest.mark.parametrize("dtype", [DType.STRING, DType.UNDEFINED])
+def test_refuses_the_others_and_says_why(dtype):
+    support = CpuBackend(OPS).validate(one_node(dtype))
+    assert not support.ok
+    assert (support.rule, support.field, support.found) == ("dtype", "in[0].dtype", dtype.name)
+    assert "FLOAT_32" in support.allowed
+    assert dtype.name not in support.allowed
+
+
+def test_kernels_are_for_ops_that_exist():
+    KERNELS.check(OPS)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float64, np.uint8])
+def test_other_types_go_through_the_reference(check_op, dtype):
+    x = np.arange(6).reshape(2, 3).astype(dtype)
+    check_op("ElementWiseAdd", x, x[:1], kernel=False)
+    check_op("Relu", x, kernel=False)
+
+
+def test_half_floats_go_through_the_reference(check_op, whole):
+    x, weight = whole(1, 1, 5, 5, 2).astype(np.float16), whole(2, 3, 3, 2, 3).astype(np.float16)
+    check_op("Conv2d", x, weight, static=(1,), kernel=False, **SQUARE)
+
+
+@pytest.mark.parametrize("op_type", ["Conv2d", "Relu", "ElementWiseAdd"])
+def test_quantized_tensors_are_simulated(run_graph, evaluate, op_type):
+    graph, rng = Graph("quantized"), np.random.default_rng(3)
+    shape = (1, 5, 5, 4)
+    x = graph.add_tensor(
+        Tensor(
+            "x",
+            DType.UFIXED_POINT_8,
+            shape,
+            TensorKind.APP_WRITE,
+            encoding=ScaleOffset(0.05, -128),
+        )
+    )
+    y = Tensor(
+        "y", DType.UFIXED_POINT_8, shape, TensorKind.APP_READ, encoding=ScaleOffset(0.2, -100)
+    )
+    inputs, params = [x], {}
+    if op_type == "Conv2d":
+        filters = rng.integers(-127, 128, (3, 3, 4, 4)).astype(np.int8)
+        encoding = ScaleOffset(0.01)
+        inputs.append(static(graph, "w", filters, DType.SFIXED_POINT_8, encoding=encoding))
+        params = SQUARE
+    elif op_type == "ElementWiseAdd":
+        inputs.append(x)
+    add(graph, op_type, inputs, name="node", outputs=y, **params)
+    feeds = {"x": rng.integers(0, 256, shape).astype(np.uint8)}
+    ran = run_graph(graph, feeds)
+    assert ran.by_reference == {"node"}
+    np.testing.assert_array_equal(ran.outputs["y"], evaluate(graph, feeds)["y"])
+    assert len(np.unique(ran.outputs["y"])) > 20
+
+
+def network(batch=1):
+    """Convolutions of each kind, a residual sum, pooling, a classifier."""
+    graph, rng = Graph("network"), np.random.default_rng(4)
+
+    def weights(name, *shape):
+        return static(graph, name, rng.normal(0, 0.3, shape).astype(np.float32))
+
+    shape = (batch, 33, 33, 3)
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE))
+    halved = {"stride": (2, 2), "pad_amount": [[1, 1], [1, 1]]}
+    params = [weights("w0", 3, 3, 3, 16), weights("b0", 16)]
+    t = add(graph, "Conv2d", [x, *params], name="stem", **halved)
+    t = entry = add(graph, "ReluMinMax", [t], name="clip", min_value=0.0, max_value=6.0)
+    params = [weights("w1", 3, 3, 1, 16), weights("b1", 16)]
+    t = add(graph, "DepthWiseConv2d", [t, *params], name="depthwise", **SQUARE)
+    t = add(graph, "HardSwish", [t], name="swish")
+    pointwise = {"stride": (1, 1), "pad_amount": [[0, 0], [0, 0]]}
+    t = add(graph, "Conv2d", [t, weights("w2", 1, 1, 16, 16)], name="point", **pointwise)
+    t = add(graph, "ElementWiseAdd", [t, entry], name="sum")
+    t = add(graph, "PoolMax2d", [t], name="pool", filter_size=(3, 3), **halved)
+    t = add(graph, "PoolAvg2d", [t], name="mean", filter_size=(9, 9), **pointwise)
+    t = add(graph, "FullyConnected", [t, weights("w3", 10, 16)], name="classes")
+    t = add(graph, "Softmax", [t], name="y")
+    t.kind = TensorKind.APP_READ
+    return graph, {"x": rng.normal(size=shape).astype(np.float32)}
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_a_whole_network(run_graph, evaluate, fuse):
+    graph, feeds = network(batch=2)
+    ran = run_graph(graph, feeds, fuse=fuse)
+    assert not ran.by_reference
+    assert len(ran.prepared.steps) == (8 if fuse else 10)
+    # float32 sums of up to 150 terms in another order, through a chain of five layers
+    np.testing.assert_allclose(ran.outputs["y"], evaluate(graph, feeds)["y"], rtol=1e-5)
+
+
+def test_a_repeated_run_allocates_nothing(prepare):
+    graph, feeds = network()
+    prepared, outputs = prepare(graph), {"y": np.empty((1, 10), np.float32)}
+    control = RunControl()
+    prepared.run(feeds, outputs, control)
+    tracemalloc.start()
+    try:
+        prepared.run(feeds, outputs, control)
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        for _ in range(3):
+            prepared.run(feeds, outputs, control)
+        after, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # the smallest activation has 64 bytes a pixel, 18 kB in all: views and NumPy's own bookkeeping
+    # stay far below it
+    assert peak - before < 8192
+    assert after - before < 1024
+
+
+def test_runs_share_scratchpads_without_seeing_them(prepare, evaluate):
+    """Rubbish in the whole arena before each run: every step must write all that it reads."""
+    graph, feeds = network()
+    prepared, outputs = prepare(graph), {"y": np.empty((1, 10), np.float32)}
+    expected = evaluate(graph, feeds)["y"]
+    for _ in range(2):
+        prepared.run(feeds, outputs, RunControl())
+        np.testing.assert_allclose(outputs["y"], expected, rtol=1e-5)  # as above
+        prepared._buffers._block.fill(0xFF)  # NaN in every float
+
+
+def test_a_kernel_error_names_its_node(prepare):
+    graph, feeds = network()
+    prepared = prepare(graph)
+    readonly = np.empty((1, 10), np.float32)
+    readonly.flags.writeable = False
+    with pytest.raises(BackendError) as caught:
+        prepared.run(feeds, {"y": readonly}, RunControl())
+    assert caught.value.where == "node y"
+    assert "read-only" in caught.value.message
+
+
+def test_a_stopped_run_says_so(prepare):
+    graph, feeds = network()
+    control = RunControl()
+    control.stop()
+    with pytest.raises(BackendError) as caught:
+        prepare(graph).run(feeds, {"y": np.empty((1, 10), np.float32)}, control)
+    assert caught.value.code == "GRAPH_ERROR_ABORTED"
+
+
+def test_what_it_cannot_do_fails_cleanly(prepare):
+    backend, prepared = CpuBackend(OPS), prepare(network()[0])
+    able = backend.capabilities()
+    assert not able.caching
+    assert not able.updates
+    for call in (
+        lambda: backend.restore(Image({}), WeightStore()),
+        prepared.image,
+        lambda: prepared.update([]),
+    ):
+        with pytest.raises(BackendError) as caught:
+            call()
+        assert "UNSUPPORTED_FEATURE" in caught.value.code
+
+
+TOY = """
+    from dovetail.ops import In, Op, OpPackage
+    from dovetail.runtime.plan import KernelRegistry
+
+    PACKAGE = OpPackage("toy.pkg")
+    KERNELS = KernelRegistry({backend!r})
+
+    @PACKAGE.op("Double")
+    class Double(Op):
+        inputs = (In("in[0]"),)
+
+        def infer(self, x, out):
+            return x
+
+        def reference(self, x):
+            return x + x
+
+    @KERNELS.register({package!r}, {op!r})
+    def double(call):
+        call.read(0)
+        call.write()
+        return call.array_step(lambda x, out: out.__setitem__(..., 2 * x + 1))  # + 1 tells them apart
+"""
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """Install a dist with an op package and kernels for it, in a folder of its own."""
+
+    def install(backend="cpu", package="toy.pkg", op="Double", loads="KERNELS"):
+        name = f"toy_{abs(hash((backend, package, op, loads)))}"
+        source = textwrap.dedent(TOY).format(backend=backend, package=package, op=op)
+        (tmp_path / f"{name}.py").write_text(source)
+        info = tmp_path / f"{name}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(
+            f"[dovetail.op_packages]\ntoy.pkg = {name}:PACKAGE\n"
+            f"[dovetail.kernels]\ncpu:toy.pkg = {name}:{loads}\n"
+        )
+        plugins.refresh()
+        return SimpleNamespace(module=name)
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield install
+    monkeypatch.undo()
+    plugins.refresh()
+
+
+def toy_graph():
+    graph = Graph("toy")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (3,), TensorKind.APP_WRITE))
+    y = graph.add_tensor(Tensor("y", DType.FLOAT_32, (3,), TensorKind.APP_READ))
+    graph.add_node(Node("double", "toy.pkg", "Double", [x], [y]))
+    return graph
+
+
+def prepare_toy():
+    from dovetail.plugins.ops import installed_ops
+
+    return CpuBackend(installed_ops()).prepare(toy_graph(), CpuOptions(), WeightStore())
+
+
+def test_kernels_of_another_package_are_found(toy):
+    toy()
+    out = np.empty(3, np.float32)
+    prepare_toy().run({"x": np.arange(3, dtype=np.float32)}, {"y": out}, RunControl())
+    np.testing.assert_array_equal(out, [1, 3, 5])
+
+
+def test_kernels_are_loaded_only_for_packages_in_the_graph(toy, prepare):
+    import sys
+
+    module = toy().module
+    prepare(network()[0])
+    assert module not in sys.modules
+    prepare_toy()
+    assert module in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"backend": "htp"}, "backend 'htp'"),
+        ({"package": "qti.aisw", "op": "Relu"}, "qti.aisw"),
+        ({"loads": "Double"}, "not a KernelRegistry"),
+        ({"loads": "MISSING"}, "MISSING"),
+    ],
+)
+def test_kernels_that_do_not_fit_are_refused(toy, wrong, message):
+    toy(**wrong)
+    with pytest.raises(PluginError, match=message) as caught:
+        prepare_toy()
+    assert "cpu:toy.pkg" in caught.value.where
+
+
+def test_a_kernel_for_no_op_is_refused(toy):
+    toy(op="Treble")
+    with pytest.raises(UnsupportedOpError, match="Treble"):
+        prepare_toy()

@@ -1,0 +1,166 @@
+"""Ops that move elements: any type, to the bit."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dovetail.errors import BackendError
+from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor, TensorKind
+from dovetail_opset.build import add
+
+DTYPES = [np.float32, np.float16, np.int8, np.int64, np.uint16, np.bool_]
+dtypes = st.sampled_from(DTYPES)
+shapes = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
+
+
+def elements(seed, dtype, *shape):
+    return np.random.default_rng(seed).integers(0, 99, shape).astype(dtype)
+
+
+def spec(x, *shape):
+    return [Spec(DType.of(np.dtype(x.dtype)), shape)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reshape(check_op, dtype):
+    x = elements(1, dtype, 2, 3, 4)
+    check_op("Reshape", x, specs=spec(x, 6, 4))
+    check_op("ExpandDims", x, axis=0, axes=np.array([1, 3], np.uint32))
+    check_op("Squeeze", x[:, :1], specs=spec(x, 2, 4))
+
+
+def test_a_view_between_two_nodes_costs_nothing(run_graph, evaluate, whole):
+    graph = Graph("views")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (4, 6), TensorKind.APP_WRITE))
+    a = add(graph, "ElementWiseNeg", [x], name="a")
+    b = add(graph, "Reshape", [a], name="b", spec=Spec(DType.FLOAT_32, (2, 12)))
+    c = add(graph, "ExpandDims", [b], name="c", axis=1)
+    d = add(graph, "ElementWiseAbs", [c], name="d")
+    e = add(graph, "ElementWiseAdd", [d, c], name="e")
+    e.kind = TensorKind.APP_READ
+    feeds = {"x": whole(1, 4, 6)}
+    ran = run_graph(graph, feeds)
+    np.testing.assert_array_equal(ran.outputs["e"], evaluate(graph, feeds)["e"])
+    # `a` with its views is one piece, `d` another: not four
+    assert ran.prepared.arena.nbytes == 2 * 128
+
+
+def test_views_of_the_inputs_follow_new_buffers(prepare, whole):
+    from dovetail.runtime.contract import RunControl
+
+    graph = Graph("views")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (4, 6), TensorKind.APP_WRITE))
+    b = add(graph, "Reshape", [x], name="b", spec=Spec(DType.FLOAT_32, (2, 12)))
+    e = add(graph, "ElementWiseAbs", [b], name="e")
+    e.kind = TensorKind.APP_READ
+    prepared = prepare(graph)
+    for seed in range(3):
+        feed, out = whole(seed, 4, 6), np.empty((2, 12), np.float32)
+        prepared.run({"x": feed}, {"e": out}, RunControl())
+        np.testing.assert_array_equal(out, np.abs(feed).reshape(2, 12))
+
+
+@settings(max_examples=30, deadline=None)
+@given(shapes, st.data(), dtypes)
+def test_transpose(check_op, shape, data, dtype):
+    perm = data.draw(st.permutations(range(len(shape))))
+    check_op("Transpose", elements(1, dtype, *shape), perm=np.array(perm, np.uint32))
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes, st.data(), dtypes, st.lists(st.integers(1, 4), min_size=2, max_size=4))
+def test_concat_and_split(check_op, shape, data, dtype, extents):
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    parts = [
+        elements(i, dtype, *shape[:axis], n, *shape[axis + 1 :]) for i, n in enumerate(extents)
+    ]
+    check_op("Concat", *parts, static=(1,), axis=axis)
+    bounds = np.cumsum(extents)[:-1].astype(np.uint32)
+    check_op("Split", np.concatenate(parts, axis), axis=axis, split_index=bounds)
+
+
+def test_concat_of_a_tensor_with_itself(run_graph, whole):
+    graph = Graph("twice")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2, 3), TensorKind.APP_WRITE))
+    t = add(graph, "ElementWiseNeg", [x], name="t")
+    y = add(graph, "Concat", [t, t], name="y", axis=0)
+    y.kind = TensorKind.APP_READ
+    feed = whole(1, 2, 3)
+    out = run_graph(graph, {"x": feed}).outputs["y"]
+    np.testing.assert_array_equal(out, np.concatenate([-feed, -feed]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes, st.data(), st.sampled_from([np.float32, np.int8, np.int64]))
+def test_pad(check_op, shape, data, dtype):
+    pairs = [[data.draw(st.integers(0, 3)), data.draw(st.integers(0, 3))] for _ in shape]
+    params = {"pad_amount": pairs, "pad_constant_value": data.draw(st.sampled_from([0.0, 3.0]))}
+    check_op("Pad", elements(1, dtype, *shape), scheme=0, **params)
+
+
+def test_mirrors_are_left_to_the_reference(check_op):
+    x = elements(1, np.float32, 4, 5)
+    for scheme in (1, 2, 3):
+        check_op("Pad", x, kernel=False, scheme=scheme, pad_amount=[[1, 2], [0, 1]])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_strided_slice(check_op, dtype):
+    x = elements(1, dtype, 6, 7, 3)
+    ranges = np.array([[1, 6, 2], [5, 1, -2], [1, 2, 1]], np.int32)
+    check_op("StridedSlice", x, ranges=ranges)
+    check_op("StridedSlice", x, ranges=ranges, shrink_axes=0b100, begin_mask=0b001)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("index_dtype", [np.int32, np.int64, np.uint8])
+def test_gather(check_op, dtype, index_dtype):
+    data = elements(1, dtype, 4, 5, 3)
+    indices = np.array([[0, 4], [2, 2]], index_dtype)
+    for static in ((), (1,)):
+        check_op("Gather", data, indices, static=static, axis=1)
+
+
+def test_gather_counts_from_the_end(check_op):
+    check_op("Gather", elements(1, np.float32, 4, 3), np.array([-1, -4, 3], np.int32), axis=0)
+
+
+@pytest.mark.parametrize("index", [4, -5, 2**33])
+def test_gather_out_of_range_names_the_node(run_graph, op_graph, index):
+    graph, feeds = op_graph("Gather", [elements(1, np.float32, 4, 3), np.array([0, index])], axis=0)
+    with pytest.raises(BackendError, match=f"index {index} is out of range on axis 0") as caught:
+        run_graph(graph, feeds)
+    assert "'op'" in caught.value.where
+
+
+@pytest.mark.parametrize("source", DTYPES)
+@pytest.mark.parametrize("target", DTYPES)
+def test_cast(check_op, source, target):
+    x = elements(1, source, 3, 4)
+    check_op("Cast", x, specs=[Spec(DType.of(np.dtype(target)), (3, 4))])
+
+
+def test_cast_to_four_bits_is_left_to_the_reference(check_op):
+    x = np.array([-20, -3, 0, 7, 90], np.int8)
+    target = Spec(DType.SFIXED_POINT_4, (5,), ScaleOffset(1.0))
+    check_op("Cast", x, kernel=False, specs=[target])
+
+
+def test_another_encoding_is_no_mere_move(run_graph, evaluate):
+    """Concat of two encodings must go through real values."""
+    graph = Graph("encodings")
+    fine, coarse = ScaleOffset(0.1, -10), ScaleOffset(0.4, -3)
+    tensors = [
+        graph.add_tensor(
+            Tensor(name, DType.UFIXED_POINT_8, (2, 3), TensorKind.APP_WRITE, encoding=encoding)
+        )
+        for name, encoding in (("a", fine), ("b", coarse))
+    ]
+    spec = Spec(DType.UFIXED_POINT_8, (4, 3), coarse)
+    add(graph, "Concat", tensors, name="y", axis=0, spec=spec).kind = TensorKind.APP_READ
+    feeds = {name: elements(i, np.uint8, 2, 3) for i, name in enumerate("ab")}
+    ran = run_graph(graph, feeds)
+    assert ran.by_reference == {"y"}
+    np.testing.assert_array_equal(ran.outputs["y"], evaluate(graph, feeds)["y"])
+    np.testing.assert_array_equal(ran.outputs["y"][2:], feeds["b"])

@@ -1,0 +1,78 @@
+"""execution_metadata.yaml: what the files of a run hold. No time, no path."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from dovetail.ir import Shape, Tensor
+from dovetail_tools._output_files import OutputFile
+from dovetail_tools._raw_files import RawFormat
+
+NAME = "execution_metadata.yaml"
+
+
+def graph_metadata(
+    name: str,
+    folder: str,
+    results: int,
+    forms: Mapping[str, RawFormat],
+    batch: int,
+    files: Mapping[str, OutputFile],
+) -> list[str]:
+    """Gives the lines on one graph.
+
+    Args:
+        name: Of the graph.
+        folder: Of its results, below the output folder; empty if that is it.
+        results: How many there are.
+        forms: Its inputs.
+        batch: Lines of the list that make up one inference; results hold one of so many parts.
+        files: Its outputs, by tensor name.
+    """
+    lines = [f"  - graph_name: {_scalar(name)}"]
+    lines += [f"    folder: {_scalar(folder or '.')}", f"    results: {results}"]
+    lines += ["    inputs:" if forms else "    inputs: []"]
+    for form in forms.values():
+        lines += _tensor(form.tensor, _part(form.tensor.shape, batch), form)
+    lines += ["    outputs:" if files else "    outputs: []"]
+    for file in files.values():
+        lines += _tensor(file.form.tensor, _part(file.form.tensor.shape, batch), file.form)
+        lines += [f"        file: {_scalar(file.name)}"]
+    return lines
+
+
+def write_metadata(folder: Path, backend: str, graphs: Iterable[list[str]]) -> None:
+    """Writes the file.
+
+    Args:
+        folder: Where to.
+        backend: Name of the backend.
+        graphs: What `graph_metadata` gives, for each graph.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    lines = [f"backend: {_scalar(backend)}", "graphs:", *(line for g in graphs for line in g)]
+    (folder / NAME).write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def _tensor(tensor: Tensor, in_file: Shape, form: RawFormat) -> list[str]:
+    stored = f"QNN_DATATYPE_{tensor.dtype.name}"
+    return [
+        f"      - tensor_name: {_scalar(tensor.name)}",
+        f"        datatype: {_scalar(stored)}",
+        f"        dimensions: {json.dumps(tensor.shape)}",
+        f"        file_datatype: {_scalar(stored if form.native else 'QNN_DATATYPE_FLOAT_32')}",
+        f"        file_dimensions: {json.dumps(in_file)}",
+    ]
+
+
+def _part(shape: Shape, batch: int) -> Shape:
+    return (1, *shape[1:]) if batch > 1 else shape
+
+
+def _scalar(text: str) -> str:
+    """A YAML scalar: JSON's strings are YAML's."""
+    return json.dumps(text)

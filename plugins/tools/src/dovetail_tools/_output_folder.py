@@ -1,0 +1,125 @@
+"""The output folder: results are made aside and put in place when all of them are there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from dovetail.files import unwritable
+
+_RESULT = re.compile(r"Result_\d+")
+
+
+class OutputFolder:
+    """A context manager; without `commit` nothing of it stays, nor of folders made for it.
+
+    Args:
+        path: The output folder, made if it is not there.
+
+    Attributes:
+        staging: A folder on the same file system, where results are made.
+
+    Raises:
+        ContainerError: The folder cannot be made or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._made: list[Path] = []
+
+    def __enter__(self) -> Self:
+        try:
+            self._made = _make_folders(self.path)
+            self._aside = Path(tempfile.mkdtemp(dir=self.path, prefix=".net-run-"))
+            self.staging = self._aside / "new"
+            self.staging.mkdir()
+        except OSError as error:
+            _remove_folders(self._made)
+            raise unwritable(self.path, error) from error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        shutil.rmtree(self._aside, ignore_errors=True)
+        _remove_folders(self._made)
+
+    def commit(self, graphs: list[str]) -> None:
+        """Puts everything that was made in place of what is there.
+
+        Args:
+            graphs: Folders of the graphs that were run, below this one; all results that are there
+                give way, also those that have no successor.
+
+        Raises:
+            ContainerError: It cannot be done; what was there stays.
+        """
+        moves = list(self._moves(graphs))
+        done: list[tuple[Path, Path]] = []
+        try:
+            for source, target in moves:
+                self._made += _make_folders(target.parent)
+                source.replace(target)
+                done.append((source, target))
+        except BaseException as error:
+            for source, target in reversed(done):
+                target.replace(source)
+            if isinstance(error, OSError):
+                raise unwritable(self.path, error) from error
+            raise
+        self._made = []
+
+    def _moves(self, graphs: list[str]) -> Iterator[tuple[Path, Path]]:
+        """What is there moves to the side, then what was made moves in."""
+        new = [Path(entry.name) for entry in self.staging.iterdir() if entry.name not in graphs]
+        new += [
+            Path(graph, entry.name)
+            for graph in graphs
+            if graph and (self.staging / graph).is_dir()
+            for entry in (self.staging / graph).iterdir()
+        ]
+        old = {name for name in new if os.path.lexists(self.path / name)}
+        for graph in graphs:
+            old |= {Path(graph, name) for name in _results(self.path / graph)}
+        for name in sorted(old):
+            yield self.path / name, self._aside / "old" / name
+        for name in sorted(new):
+            yield self.staging / name, self.path / name
+
+
+def _results(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    return [entry.name for entry in folder.iterdir() if _RESULT.fullmatch(entry.name)]
+
+
+def _make_folders(path: Path) -> list[Path]:
+    """Makes a folder and those it lies in; gives the ones that were not there, innermost first."""
+    missing: list[Path] = []
+    at = path
+    while not at.is_dir():
+        if os.path.lexists(at):
+            raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        missing.append(at)
+        at = at.parent
+    path.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+def _remove_folders(made: list[Path]) -> None:
+    """Removes folders made for a run that failed, unless something else is in them by now."""
+    for folder in made:
+        try:
+            folder.rmdir()
+        except OSError:
+            return

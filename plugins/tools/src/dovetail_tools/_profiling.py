@@ -1,0 +1,78 @@
+"""profiling_data.json: the times of a run. The SDK's binary log has no public description."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dovetail.cli.output import table
+from dovetail_tools._request import Profiling
+from dovetail_tools._timings import Timings
+
+NAME = "profiling_data.json"
+FORMAT = 1
+
+
+def profiling_data(
+    level: Profiling, backend: str, timings: Mapping[str, Timings]
+) -> dict[str, Any]:
+    """Gives the times of a run as plain data.
+
+    Args:
+        level: Which of them.
+        backend: Name of the backend.
+        timings: By graph.
+    """
+    graphs = []
+    for name, times in timings.items():
+        graph: dict[str, Any] = {"graph": name, "client": times.client_data()}
+        if level is not Profiling.CLIENT:
+            graph |= times.backend_data()
+        if level is Profiling.DETAILED:
+            graph["nodes"] = times.node_data()
+        graphs.append(graph)
+    return {"format": FORMAT, "backend": backend, "level": str(level), "graphs": graphs}
+
+
+def write_profiling(folder: Path, data: Mapping[str, Any]) -> None:
+    """Writes the file.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    (folder / NAME).write_text(json.dumps(data, indent=2) + "\n", "utf-8")
+
+
+def profiling_text(data: Mapping[str, Any]) -> str:
+    """Gives the times as a table, in milliseconds."""
+    rows: list[tuple[str, ...]] = []
+    for graph in data["graphs"]:
+        rows += _rows(graph)
+    return table(("GRAPH", "WHAT", "COUNT", "MEAN MS", "MIN MS", "MAX MS"), rows)
+
+
+def _rows(graph: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    name, client = graph["graph"], graph["client"]
+    rows = [_once(name, "prepare", client["prepare_us"])]
+    rows += [_row(name, what, client[what]) for what in ("read", "write")]
+    if "execute" in graph:
+        rows.append(_once(name, "finalize", graph["finalize_us"]))
+        rows.append(_row(name, "execute", graph["execute"]))
+        rows.append(_row(name, "wait in the queue", graph["queue_wait"]))
+    rows += [_row(name, f"node {node['nodes']}", node) for node in graph.get("nodes", ())]
+    return [row for row in rows if row[2] != "0"]
+
+
+def _once(graph: str, what: str, value_us: float) -> tuple[str, ...]:
+    return graph, what, "1", _ms(value_us), _ms(value_us), _ms(value_us)
+
+
+def _row(graph: str, what: str, tally: Mapping[str, float]) -> tuple[str, ...]:
+    times = (_ms(tally[f"{part}_us"]) for part in ("mean", "min", "max") if tally["count"])
+    return graph, what, str(tally["count"]), *times
+
+
+def _ms(microseconds: float) -> str:
+    return f"{microseconds / 1e3:.3f}"
