@@ -1,5 +1,6 @@
 """The backend: what it says of itself and of nodes, fallbacks, errors, memory, other packages."""
 
+import sys
 import textwrap
 import tracemalloc
 from types import SimpleNamespace
@@ -126,9 +127,9 @@ def test_a_whole_network(run_graph, evaluate, fuse):
     np.testing.assert_allclose(ran.outputs["y"], evaluate(graph, feeds)["y"], rtol=1e-5)
 
 
-def test_a_repeated_run_allocates_nothing(prepare):
-    graph, feeds = network()
-    prepared, outputs = prepare(graph), {"y": np.empty((1, 10), np.float32)}
+def test_a_repeated_run_allocates_no_tensor(prepare):
+    graph, feeds = network(batch=4)
+    prepared, outputs = prepare(graph), {"y": np.empty((4, 10), np.float32)}
     control = RunControl()
     prepared.run(feeds, outputs, control)
     tracemalloc.start()
@@ -141,9 +142,8 @@ def test_a_repeated_run_allocates_nothing(prepare):
         after, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # the smallest activation has 64 bytes a pixel, 18 kB in all: views and NumPy's own bookkeeping
-    # stay far below it
-    assert peak - before < 8192
+    # NumPy's own buffers take 4 kB an operand; the smallest feature map has 20 kB, the largest 74
+    assert peak - before < 14_000
     assert after - before < 1024
 
 
@@ -214,7 +214,8 @@ TOY = """
     def double(call):
         call.read(0)
         call.write()
-        return call.array_step(lambda x, out: out.__setitem__(..., 2 * x + 1))  # + 1 tells them apart
+        # one more than the reference gives, to tell them apart
+        return call.array_step(lambda x, out: out.__setitem__(..., 2 * x + 1))
 """
 
 
@@ -222,8 +223,11 @@ TOY = """
 def toy(tmp_path, monkeypatch):
     """Install a dist with an op package and kernels for it, in a folder of its own."""
 
+    made = []
+
     def install(backend="cpu", package="toy.pkg", op="Double", loads="KERNELS"):
-        name = f"toy_{abs(hash((backend, package, op, loads)))}"
+        name = f"toy_kernels_{len(made)}"
+        made.append(name)
         source = textwrap.dedent(TOY).format(backend=backend, package=package, op=op)
         (tmp_path / f"{name}.py").write_text(source)
         info = tmp_path / f"{name}-1.dist-info"
@@ -238,6 +242,8 @@ def toy(tmp_path, monkeypatch):
 
     monkeypatch.syspath_prepend(str(tmp_path))
     yield install
+    for name in made:
+        sys.modules.pop(name, None)
     monkeypatch.undo()
     plugins.refresh()
 
@@ -264,8 +270,6 @@ def test_kernels_of_another_package_are_found(toy):
 
 
 def test_kernels_are_loaded_only_for_packages_in_the_graph(toy, prepare):
-    import sys
-
     module = toy().module
     prepare(network()[0])
     assert module not in sys.modules

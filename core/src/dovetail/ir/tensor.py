@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+import numpy as np
+
 from dovetail.ir.dtypes import DType
 from dovetail.ir.encodings import Encoding, Shape
 from dovetail.ir.storage import Array, Blob, pack, unpack, unpack_stored
@@ -172,3 +174,16 @@ class Scalar:
 
     dtype: DType
     value: int | float | bool | str
+
+    @property
+    def fits(self) -> bool:
+        """Whether the value is one that the type can hold; NumPy's numbers are numbers too."""
+        value: object = self.value
+        if self.dtype is DType.STRING:
+            return isinstance(value, str)
+        if self.dtype is DType.BOOL_8:
+            return isinstance(value, bool | np.bool_) or value in (0, 1)
+        if self.dtype.is_float:
+            return isinstance(value, float | int | np.floating | np.integer)
+        low, high = self.dtype.stored_range() if self.dtype.bits else (0, -1)
+        return isinstance(value, int | np.integer) and low <= int(value) <= high

@@ -99,7 +99,11 @@ class ParamField(Generic[T]):
             return [*found, f"param '{self.name}' must be a {kind}"]
         if isinstance(param, Tensor):
             return found + self._shape_faults(param)
-        if self.choices is not None and param.value not in {int(c) for c in self.choices}:
+        if not param.fits:
+            found.append(
+                f"param '{self.name}' is {param.dtype.name}, which cannot be {param.value!r}"
+            )
+        elif self.choices is not None and param.value not in {int(c) for c in self.choices}:
             names = ", ".join(f"{c.name}={int(c)}" for c in self.choices)
             found.append(f"param '{self.name}' is {param.value}; allowed: {names}")
         return found

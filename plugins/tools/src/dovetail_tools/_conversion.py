@@ -125,7 +125,9 @@ def _named(
     found: dict[str, str] = {}
     for name, text in pairs:
         if found.setdefault(name, text) != text:
-            problems.append(Problem(f"is given twice: {found[name]} and {text}", f"{option} {name}"))
+            problems.append(
+                Problem(f"is given twice: {found[name]} and {text}", f"{option} {name}")
+            )
     return found
 
 

@@ -91,12 +91,12 @@ def _data(
     }
 
 
-def _text(
-    source: Path, passes: list[tuple[str, str]], found: DryRun, ops: dict[str, int]
-) -> str:
+def _text(source: Path, passes: list[tuple[str, str]], found: DryRun, ops: dict[str, int]) -> str:
     parts = [_passes_text(passes), _operators_text(found.operators)]
     if ops:
-        parts.append(f"they become, before the passes\n{_indented(table(('OP', 'NODES'), ops.items()))}")
+        parts.append(
+            f"they become, before the passes\n{_indented(table(('OP', 'NODES'), ops.items()))}"
+        )
     if found.unused_inputs:
         names = "\n".join(found.unused_inputs)
         parts.append(f"inputs that no output depends on\n{_indented(names)}")

@@ -126,15 +126,14 @@ def _guesses(size: int, form: RawFormat, parts: set[int]) -> Iterator[str]:
     """What a file of another size may be."""
     sizes: Sequence[int] = [form.count // part for part in sorted(parts)]
     other = RawFormat(form.tensor, native=not form.native)
-    if not other.is_stored or not form.is_stored:
-        if size in [count * other.item.itemsize for count in sizes]:
-            yield (
-                f"it has the size of {form.tensor.dtype.name} values: say --use-native-input-files "
-                f"or --native-input-tensor-names {form.tensor.name}"
-                if other.native
-                else "it has the size of float32 values: read it without the native options"
-            )
-            return
+    if size in [count * other.item.itemsize for count in sizes]:
+        yield (
+            f"it has the size of {form.tensor.dtype.name} values: say --use-native-input-files "
+            f"or --native-input-tensor-names {form.tensor.name}"
+            if other.native
+            else "it has the size of float32 values: read it without the native options"
+        )
+        return
     if not form.native and size in [count * 8 for count in sizes]:
         yield "it has the size of float64 values: save them as float32"
 

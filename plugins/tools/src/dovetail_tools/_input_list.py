@@ -86,9 +86,7 @@ def read_input_list(path: Path) -> InputList:
             chosen[content[0]] += [(number, name) for name in content[1:].split()]
     if not lines:
         problems.append(Problem("there is no line with inputs", str(path)))
-    return InputList(
-        path, tuple(lines), tuple(chosen["#"]), tuple(chosen["%"]), tuple(problems)
-    )
+    return InputList(path, tuple(lines), tuple(chosen["#"]), tuple(chosen["%"]), tuple(problems))
 
 
 def resolve_line(

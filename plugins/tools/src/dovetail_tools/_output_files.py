@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,7 +123,7 @@ def write_result(
         write_raw(folder / file.name, own, file.form)
 
 
-def graph_folder(name: str, graphs: Sequence[str]) -> str:
+def graph_folder(name: str, graphs: Sized) -> str:
     """Gives the folder of a graph's results below the output folder; none for an only graph."""
     return safe_name(name) if len(graphs) > 1 else ""
 

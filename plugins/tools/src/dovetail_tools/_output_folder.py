@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -54,21 +55,25 @@ class OutputFolder:
         shutil.rmtree(self._aside, ignore_errors=True)
         _remove_folders(self._made)
 
-    def commit(self, graphs: list[str]) -> None:
+    def commit(self, graphs: Iterable[str], summaries: Iterable[str]) -> None:
         """Puts everything that was made in place of what is there.
 
         Args:
             graphs: Folders of the graphs that were run, below this one; all results that are there
                 give way, also those that have no successor.
+            summaries: Names of files of this folder that give way, too.
 
         Raises:
             ContainerError: It cannot be done; what was there stays.
         """
-        moves = list(self._moves(graphs))
+        moves = list(self._moves(tuple(graphs), tuple(summaries)))
         done: list[tuple[Path, Path]] = []
         try:
             for source, target in moves:
-                self._made += _make_folders(target.parent)
+                if target.is_relative_to(self._aside):
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                else:
+                    self._made += _make_folders(target.parent)
                 source.replace(target)
                 done.append((source, target))
         except BaseException as error:
@@ -79,7 +84,9 @@ class OutputFolder:
             raise
         self._made = []
 
-    def _moves(self, graphs: list[str]) -> Iterator[tuple[Path, Path]]:
+    def _moves(
+        self, graphs: tuple[str, ...], summaries: tuple[str, ...]
+    ) -> Iterator[tuple[Path, Path]]:
         """What is there moves to the side, then what was made moves in."""
         new = [Path(entry.name) for entry in self.staging.iterdir() if entry.name not in graphs]
         new += [
@@ -88,7 +95,7 @@ class OutputFolder:
             if graph and (self.staging / graph).is_dir()
             for entry in (self.staging / graph).iterdir()
         ]
-        old = {name for name in new if os.path.lexists(self.path / name)}
+        old = {name for name in (*new, *map(Path, summaries)) if os.path.lexists(self.path / name)}
         for graph in graphs:
             old |= {Path(graph, name) for name in _results(self.path / graph)}
         for name in sorted(old):
@@ -118,8 +125,6 @@ def _make_folders(path: Path) -> list[Path]:
 
 def _remove_folders(made: list[Path]) -> None:
     """Removes folders made for a run that failed, unless something else is in them by now."""
-    for folder in made:
-        try:
+    for folder in sorted(made, key=lambda path: len(path.parts), reverse=True):
+        with suppress(OSError):
             folder.rmdir()
-        except OSError:
-            return

@@ -71,7 +71,9 @@ def with_outputs(graph: Graph, names: Collection[str]) -> Graph:
     if all(graph.tensors[name].kind.is_output for name in names):
         return graph
     made = Graph(graph.name)
-    tensors = {t: made.add_tensor(_copy(t, as_output=t.name in names)) for t in graph.tensors.values()}
+    tensors = {
+        t: made.add_tensor(_copy(t, as_output=t.name in names)) for t in graph.tensors.values()
+    }
     for node in graph.nodes:
         made.add_node(
             Node(
@@ -85,7 +87,6 @@ def with_outputs(graph: Graph, names: Collection[str]) -> Graph:
             )
         )
     return made
-
 
 
 def _copy(tensor: Tensor, *, as_output: bool) -> Tensor:

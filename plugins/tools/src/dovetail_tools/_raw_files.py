@@ -121,7 +121,7 @@ def write_raw(path: Path, stored: Array, form: RawFormat) -> None:
 
 
 def _read_into(path: Path, row: Array) -> None:
-    view = memoryview(row.view(np.uint8))
+    view = row.view(np.uint8).data
     try:
         with path.open("rb", buffering=0) as file:
             done = 0

@@ -177,8 +177,9 @@ class KernelCall:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names of all nodes that run together."""
-        return (self.head.node.name, *(t.view.node.name for t in self.tail))
+        """Names, in the user's model, of all nodes that run together."""
+        nodes = (self.head.node, *(t.view.node for t in self.tail))
+        return tuple(dict.fromkeys(name for node in nodes for name in node.sources or (node.name,)))
 
     def spec(self, index: int) -> Spec:
         """Gives the spec of an input that is not left out."""

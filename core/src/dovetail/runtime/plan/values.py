@@ -95,7 +95,7 @@ class Step:
     costly (primitives, descriptors, packed weights) is made before, by the kernel.
 
     Attributes:
-        nodes: Names of the nodes it runs; several where they are fused, none for a reorder.
+        nodes: Names, in the user's model, of the nodes it runs; none for a reorder.
         reads, writes: Values it touches.
         bind: Gives the call for these buffers.
         scratch: Values that live only during the step.

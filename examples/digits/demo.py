@@ -1,0 +1,105 @@
+"""The digits demo: convert the model, run the held-out images, count the right answers.
+
+    python examples/digits/demo.py [--output-dir DIR]
+
+It types nothing that you could not type: each command is printed before it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+DOVETAIL = Path(sys.executable).with_name("dovetail")
+
+
+def dovetail(*arguments: str | Path) -> dict[str, object]:
+    """Runs a command with `--json`, showing it without; gives what it printed.
+
+    Raises:
+        SystemExit: The command failed; its own message is on stderr by then.
+    """
+    words = [str(argument) for argument in arguments]
+    print(f"$ dovetail {shlex.join(words)}", flush=True)
+    done = subprocess.run(
+        [DOVETAIL, "--json", "--log-level", "error", *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(done.returncode)
+    result: dict[str, object] = json.loads(done.stdout)
+    return result
+
+
+def write_inputs(images: np.ndarray, folder: Path) -> Path:
+    """Writes images (n, 8, 8) of 0..16 as raw float32 files of 0..1, and the list of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{i}.raw" for i in range(len(images))]
+    for path, image in zip(paths, images, strict=True):
+        (image.astype("<f4") / 16).tofile(path)
+    listed = folder / "inputs.txt"
+    listed.write_text("".join(f"image:={path}\n" for path in paths))
+    return listed
+
+
+def read_scores(folder: Path, count: int) -> np.ndarray:
+    """Reads the scores (n, 10) of all results."""
+    files = [folder / f"Result_{i}" / "scores.raw" for i in range(count)]
+    return np.stack([np.fromfile(file, "<f4") for file in files])
+
+
+def main() -> None:
+    """Runs the demo."""
+    parser = argparse.ArgumentParser(description="The digits demo.")
+    parser.add_argument("--output-dir", type=Path, default=HERE / "output")
+    output = Path(os.path.relpath(parser.parse_args().output_dir))
+    held_out = np.load(HERE / "heldout.npz")
+    images, labels = held_out["images"], held_out["labels"]
+    output.mkdir(parents=True, exist_ok=True)
+    model, results = output / "digits.dvt", output / "results"
+
+    dovetail(
+        "convert", "--input-network", os.path.relpath(HERE / "digits.onnx"), "--output-path", model
+    )
+    listed = write_inputs(images, output / "inputs")
+    timing = dovetail(
+        "net-run", "--model", model, "--backend", "cpu", "--input-list", listed,
+        "--output-dir", results,
+    )  # fmt: skip
+    right = read_scores(results, len(images)).argmax(axis=1) == labels
+
+    print()
+    print(f"top-1 accuracy   {right.mean():.2%} ({right.sum()} of {len(right)} held-out images)")
+    print(f"time per image   {median_ms(timing):.3f} ms (median)")
+    print(f"outputs          {results}/Result_<i>/scores.raw")
+    wrong = np.flatnonzero(~right)
+    if len(wrong):
+        print(f"wrong            {', '.join(f'Result_{i}' for i in wrong)}")
+    print()
+    print("What to try next (with .venv/bin in front, or after `. .venv/bin/activate`):")
+    print(f"  dovetail inspect {model}")
+    print(f"  dovetail net-run --model {model} --input-list {listed} --profiling-level detailed")
+    print("  dovetail convert --input-network YOUR.onnx --dry-run")
+    print("  dovetail --help")
+
+
+def median_ms(timing: dict[str, object]) -> float:
+    """Gives the median time of an inference from what `net-run --json` prints."""
+    graphs = timing["graphs"]
+    if not isinstance(graphs, list):
+        raise TypeError("net-run printed no list of graphs")
+    return float(graphs[0]["inference_ms"]["median"])
+
+
+if __name__ == "__main__":
+    main()

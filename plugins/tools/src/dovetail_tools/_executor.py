@@ -1,0 +1,169 @@
+"""The loop over one graph's inferences: read, execute, write; overlapping or one by one."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dovetail.files import unwritable
+from dovetail.ir import Array
+from dovetail.runtime import Execution, Graph, Profile, ProfileLevel, Signal, SignalKind
+from dovetail_tools._jobs import Job
+from dovetail_tools._output_files import write_result
+from dovetail_tools._progress import Advance
+from dovetail_tools._raw_files import RawReader
+from dovetail_tools._request import Request
+from dovetail_tools._timings import Timings
+
+# One execution runs, one waits, so that the backend never does; a third one is read or written.
+_IN_FLIGHT = 2
+
+
+@dataclass(slots=True)
+class _Slot:
+    """Buffers of one inference under way, used again and again."""
+
+    readers: Mapping[str, RawReader]
+    outputs: Mapping[str, Array]
+    profile: Profile
+    signal: Signal | None
+    inference: int = 0
+    execution: Execution | None = None
+
+    @property
+    def inputs(self) -> dict[str, Array]:
+        return {name: reader.stored for name, reader in self.readers.items()}
+
+
+class JobRunner:
+    """Runs one graph over its list.
+
+    Args:
+        job: What to run.
+        graph: Its handle, finalized.
+        request: How often, and what to keep.
+        level: How much to measure.
+        folder: Where results go; made when there is one.
+        timings: Gets the times.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        graph: Graph,
+        request: Request,
+        level: ProfileLevel,
+        folder: Path,
+        timings: Timings,
+    ) -> None:
+        self._job = job
+        self._graph = graph
+        self._request = request
+        self._level = level
+        self._folder = folder
+        self._timings = timings
+        self.results = 0
+
+    def run(self, queue_depth: int | None, advance: Advance) -> None:
+        """Runs all inferences.
+
+        Args:
+            queue_depth: Executions that may wait in the backend's queue; None to execute
+                synchronously.
+            advance: Called after each inference.
+
+        Raises:
+            DovetailError: A file cannot be read or written, or the backend failed.
+        """
+        start = time.perf_counter()
+        loop = self._one_by_one() if queue_depth is None else self._overlapping(queue_depth)
+        for slot in loop:
+            self._timings.take(slot.profile)
+            self._write(slot)
+            advance()
+        self._timings.wall_s = time.perf_counter() - start
+
+    def _one_by_one(self) -> Iterator[_Slot]:
+        slot = self._slot()
+        for inference in self._inferences():
+            self._read(slot, inference)
+            self._graph.execute(slot.inputs, slot.outputs, slot.profile, slot.signal)
+            yield slot
+
+    def _overlapping(self, queue_depth: int) -> Iterator[_Slot]:
+        """Gives each slot whose execution ended, in order; it is free again after that."""
+        limit = min(_IN_FLIGHT, queue_depth)
+        free = [self._slot() for _ in range(limit + 1)]
+        flying: deque[_Slot] = deque()
+        for inference in self._inferences():
+            slot = free.pop()
+            self._read(slot, inference)
+            ended = _landed(flying) if len(flying) == limit else None
+            slot.execution = self._graph.execute_async(
+                slot.inputs, slot.outputs, slot.profile, slot.signal
+            )
+            flying.append(slot)
+            if ended is not None:
+                yield ended
+                free.append(ended)
+        while flying:
+            yield _landed(flying)
+
+    def _slot(self) -> _Slot:
+        backend = self._graph.context.backend
+        timeout = self._request.timeout_us
+        return _Slot(
+            {name: RawReader(form) for name, form in self._job.feed.forms.items()},
+            {t.name: np.empty(t.shape, t.dtype.storage) for t in self._graph.outputs},
+            backend.create_profile(self._level),
+            None if timeout is None else backend.create_signal(SignalKind.TIMEOUT, timeout),
+        )
+
+    def _inferences(self) -> Iterator[int]:
+        """Numbers of the inferences, until there have been enough."""
+        count, seconds = self._request.num_inferences, self._request.duration_s
+        if count is None and seconds is None:
+            count = self._job.feed.inferences
+        end = None if seconds is None else time.monotonic() + seconds
+        number = 0
+        while count is None or number < count:
+            if number and end is not None and time.monotonic() >= end:
+                return
+            yield number
+            number += 1
+
+    def _read(self, slot: _Slot, inference: int) -> None:
+        start = time.perf_counter()
+        feed = self._job.feed
+        feed.fill(slot.readers, inference % feed.inferences)
+        slot.inference = inference
+        self._timings.read.add((time.perf_counter() - start) * 1e6)
+
+    def _write(self, slot: _Slot) -> None:
+        feed, keep = self._job.feed, self._request.keep_outputs
+        if slot.inference >= feed.inferences:  # the first loop has written the same
+            return
+        start = time.perf_counter()
+        group = feed.group(slot.inference)
+        for line in group:
+            if keep is not None and line >= keep:
+                break
+            folder = self._folder / f"Result_{line}"
+            try:
+                write_result(folder, self._job.files, slot.outputs, line - group.start, feed.batch)
+            except OSError as error:
+                raise unwritable(folder, error) from error
+            self.results += 1
+        self._timings.write.add((time.perf_counter() - start) * 1e6)
+
+
+def _landed(flying: deque[_Slot]) -> _Slot:
+    slot = flying.popleft()
+    if slot.execution is not None:
+        slot.execution.wait()
+    return slot

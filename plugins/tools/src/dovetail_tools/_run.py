@@ -1,0 +1,160 @@
+"""What `dovetail net-run` does once its options are read."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dovetail.files import unwritable
+from dovetail.runtime import Backend, Context, Graph, ProfileLevel, backend_name
+from dovetail.runtime.config_file import RunConfig, load_config
+from dovetail_tools import _metadata, _profiling
+from dovetail_tools._executor import JobRunner
+from dovetail_tools._jobs import Job, make_jobs
+from dovetail_tools._metadata import graph_metadata, write_metadata
+from dovetail_tools._op_packages import register_op_packages
+from dovetail_tools._output_folder import OutputFolder
+from dovetail_tools._profiling import profiling_data, write_profiling
+from dovetail_tools._progress import progress
+from dovetail_tools._request import Profiling, Request
+from dovetail_tools._timings import Timings
+
+_LOG = logging.getLogger("dovetail.net-run")
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """What came of one graph.
+
+    Attributes:
+        job: What was run.
+        timings: How long it took.
+        results: Number of results written.
+    """
+
+    job: Job
+    timings: Timings
+    results: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run.
+
+    Attributes:
+        backend: Name of the backend.
+        output_dir: Where the results are.
+        jobs: What came of each graph.
+        profiling: What was measured, as plain data, if that was asked for.
+    """
+
+    backend: str
+    output_dir: Path
+    jobs: tuple[JobOutcome, ...]
+    profiling: dict[str, Any] | None
+
+
+def execute(request: Request, perf_profile: str | None = None) -> Outcome:
+    """Runs what a request asks for; results appear in its output folder at the end.
+
+    Args:
+        request: What to run.
+        perf_profile: The performance profile that was asked for.
+
+    Raises:
+        DovetailError: Anything failed; then the output folder is as it was.
+    """
+    name = backend_name(request.backend)
+    config = RunConfig() if request.config_file is None else load_config(request.config_file, name)
+    with Backend.create(name, config.backend.get(name)) as backend:
+        if perf_profile is not None:
+            _LOG.info("--perf-profile %s has no effect: there is no clock to set", perf_profile)
+        register_op_packages(backend, request.op_packages)
+        _need(backend, request)
+        jobs = make_jobs(request, config)
+        context = backend.create_context(config=config.context_config)
+        timings = {job.graph.name: Timings() for job in jobs}
+        graphs = [_prepared(context, job, config, timings[job.graph.name]) for job in jobs]
+        with OutputFolder(request.output_dir) as output:
+            outcomes = [
+                _run_job(job, graph, request, output.staging, timings[job.graph.name])
+                for job, graph in zip(jobs, graphs, strict=True)
+            ]
+            profiling = None
+            if request.profiling is not None:
+                profiling = profiling_data(request.profiling, name, timings)
+            _write_summaries(output.staging, name, outcomes, profiling)
+            output.commit([job.folder for job in jobs], (_metadata.NAME, _profiling.NAME))
+    return Outcome(name, request.output_dir, tuple(outcomes), profiling)
+
+
+def _need(backend: Backend, request: Request) -> None:
+    """Refuses what the backend cannot do, before anything is read."""
+    if request.timeout_us is not None:
+        backend.require("cancel", "SIGNAL_ERROR_UNSUPPORTED")
+    backend.create_profile(_level(request)).free()
+
+
+def _level(request: Request) -> ProfileLevel:
+    is_detailed = request.profiling is Profiling.DETAILED
+    return ProfileLevel.DETAILED if is_detailed else ProfileLevel.BASIC
+
+
+def _prepared(context: Context, job: Job, config: RunConfig, timings: Timings) -> Graph:
+    start = time.perf_counter()
+    (graph,) = context.compose(job.model)
+    settings = config.graph_config(graph.name)
+    if settings.graph_priority is not None:
+        graph.set_config(settings)
+    profile = context.backend.create_profile()
+    graph.finalize(profile)
+    timings.take(profile)
+    timings.prepare_us = (time.perf_counter() - start) * 1e6
+    return graph
+
+
+def _run_job(
+    job: Job, graph: Graph, request: Request, staging: Path, timings: Timings
+) -> JobOutcome:
+    runner = JobRunner(job, graph, request, _level(request), staging / job.folder, timings)
+    total = request.num_inferences
+    if total is None and request.duration_s is None:
+        total = job.feed.inferences
+    with progress(graph.name, total) as advance:
+        runner.run(_queue_depth(graph, request), advance)
+    return JobOutcome(job, timings, runner.results)
+
+
+def _queue_depth(graph: Graph, request: Request) -> int | None:
+    """Executions that may wait at once; None where they are to be synchronous."""
+    if request.synchronous:
+        return None
+    if not graph.context.backend.capabilities.asynchronous:
+        _LOG.info("the backend executes synchronously only")
+        return None
+    return graph.context.config.async_execute_queue_depth
+
+
+def _write_summaries(
+    staging: Path, backend: str, outcomes: list[JobOutcome], profiling: dict[str, Any] | None
+) -> None:
+    graphs = [
+        graph_metadata(
+            outcome.job.graph.name,
+            outcome.job.folder,
+            outcome.results,
+            outcome.job.feed.forms,
+            outcome.job.feed.batch,
+            outcome.job.files,
+        )
+        for outcome in outcomes
+    ]
+    try:
+        write_metadata(staging, backend, graphs)
+        if profiling is not None:
+            write_profiling(staging, profiling)
+    except OSError as error:
+        raise unwritable(staging, error) from error

@@ -1,0 +1,63 @@
+"""What `dovetail net-run` says at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dovetail.cli.output import current_output
+from dovetail_tools import _profiling
+from dovetail_tools._run import JobOutcome, Outcome
+
+
+def report(outcome: Outcome) -> None:
+    """Tells what came of a run: on stderr for people, as JSON on stdout if that was asked for."""
+    output = current_output()
+    if output.json:
+        output.data(_data(outcome), "")
+        return
+    if outcome.profiling is not None:
+        output.message(_profiling.profiling_text(outcome.profiling))
+        output.message(f"profile in {outcome.output_dir / _profiling.NAME}")
+    for job in outcome.jobs:
+        output.message(_text(outcome, job))
+
+
+def _data(outcome: Outcome) -> dict[str, Any]:
+    graphs = [
+        {
+            "graph": job.job.graph.name,
+            "inferences": len(job.timings.execute_us),
+            "inference_ms": job.timings.inference_ms(),
+            "inferences_per_s": job.timings.inferences_per_s,
+            "results": job.results,
+            "results_dir": str(outcome.output_dir / job.job.folder),
+        }
+        for job in outcome.jobs
+    ]
+    data: dict[str, Any] = {
+        "backend": outcome.backend,
+        "output_dir": str(outcome.output_dir),
+        "graphs": graphs,
+    }
+    return data if outcome.profiling is None else data | {"profiling": outcome.profiling}
+
+
+def _text(outcome: Outcome, job: JobOutcome) -> str:
+    times = job.timings.inference_ms()
+    shown = ", ".join(f"{what} {value:.3f}" for what, value in times.items())
+    return (
+        f"{job.job.graph.name} on {outcome.backend}: {len(job.timings.execute_us)} inferences; "
+        f"ms per inference: {shown}; {job.timings.inferences_per_s:.1f} inferences/s; "
+        f"{'; '.join(_places(outcome, job))}"
+    )
+
+
+def _places(outcome: Outcome, job: JobOutcome) -> Iterator[str]:
+    folder = outcome.output_dir / job.job.folder
+    if job.results == 0:
+        yield "no outputs kept"
+    elif job.results == 1:
+        yield f"outputs in {folder / 'Result_0'}"
+    else:
+        yield f"outputs in {folder / 'Result_0'} to Result_{job.results - 1}"

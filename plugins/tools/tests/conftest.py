@@ -1,0 +1,156 @@
+"""What the tests share: running commands, and small models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.cli import main
+from dovetail.container import Model, Producer
+from dovetail.ir import Array, DType, Encoding, Graph, Tensor, TensorKind
+from dovetail.ops import OpRegistry
+from dovetail_opset import PACKAGE
+from dovetail_opset.build import add
+
+REGISTRY = OpRegistry.of(PACKAGE)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> Any:
+        """The error of a command that was run with --json."""
+        return json.loads(self.err.splitlines()[-1])["error"]
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*args: object) -> Done:
+        capsys.readouterr()
+        code = main([str(a) for a in args])
+        captured = capsys.readouterr()
+        return Done(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Each test works in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+
+
+class Net:
+    """A graph in the making."""
+
+    def __init__(self, name: str = "net") -> None:
+        self.graph = Graph(name)
+
+    def input(
+        self,
+        name: str,
+        *shape: int,
+        dtype: DType = DType.FLOAT_32,
+        encoding: Encoding | None = None,
+    ) -> Tensor:
+        kind = TensorKind.APP_WRITE
+        return self.graph.add_tensor(Tensor(name, dtype, shape, kind, encoding=encoding))
+
+    def static(self, name: str, values: Array) -> Tensor:
+        return self.graph.add_tensor(Tensor.static(name, values))
+
+    def node(
+        self,
+        op_type: str,
+        *inputs: Tensor,
+        name: str,
+        out: Tensor | str | None = None,
+        **params: Any,
+    ) -> Tensor:
+        made = out or Tensor(name, inputs[0].dtype, inputs[0].shape, encoding=inputs[0].encoding)
+        return add(
+            self.graph, op_type, inputs, name=f"{name}_node", outputs=made, spec=None, **params
+        )
+
+    def save(self, *outputs: Tensor, path: str | None = None) -> str:
+        for tensor in outputs:
+            tensor.kind = TensorKind.APP_READ
+        path = path or f"{self.graph.name}.dvt"
+        Model.of(self.graph, producer=Producer("tests", "1"), registry=REGISTRY).save(path)
+        return path
+
+
+@pytest.fixture(name="Net")
+def fixture_net() -> type[Net]:
+    return Net
+
+
+@pytest.fixture
+def two_steps() -> str:
+    """x (2, 3) -> relu -> mid -> neg -> y: y = -max(x, 0), in `net.dvt`."""
+    net = Net()
+    mid = net.node("Relu", net.input("x", 2, 3), name="mid")
+    return net.save(net.node("ElementWiseNeg", mid, name="y"))
+
+
+@pytest.fixture
+def raw() -> Callable[[str, Any], Array]:
+    """Writes a raw file; gives what is in it."""
+
+    def write(path: str, values: Any) -> Array:
+        array = np.asarray(values)
+        if array.dtype == np.float64:
+            array = array.astype("<f4")
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        array.tofile(path)
+        return array
+
+    return write
+
+
+@pytest.fixture
+def listing() -> Callable[..., str]:
+    """Writes an input list; gives its name."""
+
+    def write(*lines: str, path: str = "list.txt") -> str:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text("\n".join(lines) + "\n", "utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def result() -> Callable[..., Array]:
+    """Reads a raw file of a result."""
+
+    def read(path: str, dtype: Any = "<f4", index: int = 0, folder: str = "output") -> Array:
+        return np.fromfile(f"{folder}/Result_{index}/{path}", dtype)
+
+    return read
+
+
+@pytest.fixture
+def entries() -> Callable[[], set[str]]:
+    """Names of everything in the working folder."""
+    return lambda: {str(p.relative_to(Path.cwd())) for p in Path.cwd().rglob("*")}
