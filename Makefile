@@ -15,12 +15,13 @@ DISTS := $(patsubst %/pyproject.toml,%,$(PROJECTS))
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help install demo test check lint types imports sizes tests wheels clean
+.PHONY: help install demo test check lint types imports sizes tests wheels bench clean
 
 help:
 	@echo 'make demo    convert the digits model, run it, print its accuracy'
 	@echo 'make test    everything: check, the tests, the wheels in clean environments'
 	@echo 'make check   ruff, mypy --strict, import contracts, file sizes'
+	@echo 'make bench   measure against peers, side by side'
 	@echo 'make clean   remove .venv and all caches'
 
 install: $(READY)
@@ -61,6 +62,9 @@ tests: $(READY)
 
 wheels: $(READY)
 	$(STAGE) 'wheels' $(BIN)/python tools/smoke_wheels.py
+
+bench: $(READY)
+	@$(BIN)/python benchmarks/startup.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

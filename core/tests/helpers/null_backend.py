@@ -1,15 +1,20 @@
 """The null backend: the whole contract, and no arithmetic. Every output is zero."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from dovetail.container import WeightStore
 from dovetail.ir import Array, Graph, Tensor
 from dovetail.ops import OpRegistry
-from dovetail.runtime.contract import SUPPORTED, Capabilities, Image, NodeView, Options
-from dovetail.runtime.contract import RunControl, Support
+from dovetail.runtime.contract import (
+    SUPPORTED,
+    Capabilities,
+    Image,
+    NodeView,
+    Options,
+    RunControl,
+    Support,
+)
 
 
 class NullPrepared:

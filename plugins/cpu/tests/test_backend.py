@@ -143,7 +143,7 @@ def test_a_repeated_run_allocates_no_tensor(prepare):
     finally:
         tracemalloc.stop()
     # NumPy's own buffers take 4 kB an operand; the smallest feature map has 20 kB, the largest 74
-    assert peak - before < 14_000
+    assert peak - before < 16_000
     assert after - before < 1024
 
 

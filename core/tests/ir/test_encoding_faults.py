@@ -1,0 +1,128 @@
+"""What an encoding says of a tensor that it does not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dovetail.ir import AxisScaleOffset, Block, BlockwiseExpansion, DType, Encoding, ScaleOffset
+
+S8, U4 = DType.SFIXED_POINT_8, DType.UFIXED_POINT_4
+
+
+def f32(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def i32(*values: int) -> np.ndarray:
+    return np.array(values, np.int32)
+
+
+def expansion(rows: int = 2, blocks: int = 3, **changes: object) -> BlockwiseExpansion:
+    given = {
+        "axis": 0,
+        "scales": f32(*[1] * rows),
+        "block_scales": np.ones((rows, blocks), np.uint8),
+    }
+    return BlockwiseExpansion(**(given | changes))  # type: ignore[arg-type]
+
+
+FITS: list[Encoding] = [
+    ScaleOffset(0.0),
+    ScaleOffset(1.0, -(2**31), 8),
+    AxisScaleOffset(1, f32(1, 2, 3, 4, 5, 6)),
+    AxisScaleOffset(0, f32(1, 2), i32(3, 4), 1),
+    Block((1, 3), np.ones((2, 2), np.float32)),
+    Block((2, 6), np.ones((1, 1), np.float32), np.ones((1, 1), np.int32)),
+    expansion(),
+    expansion(offsets=i32(1, 2), block_scales=np.full((2, 1), 15, np.uint8)),
+]
+
+
+@pytest.mark.parametrize("encoding", FITS)
+def test_what_fits_has_no_faults(encoding: Encoding) -> None:
+    assert encoding.faults((2, 6), S8) == []
+
+
+COMMON = [
+    ([-1.0], None, S8, "a scale is negative or not finite"),
+    ([float("nan")], None, S8, "a scale is negative or not finite"),
+    ([float("inf")], None, S8, "a scale is negative or not finite"),
+    ([1e39], None, S8, "a scale is negative or not finite"),  # no float32
+    ([1.0], None, DType.INT_8, "INT_8 is no fixed-point type and takes no encoding"),
+    ([1.0], None, DType.FLOAT_32, "FLOAT_32 is no fixed-point type and takes no encoding"),
+    ([1.0], 9, S8, "bitwidth 9 does not fit SFIXED_POINT_8"),
+    ([1.0], 5, U4, "bitwidth 5 does not fit UFIXED_POINT_4"),
+    ([1.0], 0, S8, "bitwidth 0 does not fit SFIXED_POINT_8"),
+]
+
+
+@pytest.mark.parametrize(("scale", "bitwidth", "dtype", "fault"), COMMON)
+def test_scales_types_and_bitwidths_of_every_class(
+    scale: list[float], bitwidth: int | None, dtype: DType, fault: str
+) -> None:
+    scales = np.array(scale)
+    made: list[Encoding] = [
+        ScaleOffset(scale[0], 0, bitwidth),
+        AxisScaleOffset(0, scales, None, bitwidth),
+        Block((2,), scales, None, bitwidth),
+        BlockwiseExpansion(1, scales, np.ones((1, 1), np.uint8), None, bitwidth),
+    ]
+    shapes = [(2,), (1,), (2,), (2, 1)]
+    for encoding, shape in zip(made, shapes, strict=True):
+        assert encoding.faults(shape, dtype) == [fault]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "faults"),
+    [
+        (ScaleOffset(1.0, 2**31), ["offset 2147483648 does not fit 32 bits"]),
+        (AxisScaleOffset(2, f32(1)), ["axis 2 is not one of a tensor of shape (2, 6)"]),
+        (AxisScaleOffset(-1, f32(*[1] * 6)), ["axis -1 is not one of a tensor of shape (2, 6)"]),
+        (
+            AxisScaleOffset(0, f32(1, 2, 3), i32(1)),
+            [
+                "scales of shape (3,) where axis 0 needs (2,)",
+                "offsets of shape (1,) where axis 0 needs (2,)",
+            ],
+        ),
+        (
+            AxisScaleOffset(0, np.ones((2, 3), np.float32), i32(1, 2)),
+            ["scales of shape (2, 3) where axis 0 needs (2,)"],
+        ),
+        (Block((2,), f32(1)), ["blocks of (2,) do not divide a tensor of shape (2, 6)"]),
+        (Block((1, 4), f32(1)), ["blocks of (1, 4) do not divide a tensor of shape (2, 6)"]),
+        (Block((0, 1), f32(1)), ["blocks of (0, 1) do not divide a tensor of shape (2, 6)"]),
+        (
+            Block((1, 3), f32(1, 2), np.zeros((1, 2), np.int32)),
+            [
+                "scales of shape (2,) where the blocks need (2, 2)",
+                "offsets of shape (1, 2) where the blocks need (2, 2)",
+            ],
+        ),
+        (expansion(axis=3), ["axis 3 is not one of a tensor of shape (2, 6)"]),
+        (
+            expansion(rows=3, offsets=i32(1)),
+            [
+                "offsets of shape (1,) for 2 channels",
+                "scales of shape (3,) for 2 channels",
+                "block scales of shape (3, 3) where 2 rows are needed",
+            ],
+        ),
+        (
+            expansion(block_scales=np.ones(2, np.uint8)),
+            ["block scales of shape (2,) where 2 rows are needed"],
+        ),
+        (expansion(blocks=4), ["4 blocks do not divide the 6 elements of a channel"]),
+        (expansion(blocks=0), ["0 blocks do not divide the 6 elements of a channel"]),
+        (
+            expansion(block_scales=np.full((2, 4), 16, np.uint8)),
+            [
+                "4 blocks do not divide the 6 elements of a channel",
+                "a block scale does not fit 4 bits",
+            ],
+        ),
+    ],
+)
+def test_lengths_axes_and_blocks(encoding: Encoding, faults: list[str]) -> None:
+    assert encoding.faults((2, 6), S8) == faults

@@ -1,0 +1,190 @@
+"""Input lists: their conventions, and every fault told at once, with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.ir import DType
+
+
+def net_run(run: Any, *args: object, model: str = "net.dvt") -> Any:
+    return run("--json", "net-run", "--model", model, "--input-list", "list.txt", *args)
+
+
+def test_named_and_bare_paths(
+    two_steps: str, run: Any, raw: Any, listing: Any, result: Any
+) -> None:
+    x0, x1 = raw("a.raw", np.arange(-3.0, 3.0)), raw("b.raw", np.arange(6.0))
+    listing("", "x:=a.raw", "", "  b.raw  ")
+    done = net_run(run)
+    assert done.code == 0, done.err
+    np.testing.assert_array_equal(result("y.raw"), -np.maximum(x0, 0))
+    np.testing.assert_array_equal(result("y.raw", index=1), -np.maximum(x1, 0))
+    assert not Path("output/Result_2").exists()
+
+
+def test_paths_are_of_the_working_folder_then_of_the_list(
+    two_steps: str, run: Any, raw: Any, listing: Any, result: Any
+) -> None:
+    here, there = raw("here.raw", np.full(6, 1.0)), raw("lists/there.raw", np.full(6, 2.0))
+    raw("lists/here.raw", np.full(6, 3.0))
+    listing("here.raw", "there.raw", path="lists/list.txt")
+    assert run("net-run", "--model", two_steps, "--input_list", "lists/list.txt").code == 0
+    np.testing.assert_array_equal(result("y.raw"), -here)
+    np.testing.assert_array_equal(result("y.raw", index=1), -there)
+
+
+def test_all_faults_are_told_with_their_lines(
+    Net: Any, run: Any, raw: Any, listing: Any, entries: Any
+) -> None:
+    net = Net()
+    left, right = net.input("left", 1, 4), net.input("right", 1, 4)
+    net.save(net.node("ElementWiseAdd", left, right, name="sum"))
+    raw("ok.raw", np.zeros(4))
+    raw("short.raw", np.zeros(3))
+    raw("wide.raw", np.zeros(4, np.float64).astype("<f8").view("<f4"))
+    listing(
+        "left:=ok.raw right:=ok.raw",
+        "lift:=ok.raw right:=ok.raw",
+        "left:=ok.raw",
+        "left:=ok.raw left:=ok.raw right:=ok.raw",
+        "left:=none.raw right:=.",
+        "left:=short.raw right:=wide.raw",
+        "ok.raw ok.raw",
+        "left:= right:=ok.raw",
+        "#sum_node",
+    )
+    before = entries()
+    done = net_run(run)
+    assert done.code == 3
+    assert done.error["code"] == "INPUT_INVALID"
+    told = [(p["where"], p["message"], p["hint"]) for p in done.error["problems"]]
+    texts = [f"{where}: {message} ({hint})" for where, message, hint in told]
+    wanted = [
+        ("list.txt:9", "come before the inputs"),
+        ("list.txt:2", "no input 'lift' (did you mean 'left'?)"),
+        ("list.txt:3", "input 'right' is missing"),
+        ("list.txt:4", "'left' is given twice"),
+        ("list.txt:5", "none.raw does not exist"),
+        ("list.txt:5", "'right': . is not a file"),
+        ("list.txt:6", "12 bytes, but 16 are needed: float32 of shape (1, 4)"),
+        ("list.txt:6", "size of float64 values"),
+        ("list.txt:7", "left:=PATH right:=PATH"),
+        ("list.txt:7", "left:=PATH right:=PATH"),
+        ("list.txt:8", "input 'left' has no path"),
+    ]
+    assert len(texts) == len(wanted)
+    for text, (where, part) in zip(texts, wanted, strict=True):
+        assert text.startswith(where)
+        assert part in text
+    assert entries() == before
+
+
+def test_many_faults_are_counted(two_steps: str, run: Any, listing: Any) -> None:
+    listing(*["none.raw"] * 73)
+    problems = net_run(run).error["problems"]
+    assert len(problems) == 51
+    assert problems[-1]["message"] == "and 23 more"
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "part"),
+    [
+        (None, "FILE_UNREADABLE", "No such file"),
+        (b"\xff\xfe\x00", "INPUT_INVALID", "not UTF-8 text"),
+        (b"\0\0\0\0", "INPUT_INVALID", "not UTF-8 text"),
+        (b"\n\n", "INPUT_INVALID", "no line with inputs"),
+        (b"x:=" + b"a" * 5000, "INPUT_INVALID", "name too long"),
+    ],
+)
+def test_lists_that_are_none(
+    two_steps: str, run: Any, entries: Any, content: bytes | None, code: str, part: str
+) -> None:
+    if content is not None:
+        Path("list.txt").write_bytes(content)
+    before = entries()
+    done = net_run(run)
+    assert (done.code, done.error["code"]) == (3, code)
+    assert part.lower() in done.err.lower()
+    assert entries() == before
+
+
+def test_a_file_that_shrinks_is_told(
+    Net: Any, run: Any, raw: Any, listing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dovetail_tools import _jobs
+
+    net = Net()
+    net.save(net.node("Relu", net.input("x", 1, 4), name="y"))
+    raw("a.raw", np.zeros(4))
+    listing("a.raw")
+    checked = _jobs.make_feed
+
+    def then_shrink(*args: Any) -> Any:
+        found = checked(*args)
+        raw("a.raw", np.zeros(2))
+        return found
+
+    monkeypatch.setattr(_jobs, "make_feed", then_shrink)
+    done = net_run(run)
+    assert done.code == 3
+    assert "holds 8 bytes now, but 16 are needed" in done.error["message"]
+    assert not Path("output").exists()
+
+
+# -- lines that choose outputs ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "files"),
+    [
+        (["#mid_node"], {"mid.raw"}),
+        (["%mid"], {"mid.raw"}),
+        (["%y mid"], {"y.raw", "mid.raw"}),
+        (["#y_node", "%mid"], {"y.raw", "mid.raw"}),
+        (["# y_node"], {"y.raw"}),
+    ],
+)
+def test_first_lines_choose_what_is_written(
+    two_steps: str, run: Any, raw: Any, listing: Any, result: Any, first: list[str], files: set[str]
+) -> None:
+    x = raw("a.raw", np.arange(-3.0, 3.0))
+    listing(*first, "a.raw")
+    assert net_run(run).code == 0
+    assert {p.name for p in Path("output/Result_0").iterdir()} == files
+    if "mid.raw" in files:
+        np.testing.assert_array_equal(result("mid.raw"), np.maximum(x, 0))
+
+
+def test_chosen_outputs_must_be_there(two_steps: str, run: Any, raw: Any, listing: Any) -> None:
+    raw("a.raw", np.zeros(6))
+    listing("#mid_nod", "%x", "a.raw")
+    done = net_run(run)
+    assert done.code == 3
+    (node, tensor) = done.error["problems"]
+    assert node["where"] == "list.txt:1"
+    assert node["hint"] == "did you mean 'mid_node'?"
+    assert tensor["where"] == "list.txt:2"
+    assert "computes no tensor 'x'" in tensor["message"]
+    assert "--debug writes all" in net_run(run, "--debug").err
+
+
+def test_native_size_gives_the_hint(
+    Net: Any, run: Any, raw: Any, listing: Any, entries: Any
+) -> None:
+    net = Net()
+    net.save(net.node("ElementWiseNeg", net.input("i", 1, 2, dtype=DType.INT_64), name="y"))
+    raw("native.raw", np.arange(2))
+    raw("float.raw", np.arange(2.0))
+    listing("native.raw")
+    (problem,) = net_run(run).error["problems"]
+    assert "--native-input-tensor-names i" in problem["hint"]
+    listing("float.raw")
+    (problem,) = net_run(run, "--use-native-input-files").error["problems"]
+    assert "INT_64 of shape (1, 2)" in problem["message"]
+    assert "without the native options" in problem["hint"]
+    assert not Path("output").exists()

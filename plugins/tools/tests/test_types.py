@@ -1,0 +1,179 @@
+"""What raw files hold: float32, or the graph's own types."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.ir import DType, Encoding, ScaleOffset
+
+
+def net_run(run: Any, *args: object) -> Any:
+    return run("--json", "net-run", "--model", "net.dvt", "--input-list", "list.txt", *args)
+
+
+@pytest.fixture
+def negate(Net: Any) -> Any:
+    def save(dtype: DType, encoding: Encoding | None = None) -> None:
+        net = Net()
+        x = net.input("x", 4, dtype=dtype, encoding=encoding)
+        net.save(net.node("ElementWiseNeg", x, name="y"))
+
+    return save
+
+
+@pytest.mark.parametrize(
+    ("dtype", "native"),
+    [
+        (DType.INT_32, "<i4"),
+        (DType.INT_64, "<i8"),
+        (DType.FLOAT_16, "<f2"),
+        (DType.FLOAT_64, "<f8"),
+        (DType.INT_8, "i1"),
+    ],
+)
+def test_float_files_and_native_files(
+    negate: Any, run: Any, raw: Any, listing: Any, result: Any, dtype: DType, native: str
+) -> None:
+    negate(dtype)
+    raw("float.raw", np.array([-2, 0, 3, 100], "<f4"))
+    raw("native.raw", np.array([-2, 0, 3, 100], native))
+    expected = [2, 0, -3, -100]
+    listing("float.raw")
+    assert net_run(run).code == 0
+    assert [p.name for p in Path("output/Result_0").iterdir()] == ["y.raw"]
+    assert result("y.raw").tolist() == expected
+    listing("native.raw")
+    assert net_run(run, "--use_native_input_files", "--use_native_output_files").code == 0
+    assert [p.name for p in Path("output/Result_0").iterdir()] == ["y_native.raw"]
+    assert result("y_native.raw", native).tolist() == expected
+    assert net_run(run, "--native-input-tensor-names", "x").code == 0
+    assert result("y.raw").tolist() == expected
+
+
+def test_float32_is_native_already(
+    two_steps: str, run: Any, raw: Any, listing: Any, result: Any
+) -> None:
+    raw("a.raw", np.arange(6.0))
+    listing("a.raw")
+    assert net_run(run, "--use-native-output-files", "--use-native-input-files").code == 0
+    assert [p.name for p in Path("output/Result_0").iterdir()] == ["y.raw"]
+
+
+def test_fixed_point_inputs_are_quantized_and_outputs_dequantized(
+    negate: Any, run: Any, raw: Any, listing: Any, result: Any
+) -> None:
+    # real = (stored - 8) / 4
+    negate(DType.UFIXED_POINT_8, Encoding.per_tensor(0.25, -8))
+    raw("float.raw", np.array([-1.0, 0.0, 0.3, 2.0], "<f4"))
+    raw("native.raw", np.array([4, 8, 9, 16], "u1"))
+    listing("float.raw")
+    assert net_run(run).code == 0
+    real = result("y.raw").tolist()
+    assert net_run(run, "--use-native-output-files").code == 0
+    stored = result("y_native.raw", "u1")
+    assert stored.tolist() == [12, 8, 7, 0]
+    assert real == ((stored.astype("f4") - 8) / 4).tolist()
+    listing("native.raw")
+    assert net_run(run, "--use-native-input-files", "--use-native-output-files").code == 0
+    np.testing.assert_array_equal(result("y_native.raw", "u1"), stored)
+
+
+def test_bools(Net: Any, run: Any, raw: Any, listing: Any, result: Any) -> None:
+    net = Net()
+    x = net.input("x", 2, 2, dtype=DType.BOOL_8)
+    net.save(net.node("Transpose", x, name="y", perm=[1, 0]))
+    raw("float.raw", np.array([1, 1, 0, 0], "<f4"))
+    listing("float.raw")
+    assert net_run(run).code == 0
+    assert result("y.raw").tolist() == [1, 0, 1, 0]
+    raw("native.raw", np.array([1, 1, 0, 0], "u1"))
+    listing("native.raw")
+    assert net_run(run, "--use-native-input-files", "--use-native-output-files").code == 0
+    assert result("y_native.raw", "u1").tolist() == [1, 0, 1, 0]
+    raw("native.raw", np.array([1, 1, 2, 0], "u1"))
+    done = net_run(run, "--use-native-input-files")
+    assert done.code == 3
+    assert "value 2 of the file is 2, which the type BOOL_8 of input 'x' cannot hold" in done.err
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "at"),
+    [
+        (DType.INT_32, [0, 1, 2, 0.5], 3),
+        (DType.INT_32, [0, np.nan, 2, 3], 1),
+        (DType.INT_32, [0, 1, 2.0**31, 3], 2),
+        (DType.INT_32, [0, 1, 2, np.inf], 3),
+        (DType.INT_64, [2.0**63, 0, 0, 0], 0),
+        (DType.INT_8, [0, -129, 0, 0], 1),
+    ],
+)
+def test_integers_that_the_input_cannot_hold_are_refused(
+    negate: Any, run: Any, raw: Any, listing: Any, dtype: DType, values: list[float], at: int
+) -> None:
+    negate(dtype)
+    raw("good.raw", np.array([0, 1, 2, 3], "<f4"))
+    raw("bad.raw", np.array(values, "<f4"))
+    listing("good.raw", "bad.raw")
+    done = net_run(run)
+    assert (done.code, done.error["code"], done.error["where"]) == (3, "INPUT_INVALID", "bad.raw")
+    assert f"value {at} of the file" in done.error["message"]
+    assert not Path("output").exists()
+
+
+def test_the_least_integer_is_taken(
+    Net: Any, run: Any, raw: Any, listing: Any, result: Any
+) -> None:
+    net = Net()
+    x = net.input("x", 1, 1, dtype=DType.INT_32)
+    net.save(net.node("Transpose", x, name="y", perm=[1, 0]))
+    raw("a.raw", np.array([-(2.0**31)], "<f4"))
+    listing("a.raw")
+    assert net_run(run, "--use-native-output-files").code == 0
+    assert result("y_native.raw", "<i4").tolist() == [-(2**31)]
+
+
+def test_int32_bits_read_as_float_are_recognised(
+    negate: Any, run: Any, raw: Any, listing: Any
+) -> None:
+    negate(DType.INT_32)
+    raw("native.raw", np.array([1, 2, 3, 4], "<i4"))
+    listing("native.raw")
+    done = net_run(run)
+    assert done.code == 3
+    assert "--native-input-tensor-names x" in done.error["hint"]
+
+
+def test_values_beyond_half_precision_are_infinite(
+    negate: Any, run: Any, raw: Any, listing: Any, result: Any
+) -> None:
+    negate(DType.FLOAT_16)
+    raw("a.raw", np.array([1e6, -1e6, 1, np.nan], "<f4"))
+    listing("a.raw")
+    assert net_run(run).code == 0
+    np.testing.assert_array_equal(result("y.raw"), [-np.inf, np.inf, -1, np.nan])
+
+
+def test_empty_and_scalar_inputs(Net: Any, run: Any, raw: Any, listing: Any, result: Any) -> None:
+    net = Net()
+    empty = net.node("ElementWiseNeg", net.input("e", 0, 3), name="none")
+    scalar = net.node("ElementWiseNeg", net.input("s"), name="one")
+    net.save(empty, scalar)
+    raw("e.raw", np.zeros(0))
+    raw("s.raw", np.array(7.0))
+    listing("e:=e.raw s:=s.raw")
+    done = net_run(run)
+    assert done.code == 0, done.err
+    assert result("none.raw").size == 0
+    assert result("one.raw").tolist() == [-7]
+
+
+def test_unknown_native_names_are_refused(two_steps: str, run: Any, raw: Any, listing: Any) -> None:
+    raw("a.raw", np.zeros(6))
+    listing("a.raw")
+    done = net_run(run, "--native-input-tensor-names", "xx")
+    assert done.code == 2
+    assert "no input 'xx'" in done.err
