@@ -12,8 +12,8 @@ from dovetail.ir import DType, Tensor
 
 
 @pytest.fixture
-def batched(Net: Any) -> None:
-    net = Net()
+def batched(new_net: Any) -> None:
+    net = new_net()
     net.save(net.node("ElementWiseNeg", net.input("x", 4, 2), name="y"))
 
 
@@ -48,9 +48,9 @@ def test_files_of_whole_batches_are_left_whole(
 
 
 def test_a_part_filled_batch_is_padded_with_zeros(
-    Net: Any, run: Any, raw: Any, listing: Any, result: Any
+    new_net: Any, run: Any, raw: Any, listing: Any, result: Any
 ) -> None:
-    net = Net()
+    net = new_net()
     x = net.input("x", 2, 2)
     out = Tensor("y", DType.FLOAT_32, (2, 2))
     flipped = net.node("Transpose", x, name="flipped", out="flipped", perm=[1, 0])
@@ -64,8 +64,8 @@ def test_a_part_filled_batch_is_padded_with_zeros(
     np.testing.assert_array_equal(result("y.raw", index=2), [-3, 0])
 
 
-def test_scalars_of_a_batch(Net: Any, run: Any, raw: Any, listing: Any, result: Any) -> None:
-    net = Net()
+def test_scalars_of_a_batch(new_net: Any, run: Any, raw: Any, listing: Any, result: Any) -> None:
+    net = new_net()
     net.save(net.node("ElementWiseNeg", net.input("x", 3), name="y"))
     for i in range(3):
         raw(f"{i}.raw", [i + 1.0])
@@ -75,9 +75,9 @@ def test_scalars_of_a_batch(Net: Any, run: Any, raw: Any, listing: Any, result: 
 
 
 def test_mixed_lists_are_refused(
-    Net: Any, run: Any, raw: Any, listing: Any, entries: Any
+    new_net: Any, run: Any, raw: Any, listing: Any, entries: Any
 ) -> None:
-    net = Net()
+    net = new_net()
     left, right = net.input("l", 2, 2), net.input("r", 2, 2)
     net.save(net.node("ElementWiseAdd", left, right, name="y"))
     raw("one.raw", np.zeros(2))
@@ -101,9 +101,9 @@ def test_mixed_lists_are_refused(
 
 
 def test_outputs_that_cannot_be_split_are_refused(
-    Net: Any, run: Any, raw: Any, listing: Any
+    new_net: Any, run: Any, raw: Any, listing: Any
 ) -> None:
-    net = Net()
+    net = new_net()
     flat = net.node("Relu", net.input("x", 2, 3), name="r")
     out = Tensor("y", DType.FLOAT_32, (6,))
     net.save(net.node("Reshape", flat, name="y", out=out))
@@ -118,9 +118,9 @@ def test_outputs_that_cannot_be_split_are_refused(
 
 
 def test_inputs_of_different_batches_are_not_combined(
-    Net: Any, run: Any, raw: Any, listing: Any
+    new_net: Any, run: Any, raw: Any, listing: Any
 ) -> None:
-    net = Net()
+    net = new_net()
     x, bias = net.input("x", 4, 2), net.input("b", 2)
     net.save(net.node("ElementWiseAdd", x, bias, name="y"))
     raw("one.raw", np.zeros(2))

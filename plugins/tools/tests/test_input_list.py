@@ -39,14 +39,14 @@ def test_paths_are_of_the_working_folder_then_of_the_list(
 
 
 def test_all_faults_are_told_with_their_lines(
-    Net: Any, run: Any, raw: Any, listing: Any, entries: Any
+    new_net: Any, run: Any, raw: Any, listing: Any, entries: Any
 ) -> None:
-    net = Net()
+    net = new_net()
     left, right = net.input("left", 1, 4), net.input("right", 1, 4)
     net.save(net.node("ElementWiseAdd", left, right, name="sum"))
     raw("ok.raw", np.zeros(4))
     raw("short.raw", np.zeros(3))
-    raw("wide.raw", np.zeros(4, np.float64).astype("<f8").view("<f4"))
+    raw("wide.raw", np.zeros(4, "<f8").view("<f4"))
     listing(
         "left:=ok.raw right:=ok.raw",
         "lift:=ok.raw right:=ok.raw",
@@ -114,11 +114,11 @@ def test_lists_that_are_none(
 
 
 def test_a_file_that_shrinks_is_told(
-    Net: Any, run: Any, raw: Any, listing: Any, monkeypatch: pytest.MonkeyPatch
+    new_net: Any, run: Any, raw: Any, listing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dovetail_tools import _jobs
 
-    net = Net()
+    net = new_net()
     net.save(net.node("Relu", net.input("x", 1, 4), name="y"))
     raw("a.raw", np.zeros(4))
     listing("a.raw")
@@ -174,9 +174,9 @@ def test_chosen_outputs_must_be_there(two_steps: str, run: Any, raw: Any, listin
 
 
 def test_native_size_gives_the_hint(
-    Net: Any, run: Any, raw: Any, listing: Any, entries: Any
+    new_net: Any, run: Any, raw: Any, listing: Any, entries: Any
 ) -> None:
-    net = Net()
+    net = new_net()
     net.save(net.node("ElementWiseNeg", net.input("i", 1, 2, dtype=DType.INT_64), name="y"))
     raw("native.raw", np.arange(2))
     raw("float.raw", np.arange(2.0))

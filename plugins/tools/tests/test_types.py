@@ -16,9 +16,9 @@ def net_run(run: Any, *args: object) -> Any:
 
 
 @pytest.fixture
-def negate(Net: Any) -> Any:
+def negate(new_net: Any) -> Any:
     def save(dtype: DType, encoding: Encoding | None = None) -> None:
-        net = Net()
+        net = new_net()
         x = net.input("x", 4, dtype=dtype, encoding=encoding)
         net.save(net.node("ElementWiseNeg", x, name="y"))
 
@@ -40,7 +40,7 @@ def test_float_files_and_native_files(
 ) -> None:
     negate(dtype)
     raw("float.raw", np.array([-2, 0, 3, 100], "<f4"))
-    raw("native.raw", np.array([-2, 0, 3, 100], native))
+    raw("native.raw", np.array([-2, 0, 3, 100], native).view("u1"))
     expected = [2, 0, -3, -100]
     listing("float.raw")
     assert net_run(run).code == 0
@@ -67,7 +67,7 @@ def test_fixed_point_inputs_are_quantized_and_outputs_dequantized(
     negate: Any, run: Any, raw: Any, listing: Any, result: Any
 ) -> None:
     # real = (stored - 8) / 4
-    negate(DType.UFIXED_POINT_8, Encoding.per_tensor(0.25, -8))
+    negate(DType.UFIXED_POINT_8, ScaleOffset(0.25, -8))
     raw("float.raw", np.array([-1.0, 0.0, 0.3, 2.0], "<f4"))
     raw("native.raw", np.array([4, 8, 9, 16], "u1"))
     listing("float.raw")
@@ -82,8 +82,8 @@ def test_fixed_point_inputs_are_quantized_and_outputs_dequantized(
     np.testing.assert_array_equal(result("y_native.raw", "u1"), stored)
 
 
-def test_bools(Net: Any, run: Any, raw: Any, listing: Any, result: Any) -> None:
-    net = Net()
+def test_bools(new_net: Any, run: Any, raw: Any, listing: Any, result: Any) -> None:
+    net = new_net()
     x = net.input("x", 2, 2, dtype=DType.BOOL_8)
     net.save(net.node("Transpose", x, name="y", perm=[1, 0]))
     raw("float.raw", np.array([1, 1, 0, 0], "<f4"))
@@ -125,9 +125,9 @@ def test_integers_that_the_input_cannot_hold_are_refused(
 
 
 def test_the_least_integer_is_taken(
-    Net: Any, run: Any, raw: Any, listing: Any, result: Any
+    new_net: Any, run: Any, raw: Any, listing: Any, result: Any
 ) -> None:
-    net = Net()
+    net = new_net()
     x = net.input("x", 1, 1, dtype=DType.INT_32)
     net.save(net.node("Transpose", x, name="y", perm=[1, 0]))
     raw("a.raw", np.array([-(2.0**31)], "<f4"))
@@ -157,8 +157,10 @@ def test_values_beyond_half_precision_are_infinite(
     np.testing.assert_array_equal(result("y.raw"), [-np.inf, np.inf, -1, np.nan])
 
 
-def test_empty_and_scalar_inputs(Net: Any, run: Any, raw: Any, listing: Any, result: Any) -> None:
-    net = Net()
+def test_empty_and_scalar_inputs(
+    new_net: Any, run: Any, raw: Any, listing: Any, result: Any
+) -> None:
+    net = new_net()
     empty = net.node("ElementWiseNeg", net.input("e", 0, 3), name="none")
     scalar = net.node("ElementWiseNeg", net.input("s"), name="one")
     net.save(empty, scalar)

@@ -9,12 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from dovetail import typed
 from dovetail.api.conversion import PathLike, load_model
 from dovetail.container import Model
 from dovetail.errors import BackendError, unknown_name
 from dovetail.ir import Array, Tensor
-from dovetail import typed
-from dovetail.ops import OpRegistry, from_real, to_real
+from dovetail.ops import OpRegistry, from_real, to_real, unstorable
 from dovetail.runtime import Backend, Graph, Profile, Signal
 from dovetail.runtime.config_file import RunConfig, load_config
 from dovetail.runtime.names import backend_name
@@ -147,8 +147,15 @@ def _run_config(config: PathLike | Mapping[str, Any] | None, backend: str) -> Ru
 def _stored(value: Any, tensor: Tensor) -> Array:
     """Real values in a tensor's stored form; what does not fit is left to the graph to refuse."""
     array = np.asarray(value)
-    if array.shape != tensor.shape:
+    if array.shape != tensor.shape or array.dtype.kind not in "fiub":
         return array
+    if (wrong := unstorable(array, tensor.dtype)).any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise BackendError(
+            f"element {at} of input '{tensor.name}' is {array[at]}, "
+            f"which {tensor.dtype.name} cannot hold",
+            code="INPUT_INVALID",
+        )
     return from_real(array, tensor.spec)
 
 

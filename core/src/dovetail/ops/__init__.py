@@ -17,7 +17,7 @@ from dovetail.ops.params import (
 )
 from dovetail.ops.registry import OpPackage, OpRegistry
 from dovetail.ops.schema import OpSchema
-from dovetail.ops.simulate import from_real, simulate, to_real
+from dovetail.ops.simulate import from_real, simulate, to_real, unstorable
 
 __all__ = [
     "REQUIRED",
@@ -48,4 +48,5 @@ __all__ = [
     "tensor",
     "to_real",
     "uint32",
+    "unstorable",
 ]

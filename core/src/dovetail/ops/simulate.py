@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dovetail.ir import Array, DType, ScaleOffset, Spec, dequantize, quantize
 from dovetail.ir.storage import bfloat16_to_float32, float32_to_bfloat16
@@ -70,6 +71,25 @@ def from_real(real: Array, spec: Spec) -> Array:
         return float32_to_bfloat16(real)
     with np.errstate(over="ignore"):  # beyond float16 is inf
         return real.astype(spec.dtype.storage, copy=False)
+
+
+def unstorable(real: Array, dtype: DType) -> NDArray[np.bool_]:
+    """Tells which values a plain integer or bool type cannot hold: fractions, and out of range.
+
+    Other types hold every value in some way: rounded, clamped or infinite.
+
+    Args:
+        real: Any shape and numeric type.
+        dtype: The type to store them as.
+    """
+    if not (dtype.is_int or dtype is DType.BOOL_8) or real.dtype == dtype.storage:
+        return np.zeros(real.shape, np.bool_)
+    least, greatest = (0, 1) if dtype is DType.BOOL_8 else dtype.stored_range()
+    if real.dtype.kind == "f":
+        # greatest + 1 is a power of two and exact, which greatest itself need not be
+        fits = (real >= real.dtype.type(least)) & (real < real.dtype.type(greatest + 1))
+        return ~(fits & (np.trunc(real) == real))
+    return (real < least) | (real > greatest)
 
 
 def _is_moved(spec: Spec, out: Spec) -> bool:

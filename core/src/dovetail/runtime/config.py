@@ -12,6 +12,7 @@ from dovetail.errors import ConfigError, nearest
 from dovetail.typed import convert
 
 C = TypeVar("C", bound=msgspec.Struct)
+QueueDepth = Annotated[int, msgspec.Meta(ge=1, le=2**16)]
 
 
 class Priority(enum.IntEnum):
@@ -53,7 +54,7 @@ class ContextConfig(msgspec.Struct, frozen=True):
     """
 
     context_priority: str = "normal"
-    async_execute_queue_depth: Annotated[int, msgspec.Meta(ge=1, le=2**16)] = 10
+    async_execute_queue_depth: QueueDepth = 10
 
 
 class GraphConfig(msgspec.Struct, frozen=True):

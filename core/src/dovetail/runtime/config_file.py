@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from dovetail.errors import ConfigError
-from dovetail.runtime.config import ContextConfig, GraphConfig
+from dovetail.runtime.config import ContextConfig, GraphConfig, QueueDepth
 from dovetail.typed import convert
 
 log = logging.getLogger("dovetail.config")
@@ -27,7 +27,7 @@ class ContextKeys(msgspec.Struct, frozen=True):
     """`[context]`, the SDK's `context_configs`."""
 
     context_priority: str = "normal"
-    async_execute_queue_depth: int = 10
+    async_execute_queue_depth: QueueDepth = 10
     enable_graphs: list[str] | None = None
     memory_limit_hint: int | None = None
     is_persistent_binary: bool | None = None

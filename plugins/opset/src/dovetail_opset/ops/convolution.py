@@ -54,7 +54,9 @@ class Conv2d(Op):
         fh, fw, taken, made = weight.shape
         # (group, places, channels * fh * fw) times (group, channels * fh * fw, outputs)
         places = views.reshape(n * oh * ow, self.group, taken * fh * fw).swapaxes(0, 1)
-        filters = weight.transpose(2, 0, 1, 3).reshape(taken * fh * fw, self.group, -1)
+        filters = weight.transpose(2, 0, 1, 3).reshape(
+            taken * fh * fw, self.group, made // self.group
+        )
         result = (places @ filters.swapaxes(0, 1)).swapaxes(0, 1).reshape(n, oh, ow, made)
         return result if bias is None else result + bias
 
@@ -95,7 +97,9 @@ class DepthWiseConv2d(Op):
     def reference(self, x: Array, weight: Array, bias: Array | None) -> Array:
         window = self.window(weight.shape)
         views = window.views(window.padded(x))
-        filters = weight.reshape(*weight.shape[:2], x.shape[3], -1)
+        filters = weight.reshape(
+            *weight.shape[:2], x.shape[3], weight.shape[3] // max(x.shape[3], 1)
+        )
         result: Array = np.einsum("nhwcij,ijcm->nhwcm", views, filters)
         result = result.reshape(*views.shape[:3], weight.shape[3])
         return result if bias is None else result + bias

@@ -1,0 +1,168 @@
+"""Session: real values in and out, several graphs, configs, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reference_backend import OPS, ReferenceBackend, Scale, chain
+
+import dovetail
+from dovetail.container import Model, Producer
+from dovetail.errors import BackendError, ConfigError, ContainerError, FrontendError
+from dovetail.ir import DType, Graph, ScaleOffset
+from dovetail.plugins import registry
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the reference backend look installed."""
+    load = registry.load
+
+    def load_ours(group: str, name: str) -> object:
+        return ReferenceBackend if name == "reference" else load(group, name)
+
+    monkeypatch.setattr("dovetail.runtime.backend.load", load_ours)
+
+
+def model(*graphs: Graph) -> Model:
+    return Model.of(*graphs, producer=Producer("test", "1"), registry=OPS)
+
+
+def session(*graphs: Graph, **options: object) -> dovetail.Session:
+    return dovetail.Session(model(*graphs), "reference", ops=OPS, **options)  # type: ignore[arg-type]
+
+
+def quantized() -> Graph:
+    graph = chain("Scale", dtype=DType.UFIXED_POINT_8)
+    graph.tensors["x"].encoding = ScaleOffset(0.5, -10)
+    graph.tensors["y"].encoding = ScaleOffset(1.0, 0)
+    return graph
+
+
+def test_anything_array_like_goes_in_and_float32_comes_out() -> None:
+    with session(chain("Scale", "Scale")) as net:
+        for given in (X, X.astype(np.float64), X.tolist(), X.astype(np.int64)):
+            out = net.run({"x": given})["y"]
+            assert out.dtype == np.float32
+            np.testing.assert_array_equal(out, X * 4)
+
+
+def test_fixed_point_tensors_are_quantized_on_the_way() -> None:
+    with session(quantized()) as net:
+        np.testing.assert_array_equal(net.run({"x": X})["y"], X * 2)
+        stored = (X * 2 + 10).astype(np.uint8)
+        native = net.run({"x": stored}, native=True)["y"]
+        assert native.dtype == np.uint8
+        np.testing.assert_array_equal(native, X * 2)
+        with pytest.raises(BackendError, match="float32"):
+            net.run({"x": X}, native=True)
+
+
+def test_integers_stay_integers_and_fractions_are_refused() -> None:
+    with session(chain("Scale", dtype=DType.INT_32)) as net:
+        out = net.run({"x": X})["y"]
+        assert out.dtype == np.int32
+        for wrong in (X + 0.5, X * 1e10, np.full_like(X, np.nan)):
+            with pytest.raises(BackendError, match="INT_32 cannot hold") as caught:
+                net.run({"x": wrong})
+            assert caught.value.exit_code == 3
+
+
+def test_float16_goes_through() -> None:
+    with session(chain("Scale", dtype=DType.FLOAT_16)) as net:
+        out = net.run({"x": X / 3})["y"]
+    assert out.dtype == np.float32
+    np.testing.assert_array_equal(out, ((X / 3).astype(np.float16) * 2).astype(np.float32))
+
+
+def test_several_graphs_need_a_name() -> None:
+    with session(chain("Scale", name="one"), chain("Scale", "Scale", name="two")) as net:
+        np.testing.assert_array_equal(net.run({"x": X}, graph="two")["y"], X * 4)
+        with pytest.raises(BackendError, match="several graphs"):
+            net.run({"x": X})
+        with pytest.raises(BackendError) as caught:
+            net.run({"x": X}, graph="tow")
+        assert "did you mean 'two'?" in caught.value.hint
+
+
+def test_several_models_share_a_session_and_packed_weights() -> None:
+    models = [model(chain("Scale", name=name)) for name in ("one", "two")]
+    with dovetail.Session(models, "reference", ops=OPS) as net:
+        assert list(net.graphs) == ["one", "two"]
+        assert len({id(graph.context.weights) for graph in net.graphs.values()}) == 1
+
+
+def test_configs_as_data_toml_and_the_sdks_json(tmp_path: Path) -> None:
+    toml = tmp_path / "run.toml"
+    toml.write_text(
+        '[backend.reference]\nlevel = 4\n[context]\ncontext_priority = "low"\n'
+        '[[graph]]\ngraph_name = "net"\ngraph_priority = "high"\n'
+    )
+    inner, outer = tmp_path / "inner.json", tmp_path / "outer.json"
+    inner.write_text('{"level": 4}')
+    outer.write_text(
+        '{"backend_extensions": {"shared_library_path": "libX.so", "config_file_path": '
+        '"inner.json"}, "context_configs": {"context_priority": "low"}, '
+        '"graph_configs": [{"graph_name": "net", "graph_priority": "high"}]}'
+    )
+    data = {
+        "backend": {"reference": {"level": 4}},
+        "context": {"context_priority": "low"},
+        "graph": [{"graph_name": "net", "graph_priority": "high"}],
+    }
+    for config in (toml, outer, data):
+        with session(chain("Scale"), config=config) as net:
+            assert net.backend.options.level == 4  # type: ignore[attr-defined]
+            graph = net.graphs["net"]
+            assert (graph.context.priority.name, graph.priority.name) == ("LOW", "HIGH")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.toml", "[context\n", ["TOML", "a.toml:1"]),
+        ("a.json", '{"context_configs": {"is_persistent_binry": true}}', ["is_persistent_binary"]),
+        ("a.toml", '[context]\ncontext_priority = "hihg"\n', ["'high'"]),
+        ("a.toml", "[context]\nasync_execute_queue_depth = 0\n", ["async_execute_queue_depth"]),
+        ("a.json", "[1]", ["not an object"]),
+        ("missing.toml", None, ["cannot be read"]),
+    ],
+)
+def test_bad_configs(tmp_path: Path, name: str, text: str | None, words: list[str]) -> None:
+    path = tmp_path / name
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        session(chain("Scale"), config=path)
+    assert caught.value.exit_code == 2
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_a_session_from_a_file_and_its_refusals(tmp_path: Path) -> None:
+    model(chain("Scale")).save(tmp_path / "net.dvt")
+    with dovetail.Session(tmp_path / "net.dvt", "reference", ops=OPS) as net:
+        np.testing.assert_array_equal(net.run({"x": X})["y"], X * 2)
+    net.close()  # a second close does nothing
+    with pytest.raises(BackendError, match="freed"):
+        net.backend.create_context()
+    (tmp_path / "text.dvt").write_text("hello")
+    with pytest.raises(ContainerError):
+        dovetail.load(tmp_path / "text.dvt")
+    with pytest.raises(FrontendError) as caught:
+        dovetail.load_model(tmp_path / "net.weird")
+    assert caught.value.code == "FILE_UNREADABLE"
+    (tmp_path / "net.dlc").write_bytes(b"PK")
+    with pytest.raises(FrontendError, match="compiled model"):
+        dovetail.load_model(tmp_path / "net.dlc")
+
+
+def test_the_package_looks_its_names_up_when_asked() -> None:
+    assert set(dovetail.__all__) <= set(dir(dovetail))
+    assert dovetail.runtime.Backend.__name__ == "Backend"
+    with pytest.raises(AttributeError, match="no attribute 'Sesion'"):
+        _ = dovetail.Sesion  # type: ignore[attr-defined]
+    assert Scale().factor == 2.0

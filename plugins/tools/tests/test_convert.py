@@ -1,0 +1,259 @@
+"""`dovetail convert`: what it writes, shows and refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import dovetail as dt
+
+
+def make(path: str, *nodes: Any, dims: list[Any], weights: dict[str, Any] | None = None) -> None:
+    """Writes an ONNX model from input `x` to output `y`."""
+    graph = helper.make_graph(
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, dims)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(w), name) for name, w in (weights or {}).items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, path)
+
+
+@pytest.fixture
+def steps() -> str:
+    """Relu, then two Neg: y = relu(x)."""
+    names = ["x", "mid", "neg", "y"]
+    ops = ["Relu", "Neg", "Neg"]
+    nodes = [
+        helper.make_node(op, [a], [b], name=f"n_{b}")
+        for op, a, b in zip(ops, names, names[1:], strict=False)
+    ]
+    make("steps.onnx", *nodes, dims=["batch", "width"])
+    return "steps.onnx"
+
+
+@pytest.fixture
+def strange() -> str:
+    """A model with operators that nothing converts."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="fine"),
+        helper.make_node("NonZero", ["a"], ["b"], name="first"),
+        helper.make_node("StringNormalizer", ["b"], ["y"], name="second"),
+    ]
+    make("strange.onnx", *nodes, dims=[1, 2])
+    return "strange.onnx"
+
+
+def shape(path: str, tensor: str = "x") -> tuple[int, ...]:
+    (graph,) = dt.load(path).graphs.values()
+    return graph.tensor(tensor).shape
+
+
+def test_the_dvt_goes_beside_the_model(run: Any, steps: str) -> None:
+    Path("models").mkdir()
+    Path(steps).rename("models/steps.onnx")
+    done = run("convert", "-i", "models/steps.onnx", "-d", "x", "1,4")
+    assert (done.code, done.out) == (0, ""), done.err
+    assert {p.name for p in Path("models").iterdir()} == {"steps.onnx", "steps.dvt"}
+    line = done.err.splitlines()[-1]
+    assert line.startswith(
+        "models/steps.onnx -> models/steps.dvt: 3 nodes in, 3 nodes out, 0.00 MB"
+    )
+    (name,) = dt.load("models/steps.dvt").graphs
+    assert name == "steps"
+
+
+def test_what_is_converted_runs(run: Any, raw: Any, listing: Any, result: Any, steps: str) -> None:
+    assert run("convert", "-i", steps, "-s", "width", "4", "-o", "out.dvt").code == 0
+    x = raw("a.raw", [-1.0, 2.0, -3.0, 4.0])
+    listing("a.raw")
+    assert run("net-run", "--model", "out.dvt", "--input-list", "list.txt").code == 0
+    np.testing.assert_array_equal(result("y.raw"), np.maximum(x, 0))
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["-d", "x", "2,5"], (2, 5)),
+        (["--input-dim", "x", "2,5"], (2, 5)),
+        (["--input_dim=x", "2,5"], (2, 5)),
+        (["--desired_input_shape", "x", "2,5"], (2, 5)),
+        (["--define_symbol", "width", "3", "--onnx-define-symbol", "batch", "7"], (7, 3)),
+        (["-s", "width", "3", "--batch", "6"], (6, 3)),
+        (["-s", "width", "3", "--onnx_batch", "6"], (6, 3)),
+    ],
+)
+def test_shapes(run: Any, steps: str, args: list[str], expected: tuple[int, ...]) -> None:
+    done = run("convert", "-i", steps, *args)
+    assert done.code == 0, done.err
+    assert shape("steps.dvt") == expected
+
+
+@pytest.mark.parametrize("option", ["--out-node", "--out_name", "--out-tensor-node"])
+def test_the_model_is_cut_at_out_nodes(run: Any, steps: str, option: str) -> None:
+    args = ["-d", "x", "1,4", option, "mid", option, "neg"]
+    assert run("convert", "-i", steps, *args).code == 0
+    (graph,) = dt.load("steps.dvt").graphs.values()
+    assert {t.name for t in graph.outputs} == {"mid", "neg"}
+    assert "y" not in graph.tensors
+
+
+@pytest.mark.parametrize("option", ["-n", "--no-simplification", "--onnx_no_simplification"])
+def test_no_simplification_leaves_the_nodes(run: Any, option: str) -> None:
+    weights = {
+        "w": np.ones((2, 1, 1, 1), "f4"),
+        **{name: np.ones(2, "f4") for name in ("s", "b", "m", "v")},
+    }
+    conv = helper.make_node("Conv", ["x", "w"], ["c"], name="conv")
+    norm = helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["y"], name="bn")
+    make("bn.onnx", conv, norm, dims=[1, 1, 3, 3], weights=weights)
+    ops = {}
+    for args in ([], [option]):
+        assert run("convert", "-i", "bn.onnx", *args).code == 0
+        (graph,) = dt.load("bn.dvt").graphs.values()
+        ops[bool(args)] = [node.op_type for node in graph.nodes]
+    assert "Batchnorm" not in ops[False]
+    assert "Batchnorm" in ops[True]
+
+
+def test_json(run: Any) -> None:
+    weights = {"w": np.ones((4, 3), "f4")}
+    make("m.onnx", helper.make_node("MatMul", ["x", "w"], ["y"]), dims=[1, 4], weights=weights)
+    done = run("convert", "-i", "m.onnx", "--json")
+    data = done.data
+    assert data["weight_bytes"] == 48
+    assert data["file_bytes"] == Path("m.dvt").stat().st_size
+    assert (data["model"], data["graphs"], data["source_nodes"]) == ("m.dvt", ["m"], 1)
+
+
+# -- dry run ---------------------------------------------------------------------------------------
+
+
+def test_dry_run_of_a_good_model(run: Any, steps: str, entries: Any) -> None:
+    before = entries()
+    done = run("--json", "convert", "-i", steps, "--dry_run", "-d", "x", "1,4")
+    assert done.code == 0, done.err
+    assert entries() == before
+    data = done.data
+    assert data["convertible"] is True
+    assert data["problems"] == []
+    uses = {use["op_type"]: (use["count"], use["supported"]) for use in data["operators"]}
+    assert uses == {"Relu": (1, True), "Neg": (2, True)}
+    assert data["becomes"] == {"qti.aisw::ElementWiseNeg": 2, "qti.aisw::Relu": 1}
+    names = [step["name"] for step in data["passes"]]
+    assert names.index("channels-last") < names.index("fold-batchnorm")
+    assert {step["dist"] for step in data["passes"]} == {"dovetail-opset"}
+    text = run("convert", "-i", steps, "--dry-run", "-d", "x", "1,4").out
+    assert "channels-last" in text
+    assert "steps.onnx can be converted" in text
+    without = run("--json", "convert", "-i", steps, "--dry-run", "-d", "x", "1,4", "-n").data
+    assert without["passes"] == []
+
+
+def test_dry_run_of_an_unsupported_model(run: Any, strange: str, entries: Any) -> None:
+    before = entries()
+    done = run("--json", "convert", "-i", strange, "--dry-run")
+    assert done.code == 4
+    data = json.loads(done.out)
+    assert data["convertible"] is False
+    supported = {use["op_type"]: use["supported"] for use in data["operators"]}
+    assert supported == {"Relu": True, "NonZero": False, "StringNormalizer": False}
+    told = " ".join(f"{p['where']} {p['message']}" for p in data["problems"])
+    assert "first" in told
+    assert "second" in told
+    text = run("convert", "-i", strange, "--dry-run")
+    assert text.code == 4
+    assert "not supported" in text.out
+    assert "cannot be converted: 2 problem(s)" in text.err
+    assert entries() == before
+
+
+def test_dry_run_of_a_model_without_shapes(run: Any, steps: str) -> None:
+    done = run("convert", "-i", steps, "--dry-run")
+    assert done.code == 3
+    assert "--define-symbol width" in done.out
+
+
+def test_dry_run_shows_unused_inputs(run: Any) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1]) for n in ("x", "idle")],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "idle.onnx")
+    assert run("--json", "convert", "-i", "idle.onnx", "--dry-run").data["unused_inputs"] == [
+        "idle"
+    ]
+    assert "idle" in run("convert", "-i", "idle.onnx", "--dry-run").out
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "part"),
+    [
+        ([], 3, "--define-symbol width"),
+        (["-d", "x", "1,a"], 2, "'a' is no whole number"),
+        (["-s", "width", "4.5"], 2, "'4.5' is no whole number"),
+        (["-d", "x"], 2, "takes two values"),
+        (["-d", "x", "1,4", "-d", "x", "1,5"], 2, "is given twice"),
+        (["-d", "z", "1,4"], 3, "no input 'z'"),
+        (["-s", "widht", "4"], 3, "did you mean 'width'?"),
+        (["-d", "x", "1,4", "--out-node", "mud"], 3, "mid"),
+        (["-d", "x", "1,4", "-o", "model.cpp"], 2, "--output-path model.dvt"),
+        (["-d", "x", "1,4", "-o", "none/model.dvt"], 3, "No such file or directory"),
+        (["-d", "x", "1,4", "-o", "folder.dvt"], 3, "Is a directory"),
+        (["-d", "x", "1,4", "--copyright-file", "c.txt"], 2, "copyright-file"),
+    ],
+)
+def test_refusals_leave_nothing(
+    run: Any, steps: str, entries: Any, args: list[str], code: int, part: str
+) -> None:
+    Path("folder.dvt").mkdir()
+    before = entries()
+    done = run("convert", "-i", steps, *args)
+    assert done.code == code, done.err
+    assert part in done.err
+    assert entries() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code", "name_of_error"),
+    [
+        ("none.onnx", None, 3, "FILE_UNREADABLE"),
+        ("text.txt", b"hello", 3, "MODEL_FORMAT_UNKNOWN"),
+        ("bad.onnx", b"not protobuf at all", 3, "MODEL_INVALID"),
+        ("model.so", b"\x7fELF", 3, "MODEL_FOREIGN"),
+        ("model.dlc", b"PK", 3, "MODEL_FOREIGN"),
+    ],
+)
+def test_files_that_are_no_models(
+    run: Any, entries: Any, name: str, content: bytes | None, code: int, name_of_error: str
+) -> None:
+    if content is not None:
+        Path(name).write_bytes(content)
+    before = entries()
+    for args in ([], ["--dry-run"]):
+        done = run("--json", "convert", "-i", name, *args)
+        assert (done.code, done.error["code"]) == (code, name_of_error)
+    assert entries() == before
+
+
+def test_an_unsupported_model_leaves_the_old_dvt(run: Any, strange: str) -> None:
+    Path("strange.dvt").write_bytes(b"old")
+    done = run("--json", "convert", "-i", strange)
+    assert (done.code, done.error["code"]) == (4, "OP_UNSUPPORTED")
+    assert len(done.error["problems"]) == 2
+    assert Path("strange.dvt").read_bytes() == b"old"
+    assert {p.name for p in Path.cwd().iterdir()} == {"strange.dvt", "strange.onnx"}

@@ -1,0 +1,176 @@
+"""How often a graph runs, what is measured, and what is kept."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail_tools import _executor
+
+
+def net_run(run: Any, *args: object) -> Any:
+    return run("--json", "net-run", "--model", "net.dvt", "--input-list", "list.txt", *args)
+
+
+@pytest.fixture
+def three(two_steps: str, raw: Any, listing: Any) -> list[Any]:
+    given = [raw(f"{i}.raw", np.arange(6.0) + i) for i in range(3)]
+    listing("0.raw", "1.raw", "2.raw")
+    return given
+
+
+@pytest.mark.parametrize("mode", [[], ["--synchronous"]])
+@pytest.mark.parametrize(
+    ("options", "inferences", "results"),
+    [
+        ([], 3, 3),
+        (["--num-inferences", 8], 8, 3),
+        (["--num-inferences", 2], 2, 2),
+        (["--keep-num-outputs", 1], 3, 1),
+        (["--keep-num-outputs", 0, "--num-inferences", 4], 4, 0),
+        (["--keep-num-outputs", 9], 3, 3),
+        (["--num-inferences", 5, "--duration", 1000], 5, 3),
+    ],
+)
+def test_counts(
+    three: list[Any],
+    run: Any,
+    result: Any,
+    mode: list[str],
+    options: list[object],
+    inferences: int,
+    results: int,
+) -> None:
+    done = net_run(run, *mode, *options)
+    assert done.code == 0, done.err
+    (graph,) = done.data["graphs"]
+    assert (graph["inferences"], graph["results"]) == (inferences, results)
+    assert len(list(Path("output").glob("Result_*"))) == results
+    for i in range(results):
+        np.testing.assert_array_equal(result("y.raw", index=i), -three[i])
+
+
+@pytest.mark.parametrize("mode", [[], ["--synchronous"]])
+def test_duration_loops(three: list[Any], run: Any, mode: list[str]) -> None:
+    done = net_run(run, "--duration", 0.2, *mode)
+    (graph,) = done.data["graphs"]
+    # three inferences take microseconds: only a loop fills the time
+    assert graph["inferences"] > 3
+    assert graph["results"] == 3
+
+
+def test_a_duration_that_is_over_still_runs_once(three: list[Any], run: Any) -> None:
+    assert net_run(run, "--duration", 1e-9).data["graphs"][0]["inferences"] == 1
+
+
+def test_reading_goes_on_while_the_backend_executes(
+    three: list[Any], run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first execution waits until the inputs of the second inference have been read."""
+    from dovetail_cpu import CpuBackend
+
+    second_read = threading.Event()
+    read = _executor.JobRunner._read
+    prepare = CpuBackend.prepare
+    waited: list[bool] = []
+
+    def noting(self: Any, slot: Any, inference: int) -> None:
+        read(self, slot, inference)
+        if inference == 1:
+            second_read.set()
+
+    class Waiting:
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        def run(self, inputs: Any, outputs: Any, control: Any) -> None:
+            waited.append(second_read.wait(20))
+            self._inner.run(inputs, outputs, control)
+
+    monkeypatch.setattr(_executor.JobRunner, "_read", noting)
+    monkeypatch.setattr(CpuBackend, "prepare", lambda *args: Waiting(prepare(*args)))
+    assert net_run(run).code == 0
+    assert waited == [True, True, True]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 10])
+def test_any_queue_depth_gives_the_same(
+    three: list[Any], run: Any, result: Any, depth: int
+) -> None:
+    Path("run.toml").write_text(f"[context]\nasync_execute_queue_depth = {depth}\n")
+    assert net_run(run, "--config-file", "run.toml", "--num-inferences", 20).code == 0
+    for i in range(3):
+        np.testing.assert_array_equal(result("y.raw", index=i), -three[i])
+
+
+def test_a_timeout_ends_the_run(three: list[Any], run: Any, entries: Any) -> None:
+    before = entries()
+    for mode in ([], ["--synchronous"]):
+        done = net_run(run, "--timeout", 0, *mode)
+        assert done.code == 7
+        assert done.error["code"] == "GRAPH_ERROR_TIMED_OUT"
+        assert entries() == before
+    assert net_run(run, "--timeout", 60_000_000).code == 0
+
+
+# -- what is measured ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("level", "keys"),
+    [
+        ("client", {"graph", "client"}),
+        ("basic", {"graph", "client", "finalize_us", "execute", "queue_wait"}),
+        ("detailed", {"graph", "client", "finalize_us", "execute", "queue_wait", "nodes"}),
+    ],
+)
+def test_profiling_levels(three: list[Any], run: Any, level: str, keys: set[str]) -> None:
+    done = net_run(run, "--profiling-level", level, "--num-inferences", 5)
+    assert done.code == 0, done.err
+    data = json.loads(Path("output/profiling_data.json").read_text())
+    assert data == done.data["profiling"]
+    assert (data["format"], data["backend"], data["level"]) == (1, "cpu", level)
+    (graph,) = data["graphs"]
+    assert set(graph) == keys
+    client = graph["client"]
+    assert (client["inferences"], client["read"]["count"], client["write"]["count"]) == (5, 5, 3)
+    assert client["wall_us"] >= client["read"]["mean_us"] * 5
+    if level != "client":
+        execute = graph["execute"]
+        assert execute["count"] == graph["queue_wait"]["count"] == 5
+        assert 0 < execute["min_us"] <= execute["median_us"] <= execute["max_us"]
+        assert execute["min_us"] <= execute["mean_us"] <= execute["max_us"]
+    if level == "detailed":
+        assert {name for node in graph["nodes"] for name in node["nodes"].split(" + ")} == {
+            "mid_node",
+            "y_node",
+        }
+        assert {node["count"] for node in graph["nodes"]} == {5}
+
+
+def test_the_summary_goes_to_stderr(three: list[Any], run: Any) -> None:
+    done = run(
+        "net-run", "--model", "net.dvt", "--input-list", "list.txt", "--profiling-level", "basic"
+    )
+    assert (done.code, done.out) == (0, "")
+    assert "net on cpu: 3 inferences; ms per inference: mean " in done.err
+    assert "outputs in output/Result_0 to Result_2" in done.err
+    assert "wait in the queue" in done.err
+
+
+def test_progress_is_for_terminals_only(
+    three: list[Any], run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [m for m in sys.modules if m.split(".")[0] == "rich"]:
+        monkeypatch.delitem(sys.modules, name)
+    assert net_run(run).code == 0
+    assert "rich.progress" not in sys.modules
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert run("net-run", "--model", "net.dvt", "--input-list", "list.txt").code == 0
+    assert "rich.progress" in sys.modules

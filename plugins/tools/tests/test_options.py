@@ -1,0 +1,197 @@
+"""net-run's options: what is taken, what is refused and with which exit code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.container import Model, Producer
+from dovetail.ir import DType, Graph, Tensor, TensorKind
+from dovetail.ops import OpRegistry
+from dovetail.plugins import refresh
+from dovetail_opset.build import add
+
+
+@pytest.fixture
+def fed(two_steps: str, raw: Any, listing: Any) -> None:
+    raw("a.raw", np.arange(6.0))
+    listing("a.raw")
+
+
+def net_run(run: Any, *args: object, model: str = "net.dvt") -> Any:
+    return run("--json", "net-run", "--model", model, "--input-list", "list.txt", *args)
+
+
+@pytest.mark.parametrize("name", ["cpu", "libQnnCpu.so", "/sdk/lib/x86/libQnnCpu.so", "QnnCpu.dll"])
+def test_backend_names(fed: None, run: Any, name: str) -> None:
+    assert net_run(run, "--backend", name).data["backend"] == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "part"),
+    [
+        (["--backend", "cpx"], 6, "did you mean 'cpu'?"),
+        (["--backend", "libQnnHexagon.so"], 6, "no plugin 'hexagon'"),
+        (["--use-native-input-files", "--native-input-tensor-names", "x"], 2, "exclude each other"),
+        (["--debug", "--set-output-tensors", "net:mid"], 2, "exclude each other"),
+        (["--num-inferences", "0"], 2, "num-inferences"),
+        (["--keep-num-outputs", "-1"], 2, "keep-num-outputs"),
+        (["--duration", "0"], 2, "more than 0 seconds"),
+        (["--duration", "nan"], 2, "more than 0 seconds"),
+        (["--timeout", "-5"], 2, "timeout"),
+        (["--profiling-level", "extreme"], 2, "extreme"),
+        (["--perf-profile", "bursts"], 2, "did you mean 'burst'?"),
+        (["--op-packages", "libExample.so:Provider"], 2, "compiled op package"),
+        (["--op-packages", "dovetail_opset"], 2, "module.path:attribute"),
+        (["--op-packages", "no.such.module:x"], 6, "No module named 'no'"),
+        (["--op-packages", "dovetail_opset:nothing"], 6, "has no attribute 'nothing'"),
+        (["--op-packages", "dovetail_opset:__doc__"], 6, "a str, not an OpPackage"),
+        (["--config-file", "none.toml"], 2, "none.toml"),
+        (["--shared-buffer"], 2, "shared-buffer"),
+        (["--batch-multiplier", "2"], 2, "batch-multiplier"),
+    ],
+)
+def test_refusals(fed: None, run: Any, entries: Any, args: list[str], code: int, part: str) -> None:
+    before = entries()
+    done = net_run(run, *args)
+    assert done.code == code, done.err
+    assert part in done.err
+    assert entries() == before
+
+
+@pytest.mark.parametrize("name", ["model.so", "model.dlc", "libmodel.SO"])
+def test_compiled_models_are_refused(fed: None, run: Any, name: str) -> None:
+    Path(name).write_bytes(b"\x7fELF")
+    done = net_run(run, model=name)
+    assert (done.code, done.error["code"]) == (3, "MODEL_FOREIGN")
+    assert "dovetail convert" in done.error["hint"]
+    assert not Path("output").exists()
+
+
+def test_a_missing_model(fed: None, run: Any) -> None:
+    done = net_run(run, model="none.dvt")
+    assert (done.code, done.error["code"]) == (3, "FILE_UNREADABLE")
+
+
+@pytest.mark.parametrize("needed", [["--input-list", "list.txt"], ["--model", "net.dvt"]])
+def test_model_and_list_are_required(run: Any, needed: list[str]) -> None:
+    done = run("net-run", *needed)
+    assert done.code == 2
+    assert "Missing option" in done.err
+
+
+def test_config_about_another_graph(fed: None, run: Any) -> None:
+    Path("run.toml").write_text('[[graph]]\ngraph_name = "nut"\n')
+    done = net_run(run, "--config-file", "run.toml")
+    assert done.code == 2
+    assert "did you mean 'net'?" in done.err
+
+
+def test_unknown_config_keys(fed: None, run: Any) -> None:
+    Path("run.toml").write_text("[context]\ncontext_prority = 'low'\n")
+    done = net_run(run, "--config-file", "run.toml")
+    assert done.code == 2
+    assert "context_priority" in done.err
+    Path("run.toml").write_text("[backend.cpu]\nfuze = true\n")
+    done = net_run(run, "--config-file", "run.toml")
+    assert done.code == 2
+    assert "fuse" in done.err
+
+
+def test_the_sdks_config_is_taken(fed: None, run: Any) -> None:
+    Path("inner.json").write_text('{"fuse": false}')
+    Path("outer.json").write_text(
+        '{"backend_extensions": {"shared_library_path": "libQnnCpuNetRunExtensions.so",'
+        ' "config_file_path": "inner.json"}, "context_configs": {"context_priority": "high"},'
+        ' "graph_configs": [{"graph_name": "net", "graph_priority": "low"}]}'
+    )
+    done = net_run(run, "--config-file", "outer.json", "--profiling-level", "detailed")
+    assert done.code == 0, done.err
+    nodes = done.data["profiling"]["graphs"][0]["nodes"]
+    assert [node["nodes"] for node in nodes] == ["mid_node", "y_node"]  # `fuse = false` was heard
+
+
+def test_perf_profile_is_told_to_do_nothing(fed: None, run: Any) -> None:
+    done = net_run(run, "--perf-profile", "burst", "--log-level", "info")
+    assert done.code == 0
+    assert done.err.count("--perf-profile burst has no effect") == 1
+    assert "burst" not in net_run(run, "--perf-profile", "burst").err
+
+
+# -- op packages -----------------------------------------------------------------------------------
+
+PACKAGE_SOURCE = """
+import numpy as np
+from dovetail.ops import In, Op, OpPackage, Out
+
+package = OpPackage("tests.loose", "1.2.3")
+
+
+@package.op("Halve")
+class Halve(Op):
+    "x / 2."
+    inputs = (In("in[0]"),)
+    outputs = (Out("out[0]"),)
+
+    def infer(self, x, out):
+        return x
+
+    def reference(self, x):
+        return x / np.float32(2)
+"""
+
+
+@pytest.fixture
+def loose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A model that uses an op package which is importable, but not installed."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    (folder / "loose_ops.py").write_text(PACKAGE_SOURCE)
+    monkeypatch.syspath_prepend(str(folder))
+    import loose_ops  # type: ignore[import-not-found,unused-ignore]
+
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (1, 3), TensorKind.APP_WRITE))
+    y = Tensor("y", DType.FLOAT_32, (1, 3), TensorKind.APP_READ)
+    add(graph, "Halve", [x], name="halve", outputs=y, package=loose_ops.package)
+    registry = OpRegistry.of(loose_ops.package)
+    Model.of(graph, producer=Producer("tests", "1"), registry=registry).save("net.dvt")
+    refresh()  # a registry of ops of its own
+    yield
+    sys.modules.pop("loose_ops")
+    refresh()
+
+
+def test_op_packages_are_registered(
+    loose: None, run: Any, raw: Any, listing: Any, result: Any
+) -> None:
+    raw("a.raw", [2.0, 4.0, 5.0])
+    listing("a.raw")
+    done = net_run(run)
+    assert done.code != 0
+    assert "tests.loose" in done.err
+    assert net_run(run, "--op-packages", "loose_ops:package:HTP").code != 0  # for another backend
+    done = net_run(run, "--op_packages", "loose_ops:package:CPU")
+    assert done.code == 0, done.err
+    assert result("y.raw").tolist() == [1, 2, 2.5]
+
+
+# -- start-up --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", ["net_run", "convert"])
+def test_importing_a_command_imports_no_numpy(module: str) -> None:
+    code = (
+        f"import sys, dovetail_tools.{module}; "
+        "print([m for m in ('numpy', 'msgspec', 'onnx', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"

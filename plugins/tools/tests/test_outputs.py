@@ -1,0 +1,288 @@
+"""Results: their names, what chooses them, and that a run that fails leaves nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.ir import DType
+from dovetail_tools._output_folder import OutputFolder
+
+
+def net_run(run: Any, *args: object, model: str = "net.dvt") -> Any:
+    return run("--json", "net-run", "--model", model, "--input-list", "list.txt", *args)
+
+
+@pytest.fixture
+def fed(raw: Any, listing: Any) -> Any:
+    """Writes a list of one raw file of six numbers."""
+    listing("a.raw")
+    return raw("a.raw", np.arange(-3.0, 3.0))
+
+
+def tree(folder: str = "output") -> dict[str, bytes]:
+    """Every file below a folder."""
+    found = (p for p in Path(folder).rglob("*") if p.is_file())
+    return {str(p.relative_to(folder)): p.read_bytes() for p in found}
+
+
+# -- which tensors ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [[], ["--synchronous"]])
+def test_debug_writes_what_every_node_computes(
+    two_steps: str, run: Any, fed: Any, result: Any, mode: list[str]
+) -> None:
+    assert net_run(run, "--debug", *mode).code == 0
+    assert {p.name for p in Path("output/Result_0").iterdir()} == {"mid.raw", "y.raw"}
+    np.testing.assert_array_equal(result("mid.raw"), np.maximum(fed, 0))
+    np.testing.assert_array_equal(result("y.raw"), -np.maximum(fed, 0))
+
+
+def test_set_output_tensors_adds(two_steps: str, run: Any, fed: Any, result: Any) -> None:
+    assert net_run(run, "--set-output-tensors", "net:mid").code == 0
+    assert {p.name for p in Path("output/Result_0").iterdir()} == {"mid.raw", "y.raw"}
+    np.testing.assert_array_equal(result("mid.raw"), np.maximum(fed, 0))
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "part"),
+    [
+        ("net:mud", 3, "did you mean 'mid'?"),
+        ("net:x", 3, "computes no tensor 'x'"),
+        ("nut:mid", 2, "did you mean 'net'?"),
+        ("mid", 2, "graph0:tensor0,tensor1;graph1:tensor2"),
+        ("net:mid;net:y", 2, "each graph once"),
+        ("net:mid,,y", 2, "is empty"),
+    ],
+)
+def test_set_output_tensors_refuses(
+    two_steps: str, run: Any, fed: Any, value: str, code: int, part: str
+) -> None:
+    done = net_run(run, "--set-output-tensors", value)
+    assert done.code == code
+    assert part in done.err
+    assert not Path("output").exists()
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def test_names_are_sanitized(new_net: Any, run: Any, fed: Any, result: Any) -> None:
+    net = new_net()
+    net.save(net.node("ElementWiseNeg", net.input("in:0", 6), name="../a b/c:0"))
+    assert net_run(run).code == 0
+    assert [p.name for p in Path("output/Result_0").iterdir()] == ["_._a_b_c_0.raw"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "part"),
+    [
+        ("a/b", "a:b", "'a/b' and 'a:b' would all be 'a_b.raw'"),
+        ("n" * 252, "y", "is 256 characters long"),
+    ],
+)
+def test_names_that_cannot_be_files_are_refused_at_once(
+    new_net: Any, run: Any, fed: Any, first: str, second: str, part: str
+) -> None:
+    net = new_net()
+    x = net.input("x", 6)
+    net.save(net.node("ElementWiseNeg", x, name=first), net.node("ElementWiseNeg", x, name=second))
+    done = net_run(run)
+    assert (done.code, done.error["code"]) == (3, "MODEL_INVALID")
+    assert part in done.err
+    assert not Path("output").exists()
+
+
+def test_native_names_may_collide_too(new_net: Any, run: Any, raw: Any, listing: Any) -> None:
+    net = new_net()
+    whole = net.node("ElementWiseNeg", net.input("i", 1, dtype=DType.INT_32), name="y")
+    real = net.node("ElementWiseNeg", net.input("f", 1), name="y_native")
+    net.save(whole, real)
+    raw("a.raw", [1.0])
+    listing("i:=a.raw f:=a.raw")
+    assert net_run(run).code == 0
+    done = net_run(run, "--use-native-output-files")
+    assert done.code == 3
+    assert "would all be 'y_native.raw'" in done.err
+
+
+# -- metadata --------------------------------------------------------------------------------------
+
+
+def test_metadata_say_what_the_files_hold(new_net: Any, run: Any, raw: Any, listing: Any) -> None:
+    net = new_net('a "graph": # yes')
+    path = "net.dvt"
+    net.save(net.node("ElementWiseNeg", net.input("x\n", 2, 3, dtype=DType.INT_8), name="y"))
+    Path('a "graph": # yes.dvt').rename(path)
+    raw("a.raw", [1.0, 2.0, 3.0])
+    listing("a.raw")
+    assert net_run(run, "--use-native-output-files").code == 0
+    text = Path("output/execution_metadata.yaml").read_text("utf-8")
+    pairs = [line.lstrip(" -").partition(": ") for line in text.splitlines() if ": " in line]
+    values = [(key, json.loads(value)) for key, _, value in pairs]
+    assert values == [
+        ("backend", "cpu"),
+        ("graph_name", 'a "graph": # yes'),
+        ("folder", "."),
+        ("results", 1),
+        ("tensor_name", "x\n"),
+        ("datatype", "QNN_DATATYPE_INT_8"),
+        ("dimensions", [2, 3]),
+        ("file_datatype", "QNN_DATATYPE_FLOAT_32"),
+        ("file_dimensions", [1, 3]),
+        ("tensor_name", "y"),
+        ("datatype", "QNN_DATATYPE_INT_8"),
+        ("dimensions", [2, 3]),
+        ("file_datatype", "QNN_DATATYPE_INT_8"),
+        ("file_dimensions", [1, 3]),
+        ("file", "y_native.raw"),
+    ]
+    assert str(Path.cwd()) not in text
+
+
+def test_equal_runs_write_equal_bytes(two_steps: str, run: Any, fed: Any) -> None:
+    assert net_run(run, "--output-dir", "one").code == 0
+    assert net_run(run, "--output-dir", "two", "--synchronous").code == 0
+    assert tree("one") == tree("two")
+
+
+# -- all or nothing --------------------------------------------------------------------------------
+
+
+def test_a_later_run_replaces_all_results(
+    two_steps: str, run: Any, raw: Any, fed: Any, listing: Any, result: Any
+) -> None:
+    listing("a.raw", "a.raw", "a.raw")
+    assert net_run(run, "--profiling-level", "client", "--debug").code == 0
+    Path("output/notes.txt").write_text("mine")
+    Path("output/Result_x").mkdir()
+    other = raw("b.raw", np.arange(6.0))
+    listing("b.raw")
+    assert net_run(run).code == 0
+    assert set(tree()) == {"Result_0/y.raw", "execution_metadata.yaml", "notes.txt"}
+    assert Path("output/Result_x").is_dir()
+    np.testing.assert_array_equal(result("y.raw"), -other)
+
+
+@pytest.mark.parametrize("mode", [[], ["--synchronous"]])
+def test_a_run_that_fails_leaves_everything_as_it_was(
+    new_net: Any, run: Any, raw: Any, listing: Any, entries: Any, mode: list[str]
+) -> None:
+    net = new_net()
+    net.save(net.node("ElementWiseNeg", net.input("x", 1, 2, dtype=DType.INT_32), name="y"))
+    raw("good.raw", [1.0, 2.0])
+    raw("bad.raw", [1.0, 0.5])
+    listing(*["good.raw"] * 9, "bad.raw")
+    before = entries()
+    assert net_run(run, *mode, "--output-dir", "new/deep").code == 3
+    assert entries() == before
+    listing("good.raw")
+    assert net_run(run, *mode, "--output-dir", "new/deep").code == 0
+    kept = tree("new/deep")
+    listing(*["good.raw"] * 9, "bad.raw")
+    assert net_run(run, *mode, "--output-dir", "new/deep").code == 3
+    assert tree("new/deep") == kept
+    assert {p.name for p in Path("new/deep").iterdir()} == {"Result_0", "execution_metadata.yaml"}
+
+
+def test_an_output_folder_that_cannot_be_one(two_steps: str, run: Any, fed: Any) -> None:
+    Path("file").write_text("here")
+    for folder in ("file", "file/below"):
+        done = net_run(run, "--output-dir", folder)
+        assert (done.code, done.error["code"]) == (3, "FILE_UNWRITABLE")
+    assert Path("file").read_text() == "here"
+
+
+def test_a_commit_that_fails_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "out"
+    for i in range(2):
+        (folder / f"Result_{i}").mkdir(parents=True)
+        (folder / f"Result_{i}" / "y.raw").write_bytes(b"old")
+    before = tree(str(folder))
+    replace = Path.replace
+
+    def stubborn(source: Path, target: Path) -> Path:
+        if target == folder / "Result_1":
+            monkeypatch.undo()
+            raise OSError(28, "No space left on device")
+        return replace(source, target)
+
+    with OutputFolder(folder) as output:
+        for i in range(3):
+            (output.staging / f"Result_{i}").mkdir()
+            (output.staging / f"Result_{i}" / "y.raw").write_bytes(b"new")
+        monkeypatch.setattr(Path, "replace", stubborn)
+        with pytest.raises(Exception, match="No space left"):
+            output.commit([""], [])
+    assert tree(str(folder)) == before
+    assert {p.name for p in folder.iterdir()} == {"Result_0", "Result_1"}
+
+
+# -- several graphs --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_models(new_net: Any, raw: Any, listing: Any) -> str:
+    for name, op in (("first", "ElementWiseNeg"), ("second/b", "ElementWiseAbs")):
+        net = new_net(name)
+        net.save(net.node(op, net.input("x", 1, 2), name="y"), path=f"{name[:6]}.dvt")
+    raw("a.raw", [-1.0, 2.0])
+    raw("b.raw", [-3.0, 4.0])
+    listing("a.raw")
+    listing("a.raw", "b.raw", path="other.txt")
+    return "first.dvt,second.dvt"
+
+
+def test_each_graph_has_its_folder(two_models: str, run: Any, result: Any) -> None:
+    done = run("--json", "net-run", "--model", two_models, "--input-list", "list.txt,other.txt")
+    assert done.code == 0, done.err
+    assert result("y.raw", folder="output/first").tolist() == [1, -2]
+    assert result("y.raw", index=1, folder="output/second_b").tolist() == [3, 4]
+    assert [g["results_dir"] for g in done.data["graphs"]] == ["output/first", "output/second_b"]
+    assert [g["results"] for g in done.data["graphs"]] == [1, 2]
+
+
+def test_a_graph_can_be_skipped(two_models: str, run: Any) -> None:
+    done = run("--json", "net-run", "--model", two_models, "--input-list", "__,other.txt")
+    assert done.code == 0, done.err
+    assert set(tree()) == {
+        "second_b/Result_0/y.raw",
+        "second_b/Result_1/y.raw",
+        "execution_metadata.yaml",
+    }
+
+
+@pytest.mark.parametrize(
+    ("lists", "part"),
+    [
+        ("list.txt", "2 graphs (first, second/b), but 1 input lists"),
+        ("__,__", "every graph is skipped"),
+        ("list.txt,", "is empty"),
+    ],
+)
+def test_lists_must_go_with_graphs(two_models: str, run: Any, lists: str, part: str) -> None:
+    done = run("net-run", "--model", two_models, "--input-list", lists)
+    assert done.code == 2
+    assert part in done.err
+
+
+def test_faults_of_all_lists_are_told_together(
+    two_models: str, run: Any, listing: Any, entries: Any
+) -> None:
+    listing("none.raw", path="list.txt")
+    listing("x:=a.raw", "z:=a.raw", path="other.txt")
+    before = entries()
+    done = run("--json", "net-run", "--model", two_models, "--input-list", "list.txt,other.txt")
+    assert [p["where"] for p in done.error["problems"]] == ["list.txt:1", "other.txt:2"]
+    assert entries() == before
+
+
+def test_two_graphs_of_one_name_are_refused(two_models: str, run: Any) -> None:
+    done = run("net-run", "--model", "first.dvt,first.dvt", "--input-list", "list.txt,list.txt")
+    assert done.code == 3
+    assert "two models have a graph named 'first'" in done.err
