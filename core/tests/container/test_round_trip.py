@@ -54,7 +54,9 @@ def encodings(draw: st.DrawFn, dtype: DType, shape: tuple[int, ...]) -> Encoding
     kind = draw(st.sampled_from(kinds))
     if kind == "tensor":
         # per tensor the scale is a Python float, all 64 bits of it
-        return ScaleOffset(draw(st.floats(0, float(np.finfo(np.float32).max))), draw(offset), bitwidth)
+        return ScaleOffset(
+            draw(st.floats(0, float(np.finfo(np.float32).max))), draw(offset), bitwidth
+        )
     some = st.none() if draw(st.booleans()) else st.just(True)
     if kind == "block":
         sizes = tuple(

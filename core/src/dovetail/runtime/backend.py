@@ -100,7 +100,6 @@ class Backend(Handle):
             PluginError: There is no such backend, or it cannot be loaded.
             ConfigError: The options do not fit.
         """
-
         hooks.load_installed()
 
         def create() -> Backend:
