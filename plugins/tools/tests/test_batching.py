@@ -47,8 +47,9 @@ def test_files_of_whole_batches_are_left_whole(
         np.testing.assert_array_equal(result("y.raw", index=i), -x)
 
 
+@pytest.mark.parametrize("mode", [[], ["--synchronous"]])  # synchronous ones share a buffer
 def test_a_part_filled_batch_is_padded_with_zeros(
-    new_net: Any, run: Any, raw: Any, listing: Any, result: Any
+    new_net: Any, run: Any, raw: Any, listing: Any, result: Any, mode: list[str]
 ) -> None:
     net = new_net()
     x = net.input("x", 2, 2)
@@ -58,7 +59,7 @@ def test_a_part_filled_batch_is_padded_with_zeros(
     for i in range(3):
         raw(f"{i}.raw", [i + 1.0, 10.0 * (i + 1)])
     listing("0.raw", "1.raw", "2.raw")
-    assert net_run(run).code == 0
+    assert net_run(run, *mode).code == 0
     # the transpose mixes lines, so that what stands in the missing one's place can be seen
     np.testing.assert_array_equal(result("y.raw", index=0), [-1, -2])
     np.testing.assert_array_equal(result("y.raw", index=2), [-3, 0])

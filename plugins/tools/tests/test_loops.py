@@ -72,25 +72,25 @@ def test_a_duration_that_is_over_still_runs_once(three: list[Any], run: Any) -> 
 def test_reading_goes_on_while_the_backend_executes(
     three: list[Any], run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first execution waits until the inputs of the second inference have been read."""
+    """The first execution waits until the inputs of the two next ones have been read."""
     from dovetail_cpu import CpuBackend
 
-    second_read = threading.Event()
+    third_read = threading.Event()
     read = _executor.JobRunner._read
     prepare = CpuBackend.prepare
     waited: list[bool] = []
 
     def noting(self: Any, slot: Any, inference: int) -> None:
         read(self, slot, inference)
-        if inference == 1:
-            second_read.set()
+        if inference == 2:
+            third_read.set()
 
     class Waiting:
         def __init__(self, inner: Any) -> None:
             self._inner = inner
 
         def run(self, inputs: Any, outputs: Any, control: Any) -> None:
-            waited.append(second_read.wait(20))
+            waited.append(third_read.wait(20))
             self._inner.run(inputs, outputs, control)
 
     monkeypatch.setattr(_executor.JobRunner, "_read", noting)
@@ -143,6 +143,7 @@ def test_profiling_levels(three: list[Any], run: Any, level: str, keys: set[str]
     assert client["wall_us"] >= client["read"]["mean_us"] * 5
     if level != "client":
         execute = graph["execute"]
+        assert graph["finalize_us"] > 0
         assert execute["count"] == graph["queue_wait"]["count"] == 5
         assert 0 < execute["min_us"] <= execute["median_us"] <= execute["max_us"]
         assert execute["min_us"] <= execute["mean_us"] <= execute["max_us"]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dovetail.ir import DType
+from dovetail_tools import _output_files
 from dovetail_tools._output_folder import OutputFolder
 
 
@@ -196,6 +197,26 @@ def test_an_output_folder_that_cannot_be_one(two_steps: str, run: Any, fed: Any)
         done = net_run(run, "--output-dir", folder)
         assert (done.code, done.error["code"]) == (3, "FILE_UNWRITABLE")
     assert Path("file").read_text() == "here"
+
+
+@pytest.mark.parametrize("mode", [[], ["--synchronous"]])
+def test_a_full_disk_leaves_nothing(
+    two_steps: str,
+    run: Any,
+    fed: Any,
+    entries: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: list[str],
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = entries()
+    monkeypatch.setattr(_output_files, "write_raw", full)
+    done = net_run(run, *mode)
+    assert (done.code, done.error["code"]) == (3, "FILE_UNWRITABLE")
+    assert done.error["where"] == "output/Result_0"
+    assert entries() == before
 
 
 def test_a_commit_that_fails_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

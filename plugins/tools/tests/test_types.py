@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.ir import DType, Encoding, ScaleOffset
+from dovetail.ir import DType, Encoding, ScaleOffset, Tensor
 
 
 def net_run(run: Any, *args: object) -> Any:
@@ -80,6 +80,38 @@ def test_fixed_point_inputs_are_quantized_and_outputs_dequantized(
     listing("native.raw")
     assert net_run(run, "--use-native-input-files", "--use-native-output-files").code == 0
     np.testing.assert_array_equal(result("y_native.raw", "u1"), stored)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "encoding", "stored"),
+    [
+        (DType.SFIXED_POINT_4, ScaleOffset(0.5), np.array([-8, 7, 1], "i1")),
+        (DType.BFLOAT_16, None, np.array([0xC080, 0x4060, 0x3F00], "<u2")),
+    ],
+)
+def test_types_that_numpy_lacks(
+    new_net: Any,
+    run: Any,
+    raw: Any,
+    listing: Any,
+    result: Any,
+    dtype: DType,
+    encoding: Encoding | None,
+    stored: Any,
+) -> None:
+    """Native files hold one item a value: of 4-bit types one in each byte."""
+    net = new_net()
+    x = net.input("x", 1, 3, dtype=dtype, encoding=encoding)
+    out = Tensor("y", dtype, (3, 1), encoding=encoding)
+    net.save(net.node("Transpose", x, name="y", out=out, perm=[1, 0]))
+    raw("float.raw", np.array([-4, 3.5, 0.5], "<f4"))
+    raw("native.raw", stored)
+    for name, options in (("float.raw", []), ("native.raw", ["--use-native-input-files"])):
+        listing(name)
+        assert net_run(run, *options).code == 0
+        assert result("y.raw").tolist() == [-4, 3.5, 0.5]
+        assert net_run(run, *options, "--use-native-output-files").code == 0
+        np.testing.assert_array_equal(result("y_native.raw", stored.dtype), stored)
 
 
 def test_bools(new_net: Any, run: Any, raw: Any, listing: Any, result: Any) -> None:

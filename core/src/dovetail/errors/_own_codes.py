@@ -11,6 +11,12 @@ OWN_CODES: tuple[Entry, ...] = (
         "An error without a more exact code.",
         "Read its message; the object it names is where to look.",
     ),
+    Entry(
+        "BUG",
+        70,
+        "A program error, ours or a plugin's: nothing that you did.",
+        "Run again with `--log-level debug` and report the traceback to the dist named.",
+    ),
     # Options and config files
     Entry(
         "CONFIG_INVALID",

@@ -153,11 +153,14 @@ class JobRunner:
         for line in group:
             if keep is not None and line >= keep:
                 break
-            folder = self._folder / f"Result_{line}"
+            name = f"Result_{line}"
+            part = line - group.start
             try:
-                write_result(folder, self._job.files, slot.outputs, line - group.start, feed.batch)
+                write_result(self._folder / name, self._job.files, slot.outputs, part, feed.batch)
             except OSError as error:
-                raise unwritable(folder, error) from error
+                # told under the name that it would have had at the end
+                place = self._request.output_dir / self._job.folder / name
+                raise unwritable(place, error) from error
             self.results += 1
         self._timings.write.add((time.perf_counter() - start) * 1e6)
 

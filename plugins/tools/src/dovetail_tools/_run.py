@@ -86,7 +86,7 @@ def execute(request: Request, perf_profile: str | None = None) -> Outcome:
             profiling = None
             if request.profiling is not None:
                 profiling = profiling_data(request.profiling, name, timings)
-            _write_summaries(output.staging, name, outcomes, profiling)
+            _write_summaries(output, name, outcomes, profiling)
             output.commit([job.folder for job in jobs], (_metadata.NAME, _profiling.NAME))
     return Outcome(name, request.output_dir, tuple(outcomes), profiling)
 
@@ -139,7 +139,7 @@ def _queue_depth(graph: Graph, request: Request) -> int | None:
 
 
 def _write_summaries(
-    staging: Path, backend: str, outcomes: list[JobOutcome], profiling: dict[str, Any] | None
+    output: OutputFolder, backend: str, outcomes: list[JobOutcome], profiling: dict[str, Any] | None
 ) -> None:
     graphs = [
         graph_metadata(
@@ -153,8 +153,8 @@ def _write_summaries(
         for outcome in outcomes
     ]
     try:
-        write_metadata(staging, backend, graphs)
+        write_metadata(output.staging, backend, graphs)
         if profiling is not None:
-            write_profiling(staging, profiling)
+            write_profiling(output.staging, profiling)
     except OSError as error:
-        raise unwritable(staging, error) from error
+        raise unwritable(output.path, error) from error
