@@ -119,8 +119,8 @@ BREAKS: list[tuple[Callable[[Graph], object], list[tuple[str, str]]]] = [
     ),
     (wrong_length, [("tensor 't'", "scales of shape (3,) where axis 0 needs (2,)")]),
     (
-        lambda g: g.set_outputs(g.node("a"), [g.tensor("m"), g.tensor("w")]),
-        [("tensor 'w'", "is STATIC, yet A node 'a' writes it")],
+        lambda g: g.set_outputs(g.node("a"), [g.tensor("m"), g.tensor("lora")]),
+        [("tensor 'lora'", "is UPDATEABLE_STATIC, yet A node 'a' writes it")],
     ),
     (
         lambda g: g.set_outputs(g.node("a"), [g.tensor("m"), g.tensor("null")]),
@@ -214,5 +214,5 @@ def test_a_cycle_hides_no_other_fault() -> None:
 def test_a_single_fault_is_no_plural() -> None:
     graph = valid()
     foreign_input(graph)
-    with pytest.raises(GraphError, match="^graph 'g': a fault found"):
+    with pytest.raises(GraphError, match=r"^graph 'g': a fault found"):
         check(graph)

@@ -104,8 +104,8 @@ def test_scales_types_and_bitwidths_of_every_class(
         (
             expansion(rows=3, offsets=i32(1)),
             [
-                "offsets of shape (1,) for 2 channels",
                 "scales of shape (3,) for 2 channels",
+                "offsets of shape (1,) for 2 channels",
                 "block scales of shape (3, 3) where 2 rows are needed",
             ],
         ),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dovetail.errors import PluginError, UnsupportedOpError
+from dovetail.ops import OpPackage
 from dovetail.plugins import refresh
 from dovetail.plugins.ops import installed_ops
 
@@ -33,7 +34,11 @@ def test_installed_package_is_found_by_its_name(site: Any) -> None:
     site.dist("ops-dist", {GROUP: {"my.ops": "ops_plugin:package"}})
     ops = installed_ops()
     assert ops.find("my.ops", "Same").full_name == "my.ops::Same"
-    assert installed_ops() is ops
+    mine = OpPackage("mine")
+    ops.add(mine)
+    assert ops.package("mine") is mine
+    with pytest.raises(UnsupportedOpError):  # what was added by hand is nobody else's
+        installed_ops().package("mine")
     refresh()
     assert installed_ops() is not ops
 

@@ -14,7 +14,7 @@ from dovetail import runtime
 from dovetail.container import Model, Producer
 from dovetail.errors import BackendError
 from dovetail.ir import DType
-from dovetail.plugins.events import ApiCall
+from dovetail.plugins.events import ApiCall, NodeExecuted
 from dovetail.plugins.hooks import hooks
 from dovetail.plugins.hookspecs import hookimpl
 from dovetail.runtime import EventType, ProfileLevel, SignalKind
@@ -259,6 +259,23 @@ def test_hooks_are_told_of_every_call_and_its_end(backend: runtime.Backend) -> N
     assert end.number == by_name["graph_execute_async"].number
     assert end.error is None
     assert not hooks.active
+
+
+def test_hooks_are_told_of_nodes_only_in_watched_runs(backend: runtime.Backend) -> None:
+    told: list[tuple[str, tuple[str, ...], list[float]]] = []
+
+    class Nodes:
+        @hookimpl
+        def dovetail_node_executed(self, event: NodeExecuted) -> None:
+            copies = [float(np.asarray(array).sum()) for array in event.outputs.values()]
+            told.append((event.graph, event.nodes, copies))
+
+    graph = finalized(backend, "Scale", "Scale")
+    with hooks.registered(Nodes()):
+        graph.execute({"x": X})
+        assert told == []
+        graph.execute({"x": X}, profile=backend.create_profile(ProfileLevel.DETAILED))
+    assert told == [("net", ("n0",), [30.0]), ("net", ("n1",), [60.0])]
 
 
 def test_one_graph_runs_from_many_threads(backend: runtime.Backend) -> None:

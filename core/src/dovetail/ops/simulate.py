@@ -88,8 +88,8 @@ def unstorable(real: Array, dtype: DType) -> NDArray[np.bool_]:
     if real.dtype.kind == "f":
         # greatest + 1 is a power of two and exact, which greatest itself need not be
         fits = (real >= real.dtype.type(least)) & (real < real.dtype.type(greatest + 1))
-        return ~(fits & (np.trunc(real) == real))
-    return (real < least) | (real > greatest)
+        return np.asarray(~(fits & (np.trunc(real) == real)), np.bool_)
+    return np.asarray((real < least) | (real > greatest), np.bool_)
 
 
 def _is_moved(spec: Spec, out: Spec) -> bool:

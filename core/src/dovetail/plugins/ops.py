@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import threading
-
 from dovetail.errors import PluginError
 from dovetail.ops import OpPackage, OpRegistry
 from dovetail.plugins import registry
 
 GROUP = "dovetail.op_packages"
 
-_lock = threading.Lock()
-
 
 def installed_ops() -> OpRegistry:
-    """Gives the registry of all installed op packages; each is loaded when first asked for.
+    """Gives a registry of all installed op packages; each is loaded when first asked for.
 
-    The same registry every time, until the plugins are refreshed.
+    A new one every time: what is added to it by hand is nobody else's.
     """
-    with _lock:  # two threads must not get two registries
-        return _registry_of(registry.generation())
-
-
-@functools.lru_cache(maxsize=1)
-def _registry_of(_generation: int) -> OpRegistry:
     return OpRegistry(_load, _usable)
 
 

@@ -16,7 +16,14 @@ from dovetail.runtime.buffers import Buffer, checked_inputs, checked_outputs
 from dovetail.runtime.config import GraphConfig, Priority, typed_config
 from dovetail.runtime.contract import NodeView, Prepared, Watch
 from dovetail.runtime.handle import Handle, api_call, current_call
-from dovetail.runtime.profile import EventType, NodeWatch, Profile, ProfileEvent, ProfileLevel
+from dovetail.runtime.profile import (
+    AnnouncedWatch,
+    EventType,
+    NodeWatch,
+    Profile,
+    ProfileEvent,
+    ProfileLevel,
+)
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.signal import Signal, controlled
 from dovetail.runtime.tensor import Tensor
@@ -327,6 +334,8 @@ class Graph(Handle):
             profile.require_alive()
             if profile.level is ProfileLevel.DETAILED and watch is None:
                 watch = nodes = NodeWatch()
+        if watch is not None and hooks.active:
+            watch = AnnouncedWatch(self.name, watch)
         with self._lock, controlled(signal, watch) as control:
             start = time.perf_counter()
             control.check()

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dovetail.ir import Array
+from dovetail.plugins.events import NodeExecuted
+from dovetail.plugins.hooks import hooks
+from dovetail.runtime.contract import Watch
 from dovetail.runtime.handle import Handle, api_call
 
 if TYPE_CHECKING:  # a profile belongs to a backend, which imports it
@@ -68,6 +71,21 @@ class NodeWatch:
     ) -> None:
         """Notes a step's time under the names of its nodes."""
         self.events.append(ProfileEvent(EventType.NODE, " + ".join(nodes), microseconds))
+
+
+@dataclass(frozen=True, slots=True)
+class AnnouncedWatch:
+    """Tells the hooks of each step, then who watches. A `Watch`."""
+
+    graph: str
+    inner: Watch
+
+    def step_finished(
+        self, nodes: tuple[str, ...], microseconds: float, outputs: Mapping[str, Array]
+    ) -> None:
+        """Passes a step on."""
+        hooks.node_executed(NodeExecuted(self.graph, nodes, outputs, microseconds))
+        self.inner.step_finished(nodes, microseconds, outputs)
 
 
 class Profile(Handle):

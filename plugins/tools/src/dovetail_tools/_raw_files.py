@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail.files import unreadable
 from dovetail.ir import Array, DType, Tensor
-from dovetail.ops import from_real, to_real
+from dovetail.ops import from_real, to_real, unstorable
 from dovetail_tools._errors import InputError
 
 _FLOAT = np.dtype("<f4")
@@ -93,13 +93,8 @@ class RawReader:
         if dtype is DType.BOOL_8 and self._form.native:
             # any byte may stand in a file, but only these two in an array of bools
             _refuse(path, row.view(np.uint8), row.view(np.uint8) > 1, self._form)
-        elif self._form.is_stored or dtype.is_float or self._form.tensor.encoding is not None:
-            return
-        else:
-            least, greatest = (0, 1) if dtype is DType.BOOL_8 else dtype.stored_range()
-            # greatest + 1 is a power of two and exact, which greatest itself need not be
-            fits = (row >= np.float32(least)) & (row < np.float32(greatest + 1))
-            _refuse(path, row, ~(fits & (np.trunc(row) == row)), self._form)
+        elif not self._form.is_stored:
+            _refuse(path, row, unstorable(row, dtype), self._form)
 
 
 def write_raw(path: Path, stored: Array, form: RawFormat) -> None:

@@ -40,7 +40,7 @@ def net_run(
         typer.Option(metavar="NAME", help="A backend, or the SDK's library of it: libQnnCpu.so."),
     ] = "cpu",
     output_dir: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where results go; theirs of before are replaced.")
+        Path, typer.Option(metavar="DIR", help="Where results go, in place of an earlier run's.")
     ] = Path("output"),
     use_native_input_files: Annotated[
         bool,

@@ -102,10 +102,9 @@ class BlockwiseExpansion:
         if not 0 <= self.axis < len(shape):
             return [*found, f"axis {self.axis} is not one of a tensor of shape {shape}"]
         channels = shape[self.axis]
-        if np.shape(self._offsets()) != (channels,):
-            found.append(f"offsets of shape {np.shape(self._offsets())} for {channels} channels")
-        if np.shape(self.scales) != (channels,):
-            found.append(f"scales of shape {np.shape(self.scales)} for {channels} channels")
+        for name, array in (("scales", self.scales), ("offsets", self.offsets)):
+            if array is not None and np.shape(array) != (channels,):
+                found.append(f"{name} of shape {np.shape(array)} for {channels} channels")
         return found + self._block_faults(channels, math.prod(shape) // max(channels, 1))
 
     def _block_faults(self, channels: int, each: int) -> list[str]:

@@ -75,8 +75,8 @@ class AxisScaleOffset:
         if not 0 <= self.axis < len(shape):
             return [*found, f"axis {self.axis} is not one of a tensor of shape {shape}"]
         wanted = (shape[self.axis],)
-        for name, array in (("scales", self.scales), ("offsets", self._offsets())):
-            if np.shape(array) != wanted:
+        for name, array in (("scales", self.scales), ("offsets", self.offsets)):
+            if array is not None and np.shape(array) != wanted:
                 found.append(
                     f"{name} of shape {np.shape(array)} where axis {self.axis} needs {wanted}"
                 )

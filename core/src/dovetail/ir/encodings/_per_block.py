@@ -75,8 +75,8 @@ class Block:
         ):
             return [*found, f"blocks of {sizes} do not divide a tensor of shape {shape}"]
         wanted = tuple(n // b for b, n in zip(sizes, shape, strict=True))
-        for name, array in (("scales", self.scales), ("offsets", self._offsets())):
-            if np.shape(array) != wanted:
+        for name, array in (("scales", self.scales), ("offsets", self.offsets)):
+            if array is not None and np.shape(array) != wanted:
                 found.append(f"{name} of shape {np.shape(array)} where the blocks need {wanted}")
         return found
 

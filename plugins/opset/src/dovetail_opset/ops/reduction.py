@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
@@ -25,6 +28,10 @@ class _Reduction(Op):
         left = (n for i, n in enumerate(x.shape) if i not in axes)
         return computed(x, tuple(kept if self.keep_dims else left), out)
 
+    def over_axes(self, reduce: Callable[..., Any], x: Array, **options: Any) -> Array:
+        """Gives one of NumPy's reductions over `axes`."""
+        return np.asarray(reduce(x, axis=ints(self.axes), keepdims=self.keep_dims, **options))
+
 
 @PACKAGE.op("ReduceMean")
 class ReduceMean(_Reduction):
@@ -33,7 +40,7 @@ class ReduceMean(_Reduction):
     source = "spec/qnn_ops.md, ReduceMean"
 
     def reference(self, x: Array) -> Array:
-        return cast(Array, x.mean(axis=ints(self.axes), keepdims=self.keep_dims))
+        return self.over_axes(np.mean, x)
 
 
 @PACKAGE.op("ReduceSum")
@@ -43,7 +50,7 @@ class ReduceSum(_Reduction):
     source = "spec/qnn_ops.md, ReduceSum"
 
     def reference(self, x: Array) -> Array:
-        return cast(Array, x.sum(axis=ints(self.axes), keepdims=self.keep_dims, dtype=x.dtype))
+        return self.over_axes(np.sum, x, dtype=x.dtype)
 
 
 @PACKAGE.op("ReduceMax")
@@ -59,4 +66,4 @@ class ReduceMax(_Reduction):
         return found
 
     def reference(self, x: Array) -> Array:
-        return cast(Array, x.max(axis=ints(self.axes), keepdims=self.keep_dims))
+        return self.over_axes(np.max, x)

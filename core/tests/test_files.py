@@ -1,0 +1,221 @@
+"""Files: all or nothing, inside their folder, under safe names."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dovetail.errors import ContainerError, FrontendError, TraceError
+from dovetail.files import atomic_write, contained, safe_name, unreadable, unwritable
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_a_file_appears_only_when_all_of_it_is_written(tmp_path: Path) -> None:
+    target = tmp_path / "out.bin"
+    with atomic_write(target) as file:
+        file.write(b"one")
+        file.flush()
+        assert not target.exists()
+        assert len(names(tmp_path)) == 1  # beside it, so that the rename is atomic
+    assert target.read_bytes() == b"one"
+    assert names(tmp_path) == ["out.bin"]
+
+
+def test_an_existing_file_is_whole_at_any_time(tmp_path: Path) -> None:
+    target = tmp_path / "out.bin"
+    target.write_bytes(b"old")
+    with atomic_write(str(target)) as file:
+        file.write(b"new and longer")
+        file.flush()
+        assert target.read_bytes() == b"old"
+    assert target.read_bytes() == b"new and longer"
+
+
+@pytest.mark.parametrize("error", [ValueError("a bug"), KeyboardInterrupt(), SystemExit(3)])
+@pytest.mark.parametrize("old", [None, b"old"])
+def test_after_an_error_nothing_is_left(
+    tmp_path: Path, error: BaseException, old: bytes | None
+) -> None:
+    target = tmp_path / "out.bin"
+    if old is not None:
+        target.write_bytes(old)
+
+    def write() -> None:
+        with atomic_write(target) as file:
+            file.write(b"half")
+            raise error
+
+    with pytest.raises(type(error)) as caught:
+        write()
+    assert caught.value is error
+    assert names(tmp_path) == ([] if old is None else ["out.bin"])
+    assert old is None or target.read_bytes() == old
+
+
+def test_a_full_disk_is_an_error_about_the_target(tmp_path: Path) -> None:
+    target = tmp_path / "out.bin"
+    with pytest.raises(ContainerError, match="No space left") as caught, atomic_write(target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert (caught.value.code, caught.value.where) == ("FILE_UNWRITABLE", str(target))
+    assert names(tmp_path) == []
+
+
+def test_an_error_about_another_file_is_not_blamed_on_the_target(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    with pytest.raises(FileNotFoundError) as caught, atomic_write(tmp_path / "out.bin") as file:
+        file.write(missing.read_bytes())
+    assert caught.value.filename == str(missing)
+    assert names(tmp_path) == []
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    target = tmp_path / "none" / "out.bin"
+    with pytest.raises(ContainerError, match="No such file") as caught, atomic_write(target):
+        pytest.fail("the block must not run")
+    assert (caught.value.code, caught.value.where) == ("FILE_UNWRITABLE", str(target))
+    assert caught.value.hint
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe, folder = tmp_path / "pipe", tmp_path / "folder"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    for target in (pipe, folder):
+        with pytest.raises(ContainerError, match="not a file"), atomic_write(target):
+            pytest.fail("the block must not run")
+    assert pipe.is_fifo()
+    assert names(tmp_path) == ["folder", "pipe"]
+
+
+def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
+    target = tmp_path / ("n" * 255)
+    with atomic_write(target) as file:
+        file.write(b"x")
+    assert target.read_bytes() == b"x"
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("umask")
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_permissions_are_those_of_any_new_file(tmp_path: Path, mask: int) -> None:
+    os.umask(mask)
+    with atomic_write(tmp_path / "out.bin") as file:
+        file.write(b"x")
+    assert (tmp_path / "out.bin").stat().st_mode & 0o777 == 0o666 & ~mask
+    assert os.umask(0) == mask  # left as it was
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "model"
+    (made / "data").mkdir(parents=True)
+    (tmp_path / "model-secret").mkdir()
+    (tmp_path / "secret").write_text("s")
+    (made / "out").symlink_to(tmp_path)
+    (made / "leak").symlink_to(tmp_path / "secret")
+    (made / "near").symlink_to("data")
+    (made / "loop").symlink_to("loop")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("relative", "inside"),
+    [
+        ("w.bin", "w.bin"),
+        ("data/w.bin", "data/w.bin"),
+        ("./data/../w.bin", "w.bin"),
+        ("near/w.bin", "data/w.bin"),
+        ("..data", "..data"),
+        ("größe", "größe"),
+    ],
+)
+def test_a_path_inside(folder: Path, relative: str, inside: str) -> None:
+    assert contained(folder, relative) == folder.resolve() / inside
+
+
+@pytest.mark.parametrize(
+    "relative",
+    [
+        "..",
+        "../secret",
+        "data/../../secret",
+        "../model-secret/w.bin",  # the folder's name is only a prefix of it
+        "/etc/passwd",
+        "out/secret",
+        "out",
+        "leak",
+        "w\0.bin",
+        "\0",
+        "\ud800",
+    ],
+)
+def test_a_path_that_leads_outside_is_refused(folder: Path, relative: str) -> None:
+    with pytest.raises(FrontendError, match="leads outside the folder") as caught:
+        contained(folder, relative)
+    assert caught.value.where == str(folder)
+    assert "\0" not in str(caught.value)
+    with pytest.raises(TraceError):
+        contained(folder, relative, error=TraceError)
+
+
+def test_a_loop_of_links_ends(folder: Path) -> None:
+    path = contained(folder, "loop/w.bin")
+    assert path.is_relative_to(folder.resolve())
+    with pytest.raises(OSError):  # noqa: PT011 - whatever the system says of a loop
+        path.read_bytes()
+
+
+def test_a_folder_behind_a_link_contains_its_files(folder: Path) -> None:
+    link = folder.parent / "link"
+    link.symlink_to(folder)
+    assert contained(link, "w.bin") == folder.resolve() / "w.bin"
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [
+        ("conv1.weight", "conv1.weight"),
+        ("/a/Conv:0", "_a_Conv_0"),
+        ("../../etc/passwd", "_._.._etc_passwd"),
+        ("..", "_."),
+        ("a b\tc\\d", "a_b_c_d"),
+        ("größe", "gr__e"),
+        ("x-1_Y", "x-1_Y"),
+    ],
+)
+def test_names_as_the_sdk_writes_them(name: str, safe: str) -> None:
+    assert safe_name(name) == safe
+
+
+@given(name=st.text(min_size=1))
+def test_a_safe_name_is_one_plain_file(name: str) -> None:
+    safe = safe_name(name)
+    assert re.fullmatch(r"[A-Za-z0-9_.-]+", safe)
+    assert not safe.startswith(".")
+    assert safe_name(safe) == safe
+    assert len(safe) == len(name)
+
+
+def test_errors_of_the_system_keep_their_reason(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    for make, code in ((unreadable, "FILE_UNREADABLE"), (unwritable, "FILE_UNWRITABLE")):
+        error = make(path, PermissionError(errno.EACCES, "Permission denied"))
+        assert (error.code, error.where) == (code, str(path))
+        assert "Permission denied" in error.message
+        assert "without an errno" in make(path, OSError("without an errno")).message
