@@ -53,7 +53,6 @@ def encodings(draw: st.DrawFn, dtype: DType, shape: tuple[int, ...]) -> Encoding
     kinds = ["tensor"] + (["axis", "block", "expansion"] if shape and 0 not in shape else [])
     kind = draw(st.sampled_from(kinds))
     if kind == "tensor":
-        # per tensor the scale is a Python float, all 64 bits of it
         return ScaleOffset(
             draw(st.floats(0, float(np.finfo(np.float32).max))), draw(offset), bitwidth
         )

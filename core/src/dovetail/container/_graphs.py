@@ -163,8 +163,8 @@ def _dump_param(name: str, param: Param, table: BlobTable, where: str) -> ParamE
     if isinstance(param, Tensor):
         return ParamEntry(name, tensor=_dump_tensor(param, table, f"{where}: param '{name}'"))
     value = param.value.item() if isinstance(param.value, np.generic) else param.value
-    if fault := _scalar_fault(param.dtype, value):
-        raise GraphError(f"param '{name}' {fault}", where=where)
+    if not param.fits:
+        raise GraphError(f"param '{name}' {_misfit(param)}", where=where)
     if isinstance(value, float) and not math.isfinite(value):
         value = str(value)
     return ParamEntry(name, scalar=ScalarEntry(param.dtype, value))
@@ -180,18 +180,11 @@ def _load_param(entry: ParamEntry, blobs: Sequence[Blob], where: str) -> Param:
     dtype, value = entry.scalar.dtype, entry.scalar.value
     if dtype.is_float and isinstance(value, str) and value in _NOT_FINITE:
         value = float(value)
-    if fault := _scalar_fault(dtype, value):
-        raise ManifestError(fault, where=f"{where}.scalar")
-    return Scalar(dtype, value)
+    scalar = Scalar(dtype, value)
+    if not scalar.fits:
+        raise ManifestError(_misfit(scalar), where=f"{where}.scalar")
+    return scalar
 
 
-def _scalar_fault(dtype: DType, value: object) -> str | None:
-    fits = False  # as for UNDEFINED
-    if dtype is DType.STRING:
-        fits = isinstance(value, str)
-    elif dtype.is_float:
-        fits = isinstance(value, float) or (isinstance(value, int) and abs(value) <= 2**64)
-    elif dtype.bits:
-        low, high = (0, 1) if dtype is DType.BOOL_8 else dtype.stored_range()
-        fits = isinstance(value, int) and low <= value <= high
-    return None if fits else f"is {value!r}, which {dtype.name} does not hold"
+def _misfit(scalar: Scalar) -> str:
+    return f"is {scalar.value!r}, which {scalar.dtype.name} does not hold"

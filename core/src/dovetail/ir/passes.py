@@ -54,7 +54,7 @@ def run_passes(
     for step in passes:
         start = time.perf_counter()
         try:
-            did = step.run(graph)
+            did = bool(step.run(graph))
         except Exception as error:
             error.add_note(f"in the pass '{step.name}' on graph '{graph.name}'")
             raise

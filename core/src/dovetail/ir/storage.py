@@ -18,7 +18,8 @@ class Blob:
     """Stored bytes that several tensors may share, with a content hash made at most once.
 
     Args:
-        data: The bytes; any C-contiguous array, viewed as uint8, never copied.
+        data: The bytes; any C-contiguous array, viewed as uint8, never copied: it must not change
+            any more.
         hash: SHA-256 in hex where it is known already (a container's manifest says it).
         check: Called once, before the bytes are first used; raises when they are damaged.
     """

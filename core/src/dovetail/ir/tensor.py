@@ -184,6 +184,8 @@ class Scalar:
         if self.dtype is DType.BOOL_8:
             return isinstance(value, bool | np.bool_) or value in (0, 1)
         if self.dtype.is_float:
-            return isinstance(value, float | int | np.floating | np.integer)
+            if isinstance(value, int | np.integer):
+                return abs(int(value)) <= 2**64  # beyond that a float may not be made of it
+            return isinstance(value, float | np.floating)
         low, high = self.dtype.stored_range() if self.dtype.bits else (0, -1)
         return isinstance(value, int | np.integer) and low <= int(value) <= high

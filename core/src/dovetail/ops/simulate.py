@@ -86,6 +86,7 @@ def unstorable(real: Array, dtype: DType) -> NDArray[np.bool_]:
         return np.zeros(real.shape, np.bool_)
     least, greatest = (0, 1) if dtype is DType.BOOL_8 else dtype.stored_range()
     if real.dtype.kind == "f":
+        real = real.astype(np.float32) if real.dtype.itemsize < 4 else real
         # greatest + 1 is a power of two and exact, which greatest itself need not be
         fits = (real >= real.dtype.type(least)) & (real < real.dtype.type(greatest + 1))
         return np.asarray(~(fits & (np.trunc(real) == real)), np.bool_)

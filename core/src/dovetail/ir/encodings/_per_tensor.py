@@ -16,11 +16,18 @@ _INT_32 = np.iinfo(np.int32)
 
 @dataclass(frozen=True, slots=True)
 class ScaleOffset:
-    """One scale and offset for the whole tensor."""
+    """One scale and offset for the whole tensor.
+
+    The scale is a float32, as in QNN: what it is made of is rounded to one.
+    """
 
     scale: float
     offset: int = 0
     bitwidth: int | None = None
+
+    def __post_init__(self) -> None:
+        with np.errstate(over="ignore"):  # infinity is found as a fault
+            object.__setattr__(self, "scale", float(np.float32(self.scale)))
 
     @property
     def kind(self) -> EncodingKind:
