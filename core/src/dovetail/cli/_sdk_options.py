@@ -76,7 +76,6 @@ REASONS = {
         "dlc_path": "a .dlc is the vendor's compiled form; give the model that it was made from",
         "io_tensor_mem_handle_type": _DEVICE,
         "model_prefix": "names a function of a compiled model; models are data here",
-        "op_packages": _LIBRARY,
         "platform_options": _DEVICE,
         "shared_buffer": _DEVICE,
         "use_mmap": "files are always memory-mapped here",

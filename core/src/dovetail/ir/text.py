@@ -26,7 +26,7 @@ def encoding_text(encoding: Encoding) -> str:
     """Gives an encoding in a few words."""
     bits = "" if encoding.bitwidth is None else f", {encoding.bitwidth} bits"
     if isinstance(encoding, ScaleOffset):
-        return f"(scale {np.float32(encoding.scale)}, offset {encoding.offset}{bits})"
+        return f"(scale {np.float32(encoding.scale)!s}, offset {encoding.offset}{bits})"
     axis = f" on axis {axis}" if (axis := getattr(encoding, "axis", None)) is not None else ""
     return f"({encoding.kind.name}{axis}{bits})"
 
