@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.ir import DType
+from dovetail.ir import DType, Tensor
 from dovetail_tools import _output_files
 from dovetail_tools._output_folder import OutputFolder
 
@@ -144,6 +144,19 @@ def test_metadata_say_what_the_files_hold(new_net: Any, run: Any, raw: Any, list
         ("file", "y_native.raw"),
     ]
     assert str(Path.cwd()) not in text
+
+
+def test_metadata_lead_back_to_the_source_model(new_net: Any, run: Any, fed: Any) -> None:
+    net = new_net()
+    inner = Tensor("inner", DType.FLOAT_32, (3, 2), source="theirs", source_perm=(1, 0))
+    net.node("Transpose", net.input("x", 2, 3), name="inner", out=inner, perm=[1, 0])
+    net.save(net.node("ElementWiseNeg", inner, name="y"))
+    assert net_run(run, "--debug").code == 0
+    text = Path("output/execution_metadata.yaml").read_text("utf-8")
+    lines = [line.strip() for line in text.splitlines()]
+    at = lines.index('- tensor_name: "inner"')
+    assert lines[at + 2 : at + 4] == ['source_name: "theirs"', "source_axes: [1, 0]"]
+    assert text.count("source_") == 2
 
 
 def test_equal_runs_write_equal_bytes(two_steps: str, run: Any, fed: Any) -> None:

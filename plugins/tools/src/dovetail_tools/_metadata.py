@@ -60,9 +60,16 @@ def write_metadata(folder: Path, backend: str, graphs: Iterable[list[str]]) -> N
 
 def _tensor(tensor: Tensor, in_file: Shape, form: RawFormat) -> list[str]:
     stored = f"QNN_DATATYPE_{tensor.dtype.name}"
+    origin = []
+    if tensor.source != tensor.name:
+        origin.append(f"        source_name: {_scalar(tensor.source)}")
+    if tensor.source_perm is not None:
+        # the axis of the source tensor that each axis of this one is
+        origin.append(f"        source_axes: {json.dumps(tensor.source_perm)}")
     return [
         f"      - tensor_name: {_scalar(tensor.name)}",
         f"        datatype: {_scalar(stored)}",
+        *origin,
         f"        dimensions: {json.dumps(tensor.shape)}",
         f"        file_datatype: {_scalar(stored if form.native else 'QNN_DATATYPE_FLOAT_32')}",
         f"        file_dimensions: {json.dumps(in_file)}",
