@@ -19,6 +19,7 @@ from dovetail.runtime.plan import (
     KernelRegistry,
     PlanPrepared,
     Step,
+    Storage,
     Value,
     build_plan,
 )
@@ -84,11 +85,19 @@ class Engine:
     def reorder(self, source: Value, target: Value) -> Step:
         self.reorders += 1
 
+        scratch = Value("scratch", Spec(DType.UINT_8, (64,)), Storage.ARENA)
+
         def bind(buffers: Buffers) -> Bound:
             there, here = (plain(buffers, v) for v in (target, source))
-            return functools.partial(np.copyto, there, here)
+            place = buffers.array(scratch)
 
-        return Step((), (source,), (target,), bind)
+            def run() -> None:
+                place.fill(0xFF)  # whoever else keeps something there would notice
+                np.copyto(there, here)
+
+            return run
+
+        return Step((), (source,), (target,), bind, (scratch,))
 
 
 def plain(buffers: Buffers, value: Value) -> Array:

@@ -104,6 +104,7 @@ class ArenaBuffers:
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
         self._block = arena.allocate()
+        self._others: dict[Value, Array] = {}
         self.application: dict[Value, Array] = {}
 
     def array(self, value: Value) -> Array:
@@ -114,9 +115,16 @@ class ArenaBuffers:
                 raise AssertionError(f"constant {root.name} has no data")
             return root.array if value is root else _formed(root.array, value)
         if root.storage is Storage.ARENA:
-            at = self._arena.offsets[root]
+            at = self._arena.offsets.get(root)
+            if at is None:  # of a step outside the plan: a reorder for who watches
+                block = self._others.setdefault(root, aligned_empty(root.nbytes))
+                return _formed(block, value)
             return _formed(self._block[at : at + value.nbytes], value)
         return _formed(self.application[root], value)
+
+    def forget_others(self) -> None:
+        """Gives back what steps outside the plan had."""
+        self._others.clear()
 
     def address(self, value: Value) -> int:
         """Gives the address of a value's first byte."""

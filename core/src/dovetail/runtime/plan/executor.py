@@ -121,6 +121,7 @@ class PlanPrepared:
             return self._buffers.array(value)
         copy = dense_copy(value)
         self._plan.reorder(value, copy).bind(self._buffers)()
+        self._buffers.forget_others()
         return self._buffers.array(copy)
 
 
