@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+from weakref import WeakSet
 
 from dovetail import ir
 from dovetail.errors import BackendError, OpError, PluginError
@@ -13,13 +14,15 @@ from dovetail.plugins import load
 from dovetail.plugins.hooks import hooks
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import contract
-from dovetail.runtime.config import ContextConfig, DeviceConfig, typed_config
+from dovetail.runtime.config import ContextConfig, DeviceConfig, Priority, typed_config
 from dovetail.runtime.context import Context
 from dovetail.runtime.handle import Handle, announce, api_call
 from dovetail.runtime.names import backend_name
 from dovetail.runtime.profile import Profile, ProfileLevel
 from dovetail.runtime.queue import ExecutionQueue
 from dovetail.runtime.signal import Signal, SignalKind
+
+H = TypeVar("H", bound=Handle)
 
 # QNN's property keys, and the capability each one asks for.
 PROPERTIES: Mapping[int, str] = {
@@ -61,7 +64,7 @@ class Device(Handle):
                 code="DEVICE_ERROR_ASSOCIATED_TO_CONTEXT",
                 hint="free the contexts first",
             )
-        self._freed = True
+        self.die()
 
 
 class Backend(Handle):
@@ -79,6 +82,7 @@ class Backend(Handle):
         self.options = options
         self.ops = ops
         self.contexts: list[Context] = []
+        self._children: WeakSet[Handle] = WeakSet()  # what ends with it
         self._host: Device | None = None
 
     @classmethod
@@ -172,7 +176,7 @@ class Backend(Handle):
     @api_call("device_create")
     def create_device(self, config: DeviceConfig | Mapping[str, Any] | None = None) -> Device:
         """Makes a device handle."""
-        return Device(self, typed_config(config, DeviceConfig, "device config"))
+        return self._own(Device(self, typed_config(config, DeviceConfig, "device config")))
 
     @api_call("context_create")
     def create_context(
@@ -185,12 +189,23 @@ class Backend(Handle):
         Args:
             device: The host if left out.
             config: Its config.
+
+        Raises:
+            BackendError: The device is another backend's, or the backend has no priorities.
+            ConfigError: The config does not fit.
         """
         if device is None:
-            self._host = self._host or Device(self, DeviceConfig())
+            self._host = self._host or self._own(Device(self, DeviceConfig()))
             device = self._host
         device.require_alive()
+        if device.backend is not self:
+            raise BackendError(
+                f"the device is one of {device.backend.describe()}",
+                code="CONTEXT_ERROR_INVALID_ARGUMENT",
+            )
         context = Context(self, device, typed_config(config, ContextConfig, "context config"))
+        if context.priority is not Priority.NORMAL:
+            self.require("priority", "CONTEXT_ERROR_UNSUPPORTED_FEATURE")
         self.contexts.append(context)
         return context
 
@@ -203,7 +218,7 @@ class Backend(Handle):
         """
         if level is ProfileLevel.DETAILED:
             self.require("watch", "PROFILE_ERROR_UNSUPPORTED")
-        return Profile(self, level)
+        return self._own(Profile(self, level))
 
     @api_call("signal_create")
     def create_signal(
@@ -219,7 +234,7 @@ class Backend(Handle):
             BackendError: The backend cannot be stopped between steps.
         """
         self.require("cancel", "SIGNAL_ERROR_UNSUPPORTED")
-        return Signal(kind, timeout_us)
+        return self._own(Signal(kind, timeout_us))
 
     @api_call("backend_free")
     def free(self) -> None:
@@ -234,7 +249,13 @@ class Backend(Handle):
                 code="BACKEND_ERROR_TERMINATE_FAILED",
                 hint="free the contexts first, or use the handle in a `with` block",
             )
-        self._freed = True
+        for child in self._children:
+            child.die()
+        self.die()
+
+    def _own(self, child: H) -> H:
+        self._children.add(child)
+        return child
 
     def __enter__(self) -> Self:
         return self

@@ -13,34 +13,48 @@ from dovetail.runtime.memory import Memory
 Buffer = Array | Memory
 
 
-def checked_inputs(graph: Graph, given: Mapping[str, Buffer]) -> dict[str, Array]:
-    """Gives the input arrays of a run, C-contiguous.
+def checked_buffers(
+    graph: Graph, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer] | None
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Gives the arrays of a run: inputs C-contiguous, outputs fresh where none were given.
 
     Raises:
-        BackendError: Names are unknown or missing, or arrays do not fit; every fault is listed.
+        BackendError: Names are unknown or missing, arrays do not fit, outputs cannot be written or
+            share memory with an input or another output; every fault is listed.
     """
-    arrays, faults = _matched("input", {t.name: t for t in graph.inputs}, given)
-    _refuse(graph, faults)
-    return {name: array.copy() if _scattered(array) else array for name, array in arrays.items()}
+    given, faults = _matched("input", {t.name: t for t in graph.inputs}, inputs)
+    taken: dict[str, Array] = {}
+    if outputs is not None:
+        taken, misfits = _matched("output", {t.name: t for t in graph.outputs}, outputs)
+        faults += misfits
+        faults += [
+            Problem("must be writable and C-contiguous", f"output '{name}'")
+            for name, array in taken.items()
+            if not array.flags.writeable or not array.flags.c_contiguous
+        ]
+        faults += _overlaps(given, taken)
+    if faults:
+        raise BackendError(
+            "the buffers do not fit the graph",
+            code="GRAPH_ERROR_INVALID_TENSOR",
+            where=f"graph '{graph.name}'",
+            problems=faults,
+        )
+    if outputs is None:
+        taken = {t.name: np.empty(t.shape, t.dtype.storage) for t in graph.outputs}
+    return {n: a if a.flags.c_contiguous else a.copy() for n, a in given.items()}, taken
 
 
-def checked_outputs(graph: Graph, given: Mapping[str, Buffer] | None) -> dict[str, Array]:
-    """Gives the output arrays of a run, fresh ones where none were given.
-
-    Raises:
-        BackendError: As for inputs; outputs must be writable and C-contiguous.
-    """
-    tensors = {t.name: t for t in graph.outputs}
-    if given is None:
-        return {name: np.empty(t.shape, t.dtype.storage) for name, t in tensors.items()}
-    arrays, faults = _matched("output", tensors, given)
-    faults += [
-        Problem("must be writable and C-contiguous", f"output '{name}'")
-        for name, array in arrays.items()
-        if not array.flags.writeable or _scattered(array)
+def _overlaps(given: Mapping[str, Array], taken: Mapping[str, Array]) -> list[Problem]:
+    """Outputs whose bytes are those of an input or another output, too: they are written early."""
+    named = [(f"output '{name}'", array) for name, array in taken.items()]
+    others = [(f"input '{name}'", array) for name, array in given.items()]
+    return [
+        Problem(f"shares memory with {what}", where, "give each its own array")
+        for i, (where, array) in enumerate(named)
+        for what, other in (*others, *named[:i])
+        if np.may_share_memory(array, other)
     ]
-    _refuse(graph, faults)
-    return arrays
 
 
 def _matched(
@@ -62,8 +76,9 @@ def _matched(
             buffer.require_alive()
             buffer = buffer.array
         if isinstance(buffer, np.ndarray):
-            arrays[name] = buffer
-            faults += _array_faults(tensor, buffer)
+            # a subclass (np.matrix, a masked array) computes in ways of its own
+            arrays[name] = buffer if type(buffer) is np.ndarray else np.asarray(buffer)
+            faults += _array_faults(tensor, arrays[name])
         else:
             text = f"is a {type(buffer).__name__}, not a NumPy array"
             faults.append(Problem(text, f"tensor '{name}'"))
@@ -79,17 +94,3 @@ def _array_faults(tensor: Tensor, array: Array) -> list[Problem]:
         stored = f"{tensor.dtype.name}, stored as {wanted}"
         found.append(Problem(f"holds {array.dtype}; the graph has {stored}", where))
     return found
-
-
-def _scattered(array: Array) -> bool:
-    return not array.flags.c_contiguous
-
-
-def _refuse(graph: Graph, faults: list[Problem]) -> None:
-    if faults:
-        raise BackendError(
-            "the buffers do not fit the graph",
-            code="GRAPH_ERROR_INVALID_TENSOR",
-            where=f"graph '{graph.name}'",
-            problems=faults,
-        )

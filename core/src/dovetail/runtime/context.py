@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakSet
 
 from dovetail import ir
 from dovetail.container import Model, WeightStore
@@ -41,8 +42,11 @@ class Context(Handle):
         self.priority = Priority.of(config.context_priority, "context config")
         self.weights = WeightStore()
         self._graphs: dict[str, Graph] = {}
-        self._places = threading.Lock()
-        self._queued = 0
+        self._memory: WeakSet[Memory] = WeakSet()
+        self._changed = threading.Condition()
+        self._active = 0  # executions from call to end, waiting ones among them
+        self._queued = 0  # those of them that are in the device's queue or run from it
+        self._closing = False
 
     @property
     def graphs(self) -> Mapping[str, Graph]:
@@ -56,13 +60,18 @@ class Context(Handle):
         """Makes an empty graph.
 
         Raises:
-            BackendError: The name is empty or taken.
+            BackendError: The name is empty or taken, or the backend has no priorities.
+            ConfigError: The config does not fit.
         """
-        if not name or name in self._graphs:
-            why = "taken" if name else "empty"
-            raise BackendError(f"the graph name '{name}' is {why}", code="GRAPH_ERROR_INVALID_NAME")
         graph = Graph(self, name, typed_config(config, GraphConfig, f"config of graph '{name}'"))
-        self._graphs[name] = graph
+        with self._changed:
+            self._require_open()
+            if not name or name in self._graphs:
+                why = "taken" if name else "empty"
+                raise BackendError(
+                    f"the graph name '{name}' is {why}", code="GRAPH_ERROR_INVALID_NAME"
+                )
+            self._graphs[name] = graph
         return graph
 
     @api_call("graph_retrieve")
@@ -80,25 +89,37 @@ class Context(Handle):
             )
         return self._graphs[name]
 
-    def enter_queue(self) -> None:
-        """Takes a place among the executions that wait.
+    def enter(self, *, queued: bool) -> None:
+        """Counts an execution in; `leave` must follow.
+
+        Args:
+            queued: Whether it takes a place in the queue.
 
         Raises:
-            BackendError: There is none left.
+            BackendError: The context is being freed, or there is no place left.
         """
-        with self._places:
-            if self._queued >= self.config.async_execute_queue_depth:
+        with self._changed:
+            self._require_open()
+            depth = self.config.async_execute_queue_depth
+            if queued and self._queued >= depth:
                 raise BackendError(
                     f"{self._queued} executions of the context are waiting already",
                     code="GRAPH_ERROR_EXECUTION_ASYNC_FIFO_FULL",
                     hint="wait for one to end, or set a larger async_execute_queue_depth",
                 )
-            self._queued += 1
+            self._active += 1
+            self._queued += queued
 
     def leave_queue(self) -> None:
-        """Gives a place back."""
-        with self._places:
+        """Gives an execution's place in the queue back."""
+        with self._changed:
             self._queued -= 1
+
+    def leave(self) -> None:
+        """Counts an execution out."""
+        with self._changed:
+            self._active -= 1
+            self._changed.notify_all()
 
     def compose(self, model: Model) -> tuple[Graph, ...]:
         """Makes the graphs of a model, by the same calls that an application would make.
@@ -122,16 +143,34 @@ class Context(Handle):
             BackendError: The backend takes no memory handles, or the array does not fit.
         """
         self.backend.require("memory_handles", "MEM_ERROR_NOT_SUPPORTED")
-        return Memory(array, dtype)
+        memory = Memory(array, dtype)
+        self._memory.add(memory)
+        return memory
 
     @api_call("context_free")
     def free(self) -> None:
-        """Ends the context and its graphs, after the executions under way."""
-        for graph in self._graphs.values():
-            graph.release()
+        """Ends the context, its graphs and memory handles, after the executions under way.
+
+        Raises:
+            BackendError: Called from an execution's `notify` while others are waiting, which could
+                never end; or another thread is freeing it.
+        """
+        notified = self.device.queue.is_current  # by an execution that is still counted in
+        with self._changed:
+            self._require_open()
+            if notified and self._active > 1:
+                raise BackendError(
+                    "a context cannot be freed by `notify` while its other executions wait",
+                    code="COMMON_ERROR_OPERATION_NOT_PERMITTED",
+                    hint="free it in another thread, which waits for them",
+                )
+            self._closing = True
+            self._changed.wait_for(lambda: self._active == int(notified))
+        for handle in (*self._graphs.values(), *self._memory):
+            handle.die()
         self._graphs.clear()
         self.backend.contexts.remove(self)
-        self._freed = True
+        self.die()
 
     def __enter__(self) -> Self:
         return self
@@ -144,6 +183,13 @@ class Context(Handle):
     ) -> None:
         if not self.is_freed:
             self.free()
+
+    def _require_open(self) -> None:
+        """Refuses what comes while the context is being freed."""
+        if self._closing:
+            raise BackendError(
+                "the context is being freed", code=self.invalid_code, hint="create another one"
+            )
 
     def _compose(self, graph: ir.Graph) -> Graph:
         handle = self.create_graph(graph.name)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dovetail import ir
 from dovetail.errors import BackendError, GraphError, OpError, Problem, UnsupportedOpError
 from dovetail.ir import Array, Blob, DType, Encoding, Param, Shape, TensorKind
 from dovetail.ops import find_op_faults, node_faults
 from dovetail.plugins.hooks import hooks
-from dovetail.runtime.buffers import Buffer, checked_inputs, checked_outputs
+from dovetail.runtime.buffers import Buffer, checked_buffers
 from dovetail.runtime.config import GraphConfig, Priority, typed_config
-from dovetail.runtime.contract import NodeView, Prepared, Watch
+from dovetail.runtime.contract import NodeView, Prepared, RunControl, Watch
 from dovetail.runtime.handle import Handle, api_call, current_call
 from dovetail.runtime.profile import (
     AnnouncedWatch,
@@ -25,11 +26,13 @@ from dovetail.runtime.profile import (
     ProfileLevel,
 )
 from dovetail.runtime.queue import Execution
-from dovetail.runtime.signal import Signal, controlled
+from dovetail.runtime.signal import Signal, controlled, release_control, take_control
 from dovetail.runtime.tensor import Tensor
 
 if TYPE_CHECKING:  # a graph belongs to a context, which imports it
     from dovetail.runtime.context import Context
+
+log = logging.getLogger("dovetail.runtime")
 
 Notify = Callable[[BaseException | None], None]
 
@@ -49,11 +52,10 @@ class Graph(Handle):
         super().__init__()
         self.context = context
         self.ir = ir.Graph(name)
-        self._config = config
+        self._priority = self._checked_priority(config)
         self._prepared: Prepared | None = None
-        self._lock = threading.Lock()  # a prepared graph runs once at a time
-        self._idle = threading.Condition()
-        self._waiting = 0  # asynchronous executions that have not ended
+        self._finalizing = threading.Lock()
+        self._running = threading.Lock()  # a prepared graph runs once at a time
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -80,9 +82,7 @@ class Graph(Handle):
     @property
     def priority(self) -> Priority:
         """Its own, or the context's."""
-        if self._config.graph_priority is None:
-            return self.context.priority
-        return Priority.of(self._config.graph_priority, f"config of graph '{self.name}'")
+        return self.context.priority if self._priority is None else self._priority
 
     def describe(self) -> str:
         """Names the graph."""
@@ -186,10 +186,8 @@ class Graph(Handle):
             ConfigError: It does not fit.
             BackendError: It asks for a priority, which the backend does not have.
         """
-        self._config = typed_config(config, GraphConfig, f"config of graph '{self.name}'")
-        if self._config.graph_priority is not None:
-            self.context.backend.require("priority", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
-            Priority.of(self._config.graph_priority, f"config of graph '{self.name}'")
+        where = f"config of graph '{self.name}'"
+        self._priority = self._checked_priority(typed_config(config, GraphConfig, where))
 
     @api_call("graph_finalize")
     def finalize(self, profile: Profile | None = None, signal: Signal | None = None) -> None:
@@ -206,20 +204,19 @@ class Graph(Handle):
             UnsupportedOpError: The backend does not run some nodes; all are listed.
         """
         self._require_open()
-        backend = self.context.backend
-        if faults := find_op_faults(self.ir, backend.ops):
-            raise GraphError(
-                f"{len(faults)} fault(s) found", where=self.describe(), problems=faults
-            )
-        self._require_support()
-        start = time.perf_counter()
-        with controlled(signal, None) as control:
-            prepared = backend.plugin.prepare(self.ir, backend.options, self.context.weights)
-            control.check()
-        self._prepared = prepared
+        if profile is not None:
+            profile.require_alive()
+        if not self._finalizing.acquire(blocking=False):
+            self._refuse_change("is being finalized")
+        try:
+            if self._prepared is not None:  # another thread was quicker
+                self._refuse_change("is finalized")
+            start = time.perf_counter()
+            self._prepared = self._prepare(signal)
+        finally:
+            self._finalizing.release()
         if profile is not None:
             took = (time.perf_counter() - start) * 1e6
-            profile.require_alive()
             profile.add(ProfileEvent(EventType.FINALIZE, self.name, took))
 
     # -- executing -------------------------------------------------------------------------------
@@ -250,9 +247,15 @@ class Graph(Handle):
                 or the backend failed.
         """
         prepared = self._require_finalized()
-        given = checked_inputs(self.ir, inputs)
-        taken = checked_outputs(self.ir, outputs)
-        self._run(prepared, given, taken, profile, signal, watch, queued_us=None)
+        given, taken = checked_buffers(self.ir, inputs, outputs)
+        watch, nodes = self._watch(profile, watch)
+        self.context.enter(queued=False)
+        try:
+            with controlled(signal, watch) as control:
+                took = self._run(prepared, given, taken, control)
+        finally:
+            self.context.leave()
+        self._note(profile, took, nodes, ())
         return taken
 
     @api_call("graph_execute_async")
@@ -279,56 +282,87 @@ class Graph(Handle):
         Raises:
             BackendError: As for `execute`, or the queue is full.
         """
-        backend = self.context.backend
-        backend.require("asynchronous", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
+        self.context.backend.require("asynchronous", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
-        given = checked_inputs(self.ir, inputs)
-        taken = checked_outputs(self.ir, outputs)
-        self.context.enter_queue()
-        with self._idle:
-            self._waiting += 1
-        execution, queued, call = Execution(), time.perf_counter(), current_call()
+        given, taken = checked_buffers(self.ir, inputs, outputs)
+        watch, nodes = self._watch(profile, None)
+        execution, call, queued = Execution(), current_call(), time.perf_counter()
+        self.context.enter(queued=True)
 
         def run() -> None:
             error: BaseException | None = None
             try:
                 waited = (time.perf_counter() - queued) * 1e6
-                self._run(prepared, given, taken, profile, signal, None, queued_us=waited)
-            except Exception as failure:  # noqa: BLE001 - travels to who waits
+                took = self._run(prepared, given, taken, control)
+                wait = ProfileEvent(EventType.EXECUTE_QUEUE_WAIT, self.name, waited)
+                self._note(profile, took, nodes, (wait,))
+            except BaseException as failure:  # noqa: BLE001 - travels to who waits
                 error = failure
-            with self._idle:
-                self._waiting -= 1
-                self._idle.notify_all()
-            self.context.leave_queue()
+            release_control(signal)
+            self.context.leave_queue()  # who waits may put the next one at once
             if call is not None:
                 hooks.api_complete(call.failed(error) if error else call.returned(taken))
             execution.finish(error)
-            if notify is not None:
-                notify(error)
+            try:
+                if notify is not None:
+                    notify(error)
+            except Exception:
+                log.exception("notify of graph '%s' failed", self.name)
+            finally:
+                self.context.leave()
 
-        self.context.device.queue.put(run, self.priority)
+        try:
+            control = take_control(signal, watch)
+            try:
+                self.context.device.queue.put(run, self.priority)
+            except BaseException:
+                release_control(signal)
+                raise
+        except BaseException:
+            self.context.leave_queue()
+            self.context.leave()
+            raise
         return execution
 
-    def release(self) -> None:
-        """Ends the handle, after the executions under way; called by the context."""
-        with self._idle:
-            self._idle.wait_for(lambda: self._waiting == 0)
+    def die(self) -> None:
+        """Ends the handle and lets go of what was prepared; called by the context."""
         self._prepared = None
-        self._freed = True
+        super().die()
 
     # -- inside ----------------------------------------------------------------------------------
+
+    def _prepare(self, signal: Signal | None) -> Prepared:
+        backend = self.context.backend
+        if faults := find_op_faults(self.ir, backend.ops):
+            raise GraphError(
+                f"{len(faults)} fault(s) found", where=self.describe(), problems=faults
+            )
+        self._require_support()
+        with controlled(signal, None) as control:
+            prepared = backend.plugin.prepare(self.ir, backend.options, self.context.weights)
+            control.check()
+        return prepared
 
     def _run(
         self,
         prepared: Prepared,
         inputs: dict[str, Array],
         outputs: dict[str, Array],
-        profile: Profile | None,
-        signal: Signal | None,
-        watch: Watch | None,
-        *,
-        queued_us: float | None,
-    ) -> None:
+        control: RunControl,
+    ) -> float:
+        """Runs once; gives the microseconds."""
+        with self._running:
+            control.check()
+            start = time.perf_counter()
+            prepared.run(inputs, outputs, control)
+            took = (time.perf_counter() - start) * 1e6
+        control.check()  # also a limit that was passed in the last step
+        return took
+
+    def _watch(
+        self, profile: Profile | None, watch: Watch | None
+    ) -> tuple[Watch | None, NodeWatch | None]:
+        """Who watches a run: the caller, or else a detailed profile; and the hooks, if anybody."""
         nodes: NodeWatch | None = None
         if profile is not None:
             profile.require_alive()
@@ -336,25 +370,38 @@ class Graph(Handle):
                 watch = nodes = NodeWatch()
         if watch is not None and hooks.active:
             watch = AnnouncedWatch(self.name, watch)
-        with self._lock, controlled(signal, watch) as control:
-            start = time.perf_counter()
-            control.check()
-            prepared.run(inputs, outputs, control)
-            took = (time.perf_counter() - start) * 1e6
+        return watch, nodes
+
+    def _note(
+        self,
+        profile: Profile | None,
+        took_us: float,
+        nodes: NodeWatch | None,
+        parts: tuple[ProfileEvent, ...],
+    ) -> None:
         if profile is not None:
-            parts = tuple(nodes.events) if nodes is not None else ()
-            if queued_us is not None:
-                wait = ProfileEvent(EventType.EXECUTE_QUEUE_WAIT, self.name, queued_us)
-                parts = (wait, *parts)
-            profile.add(ProfileEvent(EventType.EXECUTE, self.name, took, children=parts))
+            children = (*parts, *(nodes.events if nodes is not None else ()))
+            event = ProfileEvent(EventType.EXECUTE, self.name, took_us, children=children)
+            profile.add(event)
+
+    def _checked_priority(self, config: GraphConfig) -> Priority | None:
+        if config.graph_priority is None:
+            return None
+        self.context.backend.require("priority", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
+        return Priority.of(config.graph_priority, f"config of graph '{self.name}'")
 
     def _require_open(self) -> None:
         if self._prepared is not None:
-            raise BackendError(
-                f"graph '{self.name}' is finalized and cannot be changed",
-                code="GRAPH_ERROR_GRAPH_FINALIZED",
-                hint="create another graph",
-            )
+            self._refuse_change("is finalized")
+        if self._finalizing.locked():
+            self._refuse_change("is being finalized")
+
+    def _refuse_change(self, state: str) -> NoReturn:
+        raise BackendError(
+            f"graph '{self.name}' {state} and cannot be changed",
+            code="GRAPH_ERROR_GRAPH_FINALIZED",
+            hint="create another graph",
+        )
 
     def _require_finalized(self) -> Prepared:
         if self._prepared is None:

@@ -55,6 +55,10 @@ class Handle:
                 hint="create a new one; handles are dead after free, and with what owns them",
             )
 
+    def die(self) -> None:
+        """Ends the handle; called by itself or by what owns it."""
+        self._freed = True
+
     def describe(self) -> str:
         """Names the handle in errors."""
         return f"the {self.kind} (handle {self.id})"

@@ -117,4 +117,4 @@ class Profile(Handle):
     @api_call("profile_free")
     def free(self) -> None:
         """Ends the handle."""
-        self._freed = True
+        self.die()

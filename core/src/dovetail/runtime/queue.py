@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from dovetail.errors import BackendError
+
+log = logging.getLogger("dovetail.runtime")
 
 
 @dataclass(order=True, slots=True)
@@ -23,25 +28,45 @@ class ExecutionQueue:
         self._name = name
         self._tasks: list[_Task] = []
         self._numbers = itertools.count()
-        self._changed = threading.Condition()
-        self._running = False
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs in the queue's thread: as a task, or as what a task called."""
+        return threading.current_thread() is self._thread
 
     def put(self, run: Callable[[], None], priority: int) -> None:
-        """Adds a task, which must not raise."""
-        with self._changed:
+        """Adds a task.
+
+        Raises:
+            BackendError: The system gives no thread; the task is not added.
+        """
+        with self._lock:
+            if self._thread is None:
+                thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    raise BackendError(
+                        f"no thread for asynchronous executions: {error}",
+                        code="COMMON_ERROR_RESOURCE_UNAVAILABLE",
+                        hint="execute synchronously, or end other threads",
+                    ) from error
+                self._thread = thread
             heapq.heappush(self._tasks, _Task(-priority, next(self._numbers), run))
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._work, name=self._name, daemon=True).start()
 
     def _work(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 if not self._tasks:
-                    self._running = False
+                    self._thread = None
                     return
                 task = heapq.heappop(self._tasks)
-            task.run()
+            try:
+                task.run()
+            except BaseException:  # the thread must live on for those who wait behind
+                log.exception("a task of %s failed", self._name)
 
 
 class Execution:

@@ -66,7 +66,7 @@ class Signal(Handle):
         with self._lock:
             if self._control is not None:
                 raise BackendError("the signal is in use", code="SIGNAL_ERROR_SIGNAL_IN_USE")
-            self._freed = True
+            self.die()
 
     def acquire(self, watch: Watch | None) -> RunControl:
         """Gives the control of a call that the signal is given to; `release` must follow.
@@ -94,11 +94,23 @@ class Signal(Handle):
 @contextmanager
 def controlled(signal: Signal | None, watch: Watch | None) -> Iterator[RunControl]:
     """Gives the control of one call, under a signal if there is one."""
-    if signal is None:
-        yield RunControl(watch)
-        return
-    control = signal.acquire(watch)
+    control = take_control(signal, watch)
     try:
         yield control
     finally:
+        release_control(signal)
+
+
+def take_control(signal: Signal | None, watch: Watch | None) -> RunControl:
+    """Gives the control of a call; `release_control` must follow.
+
+    Raises:
+        BackendError: The signal controls another call, or was freed.
+    """
+    return RunControl(watch) if signal is None else signal.acquire(watch)
+
+
+def release_control(signal: Signal | None) -> None:
+    """Ends a control."""
+    if signal is not None:
         signal.release()
