@@ -142,6 +142,37 @@ def test_bad_configs(tmp_path: Path, name: str, text: str | None, words: list[st
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
+def test_parts_of_a_config_that_fit_nothing_are_refused_or_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    graphs = [{"graph_name": "nett"}, {"graph_name": "net"}, {"graph_name": "net"}]
+    with pytest.raises(ConfigError) as caught:
+        session(chain("Scale"), config={"graph": graphs})
+    assert [str(p) for p in caught.value.problems] == [
+        "there is no graph 'nett' (did you mean 'net'?)",
+        "graph 'net' is set twice",
+    ]
+    with pytest.raises(ConfigError, match="'referense', which is not installed"):
+        session(chain("Scale"), config={"backend": {"referense": {}}})
+    (tmp_path / "htp.json").write_text('{"graphs": []}')
+    outer = tmp_path / "outer.json"
+    outer.write_text(
+        '{"backend_extensions": {"shared_library_path": "libQnnHtpNetRunExtensions.so", '
+        '"config_file_path": "htp.json"}}'
+    )
+    session(chain("Scale"), config=outer).close()
+    session(chain("Scale"), config={"context": {"enable_graphs": ["x"]}}).close()
+    assert "is for backend 'htp', not 'reference'" in caplog.text
+    assert "enable_graphs has no effect" in caplog.text
+
+
+def test_a_closed_session_says_so() -> None:
+    net = session(chain("Scale"))
+    net.close()
+    with pytest.raises(BackendError, match="was freed"):
+        net.run({"x": X})
+
+
 def test_a_session_from_a_file_and_its_refusals(tmp_path: Path) -> None:
     model(chain("Scale")).save(tmp_path / "net.dvt")
     with dovetail.Session(tmp_path / "net.dvt", "reference", ops=OPS) as net:

@@ -260,14 +260,31 @@ def test_static_data_are_known_unless_they_may_change():
     seen = []
 
     def look(call):
-        seen.append((call.static(1) is None, call.blob(1) is None))
+        seen.append(call.static(1) is None)
         return add(call)
 
     for kind in (TensorKind.STATIC, TensorKind.UPDATEABLE_STATIC):
         net = Net("x")
         net.graph.add_tensor(Tensor.static("c", X)).kind = kind
         net.node("Add", ["x", "c"], "y", app=True).prepared(kernels(Add=look))
-    assert seen == [(False, False), (True, False)]
+    assert seen == [False, True]
+
+
+def test_packed_forms_are_shared_by_content_and_spec_only():
+    made = []
+
+    def pack(call):
+        packed = call.packed(1, "doubled", lambda: made.append(1) or call.static(1) * 2)
+        assert packed.shape == call.spec(1).shape
+        return add(call)
+
+    net = Net("x")
+    for name, values in (("c", X), ("d", X.copy()), ("e", X[:1].copy())):
+        net.graph.add_tensor(Tensor.static(name, values))
+    net.node("Add", ["x", "c"], "p").node("Add", ["p", "d"], "q").node("Add", ["q", "e"], "r")
+    prepared = net.node("Add", ["r", "e"], "y", app=True).prepared(kernels(Add=pack))
+    assert len(made) == 2  # c and d are one; e, which is another shape, is itself twice
+    np.testing.assert_array_equal(run(prepared, {"x": X}, "y")[0], 3 * X + 2 * X[:1])
 
 
 def test_constants_and_scratchpads_come_after_reads_and_writes():

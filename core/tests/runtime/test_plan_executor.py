@@ -183,3 +183,35 @@ def test_images_and_updates_are_refused():
         with pytest.raises(BackendError) as caught:
             call()
         assert caught.value.code.endswith("UNSUPPORTED_FEATURE")
+
+
+def test_a_failed_bind_names_its_node_and_the_next_run_starts_afresh():
+    def picky(call):
+        reads, writes = call.read(0), call.write()
+
+        def bind(buffers):
+            x, y = buffers.array(reads), buffers.array(writes)
+            if x[0, 0] < 0:
+                raise ValueError("picky")
+            return lambda: np.negative(x, out=y)
+
+        return call.step(bind)
+
+    prepared = Net("x").node("Negate", ["x"], "y", app=True).prepared(kernels(Negate=picky))
+    y = np.empty(SHAPE, np.float32)
+    for _ in range(2):  # the second time, nothing may be left of the first
+        with pytest.raises(BackendError, match="ValueError: picky") as caught:
+            prepared.run({"x": -X}, {"y": y}, RunControl())
+        assert "y" in caught.value.where
+    prepared.run({"x": X}, {"y": y}, RunControl())
+    np.testing.assert_array_equal(y, -X)
+
+
+def test_what_a_watch_raises_is_no_kernels_fault():
+    class Broken:
+        def step_finished(self, nodes, microseconds, outputs):
+            raise KeyError("in the watch")
+
+    prepared = three().prepared(kernels(Negate=negate))
+    with pytest.raises(KeyError, match="in the watch"):
+        prepared.run({"x": X}, {"y": np.empty(SHAPE, np.float32)}, RunControl(Broken()))

@@ -16,7 +16,7 @@ from dovetail.errors import BackendError, unknown_name
 from dovetail.ir import Array, Tensor
 from dovetail.ops import OpRegistry, from_real, to_real, unstorable
 from dovetail.runtime import Backend, Graph, Profile, Signal
-from dovetail.runtime.config_file import RunConfig, load_config
+from dovetail.runtime.config_file import RunConfig, checked, load_config
 from dovetail.runtime.names import backend_name
 
 
@@ -49,6 +49,7 @@ class Session:
         run = _run_config(config, name)
         self._backend = Backend.create(name, run.backend.get(name), ops)
         try:
+            run.require_graphs(name for each in models for name in each.graphs)
             self._context = self._backend.create_context(config=run.context_config)
             for each in models:
                 for graph in self._context.compose(each):
@@ -89,8 +90,8 @@ class Session:
             signal: Stops the run.
 
         Returns:
-            The outputs by name: float32 for float and fixed-point types, integers and bools as they
-            are; with `native`, stored values.
+            The outputs by name: float32 for fixed-point types and floats of all widths (FLOAT_64 is
+            rounded), integers and bools as they are; with `native`, stored values.
 
         Raises:
             BackendError: The inputs do not fit, or the run failed; every misfit is listed.
@@ -123,6 +124,7 @@ class Session:
         self.close()
 
     def _graph(self, name: str | None) -> Graph:
+        self._context.require_alive()
         graphs = self.graphs
         if name is None and len(graphs) == 1:
             return next(iter(graphs.values()))
@@ -140,7 +142,7 @@ def _run_config(config: PathLike | Mapping[str, Any] | None, backend: str) -> Ru
     if config is None:
         return RunConfig()
     if isinstance(config, Mapping):
-        return typed.convert(dict(config), RunConfig, where="config")
+        return checked(typed.convert(dict(config), RunConfig, where="config"), backend, "config")
     return load_config(os.fspath(config), backend)
 
 

@@ -11,12 +11,14 @@ import json
 import logging
 import re
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from dovetail.errors import ConfigError
+from dovetail.errors import ConfigError, Problem, unknown_name
+from dovetail.plugins import names
 from dovetail.runtime.config import ContextConfig, GraphConfig, QueueDepth
 from dovetail.typed import convert
 
@@ -69,6 +71,24 @@ class RunConfig(msgspec.Struct, frozen=True):
         """The part that the runtime takes."""
         return ContextConfig(self.context.context_priority, self.context.async_execute_queue_depth)
 
+    def require_graphs(self, known: Iterable[str]) -> None:
+        """Refuses settings for graphs that are not there, or twice for one.
+
+        Raises:
+            ConfigError: Every such name is listed.
+        """
+        names, given = set(known), [g.graph_name for g in self.graph]
+        problems = [
+            Problem(f"there is no graph '{name}'", hint=unknown_name(name, names))
+            for name in given
+            if name not in names
+        ]
+        problems += [
+            Problem(f"graph '{name}' is set twice") for name in set(given) if given.count(name) > 1
+        ]
+        if problems:
+            raise ConfigError("the config does not fit the model", problems=problems)
+
     def graph_config(self, name: str) -> GraphConfig:
         """The part of one graph that the runtime takes."""
         found = [g for g in self.graph if g.graph_name == name]
@@ -108,8 +128,29 @@ def load_config(path: str | Path, backend: str) -> RunConfig:
         config = convert(_toml(path), RunConfig, where=str(path))
     else:
         config = _from_sdk(path, backend)
+    return checked(config, backend, str(path))
+
+
+def checked(config: RunConfig, backend: str, where: str) -> RunConfig:
+    """Gives a config, with a warning for each part of it that has no effect on `backend`.
+
+    Raises:
+        ConfigError: It has options of a backend that is not installed.
+    """
+    installed = {*names("dovetail.backends"), backend}
+    for name in config.backend:
+        if name not in installed:
+            raise ConfigError(
+                f"there are options of a backend '{name}', which is not installed",
+                where=f"{where}: backend.{name}",
+                hint=unknown_name(name, installed),
+            )
+        if name != backend:
+            log.warning(
+                "%s: the options of backend '%s' are not used by '%s'", where, name, backend
+            )
     for section in (config.context, config.profile, *config.graph):
-        _note_without_effect(section, path)
+        _note_without_effect(section, where)
     return config
 
 
@@ -117,12 +158,22 @@ def _from_sdk(path: Path, backend: str) -> RunConfig:
     data = _json(path)
     sdk = convert(data, _SdkFile, where=str(path))
     inner: dict[str, dict[str, Any]] = {}
-    if sdk.backend_extensions.shared_library_path:
-        log.info("%s: shared_library_path is noted and ignored: backends are plugins", path)
-    if sdk.backend_extensions.config_file_path:
-        found = _json(_beside(path, sdk.backend_extensions.config_file_path))
-        inner = {backend: found}
+    library, options = (
+        sdk.backend_extensions.shared_library_path,
+        sdk.backend_extensions.config_file_path,
+    )
+    meant = _backend_of(library) or backend
+    if options and meant == backend:
+        inner = {backend: _json(_beside(path, options))}
+    elif options:
+        log.warning("%s: %s is for backend '%s', not '%s': not used", path, options, meant, backend)
     return RunConfig(inner, sdk.context_configs, sdk.graph_configs, sdk.profile_configs)
+
+
+def _backend_of(library: str | None) -> str | None:
+    """The backend that an extensions library of the SDK belongs to, as its name says."""
+    found = re.search(r"Qnn([A-Z][a-z]+)\w*NetRunExtensions", library or "")
+    return found[1].lower() if found else None
 
 
 def _beside(path: Path, name: str) -> Path:
@@ -134,10 +185,10 @@ def _beside(path: Path, name: str) -> Path:
 _EFFECTIVE = {"context_priority", "async_execute_queue_depth", "graph_name", "graph_priority"}
 
 
-def _note_without_effect(section: msgspec.Struct, path: Path) -> None:
+def _note_without_effect(section: msgspec.Struct, where: str) -> None:
     for name, value in msgspec.structs.asdict(section).items():
         if value is not None and name not in _EFFECTIVE:
-            log.warning("%s: %s has no effect here", path, name)
+            log.warning("%s: %s has no effect here", where, name)
 
 
 def _toml(path: Path) -> dict[str, Any]:

@@ -54,8 +54,8 @@ class Geometry:
 def conv2d(call: KernelCall) -> Step | None:
     """Runs Conv2d and its tail as one primitive; see `Kernel.make`."""
     geometry = _geometry(call)
-    blob, weights = call.blob(1), call.static(1)
-    if geometry is None or blob is None or weights is None:
+    weights = call.static(1)
+    if geometry is None or weights is None:
         return None
     chain = chain_of(call, geometry.target.dims)
     desc = _choose(geometry, chain.ops, call.layout(0))
@@ -65,7 +65,7 @@ def conv2d(call: KernelCall) -> Step | None:
         places = _declare(call, geometry, chain, desc)
         packed = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights)
         form = f"{engine().library.fingerprint}/{geometry.weights.key}/{packed.desc.key}"
-        made = call.weights.get(blob, form, lambda: pack(weights, packed))
+        made = call.packed(1, form, lambda: pack(weights, packed))
         places[Arg.WEIGHTS] = (packed.desc, call.constant(made, packed))
         primitive = Primitive(desc)
     if primitive.scratchpad.nbytes:

@@ -13,6 +13,9 @@ from dovetail.runtime.plan.builder import Plan, dense_copy
 from dovetail.runtime.plan.kernels import nothing
 from dovetail.runtime.plan.values import Bound, Step, Storage, Value
 
+# What a kernel may raise. Not KeyboardInterrupt, which is the user's.
+_ANYTHING = (Exception, SystemExit)
+
 
 class PlanPrepared:
     """A `Prepared` over a plan: backends that make steps get running and watching from here.
@@ -46,25 +49,16 @@ class PlanPrepared:
             BackendError: A step failed; names its nodes.
         """
         self._rebind(inputs, outputs)
-        at = 0
+        if control.watch is not None:
+            self._run_watched(control, control.watch)
+            return
+        at, check = 0, control.check
         try:
-            if control.watch is not None:
-                for at, step in enumerate(self._plan.steps):
-                    control.check()
-                    self._watched(step, self._bound[at] or nothing, control.watch)
-            else:
-                check = control.check
-                for at, call in self._run_list:  # noqa: B007 - errors say at which step
-                    check()
-                    call()
-        except DovetailError as error:
-            if error.code == BackendError.default_code:  # a kernel's, not the control's
-                error.where = error.where or self._where(at)
-            raise
-        except Exception as error:
-            raise BackendError(
-                f"a kernel failed: {type(error).__name__}: {error}", where=self._where(at)
-            ) from error
+            for at, call in self._run_list:  # noqa: B007 - errors say at which step
+                check()
+                call()
+        except _ANYTHING as error:
+            raise self._located(error, at) from _cause(error)
 
     def image(self) -> Image:
         """Refuses: only a backend knows how its steps are written down.
@@ -96,25 +90,43 @@ class PlanPrepared:
                 if bound.get(value) is not arrays[name]:
                     bound[value] = arrays[name]
                     stale.update(self._touching.get(value, ()))
+        if not stale and self._run_list:
+            return
+        self._run_list = ()
         for i in stale:
-            self._bound[i] = self._plan.steps[i].bind(self._buffers)
-        if stale or not self._run_list:
-            self._run_list = tuple(
-                (i, call)
-                for i, call in enumerate(self._bound)
-                if call is not None and call is not nothing
-            )
+            try:
+                self._bound[i] = self._plan.steps[i].bind(self._buffers)
+            except _ANYTHING as error:
+                bound.clear()  # what is bound no longer fits them: the next run starts afresh
+                raise self._located(error, i) from _cause(error)
+        self._run_list = tuple(
+            (i, call)
+            for i, call in enumerate(self._bound)
+            if call is not None and call is not nothing
+        )
 
-    def _where(self, at: int) -> str:
-        return f"node {', '.join(self._plan.steps[at].nodes) or 'a reorder'}"
+    def _run_watched(self, control: RunControl, watch: Watch) -> None:
+        for at, step in enumerate(self._plan.steps):
+            control.check()
+            start = time.perf_counter_ns()
+            try:
+                (self._bound[at] or nothing)()
+            except _ANYTHING as error:
+                raise self._located(error, at) from _cause(error)
+            microseconds = (time.perf_counter_ns() - start) / 1e3
+            if step.nodes:
+                outputs = {v.name: self._dense(v) for v in step.writes}
+                watch.step_finished(step.nodes, microseconds, outputs)
 
-    def _watched(self, step: Step, call: Bound, watch: Watch) -> None:
-        start = time.perf_counter_ns()
-        call()
-        microseconds = (time.perf_counter_ns() - start) / 1e3
-        if step.nodes:
-            outputs = {v.name: self._dense(v) for v in step.writes}
-            watch.step_finished(step.nodes, microseconds, outputs)
+    def _located(self, error: BaseException, at: int) -> DovetailError:
+        """Gives the error of a step, naming its nodes; what the control raised stays as it is."""
+        nodes = ", ".join(self._plan.steps[at].nodes)
+        where = f"node {nodes}" if nodes else "a reorder"
+        if not isinstance(error, DovetailError):
+            return BackendError(f"a kernel failed: {type(error).__name__}: {error}", where=where)
+        if error.code == BackendError.default_code:
+            error.where = error.where or where
+        return error
 
     def _dense(self, value: Value) -> Array:
         if value.layout is None or self._plan.reorder is None:
@@ -123,6 +135,11 @@ class PlanPrepared:
         self._plan.reorder(value, copy).bind(self._buffers)()
         self._buffers.forget_others()
         return self._buffers.array(copy)
+
+
+def _cause(error: BaseException) -> BaseException | None:
+    """What an error raised in the place of `error` comes from; ours keep the cause they have."""
+    return error.__cause__ if isinstance(error, DovetailError) else error
 
 
 def _is_application(value: Value) -> bool:

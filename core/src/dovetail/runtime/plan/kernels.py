@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from dovetail.container import WeightStore
 from dovetail.errors import PluginError
-from dovetail.ir import Array, Blob, Spec, Tensor
+from dovetail.ir import Array, Spec, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Value
@@ -171,11 +171,6 @@ class KernelCall:
         return self._scope.options
 
     @property
-    def weights(self) -> WeightStore:
-        """Prepacked weights, made once per context."""
-        return self._scope.weights
-
-    @property
     def nodes(self) -> tuple[str, ...]:
         """Names, in the user's model, of all nodes that run together."""
         nodes = (self.head.node, *(t.view.node for t in self.tail))
@@ -196,10 +191,19 @@ class KernelCall:
             return None
         return tensor.stored()
 
-    def blob(self, index: int) -> Blob | None:
-        """Gives a static input's blob: the key to its packed forms in `weights`."""
-        tensor = self.tensors[index] if index < len(self.tensors) else None
-        return None if tensor is None else tensor.data
+    def packed(self, index: int, layout: str, make: Callable[[], Array]) -> Array:
+        """Gives a static input's packed form, made once per context for its content and spec.
+
+        Args:
+            index: The input.
+            layout: Names the form.
+            make: Makes it.
+        """
+        tensor = self._tensor(index)
+        if tensor.data is None:
+            raise AssertionError(f"{self.head.node.where}: input {index} has no data")
+        key = f"{layout} {tensor.dtype.name}{list(tensor.shape)}"
+        return self._scope.weights.get(tensor.data, key, make)
 
     def layout(self, index: int) -> Layout | None:
         """Gives the layout that an input is in: the cheapest one to read it in."""

@@ -41,15 +41,15 @@ def depthwise_step(call: KernelCall, geometry: Geometry) -> Step | None:
     Returns:
         None where the weights are not known yet: they could not be repeated beforehand.
     """
-    weight, blob = call.static(1), call.blob(1)
-    if weight is None or blob is None:
+    weight = call.static(1)
+    if weight is None:
         return None
     columns, made = geometry.out[2:]
 
     def repeated() -> Array:
         return np.tile(weight.reshape(-1, made), (1, columns))
 
-    taps = call.weights.get(blob, f"cpu.depthwise.{columns}", repeated)
+    taps = call.packed(1, f"cpu.depthwise.{columns}", repeated)
     x = call.read(0)
     epilogue = Epilogue(call, bias=2)
     out = call.write()

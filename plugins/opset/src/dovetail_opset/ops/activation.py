@@ -30,13 +30,15 @@ def elu(x: Array, alpha: float) -> Array:
 
 
 def gelu(x: Array) -> Array:
-    """Elementwise x / 2 * (1 + erf(x / sqrt 2))."""
-    return cast(Array, x * 0.5 * (1 + erf(x * math.sqrt(0.5))))
+    """Elementwise x / 2 * (1 + erf(x / sqrt 2)); 0 at minus infinity."""
+    share: Array = 1 + erf(x * math.sqrt(0.5))
+    return np.where(share == 0, x.dtype.type(0), np.multiply(x * 0.5, share))
 
 
 def hard_swish(x: Array) -> Array:
-    """Elementwise x * clip(x + 3, 0, 6) / 6."""
-    return cast(Array, x * np.clip(x + 3, 0, 6) / 6)
+    """Elementwise x * clip(x + 3, 0, 6) / 6, which does not overflow on the way."""
+    share: Array = np.clip(x + 3, 0, 6) / 6
+    return np.multiply(x, share)
 
 
 def softplus(x: Array, beta: float, threshold: float) -> Array:

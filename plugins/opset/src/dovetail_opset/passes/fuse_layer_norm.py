@@ -108,7 +108,8 @@ def _fuse(graph: Graph, division: Node, match: Match) -> bool:
     for node in match.nodes[:-1]:  # nobody else may need what disappears
         if not is_inner(node.outputs[0]) or not inside.issuperset(graph.consumers(node.outputs[0])):
             return False
-    if not is_float(match.x):
+    # an epsilon of a higher rank than x would give the result one more dimension
+    if not is_float(match.x) or division.outputs[0].spec != match.x.spec:
         return False
     graph.remove_node(division)
     target = add(
