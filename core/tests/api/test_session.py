@@ -180,6 +180,10 @@ def test_a_session_from_a_file_and_its_refusals(tmp_path: Path) -> None:
     net.close()  # a second close does nothing
     with pytest.raises(BackendError, match="freed"):
         net.backend.create_context()
+    (tmp_path / "net.dvt").rename(tmp_path / "renamed")
+    assert list(dovetail.load_model(tmp_path / "renamed").graphs) == ["net"]
+    with pytest.raises(FrontendError, match="container already"):
+        dovetail.convert(tmp_path / "renamed")
     (tmp_path / "text.dvt").write_text("hello")
     with pytest.raises(ContainerError):
         dovetail.load(tmp_path / "text.dvt")

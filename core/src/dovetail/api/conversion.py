@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 import msgspec
 
 import dovetail
-from dovetail.container import Model, Producer, hash_source
+from dovetail.container import Model, Producer, hash_source, is_container
 from dovetail.errors import FrontendError, PluginError
 from dovetail.files import unreadable
 from dovetail.ir import Pass, run_passes
@@ -26,6 +26,7 @@ from dovetail.runtime.names import refuse_foreign
 
 PathLike = str | os.PathLike[str]
 PIPELINE = "convert.default"
+SUFFIX = ".dvt"
 
 
 class Pipeline(Pass, Protocol):
@@ -55,7 +56,8 @@ def load_model(path: PathLike) -> Model:
     Raises:
         DovetailError: The file cannot be loaded or converted.
     """
-    return load(path) if Path(path).suffix.lower() == ".dvt" else convert(path)
+    by_name = Path(path).suffix.lower() == SUFFIX
+    return load(path) if by_name or is_container(path) else convert(path)
 
 
 def convert(
@@ -116,6 +118,12 @@ def find_frontend(path: Path) -> Frontend:
             pass
     except OSError as error:
         raise unreadable(path, error) from error
+    if is_container(path):
+        raise FrontendError(
+            "this is a Dovetail container already; there is nothing to convert",
+            where=str(path),
+            hint="load it, or give it to net-run or inspect as it is",
+        )
     broken: PluginError | None = None
     suffixes: set[str] = set()
     for name in plugin_names("dovetail.frontends"):

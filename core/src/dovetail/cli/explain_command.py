@@ -11,7 +11,7 @@ from typer.main import get_command
 from dovetail.cli._options import GLOBAL_OPTIONS, dashed, declared_options
 from dovetail.cli._sdk_options import OPTIONS, REASONS, TOOLS
 from dovetail.cli.output import current_output, table
-from dovetail.errors import CATALOGUE, ConfigError, Entry, PluginError, unknown_name
+from dovetail.errors import CATALOGUE, ConfigError, Entry, PluginError, nearest
 from dovetail.plugins import COMMANDS, load, names
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -53,9 +53,9 @@ def _explain_code(code: str) -> None:
     entries = CATALOGUE.find(code)
     if not entries:
         known = [_COMPAT, *(e.name for e in CATALOGUE)]
-        raise ConfigError(
-            f"there is no code '{code}'", code="USAGE", hint=unknown_name(code, known)
-        )
+        near = nearest(code, known)
+        hint = f"did you mean '{near}'?" if near else "`dovetail explain` lists all codes"
+        raise ConfigError(f"there is no code '{code}'", code="USAGE", hint=hint)
     text = "\n\n".join(_entry_text(e) for e in entries)
     current_output().data({"codes": [asdict(e) for e in entries]}, text)
 

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from dovetail.cli.output import current_output, table
-from dovetail.container import GraphSummary, Summary, TensorSummary, summarize
+from dovetail.container import GraphSummary, Summary, TensorSummary, is_container, summarize
 from dovetail.container import verify as find_damage
 from dovetail.errors import ConfigError, ContainerError
 from dovetail.ir import Graph, Tensor, to_text
@@ -37,9 +37,9 @@ def inspect(
     Of a .dvt file only the description is read, unless --verify or --text is given. Another model
     is converted, and shown as it is after that.
     """
-    is_container = file.suffix.lower() in _CONTAINER_SUFFIXES
+    contained = file.suffix.lower() in _CONTAINER_SUFFIXES or is_container(file)
     if verify:
-        if not is_container:
+        if not contained:
             raise ConfigError(
                 "--verify checks container files, and this is not one",
                 code="USAGE",
@@ -50,7 +50,7 @@ def inspect(
         graphs = _load(file).graphs
         texts = {name: to_text(graph) for name, graph in graphs.items()}
         current_output().data({"file": str(file), "text": texts}, "\n".join(texts.values()))
-    elif is_container:
+    elif contained:
         _show_container(file, summarize(file), verified=verify)
     else:
         _show_model(file, _load(file))

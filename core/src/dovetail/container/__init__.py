@@ -1,5 +1,6 @@
 """The one file format, for models and whatever is made of them; and prepacked weights."""
 
+from dovetail.container._format import is_container
 from dovetail.container._verify import verify
 from dovetail.container.memory import aligned_empty
 from dovetail.container.model import Model
@@ -17,6 +18,7 @@ __all__ = [
     "WeightStore",
     "aligned_empty",
     "hash_source",
+    "is_container",
     "summarize",
     "verify",
 ]

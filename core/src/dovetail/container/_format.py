@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,3 +168,12 @@ def damaged(message: str, where: str) -> ContainerError:
 def _header_checksum(raw: bytes) -> int:
     """CRC-32 of the header without the four bytes that hold it."""
     return zlib.crc32(raw[_CHECKSUM.stop :], zlib.crc32(raw[: _CHECKSUM.start]))
+
+
+def is_container(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as a container does, whatever it is called; False if unreadable."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False

@@ -117,8 +117,9 @@ def _check_selection(items: set[str], claims: tuple[Claim, ...]) -> None:
     for item in sorted(items):
         if item not in known and normalize(item) not in dists:
             near = nearest(item, known | dists)
+            choices = ", ".join(sorted(dists))
             raise ConfigError(
                 f"'{item}' is neither an installed dist with plugins nor a plugin",
                 where=VARIABLE,
-                hint=f"did you mean '{near}'?" if near else "`dovetail plugins` lists them",
+                hint=f"did you mean '{near}'?" if near else f"dists with plugins: {choices}",
             )
