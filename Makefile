@@ -65,6 +65,7 @@ wheels: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/startup.py
+	@$(BIN)/python benchmarks/parity.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
