@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 TOY = Path(__file__).parent / "toy_plugin"
 DOVETAIL = Path(sys.executable).with_name("dovetail")
@@ -80,6 +83,27 @@ def test_its_ops_run_on_its_backend_and_on_ours(site: Path) -> None:
     assert (toy[0], cpu[0]) == ("toy", "cpu")
     assert toy[1] == cpu[1]
     assert any(json.loads(toy[1])), "all zeros would show nothing"
+
+
+def test_an_onnx_model_with_its_op_converts_and_runs(site: Path, tmp_path: Path) -> None:
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 3]) for n in "xy"]
+    node = helper.make_node("Mirror", ["x"], ["y"], "mirror", domain="toy.ops", axis=0)
+    graph = helper.make_graph([node], "net", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("toy.ops", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "net.onnx")
+    done = run(site, str(DOVETAIL), "convert", "-i", str(tmp_path / "net.onnx"))
+    assert done.returncode == 0, done.stderr
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    x.tofile(tmp_path / "x.raw")
+    (tmp_path / "list.txt").write_text(f"{tmp_path / 'x.raw'}\n")
+    files = ["--model", str(tmp_path / "net.dvt"), "--input-list", str(tmp_path / "list.txt")]
+    done = run(site, str(DOVETAIL), "net-run", *files, "--output-dir", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    y = np.fromfile(tmp_path / "out" / "Result_0" / "y.raw", np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(y, x[::-1])
+    without = run(tmp_path, str(DOVETAIL), "convert", "-i", str(tmp_path / "net.onnx"))
+    assert without.returncode == 4
+    assert "toy.ops" in without.stderr
 
 
 def test_broken_it_is_listed_with_the_reason_and_harms_nothing(site: Path, tmp_path: Path) -> None:

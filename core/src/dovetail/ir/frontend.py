@@ -83,6 +83,7 @@ class Frontend(Protocol):
         The inputs and outputs keep the model's names, order and layouts.
 
         Raises:
+            ConfigError: The options do not fit the model (USAGE): not the model's fault.
             FrontendError: The file or the model is wrong; says everything that is.
             UnsupportedOpError: Operators that cannot be converted, all of them.
         """
@@ -91,5 +92,6 @@ class Frontend(Protocol):
         """Gives what `read` would make of a model, without raising for what it cannot convert.
 
         Raises:
+            ConfigError: As for `read`.
             FrontendError: The file cannot be read as a model at all.
         """

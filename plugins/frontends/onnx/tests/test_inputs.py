@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from dovetail.errors import FrontendError
+from dovetail.errors import ConfigError, ExitCode, FrontendError
 from dovetail.ir.frontend import FrontendOptions
+from dovetail_onnx import OnnxFrontend
 
 N = helper.make_node
 FLOAT = 1
@@ -62,10 +63,21 @@ def test_all_open_dimensions_are_reported_with_the_option(shapes) -> None:
     assert caught.value.code == "MODEL_SHAPE_UNKNOWN"
     found = {(p.where, p.hint) for p in caught.value.problems}
     assert found == {
-        ("input 'x'", "give --define-symbol T VALUE"),
-        ("input 'z'", "give --input-dim z 2,?"),
-        ("input 'r'", "give --input-dim r with all extents"),
+        ("input 'x'", "bind it: --define-symbol T VALUE"),
+        ("input 'z'", "bind it: --input-dim z 2,VALUE"),
+        ("input 'r'", "bind it: --input-dim r EXTENTS"),
     }
+
+
+def test_the_hint_names_the_command_and_the_python_options(shapes, tmp_path) -> None:
+    with pytest.raises(FrontendError) as caught:
+        shapes({"x": ["N", "H"], "z": ["N", None, "H"], "w": [1, "H"]}, symbols={"N": 4})
+    path = tmp_path / "model.onnx"
+    assert caught.value.hint == (
+        f"convert it first: `dovetail convert -i {path} --input-dim z 4,VALUE,VALUE "
+        "--define-symbol H VALUE` (in Python: FrontendOptions(symbols={'H': VALUE}, "
+        "input_dims={'z': (4, VALUE, VALUE)}))"
+    )
 
 
 def test_an_input_of_unknown_rank_takes_its_dims(shapes) -> None:
@@ -77,21 +89,55 @@ def test_an_input_of_unknown_rank_takes_its_dims(shapes) -> None:
     [
         ({"input_dims": {"inptu": (1, 2)}}, "did you mean 'input'"),
         ({"symbols": {"widht": 3}}, "did you mean 'width'"),
-        ({"input_dims": {"input": (1, 2, 3)}}, "its rank is 2"),
-        ({"input_dims": {"input": (-1, 2)}}, "impossible shape"),
+        ({"input_dims": {"input": (1, 2, 3)}}, "the input's rank is 2, and not 3"),
+        ({"input_dims": {"input": (-1, 2)}}, "-1,2 is an impossible shape"),
         ({"symbols": {"width": -1}}, "impossible value"),
-        ({"batch": 0}, "impossible value"),
+        ({"batch": 0}, "--batch: 0 is an impossible value"),
+        ({"batch": -3}, "--batch: -3 is an impossible value"),
+        ({"out_names": ("inputout",)}, "did you mean 'input_out'"),
     ],
 )
 def test_options_that_do_not_fit(shapes, options, message) -> None:
-    with pytest.raises(FrontendError) as caught:
+    with pytest.raises(ConfigError) as caught:
         shapes({"input": ["N", "width"]}, **options)
     assert message in str(caught.value)
+    assert (caught.value.code, caught.value.exit_code) == ("USAGE", ExitCode.USAGE)
+
+
+def test_all_options_that_do_not_fit_are_told_at_once(shapes, tmp_path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        shapes(
+            {"input": ["N", "width"]},
+            input_dims={"inptu": (1, 2), "input": (1,)},
+            symbols={"widht": -3},
+            batch=0,
+            out_names=("never",),
+        )
+    wheres = [p.where for p in caught.value.problems]
+    assert wheres == [
+        "--input-dim inptu",
+        "--input-dim input",
+        "--define-symbol widht",
+        "--define-symbol widht",
+        "--batch",
+        "--out-name never",
+    ]
+    # the mistake is the user's: nothing sends him back to the file
+    assert caught.value.hint == ""
+    with pytest.raises(ConfigError):
+        OnnxFrontend().dry_run(tmp_path / "model.onnx", FrontendOptions(batch=0))
+
+
+def test_dims_of_an_input_that_is_cut_away_are_no_mistake(shapes) -> None:
+    inputs = {"x": ["N", 3], "z": ["N", "T"]}
+    options = {"input_dims": {"z": (2, 2)}, "symbols": {"T": 2}, "out_names": ("x_out",)}
+    assert shapes(inputs, **options) == {"x": (1, 3)}
 
 
 def test_options_that_contradict_each_other(shapes) -> None:
-    with pytest.raises(FrontendError, match="'T' would be 7 here, but 5 elsewhere"):
+    with pytest.raises(ConfigError, match="'T' would be 7 here, but 5 elsewhere") as caught:
         shapes({"x": ["N", "T"]}, input_dims={"x": (1, 7)}, symbols={"T": 5})
+    assert caught.value.code == "USAGE"
 
 
 def test_inputs_with_a_default_are_constants(model, read) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import AttributeProto, TensorProto, helper
 
-from dovetail.errors import ExitCode, FrontendError, UnsupportedOpError
+from dovetail.errors import ConfigError, ExitCode, FrontendError, UnsupportedOpError
 from dovetail.ir import to_text
 from dovetail.ir.frontend import Frontend, FrontendOptions
 from dovetail_onnx import OnnxFrontend
@@ -156,10 +156,45 @@ def test_all_that_cannot_be_converted_is_reported_at_once(model, read) -> None:
     assert caught.value.exit_code is ExitCode.UNSUPPORTED_OP
     texts = [str(p) for p in caught.value.problems]
     assert "NonZero node 'sparse': the shape of its output depends on the data" in texts[0]
-    assert "Hardmax node 'hard': Hardmax (version 13) cannot be converted" in texts[1]
+    assert "Hardmax node 'hard': no version of this operator can be converted" in texts[1]
     assert "Frobnicate node 'wild': operator set 17 has no operator 'Frobnicate'" in texts[2]
     assert "plugin 'onnx:com.example'" in texts[3]
     assert "MaxPool node 'pool': its second output" in texts[4]
+
+
+def hard(model, count):
+    nodes = [N("Hardmax", ["x"], [f"y{i}"], name=f"hard_{i}") for i in range(count)]
+    return model(nodes, {"x": X}, [f"y{i}" for i in range(count)])
+
+
+@pytest.mark.parametrize(
+    ("count", "nodes", "where"),
+    [
+        (1, "1 node", "Hardmax node 'hard_0'"),
+        (2, "2 nodes", "Hardmax (version 13): 2 nodes, hard_0, hard_1"),
+        (3, "3 nodes", "Hardmax (version 13): 3 nodes, hard_0, hard_1, hard_2"),
+        (12, "12 nodes", "Hardmax (version 13): 12 nodes, hard_0, hard_1, hard_2 and 9 more"),
+    ],
+)
+def test_nodes_refused_for_one_reason_are_told_together(model, read, count, nodes, where) -> None:
+    with pytest.raises(UnsupportedOpError) as caught:
+        read(hard(model, count))
+    assert caught.value.message == f"{nodes} of the model cannot be converted"
+    (problem,) = caught.value.problems
+    assert problem.where == where
+
+
+def test_other_reasons_stay_apart(model, read) -> None:
+    def pool(i, kernel):
+        outs = [f"y{i}", f"i{i}"]
+        return N("MaxPool", ["x"], outs, name=f"pool_{i}", kernel_shape=kernel)
+
+    nodes = [pool(0, [1, 1]), pool(1, [1, 1]), N("Hardmax", ["x"], ["z"], name="hard")]
+    outs = ["y0", "i0", "y1", "i1", "z"]
+    with pytest.raises(UnsupportedOpError, match="3 nodes of the model") as caught:
+        read(model(nodes, {"x": np.ones((1, 1, 2, 2), F32)}, outs))
+    wheres = {p.where for p in caught.value.problems}
+    assert wheres == {"Hardmax node 'hard'", "MaxPool (version 12): 2 nodes, pool_0, pool_1"}
 
 
 def test_control_flow_says_why(model, read) -> None:
@@ -280,7 +315,7 @@ def test_cutting_at_named_tensors(model, read) -> None:
     assert [t.name for t in graph.outputs] == ["a"]
     assert [t.name for t in graph.inputs] == ["x"]
     assert [t.name for t in read(made, FrontendOptions(out_names=("b", "a"))).outputs] == ["b", "a"]
-    with pytest.raises(FrontendError, match="no such tensor") as caught:
+    with pytest.raises(ConfigError, match="no tensor 'bb'") as caught:
         read(made, FrontendOptions(out_names=("bb",)))
     assert caught.value.problems[0].hint == "did you mean 'b'?"
 
@@ -308,6 +343,6 @@ def test_dry_run_without_shapes(model, tmp_path) -> None:
     path = tmp_path / "model.onnx"
     made = model([N("Hardmax", ["x"], ["y"])], {"x": (1, [1, "width"])}, ["y"])
     path.write_bytes(made.SerializeToString())
-    texts = [p.message for p in OnnxFrontend().dry_run(path).problems]
+    texts = [str(p) for p in OnnxFrontend().dry_run(path).problems]
     assert any("Hardmax" in text for text in texts)
     assert any("'width'" in text for text in texts)

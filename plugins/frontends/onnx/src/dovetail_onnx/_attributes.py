@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from onnx import AttributeProto, NodeProto, TensorProto
+from typing import Any
 
-from dovetail.errors import FrontendError
+from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
+
+from dovetail.errors import FrontendError, UnsupportedOpError
 
 _KINDS = {number: name for name, number in AttributeProto.AttributeType.items()}
+
+_NUMBERS = (AttributeProto.INT, AttributeProto.FLOAT, AttributeProto.INTS, AttributeProto.FLOATS)
 
 
 class Attributes:
@@ -54,6 +58,15 @@ class Attributes:
         found = self._get(name, AttributeProto.TENSOR)
         return None if found is None else found.t
 
+    def plain(self) -> dict[str, Any]:
+        """Gives all attributes as Python's numbers, texts and lists of them, tensors as arrays.
+
+        Raises:
+            FrontendError: A tensor's data do not fit its shape, or a text is not UTF-8.
+            UnsupportedOpError: There is one that is none of these.
+        """
+        return {name: _plain(found) for name, found in self._found.items()}
+
     def _get(self, name: str, kind: AttributeProto.AttributeType) -> AttributeProto | None:
         found = self._found.get(name)
         if found is not None and found.type != kind:
@@ -62,3 +75,21 @@ class Attributes:
                 f"{_KINDS[kind]}"
             )
         return found
+
+
+def _plain(attribute: AttributeProto) -> Any:
+    kind = attribute.type
+    try:
+        if kind == AttributeProto.TENSOR:
+            return numpy_helper.to_array(attribute.t)
+        if kind == AttributeProto.STRING:
+            return attribute.s.decode()
+        if kind == AttributeProto.STRINGS:
+            return [text.decode() for text in attribute.strings]
+    except (ValueError, TypeError) as error:  # wrong text is a ValueError too
+        raise FrontendError(f"its attribute '{attribute.name}' is wrong: {error}") from error
+    if kind in _NUMBERS:
+        return helper.get_attribute_value(attribute)
+    raise UnsupportedOpError(
+        f"its attribute '{attribute.name}' is {_KINDS.get(kind, kind)}; no param can be made of it"
+    )

@@ -171,12 +171,22 @@ class OpContext:
         inputs: Sequence[Tensor | None],
         *,
         package: OpPackage | None = None,
+        least: int = 0,
         **params: Any,
     ) -> tuple[Tensor, ...]:
-        """Adds the op that writes all of the node's outputs, and gives these tensors."""
+        """Adds the op that writes all of the node's outputs, and gives these tensors.
+
+        Args:
+            op_type: Name of the op.
+            inputs: Tensors of the graph, None for a left-out one.
+            package: The op's package, by default `qti.aisw`.
+            least: How many outputs the op has at least; those that the node leaves out get names.
+            params: As in `emit`.
+        """
+        left_out = ("",) * (least - len(self.node.outputs))
         names = [
             name or self._values.fresh(f"{self.node.name}.{i}")
-            for i, name in enumerate(self.node.outputs)
+            for i, name in enumerate((*self.node.outputs, *left_out))
         ]
         return self._add(op_type, inputs, self.node.name, names, [], package=package, **params)
 

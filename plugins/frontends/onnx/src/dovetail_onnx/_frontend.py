@@ -6,14 +6,16 @@ import logging
 from pathlib import Path
 from typing import ClassVar
 
-from dovetail.errors import DovetailError, FrontendError, Problem, UnsupportedOpError
+from dovetail.errors import ConfigError, DovetailError, FrontendError, Problem, UnsupportedOpError
 from dovetail.ir import Graph
 from dovetail.ir.frontend import DryRun, FrontendOptions
 from dovetail_onnx._functions import inline_functions
 from dovetail_onnx._fusion import fuse_gelu
 from dovetail_onnx._inputs import bind_inputs
+from dovetail_onnx._options import check_options
 from dovetail_onnx._proto import looks_like_onnx, read_proto
 from dovetail_onnx._reader import GraphReader
+from dovetail_onnx._refusals import Refusal, count_nodes, grouped
 from dovetail_onnx._source import SourceGraph, cut, parse_model
 from dovetail_onnx._survey import Survey, survey
 from dovetail_onnx._tensors import TensorReader
@@ -43,6 +45,7 @@ class OnnxFrontend:
             options: What the user decides; by default nothing.
 
         Raises:
+            ConfigError: The options do not fit the model; says all that do not (USAGE).
             FrontendError: The file or the model is wrong; says everything that is.
             UnsupportedOpError: Nodes that cannot be converted, all of them.
         """
@@ -52,11 +55,10 @@ class OnnxFrontend:
             error.where = error.where or str(path)
             raise
         if problems:
-            count = "a node" if len(problems) == 1 else f"{len(problems)} nodes"
             raise UnsupportedOpError(
-                f"{count} of the model cannot be converted",
+                f"{count_nodes(problems)} of the model cannot be converted",
                 where=str(path),
-                problems=[*problems, *invalid],
+                problems=[*grouped(problems), *invalid],
             )
         if invalid:
             raise FrontendError("the model is wrong", where=str(path), problems=invalid)
@@ -72,6 +74,7 @@ class OnnxFrontend:
             options: As for `read`.
 
         Raises:
+            ConfigError: The options do not fit the model.
             FrontendError: The file cannot be read as a model at all.
         """
         options = options or FrontendOptions()
@@ -81,13 +84,16 @@ class OnnxFrontend:
             error.where = error.where or str(path)
             raise
         try:
-            _, problems, invalid, _ = self._import(path, options)
+            _, refusals, invalid, _ = self._import(path, options)
+        except ConfigError as error:
+            error.where = error.where or str(path)
+            raise
         except DovetailError as error:
-            problems = [*seen.problems, *_as_problems(error)]
-            invalid = list(seen.malformed.values())
+            refusals = list(seen.refusals)
+            invalid = [*_as_problems(error), *seen.malformed.values()]
         return DryRun(
             operators=seen.operators,
-            problems=(*problems, *invalid),
+            problems=(*grouped(refusals), *invalid),
             unused_inputs=source.unused_inputs,
         )
 
@@ -96,20 +102,22 @@ class OnnxFrontend:
     ) -> tuple[SourceGraph, TensorReader, Survey]:
         model = inline_functions(read_proto(path))
         tensors = TensorReader(path.parent)
-        source = fuse_gelu(cut(parse_model(model), options.out_names), tensors)
+        whole = parse_model(model)
+        check_options(whole, options)
+        source = fuse_gelu(cut(whole, options.out_names), tensors)
         return source, tensors, survey(source)
 
     def _import(
         self, path: Path, options: FrontendOptions
-    ) -> tuple[Graph, list[Problem], list[Problem], SourceGraph]:
+    ) -> tuple[Graph, list[Refusal], list[Problem], SourceGraph]:
         source, tensors, seen = self._look(path, options)
         try:
-            specs = bind_inputs(source.inputs, options)
+            specs = bind_inputs(source.inputs, options, str(path))
         except FrontendError as error:
-            if error.code != "MODEL_SHAPE_UNKNOWN" or not seen.problems:
+            if error.code != "MODEL_SHAPE_UNKNOWN" or not seen.refusals:
                 raise
             # without shapes nothing can be built, and what is unsupported weighs more
-            return Graph(source.name), [*seen.problems, *error.problems], [], source
+            return Graph(source.name), list(seen.refusals), list(error.problems), source
         reader = GraphReader(source, specs, seen, tensors)
         graph = reader.run()
         return graph, reader.unsupported, reader.invalid, source

@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Iterator, Mapping
 
 from onnx import TensorShapeProto, ValueInfoProto
 
-from dovetail.errors import FrontendError, Problem, UnsupportedOpError, unknown_name
+from dovetail.errors import ConfigError, FrontendError, Problem, UnsupportedOpError
 from dovetail.ir import DType, Shape, Spec
 from dovetail.ir.frontend import FrontendOptions
 from dovetail_onnx._dtypes import DTYPES, MAX_RANK, element_type_name
 
 _LOG = logging.getLogger("dovetail.onnx")
 Dim = int | str | None  # a number, a symbol, or nothing known
-_INT32_MAX = 2**31 - 1
 
 
-def bind_inputs(inputs: Mapping[str, ValueInfoProto], options: FrontendOptions) -> dict[str, Spec]:
+def bind_inputs(
+    inputs: Mapping[str, ValueInfoProto], options: FrontendOptions, file: str = "FILE"
+) -> dict[str, Spec]:
     """Gives type and static shape of every input.
 
     `input_dims` decide first, then `batch`, then `symbols`; a symbol bound through one input holds
     for all. A first dimension that is still open becomes 1, which is logged.
 
+    Args:
+        inputs: As the file states them.
+        options: Those that fit the model, see `check_options`.
+        file: The model as the user names it, for the hint.
+
     Raises:
-        FrontendError: Options that match nothing or contradict each other, or dimensions that
-            stay without a value (MODEL_SHAPE_UNKNOWN).
+        ConfigError: Options contradict each other.
+        FrontendError: Dimensions stay without a value (MODEL_SHAPE_UNKNOWN).
         UnsupportedOpError: An input is no tensor, or of a type that cannot be converted.
     """
     _check_types(inputs)
-    dims = {name: _dims(info) for name, info in inputs.items()}
-    _check_options(dims, options)
+    dims = {name: dims_of(info) for name, info in inputs.items()}
     symbols = dict(options.symbols)
     bound = {name: _overridden(name, found, options) for name, found in dims.items()}
     _learn_symbols(dims, bound, symbols)
@@ -38,7 +44,10 @@ def bind_inputs(inputs: Mapping[str, ValueInfoProto], options: FrontendOptions) 
     unknown = [p for name, found in bound.items() for p in _open_dims(name, found, symbols)]
     if unknown:
         raise FrontendError(
-            "the model has dimensions without a value", code="MODEL_SHAPE_UNKNOWN", problems=unknown
+            "the model has dimensions without a value",
+            code="MODEL_SHAPE_UNKNOWN",
+            problems=unknown,
+            hint=_how_to_bind(bound, symbols, file),
         )
     return {
         name: Spec(_dtype(info), _shape(bound[name] or (), symbols))
@@ -70,7 +79,8 @@ def _check_types(inputs: Mapping[str, ValueInfoProto]) -> None:
         raise UnsupportedOpError("the model has inputs that cannot be converted", problems=problems)
 
 
-def _dims(info: ValueInfoProto) -> tuple[Dim, ...] | None:
+def dims_of(info: ValueInfoProto) -> tuple[Dim, ...] | None:
+    """Gives what the file says of a tensor's shape, None where it does not say its rank."""
     tensor = info.type.tensor_type
     return tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
 
@@ -80,32 +90,6 @@ def _dim(dim: TensorShapeProto.Dimension) -> Dim:
         return dim.dim_param
     # old exporters write -1 for what they do not know
     return dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
-
-
-def _check_options(dims: Mapping[str, tuple[Dim, ...] | None], options: FrontendOptions) -> None:
-    problems = []
-    for name, shape in options.input_dims.items():
-        if name not in dims:
-            problems.append(_unknown("input", "--input-dim", name, dims))
-        elif (known := dims[name]) is not None and len(known) != len(shape):
-            text = f"--input-dim gives {len(shape)} extents, but its rank is {len(known)}"
-            problems.append(Problem(text, f"input '{name}'"))
-        if any(not 0 <= extent <= _INT32_MAX for extent in shape):
-            problems.append(Problem(f"--input-dim gives the impossible shape {shape}", name))
-    symbols = {d for found in dims.values() for d in found or () if isinstance(d, str)}
-    for name, value in options.symbols.items():
-        if name not in symbols:
-            problems.append(_unknown("symbolic dimension", "--define-symbol", name, symbols))
-        if not 0 <= value <= _INT32_MAX:
-            problems.append(Problem(f"--define-symbol gives it the impossible value {value}", name))
-    if options.batch is not None and not 1 <= options.batch <= _INT32_MAX:
-        problems.append(Problem(f"--batch gives the impossible value {options.batch}"))
-    if problems:
-        raise FrontendError("options do not fit the model's inputs", problems=problems)
-
-
-def _unknown(what: str, option: str, name: str, valid: Mapping[str, object] | set[str]) -> Problem:
-    return Problem(f"the model has no {what} '{name}'", option, unknown_name(name, valid))
 
 
 def _overridden(
@@ -124,17 +108,21 @@ def _learn_symbols(
     symbols: dict[str, int],
 ) -> None:
     """Takes the values of symbols from the inputs whose shapes the options give."""
+    problems = []
     for name, found in dims.items():
         for dim, value in zip(found or (), bound[name] or (), strict=bool(found)):
             if not isinstance(dim, str) or not isinstance(value, int):
                 continue
             if symbols.setdefault(dim, value) != value:
-                raise FrontendError(
-                    f"the symbolic dimension '{dim}' would be {value} here, but {symbols[dim]} "
-                    "elsewhere",
-                    where=f"input '{name}'",
-                    hint="give --input-dim, --define-symbol and --batch values that agree",
-                )
+                text = f"the symbolic dimension '{dim}' would be {value} here, but {symbols[dim]}"
+                problems.append(Problem(f"{text} elsewhere", f"input '{name}'"))
+    if problems:
+        raise ConfigError(
+            "the options contradict each other",
+            code="USAGE",
+            problems=problems,
+            hint="give --input-dim, --define-symbol and --batch values that agree",
+        )
 
 
 def _default_first(bound: Mapping[str, tuple[Dim, ...] | None], symbols: dict[str, int]) -> None:
@@ -158,20 +146,46 @@ def _open_dims(
 ) -> Iterator[Problem]:
     where = f"input '{name}'"
     if dims is None:
-        yield Problem("its rank is unknown", where, f"give --input-dim {name} with all extents")
+        yield Problem("its rank is unknown", where, f"bind it: --input-dim {name} EXTENTS")
         return
     for axis, dim in enumerate(dims):
         if isinstance(dim, str) and dim not in symbols:
-            yield Problem(
-                f"dimension {axis} is the symbol '{dim}'",
-                where,
-                f"give --define-symbol {dim} VALUE",
-            )
+            text = f"dimension {axis} is the symbol '{dim}'"
+            yield Problem(text, where, f"bind it: --define-symbol {dim} VALUE")
         elif dim is None and axis > 0:
-            shape = ",".join("?" if d is None else str(symbols.get(str(d), d)) for d in dims)
-            yield Problem(
-                f"dimension {axis} has no value", where, f"give --input-dim {name} {shape}"
-            )
+            extents = ",".join(_extents(dims, symbols))
+            text = f"dimension {axis} has no value"
+            yield Problem(text, where, f"bind it: --input-dim {name} {extents}")
+
+
+def _how_to_bind(
+    bound: Mapping[str, tuple[Dim, ...] | None], symbols: Mapping[str, int], file: str
+) -> str:
+    # other commands and functions than convert read models too, and have none of its options
+    words = ["dovetail convert -i", shlex.quote(file)]
+    shapes: list[str] = []
+    values: dict[str, str] = {}
+    for name, dims in bound.items():
+        if dims is None or None in dims[1:]:
+            extents = [] if dims is None else _extents(dims, symbols)
+            words.append(f"--input-dim {shlex.quote(name)} {','.join(extents) or 'EXTENTS'}")
+            shapes.append(f"{name!r}: ({', '.join(extents) or 'EXTENTS'})")
+            continue
+        values |= {d: "VALUE" for d in dims if isinstance(d, str) and d not in symbols}
+    words += [f"--define-symbol {shlex.quote(symbol)} VALUE" for symbol in values]
+    python = []
+    if values:
+        python.append(f"symbols={{{', '.join(f'{s!r}: VALUE' for s in values)}}}")
+    if shapes:
+        python.append(f"input_dims={{{', '.join(shapes)}}}")
+    return (
+        f"convert it first: `{' '.join(words)}` (in Python: FrontendOptions({', '.join(python)}))"
+    )
+
+
+def _extents(dims: tuple[Dim, ...], symbols: Mapping[str, int]) -> list[str]:
+    known = [symbols.get(d) if isinstance(d, str) else d for d in dims]
+    return ["VALUE" if extent is None else str(extent) for extent in known]
 
 
 def _shape(dims: tuple[Dim, ...], symbols: Mapping[str, int]) -> Shape:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dovetail.errors import DovetailError, FrontendError, OpError, Problem, UnsupportedOpError
-from dovetail.ir import Array, Graph, Spec, Tensor, TensorKind
+from dovetail.ir import Array, Graph, Shape, Spec, Tensor, TensorKind
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._fold import can_fold, fold
+from dovetail_onnx._outputs import warn_of_shapes
+from dovetail_onnx._refusals import Refusal
 from dovetail_onnx._registry import Result, Value
 from dovetail_onnx._source import SourceGraph, SourceNode
 from dovetail_onnx._survey import Survey
 from dovetail_onnx._tensors import TensorReader
 from dovetail_onnx._values import Values
 from dovetail_opset import build
+
+_LOG = logging.getLogger("dovetail.onnx")
 
 
 class GraphReader:
@@ -41,13 +46,14 @@ class GraphReader:
         tensors: TensorReader,
     ) -> None:
         self._source = source
+        self._specs = specs
         self._survey = survey
         self._graph = Graph(source.name)
         self._values = Values(source, tensors, self._graph)
         self._wanted = frozenset(
             name for node in source.nodes for name in node.inputs if name
         ) | frozenset(source.outputs)
-        self.unsupported: list[Problem] = list(survey.problems)
+        self.unsupported: list[Refusal] = list(survey.refusals)
         self.invalid: list[Problem] = list(survey.malformed.values())
         for name, spec in specs.items():
             made = Tensor(name, spec.dtype, spec.shape, TensorKind.APP_WRITE)
@@ -59,7 +65,10 @@ class GraphReader:
             try:
                 self._read(node)
             except UnsupportedOpError as error:
-                self.unsupported += _problems(error, node)
+                version = self._survey.found[node.name].version
+                self.unsupported += [
+                    Refusal(node, version, _reason(p, node), p.hint) for p in _problems(error, node)
+                ]
             except (FrontendError, OpError) as error:
                 if error.code in ("MODEL_EXTERNAL_DATA", "FILE_UNREADABLE"):
                     raise
@@ -99,6 +108,7 @@ class GraphReader:
     def _finish(self) -> None:
         """Makes the graph's outputs of the values that have their names."""
         made: list[str] = []
+        shapes: dict[str, Shape] = {}
         for name in self._source.outputs:
             value = self._values.get(name)
             if value is None:
@@ -108,13 +118,18 @@ class GraphReader:
                 tensor = self._copied(tensor, name)
             tensor.kind = TensorKind.APP_READ
             made.append(tensor.name)
+            shapes[name] = tensor.shape
+        warn_of_shapes(self._source, self._specs, shapes)
         _drop_unread(self._graph)
         self._graph.reorder_interface(list(self._source.inputs), made)
 
     def _copied(self, tensor: Tensor, name: str) -> Tensor:
         # the output is another tensor under a second name, an input or a constant: QNN has no op
         # that does nothing, so a reshape to the same shape stands for it
-        output = name if tensor.name != name else self._values.fresh(f"{name}.out")
+        output = name
+        if tensor.name == name:
+            output = self._values.fresh(f"{name}.out")
+            _LOG.warning("output '%s' is an input too; the output gets the name '%s'", name, output)
         return build.add(
             self._graph, "Reshape", [tensor], name=f"{name}.copy", outputs=output, spec=tensor.spec
         )
@@ -132,6 +147,11 @@ def _as_value(result: Result, name: str) -> Value:
         return result
     array: Array = result
     return Constant.of(array, name)
+
+
+def _reason(problem: Problem, node: SourceNode) -> str:
+    place = "" if problem.where == node.where else f"{problem.where}: "
+    return place + problem.message
 
 
 def _problems(error: DovetailError, node: SourceNode) -> list[Problem]:

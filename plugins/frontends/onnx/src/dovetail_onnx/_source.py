@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
-from dovetail.errors import FrontendError, Problem, unknown_name
+from dovetail.errors import FrontendError, Problem
 
 _SUBGRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
@@ -64,6 +64,7 @@ class SourceGraph:
         initializers: Constants by name.
         opsets: Imported versions by domain.
         ir_version: Of the file.
+        declared: What the file says of its outputs, by name.
         unused_inputs: Inputs that no output depends on; they are not among `inputs`.
     """
 
@@ -74,6 +75,7 @@ class SourceGraph:
     initializers: dict[str, TensorProto]
     opsets: dict[str, int]
     ir_version: int
+    declared: dict[str, ValueInfoProto] = field(default_factory=dict)
     unused_inputs: tuple[str, ...] = field(default=())
 
     def names(self) -> Iterator[str]:
@@ -111,23 +113,17 @@ def parse_model(model: ModelProto) -> SourceGraph:
         initializers,
         opsets,
         model.ir_version,
+        {o.name: o for o in graph.output},
     )
 
 
 def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
     """Gives the part of a graph that its outputs, or those named instead, depend on.
 
-    Raises:
-        FrontendError: A name is no tensor of the graph.
+    Args:
+        source: The graph.
+        out_names: Names of tensors that it has.
     """
-    known = set(source.names())
-    problems = [
-        Problem("the model has no such tensor", f"output '{name}'", unknown_name(name, known))
-        for name in out_names
-        if name not in known
-    ]
-    if problems:
-        raise FrontendError("the graph cannot be cut there", problems=problems)
     outputs = tuple(dict.fromkeys(out_names)) or source.outputs
     needed, kept = set(outputs), []
     for node in reversed(source.nodes):

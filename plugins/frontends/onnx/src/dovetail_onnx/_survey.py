@@ -14,6 +14,8 @@ from dovetail import plugins
 from dovetail.errors import PluginError, Problem, unknown_name
 from dovetail.ir.frontend import OpUse
 from dovetail_onnx._fold import can_fold
+from dovetail_onnx._packages import PackageImporters, importer_hint, package_importers
+from dovetail_onnx._refusals import Refusal
 from dovetail_onnx._registry import GROUP, Importer, Importers
 from dovetail_onnx._source import SourceGraph, SourceNode
 from dovetail_onnx.operators import ONNX
@@ -54,13 +56,13 @@ class Survey:
 
     Attributes:
         found: How each node is converted, by name; nodes that cannot be are missing.
-        problems: Why those cannot be.
+        refusals: Why those cannot be.
         operators: Counts, for the report.
         malformed: What nodes say that their operators do not allow, by name.
     """
 
     found: dict[str, Found]
-    problems: tuple[Problem, ...]
+    refusals: tuple[Refusal, ...]
     operators: tuple[OpUse, ...]
     malformed: dict[str, Problem]
 
@@ -71,7 +73,7 @@ def survey(source: SourceGraph) -> Survey:
     foldable = _foldable(source)
     tables: dict[str, Importers | str] = {"": ONNX}
     found: dict[str, Found] = {}
-    problems: list[Problem] = []
+    refusals: list[Refusal] = []
     counts: Counter[tuple[str, str, int]] = Counter()
     folded: Counter[tuple[str, str, int]] = Counter()
     for node in source.nodes:
@@ -86,10 +88,10 @@ def survey(source: SourceGraph) -> Survey:
         if importer is not None or node.name in foldable:
             found[node.name] = Found(version, importer)
         else:
-            problems.append(_unsupported(node, version, table))
+            refusals.append(_unsupported(node, version, table))
     return Survey(
         found,
-        tuple(problems),
+        tuple(refusals),
         tuple(_uses(counts, folded, tables)),
         dict(_malformed(source)),
     )
@@ -117,6 +119,8 @@ def _load(domain: str) -> Importers | str:
         table = plugins.load(GROUP, name)
     except PluginError as error:
         if error.code == "PLUGIN_MISSING":
+            if (found := package_importers(domain)) is not None:
+                return found
             return f"no importers of the domain '{domain}' are installed (plugin '{name}')"
         return f"the importers of the domain '{domain}' cannot be used: {error.message}"
     if not isinstance(table, Importers):
@@ -135,10 +139,13 @@ def _version(node: SourceNode, table: Importers | str) -> int:
     return max((v for v in known if v <= node.opset), default=node.opset)
 
 
-def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Problem:
-    where, hint = node.where, ""
+def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refusal:
+    hint = ""
     if isinstance(table, str):
-        return Problem(table, where, "install the plugin, or rewrite that part of the model")
+        hint = f"{importer_hint(node.domain)}, or rewrite that part of the model"
+        return Refusal(node, version, table, hint)
+    if isinstance(table, PackageImporters):
+        return Refusal(node, version, *table.missing(node.op_type))
     known = table.versions(node.op_type)
     if node.domain == "" and version == 0:
         why = f"operator set {node.opset} has no operator '{node.op_type}'"
@@ -151,9 +158,9 @@ def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Prob
         hint = "upgrade dovetail-onnx, or export the model for an earlier opset"
     else:
         special = _SPECIAL.get(node.op_type) if node.domain == "" else None
-        why = special or f"{node.full_type} (version {version}) cannot be converted"
+        why = special or "no version of this operator can be converted"
         hint = "rewrite that part of the model, or cut the graph before it with --out-name"
-    return Problem(why, where, hint)
+    return Refusal(node, version, why, hint)
 
 
 def _malformed(source: SourceGraph) -> Iterator[tuple[str, Problem]]:

@@ -1,0 +1,75 @@
+"""What the user asks for, held against what the model has: mistakes here are not the model's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from dovetail.errors import ConfigError, Problem, unknown_name
+from dovetail.ir.frontend import FrontendOptions
+from dovetail_onnx._inputs import Dim, dims_of
+from dovetail_onnx._source import SourceGraph
+
+_INT32_MAX = 2**31 - 1
+
+
+def check_options(source: SourceGraph, options: FrontendOptions) -> None:
+    """Checks that the options fit a model, before it is cut to what the outputs depend on.
+
+    Raises:
+        ConfigError: They do not; says every one that does not, as USAGE.
+    """
+    dims = {name: dims_of(info) for name, info in source.inputs.items()}
+    problems = [
+        *_input_dims(dims, options),
+        *_symbols(dims, options),
+        *_batch(options),
+        *_out_names(source, options),
+    ]
+    if problems:
+        raise ConfigError(
+            "the options do not fit the model",
+            code="USAGE",
+            problems=problems,
+        )
+
+
+def _input_dims(
+    dims: Mapping[str, tuple[Dim, ...] | None], options: FrontendOptions
+) -> Iterator[Problem]:
+    for name, shape in options.input_dims.items():
+        where = f"--input-dim {name}"
+        if name not in dims:
+            yield _unknown("input", where, name, dims)
+        elif (known := dims[name]) is not None and len(known) != len(shape):
+            yield Problem(f"the input's rank is {len(known)}, and not {len(shape)}", where)
+        if any(not 0 <= extent <= _INT32_MAX for extent in shape):
+            text = ",".join(map(str, shape))
+            yield Problem(f"{text} is an impossible shape: extents are 0 or more", where)
+
+
+def _symbols(
+    dims: Mapping[str, tuple[Dim, ...] | None], options: FrontendOptions
+) -> Iterator[Problem]:
+    symbols = {d for found in dims.values() for d in found or () if isinstance(d, str)}
+    for name, value in options.symbols.items():
+        where = f"--define-symbol {name}"
+        if name not in symbols:
+            yield _unknown("symbolic dimension", where, name, symbols)
+        if not 0 <= value <= _INT32_MAX:
+            yield Problem(f"{value} is an impossible value: extents are 0 or more", where)
+
+
+def _batch(options: FrontendOptions) -> Iterator[Problem]:
+    if options.batch is not None and not 1 <= options.batch <= _INT32_MAX:
+        yield Problem(f"{options.batch} is an impossible value: a batch is 1 or more", "--batch")
+
+
+def _out_names(source: SourceGraph, options: FrontendOptions) -> Iterator[Problem]:
+    known = set(source.names())
+    for name in options.out_names:
+        if name not in known:
+            yield _unknown("tensor", f"--out-name {name}", name, known)
+
+
+def _unknown(what: str, where: str, name: str, valid: Collection[str]) -> Problem:
+    return Problem(f"the model has no {what} '{name}'", where, unknown_name(name, valid))

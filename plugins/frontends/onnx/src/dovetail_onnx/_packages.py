@@ -1,0 +1,121 @@
+"""The default importers of a domain that is an installed op package: its ops, one to one.
+
+Attributes become params of the same names, inputs and outputs stay in order. Whoever needs more
+brings importers of his own, which win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dovetail import plugins
+from dovetail.errors import PluginError, unknown_name
+from dovetail.ir import Array, DType, Param, Tensor
+from dovetail.ops import OpPackage, OpSchema, ParamField
+from dovetail.plugins.ops import GROUP, installed_ops
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Importer, Importers
+
+
+class PackageImporters(Importers):
+    """Importers of all ops of one package, whatever version the model asks for.
+
+    Args:
+        package: Of the name of the domain.
+    """
+
+    def __init__(self, package: OpPackage) -> None:
+        super().__init__(package.name)
+        self._package = package
+
+    def find(self, op_type: str, version: int) -> Importer | None:
+        """Gives the importer of an op, None where the package has no such op."""
+        schema = self._package.schemas.get(op_type)
+        return None if schema is None else lambda op: _import(op, self._package, schema)
+
+    def missing(self, op_type: str) -> tuple[str, str]:
+        """Gives why an operator cannot be converted, and what to do."""
+        near = unknown_name(op_type, self._package.schemas)
+        return (
+            f"the op package '{self.domain}' has no op '{op_type}'",
+            f"{near}; or {importer_hint(self.domain)}",
+        )
+
+
+def importer_hint(domain: str) -> str:
+    """Gives what to do where a domain's operators are not simply ops of a package."""
+    return (
+        f"install or write an importer for the domain (group dovetail.importers, entry point "
+        f"'onnx:{domain}'; see docs/plugins.md)"
+    )
+
+
+def package_importers(domain: str) -> Importers | str | None:
+    """Gives the default importers of a domain, or why they cannot be had.
+
+    Returns:
+        None where no op package of the domain's name is installed.
+    """
+    if domain not in plugins.names(GROUP):
+        return None
+    try:
+        return PackageImporters(installed_ops().package(domain))
+    except PluginError as error:
+        return f"the op package '{domain}' cannot be used: {error.message}"
+
+
+def _import(op: OpContext, package: OpPackage, schema: OpSchema) -> Sequence[Tensor]:
+    inputs = [op.optional(i) for i in range(op.count)]
+    faults = schema.arity_faults(len(inputs), len(op.node.outputs))
+    values: dict[str, Any] = {}
+    params: dict[str, Param] = {}
+    for name, given in op.attr.plain().items():
+        field = schema.params.get(name)
+        if field is None:
+            faults.append(f"has no param '{name}'; {unknown_name(name, schema.params)}")
+            continue
+        try:
+            values[name] = _value(field, given)
+            params[name] = field.param_of(values[name], op.node.name)
+        except (TypeError, ValueError, OverflowError) as error:
+            faults.append(f"its param '{name}' cannot be made of the attribute: {error}")
+    if not faults:
+        faults += schema.param_faults(params)
+    if faults:
+        why = f"it does not fit the op {schema.full_name}: {'; '.join(faults)}"
+        raise op.refuse(why, hint=f"correct the node, or {importer_hint(package.name)}")
+    # an op infers the outputs that a node may leave out as well
+    least = sum(not port.variadic for port in schema.outputs)
+    return op.emit_all(schema.name, inputs, package=package, least=least, **values)
+
+
+def _value(field: ParamField[Any], given: Any) -> Any:
+    if field.choices is not None and isinstance(given, str):
+        try:
+            return field.choices[given]
+        except KeyError:
+            raise ValueError(f"'{given}': {unknown_name(given, _names(field))}") from None
+    dtype = field.dtypes[0]
+    if field.is_tensor:
+        return _exact(given, dtype)
+    if dtype is DType.BOOL_8 and given in (0, 1):
+        return bool(given)  # ONNX has no attributes that are bools
+    if dtype.is_float and isinstance(given, int):
+        return float(given)
+    return given
+
+
+def _exact(given: Any, dtype: DType) -> Array:
+    values = np.asarray(given)
+    with np.errstate(all="ignore"):  # what does not fit is refused below
+        stored: Array = values.astype(dtype.storage)
+    if not dtype.is_float and not np.array_equal(values, stored):
+        raise ValueError(f"{given} does not fit {dtype.name}")
+    return stored
+
+
+def _names(field: ParamField[Any]) -> list[str]:
+    return [choice.name for choice in field.choices or ()]

@@ -1,0 +1,56 @@
+"""What cannot be converted, said once for all nodes that it holds for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dovetail.errors import Problem
+from dovetail_onnx._source import SourceNode
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why one node cannot be converted.
+
+    Attributes:
+        node: The node.
+        version: Of its operator's schema; 0 where the operator is unknown.
+        why: The reason.
+        hint: What to do.
+    """
+
+    node: SourceNode
+    version: int
+    why: str
+    hint: str = ""
+
+
+def grouped(refusals: Iterable[Refusal]) -> list[Problem]:
+    """Gives one problem for each operator, version and reason, in the order of first nodes."""
+    groups: dict[tuple[str, int, str, str], list[SourceNode]] = {}
+    for each in refusals:
+        key = each.node.full_type, each.version, each.why, each.hint
+        groups.setdefault(key, []).append(each.node)
+    return [
+        Problem(why, _where(nodes, version), hint)
+        for (_, version, why, hint), nodes in groups.items()
+    ]
+
+
+def count_nodes(refusals: Iterable[Refusal]) -> str:
+    """Gives how many nodes cannot be converted, in words."""
+    count = len({each.node.name for each in refusals})
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def _where(nodes: list[SourceNode], version: int) -> str:
+    names = list(dict.fromkeys(node.name for node in nodes))
+    if len(names) == 1:
+        return nodes[0].where
+    operator = f"{nodes[0].full_type} (version {version})" if version else nodes[0].full_type
+    listed = ", ".join(names[:_SHOWN])
+    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{operator}: {len(names)} nodes, {listed}{rest}"
