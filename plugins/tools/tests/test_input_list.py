@@ -188,3 +188,31 @@ def test_native_size_gives_the_hint(
     assert "INT_64 of shape (1, 2)" in problem["message"]
     assert "without the native options" in problem["hint"]
     assert not Path("output").exists()
+
+
+def test_names_with_spaces(new_net: Any, run: Any, raw: Any, listing: Any, result: Any) -> None:
+    net = new_net()
+    left, right = net.input("a b", 1, 2), net.input("b", 1, 2)
+    net.save(net.node("ElementWiseSubtract", left, right, name="y"))
+    raw("x.raw", [5.0, 7.0])
+    raw("y.raw", [1.0, 2.0])
+    listing("a b:=x.raw b:=y.raw", "b:=y.raw a_b:=x.raw")
+    done = net_run(run)
+    assert done.code == 0, done.err
+    for i in range(2):
+        assert result("y.raw", index=i).tolist() == [4, 5]
+    listing("x.raw y.raw")
+    problems = net_run(run).error["problems"]
+    assert problems[0]["hint"] == "the line is to be: a b:=PATH b:=PATH"
+
+
+def test_hints_name_inputs_as_a_list_can(new_net: Any, run: Any, raw: Any, listing: Any) -> None:
+    net = new_net()
+    left, right = net.input("#a", 1, 2), net.input("b\n", 1, 2)
+    net.save(net.node("ElementWiseSubtract", left, right, name="y"))
+    raw("x.raw", [5.0, 7.0])
+    listing("x.raw x.raw")
+    hint = net_run(run).error["problems"][0]["hint"]
+    assert hint == "the line is to be: _a:=PATH b_:=PATH"
+    listing(hint.partition(": ")[2].replace("PATH", "x.raw"))
+    assert net_run(run).code == 0

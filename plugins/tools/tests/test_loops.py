@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dovetail.plugins.events import ApiCall
+from dovetail.plugins.hooks import hooks
+from dovetail.plugins.hookspecs import hookimpl
 from dovetail_tools import _executor
 
 
@@ -112,7 +117,7 @@ def test_any_queue_depth_gives_the_same(
 def test_a_timeout_ends_the_run(three: list[Any], run: Any, entries: Any) -> None:
     before = entries()
     for mode in ([], ["--synchronous"]):
-        done = net_run(run, "--timeout", 0, *mode)
+        done = net_run(run, "--timeout", 1, *mode)
         assert done.code == 7
         assert done.error["code"] == "GRAPH_ERROR_TIMED_OUT"
         assert entries() == before
@@ -175,3 +180,25 @@ def test_progress_is_for_terminals_only(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert run("net-run", "--model", "net.dvt", "--input-list", "list.txt").code == 0
     assert "rich.progress" in sys.modules
+
+
+@pytest.mark.parametrize(("limit_us", "asynchronous"), [(1e9, range(3, 7)), (0, [30])])
+def test_short_executions_stop_overlapping(
+    three: list[Any],
+    run: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    limit_us: float,
+    asynchronous: Sequence[int],
+) -> None:
+    monkeypatch.setattr(_executor, "_PAYS_US", limit_us)
+    calls: Counter[str] = Counter()
+
+    class Count:
+        @hookimpl
+        def dovetail_api_call(self, call: ApiCall) -> None:
+            calls[call.function] += 1
+
+    with hooks.registered(Count()):
+        assert net_run(run, "--num-inferences", 30).code == 0
+    assert calls["graph_execute_async"] in asynchronous
+    assert calls["graph_execute_async"] + calls["graph_execute"] == 30

@@ -45,6 +45,7 @@ def test_backend_names(fed: None, run: Any, name: str) -> None:
         (["--duration", "0"], 2, "more than 0 seconds"),
         (["--duration", "nan"], 2, "more than 0 seconds"),
         (["--timeout", "-5"], 2, "timeout"),
+        (["--timeout", "0"], 2, "within 0 microseconds"),
         (["--profiling-level", "extreme"], 2, "extreme"),
         (["--perf-profile", "bursts"], 2, "did you mean 'burst'?"),
         (["--op-packages", "libExample.so:Provider"], 2, "compiled op package"),
@@ -195,3 +196,18 @@ def test_importing_a_command_imports_no_numpy(module: str) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("source", "part"),
+    [(None, "must be installed"), ("x = 1", "the module is there"), ("1 / 0", "was found")],
+)
+def test_op_packages_of_the_working_folder(
+    fed: None, run: Any, source: str | None, part: str
+) -> None:
+    name = f"ops_of_{part.split()[0]}_{len(part)}"  # modules stay imported
+    if source is not None:
+        Path(f"{name}.py").write_text(source)
+    done = net_run(run, "--op-packages", f"{name}:package")
+    assert done.code == 6
+    assert part in done.error["hint"]

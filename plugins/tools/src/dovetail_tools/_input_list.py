@@ -6,12 +6,13 @@ Source: spec/tools.md, "File conventions".
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dovetail.errors import Problem, unknown_name
-from dovetail.files import unreadable
+from dovetail.files import safe_name, unreadable
 from dovetail_tools._errors import InputError
 
 _ASSIGN = ":="
@@ -23,11 +24,11 @@ class Line:
 
     Attributes:
         number: Of the line, from 1.
-        items: Names and paths as written; a bare path has the name None.
+        text: As written; what it means depends on the names of the inputs.
     """
 
     number: int
-    items: tuple[tuple[str | None, str], ...]
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def read_input_list(path: Path) -> InputList:
         if not content:
             continue
         if content[0] not in chosen:
-            lines.append(Line(number, tuple(_item(word) for word in content.split())))
+            lines.append(Line(number, content))
         elif lines:
             message = "lines that choose outputs (# and %) come before the inputs"
             problems.append(Problem(message, f"{path}:{number}"))
@@ -102,36 +103,74 @@ def resolve_line(
     """
     where = listed.place(line.number)
     found: dict[str, Path] = {}
-    for given, text in line.items:
-        name = _name(given, text, line, names)
+    spelled = _spellings(names)
+    items = _items(line.text, spelled)
+    for given, text in items:
+        if given is None and len(names) == len(items) == 1:
+            name: str | Problem = names[0]
+        else:
+            name = _name(given, text, spelled)
         if isinstance(name, Problem):
             problems.append(Problem(name.message, where, name.hint))
         elif name in found:
             problems.append(Problem(f"input '{name}' is given twice", where))
         else:
             found[name] = _located(text, listed.path)
-    if len(line.items) == len(found):  # otherwise a misspelt one would be told of twice
+    if len(items) == len(found):  # otherwise a misspelt one would be told of twice
         absent = [Problem(f"input '{n}' is missing", where) for n in names if n not in found]
         problems += absent
     return found
 
 
-def _item(word: str) -> tuple[str | None, str]:
-    name, assign, path = word.partition(_ASSIGN)
-    return (name, path) if assign else (None, word)
+def _spellings(names: Sequence[str]) -> dict[str, str]:
+    """Inputs by what a line may call them: their names, or those of their files where clear."""
+    files = [safe_name(name) for name in names]
+    exact = {name: name for name in names}
+    pairs = zip(files, names, strict=True)
+    return exact | {f: n for f, n in pairs if f not in exact and files.count(f) == 1}
 
 
-def _name(given: str | None, text: str, line: Line, names: Sequence[str]) -> str | Problem:
+def _items(text: str, spelled: Mapping[str, str]) -> list[tuple[str | None, str]]:
+    """Names and paths of a line as written; a bare path has the name None."""
+    # names may hold spaces, so those that are known come first, the longest one before the others
+    known = "".join(f"{re.escape(name)}|" for name in sorted(spelled, key=len, reverse=True))
+    marks = list(re.finditer(rf"(?<!\S)({known}\S+?|){_ASSIGN}", text))
+    ends = [mark.start() for mark in marks] + [len(text)]
+    items: list[tuple[str | None, str]] = [(None, word) for word in text[: ends[0]].split()]
+    for mark, end in zip(marks, ends[1:], strict=True):
+        value = text[mark.end() : end]
+        path, *others = re.split(r"\s+", value.rstrip())  # a path begins right behind the mark
+        items += [(mark[1], path), *((None, word) for word in others)]
+    return items
+
+
+def _name(given: str | None, text: str, spelled: Mapping[str, str]) -> str | Problem:
     if given is None:
-        if len(names) == 1 and len(line.items) == 1:
-            return names[0]
-        example = " ".join(f"{name}{_ASSIGN}PATH" for name in names)
-        return Problem(
-            f"'{text}' does not say which input it is for", hint=f"the line is to be: {example}"
-        )
-    if given not in names:
-        return Problem(f"the graph has no input '{given}'", hint=unknown_name(given, names))
-    return given if text else Problem(f"input '{given}' has no path")
+        message = f"'{text}' does not say which input it is for"
+        return Problem(message, hint=_example(spelled))
+    if given not in spelled:
+        hint = unknown_name(given, list(dict.fromkeys(spelled.values())))
+        return Problem(f"the graph has no input '{given}'", hint=hint)
+    return spelled[given] if text else Problem(f"input '{given}' has no path")
+
+
+def _example(spelled: Mapping[str, str]) -> str:
+    """A line that would do; every name in it has been read back."""
+    chosen: dict[str, str] = {}  # by name; the names themselves come first in `spelled`
+    for text, name in spelled.items():
+        if name not in chosen and _is_writable(text, spelled):
+            chosen[name] = text
+    names = list(dict.fromkeys(spelled.values()))
+    lost = [repr(name) for name in names if name not in chosen]
+    if lost:
+        return f"no list can name {', '.join(lost)}: rename it in the model"
+    return "the line is to be: " + " ".join(f"{chosen[name]}{_ASSIGN}PATH" for name in names)
+
+
+def _is_writable(text: str, spelled: Mapping[str, str]) -> bool:
+    if not text.isprintable() or text != text.strip() or text[:1] in ("", "#", "%"):
+        return False
+    return _items(f"{text}{_ASSIGN}PATH", spelled) == [(text, "PATH")]
 
 
 def _located(text: str, beside: Path) -> Path:

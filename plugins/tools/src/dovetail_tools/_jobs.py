@@ -10,17 +10,18 @@ from dovetail.api import Model, load_model
 from dovetail.errors import ConfigError, FrontendError, Problem, unknown_name
 from dovetail.ir import Graph
 from dovetail.runtime.config_file import RunConfig
+from dovetail_tools import _metadata, _profiling
 from dovetail_tools._errors import InputError, shortened, usage
 from dovetail_tools._feed import Feed, make_feed
 from dovetail_tools._input_list import read_input_list
 from dovetail_tools._output_files import (
     OutputFile,
-    check_names,
+    distinct,
     graph_folder,
     output_files,
     unsplittable,
 )
-from dovetail_tools._outputs_chosen import chosen_outputs, with_outputs
+from dovetail_tools._outputs_chosen import chosen_outputs, computed, with_outputs
 from dovetail_tools._raw_files import RawFormat
 from dovetail_tools._request import Request
 
@@ -55,7 +56,7 @@ def make_jobs(request: Request, config: RunConfig) -> list[Job]:
     _check_references(request, config, [g for _, g in graphs])
     folders = {g.name: graph_folder(g.name, graphs) for _, g in graphs}
     if len(graphs) > 1:
-        check_names("graphs", folders)
+        folders = distinct("graphs", folders, taken=(_metadata.NAME, _profiling.NAME))
     problems: list[Problem] = []
     jobs: list[Job] = []
     for (model, graph), path in zip(graphs, request.input_lists, strict=True):
@@ -114,6 +115,10 @@ def _check_references(request: Request, config: RunConfig, graphs: Sequence[Grap
         )
     inputs = [tensor.name for graph in graphs for tensor in graph.inputs]
     problems = _unknown("--set-output-tensors", "graph", request.set_outputs, names)
+    for graph in graphs:
+        added = request.set_outputs.get(graph.name, ())
+        what = f"computed tensor of graph '{graph.name}' called"
+        problems += _unknown("--set-output-tensors", what, added, computed(graph))
     problems += _unknown("--native-input-tensor-names", "input", request.native_names, inputs)
     if problems:
         raise ConfigError("options name what is not there", code="USAGE", problems=problems)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import logging
-from pathlib import PurePath
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePath
 
 from dovetail.errors import PluginError
 from dovetail.ops import OpPackage
@@ -57,13 +60,33 @@ def _parse(reference: str) -> tuple[str, str, str]:
 def _load(module: str, attribute: str, reference: str) -> OpPackage:
     where = f"{_OPTION} {reference}"
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        with _working_folder():
+            found = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # a module may raise anything as it is imported
         raise PluginError(
             f"it cannot be loaded: {type(error).__name__}: {error}",
             where=where,
-            hint="the module must be importable: installed, or in a folder of PYTHONPATH",
+            hint=_hint(error, module, attribute),
         ) from error
     if not isinstance(found, OpPackage):
         raise PluginError(f"it is a {type(found).__name__}, not an OpPackage", where=where)
     return found
+
+
+@contextmanager
+def _working_folder() -> Iterator[None]:
+    """Modules of the working folder can be imported; they shadow none that is installed."""
+    folder = str(Path.cwd())
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+def _hint(error: Exception, module: str, attribute: str) -> str:
+    if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+        return "the module must be installed, in the working folder, or in one of PYTHONPATH"
+    if isinstance(error, AttributeError) and error.obj is sys.modules.get(module, error):
+        return f"the module is there: name the OpPackage in it instead of '{attribute}'"
+    return f"the module '{module}' was found, but fails as it is imported: correct it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from dovetail.errors import FrontendError, Problem
@@ -38,42 +39,53 @@ def output_files(graph: Graph, names: Iterable[str], *, native: bool) -> dict[st
         native: Whether stored values are written; then NAME_native.raw for other types.
 
     Raises:
-        FrontendError: Two tensors would go to one file, or a name is too long.
+        FrontendError: A name is too long.
     """
-    files = {n: _output_file(graph.tensors[n], native=native) for n in names}
-    check_names("tensors", {tensor: file.name for tensor, file in files.items()})
-    return files
+    wanted = {n: _stem(graph.tensors[n], native=native) for n in names}
+    stems = distinct("tensors", wanted, ending=".raw")
+    return {
+        n: OutputFile(f"{stem}.raw", RawFormat(graph.tensors[n], native))
+        for n, stem in stems.items()
+    }
 
 
-def check_names(what: str, names: Mapping[str, str]) -> None:
-    """Checks that things can go to files or folders side by side.
+def distinct(
+    what: str, wanted: Mapping[str, str], *, ending: str = "", taken: Iterable[str] = ()
+) -> dict[str, str]:
+    """Gives names of files or folders side by side; later ones that clash get `_1`, `_2`...
 
     Args:
         what: They are.
-        names: The names of their files by their own.
+        wanted: The names they would have by their own names, without `ending`.
+        ending: Of all of them.
+        taken: Names that are not to be given.
 
     Raises:
-        FrontendError: Two of them have one name, or a name is too long.
+        FrontendError: A name is too long.
     """
-    owners: dict[str, list[str]] = {}
-    for own, name in names.items():
-        owners.setdefault(name, []).append(own)
+    kept = set(taken)
+    given: dict[str, str] = {}
+    for own, name in wanted.items():
+        if name not in kept:
+            given[own] = name
+            kept.add(name)
+    for own, name in wanted.items():
+        if own not in given:
+            given[own] = next(n for i in count(1) if (n := f"{name}_{i}") not in kept)
+            kept.add(given[own])
+    files = [given[own] + ending for own in wanted]
     problems = [
-        Problem(f"{what} {' and '.join(map(repr, own))} would all be '{name}'")
-        for name, own in owners.items()
-        if len(own) > 1
-    ]
-    problems += [
         Problem(f"'{name}' is {len(name)} characters long; file names have at most {_LONGEST}")
-        for name in owners
+        for name in files
         if len(name) > _LONGEST
     ]
     if problems:
         raise FrontendError(
             "results cannot be written under their names",
-            hint=f"rename the {what} in the model; characters outside [A-Za-z0-9_.-] become '_'",
+            hint=f"rename the {what} in the model",
             problems=problems,
         )
+    return {own: given[own] for own in wanted}
 
 
 def unsplittable(
@@ -128,6 +140,6 @@ def graph_folder(name: str, graphs: Sized) -> str:
     return safe_name(name) if len(graphs) > 1 else ""
 
 
-def _output_file(tensor: Tensor, *, native: bool) -> OutputFile:
-    ending = "_native.raw" if native and tensor.dtype is not DType.FLOAT_32 else ".raw"
-    return OutputFile(safe_name(tensor.name) + ending, RawFormat(tensor, native))
+def _stem(tensor: Tensor, *, native: bool) -> str:
+    ending = "_native" if native and tensor.dtype is not DType.FLOAT_32 else ""
+    return safe_name(tensor.name) + ending

@@ -13,7 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from dovetail.errors import ContainerError
 from dovetail.files import unwritable
+from dovetail_tools._dead_runs import PREFIX, mark, remove_dead
 
 _RESULT = re.compile(r"Result_\d+")
 
@@ -38,7 +40,9 @@ class OutputFolder:
     def __enter__(self) -> Self:
         try:
             self._made = _make_folders(self.path)
-            self._aside = Path(tempfile.mkdtemp(dir=self.path, prefix=".net-run-"))
+            remove_dead(self.path)
+            self._aside = Path(tempfile.mkdtemp(dir=self.path, prefix=PREFIX))
+            mark(self._aside)
             self.staging = self._aside / "new"
             self.staging.mkdir()
         except OSError as error:
@@ -107,7 +111,30 @@ class OutputFolder:
 def _results(folder: Path) -> list[str]:
     if not folder.is_dir():
         return []
-    return [entry.name for entry in folder.iterdir() if _RESULT.fullmatch(entry.name)]
+    found = [entry for entry in folder.iterdir() if _RESULT.fullmatch(entry.name)]
+    for entry in found:
+        if entry.is_symlink() or not entry.is_dir() or any(map(_is_foreign, entry.iterdir())):
+            raise ContainerError(
+                "it is in the place of results, but holds more than .raw files: it is not replaced",
+                code="FILE_UNWRITABLE",
+                where=str(entry),
+                hint="move it away, or choose another --output-dir",
+            )
+    return [entry.name for entry in found]
+
+
+def _is_foreign(entry: Path) -> bool:
+    return entry.suffix != ".raw" or not entry.is_file()
+
+
+def check_replaceable(path: Path, graphs: Iterable[str]) -> None:
+    """Checks that nothing but results would be replaced.
+
+    Raises:
+        ContainerError: A folder that is named like a result holds something else.
+    """
+    for graph in graphs:
+        _results(path / graph)
 
 
 def _make_folders(path: Path) -> list[Path]:

@@ -149,5 +149,11 @@ def check_request(request: Request) -> None:
             "--debug and --set-output-tensors exclude each other",
             hint="--debug writes every tensor anyway",
         )
+    if request.timeout_us == 0:
+        raise usage(
+            "no inference ends within 0 microseconds",
+            where="--timeout",
+            hint="give the microseconds that one may take, or leave --timeout out",
+        )
     if request.duration_s is not None and not request.duration_s > 0:  # NaN neither
         raise usage("the duration must be more than 0 seconds", where="--duration")

@@ -16,7 +16,7 @@ from dovetail_tools._executor import JobRunner
 from dovetail_tools._jobs import Job, make_jobs
 from dovetail_tools._metadata import graph_metadata, write_metadata
 from dovetail_tools._op_packages import register_op_packages
-from dovetail_tools._output_folder import OutputFolder
+from dovetail_tools._output_folder import OutputFolder, check_replaceable
 from dovetail_tools._profiling import profiling_data, write_profiling
 from dovetail_tools._progress import progress
 from dovetail_tools._request import Profiling, Request
@@ -75,6 +75,7 @@ def execute(request: Request, perf_profile: str | None = None) -> Outcome:
         register_op_packages(backend, request.op_packages)
         _need(backend, request)
         jobs = make_jobs(request, config)
+        check_replaceable(request.output_dir, [job.folder for job in jobs])
         context = backend.create_context(config=config.context_config)
         timings = {job.graph.name: Timings() for job in jobs}
         graphs = [_prepared(context, job, config, timings[job.graph.name]) for job in jobs]

@@ -84,8 +84,8 @@ def net_run(
         bool,
         typer.Option(
             "--synchronous",
-            help="Read, execute, write, one after the other; otherwise they overlap where the "
-            "backend executes asynchronously.",
+            help="Read, execute, write, one after the other; otherwise they overlap where it "
+            "pays: the backend executes asynchronously, and for 2 ms or more.",
         ),
     ] = False,
     num_inferences: Annotated[
@@ -106,7 +106,9 @@ def net_run(
     ] = None,
     timeout: Annotated[
         int | None,
-        typer.Option(min=0, metavar="MICROSECONDS", help="That one inference may take."),
+        typer.Option(
+            min=0, metavar="MICROSECONDS", help="That one inference may take, more than 0."
+        ),
     ] = None,
     op_packages: Annotated[
         str | None,
@@ -154,7 +156,10 @@ def net_run(
     if perf_profile is not None:
         check_perf_profile(perf_profile)
     # imported here: the help needs no numpy
+    from dovetail_tools._dead_runs import unwound_by_sigterm
     from dovetail_tools._run import execute
     from dovetail_tools._summary import report
 
-    report(execute(request, perf_profile))
+    with unwound_by_sigterm():
+        outcome = execute(request, perf_profile)
+    report(outcome)

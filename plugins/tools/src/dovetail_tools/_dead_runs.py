@@ -1,0 +1,88 @@
+"""Ends of runs that come from outside: SIGTERM, and what a killed run left in its folder."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import typer
+
+PREFIX = ".net-run-"
+TERMINATED = 143
+_OWNER = "owner"
+_LOG = logging.getLogger("dovetail.net-run")
+
+
+class _Terminated(BaseException):
+    """SIGTERM came; no error, so that nothing takes it for one."""
+
+
+@contextmanager
+def unwound_by_sigterm() -> Iterator[None]:
+    """In the main thread, SIGTERM ends the block as an error would, then the command with 143."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    except _Terminated:
+        raise typer.Exit(TERMINATED) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def mark(folder: Path) -> None:
+    """Notes in a temporary folder which process it is of.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    (folder / _OWNER).write_text(_owner(os.getpid()), "utf-8")
+
+
+def remove_dead(folder: Path) -> None:
+    """Removes temporary folders of processes of this host that are gone.
+
+    One in which earlier results lie, put aside by a run that was killed just then, stays.
+    """
+    for entry in folder.glob(f"{PREFIX}*"):
+        if not entry.is_symlink() and _is_dead(entry):
+            if (entry / "old").exists():
+                _LOG.warning("%s: earlier results lie there, of a run that was killed", entry)
+            else:
+                shutil.rmtree(entry, ignore_errors=True)
+
+
+def _is_dead(entry: Path) -> bool:
+    try:
+        text = (entry / _OWNER).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False  # not surely ours
+    number = text.partition(" ")[0]
+    # elsewhere os.kill ends processes instead of asking for them
+    if os.name != "posix" or not number.isdecimal() or text != _owner(int(number)):
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _owner(pid: int) -> str:
+    return f"{pid} {socket.gethostname()}"
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    raise _Terminated
