@@ -17,14 +17,7 @@ from dovetail.runtime.buffers import Buffer, checked_buffers
 from dovetail.runtime.config import GraphConfig, Priority, typed_config
 from dovetail.runtime.contract import NodeView, Prepared, RunControl, Watch
 from dovetail.runtime.handle import Handle, api_call, current_call
-from dovetail.runtime.profile import (
-    AnnouncedWatch,
-    EventType,
-    NodeWatch,
-    Profile,
-    ProfileEvent,
-    ProfileLevel,
-)
+from dovetail.runtime.profile import EventType, Measurement, Profile, ProfileEvent
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.signal import Signal, controlled, release_control, take_control
 from dovetail.runtime.tensor import Tensor
@@ -248,14 +241,14 @@ class Graph(Handle):
         """
         prepared = self._require_finalized()
         given, taken = checked_buffers(self.ir, inputs, outputs)
-        watch, nodes = self._watch(profile, watch)
+        measured = Measurement(self.name, profile, watch)
         self.context.enter(queued=False)
         try:
-            with controlled(signal, watch) as control:
+            with controlled(signal, measured.watch) as control:
                 took = self._run(prepared, given, taken, control)
         finally:
             self.context.leave()
-        self._note(profile, took, nodes, ())
+        measured.note(took)
         return taken
 
     @api_call("graph_execute_async")
@@ -285,7 +278,7 @@ class Graph(Handle):
         self.context.backend.require("asynchronous", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
         given, taken = checked_buffers(self.ir, inputs, outputs)
-        watch, nodes = self._watch(profile, None)
+        measured = Measurement(self.name, profile, None)
         execution, call, queued = Execution(), current_call(), time.perf_counter()
         self.context.enter(queued=True)
 
@@ -293,9 +286,7 @@ class Graph(Handle):
             error: BaseException | None = None
             try:
                 waited = (time.perf_counter() - queued) * 1e6
-                took = self._run(prepared, given, taken, control)
-                wait = ProfileEvent(EventType.EXECUTE_QUEUE_WAIT, self.name, waited)
-                self._note(profile, took, nodes, (wait,))
+                measured.note(self._run(prepared, given, taken, control), waited_us=waited)
             except BaseException as failure:  # noqa: BLE001 - travels to who waits
                 error = failure
             release_control(signal)
@@ -312,7 +303,7 @@ class Graph(Handle):
                 self.context.leave()
 
         try:
-            control = take_control(signal, watch)
+            control = take_control(signal, measured.watch)
             try:
                 self.context.device.queue.put(run, self.priority)
             except BaseException:
@@ -358,31 +349,6 @@ class Graph(Handle):
             took = (time.perf_counter() - start) * 1e6
         control.check()  # also a limit that was passed in the last step
         return took
-
-    def _watch(
-        self, profile: Profile | None, watch: Watch | None
-    ) -> tuple[Watch | None, NodeWatch | None]:
-        """Who watches a run: the caller, or else a detailed profile; and the hooks, if anybody."""
-        nodes: NodeWatch | None = None
-        if profile is not None:
-            profile.require_alive()
-            if profile.level is ProfileLevel.DETAILED and watch is None:
-                watch = nodes = NodeWatch()
-        if watch is not None and hooks.active:
-            watch = AnnouncedWatch(self.name, watch)
-        return watch, nodes
-
-    def _note(
-        self,
-        profile: Profile | None,
-        took_us: float,
-        nodes: NodeWatch | None,
-        parts: tuple[ProfileEvent, ...],
-    ) -> None:
-        if profile is not None:
-            children = (*parts, *(nodes.events if nodes is not None else ()))
-            event = ProfileEvent(EventType.EXECUTE, self.name, took_us, children=children)
-            profile.add(event)
 
     def _checked_priority(self, config: GraphConfig) -> Priority | None:
         if config.graph_priority is None:

@@ -118,3 +118,40 @@ class Profile(Handle):
     def free(self) -> None:
         """Ends the handle."""
         self.die()
+
+
+class Measurement:
+    """How one execution is measured: who watches its steps, and what its profile notes.
+
+    Attributes:
+        watch: Whoever is to be told of each step: the caller's watch, or else a detailed profile,
+            and the hooks if there are any; None for a run that is not watched.
+    """
+
+    def __init__(self, graph: str, profile: Profile | None, watch: Watch | None) -> None:
+        self._graph = graph
+        self._profile = profile
+        self._nodes: NodeWatch | None = None
+        if profile is not None:
+            profile.require_alive()
+            if profile.level is ProfileLevel.DETAILED and watch is None:
+                watch = self._nodes = NodeWatch()
+        if watch is not None and hooks.active:
+            watch = AnnouncedWatch(graph, watch)
+        self.watch = watch
+
+    def note(self, took_us: float, *, waited_us: float | None = None) -> None:
+        """Has the profile, if there is one, note a run.
+
+        Args:
+            took_us: Microseconds that it ran.
+            waited_us: Microseconds that it waited in a queue.
+        """
+        if self._profile is None:
+            return
+        parts = tuple(self._nodes.events) if self._nodes is not None else ()
+        if waited_us is not None:
+            wait = ProfileEvent(EventType.EXECUTE_QUEUE_WAIT, self._graph, waited_us)
+            parts = (wait, *parts)
+        event = ProfileEvent(EventType.EXECUTE, self._graph, took_us, children=parts)
+        self._profile.add(event)
