@@ -124,6 +124,24 @@ def test_no_simplification_leaves_the_nodes(run: Any, option: str) -> None:
     assert "Batchnorm" in ops[True]
 
 
+def test_models_of_one_file_run_together_under_two_graph_names(
+    run: Any, steps: str, raw: Any, listing: Any
+) -> None:
+    dims = ["-d", "x", "1,2"]
+    for name in ("one", "two"):
+        path = f"{name}.dvt"
+        assert run("convert", "-i", steps, *dims, "-o", path, "--graph-name", name).code == 0
+        assert list(dt.load(path).graphs) == [name]
+    raw("x.raw", [1.0, -1.0])
+    listing("x.raw")
+    lists = ["--input-list", "list.txt,list.txt"]
+    assert run("net-run", "--model", "one.dvt,two.dvt", *lists).code == 0
+    assert all(Path("output", name, "Result_0", "y.raw").exists() for name in ("one", "two"))
+    same = run("net-run", "--model", "one.dvt,one.dvt", *lists)
+    assert same.code == 3
+    assert "--graph-name" in same.err
+
+
 def test_json(run: Any) -> None:
     weights = {"w": np.ones((4, 3), "f4")}
     make("m.onnx", helper.make_node("MatMul", ["x", "w"], ["y"]), dims=[1, 4], weights=weights)

@@ -45,7 +45,12 @@ def frontend_options(
 
 
 def convert_file(
-    source: Path, output: Path | None, options: FrontendOptions, *, optimize: bool
+    source: Path,
+    output: Path | None,
+    options: FrontendOptions,
+    graph_name: str | None,
+    *,
+    optimize: bool,
 ) -> None:
     """Converts a model file and says in one line what came of it.
 
@@ -53,6 +58,7 @@ def convert_file(
         source: The model.
         output: Where the .dvt goes; beside the model if left out.
         options: What the user decides about reading it.
+        graph_name: Of its graph; the file's name without suffix if left out.
         optimize: Whether the passes run.
 
     Raises:
@@ -61,7 +67,7 @@ def convert_file(
     start = time.perf_counter()
     find_frontend(source)  # what cannot be read at all is refused before anything else
     target = _target(source, output)
-    model = convert_model(source, options, optimize=optimize)
+    model = convert_model(source, options, name=graph_name, optimize=optimize)
     model.save(target)
     _report(source, target, model, time.perf_counter() - start)
 

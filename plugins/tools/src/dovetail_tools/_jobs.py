@@ -98,7 +98,7 @@ def _graphs(models: Sequence[Model], paths: Sequence[Path]) -> list[tuple[Model,
                 raise FrontendError(
                     f"two models have a graph named '{name}'",
                     where=str(path),
-                    hint="a graph is named after the file that was converted: rename that",
+                    hint="convert one of them again with another --graph-name",
                 )
             found[name] = model, graph
     return list(found.values())

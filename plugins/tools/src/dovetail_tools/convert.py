@@ -72,6 +72,14 @@ def convert(
             help="A tensor that is to be an output, the model being cut there; may be repeated.",
         ),
     ] = None,
+    graph_name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Name of the graph; by default the file's without suffix. Models that run "
+            "together need different ones.",
+        ),
+    ] = None,
     no_simplification: Annotated[
         bool,
         typer.Option(
@@ -105,4 +113,6 @@ def convert(
     if dry_run:
         show_dry_run(input_network, options, optimize=not no_simplification)
     else:
-        convert_file(input_network, output_path, options, optimize=not no_simplification)
+        convert_file(
+            input_network, output_path, options, graph_name, optimize=not no_simplification
+        )
