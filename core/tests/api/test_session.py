@@ -158,12 +158,14 @@ def test_parts_of_a_config_that_fit_nothing_are_refused_or_told(
     outer = tmp_path / "outer.json"
     outer.write_text(
         '{"backend_extensions": {"shared_library_path": "libQnnHtpNetRunExtensions.so", '
-        '"config_file_path": "htp.json"}}'
+        '"config_file_path": "htp.json"}, '
+        '"async_graph_execution_config": {"execute_enqueue_tasks_limit": 2}}'
     )
     session(chain("Scale"), config=outer).close()
     session(chain("Scale"), config={"context": {"enable_graphs": ["x"]}}).close()
     assert "is for backend 'htp', not 'reference'" in caplog.text
     assert "enable_graphs has no effect" in caplog.text
+    assert "execute_enqueue_tasks_limit has no effect" in caplog.text
 
 
 def test_a_closed_session_says_so() -> None:

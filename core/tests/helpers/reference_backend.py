@@ -6,12 +6,14 @@ import threading
 from typing import Any, ClassVar
 
 import msgspec
+import numpy as np
 
-from dovetail.container import WeightStore
+from dovetail.container import Model, Producer, WeightStore
 from dovetail.errors import BackendError
 from dovetail.ir import Array, DType, Graph, Node, Spec, Tensor, TensorKind
 from dovetail.ops import In, Op, OpPackage, OpRegistry, Out, float32
-from dovetail.runtime import contract
+from dovetail.runtime import Backend, contract
+from dovetail.runtime import Graph as RuntimeGraph
 from dovetail.runtime.plan import KernelRegistry, PlanPrepared, build_plan
 
 PACKAGE = OpPackage("test.ops")
@@ -123,3 +125,17 @@ def chain(*op_types: str, name: str = "net", dtype: DType = DType.FLOAT_32) -> G
         graph.add_node(Node(f"n{i}", "test.ops", op_type, [last], [out]))
         last = out
     return graph
+
+
+def finalized(backend: Backend, *ops: str, **config: object) -> RuntimeGraph:
+    """Makes a context and in it a finalized `chain`."""
+    context = backend.create_context(config=config)
+    model = Model.of(chain(*ops), producer=Producer("test", "1"), registry=OPS)
+    (graph,) = context.compose(model)
+    graph.finalize()
+    return graph
+
+
+def out() -> dict[str, Array]:
+    """Gives an output buffer of a `chain`."""
+    return {"y": np.full((2, 3), np.nan, np.float32)}

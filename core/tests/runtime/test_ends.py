@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import reference_backend
-from reference_backend import OPS, PACKAGE, BareBackend, ReferenceBackend, chain
+from reference_backend import OPS, PACKAGE, BareBackend, ReferenceBackend, chain, finalized, out
 
 from dovetail import runtime
 from dovetail.container import Model, Producer
@@ -43,18 +43,6 @@ def backend() -> Iterator[runtime.Backend]:
     with runtime.Backend.create(ReferenceBackend, ops=OPS) as made:
         yield made
         reference_backend.GATE.set()
-
-
-def finalized(backend: runtime.Backend, *ops: str, **config: object) -> runtime.Graph:
-    context = backend.create_context(config=config)
-    model = Model.of(chain(*ops), producer=Producer("test", "1"), registry=OPS)
-    (graph,) = context.compose(model)
-    graph.finalize()
-    return graph
-
-
-def out() -> dict[str, np.ndarray]:
-    return {"y": np.full((2, 3), np.nan, np.float32)}
 
 
 def test_a_failing_notify_harms_nobody(

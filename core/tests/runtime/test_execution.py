@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import reference_backend
-from reference_backend import OPS, ReferenceBackend, chain
+from reference_backend import OPS, ReferenceBackend, finalized, out
 
 from dovetail import runtime
-from dovetail.container import Model, Producer
 from dovetail.errors import BackendError
 from dovetail.ir import DType
 from dovetail.plugins.events import ApiCall, NodeExecuted
@@ -29,20 +28,6 @@ def backend() -> Iterator[runtime.Backend]:
     with runtime.Backend.create(ReferenceBackend, ops=OPS) as made:
         yield made
         reference_backend.GATE.set()  # nothing may wait for ever, whatever failed
-
-
-def finalized(
-    backend: runtime.Backend, *ops: str, config: dict[str, object] | None = None
-) -> runtime.Graph:
-    context = backend.create_context(config=config)
-    model = Model.of(chain(*ops), producer=Producer("test", "1"), registry=OPS)
-    (graph,) = context.compose(model)
-    graph.finalize()
-    return graph
-
-
-def out() -> dict[str, np.ndarray]:
-    return {"y": np.full((2, 3), np.nan, np.float32)}
 
 
 def test_outputs_are_written_in_place_and_fresh_otherwise(backend: runtime.Backend) -> None:
@@ -130,7 +115,7 @@ def test_an_error_of_an_async_run_reaches_who_waits(backend: runtime.Backend) ->
 
 
 def test_the_queue_has_its_depth(backend: runtime.Backend) -> None:
-    graph = finalized(backend, "Wait", config={"async_execute_queue_depth": 2})
+    graph = finalized(backend, "Wait", async_execute_queue_depth=2)
     runs = [graph.execute_async({"x": X}, out()) for _ in range(2)]
     assert not runs[0].wait(0.01)
     with pytest.raises(BackendError) as caught:
@@ -143,9 +128,7 @@ def test_the_queue_has_its_depth(backend: runtime.Backend) -> None:
 
 def test_higher_priorities_overtake(backend: runtime.Backend) -> None:
     gate = finalized(backend, "Wait")
-    low, high = (
-        finalized(backend, "Scale", config={"context_priority": p}) for p in ("low", "high")
-    )
+    low, high = (finalized(backend, "Scale", context_priority=p) for p in ("low", "high"))
     gate.execute_async({"x": X}, out())
     assert reference_backend.ENTERED.wait(20)  # the queue's thread is busy from here
     order: list[str] = []

@@ -158,6 +158,7 @@ def _from_sdk(path: Path, backend: str) -> RunConfig:
     data = _json(path)
     sdk = convert(data, _SdkFile, where=str(path))
     inner: dict[str, dict[str, Any]] = {}
+    _note_without_effect(sdk.async_graph_execution_config, str(path))
     library, options = (
         sdk.backend_extensions.shared_library_path,
         sdk.backend_extensions.config_file_path,
