@@ -87,7 +87,7 @@ class Bits(Op):
 class Join(Op):
     """All inputs, one after the other."""
 
-    inputs = (In("in[0]"), In("in[*]", variadic=True))
+    inputs = (In("in[0]"), In("in[1..m]", variadic=True))
     domain = Domain.MOVE
 
     def infer(self, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Spec:

@@ -102,14 +102,14 @@ def good(self: Op, x: object, out: object) -> object:
         ),
         ({"infer": good, "reference": lambda self: None}, r"`reference` takes \[\]"),
         (
-            {"infer": good, "reference": good, "inputs": (In("in[*]", variadic=True),)},
+            {"infer": good, "reference": good, "inputs": (In("in[0..m]", variadic=True),)},
             r"`infer` takes \['x', 'out'\]; it must take \(self, ins, outs\)$",
         ),
         (
             {
                 "infer": good,
                 "reference": good,
-                "inputs": (In("in[*]", variadic=True), In("in[1]")),
+                "inputs": (In("in[0..m]", variadic=True), In("in[1]")),
             },
             "only the last input or output may be variadic",
         ),
@@ -117,7 +117,7 @@ def good(self: Op, x: object, out: object) -> object:
             {
                 "infer": good,
                 "reference": good,
-                "outputs": (Out("out[*]", variadic=True), Out("out[1]")),
+                "outputs": (Out("out[0..m]", variadic=True), Out("out[1]")),
             },
             "only the last input or output may be variadic",
         ),

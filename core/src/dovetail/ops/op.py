@@ -54,7 +54,7 @@ class Port:
     """A declared input or output.
 
     Attributes:
-        name: As in `in[0]`; a variadic one ends with `[*]`.
+        name: As in `in[0]`; a variadic one says its range, as in `in[0..m]`.
         dtypes: Allowed types; empty allows any (backends restrict, see `Support`).
         optional: Whether a node may leave it out.
         variadic: Whether it stands for any number of tensors; only the last port may be.
@@ -81,12 +81,15 @@ class Op:
         inputs, outputs: Declared ports.
         domain: What arrays `reference` is given.
         source: Where the definition comes from.
+        is_pure: Whether the same inputs always give the same outputs. Nothing folds, merges or
+            repeats an op that draws numbers or remembers earlier calls.
     """
 
     inputs: ClassVar[tuple[Port, ...]] = ()
     outputs: ClassVar[tuple[Port, ...]] = (Out("out[0]"),)
     domain: ClassVar[Domain] = Domain.REAL
     source: ClassVar[str] = ""
+    is_pure: ClassVar[bool] = True
 
     if TYPE_CHECKING:  # subclasses choose a form; see the module's docstring
         infer: Callable[..., Results]

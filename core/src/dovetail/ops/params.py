@@ -187,10 +187,10 @@ def tensor(
 
     Args:
         shape: Its shape, None for an extent that depends on the inputs; None for any shape.
-        default: Array-like, or a function of the input specs, or REQUIRED.
+        default: Array-like, or a function of the input specs, or REQUIRED, or None: not set.
         dtype: Its type.
     """
-    if default is not REQUIRED and not callable(default):
+    if default is not None and default is not REQUIRED and not callable(default):
         default = np.asarray(default, dtype.storage)
     return ParamField((dtype,), default, is_tensor=True, shape=shape)
 

@@ -130,7 +130,7 @@ class Transpose(Op):
 class Concat(Op):
     """Tensors side by side along `axis`. All of one shape except there; two or more."""
 
-    inputs = (In("in[*]", variadic=True),)
+    inputs = (In("in[0..m]", variadic=True),)
     domain = Domain.MOVE
     source = "spec/qnn_ops.md, Concat"
 
@@ -163,7 +163,7 @@ class Split(Op):
     """Pieces along `axis`; `split_index` holds where pieces 1, 2, ... begin, in ascending order."""
 
     inputs = (In("in[0]"),)
-    outputs = (Out("out[*]", variadic=True),)
+    outputs = (Out("out[0..m]", variadic=True),)
     domain = Domain.MOVE
     source = "spec/qnn_ops.md, Split"
 

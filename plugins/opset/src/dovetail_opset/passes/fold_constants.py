@@ -31,7 +31,7 @@ class FoldConstants:
         changed = False
         for node in graph.nodes:
             schema = schema_of(node)
-            if schema is not None and self._may_fold(node):
+            if schema is not None and schema.op.is_pure and self._may_fold(node):
                 _fold(graph, node, schema)
                 changed = True
         return changed

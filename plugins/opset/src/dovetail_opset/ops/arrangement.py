@@ -1,0 +1,1 @@
+"""Tensors stacked, unstacked, repeated."""

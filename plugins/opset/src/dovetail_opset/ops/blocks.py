@@ -1,0 +1,1 @@
+"""Blocks of space, batch and channels exchanged."""

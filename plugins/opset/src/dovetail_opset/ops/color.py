@@ -1,0 +1,1 @@
+"""Conversions between colour formats of images."""

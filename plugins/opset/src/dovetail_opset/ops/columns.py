@@ -1,0 +1,1 @@
+"""Windows as columns, and back."""

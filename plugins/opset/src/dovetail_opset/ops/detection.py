@@ -1,0 +1,1 @@
+"""Detection heads: boxes decoded and the best of them kept."""

@@ -1,0 +1,1 @@
+"""Resampling of images: resize, crops, patches, samples on a grid."""

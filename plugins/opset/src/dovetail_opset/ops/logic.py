@@ -1,0 +1,1 @@
+"""Comparisons and logic of two tensors."""

@@ -1,0 +1,1 @@
+"""Greatest, least and non-zero elements by place."""

@@ -1,0 +1,1 @@
+"""Regions of interest: features cut out, proposals made and distributed."""

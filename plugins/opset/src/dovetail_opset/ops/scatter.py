@@ -1,0 +1,1 @@
+"""Scattering, and one-hot vectors."""

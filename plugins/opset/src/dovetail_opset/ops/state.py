@@ -1,0 +1,1 @@
+"""Ops that remember earlier calls or draw random numbers."""

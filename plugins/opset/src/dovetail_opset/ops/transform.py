@@ -1,0 +1,1 @@
+"""Transforms along the last axes: Hadamard, short-time Fourier, rotary embedding."""
