@@ -14,7 +14,7 @@ from dovetail.ir import Array, DType, Graph, Spec, Tensor, TensorKind
 from dovetail.ops import OpRegistry, bind_node, check_ops, input_specs, simulate
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared
-from dovetail_cpu import CpuBackend, CpuOptions
+from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, add_all
 
@@ -37,8 +37,10 @@ class Ran:
 
 
 def prepare(graph: Graph, *, fuse: bool = True) -> PlanPrepared:
+    """Prepare a graph on NumPy's kernels; the engine's own are tested where it is."""
     check_ops(graph, REGISTRY)
-    prepared = CpuBackend(REGISTRY).prepare(graph, CpuOptions(fuse=fuse), WeightStore())
+    options = CpuOptions(engine=EngineChoice.NUMPY, fuse=fuse)
+    prepared = CpuBackend(REGISTRY).prepare(graph, options, WeightStore())
     assert isinstance(prepared, PlanPrepared)
     return prepared
 

@@ -1,10 +1,11 @@
-"""The float CPU backend of Dovetail, on NumPy.
+"""The float CPU backend of Dovetail, on oneDNN and NumPy.
 
-`CpuBackend` is the backend, `KERNELS` its kernels for the standard op set. A kernel that an op
-package brings arrives through the entry point `cpu:PACKAGE` of the group `dovetail.kernels`.
+`CpuBackend` is the backend, `KERNELS` its NumPy kernels for the standard op set. A kernel that an
+op package brings arrives through the entry point `cpu:PACKAGE` of the group `dovetail.kernels`.
 """
 
 from dovetail_cpu._backend import CpuBackend, CpuOptions
+from dovetail_cpu._engine import EngineChoice
 from dovetail_cpu.kernels import KERNELS
 
-__all__ = ["KERNELS", "CpuBackend", "CpuOptions"]
+__all__ = ["KERNELS", "CpuBackend", "CpuOptions", "EngineChoice"]

@@ -1,4 +1,4 @@
-"""The backend `cpu`: plans of NumPy kernels; an op without one runs by its reference."""
+"""The backend `cpu`: plans of kernels; an op without one runs by its reference."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from dovetail.runtime.contract import (
     Support,
 )
 from dovetail.runtime.plan import PlanPrepared, build_plan
+from dovetail_cpu._engine import EngineChoice, about, engine
 from dovetail_cpu._plugins import kernels_for
 
 # A string is no number to compute with, and a type that is not known cannot be stored.
@@ -37,10 +38,13 @@ class CpuOptions(Options, frozen=True):
     """Options of the backend `cpu`.
 
     Attributes:
+        engine: What computes. AUTO is oneDNN for what it has kernels for, where it is installed and
+            gives the right answers here, else NumPy.
         fuse: Whether a kernel may run the nodes that follow it too. Without it every tensor of the
             graph is computed on its own and can be watched.
     """
 
+    engine: EngineChoice = EngineChoice.AUTO
     fuse: bool = True
 
 
@@ -86,11 +90,24 @@ class CpuBackend:
         """Makes a graph ready to run; see `Backend.prepare`.
 
         Raises:
-            PluginError: Kernels of an op package cannot be loaded.
+            PluginError: Kernels of an op package cannot be loaded, or the chosen engine.
         """
-        kernels = kernels_for({node.package for node in graph.nodes}, self._ops)
-        plan = build_plan(graph, self._ops, kernels, weights, options, fuse=options.fuse)
+        chosen = engine(options.engine)
+        packages = {node.package for node in graph.nodes}
+        plan = build_plan(
+            graph,
+            self._ops,
+            kernels_for(packages, self._ops, chosen.kernels),
+            weights,
+            options,
+            reorder=chosen.reorder,
+            fuse=options.fuse,
+        )
         return CpuPrepared(plan)
+
+    def doctor(self) -> tuple[str, ...]:
+        """Says which engine computes, for `dovetail doctor`."""
+        return about()
 
     def restore(self, image: Image, weights: WeightStore) -> Prepared:
         """Refuses: there are no context binaries of this backend.
@@ -106,7 +123,7 @@ class CpuBackend:
 
 
 class CpuPrepared(PlanPrepared):
-    """A plan of NumPy kernels."""
+    """A plan of kernels."""
 
     def run(
         self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl

@@ -8,40 +8,40 @@ from dovetail import plugins
 from dovetail.errors import PluginError
 from dovetail.ops import OpRegistry
 from dovetail.runtime.plan import KernelRegistry
-from dovetail_cpu.kernels import KERNELS
 
 GROUP = "dovetail.kernels"
 
 
-def kernels_for(packages: Iterable[str], ops: OpRegistry) -> KernelRegistry:
+def kernels_for(packages: Iterable[str], ops: OpRegistry, own: KernelRegistry) -> KernelRegistry:
     """Gives the backend's own kernels and those that these op packages bring.
 
     Args:
         packages: Names of the packages that a graph uses; no other's kernels are loaded.
         ops: Refuses kernels of ops that do not exist.
+        own: The backend's.
 
     Raises:
         PluginError: An entry point does not load, or loads something else than cpu kernels of its
             package.
         UnsupportedOpError: A kernel is for an op that its package does not have.
     """
-    found = KERNELS
+    found = own
     installed = plugins.names(GROUP)
     for package in sorted(set(packages)):
-        name = f"{KERNELS.backend}:{package}"
+        name = f"{own.backend}:{package}"
         if name in installed:
-            brought = _checked(name, package, plugins.load(GROUP, name))
+            brought = _checked(name, package, own.backend, plugins.load(GROUP, name))
             brought.check(ops)
             found = found.joined(brought)
     return found
 
 
-def _checked(name: str, package: str, loaded: object) -> KernelRegistry:
+def _checked(name: str, package: str, backend: str, loaded: object) -> KernelRegistry:
     where = f"{GROUP} '{name}'"
     if not isinstance(loaded, KernelRegistry):
         kind = type(loaded).__name__
         raise PluginError(f"it loads a {kind}, which is not a KernelRegistry", where=where)
-    if loaded.backend != KERNELS.backend:
+    if loaded.backend != backend:
         raise PluginError(f"its kernels are for the backend '{loaded.backend}'", where=where)
     foreign = sorted({other for other, _ in loaded if other != package})
     if foreign:

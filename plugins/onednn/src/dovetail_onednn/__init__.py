@@ -1,12 +1,14 @@
 """Dovetail's binding to the oneDNN C library, as a library for CPU-side backends.
 
 `onednn_kernels` gives kernels and `reorder` what `build_plan` needs to reconcile their layouts;
-`library` loads oneDNN, or says why it cannot be had. Importing this loads nothing.
+`checked_library` loads oneDNN and tries it, or says why it cannot be had. Importing this loads
+nothing.
 """
 
 from dovetail_onednn._library import Library, library
 from dovetail_onednn.kernels import onednn_kernels
+from dovetail_onednn.known_answer import checked_library
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.reorder import reorder
 
-__all__ = ["Library", "OneDnnLayout", "library", "onednn_kernels", "reorder"]
+__all__ = ["Library", "OneDnnLayout", "checked_library", "library", "onednn_kernels", "reorder"]

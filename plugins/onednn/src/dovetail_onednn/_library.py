@@ -25,6 +25,20 @@ DIST = "onednn-cpu-gomp"
 SONAME = "libdnnl.so.3"
 VARIABLE = "DOVETAIL_ONEDNN"
 OLDEST = (3, 2)  # what the tests run with; 3.x promises to stay compatible
+# Source: oneDNN 3.2, dnnl_types.h, dnnl_cpu_isa_t
+_INSTRUCTION_SETS = {
+    0x1: "SSE4.1",
+    0x3: "AVX",
+    0x7: "AVX2",
+    0xF: "AVX2 with VNNI",
+    0x1F: "AVX2 with VNNI 2",
+    0x27: "AVX-512",
+    0x67: "AVX-512 with VNNI",
+    0xE7: "AVX-512 with VNNI and BF16",
+    0x1EF: "AVX-512 with FP16",
+    0xFEF: "AVX-512 with FP16 and AMX",
+    0x1FEF: "AVX-512 with FP16 and AMX FP16",
+}
 _LOADING = threading.Lock()
 
 
@@ -37,17 +51,30 @@ class Library:
         version: Major, minor, patch.
         instruction_set: oneDNN's number of the set that it makes code for.
         functions: By name without the prefix `dnnl_`.
+        set_threads: Sets how many threads what the calling thread starts will use; None where the
+            library's threads are not OpenMP's.
     """
 
     path: str
     version: tuple[int, int, int]
     instruction_set: int
     functions: dict[str, Any]
+    set_threads: Any = None
+
+    @property
+    def version_text(self) -> str:
+        """The version as people write it."""
+        return ".".join(map(str, self.version))
+
+    @property
+    def instruction_set_name(self) -> str:
+        """What the instruction set is called."""
+        return _INSTRUCTION_SETS.get(self.instruction_set, f"set {self.instruction_set:x}")
 
     @property
     def fingerprint(self) -> str:
         """What data in layouts of the library's choice are valid for: this version and set."""
-        return f"onednn-{'.'.join(map(str, self.version))}-isa{self.instruction_set:x}"
+        return f"onednn-{self.version_text}-isa{self.instruction_set:x}"
 
 
 def library() -> Library:
@@ -92,6 +119,16 @@ def candidates() -> Iterator[str]:
         yield named
 
 
+def set_threads_of(loaded: ctypes.CDLL) -> Any:
+    """Gives the OpenMP function of the runtime that a library was linked with, None if another."""
+    try:
+        function = loaded.omp_set_num_threads  # looked up in what the library depends on, too
+    except AttributeError:
+        return None
+    function.restype, function.argtypes = None, (ctypes.c_int,)
+    return function
+
+
 def load(path: str) -> Library:
     """Loads a library and checks that it is one that can be used.
 
@@ -119,4 +156,5 @@ def load(path: str) -> Library:
             code="PLUGIN_INCOMPATIBLE",
             where=path,
         )
-    return Library(path, version, int(functions["get_effective_cpu_isa"]()), functions)
+    isa = int(functions["get_effective_cpu_isa"]())
+    return Library(path, version, isa, functions, set_threads_of(found))

@@ -53,7 +53,16 @@ class Geometry:
 
 def conv2d(call: KernelCall) -> Step | None:
     """Runs Conv2d and its tail as one primitive; see `Kernel.make`."""
-    geometry = _geometry(call)
+    return _convolution(call, int(call.op.group))
+
+
+def depthwise_conv2d(call: KernelCall) -> Step | None:
+    """Runs DepthWiseConv2d, which is a convolution of as many groups as channels."""
+    return _convolution(call, call.spec(0).shape[3])
+
+
+def _convolution(call: KernelCall, groups: int) -> Step | None:
+    geometry = _geometry(call, groups)
     weights = call.static(1)
     if geometry is None or weights is None:
         return None
@@ -112,7 +121,7 @@ def convolution_desc(
 Places = dict[int, tuple[MemoryDesc, Value]]
 
 
-def _geometry(call: KernelCall) -> Geometry | None:
+def _geometry(call: KernelCall, groups: int) -> Geometry | None:
     specs = [call.spec(i) for i in range(3) if call.has(i)]
     source, weights = specs[0].shape, specs[1].shape
     target = call.outputs[0].shape
@@ -122,7 +131,7 @@ def _geometry(call: KernelCall) -> Geometry | None:
     pads = np.asarray(op.pad_amount)
     return Geometry(
         images(source),
-        filters(weights, op.group),
+        filters(weights, groups),
         vector(weights[3]) if call.has(2) else None,
         images(target),
         _ints(op.stride),

@@ -16,6 +16,7 @@ from typing import Any, Self
 from dovetail_onednn._api import CPU, IN_ORDER
 from dovetail_onednn._library import Library, library
 from dovetail_onednn.errors import check
+from dovetail_onednn.fork import GENERATION
 
 
 class Handle:
@@ -80,6 +81,7 @@ class Engine(Handle):
 
     def __init__(self) -> None:
         self.library: Library = library()
+        GENERATION.watch(self.library)
         super().__init__("engine", make("engine_create", CPU, 0, doing="making the CPU engine"))
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dovetail.container import aligned_empty
+from dovetail.errors import BackendError
 from dovetail_onednn._api import (
     BINARY_ADD,
     POST_OP_BASE,
@@ -25,6 +26,7 @@ from dovetail_onednn._api import (
 from dovetail_onednn._library import library
 from dovetail_onednn.descriptors import Memory, MemoryDesc
 from dovetail_onednn.errors import check, failure
+from dovetail_onednn.fork import GENERATION
 from dovetail_onednn.handles import Handle, Stream, engine, make
 
 
@@ -138,9 +140,10 @@ class Primitive(Handle):
         scratchpad: Of the memory it needs while it runs; 0 bytes where it needs none.
     """
 
-    __slots__ = ("description", "scratchpad")
+    __slots__ = ("description", "generation", "scratchpad")
 
     def __init__(self, desc: PrimitiveDesc) -> None:
+        self.generation = GENERATION.number
         self.description = desc.description
         self.scratchpad = desc.desc(Arg.SCRATCHPAD)
         made = make("primitive_create", desc, doing=desc.description)
@@ -166,7 +169,7 @@ class BoundPrimitive:
     Not for two threads at once. What lies at the addresses must outlive it.
     """
 
-    __slots__ = ("_call", "_kept", "_primitive")
+    __slots__ = ("_call", "_generation", "_kept", "_primitive")
 
     def __init__(self, primitive: Primitive, places: Addresses, kept: object = None) -> None:
         memories = [Memory(desc, address) for desc, address in places.values()]
@@ -176,6 +179,7 @@ class BoundPrimitive:
             slot.arg, slot.memory = arg, memory.address
         self._primitive = primitive
         self._kept = (memories, stream, kept)
+        self._generation = primitive.generation
         self._call = (
             library().functions["primitive_execute"],
             c_void_p(primitive.address),
@@ -188,8 +192,15 @@ class BoundPrimitive:
         """Executes it; done when this returns, since a CPU stream does nothing in the background.
 
         Raises:
-            BackendError: It failed; with the primitive's description.
+            BackendError: It failed, or was prepared before the process was forked; with the
+                primitive's description.
         """
+        if self._generation != GENERATION.number:
+            raise BackendError(
+                "the process was forked after this was prepared, and its threads stayed behind",
+                where=self._primitive.description,
+                hint="prepare it in the new process, or start that with the method 'spawn'",
+            )
         execute, primitive, stream, count, arguments = self._call
         status = execute(primitive, stream, count, arguments)
         if status:

@@ -37,13 +37,18 @@ def pack(data: Array, layout: OneDnnLayout) -> Array:
         data: float32, C-contiguous, of the shape that the layout's dense form has.
         layout: The layout.
     """
-    packed = aligned_empty(layout.nbytes)
+    return moved(data, layout.dense, layout.desc)
+
+
+def moved(data: Array, source: MemoryDesc, target: MemoryDesc) -> Array:
+    """Gives data in another arrangement, uint8 (target.nbytes,), aligned."""
+    found = aligned_empty(target.nbytes)
     places: Addresses = {
-        Arg.SOURCE: (layout.dense, int(data.ctypes.data)),
-        Arg.DESTINATION: (layout.desc, int(packed.ctypes.data)),
+        Arg.SOURCE: (source, int(data.ctypes.data)),
+        Arg.DESTINATION: (target, int(found.ctypes.data)),
     }
-    reorder_primitive(layout.dense, layout.desc).bind(places)()
-    return packed
+    reorder_primitive(source, target).bind(places)()
+    return found
 
 
 def _descs(source: Value, target: Value) -> tuple[MemoryDesc, MemoryDesc]:

@@ -5,7 +5,7 @@ layouts differ; `plan_arena` gives every value a place; `PlanPrepared` binds and
 """
 
 from dovetail.runtime.plan.arena import Arena, plan_arena
-from dovetail.runtime.plan.builder import Plan, build_plan
+from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
 from dovetail.runtime.plan.executor import PlanPrepared
 from dovetail.runtime.plan.kernels import Kernel, KernelCall, KernelRegistry, Tail
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, Value
@@ -20,6 +20,7 @@ __all__ = [
     "Layout",
     "Plan",
     "PlanPrepared",
+    "Reorder",
     "Step",
     "Storage",
     "Tail",

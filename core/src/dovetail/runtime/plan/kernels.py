@@ -80,6 +80,18 @@ class KernelRegistry:
                 both.register(package, op_type, absorbs=kernel.absorbs)(kernel.make)
         return both
 
+    def before(self, other: KernelRegistry) -> KernelRegistry:
+        """Gives a registry where each of these kernels is asked first, then the other's.
+
+        Where both have a kernel for an op, this one's says what it absorbs; a group that it then
+        declines is made node by node.
+        """
+        both = KernelRegistry(self.backend)
+        both._kernels = other._kernels | {
+            key: _first_of(kernel, other._kernels.get(key)) for key, kernel in self._kernels.items()
+        }
+        return both
+
     def check(self, ops: OpRegistry) -> None:
         """Refuses kernels for ops that do not exist.
 
@@ -91,6 +103,18 @@ class KernelRegistry:
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(self._kernels)
+
+
+def _first_of(kernel: Kernel, other: Kernel | None) -> Kernel:
+    if other is None:
+        return kernel
+
+    def make(call: KernelCall) -> Step | None:
+        step = kernel.make(call)
+        # the other one knows nothing of what this one absorbed
+        return other.make(call) if step is None and not call.tail else step
+
+    return Kernel(make, kernel.absorbs)
 
 
 @dataclass(frozen=True, slots=True)

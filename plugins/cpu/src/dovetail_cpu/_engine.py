@@ -1,0 +1,67 @@
+"""Which engine computes: oneDNN where it can be had, NumPy everywhere."""
+
+from __future__ import annotations
+
+import enum
+import logging
+from dataclasses import dataclass
+
+from dovetail.errors import DovetailError
+from dovetail.runtime.plan import KernelRegistry, Reorder
+from dovetail_cpu.kernels import KERNELS
+from dovetail_onednn import checked_library, onednn_kernels, reorder
+
+_LOG = logging.getLogger("dovetail.cpu")
+
+
+class EngineChoice(enum.Enum):
+    """The engines to choose from; AUTO is oneDNN where it is there and passes its check."""
+
+    AUTO = "auto"
+    ONEDNN = "onednn"
+    NUMPY = "numpy"
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine's kernels.
+
+    Attributes:
+        kernels: For the standard op set.
+        reorder: What converts between their layouts; None where there is but one.
+    """
+
+    kernels: KernelRegistry
+    reorder: Reorder | None = None
+
+
+def engine(choice: EngineChoice) -> Engine:
+    """Gives the chosen engine.
+
+    Raises:
+        PluginError: ONEDNN was asked for and cannot be used.
+    """
+    if choice is EngineChoice.NUMPY:
+        return Engine(KERNELS)
+    try:
+        checked_library()
+    except DovetailError as error:
+        if choice is EngineChoice.ONEDNN:
+            raise
+        _LOG.info("computing with NumPy alone: %s", error.message)
+        return Engine(KERNELS)
+    return Engine(onednn_kernels(KERNELS.backend).before(KERNELS), reorder)
+
+
+def about() -> tuple[str, ...]:
+    """Says what would compute here, and why."""
+    try:
+        library = checked_library()
+    except DovetailError as error:
+        problems = [f"  {p.where}: {p.message} {p.hint}".rstrip() for p in error.problems]
+        return (f"engine numpy: {error.message}", *problems, f"  {error.hint}")
+    return (
+        f"engine onednn {library.version_text}, {library.instruction_set_name}, "
+        "known answers right",
+        f"  {library.path}",
+    )

@@ -1,0 +1,126 @@
+"""The engines: which one computes, and that they agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.container import WeightStore
+from dovetail.errors import ConfigError, PluginError
+from dovetail.ir import Array, DType, Graph, Tensor, TensorKind
+from dovetail.ops import OpRegistry
+from dovetail.runtime.contract import RunControl
+from dovetail.runtime.plan import PlanPrepared
+from dovetail.typed import convert
+from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice, _engine
+from dovetail_onednn import checked_library
+from dovetail_opset import PACKAGE
+from dovetail_opset.build import add, static
+
+OPS = OpRegistry.of(PACKAGE)
+ONEDNN = "dovetail_onednn."
+
+
+@pytest.fixture
+def no_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise PluginError("oneDNN is not installed", code="PLUGIN_MISSING", hint="install it")
+
+    monkeypatch.setattr(_engine, "checked_library", missing)
+
+
+@pytest.fixture
+def onednn() -> None:
+    try:
+        checked_library()
+    except PluginError as error:
+        pytest.skip(f"no oneDNN here: {error.message}")
+
+
+def network(*, fixed: bool = True) -> tuple[Graph, dict[str, Array]]:
+    """A convolution, a depthwise one, a residual sum and a pooling; maybe with filters as input."""
+    rng = np.random.default_rng(3)
+    graph = Graph("net")
+    x = _input(graph, "x", (1, 12, 10, 8))
+    filters = rng.standard_normal((3, 3, 8, 16), np.float32)
+    feeds = {"x": rng.standard_normal(x.shape, np.float32)}
+    if fixed:
+        w = static(graph, "w", filters)
+    else:
+        w = _input(graph, "w", filters.shape)
+        feeds["w"] = filters
+    window = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1))}
+    y = add(graph, "Conv2d", [x, w], name="conv", **window)
+    relu = add(graph, "Relu", [y], name="relu")
+    deep = static(graph, "deep.w", rng.standard_normal((3, 3, 1, 16), np.float32))
+    z = add(graph, "DepthWiseConv2d", [relu, deep], name="deep", **window)
+    total = add(graph, "ElementWiseAdd", [z, relu], name="sum")
+    out = add(
+        graph,
+        "PoolMax2d",
+        [total],
+        name="pool",
+        filter_size=(2, 2),
+        stride=(2, 2),
+        pad_amount=((0, 0), (0, 0)),
+    )
+    out.kind = TensorKind.APP_READ
+    return graph, feeds
+
+
+def run(graph: Graph, feeds: dict[str, Array], choice: EngineChoice) -> tuple[Array, list[str]]:
+    """Gives the result, and the module of each step's work."""
+    options = CpuOptions(engine=choice)
+    prepared: Any = CpuBackend(OPS).prepare(graph, options, WeightStore())
+    assert isinstance(prepared, PlanPrepared)
+    out = {t.name: np.empty(t.shape, np.float32) for t in graph.outputs}
+    prepared.run(feeds, out, RunControl())
+    modules = [getattr(s.bind, "func", s.bind).__module__ for s in prepared.steps]
+    return out["pool"], modules
+
+
+@pytest.mark.usefixtures("onednn")
+def test_engines_agree_and_auto_is_onednn() -> None:
+    graph, feeds = network()
+    numpy, by_numpy = run(graph, feeds, EngineChoice.NUMPY)
+    onednn, by_onednn = run(graph, feeds, EngineChoice.ONEDNN)
+    assert not any(m.startswith(ONEDNN) for m in by_numpy)
+    assert any(m == f"{ONEDNN}convolution" for m in by_onednn)
+    # sums of 72 and 9 products in another order
+    np.testing.assert_allclose(onednn, numpy, rtol=1e-5, atol=1e-5)
+    auto, by_auto = run(graph, feeds, EngineChoice.AUTO)
+    assert by_auto == by_onednn
+    np.testing.assert_array_equal(auto, onednn)
+
+
+@pytest.mark.usefixtures("onednn")
+def test_what_onednn_declines_numpy_takes() -> None:
+    graph, feeds = network(fixed=False)  # its kernel packs the filters, so must know them
+    numpy, _ = run(graph, feeds, EngineChoice.NUMPY)
+    mixed, modules = run(graph, feeds, EngineChoice.ONEDNN)
+    assert "dovetail_cpu.kernels.convolution" in modules
+    assert "dovetail.runtime.plan.reference" not in modules
+    np.testing.assert_allclose(mixed, numpy, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("no_onednn")
+def test_without_onednn() -> None:
+    graph, feeds = network()
+    _, modules = run(graph, feeds, EngineChoice.AUTO)
+    assert not any(m.startswith(ONEDNN) for m in modules)
+    with pytest.raises(PluginError, match="not installed"):
+        run(graph, feeds, EngineChoice.ONEDNN)
+    first, *_ = CpuBackend(OPS).doctor()
+    assert first == "engine numpy: oneDNN is not installed"
+
+
+def test_engine_in_a_config() -> None:
+    assert convert({"engine": "numpy"}, CpuOptions, where="cpu").engine is EngineChoice.NUMPY
+    with pytest.raises(ConfigError, match="engine"):
+        convert({"engine": "blas"}, CpuOptions, where="cpu")
+
+
+def _input(graph: Graph, name: str, shape: tuple[int, ...]) -> Tensor:
+    return graph.add_tensor(Tensor(name, DType.FLOAT_32, shape, TensorKind.APP_WRITE))
