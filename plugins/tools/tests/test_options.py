@@ -49,7 +49,7 @@ def test_backend_names(fed: None, run: Any, name: str) -> None:
         (["--profiling-level", "extreme"], 2, "extreme"),
         (["--perf-profile", "bursts"], 2, "did you mean 'burst'?"),
         (["--op-packages", "libExample.so:Provider"], 2, "compiled op package"),
-        (["--op-packages", "dovetail_opset"], 2, "module.path:attribute"),
+        (["--op-packages", "dovetail_opset:"], 2, "module.path:attribute"),
         (["--op-packages", "no.such.module:x"], 6, "No module named 'no'"),
         (["--op-packages", "dovetail_opset:nothing"], 6, "has no attribute 'nothing'"),
         (["--op-packages", "dovetail_opset:__doc__"], 6, "a str, not an OpPackage"),

@@ -14,8 +14,8 @@ from dovetail.container import Model, Producer, hash_source, is_container
 from dovetail.errors import FrontendError, PluginError
 from dovetail.files import unreadable
 from dovetail.ir import Pass, run_passes
-from dovetail.ir.frontend import Frontend, FrontendOptions
 from dovetail.ops import OpRegistry, find_op_faults
+from dovetail.ops.frontend import Frontend, FrontendOptions
 from dovetail.plugins import load as load_plugin
 from dovetail.plugins import load_all
 from dovetail.plugins import names as plugin_names
@@ -50,14 +50,18 @@ def load(path: PathLike) -> Model:
     return Model.load(path)
 
 
-def load_model(path: PathLike) -> Model:
+def load_model(path: PathLike, ops: OpRegistry | None = None) -> Model:
     """Loads a `.dvt` model, or converts any model file that an installed frontend reads.
+
+    Args:
+        path: The file.
+        ops: Finds ops for a conversion; by default those of all installed op packages.
 
     Raises:
         DovetailError: The file cannot be loaded or converted.
     """
     by_name = Path(path).suffix.lower() == SUFFIX
-    return load(path) if by_name or is_container(path) else convert(path)
+    return load(path) if by_name or is_container(path) else convert(path, ops=ops)
 
 
 def convert(
@@ -86,7 +90,7 @@ def convert(
     registry = installed_ops() if ops is None else ops
     frontend = find_frontend(source)
     options = FrontendOptions() if options is None else options
-    graph = frontend.read(source, options)
+    graph = frontend.read(source, options, registry)
     graph.name = name or source.stem
     if optimize:
         run_passes(

@@ -44,7 +44,7 @@ class Session:
     ) -> None:
         one = isinstance(model, Model | str | os.PathLike)
         given: Sequence[Model | PathLike] = [model] if one else model  # type: ignore[list-item, assignment]
-        models = [m if isinstance(m, Model) else load_model(m) for m in given]
+        models = [m if isinstance(m, Model) else load_model(m, ops) for m in given]
         name = backend_name(backend)
         run = _run_config(config, name)
         self._backend = Backend.create(name, run.backend.get(name), ops)

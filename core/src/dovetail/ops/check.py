@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dovetail.errors import DovetailError, Problem
+from dovetail.errors import DovetailError, Problem, UnsupportedOpError
 from dovetail.ir import Graph, Node, Spec, Tensor, TensorKind
 from dovetail.ir.check import find_faults, raise_faults
 from dovetail.ops.op import Op, Port
@@ -34,9 +34,33 @@ def check_ops(graph: Graph, registry: OpRegistry) -> None:
     """Refuses a graph with faults.
 
     Raises:
+        UnsupportedOpError: It uses ops that are not there; says which, and by how many nodes.
         GraphError: With every fault found.
     """
+    if missing := _missing(graph, registry):
+        raise UnsupportedOpError(
+            "it uses ops that no op package at hand has",
+            where=f"graph '{graph.name}'",
+            problems=missing,
+            hint="install the dist of the op package, or bring it with --op-packages",
+        )
     raise_faults(graph, find_op_faults(graph, registry))
+
+
+def _missing(graph: Graph, registry: OpRegistry) -> list[Problem]:
+    """Gives a problem for each op that is not found, with the nodes that want it."""
+    wanted: dict[tuple[str, str], list[Node]] = {}
+    for node in graph.nodes:
+        wanted.setdefault((node.package, node.op_type), []).append(node)
+    found = []
+    for (package, op_type), nodes in wanted.items():
+        try:
+            registry.find(package, op_type)
+        except UnsupportedOpError as error:
+            first = nodes[0].where
+            where = first if len(nodes) == 1 else f"{first} and {len(nodes) - 1} more"
+            found.append(Problem(error.message, where, error.hint))
+    return found
 
 
 def node_faults(node: Node, registry: OpRegistry) -> list[Problem]:

@@ -123,9 +123,12 @@ class ParamField(Generic[T]):
         """Gives the IR param for a Python value, typed with the field's usual type.
 
         Args:
-            value: A number, bool, text, enum member or, for a tensor param, anything array-like.
+            value: A number, bool, text, enum member or, for a tensor param, anything array-like; a
+                Scalar is taken as it is, for a type that is not the usual one.
             node: Name of the node, which a tensor param's name begins with.
         """
+        if isinstance(value, Scalar):
+            return value
         dtype = self.dtypes[0]
         if self.is_tensor:
             return Tensor.static(f"{node}.{self.name}", np.asarray(value, dtype.storage), dtype)

@@ -66,6 +66,12 @@ class OpRegistry:
         self._load = load
         self._names = names
         self._packages: dict[str, OpPackage] = {}
+        self._added: list[OpPackage] = []
+
+    @property
+    def added(self) -> tuple[OpPackage, ...]:
+        """The packages that were added by hand, in order."""
+        return tuple(self._added)
 
     @classmethod
     def of(cls, *packages: OpPackage) -> OpRegistry:
@@ -84,6 +90,8 @@ class OpRegistry:
             raise PluginError(
                 f"there are two op packages named '{package.name}'", code="PLUGIN_CONFLICT"
             )
+        if package not in self._added:
+            self._added.append(package)
         self._packages[package.name] = package
 
     def package(self, name: str) -> OpPackage:

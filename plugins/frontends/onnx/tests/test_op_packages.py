@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from dovetail import plugins
 from dovetail.errors import UnsupportedOpError
-from dovetail.ir.frontend import FrontendOptions
+from dovetail.ops.frontend import FrontendOptions
 from dovetail_onnx import OnnxFrontend
 
 OPS = """

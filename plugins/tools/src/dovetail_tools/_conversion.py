@@ -15,8 +15,12 @@ from dovetail.cli.output import current_output
 from dovetail.errors import ConfigError, Problem
 from dovetail.files import unwritable
 from dovetail.ir import Shape, Tensor
-from dovetail.ir.frontend import FrontendOptions
+from dovetail.ops import OpRegistry
+from dovetail.ops.frontend import FrontendOptions
+from dovetail.plugins.ops import installed_ops
 from dovetail_tools._errors import usage
+from dovetail_tools._op_packages import load_op_packages
+from dovetail_tools.op_definitions import load_definitions
 
 SUFFIX = ".dvt"
 
@@ -44,11 +48,29 @@ def frontend_options(
     )
 
 
+def ops_with(references: tuple[str, ...], configs: Sequence[Path]) -> OpRegistry:
+    """Gives the installed ops and those that the command line brings.
+
+    Args:
+        references: Op packages that are not installed, as `--op-packages` has them.
+        configs: XML files of op definitions.
+
+    Raises:
+        ConfigError: A reference is none, or a file is wrong; says everything that is.
+        PluginError: A package cannot be loaded, or two have one name.
+    """
+    ops = installed_ops()
+    for package in (*load_op_packages(references), *load_definitions(configs)):
+        ops.add(package)
+    return ops
+
+
 def convert_file(
     source: Path,
     output: Path | None,
     options: FrontendOptions,
     graph_name: str | None,
+    ops: OpRegistry,
     *,
     optimize: bool,
 ) -> None:
@@ -59,6 +81,7 @@ def convert_file(
         output: Where the .dvt goes; beside the model if left out.
         options: What the user decides about reading it.
         graph_name: Of its graph; the file's name without suffix if left out.
+        ops: Finds ops.
         optimize: Whether the passes run.
 
     Raises:
@@ -67,7 +90,7 @@ def convert_file(
     start = time.perf_counter()
     find_frontend(source)  # what cannot be read at all is refused before anything else
     target = _target(source, output)
-    model = convert_model(source, options, name=graph_name, optimize=optimize)
+    model = convert_model(source, options, name=graph_name, optimize=optimize, ops=ops)
     model.save(target)
     _report(source, target, model, time.perf_counter() - start)
 

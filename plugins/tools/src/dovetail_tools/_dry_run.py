@@ -15,18 +15,22 @@ import typer
 from dovetail.api.conversion import PIPELINE, find_frontend, pipeline_passes
 from dovetail.cli.output import current_output, table
 from dovetail.errors import DovetailError, ExitCode
-from dovetail.ir.frontend import DryRun, Frontend, FrontendOptions, OpUse
+from dovetail.ops import OpRegistry
+from dovetail.ops.frontend import DryRun, Frontend, FrontendOptions, OpUse
 from dovetail.plugins import list_plugins, load_all
 
 _PASSES = "dovetail.passes"
 
 
-def show_dry_run(source: Path, options: FrontendOptions, *, optimize: bool) -> None:
+def show_dry_run(
+    source: Path, options: FrontendOptions, ops: OpRegistry, *, optimize: bool
+) -> None:
     """Prints what converting a model would do, without writing anything.
 
     Args:
         source: The model.
         options: What the user decides about reading it.
+        ops: Finds ops.
         optimize: Whether the passes would run.
 
     Raises:
@@ -35,10 +39,10 @@ def show_dry_run(source: Path, options: FrontendOptions, *, optimize: bool) -> N
     """
     frontend = find_frontend(source)
     passes = pass_origins() if optimize else []
-    found = frontend.dry_run(source, options)
-    verdict, ops = _attempt(frontend, source, options)
+    found = frontend.dry_run(source, options, ops)
+    verdict, becomes = _attempt(frontend, source, options, ops)
     output = current_output()
-    output.data(_data(source, passes, found, ops), _text(source, passes, found, ops))
+    output.data(_data(source, passes, found, becomes), _text(source, passes, found, becomes))
     if verdict is not ExitCode.OK:
         count = len(found.problems)
         output.message(f"{source}: cannot be converted: {count} problem(s), listed above")
@@ -57,12 +61,12 @@ def pass_origins() -> list[tuple[str, str]]:
 
 
 def _attempt(
-    frontend: Frontend, source: Path, options: FrontendOptions
+    frontend: Frontend, source: Path, options: FrontendOptions, ops: OpRegistry
 ) -> tuple[ExitCode, dict[str, int]]:
     """How reading the model ends, and the ops that the nodes become."""
     try:
         with _silence():  # the dry run has logged it all already
-            graph = frontend.read(source, options)
+            graph = frontend.read(source, options, ops)
     except DovetailError as error:
         return error.exit_code, {}
     counts = Counter(f"{node.package}::{node.op_type}" for node in graph.nodes)

@@ -9,6 +9,7 @@ from pathlib import Path
 from dovetail.api import Model, load_model
 from dovetail.errors import ConfigError, FrontendError, Problem, unknown_name
 from dovetail.ir import Graph
+from dovetail.ops import OpRegistry
 from dovetail.runtime.config_file import RunConfig
 from dovetail_tools import _metadata, _profiling
 from dovetail_tools._errors import InputError, shortened, usage
@@ -45,14 +46,14 @@ class Job:
     files: Mapping[str, OutputFile]
 
 
-def make_jobs(request: Request, config: RunConfig) -> list[Job]:
+def make_jobs(request: Request, config: RunConfig, ops: OpRegistry) -> list[Job]:
     """Gives the jobs of a request; nothing is written and no raw file read.
 
     Raises:
         DovetailError: A model cannot be loaded; an option names what is not there; a list is wrong:
             then every fault of all lists is told.
     """
-    graphs = _graphs([load_model(path) for path in request.models], request.models)
+    graphs = _graphs([load_model(path, ops) for path in request.models], request.models)
     _check_references(request, config, [g for _, g in graphs])
     folders = {g.name: graph_folder(g.name, graphs) for _, g in graphs}
     if len(graphs) > 1:

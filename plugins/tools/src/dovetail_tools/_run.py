@@ -15,7 +15,7 @@ from dovetail_tools import _metadata, _profiling
 from dovetail_tools._executor import JobRunner
 from dovetail_tools._jobs import Job, make_jobs
 from dovetail_tools._metadata import graph_metadata, write_metadata
-from dovetail_tools._op_packages import register_op_packages
+from dovetail_tools._op_packages import load_op_packages
 from dovetail_tools._output_folder import OutputFolder, check_replaceable
 from dovetail_tools._profiling import profiling_data, write_profiling
 from dovetail_tools._progress import progress
@@ -72,9 +72,10 @@ def execute(request: Request, perf_profile: str | None = None) -> Outcome:
     with Backend.create(name, config.backend.get(name)) as backend:
         if perf_profile is not None:
             _LOG.info("--perf-profile %s has no effect: there is no clock to set", perf_profile)
-        register_op_packages(backend, request.op_packages)
+        for package in load_op_packages(request.op_packages, name):
+            backend.register_op_package(package)
         _need(backend, request)
-        jobs = make_jobs(request, config)
+        jobs = make_jobs(request, config, backend.ops)
         check_replaceable(request.output_dir, [job.folder for job in jobs])
         context = backend.create_context(config=config.context_config)
         timings = {job.graph.name: Timings() for job in jobs}

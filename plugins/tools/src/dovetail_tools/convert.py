@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dovetail_tools._pairs import PairCommand, split_pairs
+from dovetail_tools._request import split_list
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -89,6 +90,24 @@ def convert(
             help="Run no passes: the graph stays as it is read, node by node.",
         ),
     ] = False,
+    op_packages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE[:ATTRIBUTE[:TARGET]][,...]",
+            help="Op packages that are not installed, by module or by path of a Python file or "
+            "folder. A node that is named like one of their ops becomes that op.",
+        ),
+    ] = None,
+    op_package_config: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-opc",
+            "--op-package-config",
+            metavar="XML",
+            help="QNN's definitions of ops that have no code yet, as --op-packages has them; may "
+            "be repeated. The converted model runs once an op package brings the code.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -104,15 +123,16 @@ def convert(
     of it is written. `dovetail explain compat` lists the SDK's options that are not offered.
     """
     # imported here: the help needs no numpy
-    from dovetail_tools._conversion import convert_file, frontend_options
+    from dovetail_tools._conversion import convert_file, frontend_options, ops_with
     from dovetail_tools._dry_run import show_dry_run
 
     options = frontend_options(
         split_pairs(input_dim), split_pairs(define_symbol), batch, out_node or ()
     )
+    ops = ops_with(split_list(op_packages, "--op-packages"), op_package_config or ())
     if dry_run:
-        show_dry_run(input_network, options, optimize=not no_simplification)
+        show_dry_run(input_network, options, ops, optimize=not no_simplification)
     else:
         convert_file(
-            input_network, output_path, options, graph_name, optimize=not no_simplification
+            input_network, output_path, options, graph_name, ops, optimize=not no_simplification
         )

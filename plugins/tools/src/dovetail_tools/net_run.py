@@ -113,8 +113,9 @@ def net_run(
     op_packages: Annotated[
         str | None,
         typer.Option(
-            metavar="MODULE:ATTRIBUTE[:TARGET][,...]",
-            help="Op packages that are not installed; TARGET is the backend that one is for.",
+            metavar="MODULE[:ATTRIBUTE[:TARGET]][,...]",
+            help="Op packages that are not installed, by module or by path of a Python file or "
+            "folder; TARGET is the backend that one is for.",
         ),
     ] = None,
     perf_profile: Annotated[

@@ -53,6 +53,11 @@ class Attributes:
         found = self._get(name, AttributeProto.FLOATS)
         return None if found is None else tuple(found.floats)
 
+    def texts(self, name: str) -> tuple[str, ...] | None:
+        """Gives texts, None where there is no such attribute."""
+        found = self._get(name, AttributeProto.STRINGS)
+        return None if found is None else tuple(t.decode("utf-8", "replace") for t in found.strings)
+
     def tensor(self, name: str) -> TensorProto | None:
         """Gives a tensor, None where there is no such attribute."""
         found = self._get(name, AttributeProto.TENSOR)

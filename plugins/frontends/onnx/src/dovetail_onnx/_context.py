@@ -131,6 +131,10 @@ class OpContext:
         """Whether anything uses an output."""
         return i < len(self.node.outputs) and self.node.outputs[i] in self._wanted
 
+    def declared(self, i: int) -> Spec | None:
+        """Gives what the file says of an output, None where it does not say all of it."""
+        return self._values.declared.get(self.node.outputs[i])
+
     def read_tensor(self, proto: TensorProto) -> Constant:
         """Gives the constant in a tensor attribute, under the name of the node's first output."""
         return self._values.reader.read(proto, self.node.outputs[0])
@@ -147,22 +151,24 @@ class OpContext:
         op_type: str,
         inputs: Sequence[Tensor | None],
         *,
+        output: int = 0,
         spec: Spec | None = None,
         package: OpPackage | None = None,
         **params: Any,
     ) -> Tensor:
-        """Adds the op that writes the node's first output, and gives that tensor.
+        """Adds the op that writes one of the node's outputs, and gives that tensor.
 
         Args:
             op_type: Name of the op.
             inputs: Tensors of the graph, None for a left-out one.
+            output: Which output, the first one if not said.
             spec: The output's type and shape, for ops that do not infer them.
             package: The op's package, by default `qti.aisw`.
             params: Values by name; None leaves one out.
         """
-        output = self.node.outputs[0] or self._values.fresh(self.node.name)
+        written = self.node.outputs[output] or self._values.fresh(self.node.name)
         return self._add(
-            op_type, inputs, self.node.name, [output], [spec], package=package, **params
+            op_type, inputs, self.node.name, [written], [spec], package=package, **params
         )[0]
 
     def emit_all(
@@ -170,6 +176,7 @@ class OpContext:
         op_type: str,
         inputs: Sequence[Tensor | None],
         *,
+        specs: Sequence[Spec | None] = (),
         package: OpPackage | None = None,
         least: int = 0,
         **params: Any,
@@ -179,6 +186,7 @@ class OpContext:
         Args:
             op_type: Name of the op.
             inputs: Tensors of the graph, None for a left-out one.
+            specs: The outputs' types and shapes, for ops that do not infer them.
             package: The op's package, by default `qti.aisw`.
             least: How many outputs the op has at least; those that the node leaves out get names.
             params: As in `emit`.
@@ -188,7 +196,7 @@ class OpContext:
             name or self._values.fresh(f"{self.node.name}.{i}")
             for i, name in enumerate((*self.node.outputs, *left_out))
         ]
-        return self._add(op_type, inputs, self.node.name, names, [], package=package, **params)
+        return self._add(op_type, inputs, self.node.name, names, specs, package=package, **params)
 
     def step(
         self,
@@ -215,6 +223,30 @@ class OpContext:
         if source is not None:
             made.source, made.source_perm = source
         return made
+
+    def step_all(
+        self,
+        suffix: str,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        names: Sequence[str],
+        *,
+        specs: Sequence[Spec | None] = (),
+        **params: Any,
+    ) -> tuple[Tensor, ...]:
+        """Adds an op of several outputs on the way to the node's, and gives what it writes.
+
+        Args:
+            suffix: Names it, after the node's name.
+            op_type: Name of the op.
+            inputs: Tensors of the graph, None for a left-out one.
+            names: Of its outputs, an empty one for one that gets a fresh name.
+            specs: As in `emit_all`.
+            params: As in `emit`.
+        """
+        own = self._values.fresh(f"{self.node.name}.{suffix}")
+        filled = [name or self._values.fresh(f"{own}.{i}") for i, name in enumerate(names)]
+        return self._add(op_type, inputs, own, filled, specs, **params)
 
     def _add(
         self,

@@ -8,7 +8,9 @@ from typing import ClassVar
 
 from dovetail.errors import ConfigError, DovetailError, FrontendError, Problem, UnsupportedOpError
 from dovetail.ir import Graph
-from dovetail.ir.frontend import DryRun, FrontendOptions
+from dovetail.ops import OpRegistry
+from dovetail.ops.frontend import DryRun, FrontendOptions
+from dovetail.plugins.ops import installed_ops
 from dovetail_onnx._functions import inline_functions
 from dovetail_onnx._fusion import fuse_gelu
 from dovetail_onnx._inputs import bind_inputs
@@ -33,7 +35,9 @@ class OnnxFrontend:
         """Whether a file looks like an ONNX model: by its suffix, else by its first bytes."""
         return path.suffix.lower() in self.suffixes or looks_like_onnx(path)
 
-    def read(self, path: Path, options: FrontendOptions | None = None) -> Graph:
+    def read(
+        self, path: Path, options: FrontendOptions | None = None, ops: OpRegistry | None = None
+    ) -> Graph:
         """Gives the graph of a model.
 
         Its inputs and outputs have the model's names, order, types and layouts; channels-last ops
@@ -43,6 +47,7 @@ class OnnxFrontend:
         Args:
             path: The .onnx file; external data lie in its folder.
             options: What the user decides; by default nothing.
+            ops: The op packages; by default those that are installed.
 
         Raises:
             ConfigError: The options do not fit the model; says all that do not (USAGE).
@@ -50,7 +55,7 @@ class OnnxFrontend:
             UnsupportedOpError: Nodes that cannot be converted, all of them.
         """
         try:
-            graph, problems, invalid, source = self._import(path, options or FrontendOptions())
+            graph, problems, invalid, source = self._import(path, options or FrontendOptions(), ops)
         except DovetailError as error:
             error.where = error.where or str(path)
             raise
@@ -66,12 +71,15 @@ class OnnxFrontend:
             _LOG.warning("input '%s' is left out: no output depends on it", name)
         return graph
 
-    def dry_run(self, path: Path, options: FrontendOptions | None = None) -> DryRun:
+    def dry_run(
+        self, path: Path, options: FrontendOptions | None = None, ops: OpRegistry | None = None
+    ) -> DryRun:
         """Gives what `read` would make of a model.
 
         Args:
             path: The .onnx file.
             options: As for `read`.
+            ops: As for `read`.
 
         Raises:
             ConfigError: The options do not fit the model.
@@ -79,12 +87,12 @@ class OnnxFrontend:
         """
         options = options or FrontendOptions()
         try:
-            source, _, seen = self._look(path, options)
+            source, _, seen = self._look(path, options, ops)
         except DovetailError as error:
             error.where = error.where or str(path)
             raise
         try:
-            _, refusals, invalid, _ = self._import(path, options)
+            _, refusals, invalid, _ = self._import(path, options, ops)
         except ConfigError as error:
             error.where = error.where or str(path)
             raise
@@ -98,19 +106,19 @@ class OnnxFrontend:
         )
 
     def _look(
-        self, path: Path, options: FrontendOptions
+        self, path: Path, options: FrontendOptions, ops: OpRegistry | None
     ) -> tuple[SourceGraph, TensorReader, Survey]:
         model = inline_functions(read_proto(path))
         tensors = TensorReader(path.parent)
         whole = parse_model(model)
         check_options(whole, options)
         source = fuse_gelu(cut(whole, options.out_names), tensors)
-        return source, tensors, survey(source)
+        return source, tensors, survey(source, installed_ops() if ops is None else ops)
 
     def _import(
-        self, path: Path, options: FrontendOptions
+        self, path: Path, options: FrontendOptions, ops: OpRegistry | None
     ) -> tuple[Graph, list[Refusal], list[Problem], SourceGraph]:
-        source, tensors, seen = self._look(path, options)
+        source, tensors, seen = self._look(path, options, ops)
         try:
             specs = bind_inputs(source.inputs, options, str(path))
         except FrontendError as error:

@@ -10,7 +10,7 @@ from onnx import TensorShapeProto, ValueInfoProto
 
 from dovetail.errors import ConfigError, FrontendError, Problem, UnsupportedOpError
 from dovetail.ir import DType, Shape, Spec
-from dovetail.ir.frontend import FrontendOptions
+from dovetail.ops.frontend import FrontendOptions
 from dovetail_onnx._dtypes import DTYPES, MAX_RANK, element_type_name
 
 _LOG = logging.getLogger("dovetail.onnx")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from dovetail.errors import ConfigError, Problem, unknown_name
-from dovetail.ir.frontend import FrontendOptions
+from dovetail.ops.frontend import FrontendOptions
 from dovetail_onnx._inputs import Dim, dims_of
 from dovetail_onnx._source import SourceGraph
 

@@ -1,4 +1,4 @@
-"""The default importers of a domain that is an installed op package: its ops, one to one.
+"""The importers of what is an op package's own: its ops, one to one.
 
 Attributes become params of the same names, inputs and outputs stay in order. Whoever needs more
 brings importers of his own, which win.
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from dovetail import plugins
-from dovetail.errors import PluginError, unknown_name
+from dovetail.errors import OpError, PluginError, unknown_name
 from dovetail.ir import Array, DType, Param, Tensor
-from dovetail.ops import OpPackage, OpSchema, ParamField
-from dovetail.plugins.ops import GROUP, installed_ops
+from dovetail.ops import OpPackage, OpRegistry, OpSchema, ParamField
+from dovetail.plugins.ops import GROUP
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer, Importers
 
@@ -53,8 +53,12 @@ def importer_hint(domain: str) -> str:
     )
 
 
-def package_importers(domain: str) -> Importers | str | None:
+def package_importers(domain: str, ops: OpRegistry) -> Importers | str | None:
     """Gives the default importers of a domain, or why they cannot be had.
+
+    Args:
+        domain: Of the operators.
+        ops: Has the package.
 
     Returns:
         None where no op package of the domain's name is installed.
@@ -62,7 +66,7 @@ def package_importers(domain: str) -> Importers | str | None:
     if domain not in plugins.names(GROUP):
         return None
     try:
-        return PackageImporters(installed_ops().package(domain))
+        return PackageImporters(ops.package(domain))
     except PluginError as error:
         return f"the op package '{domain}' cannot be used: {error.message}"
 
@@ -89,7 +93,14 @@ def _import(op: OpContext, package: OpPackage, schema: OpSchema) -> Sequence[Ten
         raise op.refuse(why, hint=f"correct the node, or {importer_hint(package.name)}")
     # an op infers the outputs that a node may leave out as well
     least = sum(not port.variadic for port in schema.outputs)
-    return op.emit_all(schema.name, inputs, package=package, least=least, **values)
+    specs = [op.declared(i) if name else None for i, name in enumerate(op.node.outputs)]
+    try:
+        return op.emit_all(schema.name, inputs, package=package, least=least, **values)
+    except OpError:
+        if None in specs:
+            raise
+    # the op cannot tell by itself, but the model does
+    return op.emit_all(schema.name, inputs, specs=specs, package=package, least=least, **values)
 
 
 def _value(field: ParamField[Any], given: Any) -> Any:

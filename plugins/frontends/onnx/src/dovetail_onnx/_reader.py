@@ -10,6 +10,7 @@ import numpy as np
 from dovetail.errors import DovetailError, FrontendError, OpError, Problem, UnsupportedOpError
 from dovetail.ir import Array, Graph, Shape, Spec, Tensor, TensorKind
 from dovetail_onnx._context import OpContext
+from dovetail_onnx._declared import Declared
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._fold import can_fold, fold
 from dovetail_onnx._outputs import warn_of_shapes
@@ -49,7 +50,7 @@ class GraphReader:
         self._specs = specs
         self._survey = survey
         self._graph = Graph(source.name)
-        self._values = Values(source, tensors, self._graph)
+        self._values = Values(source, tensors, self._graph, Declared(source, specs))
         self._wanted = frozenset(
             name for node in source.nodes for name in node.inputs if name
         ) | frozenset(source.outputs)

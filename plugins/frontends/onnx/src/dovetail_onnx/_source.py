@@ -64,7 +64,7 @@ class SourceGraph:
         initializers: Constants by name.
         opsets: Imported versions by domain.
         ir_version: Of the file.
-        declared: What the file says of its outputs, by name.
+        declared: What the file says of what nodes write, by name.
         unused_inputs: Inputs that no output depends on; they are not among `inputs`.
     """
 
@@ -113,7 +113,7 @@ def parse_model(model: ModelProto) -> SourceGraph:
         initializers,
         opsets,
         model.ir_version,
-        {o.name: o for o in graph.output},
+        {o.name: o for o in (*graph.value_info, *graph.output)},
     )
 
 

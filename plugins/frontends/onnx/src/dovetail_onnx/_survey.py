@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import onnx.checker
 import onnx.defs
 
-from dovetail import plugins
-from dovetail.errors import PluginError, Problem, unknown_name
-from dovetail.ir.frontend import OpUse
+from dovetail.errors import Problem, unknown_name
+from dovetail.ops import OpRegistry
+from dovetail.ops.frontend import OpUse
 from dovetail_onnx._fold import can_fold
-from dovetail_onnx._packages import PackageImporters, importer_hint, package_importers
+from dovetail_onnx._packages import PackageImporters, importer_hint
 from dovetail_onnx._refusals import Refusal
-from dovetail_onnx._registry import GROUP, Importer, Importers
+from dovetail_onnx._registry import Importer, Importers
 from dovetail_onnx._source import SourceGraph, SourceNode
-from dovetail_onnx.operators import ONNX
+from dovetail_onnx._tables import Tables
 
 _LOG = logging.getLogger("dovetail.onnx")
 # Operators of static shapes: their results are known whatever feeds them.
@@ -28,11 +28,8 @@ _SPECIAL = {
     "Loop": "it carries a graph of its own; control flow cannot be converted",
     "Scan": "it carries a graph of its own; control flow cannot be converted",
     "Erf": "there is no such op; only the exact GELU, x / 2 * (1 + erf(x / sqrt(2))), is known",
-    "ConstantOfShape": "the shape of its output depends on the data",
-    "Range": "the shape of its output depends on the data",
     "NonZero": "the shape of its output depends on the data",
     "Unique": "the shape of its output depends on the data",
-    "Compress": "the shape of its output depends on the data",
     "NonMaxSuppression": "the shape of its output depends on the data",
 }
 
@@ -67,19 +64,17 @@ class Survey:
     malformed: dict[str, Problem]
 
 
-def survey(source: SourceGraph) -> Survey:
-    """Looks at all nodes of a graph."""
+def survey(source: SourceGraph, ops: OpRegistry) -> Survey:
+    """Looks at all nodes of a graph, with these op packages at hand."""
     _warn_of_newer(source)
+    tables = Tables(ops)
     foldable = _foldable(source)
-    tables: dict[str, Importers | str] = {"": ONNX}
     found: dict[str, Found] = {}
     refusals: list[Refusal] = []
     counts: Counter[tuple[str, str, int]] = Counter()
     folded: Counter[tuple[str, str, int]] = Counter()
     for node in source.nodes:
-        if node.domain not in tables:
-            tables[node.domain] = _load(node.domain)
-        table = tables[node.domain]
+        table = tables.of(node.domain, node.op_type)
         version = _version(node, table)
         key = node.domain, node.op_type, version
         counts[key] += 1
@@ -93,7 +88,7 @@ def survey(source: SourceGraph) -> Survey:
         found,
         tuple(refusals),
         tuple(_uses(counts, folded, tables)),
-        dict(_malformed(source)),
+        dict(_malformed(source, found)),
     )
 
 
@@ -110,22 +105,6 @@ def _foldable(source: SourceGraph) -> set[str]:
             known.update(node.outputs)
             names.add(node.name)
     return names
-
-
-def _load(domain: str) -> Importers | str:
-    """Gives the importers of a domain, or the reason why there are none."""
-    name = f"onnx:{domain}"
-    try:
-        table = plugins.load(GROUP, name)
-    except PluginError as error:
-        if error.code == "PLUGIN_MISSING":
-            if (found := package_importers(domain)) is not None:
-                return found
-            return f"no importers of the domain '{domain}' are installed (plugin '{name}')"
-        return f"the importers of the domain '{domain}' cannot be used: {error.message}"
-    if not isinstance(table, Importers):
-        return f"the plugin '{name}' loads a {type(table).__name__}, which is not an Importers"
-    return table
 
 
 def _version(node: SourceNode, table: Importers | str) -> int:
@@ -163,7 +142,7 @@ def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refu
     return Refusal(node, version, why, hint)
 
 
-def _malformed(source: SourceGraph) -> Iterator[tuple[str, Problem]]:
+def _malformed(source: SourceGraph, found: Mapping[str, Found]) -> Iterator[tuple[str, Problem]]:
     """Checks number of inputs and outputs, and attributes, against ONNX's schemas."""
     context = onnx.checker.C.CheckerContext()
     context.ir_version = source.ir_version
@@ -173,6 +152,8 @@ def _malformed(source: SourceGraph) -> Iterator[tuple[str, Problem]]:
         # constants are looked at when they are read, and copying them here would cost
         if node.domain or node.op_type == "Constant" or node.has_subgraphs:
             continue
+        if _is_deprecated(node) and node.name in found:
+            continue  # the checker takes it for wrong, though it is converted
         context.opset_imports = {"": node.opset}
         try:
             onnx.checker.check_node(node.proto, context)
@@ -183,6 +164,13 @@ def _malformed(source: SourceGraph) -> Iterator[tuple[str, Problem]]:
         else:
             continue
         yield node.name, Problem(text, node.where, "export the model again")
+
+
+def _is_deprecated(node: SourceNode) -> bool:
+    try:
+        return bool(onnx.defs.get_schema(node.op_type, node.opset, "").deprecated)
+    except onnx.defs.SchemaError:
+        return False
 
 
 def _warn_of_newer(source: SourceGraph) -> None:
@@ -199,11 +187,11 @@ def _warn_of_newer(source: SourceGraph) -> None:
 def _uses(
     counts: Counter[tuple[str, str, int]],
     folded: Counter[tuple[str, str, int]],
-    tables: dict[str, Importers | str],
+    tables: Tables,
 ) -> Iterator[OpUse]:
     for key in sorted(counts):
         domain, op_type, version = key
-        table = tables[domain]
+        table = tables.of(domain, op_type)
         known = isinstance(table, Importers) and table.find(op_type, version) is not None
         yield OpUse(
             domain=domain,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from dovetail.ir import Array, DType, Graph, Shape, Tensor
+from dovetail_onnx._declared import Declared
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._registry import Value
 from dovetail_onnx._source import SourceGraph
@@ -18,15 +19,20 @@ class Values:
         source: The model.
         reader: Reads its initializers.
         graph: Gets the static tensors.
+        declared: What the file says of tensors.
 
     Attributes:
         graph: The graph under construction.
         reader: As given.
+        declared: As given.
     """
 
-    def __init__(self, source: SourceGraph, reader: TensorReader, graph: Graph) -> None:
+    def __init__(
+        self, source: SourceGraph, reader: TensorReader, graph: Graph, declared: Declared
+    ) -> None:
         self.graph = graph
         self.reader = reader
+        self.declared = declared
         self._initializers = source.initializers
         self._outputs = frozenset(source.outputs)
         self._reserved = set(source.names())

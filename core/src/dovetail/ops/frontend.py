@@ -14,6 +14,7 @@ import msgspec
 from dovetail.errors import Problem
 from dovetail.ir.encodings import Shape
 from dovetail.ir.graph import Graph
+from dovetail.ops.registry import OpRegistry
 
 
 class FrontendOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,10 +78,16 @@ class Frontend(Protocol):
     def recognises(self, path: Path) -> bool:
         """Whether a file looks like one of this format: by its suffix, else by its first bytes."""
 
-    def read(self, path: Path, options: FrontendOptions) -> Graph:
-        """Gives the graph of a model, in `qti.aisw` and other installed packages' ops.
+    def read(self, path: Path, options: FrontendOptions, ops: OpRegistry) -> Graph:
+        """Gives the graph of a model, in `qti.aisw` and other packages' ops.
 
         The inputs and outputs keep the model's names, order and layouts.
+
+        Args:
+            path: The file.
+            options: What the user decides.
+            ops: The op packages. An operator that is named like an op of one of `ops.added` is that
+                op, whatever its domain: the user brought the package for this model.
 
         Raises:
             ConfigError: The options do not fit the model (USAGE): not the model's fault.
@@ -88,7 +95,7 @@ class Frontend(Protocol):
             UnsupportedOpError: Operators that cannot be converted, all of them.
         """
 
-    def dry_run(self, path: Path, options: FrontendOptions) -> DryRun:
+    def dry_run(self, path: Path, options: FrontendOptions, ops: OpRegistry) -> DryRun:
         """Gives what `read` would make of a model, without raising for what it cannot convert.
 
         Raises:

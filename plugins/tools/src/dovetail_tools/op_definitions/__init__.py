@@ -1,0 +1,52 @@
+"""QNN's op-package XML: op definitions as data, and as op packages that have no code yet.
+
+`read_definitions` reads a file in full and reports all faults with their lines, `make_package`
+gives the ops of it, `unexpressed` lists what a schema cannot hold.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dovetail.ops import OpPackage
+from dovetail_tools.op_definitions._decode import read_definitions
+from dovetail_tools.op_definitions._model import (
+    Constraint,
+    Definitions,
+    Layout,
+    OpDefinition,
+    Parameter,
+    ShapeRule,
+    Tensor,
+)
+from dovetail_tools.op_definitions._package import DefinedOp, choices_of, make_package, param_field
+from dovetail_tools.op_definitions._unexpressed import Remark, unexpressed
+from dovetail_tools.op_definitions._values import default_value
+
+
+def load_definitions(paths: Sequence[Path]) -> list[OpPackage]:
+    """Gives the op packages of XML files.
+
+    Raises:
+        ConfigError: A file cannot be read, or is wrong; says everything that is, with lines.
+    """
+    return [make_package(read_definitions(path)) for path in paths]
+
+
+__all__ = [
+    "Constraint",
+    "DefinedOp",
+    "Definitions",
+    "Layout",
+    "OpDefinition",
+    "Parameter",
+    "Remark",
+    "ShapeRule",
+    "Tensor",
+    "choices_of",
+    "default_value",
+    "load_definitions",
+    "make_package",
+    "param_field",
+    "read_definitions",
+    "unexpressed",
+]

@@ -1,0 +1,155 @@
+"""From op definitions to an op package whose ops have a schema and a shape rule, but no code."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, cast
+
+from dovetail.errors import OpError, UnsupportedOpError
+from dovetail.ir import Array, DType, Spec
+from dovetail.ops import REQUIRED, In, Op, OpPackage, Out, ParamField, Port
+from dovetail.ops.op import Arrays
+from dovetail_tools.op_definitions._model import (
+    Definitions,
+    OpDefinition,
+    Parameter,
+    ShapeRule,
+    Tensor,
+)
+from dovetail_tools.op_definitions._values import default_value
+
+
+class DefinedOp(Op):
+    """An op of a definition: its schema, and shapes as far as the definition says them."""
+
+    definition: ClassVar[OpDefinition]
+
+    def infer(self, ins: Sequence[Spec | None], outs: Sequence[Spec | None]) -> list[Spec]:
+        """Gives the output specs: as the graph declares them, else as the definition says.
+
+        Raises:
+            OpError: A rank is not the defined one, or nothing says what an output is.
+        """
+        names: dict[str, int] = {}
+        for tensor, spec in zip(_repeated(self.definition.inputs, len(ins)), ins, strict=False):
+            if spec is not None:
+                _need_rank(tensor, spec)
+                if tensor.shape is not None and tensor.shape.dims is not None:
+                    tensor.shape.dims.learn(spec.shape, names)
+        count = len(outs) or len(self.definition.outputs)
+        declared = [*outs, *[None] * (count - len(outs))]
+        tensors = _repeated(self.definition.outputs, count)
+        return [
+            _output(tensor, spec, ins, names)
+            for tensor, spec in zip(tensors, declared, strict=False)
+        ]
+
+    def reference(self, ins: Arrays, outs: Sequence[Spec]) -> list[Array]:
+        """Refuses: a definition is no code.
+
+        Raises:
+            UnsupportedOpError: Always.
+        """
+        raise UnsupportedOpError(
+            f"op '{self.definition.name}' is defined, but there is no code for it",
+            hint="write it: `dovetail op-package-generator --config-path XML` begins the package",
+        )
+
+
+def make_package(definitions: Definitions) -> OpPackage:
+    """Gives the op package of some definitions."""
+    package = OpPackage(definitions.package, definitions.version)
+    for definition in definitions.ops:
+        members: dict[str, Any] = {
+            "__doc__": definition.description or definition.name,
+            "__module__": __name__,
+            "definition": definition,
+            "source": f"{definitions.file}:{definition.line}",
+            "inputs": tuple(port(In, t) for t in definition.inputs),
+            "outputs": tuple(port(Out, t) for t in definition.outputs),
+        }
+        members |= {p.name: param_field(p) for p in definition.params}
+        package.op(definition.name)(type(definition.name, (DefinedOp,), members))
+    return package
+
+
+def port(kind: type[Port], tensor: Tensor) -> Port:
+    """Gives the declared port of a definition's input or output."""
+    return kind(
+        tensor.name,
+        dtypes=tensor.all_dtypes,
+        optional=not tensor.is_mandatory,
+        variadic=tensor.is_repeated,
+    )
+
+
+def param_field(param: Parameter) -> ParamField[Any]:
+    """Gives the declared param of a definition's."""
+    default: Any = REQUIRED if param.is_mandatory and not param.default else None
+    if param.default:
+        default = default_value(param)
+    rank = None if param.shape is None else param.shape.rank
+    return ParamField(
+        param.all_dtypes,
+        default,
+        is_tensor=not param.is_scalar,
+        shape=None if param.is_scalar or rank is None else (None,) * rank,
+        choices=choices_of(param),
+    )
+
+
+def choices_of(param: Parameter) -> type[enum.IntEnum] | None:
+    """Gives the enumeration of a param, numbered from 0; None where it has none."""
+    if not param.choices:
+        return None
+    return cast("type[enum.IntEnum]", enum.IntEnum(param.name, param.choices, start=0))
+
+
+def _repeated(tensors: Sequence[Tensor], count: int) -> Iterator[Tensor]:
+    """Gives the definitions for so many tensors, the last one again where it is repeated."""
+    yield from tensors
+    if tensors and tensors[-1].is_repeated:
+        for _ in range(len(tensors), count):
+            yield tensors[-1]
+
+
+def _need_rank(tensor: Tensor, spec: Spec) -> None:
+    rank = None if tensor.shape is None else tensor.shape.rank
+    if rank is not None and len(spec.shape) != rank:
+        raise OpError(f"'{tensor.name}' has the shape {spec.shape}; its definition says {rank}D")
+
+
+def _output(
+    tensor: Tensor, declared: Spec | None, ins: Sequence[Spec | None], names: dict[str, int]
+) -> Spec:
+    if declared is not None:
+        _need_rank(tensor, declared)
+        if tensor.all_dtypes and declared.dtype not in tensor.all_dtypes:
+            raise OpError(f"'{tensor.name}' is {declared.dtype.name}; {_allowed(tensor)}")
+        return declared
+    shape = _said(tensor.shape, names)
+    if shape is None:
+        raise OpError(
+            f"the shape of its output '{tensor.name}' is not known",
+            hint="say it in the model (value_info), or in the definition as a list of names of the "
+            "inputs' extents: <Text>[batch, 2 * height, width, channel]</Text>",
+        )
+    return Spec(_dtype(tensor, ins), shape)
+
+
+def _said(rule: ShapeRule | None, names: dict[str, int]) -> tuple[int, ...] | None:
+    if rule is None or rule.dims is None:
+        return () if rule is not None and rule.rank == 0 else None
+    return rule.dims.shape(names)
+
+
+def _dtype(tensor: Tensor, ins: Sequence[Spec | None]) -> DType:
+    """The first input's type if it is allowed, as for most ops; else the first allowed one."""
+    first = next((s.dtype for s in ins if s is not None), DType.FLOAT_32)
+    allowed = tensor.all_dtypes
+    return first if not allowed or first in allowed else allowed[0]
+
+
+def _allowed(tensor: Tensor) -> str:
+    return f"its definition allows {', '.join(d.name for d in tensor.all_dtypes)}"

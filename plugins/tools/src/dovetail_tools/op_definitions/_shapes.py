@@ -1,0 +1,77 @@
+"""Shapes written as lists of terms: `[batch, 2 * height, width, channel / groups]`."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+_LONGEST = 500
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.floordiv,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeText:
+    """A shape as terms: whole numbers, names, and their sums, differences, products, quotients.
+
+    Attributes:
+        terms: One for each dimension.
+    """
+
+    terms: tuple[ast.expr, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> ShapeText | None:
+        """Gives the terms of a text, None where it is prose."""
+        if not (text.startswith("[") and text.endswith("]")) or len(text) > _LONGEST:
+            return None
+        try:
+            body = ast.parse(text, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        if not isinstance(body, ast.List) or not all(map(_is_term, body.elts)):
+            return None
+        return cls(tuple(body.elts))
+
+    def learn(self, shape: tuple[int, ...], names: dict[str, int]) -> None:
+        """Takes the extents of a known shape for the terms that are mere names."""
+        for term, extent in zip(self.terms, shape, strict=False):
+            if isinstance(term, ast.Name):
+                names.setdefault(term.id, extent)
+
+    def shape(self, names: Mapping[str, int]) -> tuple[int, ...] | None:
+        """Gives the shape, None where a name is not known or a quotient has none."""
+        try:
+            found = tuple(_value(term, names) for term in self.terms)
+        except (KeyError, ZeroDivisionError):
+            return None
+        return found if all(extent >= 0 for extent in found) else None
+
+
+def _is_term(node: ast.expr) -> bool:
+    match node:
+        case ast.Name():
+            return True
+        case ast.Constant(value=value):
+            return type(value) is int
+        case ast.BinOp(left=left, op=op, right=right):
+            return type(op) in _OPERATORS and _is_term(left) and _is_term(right)
+    return False
+
+
+def _value(node: ast.expr, names: Mapping[str, int]) -> int:
+    match node:
+        case ast.Name(id=name):
+            return names[name]
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.BinOp(left=left, op=op, right=right):
+            return _OPERATORS[type(op)](_value(left, names), _value(right, names))
+    raise AssertionError(f"{ast.dump(node)} is no term")
