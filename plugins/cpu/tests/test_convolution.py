@@ -12,38 +12,44 @@ pad = st.integers(0, 3)
 
 
 @st.composite
-def windows(draw, most_size=4):
-    """Params of a window, and a height and width that it fits."""
-    size = (draw(st.integers(1, most_size)), draw(st.integers(1, most_size)))
-    dilation = (draw(st.integers(1, 2)), draw(st.integers(1, 2)))
-    pads = [[draw(pad), draw(pad)], [draw(pad), draw(pad)]]
-    extents = (draw(st.integers(1, 9)), draw(st.integers(1, 9)))
+def windows(draw, axes):
+    """Params of a window, and extents that it fits; scalars for one axis."""
+
+    def each(values):
+        return [draw(values) for _ in range(axes)]
+
+    most = 4 if axes < 3 else 3
+    size, dilation = each(st.integers(1, most)), each(st.integers(1, 2))
+    pads, stride = each(st.tuples(pad, pad)), each(small)
+    extents = each(st.integers(1, 9 if axes < 3 else 5))
     for extent, f, d, pair in zip(extents, size, dilation, pads, strict=True):
         assume((f - 1) * d + 1 <= extent + sum(pair))
-    params = {"stride": (draw(small), draw(small)), "pad_amount": pads, "dilation": dilation}
+    params = {"stride": stride, "pad_amount": pads, "dilation": dilation}
+    if axes == 1:
+        params = {name: values[0] for name, values in params.items()}
     return extents, size, params
 
 
+@pytest.mark.parametrize("axes", [1, 2, 3])
 @settings(max_examples=60, deadline=None)
-@given(
-    windows(), small, st.integers(1, 3), st.integers(1, 4), small, st.booleans(), st.integers(0, 99)
-)
-def test_conv2d(check_op, whole, window, batch, group, taken, made, has_bias, seed):
-    (height, width), size, params = window
-    x = whole(seed, batch, height, width, group * taken)
-    weight = whole(seed + 1, *size, taken, group * made)
-    bias = whole(seed + 2, group * made) if has_bias else None
-    check_op("Conv2d", x, weight, bias, static=(1, 2), group=group, **params)
+@given(st.data(), small, st.integers(1, 3), st.integers(1, 4), small, st.booleans())
+def test_convolution(check_op, whole, axes, data, batch, group, taken, made, has_bias):
+    extents, size, params = data.draw(windows(axes))
+    x = whole(1, batch, *extents, group * taken)
+    weight = whole(2, *size, taken, group * made)
+    bias = whole(3, group * made) if has_bias else None
+    check_op(f"Conv{axes}d", x, weight, bias, static=(1, 2), group=group, **params)
 
 
+@pytest.mark.parametrize("axes", [1, 2])
 @settings(max_examples=50, deadline=None)
-@given(windows(), small, st.integers(1, 5), small, st.booleans(), st.integers(0, 99))
-def test_depthwise_conv2d(check_op, whole, window, batch, channels, multiple, has_bias, seed):
-    (height, width), size, params = window
-    x = whole(seed, batch, height, width, channels)
-    weight = whole(seed + 1, *size, 1, channels * multiple)
-    bias = whole(seed + 2, channels * multiple) if has_bias else None
-    check_op("DepthWiseConv2d", x, weight, bias, static=(1, 2), **params)
+@given(st.data(), small, st.integers(1, 5), small, st.booleans())
+def test_depthwise(check_op, whole, axes, data, batch, channels, multiple, has_bias):
+    extents, size, params = data.draw(windows(axes))
+    x = whole(1, batch, *extents, channels)
+    weight = whole(2, *size, 1, channels * multiple)
+    bias = whole(3, channels * multiple) if has_bias else None
+    check_op(f"DepthWiseConv{axes}d", x, weight, bias, static=(1, 2), **params)
 
 
 @pytest.mark.parametrize("piece", [1, 40, 1000])
@@ -64,6 +70,15 @@ def test_work_in_pieces(check_op, whole, monkeypatch, op_type, size, group, piec
     check_op(
         op_type, x, weight, whole(3, 12), static=(1, 2), stride=(1, 1), pad_amount=pads, **params
     )
+
+
+@pytest.mark.parametrize("piece", [1, 60, 400])
+def test_volumes_in_pieces(check_op, whole, monkeypatch, piece):
+    monkeypatch.setattr(convolution, "PIECE", piece)
+    monkeypatch.setattr(convolution, "UNROLLED", 50 * piece)
+    x, weight = whole(1, 2, 5, 4, 3, 4), whole(2, 3, 2, 2, 2, 6)
+    params = {"stride": (1, 1, 1), "pad_amount": [[1, 1], [0, 1], [1, 0]], "group": 2}
+    check_op("Conv3d", x, weight, whole(3, 6), static=(1, 2), **params)
 
 
 def test_filters_and_bias_that_come_with_each_run(check_op, whole):
@@ -88,7 +103,7 @@ def test_empty_tensors_are_left_to_the_reference(check_op, shape):
 def test_one_packed_form_serves_both_graphs_of_a_context(op_graph, whole):
     from dovetail.container import WeightStore
     from dovetail.ops import OpRegistry
-    from dovetail_cpu import CpuBackend, CpuOptions
+    from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice
     from dovetail_opset import PACKAGE
 
     weights, backend = WeightStore(), CpuBackend(OpRegistry.of(PACKAGE))
@@ -97,6 +112,6 @@ def test_one_packed_form_serves_both_graphs_of_a_context(op_graph, whole):
         graph, _ = op_graph(
             "DepthWiseConv2d", inputs, static=(1,), stride=(1, 1), pad_amount=[[1, 1], [1, 1]]
         )
-        backend.prepare(graph, CpuOptions(), weights)
+        backend.prepare(graph, CpuOptions(engine=EngineChoice.NUMPY), weights)
     (packed,) = weights.packed
     assert packed.data.shape == (9, 5 * 4)  # each tap's weights for all five columns

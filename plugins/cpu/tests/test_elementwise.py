@@ -11,6 +11,7 @@ shapes = st.lists(st.integers(1, 5), max_size=4).map(tuple)
 SPECIAL = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-30, -1e-30, 80.0, -80.0, 120, -120])
 # float32 has 24 bits: a few roundings are a few times 6e-8, relative
 ROUNDINGS = 1e-6
+INTEGERS = (np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64)
 
 
 def numbers(seed, *shape, low=-8.0, high=8.0):
@@ -26,7 +27,19 @@ EXACT = [
     ("ElementWiseNeuron", {"operation": 8}),
     *[
         (f"ElementWise{name}", {})
-        for name in ("Abs", "Ceil", "Cos", "Exp", "Floor", "Neg", "Round", "Sign", "Sin")
+        for name in (
+            "Abs",
+            "Asin",
+            "Atan",
+            "Ceil",
+            "Cos",
+            "Exp",
+            "Floor",
+            "Neg",
+            "Round",
+            "Sign",
+            "Sin",
+        )
     ],
 ]
 ROUNDED = [
@@ -106,7 +119,49 @@ def test_blocks(check_op, monkeypatch, name):
     check_op(name, numbers(1, 3, 11, low=0.5), rtol=ROUNDINGS, atol=1e-6)
 
 
-BINARY = ("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "SquaredDifference")
+@pytest.mark.parametrize("number", range(16))
+def test_functions_by_number(check_op, number):
+    x = np.concatenate([numbers(1, 40, low=0.01), SPECIAL.astype(np.float32)])
+    check_op("ElementWiseUnary", x, kernel=number != 9, rtol=ROUNDINGS, operation=number)
+    check_op("ElementWiseUnary", x.astype(np.float64), kernel=number != 9, operation=number)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_functions_of_integers(check_op, dtype):
+    x = np.array([[-128, -7, 0], [1, 5, 127]]).astype(dtype)
+    for name in ("Abs", "Neg", "Sign"):
+        check_op(f"ElementWise{name}", x)
+    for name in ("Exp", "SquareRoot", "Round"):
+        check_op(f"ElementWise{name}", np.abs(x) % 5, kernel=False)
+    check_op("ElementWiseUnary", x, operation=8)
+    check_op("ElementWiseUnary", x, kernel=False, operation=10)
+
+
+def test_not(check_op):
+    x = np.array([[True], [False]])
+    for shape in ((2, 3), (2, 1), (0, 2)):
+        truths = np.array(np.broadcast_to(x[: shape[0]], shape))
+        check_op("ElementWiseNot", truths, kernel=0 not in shape)
+        check_op("ElementWiseUnary", truths, kernel=0 not in shape, operation=9)
+    check_op("ElementWiseNot", np.array(True))
+    check_op("ElementWiseNot", np.array([0, 2], np.int32), kernel=False)
+
+
+BINARY = (
+    "Add",
+    "Subtract",
+    "Multiply",
+    "Divide",
+    "FloorDiv",
+    "Fmod",
+    "Maximum",
+    "Minimum",
+    "SquaredDifference",
+)
+OF_INTEGERS = (*(name for name in BINARY if name != "Divide"), "Mod")
+# The numbers of ElementWiseBinary that give numbers, and integers that have a kernel for them.
+BY_NUMBER = {0: True, 2: False, 4: True, 5: True, 10: True, 11: True, 12: True, 13: True}
+BY_NUMBER |= {16: False, 17: True, 18: True}
 
 
 @pytest.mark.parametrize("name", BINARY)
@@ -121,6 +176,40 @@ def test_two_tensors_broadcast(check_op, name, axes, cut, seed):
     right = tuple(1 if side == 1 else n for n, side in axes)[cut:]
     check_op(f"ElementWise{name}", numbers(seed, *left), numbers(seed + 1, *right))
     check_op(f"ElementWise{name}", numbers(seed, *right), numbers(seed + 1, *left), static=(1,))
+
+
+@pytest.mark.parametrize("name", OF_INTEGERS)
+@settings(max_examples=20, deadline=None)
+@given(
+    st.sampled_from(INTEGERS),
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), max_size=4),
+    st.integers(0, 99),
+)
+def test_two_tensors_of_integers_broadcast(check_op, name, dtype, axes, seed):
+    left = tuple(1 if side == 0 else n for n, side in axes)
+    right = tuple(1 if side == 1 else n for n, side in axes)
+    rng = np.random.default_rng(seed)
+    a, b = (rng.integers(-9, 10, shape).astype(dtype) for shape in (left, right))
+    check_op(f"ElementWise{name}", a, b)  # 0 is among the divisors
+
+
+@pytest.mark.parametrize("number", BY_NUMBER)
+def test_two_tensors_by_number(check_op, number):
+    x, y = numbers(1, 4, 5, low=0.1), numbers(2, 5, low=-3, high=3)
+    if number != 12:  # only integers have it
+        check_op("ElementWiseBinary", x, y, operation=number)
+        check_op("ElementWiseBinary", x.astype(np.float64), y.astype(np.float64), operation=number)
+    a, b = (3 * x).astype(np.int32), y.astype(np.int32)
+    check_op("ElementWiseBinary", a, b, kernel=BY_NUMBER[number], operation=number)
+
+
+def test_what_is_left_to_the_reference(check_op):
+    a, b = np.array([7, -7], np.int32), np.array([2, 0], np.int32)
+    check_op("ElementWiseDivide", a, b, kernel=False)
+    check_op("ElementWisePower", a, b, kernel=False)
+    check_op("ElementWiseAdd", a.astype(np.float16), b.astype(np.float16), kernel=False)
+    check_op("ElementWiseAdd", a[:0], b[:0], kernel=False)
+    check_op("ElementWiseMaximum", a > 0, b > 0, kernel=False)
 
 
 def test_power(check_op):

@@ -105,6 +105,15 @@ def test_mirrors_are_left_to_the_reference(check_op):
         check_op("Pad", x, kernel=False, scheme=scheme, pad_amount=[[1, 2], [0, 1]])
 
 
+def test_a_bfloat16_constant_is_a_number_and_not_bits(run_graph):
+    graph = Graph("pad")
+    x = graph.add_tensor(Tensor("x", DType.BFLOAT_16, (1,), TensorKind.APP_WRITE))
+    y = add(graph, "Pad", [x], name="y", scheme=0, pad_amount=[[1, 0]], pad_constant_value=1.0)
+    y.kind = TensorKind.APP_READ
+    found = run_graph(graph, {"x": np.array([0x4000], np.uint16)}).outputs["y"]
+    np.testing.assert_array_equal(found, [0x3F80, 0x4000])
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_strided_slice(check_op, dtype):
     x = elements(1, dtype, 6, 7, 3)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import helper
+
+from dovetail.errors import FrontendError, UnsupportedOpError
 
 # One opset for every schema version from opset 7 on.
 BINARY = [7, 13, 14]
@@ -30,7 +33,7 @@ def test_division_keeps_the_type_and_truncates(check, dtype) -> None:
     ("op_type", "opset"),
     [
         *((name, v) for name in ("Abs", "Ceil", "Exp", "Floor", "Neg") for v in (7, 13)),
-        *((name, v) for name in ("Cos", "Sin") for v in (7, 22)),
+        *((name, v) for name in ("Atan", "Cos", "Sin") for v in (7, 22)),
         ("Sign", 9),
         ("Sign", 13),
         ("Round", 11),
@@ -63,7 +66,7 @@ def test_power_takes_the_type_of_its_base(check, rng, exponent) -> None:
 
 
 @pytest.mark.parametrize("opset", [7, 8, 12, 13])
-@pytest.mark.parametrize("op_type", ["Sum", "Max", "Min"])
+@pytest.mark.parametrize("op_type", ["Sum", "Max", "Min", "Mean"])
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_any_number_of_inputs(check, rng, op_type, opset, count) -> None:
     shape = (2, 3)
@@ -84,3 +87,92 @@ def test_other_float_types(check, rng, dtype) -> None:
     x, y = (rng.uniform(1, 2, (3, 4)).astype(dtype) for _ in range(2))
     graph = check("Mul", [x, y], rtol=tolerance, atol=tolerance)
     assert graph.tensor("y0").dtype.storage == np.dtype(dtype)
+
+
+@pytest.mark.parametrize("op_type", ["Sum", "Max", "Min", "Mean"])
+def test_any_number_of_inputs_broadcast(check, rng, op_type) -> None:
+    shapes = ((2, 3), (1,), (4, 1, 1))
+    check(op_type, [rng.standard_normal(s).astype(np.float32) for s in shapes], opset=13)
+
+
+@pytest.mark.parametrize("opset", [7, 22])
+def test_the_arc_sine_stays_within_its_domain(check, opset) -> None:
+    check("Asin", [np.array([-1, -0.3, 0, 0.5, 1, 2], np.float32)], opset=opset)
+
+
+SIGNS = ([7, -7, 7, -7, 6, -6, 0, 2], [3, 3, -3, -3, 3, 3, 5, -7])
+
+
+@pytest.mark.parametrize("opset", [10, 13, 28])
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
+@pytest.mark.parametrize("fmod", [0, 1])
+def test_modulo_of_integers(check, dtype, fmod, opset) -> None:
+    check("Mod", [np.array(values, dtype) for values in SIGNS], opset=opset, fmod=fmod)
+
+
+@pytest.mark.parametrize("opset", [10, 13, 28])
+def test_modulo_of_floats(check, opset) -> None:
+    a = np.array([7.5, -7.5, 0, np.inf, 1, 1e9], np.float32)[:, None]
+    b = np.array([2, -2, 0.1, 0, np.inf], np.float32)
+    with np.errstate(invalid="ignore"):  # ONNX's evaluator warns of what has no remainder
+        check("Mod", [a, b], opset=opset, fmod=1, rtol=0, atol=0)
+
+
+def test_floored_modulo_of_floats(check) -> None:
+    a = np.array([7.5, -7.5, 6, -6, 1e-30, -1e-30, 0, np.inf, np.nan], np.float32)[:, None]
+    b = np.array([2, -2, 0.1, -3, np.inf, -np.inf, 0], np.float32)
+    with np.errstate(invalid="ignore"):  # ONNX's evaluator warns of what has no remainder
+        check("Mod", [a, b], opset=28, fmod=0, rtol=0, atol=0)
+
+
+def test_modulo_says_what_it_cannot(model, read) -> None:
+    x = np.ones(2, np.float32)
+    for opset, fmod, why in ((13, 0, "fmod is 0, which is for integers"), (28, 2, "fmod is 2")):
+        node = helper.make_node("Mod", ["x", "x"], ["y"], name="rest", fmod=fmod)
+        with pytest.raises(FrontendError) as caught:
+            read(model([node], {"x": x}, ["y"], opset=opset))
+        (problem,) = caught.value.problems
+        assert problem.where == "Mod node 'rest'"
+        assert why in problem.message
+
+
+@pytest.mark.parametrize("opset", [10, 20])
+def test_infinities(check, opset) -> None:
+    x = np.array([[np.inf, -np.inf, np.nan, 0, 3]], np.float32)
+    check("IsInf", [x], opset=opset)
+    check("IsInf", [x], opset=opset, detect_negative=0)
+    check("IsInf", [x], opset=opset, detect_positive=0)
+    check("IsInf", [x], opset=opset, detect_positive=0, detect_negative=0)
+
+
+@pytest.mark.parametrize("opset", [9, 13, 20])
+def test_not_a_number(check, opset) -> None:
+    check("IsNaN", [np.array([np.inf, np.nan, 0], np.float32)], opset=opset)
+    check("IsNaN", [np.array([np.inf, np.nan, 0], np.float16)], opset=opset)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.uint64])
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+def test_shifts_of_bits(check, dtype, direction) -> None:
+    x, by = np.array([1, 200, 255, 77], dtype), np.array([0, 3, 7, 1], dtype)
+    check("BitShift", [x, by], opset=11, direction=direction)
+    check("BitShift", [x], known=[np.array(2, dtype)], opset=11, direction=direction)
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+def test_all_bits_can_be_shifted_out(check, direction) -> None:
+    # opset 28 says that 0 is left; before, it was open
+    x, by = np.array([1, 255], np.uint8), np.array([8, 200], np.uint8)
+    check("BitShift", [x, by], opset=28, direction=direction)
+
+
+def test_shifts_of_signed_numbers_are_refused(model, read) -> None:
+    node = helper.make_node("BitShift", ["x", "x"], ["y"], name="shift", direction="LEFT")
+    with pytest.raises(UnsupportedOpError, match="it shifts INT_32"):
+        read(model([node], {"x": np.ones(2, np.int32)}, ["y"], opset=28))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32, np.int64, np.uint64])
+def test_all_bits_turned(check, dtype) -> None:
+    limits = np.iinfo(dtype)
+    check("BitwiseNot", [np.array([0, 1, 100, limits.min, limits.max], dtype)], opset=18)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dovetail.errors import OpError
-from dovetail.ir import Array, ScaleOffset, Shape, Spec
+from dovetail.ir import Array, DType, ScaleOffset, Shape, Spec
 
 
 def ints(values: Array | Iterable[int]) -> tuple[int, ...]:
@@ -34,6 +34,22 @@ def moved(x: Spec, shape: Sequence[int], out: Spec | None) -> Spec:
     if out is None and isinstance(x.encoding, ScaleOffset):
         return replace(found, encoding=x.encoding)
     return found
+
+
+def truth(shape: Sequence[int], out: Spec | None) -> Spec:
+    """Gives the spec of a result that is true or false: BOOL_8, or a type that holds 1 and 0.
+
+    Raises:
+        OpError: The graph declares a float type for it.
+    """
+    if out is None:
+        return Spec(DType.BOOL_8, tuple(shape))
+    if out.dtype.is_float:
+        raise OpError(
+            f"out[0] must be BOOL_8, an integer or a fixed-point type, but it is declared "
+            f"{out.dtype.name}"
+        )
+    return Spec(out.dtype, tuple(shape), out.encoding)
 
 
 def broadcast(*shapes: Shape) -> Shape:
@@ -104,3 +120,27 @@ def need_same_type(*specs: Spec) -> None:
     if len(dtypes) > 1 and not all(d.is_fixed_point for d in dtypes):
         names = " and ".join(s.dtype.name for s in specs)
         raise OpError(f"the inputs have different types: {names}")
+
+
+def need_float(x: Spec, what: str) -> None:
+    """Refuses a tensor of integers or bools, where results between the integers matter.
+
+    Raises:
+        OpError: The type is neither a float nor a fixed-point one.
+    """
+    if not (x.dtype.is_float or x.dtype.is_fixed_point):
+        raise OpError(f"{what} must be float or fixed-point, but is {x.dtype.name}")
+
+
+def need_numbers(*specs: Spec) -> None:
+    """Refuses truth values where an op computes with numbers.
+
+    Raises:
+        OpError: An input is BOOL_8.
+    """
+    for i, spec in enumerate(specs):
+        if spec.dtype is DType.BOOL_8:
+            raise OpError(
+                f"in[{i}] is BOOL_8; it must be a number",
+                hint="cast it to an integer or float type first",
+            )

@@ -1,4 +1,4 @@
-"""Elementwise ops against Python's own numbers, broadcasting included."""
+"""Elementwise ops of two tensors against Python's own numbers, broadcasting included."""
 
 import math
 import operator
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dovetail.errors import OpError
-from dovetail.ir import Array
+from dovetail.ir import Array, DType, Spec
 
 Run = Callable[..., Any]
 Function = Callable[..., Any]
@@ -26,22 +26,32 @@ BINARY: dict[str, Function] = {
     "Maximum": max,
     "Minimum": min,
     "SquaredDifference": lambda a, b: (a - b) ** 2,
+    "Fmod": math.fmod,
 }
-UNARY: dict[str, Function] = {
-    "Abs": abs,
-    "Ceil": math.ceil,
-    "Cos": math.cos,
-    "Exp": math.exp,
-    "Floor": math.floor,
-    "Log": math.log,
-    "Neg": operator.neg,
-    "Round": round,
-    "Rsqrt": lambda x: x**-0.5,
-    "Sign": lambda x: (x > 0) - (x < 0),
-    "Sin": math.sin,
-    "SquareRoot": math.sqrt,
+# The numbers of ElementWiseBinary, and what they mean for numbers.
+BY_NUMBER: dict[int, Function] = {
+    0: operator.add,
+    1: lambda a, b: a != 0 and b != 0,
+    2: operator.truediv,
+    3: operator.eq,
+    4: operator.floordiv,
+    5: math.fmod,
+    6: operator.gt,
+    7: operator.ge,
+    8: operator.lt,
+    9: operator.le,
+    10: max,
+    11: min,
+    12: operator.mod,
+    13: operator.mul,
+    14: operator.ne,
+    15: lambda a, b: a != 0 or b != 0,
+    16: math.pow,
+    17: lambda a, b: (a - b) ** 2,
+    18: operator.sub,
+    19: lambda a, b: (a != 0) != (b != 0),
 }
-POSITIVE = {"Log", "Rsqrt", "SquareRoot"}
+TRUTHS = {1, 3, 6, 7, 8, 9, 14, 15, 19}
 
 
 def expected(function: Function, a: Array, b: Array) -> Array:
@@ -73,22 +83,6 @@ def test_binary(name: str, run_op: Run, shapes: hnp.BroadcastableShapes, seed: i
     np.testing.assert_allclose(y, expected(BINARY[name], a, b), rtol=5e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", UNARY)
-@pytest.mark.parametrize("shape", [(), (0, 2), (7,), (2, 3, 4)])
-def test_unary(name: str, run_op: Run, rng: np.random.Generator, shape: tuple[int, ...]) -> None:
-    x = rng.uniform(0.1 if name in POSITIVE else -4, 4, shape).astype(np.float32)
-    y = run_op(f"ElementWise{name}", x)
-    assert (y.shape, y.dtype) == (shape, np.float32)
-    want = [UNARY[name](v) for v in x.ravel().tolist()]
-    # one operation, correctly rounded or nearly so
-    np.testing.assert_allclose(y.ravel(), want, rtol=5e-7, atol=1e-7)
-
-
-def test_round_takes_the_even_one_of_two(run_op: Run) -> None:
-    x = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5], np.float32)
-    np.testing.assert_array_equal(run_op("ElementWiseRound", x), [-2, -2, 0, 0, 2, 2])
-
-
 def test_integers_divide_towards_zero(run_op: Run) -> None:
     a = np.array([7, -7, 7, -7, 6, -6, 5], np.int32)
     b = np.array([2, 2, -2, -2, 3, 3, 0], np.int32)
@@ -106,7 +100,94 @@ def test_powers_of_integers(run_op: Run) -> None:
 def test_what_has_no_number_gives_nan_or_inf_without_warnings(run_op: Run) -> None:
     one, zero = np.ones(1, np.float32), np.zeros(1, np.float32)
     assert run_op("ElementWiseDivide", one, zero)[0] == np.inf
-    assert np.isnan(run_op("ElementWiseSquareRoot", -one)[0])
+    assert run_op("ElementWiseFloorDiv", -one, zero)[0] == -np.inf
+    assert np.isnan(run_op("ElementWiseFmod", one, zero)[0])
+
+
+SIGNS = [(7, 3), (-7, 3), (7, -3), (-7, -3), (6, 3), (-6, 3), (0, 5), (2, 7), (-2, 7)]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+def test_remainders_and_floors_of_integers(run_op: Run, dtype: Any) -> None:
+    a, b = (np.array(column, dtype) for column in zip(*SIGNS, strict=True))
+    for name, function in (
+        ("FloorDiv", operator.floordiv),
+        ("Mod", operator.mod),
+        ("Fmod", math.fmod),
+    ):
+        y = run_op(f"ElementWise{name}", a, b)
+        assert y.dtype == dtype
+        np.testing.assert_array_equal(y, [function(p, q) for p, q in SIGNS])
+    big = np.array([2**62 + 1], np.int64)  # more digits than a float64 has
+    np.testing.assert_array_equal(
+        run_op("ElementWiseFloorDiv", -big, np.array([2])), [-(2**61) - 1]
+    )
+
+
+def test_integers_by_zero_give_zero(run_op: Run) -> None:
+    a, zero = np.array([5, -5], np.int32), np.array(0, np.int32)
+    for name in ("Divide", "FloorDiv", "Mod", "Fmod"):
+        np.testing.assert_array_equal(run_op(f"ElementWise{name}", a, zero), [0, 0])
+
+
+def test_floats_floor_towards_minus_infinity(run_op: Run) -> None:
+    a = np.array([7, -7, 7, -7, 1], np.float32)
+    b = np.array([2, 2, -2, -2, 0.1], np.float32)
+    # the last: the quotient rounds to 10 before its floor is taken
+    np.testing.assert_array_equal(run_op("ElementWiseFloorDiv", a, b), [3, -4, -4, 3, 10])
+
+
+def test_the_remainder_of_floats_has_the_sign_of_the_first(run_op: Run) -> None:
+    a, b = np.array([7.5, -7.5, 7.5], np.float32), np.array([2, 2, -2], np.float32)
+    np.testing.assert_array_equal(run_op("ElementWiseFmod", a, b), [1.5, -1.5, 1.5])
+
+
+@pytest.mark.parametrize("number", BY_NUMBER)
+def test_by_number(run_op: Run, number: int) -> None:
+    values = [-3, -1, 0, 1, 2, 5]
+    a = np.array([-4, 0, 1, 3, 7, 9], np.int32).reshape(6, 1)
+    b = np.array([v for v in values if v or number in TRUTHS], np.int32)
+    if number != 12:  # only integers have it
+        a, b = a.astype(np.float32), b.astype(np.float32)
+    if number == 16:
+        a, b = np.abs(a) + 1, b  # a root of a negative number is none
+    y = run_op("ElementWiseBinary", a, b, operation=number)
+    assert y.dtype == (np.bool_ if number in TRUTHS else a.dtype)
+    # one operation, correctly rounded or nearly so
+    np.testing.assert_allclose(y, expected(BY_NUMBER[number], a, b), rtol=5e-7, atol=0)
+
+
+def test_by_number_is_what_the_single_op_is(run_op: Run) -> None:
+    a, b = np.array([-7, 7], np.int32), np.array([2, 0], np.int32)
+    np.testing.assert_array_equal(run_op("ElementWiseBinary", a, b, operation=2), [-3, 0])
+    spec = Spec(DType.INT_32, (2,))
+    found = run_op("ElementWiseBinary", a, b, operation=6, specs=(spec,))
+    np.testing.assert_array_equal(found, [0, 1])
+    assert found.dtype == np.int32
+    with pytest.raises(OpError, match=r"in\[0\] is FLOAT_32; it must be an integer type"):
+        run_op("ElementWiseBinary", a.astype(np.float32), b.astype(np.float32), operation=12)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.uint8, np.int64])
+def test_other_types_stay(run_op: Run, dtype: Any) -> None:
+    a, b = np.array([9, 7, 250], dtype), np.array([2, 7, 3], dtype)
+    for name, want in (
+        ("FloorDiv", [4, 1, 83]),
+        ("Fmod", [1, 0, 1]),
+        ("Maximum", [9, 7, 250]),
+        ("Subtract", [7, 0, 247]),
+    ):
+        y = run_op(f"ElementWise{name}", a, b)
+        assert y.dtype == dtype
+        np.testing.assert_array_equal(y, want)
+
+
+def test_truth_values_have_a_greater_one_but_no_sum(run_op: Run) -> None:
+    a, b = np.array([True, False]), np.array([False, False])
+    np.testing.assert_array_equal(run_op("ElementWiseMaximum", a, b), [True, False])
+    for name in ("Add", "Subtract", "Divide", "Power", "FloorDiv", "Mod", "Fmod"):
+        with pytest.raises(OpError, match=r"in\[0\] is BOOL_8; it must be a number"):
+            run_op(f"ElementWise{name}", a, b)
 
 
 def test_refusals(run_op: Run) -> None:
@@ -115,3 +196,5 @@ def test_refusals(run_op: Run) -> None:
         run_op("ElementWiseAdd", a, np.zeros(4, np.float32))
     with pytest.raises(OpError, match="different types: FLOAT_32 and INT_32"):
         run_op("ElementWiseAdd", a, np.zeros(3, np.int32))
+    with pytest.raises(OpError, match=r"in\[0\] is FLOAT_32; it must be an integer type"):
+        run_op("ElementWiseMod", a, a)

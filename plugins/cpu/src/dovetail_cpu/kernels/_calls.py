@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.ir import Array, DType
+from dovetail.ir import Array, DType, ScaleOffset
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Value
 
 Call = Callable[[], object]
 Floats = NDArray[np.float32]
 
 FLOAT_BYTES = 4
+# Types whose stored elements are numbers that NumPy computes with as the references do. float16 is
+# none: a reference computes it in float32.
+NUMBERS = frozenset(d for d in DType if d.is_int or d in (DType.FLOAT_32, DType.FLOAT_64))
 # Elements that one NumPy call of a kernel with several passes handles: 128 kB of float32, so that
 # what one pass wrote is still in the second-level cache when the next one reads it. Twice of it
 # measured alike, at half of it the calls themselves began to cost (MobileNetV2, 1 MB of cache).
@@ -30,11 +33,26 @@ def is_float32(call: KernelCall) -> bool:
     return all(t.dtype is DType.FLOAT_32 and 0 not in t.shape for t in tensors)
 
 
+def is_plain(call: KernelCall) -> bool:
+    """Whether all tensors are of one and the same of NUMBERS and have elements."""
+    dtype = call.outputs[0].dtype
+    tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
+    return dtype in NUMBERS and all(t.dtype is dtype and 0 not in t.shape for t in tensors)
+
+
+def single_op_type(call: KernelCall) -> str:
+    """Gives the name of the op of one function: of the one that an op by number stands for."""
+    return type(getattr(call.op, "single", call.op)).__name__
+
+
 def only_moves(call: KernelCall, *inputs: int) -> bool:
-    """Whether these inputs have the type and the encoding of the outputs, which have elements."""
+    """Whether these inputs have the type and the encoding of the outputs, which have elements.
+
+    Under several scales a stored element means another value wherever it is moved to.
+    """
     moved = [t for i in inputs if (t := call.tensors[i]) is not None]
     first = call.outputs[0]
-    return all(
+    return isinstance(first.encoding, ScaleOffset | None) and all(
         (t.dtype, t.encoding) == (first.dtype, first.encoding) and 0 not in t.shape
         for t in (*moved, *call.outputs)
     )

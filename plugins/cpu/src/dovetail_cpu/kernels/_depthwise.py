@@ -36,7 +36,7 @@ _BLOCK = 32768
 def depthwise_step(call: KernelCall, geometry: Geometry) -> Step | None:
     """Gives the step of a convolution in which each group has one channel.
 
-    x: (n, h, w, c); weight: (fh, fw, 1, c * m); bias: (c * m,).
+    x: (n, h, w, c); weight: (fh, fw, 1, c * m); bias: (c * m,); or one axis less.
 
     Returns:
         None where the weights are not known yet: they could not be repeated beforehand.
@@ -84,7 +84,7 @@ class _Depthwise:
     def bind(self, buffers: Buffers) -> Bound:
         g = self._geometry
         made = g.out[3]
-        x, out = buffers.array(self._x), buffers.array(self._out)
+        x, out = buffers.array(self._x).reshape(g.x), buffers.array(self._out).reshape(g.out)
         product = floats(buffers, self._product)
         after = self._epilogue.bind(buffers, made)
         calls: list[Call] = []

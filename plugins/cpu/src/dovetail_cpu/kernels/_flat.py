@@ -24,9 +24,9 @@ def flat_step(call: KernelCall, passes: Passes, scratchpads: int = 0) -> Step:
     """Gives the step of a function of one tensor, computed in place where that is possible.
 
     Args:
-        call: Reads one input and writes one output of its shape, float32.
+        call: Reads one input and writes one output of its shape and type.
         passes: Makes the calls for one block.
-        scratchpads: How many it needs.
+        scratchpads: How many it needs, float32.
     """
     x, out = call.read(0), call.write()
     total = x.nbytes // x.spec.dtype.storage.itemsize

@@ -1,22 +1,28 @@
-"""The extents of a two-dimensional convolution."""
+"""The extents of a convolution, and its results piece by piece."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
+from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall
+from dovetail_cpu.kernels._calls import blocks
 
 Pads = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Extents of a two-dimensional convolution.
+    """Extents of a convolution over two axes or three; one axis becomes two.
 
     Attributes:
-        x, out: Shapes (n, h, w, c) and (n, oh, ow, k).
-        size, stride, dilation: Of the window, (rows, columns).
-        pads: ((top, bottom), (left, right)).
+        x, out: Shapes (n, ..., c) and (n, ..., k).
+        size, stride, dilation: Of the window, for each spatial axis.
+        pads: (before, after) for each spatial axis.
         groups: Number of groups of channels.
     """
 
@@ -30,26 +36,72 @@ class Geometry:
 
     @classmethod
     def of(cls, call: KernelCall, groups: int) -> Geometry:
-        """Gives the geometry of a call of Conv2d or DepthWiseConv2d."""
+        """Gives the geometry of a call of a convolution, transposed or not."""
         op = call.op
+        x, out, size = call.spec(0).shape, call.outputs[0].shape, call.spec(1).shape[:-2]
+        # TransposeConv1d and 2d have no dilation
+        dilation = getattr(op, "dilation", np.ones(len(size), np.uint32))
+        flat = (1,) * (2 - len(size))
+        pads = tuple((int(before), int(after)) for before, after in op.pad_amount.reshape(-1, 2))
         return cls(
-            call.spec(0).shape,
-            call.outputs[0].shape,
-            call.spec(1).shape[:2],
-            tuple(map(int, op.stride)),
-            tuple(map(int, op.dilation)),
-            tuple((int(before), int(after)) for before, after in op.pad_amount),
+            (x[0], *flat, *x[1:]),
+            (out[0], *flat, *out[1:]),
+            (*flat, *size),
+            (*flat, *_ints(op.stride)),
+            (*flat, *_ints(dilation)),
+            ((0, 0),) * len(flat) + pads,
             groups,
         )
 
     @property
     def is_pointwise(self) -> bool:
         """Whether each place of the result comes from the same place of the input."""
-        return self.size == self.stride == (1, 1) and not any(map(any, self.pads))
+        is_one = all(f == s == 1 for f, s in zip(self.size, self.stride, strict=True))
+        return is_one and not any(map(any, self.pads))
 
     @property
-    def padded(self) -> tuple[int, int, int]:
-        """Shape of a padded image, (h, w, c)."""
-        (top, bottom), (left, right) = self.pads
-        _, height, width, channels = self.x
-        return top + height + bottom, left + width + right, channels
+    def padded(self) -> tuple[int, ...]:
+        """Shape of a padded image, (..., c)."""
+        extents = zip(self.x[1:-1], self.pads, strict=True)
+        return (*(before + extent + after for extent, (before, after) in extents), self.x[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some consecutive places of an image.
+
+    Attributes:
+        index: Where they are, a slice for each spatial axis.
+        places: Where they are when the places are counted.
+    """
+
+    index: tuple[slice, ...]
+    places: slice
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many there are along each axis."""
+        return tuple(s.stop - s.start for s in self.index)
+
+    @property
+    def count(self) -> int:
+        """How many places there are."""
+        return int(self.places.stop - self.places.start)
+
+
+def pieces(spatial: tuple[int, ...], most: int) -> Iterator[Piece]:
+    """Gives all places of an image in whole rows, as many at a time as `most` allows, in order."""
+    inner = [math.prod(spatial[axis + 1 :]) for axis in range(len(spatial) - 1)]
+    axis = next((a for a, places in enumerate(inner) if places <= most), len(inner) - 1)
+    start = 0
+    for lead in np.ndindex(*spatial[:axis]):
+        for rows in blocks(spatial[axis], max(1, most // inner[axis])):
+            stop = start + (rows.stop - rows.start) * inner[axis]
+            first = tuple(slice(i, i + 1) for i in lead)
+            rest = tuple(slice(0, extent) for extent in spatial[axis + 1 :])
+            yield Piece((*first, rows, *rest), slice(start, stop))
+            start = stop
+
+
+def _ints(values: Array | int) -> tuple[int, ...]:
+    return tuple(int(v) for v in np.reshape(values, -1))

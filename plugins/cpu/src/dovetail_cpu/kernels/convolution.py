@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from dovetail_cpu.kernels._calls import (
 )
 from dovetail_cpu.kernels._depthwise import depthwise_step
 from dovetail_cpu.kernels._epilogue import Epilogue, absorbs
-from dovetail_cpu.kernels._geometry import Geometry, Pads
+from dovetail_cpu.kernels._geometry import Geometry, Pads, pieces
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 # Floats of a result that are computed before the epilogue goes over them: 1 MB, the second-level
@@ -35,9 +35,11 @@ PIECE = 1 << 18
 UNROLLED = 1 << 19
 
 
+@KERNELS.register(PACKAGE, "Conv1d", absorbs=absorbs)
 @KERNELS.register(PACKAGE, "Conv2d", absorbs=absorbs)
-def conv2d(call: KernelCall) -> Step | None:
-    """Conv2d: a matrix product over pixels where the filters are 1x1, else over unrolled windows.
+@KERNELS.register(PACKAGE, "Conv3d", absorbs=absorbs)
+def convolution(call: KernelCall) -> Step | None:
+    """Conv1d to 3d: a matrix product over pixels where the filters are 1x1, else over windows.
 
     Source: K. Chellapilla et al. 2006, High performance convolutional neural networks for document
     processing.
@@ -45,7 +47,7 @@ def conv2d(call: KernelCall) -> Step | None:
     if not is_float32(call):
         return None
     geometry = Geometry.of(call, call.op.group)
-    if call.spec(1).shape[2] == 1 and geometry.groups > 1:
+    if len(geometry.size) == 2 and call.spec(1).shape[-2] == 1 and geometry.groups > 1:
         return depthwise_step(call, geometry)
     x, weight = call.read(0), call.read(1)
     epilogue = Epilogue(call, bias=2)
@@ -55,18 +57,19 @@ def conv2d(call: KernelCall) -> Step | None:
     return call.step(_Unrolled(call, geometry, (x, weight, out), epilogue).bind)
 
 
+@KERNELS.register(PACKAGE, "DepthWiseConv1d", absorbs=absorbs)
 @KERNELS.register(PACKAGE, "DepthWiseConv2d", absorbs=absorbs)
-def depthwise_conv2d(call: KernelCall) -> Step | None:
-    """DepthWiseConv2d: tap by tap, multiplied and added."""
+def depthwise_convolution(call: KernelCall) -> Step | None:
+    """DepthWiseConv1d and 2d: tap by tap, multiplied and added."""
     if not is_float32(call):
         return None
-    return depthwise_step(call, Geometry.of(call, call.spec(0).shape[3]))
+    return depthwise_step(call, Geometry.of(call, call.spec(0).shape[-1]))
 
 
 def _pointwise(
     x: Value, weight: Value, out: Value, epilogue: Epilogue, geometry: Geometry
 ) -> Callable[[Buffers], Bound]:
-    taken, made = geometry.x[3], geometry.out[3]
+    taken, made = geometry.x[-1], geometry.out[-1]
 
     def bind(buffers: Buffers) -> Bound:
         pixels = buffers.array(x).reshape(-1, taken)
@@ -91,8 +94,8 @@ def product(
 class _Unrolled:
     """Windows copied into the rows of a matrix, which multiplies the filters; for each group.
 
-    The matrix is (groups, places, fh * fw * c / groups): some rows of places of one image at a
-    time, in a scratchpad; so is an image with its padding.
+    The matrix is (groups, places, taps * c / groups): some rows of places of one image at a time,
+    in a scratchpad; so is an image with its padding.
     """
 
     def __init__(
@@ -105,18 +108,18 @@ class _Unrolled:
         self._geometry = g = geometry
         self._x, self._weight, self._out = values
         self._epilogue = epilogue
-        self._depth = g.size[0] * g.size[1] * (g.x[3] // g.groups)
-        width = g.out[2]
-        most = max(UNROLLED // (width * self._depth * g.groups), 1)
-        self._rows = min(most, max(PIECE // (width * g.out[3]), 1), g.out[1])
-        self._matrix = scratch_floats(call, g.groups * self._rows * width * self._depth)
+        self._depth = math.prod(g.size) * (g.x[-1] // g.groups)
+        most = min(UNROLLED // (self._depth * g.groups), PIECE // g.out[-1])
+        self._pieces = list(pieces(g.out[1:-1], most))
+        largest = max(piece.count for piece in self._pieces)
+        self._matrix = scratch_floats(call, g.groups * largest * self._depth)
         is_padded = any(map(any, g.pads))
-        self._image = scratch_floats(call, int(np.prod(g.padded))) if is_padded else None
+        self._image = scratch_floats(call, math.prod(g.padded)) if is_padded else None
 
     def bind(self, buffers: Buffers) -> Bound:
         g = self._geometry
-        made = g.out[3]
-        x, out = buffers.array(self._x), buffers.array(self._out)
+        made = g.out[-1]
+        x, out = buffers.array(self._x).reshape(g.x), buffers.array(self._out)
         # (groups, depth, outputs of a group)
         filters = buffers.array(self._weight).reshape(self._depth, g.groups, -1).swapaxes(0, 1)
         after = self._epilogue.bind(buffers, made)
@@ -131,30 +134,24 @@ class _Unrolled:
             else:
                 calls.append(copy(_inside(image, g.pads), x[n]))
             windows = self._windows(image)
-            for rows in blocks(g.out[1], self._rows):
-                first = (n * g.out[1] + rows.start) * g.out[2]
-                part = results[first : first + (rows.stop - rows.start) * g.out[2]]
-                calls += self._product(buffers, windows[:, rows], filters, part)
+            for piece in self._pieces:
+                first = n * math.prod(g.out[1:-1]) + piece.places.start
+                part = results[first : first + piece.count]
+                calls += self._product(buffers, windows[:, *piece.index], filters, part)
                 calls += after(part, first)
         return in_order(calls)
 
     def _windows(self, image: Array) -> Array:
-        """Gives the windows of an image as (groups, oh, ow, fh, fw, c / groups), a view."""
+        """Gives the windows of an image as (groups, *places, *taps, c / groups), a view."""
         g = self._geometry
-        down, right, across = image.strides
-        (up_stride, side_stride), (up_step, side_step) = g.stride, g.dilation
-        each = g.x[3] // g.groups
+        *steps, across = image.strides
+        each = g.x[-1] // g.groups
+        places = (step * stride for step, stride in zip(steps, g.stride, strict=True))
+        taps = (step * dilation for step, dilation in zip(steps, g.dilation, strict=True))
         return np.lib.stride_tricks.as_strided(
             image,
-            (g.groups, *g.out[1:3], *g.size, each),
-            (
-                each * across,
-                down * up_stride,
-                right * side_stride,
-                down * up_step,
-                right * side_step,
-                across,
-            ),
+            (g.groups, *g.out[1:-1], *g.size, each),
+            (each * across, *places, *taps, across),
             writeable=False,
         )
 
@@ -171,19 +168,16 @@ class _Unrolled:
 
 
 def _inside(padded: Array, pads: Pads) -> Array:
-    (top, bottom), (left, right) = pads
-    height, width = padded.shape[:2]
-    return padded[top : height - bottom, left : width - right]
+    extents = zip(padded.shape, pads, strict=False)
+    return padded[tuple(slice(before, extent - after) for extent, (before, after) in extents)]
 
 
 def _border_calls(padded: Array, pads: Pads) -> list[Call]:
     """Zeroes the padding: at every run, since other steps use the scratchpad's bytes too."""
-    (top, bottom), (left, right) = pads
-    height, width = padded.shape[:2]
-    sides: list[Any] = [
-        padded[:top],
-        padded[height - bottom :],
-        padded[top : height - bottom, :left],
-        padded[top : height - bottom, width - right :],
-    ]
-    return [fill(side, constant(0)) for side in sides if side.size]
+    calls = []
+    for axis, (before, after) in enumerate(pads):
+        # of the axes before, only what is not padding: that is zeroed already
+        part = np.moveaxis(_inside(padded, pads[:axis]), axis, 0)
+        sides = part[:before], part[len(part) - after :]
+        calls += [fill(side, constant(0)) for side in sides if side.size]
+    return calls

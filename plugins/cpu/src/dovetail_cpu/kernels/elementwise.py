@@ -2,67 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
-from dovetail.ir import Array
+from dovetail.ir import Array, DType
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_cpu.kernels._calls import is_float32
+from dovetail_cpu.kernels import logic
+from dovetail_cpu.kernels._calls import is_plain, single_op_type
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "ElementWiseAdd": np.add,
-    "ElementWiseSubtract": np.subtract,
-    "ElementWiseMultiply": np.multiply,
-    "ElementWiseDivide": np.divide,
-    "ElementWisePower": np.power,
-    "ElementWiseMaximum": np.maximum,
-    "ElementWiseMinimum": np.minimum,
+# What is done to both tensors, then to the result in its place.
+_Functions = tuple[np.ufunc, ...]
+_OF_FLOATS: dict[str, _Functions] = {
+    "ElementWiseAdd": (np.add,),
+    "ElementWiseSubtract": (np.subtract,),
+    "ElementWiseMultiply": (np.multiply,),
+    "ElementWiseDivide": (np.divide,),
+    "ElementWiseFloorDiv": (np.divide, np.floor),
+    "ElementWiseFmod": (np.fmod,),
+    "ElementWisePower": (np.power,),
+    "ElementWiseMaximum": (np.maximum,),
+    "ElementWiseMinimum": (np.minimum,),
+    "ElementWiseSquaredDifference": (np.subtract, np.square),
+}
+# Quotients towards zero and powers of integers take more: they are left to the reference.
+_OF_INTEGERS: dict[str, _Functions] = {
+    "ElementWiseAdd": (np.add,),
+    "ElementWiseSubtract": (np.subtract,),
+    "ElementWiseMultiply": (np.multiply,),
+    "ElementWiseFloorDiv": (np.floor_divide,),
+    "ElementWiseMod": (np.remainder,),
+    "ElementWiseFmod": (np.fmod,),
+    "ElementWiseMaximum": (np.maximum,),
+    "ElementWiseMinimum": (np.minimum,),
+    "ElementWiseSquaredDifference": (np.subtract, np.square),
 }
 
 
-@KERNELS.register(PACKAGE, "ElementWiseAdd")
-@KERNELS.register(PACKAGE, "ElementWiseSubtract")
-@KERNELS.register(PACKAGE, "ElementWiseMultiply")
-@KERNELS.register(PACKAGE, "ElementWiseDivide")
-@KERNELS.register(PACKAGE, "ElementWisePower")
-@KERNELS.register(PACKAGE, "ElementWiseMaximum")
-@KERNELS.register(PACKAGE, "ElementWiseMinimum")
-def binary(call: KernelCall) -> Step | None:
-    """One NumPy function of two tensors."""
-    if not is_float32(call):
+def _binary(call: KernelCall) -> Step | None:
+    """One NumPy function of two tensors, perhaps one of the result after it."""
+    functions = _functions(single_op_type(call), call.outputs[0].dtype)
+    if functions is None or not is_plain(call):
         return None
-    function = _FUNCTIONS[call.head.op_type]
-    places = _in_place(call)
+    first, *others = functions
+    # either operand's bytes will do that has the result's shape
+    places = [(0, i) for i in range(2) if call.spec(i).shape == call.outputs[0].shape]
     call.read(0)
     call.read(1)
     call.write()
 
     def run(a: Array, b: Array, out: Array) -> None:
-        function(a, b, out=out)
+        first(a, b, out=out)
+        for other in others:
+            other(out, out=out)
 
     return call.array_step(run, in_place=places)
 
 
-@KERNELS.register(PACKAGE, "ElementWiseSquaredDifference")
-def squared_difference(call: KernelCall) -> Step | None:
-    """(a - b) ** 2."""
-    if not is_float32(call):
-        return None
-    places = _in_place(call)
-    call.read(0)
-    call.read(1)
-    call.write()
-
-    def run(a: Array, b: Array, out: Array) -> None:
-        np.subtract(a, b, out)
-        np.multiply(out, out, out)
-
-    return call.array_step(run, in_place=places)
+def _functions(op_type: str, dtype: DType) -> _Functions | None:
+    return (_OF_FLOATS if dtype.is_float else _OF_INTEGERS).get(op_type)
 
 
-def _in_place(call: KernelCall) -> list[tuple[int, int]]:
-    """Either operand's bytes will do that has the result's shape."""
-    return [(0, i) for i in range(2) if call.spec(i).shape == call.outputs[0].shape]
+@KERNELS.register(PACKAGE, "ElementWiseBinary")
+def by_number(call: KernelCall) -> Step | None:
+    """The kernel of the single op."""
+    return logic.truth(call) if single_op_type(call) in logic.FUNCTIONS else _binary(call)
+
+
+for _op_type in _OF_FLOATS | _OF_INTEGERS:
+    KERNELS.register(PACKAGE, _op_type)(_binary)

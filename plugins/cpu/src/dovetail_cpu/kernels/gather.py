@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import math
+
 import numpy as np
 
-from dovetail.errors import BackendError
-from dovetail.ir import Array
-from dovetail.runtime.plan import KernelCall, Step
-from dovetail_cpu.kernels._calls import only_moves
+from dovetail.ir import Array, Shape
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail_cpu.kernels._calls import in_order, only_moves
+from dovetail_cpu.kernels._places import Places, Rows, need_in_range
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 
@@ -18,17 +21,10 @@ def gather(call: KernelCall) -> Step | None:
         return None
     axis: int = call.op.axis
     extent = call.spec(0).shape[axis]
-    node = call.head.node
+    where = call.head.node.where
 
     def run(data: Array, indices: Array, out: Array, scratch: Array) -> None:
-        low, high = int(indices.min()), int(indices.max())
-        if low < -extent or high >= extent:
-            raise BackendError(
-                f"index {low if low < -extent else high} is out of range on axis {axis}, which "
-                f"has {extent} elements",
-                where=node.where,
-                hint="an index must lie between minus the number of elements and one below it",
-            )
+        need_in_range(indices, extent, axis, where)
         wanted = scratch.view(np.intp).reshape(indices.shape)
         np.copyto(wanted, indices, casting="unsafe")  # in range, so nothing is lost
         # mode="raise" would gather into a copy of the result first
@@ -40,3 +36,38 @@ def gather(call: KernelCall) -> Step | None:
     count = indices.nbytes // indices.spec.dtype.storage.itemsize
     call.scratch(count * np.dtype(np.intp).itemsize)
     return call.array_step(run)
+
+
+@KERNELS.register(PACKAGE, "GatherElements")
+def gather_elements(call: KernelCall) -> Step | None:
+    """One NumPy call that takes elements by their places."""
+    indices = call.spec(1).shape
+    if not only_moves(call, 0) or 0 in indices:
+        return None
+    rows = Rows.along(call.spec(0).shape, call.op.axis, indices)
+    return _taken(call, Places(call, 1, rows, single=True), ())
+
+
+@KERNELS.register(PACKAGE, "GatherNd")
+def gather_nd(call: KernelCall) -> Step | None:
+    """One NumPy call that takes slices by their places."""
+    data, indices = call.spec(0).shape, call.spec(1).shape
+    if not only_moves(call, 0) or 0 in indices:
+        return None
+    batch: int = call.op.batch_dims
+    rows = Rows.into(data, indices[-1], batch, indices)
+    return _taken(call, Places(call, 1, rows), data[batch + indices[-1] :])
+
+
+def _taken(call: KernelCall, places: Places, slices: Shape) -> Step:
+    """Gives the step that takes slices of this shape from places in all of the data."""
+    x, out = call.read(0), call.write()
+
+    def bind(buffers: Buffers) -> Bound:
+        found, calls = places.bind(buffers)
+        data = buffers.array(x)
+        flat = data.reshape(data.size // math.prod(slices), *slices)
+        target = buffers.array(out).reshape(len(found), *slices)
+        return in_order([*calls, functools.partial(np.take, flat, found, 0, target, "wrap")])
+
+    return call.step(bind)

@@ -1,7 +1,8 @@
-"""Pooling: tap by tap, over whole rows of outputs."""
+"""Pooling: tap by tap, over whole rows of outputs; of volumes, first along the depth."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,10 @@ from dovetail_cpu.kernels._calls import (
     blocks,
     constant,
     copy,
+    floats,
     in_order,
     is_float32,
+    scratch_floats,
     ufunc,
 )
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
@@ -29,15 +32,17 @@ _BLOCK = 32768
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """A pooling of (n, h, w, c).
+    """A pooling of (n, d, h, w, c), plane by plane of the result; an image has one plane.
 
     Attributes:
-        combine: Joins what two taps give.
-        start: What outputs hold before the first tap where no tap meets all of them, (oh, ow, 1).
-        divisor: What outputs are divided by, (oh, ow, 1), one for all, or None.
+        depth, height, width: The axes.
+        combine: Joins what two taps give; in what order must not matter.
+        start: What outputs hold before the first tap where no tap meets all of them, (d, h, w, 1).
+        divisor: What outputs are divided by, (d, h, w, 1), one for all, or None.
         needs_start: Whether outputs must begin with `start` in any case.
     """
 
+    depth: Axis
     height: Axis
     width: Axis
     combine: Callable[..., Any]
@@ -47,29 +52,52 @@ class _Pool:
 
     def step(self, call: KernelCall) -> Step:
         """Gives the step."""
+        plane = self.height.extent * self.width.extent * call.outputs[0].shape[-1]
+        joined = scratch_floats(call, plane) if self.depth.taps > 1 else None
         x, out = call.read(0), call.write()
 
         def bind(buffers: Buffers) -> Bound:
-            return self._bound(buffers, x, out)
+            return self._bound(buffers, x, out, joined)
 
         return call.step(bind)
 
-    def _bound(self, buffers: Buffers, x: Value, out: Value) -> Bound:
-        images, results = buffers.array(x), buffers.array(out)
-        n, height, width, channels = results.shape
-        most = max(_BLOCK // (width * channels), -(-n * height // MOST_BLOCKS), 1)
+    def _bound(self, buffers: Buffers, x: Value, out: Value, joined: Value | None) -> Bound:
+        axes = (self.depth, self.height, self.width)
+        channels = buffers.array(out).shape[-1]
+        images = buffers.array(x).reshape(-1, *(a.extent for a in axes), channels)
+        results = buffers.array(out).reshape(-1, *(a.outputs for a in axes), channels)
+        count = len(images) * self.depth.outputs * self.height.outputs
+        most = max(_BLOCK // (self.width.outputs * channels), -(-count // MOST_BLOCKS), 1)
+        scratch = None if joined is None else floats(buffers, joined).reshape(images.shape[2:])
         calls: list[Call] = []
         for image, result in zip(images, results, strict=True):
-            for rows in blocks(height, min(most, height)):
-                calls += self._block(image, result, rows)
+            for z, plane in enumerate(result):
+                source = self._joined(image, z, scratch, calls)
+                if source is None:
+                    calls.append(copy(plane, np.broadcast_to(self.start[z], plane.shape)))
+                    continue
+                for rows in blocks(len(plane), min(most, len(plane))):
+                    calls += self._block(source, plane, z, rows)
         return in_order(calls)
 
-    def _block(self, image: Array, result: Array, rows: slice) -> list[Call]:
+    def _joined(
+        self, image: Array, z: int, scratch: Array | None, calls: list[Call]
+    ) -> Array | None:
+        """Gives the planes that the windows at z meet as one, None where they meet none."""
+        taps = (self.depth.inside(tap, slice(z, z + 1)) for tap in range(self.depth.taps))
+        planes = [image[there.start] for _, there in filter(None, taps)]
+        if len(planes) < 2 or scratch is None:
+            return planes[0] if planes else None
+        calls.append(ufunc(self.combine, planes[0], planes[1], scratch))
+        calls += [ufunc(self.combine, scratch, plane, scratch) for plane in planes[2:]]
+        return scratch
+
+    def _block(self, image: Array, result: Array, z: int, rows: slice) -> list[Call]:
         found = patches(self.height, self.width, rows)
         covered = bool(found) and found[0].covers(rows, self.width.outputs)
         calls: list[Call] = []
         if self.needs_start or not covered:
-            start = np.broadcast_to(self.start[rows], result[rows].shape)
+            start = np.broadcast_to(self.start[z, rows], result[rows].shape)
             calls.append(copy(result[rows], start))
         for i, patch in enumerate(found):
             inputs = view_of(image, patch.in_rows, patch.in_cols)
@@ -80,54 +108,54 @@ class _Pool:
                 calls.append(ufunc(self.combine, target, inputs, target))
         if self.divisor is not None:
             part = result[rows]
-            divisor = self.divisor if self.divisor.ndim == 0 else self.divisor[rows]
+            divisor = self.divisor if self.divisor.ndim == 0 else self.divisor[z, rows]
             calls.append(ufunc(np.divide, part, divisor, part))
         return calls
 
 
 @KERNELS.register(PACKAGE, "PoolMax2d")
-def pool_max_2d(call: KernelCall) -> Step | None:
-    """PoolMax2d: the padding holds 0, what lies beyond it takes no part."""
+@KERNELS.register(PACKAGE, "PoolMax3d")
+def pool_max(call: KernelCall) -> Step | None:
+    """PoolMax2d and 3d: the padding holds 0, what lies beyond it takes no part."""
     if not is_float32(call):
         return None
-    height, width = axes = _axes(call)
-    ends = [int(pads[1]) for pads in call.op.pad_amount]
-    inside = [np.array(a.counts()) for a in axes]
-    padded = [np.array(a.padded(end)) for a, end in zip(axes, ends, strict=True)]
-    whole = inside[0][:, None] * inside[1] == padded[0][:, None] * padded[1]
+    axes = _axes(call)
+    ends = [0] * (3 - len(call.op.pad_amount)) + [int(pads[1]) for pads in call.op.pad_amount]
+    inside = _product(*(a.counts() for a in axes))
+    padded = _product(*(a.padded(end) for a, end in zip(axes, ends, strict=True)))
     # a window wholly beyond the padding has no elements and gives 0
-    some = (padded[0][:, None] * padded[1]) > 0
-    start = np.where(whole & some, np.float32(-np.inf), np.float32(0))[:, :, None]
-    needs_start = not bool((whole & some).all())
-    return _Pool(height, width, np.maximum, start, needs_start=needs_start).step(call)
+    is_free = (inside == padded) & (padded > 0)
+    start = np.where(is_free, np.float32(-np.inf), np.float32(0))
+    return _Pool(*axes, np.maximum, start, needs_start=not is_free.all()).step(call)
 
 
 @KERNELS.register(PACKAGE, "PoolAvg2d")
-def pool_avg_2d(call: KernelCall) -> Step | None:
-    """PoolAvg2d: sums, divided by how many elements each window has inside the input."""
+@KERNELS.register(PACKAGE, "PoolAvg3d")
+def pool_avg(call: KernelCall) -> Step | None:
+    """PoolAvg2d and 3d: sums, divided by how many elements each window has inside the input."""
     if not is_float32(call):
         return None
-    height, width = _axes(call)
-    counts = np.array(height.counts(), np.float32)[:, None] * np.array(width.counts(), np.float32)
+    axes = _axes(call)
+    counts = _product(*(a.counts() for a in axes))
     if call.op.count_pad_for_edges:
-        counts = np.full_like(counts, height.taps * width.taps)
-    divisor = np.maximum(counts, 1)[:, :, None]
-    is_global = (height.outputs, width.outputs) == (1, 1) and not call.op.pad_amount.any()
-    if is_global and (height.taps, width.taps) == (height.extent, width.extent):
-        return _global_average(call, float(divisor[0, 0, 0]))
-    if (divisor == divisor[0, 0]).all():
-        divisor = constant(float(divisor[0, 0, 0]))
-    start = np.zeros((height.outputs, width.outputs, 1), np.float32)
-    return _Pool(height, width, np.add, start, divisor).step(call)
+        counts = np.full_like(counts, math.prod(a.taps for a in axes))
+    divisor = np.maximum(counts, 1).astype(np.float32)
+    is_global = not call.op.pad_amount.any() and all(a.outputs == 1 for a in axes)
+    if is_global and all(a.taps == a.extent for a in axes):
+        return _global_average(call, float(divisor.item()))
+    start = np.zeros(divisor.shape, np.float32)
+    if (divisor == divisor[0, 0, 0]).all():
+        divisor = constant(float(divisor[0, 0, 0, 0]))
+    return _Pool(*axes, np.add, start, divisor).step(call)
 
 
 def _global_average(call: KernelCall, count: float) -> Step:
     divisor = constant(count)
-    n, height, width, channels = call.spec(0).shape
+    n, *spatial, channels = call.spec(0).shape
 
     def run(x: Array, out: Array) -> None:
         means = out.reshape(n, channels)
-        np.add.reduce(x.reshape(n, height * width, channels), axis=1, out=means)
+        np.add.reduce(x.reshape(n, math.prod(spatial), channels), axis=1, out=means)
         np.divide(means, divisor, means)
 
     call.read(0)
@@ -135,17 +163,21 @@ def _global_average(call: KernelCall, count: float) -> Step:
     return call.array_step(run)
 
 
-def _axes(call: KernelCall) -> tuple[Axis, Axis]:
+def _axes(call: KernelCall) -> tuple[Axis, Axis, Axis]:
+    """Gives depth, height and width; an image has the depth 1."""
     op, x, out = call.op, call.spec(0).shape, call.outputs[0].shape
-    rows, columns = (
-        Axis(
-            x[1 + i],
-            out[1 + i],
-            int(op.filter_size[i]),
-            int(op.stride[i]),
-            1,
-            int(op.pad_amount[i][0]),
+    found = [
+        Axis(extent, outputs, int(taps), int(stride), 1, int(before))
+        for extent, outputs, taps, stride, (before, _) in zip(
+            x[1:-1], out[1:-1], op.filter_size, op.stride, op.pad_amount, strict=True
         )
-        for i in range(2)
-    )
-    return rows, columns
+    ]
+    height, width = found[-2:]
+    return found[0] if len(found) == 3 else Axis(1, 1, 1, 1, 1, 0), height, width
+
+
+def _product(depth: list[int], height: list[int], width: list[int]) -> Array:
+    """Gives how many elements windows have, (d, h, w, 1), from how many along each axis."""
+    planes = np.array(depth)[:, None, None, None] * np.array(height)[:, None, None]
+    found: Array = planes * np.array(width)[:, None]
+    return found

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dovetail.ir import DType
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_cpu.kernels._calls import Call, copy, fill, in_order, only_moves
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
@@ -13,8 +14,9 @@ from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 @KERNELS.register(PACKAGE, "Pad")
 def pad(call: KernelCall) -> Step | None:
-    """Padding with a constant, of tensors without an encoding: the border, then the inside."""
-    is_plain = call.outputs[0].encoding is None
+    """Padding with a constant, where stored elements are numbers: the border, then the inside."""
+    first = call.outputs[0]
+    is_plain = first.encoding is None and first.dtype is not DType.BFLOAT_16
     if call.op.scheme.name != "CONSTANT" or not is_plain or not only_moves(call, 0):
         return None
     value = np.asarray(call.op.pad_constant_value).astype(call.spec(0).dtype.storage)

@@ -8,10 +8,11 @@ from typing import cast
 
 import numpy as np
 
+from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
 from dovetail.ops import In, Op
 from dovetail_opset._package import PACKAGE
-from dovetail_opset._shapes import broadcast, computed, need_same_type
+from dovetail_opset._shapes import broadcast, computed, need_numbers, need_same_type
 
 
 class _Binary(Op):
@@ -22,8 +23,15 @@ class _Binary(Op):
         return computed(a, broadcast(a.shape, b.shape), out)
 
 
+class _Arithmetic(_Binary):
+    def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:
+        need_numbers(a, b)
+        found: Spec = super().infer(a, b, out)
+        return found
+
+
 @PACKAGE.op("ElementWiseAdd")
-class ElementWiseAdd(_Binary):
+class ElementWiseAdd(_Arithmetic):
     """a + b. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseAdd"
@@ -33,7 +41,7 @@ class ElementWiseAdd(_Binary):
 
 
 @PACKAGE.op("ElementWiseSubtract")
-class ElementWiseSubtract(_Binary):
+class ElementWiseSubtract(_Arithmetic):
     """a - b. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseSubtract"
@@ -43,7 +51,7 @@ class ElementWiseSubtract(_Binary):
 
 
 @PACKAGE.op("ElementWiseMultiply")
-class ElementWiseMultiply(_Binary):
+class ElementWiseMultiply(_Arithmetic):
     """a * b. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseMultiply"
@@ -53,7 +61,7 @@ class ElementWiseMultiply(_Binary):
 
 
 @PACKAGE.op("ElementWiseDivide")
-class ElementWiseDivide(_Binary):
+class ElementWiseDivide(_Arithmetic):
     """a / b; integers towards zero, and 0 for a division by 0. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseDivide"
@@ -66,8 +74,58 @@ class ElementWiseDivide(_Binary):
         return cast(Array, floors + ((left != 0) & ((a < 0) != (b < 0))).astype(a.dtype))
 
 
+@PACKAGE.op("ElementWiseFloorDiv")
+class ElementWiseFloorDiv(_Arithmetic):
+    """a / b towards minus infinity; integers give 0 for a division by 0. Shapes broadcast.
+
+    The floor is that of the rounded quotient: 1 / 0.1 gives 10, although 0.1 as float32 is more.
+    """
+
+    source = "spec/qnn_ops.md, ElementWiseFloorDiv"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        if a.dtype.kind == "f":
+            return np.floor(a / b)
+        return np.floor_divide(a, b)
+
+
+@PACKAGE.op("ElementWiseMod")
+class ElementWiseMod(_Arithmetic):
+    """What is left of a after whole times b, with the sign of b; 0 for b = 0.
+
+    a, b: integers of one type, not fixed-point. Shapes broadcast.
+    """
+
+    source = "spec/qnn_ops.md, ElementWiseMod"
+
+    def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:
+        found: Spec = super().infer(a, b, out)
+        if not a.dtype.is_int:
+            raise OpError(
+                f"in[0] is {a.dtype.name}; it must be an integer type",
+                hint="ElementWiseFmod takes other numbers; its result has the sign of in[0]",
+            )
+        return found
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.remainder(a, b)
+
+
+@PACKAGE.op("ElementWiseFmod")
+class ElementWiseFmod(_Arithmetic):
+    """What is left of a after whole times b, with the sign of a, as `fmod` of C.
+
+    For b = 0 floats give NaN and integers 0. Shapes broadcast.
+    """
+
+    source = "spec/qnn_ops.md, ElementWiseFmod"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.fmod(a, b)
+
+
 @PACKAGE.op("ElementWisePower")
-class ElementWisePower(_Binary):
+class ElementWisePower(_Arithmetic):
     """a ** b; a negative power of an integer goes towards zero. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWisePower"
@@ -102,7 +160,7 @@ class ElementWiseMinimum(_Binary):
 
 
 @PACKAGE.op("ElementWiseSquaredDifference")
-class ElementWiseSquaredDifference(_Binary):
+class ElementWiseSquaredDifference(_Arithmetic):
     """(a - b) ** 2. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseSquaredDifference"

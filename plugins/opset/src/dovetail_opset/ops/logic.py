@@ -1,1 +1,146 @@
-"""Comparisons and logic of two tensors."""
+"""Comparisons, logic and the choice between two tensors; all of them broadcast.
+
+Comparisons and logic give BOOL_8, unless the graph declares an integer or fixed-point type: true is
+then the number 1.
+"""
+
+# ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.errors import OpError
+from dovetail.ir import Array, Spec
+from dovetail.ops import In, Op
+from dovetail_opset._package import PACKAGE
+from dovetail_opset._shapes import broadcast, moved, need_same_type, truth
+
+
+class _Logic(Op):
+    inputs = (In("in[0]"), In("in[1]"))
+
+    def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:
+        return truth(broadcast(a.shape, b.shape), out)
+
+
+class _Comparison(_Logic):
+    def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:
+        need_same_type(a, b)
+        found: Spec = super().infer(a, b, out)
+        return found
+
+
+@PACKAGE.op("ElementWiseEqual")
+class ElementWiseEqual(_Comparison):
+    """Whether a = b; NaN equals nothing. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseEqual"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.equal(a, b)
+
+
+@PACKAGE.op("ElementWiseNotEqual")
+class ElementWiseNotEqual(_Comparison):
+    """Whether a != b, which NaN does to everything. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseNotEqual"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.not_equal(a, b)
+
+
+@PACKAGE.op("ElementWiseGreater")
+class ElementWiseGreater(_Comparison):
+    """Whether a > b. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseGreater"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.greater(a, b)
+
+
+@PACKAGE.op("ElementWiseGreaterEqual")
+class ElementWiseGreaterEqual(_Comparison):
+    """Whether a >= b. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseGreaterEqual"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.greater_equal(a, b)
+
+
+@PACKAGE.op("ElementWiseLess")
+class ElementWiseLess(_Comparison):
+    """Whether a < b. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseLess"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.less(a, b)
+
+
+@PACKAGE.op("ElementWiseLessEqual")
+class ElementWiseLessEqual(_Comparison):
+    """Whether a <= b. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseLessEqual"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.less_equal(a, b)
+
+
+@PACKAGE.op("ElementWiseAnd")
+class ElementWiseAnd(_Logic):
+    """Whether both a and b are true: not 0. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseAnd"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.logical_and(a, b)
+
+
+@PACKAGE.op("ElementWiseOr")
+class ElementWiseOr(_Logic):
+    """Whether a or b or both are true: not 0. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseOr"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.logical_or(a, b)
+
+
+@PACKAGE.op("ElementWiseXor")
+class ElementWiseXor(_Logic):
+    """Whether one of a and b is true, not 0, and the other is not. Shapes broadcast."""
+
+    source = "spec/qnn_ops.md, ElementWiseXor"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.logical_xor(a, b)
+
+
+@PACKAGE.op("ElementWiseSelect")
+class ElementWiseSelect(Op):
+    """in[1] where the condition in[0] is true, not 0, and in[2] elsewhere. All three broadcast.
+
+    in[1] and in[2] have one type, any; fixed-point types may differ. The condition is looked at as
+    a real value, so this is no op that only moves elements.
+    """
+
+    inputs = (In("in[0]"), In("in[1]"), In("in[2]"))
+    source = "spec/qnn_ops.md, ElementWiseSelect"
+
+    def infer(self, condition: Spec, a: Spec, b: Spec, out: Spec | None) -> Spec:
+        if a.dtype is not b.dtype and not (a.dtype.is_fixed_point and b.dtype.is_fixed_point):
+            raise OpError(
+                f"in[1] is {a.dtype.name}, but in[2] is {b.dtype.name}; they must have one type"
+            )
+        found = moved(a, broadcast(condition.shape, a.shape, b.shape), out)
+        if out is None and (a.dtype, a.encoding) != (b.dtype, b.encoding):
+            return Spec(found.dtype, found.shape)  # there is no one encoding to move with them
+        return found
+
+    def reference(self, condition: Array, a: Array, b: Array) -> Array:
+        return np.where(condition != 0, a, b)

@@ -4,20 +4,23 @@
 
 from __future__ import annotations
 
+import enum
 from typing import cast
 
 import numpy as np
 
+from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
-from dovetail.ops import In, Op
+from dovetail.ops import In, Op, bool8, choice
 from dovetail_opset._package import PACKAGE
-from dovetail_opset._shapes import computed
+from dovetail_opset._shapes import computed, need_numbers, truth
 
 
 class _Unary(Op):
     inputs = (In("in[0]"),)
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
+        need_numbers(x)
         return computed(x, x.shape, out)
 
 
@@ -29,6 +32,26 @@ class ElementWiseAbs(_Unary):
 
     def reference(self, x: Array) -> Array:
         return np.abs(x)
+
+
+@PACKAGE.op("ElementWiseAsin")
+class ElementWiseAsin(_Unary):
+    """The arc sine in radians; NaN outside [-1, 1]. Any shape, which stays."""
+
+    source = "spec/qnn_ops.md, ElementWiseAsin"
+
+    def reference(self, x: Array) -> Array:
+        return np.arcsin(x)
+
+
+@PACKAGE.op("ElementWiseAtan")
+class ElementWiseAtan(_Unary):
+    """The arc tangent in radians. Any shape, which stays."""
+
+    source = "spec/qnn_ops.md, ElementWiseAtan"
+
+    def reference(self, x: Array) -> Array:
+        return np.arctan(x)
 
 
 @PACKAGE.op("ElementWiseCeil")
@@ -91,6 +114,19 @@ class ElementWiseNeg(_Unary):
         return -x
 
 
+@PACKAGE.op("ElementWiseNot")
+class ElementWiseNot(_Unary):
+    """Whether x is not true, which is to be 0; of the type of x. Any shape, which stays."""
+
+    source = "spec/qnn_ops.md, ElementWiseNot"
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        return computed(x, x.shape, out)
+
+    def reference(self, x: Array) -> Array:
+        return np.logical_not(x)
+
+
 @PACKAGE.op("ElementWiseRound")
 class ElementWiseRound(_Unary):
     """The nearest whole number, the even one of two. Any shape, which stays."""
@@ -98,7 +134,7 @@ class ElementWiseRound(_Unary):
     source = "spec/qnn_ops.md, ElementWiseRound"
 
     def reference(self, x: Array) -> Array:
-        return np.rint(x)
+        return x if x.dtype.kind in "iu" else np.rint(x)  # which would make floats of integers
 
 
 @PACKAGE.op("ElementWiseRsqrt")
@@ -139,3 +175,132 @@ class ElementWiseSquareRoot(_Unary):
 
     def reference(self, x: Array) -> Array:
         return np.sqrt(x)
+
+
+@PACKAGE.op("Logit")
+class Logit(_Unary):
+    """log(x / (1 - x)); infinite at 0 and 1, NaN outside [0, 1]. Any shape, which stays."""
+
+    source = "spec/qnn_ops.md, Logit"
+
+    def reference(self, x: Array) -> Array:
+        odds: Array = x / (1 - x)
+        return np.log(odds)
+
+
+class _Test(Op):
+    """The base of questions that floats alone raise; fixed-point values are always finite."""
+
+    inputs = (In("in[0]"),)
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        if not (x.dtype.is_float or x.dtype.is_fixed_point):
+            raise OpError(
+                f"in[0] is {x.dtype.name}; it must be a float type",
+                hint="every integer is a finite number; drop the node",
+            )
+        return truth(x.shape, out)
+
+
+@PACKAGE.op("IsInf")
+class IsInf(_Test):
+    """Whether x is infinite, of the signs to detect: both by default. Any shape, which stays."""
+
+    source = "spec/qnn_ops.md, IsInf"
+
+    detect_negative = bool8(True)
+    detect_positive = bool8(True)
+
+    def reference(self, x: Array) -> Array:
+        if self.detect_negative and self.detect_positive:
+            return np.isinf(x)
+        if self.detect_negative:
+            return np.isneginf(x)
+        return np.isposinf(x) if self.detect_positive else np.zeros(x.shape, np.bool_)
+
+
+@PACKAGE.op("IsNan")
+class IsNan(_Test):
+    """Whether x is not a number. Any shape, which stays."""
+
+    source = "spec/qnn_ops.md, IsNan"
+
+    def reference(self, x: Array) -> Array:
+        return np.isnan(x)
+
+
+class Reciprocal(_Unary):
+    """1 / x, integers towards zero and 0 for 0; no op of its own, but an operation of one."""
+
+    def reference(self, x: Array) -> Array:
+        if x.dtype.kind == "f":
+            return np.reciprocal(x)
+        # an inverse is whole only for 1 and -1
+        return np.where(np.abs(x) == 1, x, x.dtype.type(0))
+
+
+class Unary(enum.IntEnum):
+    """The functions of ElementWiseUnary."""
+
+    ABS = 0
+    ASIN = 1
+    ATAN = 2
+    CEIL = 3
+    COS = 4
+    EXP = 5
+    FLOOR = 6
+    LOG = 7
+    NEG = 8
+    NOT = 9
+    RECIPROCAL = 10
+    ROUND = 11
+    RSQRT = 12
+    SIGN = 13
+    SIN = 14
+    SQRT = 15
+
+
+_SINGLE: dict[Unary, Op] = {
+    Unary.ABS: ElementWiseAbs(),
+    Unary.ASIN: ElementWiseAsin(),
+    Unary.ATAN: ElementWiseAtan(),
+    Unary.CEIL: ElementWiseCeil(),
+    Unary.COS: ElementWiseCos(),
+    Unary.EXP: ElementWiseExp(),
+    Unary.FLOOR: ElementWiseFloor(),
+    Unary.LOG: ElementWiseLog(),
+    Unary.NEG: ElementWiseNeg(),
+    Unary.NOT: ElementWiseNot(),
+    Unary.RECIPROCAL: Reciprocal(),
+    Unary.ROUND: ElementWiseRound(),
+    Unary.RSQRT: ElementWiseRsqrt(),
+    Unary.SIGN: ElementWiseSign(),
+    Unary.SIN: ElementWiseSin(),
+    Unary.SQRT: ElementWiseSquareRoot(),
+}
+
+
+@PACKAGE.op("ElementWiseUnary")
+class ElementWiseUnary(Op):
+    """A function by number: all that the single op of its name says; RECIPROCAL is 1 / x.
+
+    Any shape, which stays.
+    """
+
+    inputs = (In("in[0]"),)
+    source = "spec/qnn_ops.md, ElementWiseUnary"
+
+    operation = choice(Unary)
+
+    @property
+    def single(self) -> Op:
+        """The single op that it stands for."""
+        return _SINGLE[self.operation]
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        found: Spec = self.single.infer(x, out)
+        return found
+
+    def reference(self, x: Array) -> Array:
+        found: Array = self.single.reference(x)
+        return found

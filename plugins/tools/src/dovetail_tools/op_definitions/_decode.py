@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dovetail.errors import ConfigError, Problem, unknown_name
@@ -201,7 +202,7 @@ class _Decoder:
             _by_backend(supplements, side, name),
             self._shape(element),
             default,
-            self._constraints(element),
+            (*self._constraints(element), *_constraints_by_backend(supplements, side, name)),
             element.line,
         )
 
@@ -227,7 +228,7 @@ class _Decoder:
             self._shape(element),
             self._text(element, "Default"),
             choices,
-            self._constraints(element),
+            (*self._constraints(element), *_constraints_by_backend(supplements, "param", name)),
             element.line,
         )
 
@@ -336,6 +337,7 @@ class _Decoder:
                         self._dtypes(port)[0],
                         self._shape(port),
                         self._flag(port, "OnlyDefaultSupported", default=False),
+                        self._constraints(port),
                         port.line,
                     )
             found.append(Supplement(backend, name, each.line, ports))
@@ -422,3 +424,12 @@ def _by_backend(
         for s in supplements
         if (port := s.ports.get((side, name))) is not None and port.dtypes
     }
+
+
+def _constraints_by_backend(
+    supplements: Sequence[Supplement], side: str, name: str
+) -> Iterator[Constraint]:
+    for supplement in supplements:
+        port = supplement.ports.get((side, name))
+        for constraint in () if port is None else port.constraints:
+            yield replace(constraint, text=f"{constraint.text} ({supplement.backend})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.ir import DType
-from dovetail_tools.op_definitions._model import ShapeRule
+from dovetail_tools.op_definitions._model import Constraint, ShapeRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +16,14 @@ class SupplementPort:
         dtypes: Types that it allows.
         shape: Shapes that it allows.
         only_default: Whether a param may have its default only.
+        constraints: Further demands in words.
         line: Where it stands.
     """
 
     dtypes: tuple[DType, ...]
     shape: ShapeRule | None
     only_default: bool
+    constraints: tuple[Constraint, ...]
     line: int
 
 

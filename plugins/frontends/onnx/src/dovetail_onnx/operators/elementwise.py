@@ -20,10 +20,13 @@ def _binary(op_type: str) -> Importer:
 
 for _name, _op_type, _versions in (
     ("Abs", "ElementWiseAbs", (6, 13)),
+    ("Asin", "ElementWiseAsin", (7, 22)),
+    ("Atan", "ElementWiseAtan", (7, 22)),
     ("Ceil", "ElementWiseCeil", (6, 13)),
     ("Cos", "ElementWiseCos", (7, 22)),
     ("Exp", "ElementWiseExp", (6, 13)),
     ("Floor", "ElementWiseFloor", (6, 13)),
+    ("IsNaN", "IsNan", (9, 13, 20)),
     ("Log", "ElementWiseLog", (6, 13)),
     ("Neg", "ElementWiseNeg", (6, 13)),
     ("Round", "ElementWiseRound", (11, 22)),
@@ -73,14 +76,94 @@ def power(op: OpContext) -> Tensor:
     )
 
 
+@ONNX.importer("IsInf", versions=(10, 20))
+def is_inf(op: OpContext) -> Tensor:
+    """IsInf."""
+    return op.emit(
+        "IsInf",
+        [op.tensor(0)],
+        detect_negative=bool(op.attr.integer("detect_negative", 1)),
+        detect_positive=bool(op.attr.integer("detect_positive", 1)),
+    )
+
+
+@ONNX.importer("Mod", versions=(10, 13, 28))
+def modulo(op: OpContext) -> Tensor:
+    """ElementWiseFmod, or ElementWiseMod of integers; of floats the former with its sign fixed."""
+    a, b = op.tensor(0), op.tensor(1)
+    match op.attr.integer("fmod", 0):
+        case 1:
+            return op.emit("ElementWiseFmod", [a, b])
+        case 0 if a.dtype.is_int:
+            return op.emit("ElementWiseMod", [a, b])
+        case 0 if op.version < 28:
+            raise op.invalid(
+                f"its inputs are {a.dtype.name}, but its attribute fmod is 0, which is for integers"
+            )
+        case 0:
+            return _floored(op, a, b)
+        case other:
+            raise op.invalid(f"its attribute fmod is {other}; it must be 0 or 1")
+
+
+def _floored(op: OpContext, a: Tensor, b: Tensor) -> Tensor:
+    """Emits a modulo of floats with the sign of b: fmod(a, b), plus b where the signs differ."""
+    left = op.step("left", "ElementWiseFmod", [a, b])
+    signs = [op.step("sign", "ElementWiseSign", [t]) for t in (left, b)]
+    product = op.step("signs", "ElementWiseMultiply", signs)
+    zero = op.static("zero", np.asarray(0), a.dtype)
+    differ = op.step("differ", "ElementWiseLess", [product, zero])
+    fixed = op.step("fixed", "ElementWiseAdd", [left, b])
+    return op.emit("ElementWiseSelect", [differ, fixed, left])
+
+
+@ONNX.importer("BitShift", versions=(11, 28))
+def bit_shift(op: OpContext) -> Tensor:
+    """A product with a power of two, or its floored quotient; 0 where every bit is shifted out."""
+    x, direction = op.tensor(0), op.attr.text("direction", "")
+    if direction not in ("LEFT", "RIGHT"):
+        raise op.invalid(f"its attribute direction is '{direction}'; it must be LEFT or RIGHT")
+    if x.dtype.is_signed:
+        raise op.refuse(f"it shifts {x.dtype.name}", hint="cast its inputs to an unsigned type")
+    # a power beyond the type wraps to 0, and a quotient by 0 is 0
+    two = op.static("two", np.asarray(2), x.dtype)
+    power = op.step("power", "ElementWisePower", [two, op.tensor(1)])
+    kind = "ElementWiseMultiply" if direction == "LEFT" else "ElementWiseFloorDiv"
+    return op.emit(kind, [x, power])
+
+
+@ONNX.importer("BitwiseNot", versions=(18,))
+def bitwise_not(op: OpContext) -> Tensor:
+    """All bits set, minus x: nothing is borrowed."""
+    x = op.tensor(0)
+    ones = -1 if x.dtype.is_signed else x.dtype.stored_range()[1]
+    return op.emit("ElementWiseSubtract", [op.static("ones", np.asarray(ones), x.dtype), x])
+
+
+def _of_all(op: OpContext, op_type: str, count: int) -> Tensor:
+    """Adds steps that apply an op of two inputs to the first ones, from the left."""
+    result = op.tensor(0)
+    for i in range(1, count):
+        result = op.step(f"part{i}", op_type, [result, op.tensor(i)])
+    return result
+
+
 def _chained(op: OpContext, op_type: str) -> Value:
     """Applies an op of two inputs to all inputs, from the left."""
     if op.count == 1:
         return op.value(0)
-    result = op.tensor(0)
-    for i in range(1, op.count - 1):
-        result = op.step(f"part{i}", op_type, [result, op.tensor(i)])
-    return op.emit(op_type, [result, op.tensor(op.count - 1)])
+    most = _of_all(op, op_type, op.count - 1)
+    return op.emit(op_type, [most, op.tensor(op.count - 1)])
+
+
+@ONNX.importer("Mean", versions=(6, 8, 13))
+def mean(op: OpContext) -> Value:
+    """A chain of ElementWiseAdd, divided."""
+    if op.count == 1:
+        return op.value(0)
+    total = _of_all(op, "ElementWiseAdd", op.count)
+    count = op.static("count", np.asarray(op.count), total.dtype)
+    return op.emit("ElementWiseDivide", [total, count])
 
 
 @ONNX.importer("Sum", versions=(6, 8, 13))

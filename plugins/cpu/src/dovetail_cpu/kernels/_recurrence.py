@@ -1,0 +1,135 @@
+"""What the recurrent layers share: packing all their weights, and x times them beforehand."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dovetail.ir import Array
+from dovetail.runtime.plan import Buffers, KernelCall, Value
+from dovetail_cpu.kernels._calls import (
+    Call,
+    Floats,
+    constant,
+    floats,
+    is_float32,
+    scratch_floats,
+    ufunc,
+)
+
+HALF = constant(0.5)
+
+
+def is_layer(call: KernelCall, weights: tuple[int, ...], left_out: tuple[int, ...]) -> bool:
+    """Whether all weights are known, of float32, and some inputs left out."""
+    known = all(call.static(i) is not None for i in weights if call.has(i))
+    return known and is_float32(call) and not any(call.has(i) for i in left_out)
+
+
+class Packing:
+    """Packs what the op makes of its weights, once per context.
+
+    Args:
+        call: Of the layer.
+        ports: All inputs that are weights.
+        variant: Says what else the forms depend on.
+    """
+
+    def __init__(self, call: KernelCall, ports: tuple[int, ...], variant: str = "") -> None:
+        self._call = call
+        found = [call.tensors[i] for i in ports]
+        hashes = (t.data.hash if t is not None and t.data is not None else "-" for t in found)
+        self._key = hashlib.sha256(" ".join((variant, *hashes)).encode()).hexdigest()
+        arrays = [call.static(i) if i in ports else None for i in range(len(call.tensors))]
+        self._weights = functools.cache(lambda: call.op.packed(arrays))
+
+    def packed(self, name: str, make: Callable[[Any], Array]) -> Floats:
+        """Gives a form of the weights; `make` gets what the op's `packed` gives."""
+        # the form depends on all weights, and the store knows of one
+        layout = f"cpu.{self._call.head.op_type}.{name} {self._key}"
+        return self._call.packed(1, layout, lambda: make(self._weights()))
+
+
+class Layer:
+    """The sequences of a layer and its h.
+
+    Args:
+        call: Of the layer.
+        inputs: Weights of x, (input size, sums).
+        bias: (sums,).
+        size: Elements of h.
+        state: Which input is h before the first step.
+    """
+
+    def __init__(
+        self, call: KernelCall, inputs: Floats, bias: Floats, size: int, state: int
+    ) -> None:
+        self._op = call.op
+        self._inputs, self._bias = inputs, bias
+        self._shape = call.spec(0).shape
+        view = np.broadcast_to(np.empty((), np.int8), self._shape)  # of one element
+        self.batch: int = self._op.in_order(view).shape[1]
+        self._size = size
+        self._x, self._h, self._out = call.read(0), read_optional(call, state), call.write(0)
+        count = int(np.prod(self._shape[:-1])) * len(bias)
+        self._sums, self._start = (
+            scratch_floats(call, count),
+            scratch_floats(call, self.batch * size),
+        )
+
+    def bind(self, buffers: Buffers) -> tuple[list[Call], Floats, list[tuple[Array, Array]]]:
+        """Gives what happens before the steps, and what each step is about.
+
+        Returns:
+            Calls that multiply all x and set h; where h lies, (batch, size); for each step in
+            order its sums, (batch, sums), and where its h goes.
+        """
+        x = buffers.array(self._x).reshape(-1, self._shape[-1])
+        sums = floats(buffers, self._sums).reshape(len(x), len(self._bias))
+        h = floats(buffers, self._start).reshape(self.batch, self._size)
+        before: list[Call] = [
+            functools.partial(np.dot, x, self._inputs, sums),
+            ufunc(np.add, sums, self._bias, sums),
+            set_state(h, buffers, self._h),
+        ]
+        by_step = self._op.in_order(sums.reshape(*self._shape[:-1], len(self._bias)))
+        results = self._op.in_order(buffers.array(self._out))
+        return before, h, list(zip(by_step, results, strict=True))
+
+
+def set_state(state: Array, buffers: Buffers, given: Value | None) -> Call:
+    """Gives a call that sets a state to an input, or to 0."""
+    if given is None:
+        return functools.partial(state.fill, 0)
+    return functools.partial(np.copyto, state, buffers.array(given).reshape(state.shape))
+
+
+def read_optional(call: KernelCall, index: int) -> Value | None:
+    """Declares that the step reads an input, if it is there."""
+    return call.read(index) if call.has(index) else None
+
+
+def halved(weights: Array, gates: int) -> Array:
+    """Gives weights or biases of several gates, (gates * units, ...), halved but for the last."""
+    factors = np.full((gates, 1), HALF)
+    factors[-1] = 1
+    parts: Array = weights.reshape(gates, -1) * factors
+    return parts.reshape(weights.shape)
+
+
+def short(function: np.ufunc, *arrays: Array) -> Call:
+    """Gives a call of a NumPy function of arrays; the last one is where its result goes.
+
+    Unlike `ufunc` it names no argument, which takes a third off a call on a few hundred elements,
+    and a step is some ten of those. np.maximum and np.minimum want the name.
+    """
+    return functools.partial(function, *arrays)
+
+
+def shifted(gates: Array) -> tuple[Call, Call]:
+    """Gives the calls that make sigmoids of the tanh of halves."""
+    return short(np.multiply, gates, HALF, gates), short(np.add, gates, HALF, gates)

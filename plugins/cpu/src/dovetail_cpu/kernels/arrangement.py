@@ -1,0 +1,49 @@
+"""Tensors put together, taken apart and repeated."""
+
+from __future__ import annotations
+
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail_cpu.kernels._calls import Call, copy, in_order, only_moves
+from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
+from dovetail_cpu.kernels.blocks import arranged
+
+KERNELS.register(PACKAGE, "Tile")(arranged)
+
+
+@KERNELS.register(PACKAGE, "Pack")
+def pack(call: KernelCall) -> Step | None:
+    """A copy of each input into its slice of the result."""
+    places = [i for i in range(len(call.tensors)) if call.has(i)]
+    if not only_moves(call, *places):
+        return None
+    before = (slice(None),) * call.op.axis
+    parts = [call.read(i) for i in places]
+    out = call.write()
+
+    def bind(buffers: Buffers) -> Bound:
+        result = buffers.array(out)
+        calls: list[Call] = [
+            copy(result[(*before, i, ...)], buffers.array(part)) for i, part in enumerate(parts)
+        ]
+        return in_order(calls)
+
+    return call.step(bind)
+
+
+@KERNELS.register(PACKAGE, "UnPack")
+def unpack(call: KernelCall) -> Step | None:
+    """A copy of each slice into its output."""
+    if not only_moves(call, 0):
+        return None
+    before = (slice(None),) * call.op.axis
+    x = call.read(0)
+    parts = [call.write(i) for i in range(len(call.outputs))]
+
+    def bind(buffers: Buffers) -> Bound:
+        source = buffers.array(x)
+        calls: list[Call] = [
+            copy(buffers.array(part), source[(*before, i, ...)]) for i, part in enumerate(parts)
+        ]
+        return in_order(calls)
+
+    return call.step(bind)

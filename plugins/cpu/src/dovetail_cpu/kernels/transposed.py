@@ -1,0 +1,194 @@
+"""Transposed convolutions: one matrix product gives all that some places spread, then it is added.
+
+The matrix is (c / groups, taps * k / groups), so that a place's channels are read once. The target
+is seen as cells of stride elements along each axis: as many neighbouring taps as a cell has go into
+it together, which makes long dense rows of short ones.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.ir import Array
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
+from dovetail_cpu.kernels._calls import (
+    Call,
+    Floats,
+    constant,
+    copy,
+    fill,
+    floats,
+    in_order,
+    is_float32,
+    scratch_floats,
+    ufunc,
+)
+from dovetail_cpu.kernels._epilogue import Epilogue, absorbs
+from dovetail_cpu.kernels._geometry import Geometry, Piece, pieces
+from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
+
+# Floats of products at a time: 1 MB, the second-level cache, as in `convolution`.
+PRODUCTS = 1 << 18
+
+
+@KERNELS.register(PACKAGE, "TransposeConv1d", absorbs=absorbs)
+@KERNELS.register(PACKAGE, "TransposeConv2d", absorbs=absorbs)
+@KERNELS.register(PACKAGE, "TransposeConv3d", absorbs=absorbs)
+def transposed_convolution(call: KernelCall) -> Step | None:
+    """TransposeConv1d to 3d; filters that are not known yet are left to the reference."""
+    weight = call.static(1)
+    if weight is None or not is_float32(call):
+        return None
+    geometry = Geometry.of(call, call.op.group)
+    channels, each = weight.shape[-2:]
+    groups, taken = geometry.groups, channels // geometry.groups
+
+    def as_matrices() -> Array:
+        taps = weight.reshape(-1, groups, taken, each)
+        return np.ascontiguousarray(taps.transpose(1, 2, 0, 3)).reshape(groups, taken, -1)
+
+    matrices = call.packed(1, f"cpu.transposed.{groups}", as_matrices)
+    x = call.read(0)
+    epilogue = Epilogue(call, bias=2)
+    out = call.write()
+    return call.step(_Spread(call, geometry, matrices, (x, out), epilogue).bind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Neighbouring taps that fall into one cell: which cell after the place's own, and where."""
+
+    taps: slice
+    cell: int
+    inside: slice
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """One axis of the target.
+
+    Attributes:
+        shares: The taps of a window.
+        count: Number of cells.
+        stride: Elements of a cell.
+        kept: The elements that become output.
+    """
+
+    shares: tuple[_Share, ...]
+    count: int
+    stride: int
+    kept: slice
+
+    @classmethod
+    def of(cls, g: Geometry, axis: int) -> _Cells:
+        """Gives the cells of a spatial axis."""
+        taps, stride, dilation = g.size[axis], g.stride[axis], g.dilation[axis]
+        step = stride if dilation == 1 else 1
+        shares = []
+        for first in range(0, taps, step):
+            last = min(first + step, taps)
+            cell, start = divmod(first * dilation, stride)
+            shares.append(_Share(slice(first, last), cell, slice(start, start + last - first)))
+        before = g.pads[axis][0]
+        kept = slice(before, before + g.out[1 + axis])
+        count = max(g.x[1 + axis] + shares[-1].cell, -(-kept.stop // stride))
+        return cls(tuple(shares), count, stride, kept)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all elements become output."""
+        return self.kept == slice(0, self.count * self.stride)
+
+    @property
+    def are_written_once(self) -> bool:
+        """Whether each element is written by exactly one tap, as long as all are kept."""
+        return len(self.shares) == 1 and self.shares[0].inside == slice(0, self.stride)
+
+
+class _Spread:
+    """Some rows of places times the filters, in a scratchpad, then added to the cells they reach.
+
+    The target is an image of the output where all of it is kept, else a scratchpad.
+    """
+
+    def __init__(
+        self,
+        call: KernelCall,
+        geometry: Geometry,
+        matrices: Floats,
+        values: tuple[Value, Value],
+        epilogue: Epilogue,
+    ) -> None:
+        self._geometry = g = geometry
+        self._matrices = matrices  # (groups, c / groups, taps * k / groups)
+        self._x, self._out = values
+        self._epilogue = epilogue
+        width = g.groups * matrices.shape[2]
+        self._pieces = list(pieces(g.x[1:-1], PRODUCTS // width))
+        self._products = scratch_floats(call, width * max(p.count for p in self._pieces))
+        self._cells = cells = [_Cells.of(g, axis) for axis in range(len(g.size))]
+        self._target: Value | None = None
+        if not all(c.is_whole for c in cells):
+            extents = (c.count * c.stride for c in cells)
+            self._target = scratch_floats(call, math.prod(extents) * g.out[-1])
+        self._adds = not all(
+            c.are_written_once and c.count == extent
+            for c, extent in zip(cells, g.x[1:-1], strict=True)
+        )
+
+    def bind(self, buffers: Buffers) -> Bound:
+        g, cells = self._geometry, self._cells
+        made, extents = g.out[-1], [c.count * c.stride for c in self._cells]
+        x = buffers.array(self._x).reshape(g.x[0], -1, g.groups, g.x[-1] // g.groups)
+        out = buffers.array(self._out).reshape(g.out)
+        after = self._epilogue.bind(buffers, made)
+        products = floats(buffers, self._products)
+        count = math.prod(g.out[1:-1])
+        calls: list[Call] = []
+        for n in range(g.x[0]):
+            target = out[n]
+            if self._target is not None:
+                target = floats(buffers, self._target).reshape(*extents, made)
+            if self._adds:
+                calls.append(fill(target, constant(0)))
+            split = target.reshape(*(n for c in cells for n in (c.count, c.stride)), g.groups, -1)
+            for piece in self._pieces:
+                calls += self._piece(x[n, piece.places], split, products, piece)
+            if self._target is not None:
+                calls.append(copy(out[n], target[tuple(c.kept for c in cells)]))
+            calls += after(out[n].reshape(count, made), n * count)
+        return in_order(calls)
+
+    def _piece(self, places: Array, target: Array, products: Floats, piece: Piece) -> list[Call]:
+        """Gives the calls for some places of one image.
+
+        Args:
+            places: (places, groups, c / groups).
+            target: (cells, stride, ... for each axis, groups, k / groups).
+            products: Scratchpad.
+            piece: Which places these are.
+        """
+        groups, _, width = self._matrices.shape
+        found = products[: groups * piece.count * width].reshape(groups, piece.count, width)
+        calls: list[Call] = []
+        if groups == 1:
+            calls.append(ufunc(np.matmul, places[:, 0], self._matrices[0], found[0]))
+        else:
+            calls.append(ufunc(np.matmul, places.swapaxes(0, 1), self._matrices, found))
+        axes = len(self._cells)
+        taps = found.reshape(groups, *piece.shape, *self._geometry.size, -1)
+        # as the target: (places, taps, ... for each axis, groups, k / groups)
+        taps = taps.transpose(*(i for a in range(axes) for i in (1 + a, 1 + axes + a)), 0, -1)
+        for chosen in np.ndindex(*(len(c.shares) for c in self._cells)):
+            there: list[slice] = []
+            here: list[slice] = []
+            for cells, i, rows in zip(self._cells, chosen, piece.index, strict=True):
+                share = cells.shares[i]
+                there += [slice(rows.start + share.cell, rows.stop + share.cell), share.inside]
+                here += [slice(None), share.taps]
+            part, source = target[tuple(there)], taps[tuple(here)]
+            calls.append(ufunc(np.add, part, source, part) if self._adds else copy(part, source))
+        return calls

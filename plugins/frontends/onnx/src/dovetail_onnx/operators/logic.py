@@ -1,0 +1,37 @@
+"""Comparisons, logic and choice."""
+
+from __future__ import annotations
+
+from dovetail.ir import Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Importer
+from dovetail_onnx.operators._table import ONNX
+
+
+def _all_inputs(op_type: str, count: int) -> Importer:
+    return lambda op: op.emit(op_type, [op.tensor(i) for i in range(count)])
+
+
+for _name, _op_type, _versions in (
+    ("And", "ElementWiseAnd", (7,)),
+    ("Equal", "ElementWiseEqual", (7, 11, 13, 19)),
+    ("Greater", "ElementWiseGreater", (7, 9, 13)),
+    ("GreaterOrEqual", "ElementWiseGreaterEqual", (12, 16)),
+    ("Less", "ElementWiseLess", (7, 9, 13)),
+    ("LessOrEqual", "ElementWiseLessEqual", (12, 16)),
+    ("Or", "ElementWiseOr", (7,)),
+    ("Xor", "ElementWiseXor", (7,)),
+):
+    ONNX.importer(_name, versions=_versions)(_all_inputs(_op_type, 2))
+
+
+@ONNX.importer("Not", versions=(1,))
+def logical_not(op: OpContext) -> Tensor:
+    """ElementWiseNot."""
+    return op.emit("ElementWiseNot", [op.tensor(0)])
+
+
+@ONNX.importer("Where", versions=(9, 16))
+def where(op: OpContext) -> Tensor:
+    """ElementWiseSelect."""
+    return op.emit("ElementWiseSelect", [op.tensor(i) for i in range(3)])

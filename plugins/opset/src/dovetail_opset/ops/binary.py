@@ -1,0 +1,87 @@
+"""All elementwise functions of two tensors as one op, by number."""
+
+# ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
+
+from __future__ import annotations
+
+import enum
+
+from dovetail.ir import Array, Spec
+from dovetail.ops import In, Op, choice
+from dovetail_opset._package import PACKAGE
+from dovetail_opset.ops import elementwise, logic
+
+
+class Binary(enum.IntEnum):
+    """The functions of ElementWiseBinary."""
+
+    ADD = 0
+    AND = 1
+    DIVIDE = 2
+    EQUAL = 3
+    FLOOR_DIV = 4
+    FMOD = 5
+    GREATER = 6
+    GREATER_EQUAL = 7
+    LESS = 8
+    LESS_EQUAL = 9
+    MAXIMUM = 10
+    MINIMUM = 11
+    MOD = 12
+    MULTIPLY = 13
+    NOT_EQUAL = 14
+    OR = 15
+    POWER = 16
+    SQUARED_DIFFERENCE = 17
+    SUBTRACT = 18
+    XOR = 19
+
+
+_SINGLE: dict[Binary, Op] = {
+    Binary.ADD: elementwise.ElementWiseAdd(),
+    Binary.AND: logic.ElementWiseAnd(),
+    Binary.DIVIDE: elementwise.ElementWiseDivide(),
+    Binary.EQUAL: logic.ElementWiseEqual(),
+    Binary.FLOOR_DIV: elementwise.ElementWiseFloorDiv(),
+    Binary.FMOD: elementwise.ElementWiseFmod(),
+    Binary.GREATER: logic.ElementWiseGreater(),
+    Binary.GREATER_EQUAL: logic.ElementWiseGreaterEqual(),
+    Binary.LESS: logic.ElementWiseLess(),
+    Binary.LESS_EQUAL: logic.ElementWiseLessEqual(),
+    Binary.MAXIMUM: elementwise.ElementWiseMaximum(),
+    Binary.MINIMUM: elementwise.ElementWiseMinimum(),
+    Binary.MOD: elementwise.ElementWiseMod(),
+    Binary.MULTIPLY: elementwise.ElementWiseMultiply(),
+    Binary.NOT_EQUAL: logic.ElementWiseNotEqual(),
+    Binary.OR: logic.ElementWiseOr(),
+    Binary.POWER: elementwise.ElementWisePower(),
+    Binary.SQUARED_DIFFERENCE: elementwise.ElementWiseSquaredDifference(),
+    Binary.SUBTRACT: elementwise.ElementWiseSubtract(),
+    Binary.XOR: logic.ElementWiseXor(),
+}
+
+
+@PACKAGE.op("ElementWiseBinary")
+class ElementWiseBinary(Op):
+    """A function of two tensors by number: all that the single op of its name says.
+
+    Comparisons and logic so give BOOL_8 unless the output declares another type. Shapes broadcast.
+    """
+
+    inputs = (In("in[0]"), In("in[1]"))
+    source = "spec/qnn_ops.md, ElementWiseBinary"
+
+    operation = choice(Binary)
+
+    @property
+    def single(self) -> Op:
+        """The single op that it stands for."""
+        return _SINGLE[self.operation]
+
+    def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:
+        found: Spec = self.single.infer(a, b, out)
+        return found
+
+    def reference(self, a: Array, b: Array) -> Array:
+        found: Array = self.single.reference(a, b)
+        return found
