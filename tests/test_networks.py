@@ -29,6 +29,7 @@ CASES = {
     "squeezenet, drawn": lambda: networks.light("squeezenet", seed=1, logits=True),
     "resnet50, constant fill": lambda: networks.light("resnet50"),
     "resnet50, drawn": lambda: networks.light("resnet50", seed=2, logits=True),
+    "shufflenet, drawn": lambda: networks.light("shufflenet", seed=3, logits=True),
     "transformer encoder": networks.encoder,
 }
 
@@ -69,6 +70,14 @@ def test_network_matches_onnxruntime(case: str, tmp_path: Path) -> None:
         inputs = {t.name: rng.normal(0, 1, t.shape).astype(np.float32) for t in graph.inputs}
         ours = session.run(inputs)
     assert_close(ours, reference(model, inputs))
+
+
+def test_channel_shuffles_cost_no_transposes(tmp_path: Path) -> None:
+    onnx.save(networks.light("shufflenet"), tmp_path / "net.onnx")
+    (graph,) = dovetail.convert(tmp_path / "net.onnx").graphs.values()
+    ops = [node.op_type for node in graph.nodes]
+    assert ops.count("ChannelShuffle") == 16
+    assert ops.count("Transpose") == 1  # of the input
 
 
 def test_drawn_weights_make_the_output_depend_on_the_input() -> None:

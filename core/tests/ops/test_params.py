@@ -158,6 +158,17 @@ def test_a_value_goes_into_the_graph_and_comes_back(
         assert got == back
 
 
+def test_a_scalar_brings_its_own_type() -> None:
+    field = scalar(0.0, dtypes=(F32, DType.INT_64))
+    field.__set_name__(Op, "it")
+    large = Scalar(DType.INT_64, 2**40 + 1)  # which a float32 cannot hold
+    assert field.param_of(large, "node") is large
+    assert field.faults(large) == []
+    assert field.faults(field.param_of(Scalar(U32, 1), "node")) == [
+        "param 'it' is UINT_32; allowed: FLOAT_32, INT_64"
+    ]
+
+
 def test_params_of_a_node_are_bound_by_the_schema(registry: OpRegistry) -> None:
     schema = registry.find("test.ops", "Scale")
     ins = [Spec(F32, (2, 3))]

@@ -20,6 +20,8 @@ def numbers(seed, *shape, low=-8.0, high=8.0):
 
 EXACT = [
     ("Relu", {}),
+    ("Relu1", {}),
+    ("Relu6", {}),
     ("ReluMinMax", {"min_value": -1.0, "max_value": 6.0}),
     ("Tanh", {}),
     ("ElementWiseNeuron", {"operation": 4}),
@@ -231,3 +233,30 @@ def test_a_tensor_with_itself(run_graph, evaluate, whole):
     w.kind = TensorKind.APP_READ
     feeds = {"x": whole(1, 3, 4)}
     np.testing.assert_array_equal(run_graph(graph, feeds).outputs["w"], evaluate(graph, feeds)["w"])
+
+
+@pytest.mark.parametrize("slope", [0.2, 1.0, 3.0, -0.5, 0.0])
+def test_prelu_with_one_slope(check_op, slope):
+    x = np.concatenate([numbers(1, 40), np.float32([np.inf, np.nan, 0.0, -0.0])])
+    check_op("Prelu", x, np.array([slope], np.float32), static=(1,))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple), st.booleans(), st.booleans())
+def test_prelu_by_column(check_op, shape, is_static, has_ones):
+    slopes = (*(1,) * (len(shape) - 1), shape[-1]) if has_ones else shape[-1:]
+    given_statically = (1,) if is_static else ()
+    # a slope of one element that is not known is left to the reference only where x is wider
+    check_op("Prelu", numbers(1, *shape), numbers(2, *slopes), static=given_statically)
+
+
+@pytest.mark.parametrize("slopes", [(1,), (3, 1), (2, 3, 4), (2, 1, 1)])
+def test_prelu_by_other_axes_is_left_to_the_reference(check_op, slopes):
+    check_op("Prelu", numbers(1, 2, 3, 4), numbers(2, *slopes), kernel=False)
+
+
+def test_prelu_in_blocks(check_op, monkeypatch):
+    from dovetail_cpu.kernels import activation
+
+    monkeypatch.setattr(activation, "block_size", lambda total: 8)
+    check_op("Prelu", numbers(1, 13, 4), numbers(2, 4))

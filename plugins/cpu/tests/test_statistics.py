@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail_cpu.kernels import _calls, normalization
+from dovetail_cpu.kernels import _calls, _instance, normalization
 
 shapes = st.lists(st.integers(1, 6), max_size=4).map(tuple)
 filled = st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple)
@@ -22,7 +22,7 @@ def with_axes(draw):
     return shape, draw(st.lists(st.sampled_from(places), unique=True) if places else st.just([]))
 
 
-@pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMean", "ReduceMax"])
+@pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"])
 @settings(max_examples=30, deadline=None)
 @given(with_axes(), st.booleans(), st.integers(0, 99))
 def test_reductions(check_op, whole, op_type, shape_axes, keeps, seed):
@@ -36,12 +36,17 @@ def test_nothing_to_reduce_is_left_to_the_reference(check_op):
     np.testing.assert_array_equal(out["y0"], np.zeros(3))
 
 
+@pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax"])
 @settings(max_examples=50, deadline=None)
-@given(filled, st.data(), st.sampled_from([1.0, 0.5, 2.0]), st.integers(0, 99))
-def test_softmax(check_op, shape, data, beta, seed):
+@given(filled, st.data(), st.sampled_from([1.0, 0.5, 2.0, -1.0]), st.integers(0, 99))
+def test_softmax(check_op, op_type, shape, data, beta, seed):
     axis = data.draw(st.integers(0, len(shape) - 1))
     # the same functions in the same order: beta may be rounded once more
-    check_op("Softmax", numbers(seed, *shape), axis=axis, beta=beta, rtol=1e-6)
+    check_op(op_type, numbers(seed, *shape), axis=axis, beta=beta, rtol=1e-6, atol=1e-6)
+
+
+def test_log_softmax_far_out(check_op):
+    check_op("LogSoftmax", np.array([[1e30, 0, -1e30], [-np.inf, 0, 0]], np.float32), axis=1)
 
 
 def test_softmax_far_out(run_graph, op_graph):
@@ -52,21 +57,67 @@ def test_softmax_far_out(run_graph, op_graph):
     np.testing.assert_array_equal(run_graph(graph, feeds).outputs["op"], expected)
 
 
+@pytest.mark.parametrize("op_type", ["LayerNorm", "RmsNorm"])
 @settings(max_examples=50, deadline=None)
 @given(filled, st.data(), st.booleans(), st.booleans(), st.integers(0, 99))
-def test_layer_norm(check_op, shape, data, has_gamma, has_beta, seed):
+def test_row_norms(check_op, op_type, shape, data, has_gamma, has_beta, seed):
     first = data.draw(st.integers(0, len(shape) - 1))
     axes = np.arange(first, len(shape), dtype=np.uint32)
     gamma = numbers(seed + 1, *shape[first:]) if has_gamma else None
     beta = numbers(seed + 2, *shape[first:]) if has_beta else None
     params = {"axes": axes, "epsilon": 0.01}
     # some hundred terms in another order: a few roundings of 6e-8, against values of about 2
-    check_op("LayerNorm", numbers(seed, *shape), gamma, beta, rtol=1e-5, atol=1e-5, **params)
+    check_op(op_type, numbers(seed, *shape), gamma, beta, rtol=1e-5, atol=1e-5, **params)
 
 
+@settings(max_examples=30, deadline=None)
+@given(filled, st.data(), st.integers(0, 99))
+def test_l2_norm(check_op, shape, data, seed):
+    first = data.draw(st.integers(0, len(shape) - 1))
+    axes = np.arange(first, len(shape), dtype=np.uint32)[::-1]  # in any order
+    # a sum of some hundred squares in another order
+    check_op("L2Norm", numbers(seed, *shape), axes=axes, rtol=1e-5)
+    check_op("L2Norm", numbers(seed, *shape), axis=len(shape) - 1, epsilon=3.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("op_type", ["LayerNorm", "RmsNorm", "L2Norm"])
 @pytest.mark.parametrize("axes", [[1], [2, 1], [0, 2]])
-def test_layer_norm_over_other_axes_is_left_to_the_reference(check_op, axes):
-    check_op("LayerNorm", numbers(1, 2, 3, 4), kernel=False, axes=np.array(axes, np.uint32))
+def test_norms_over_other_axes_are_left_to_the_reference(check_op, op_type, axes):
+    if (op_type, axes) != ("L2Norm", [2, 1]):  # it has no gamma that the order would matter to
+        check_op(op_type, numbers(1, 2, 3, 4), kernel=False, axes=np.array(axes, np.uint32))
+
+
+batches = st.lists(st.integers(1, 5), min_size=2, max_size=4).map(tuple)
+
+
+@settings(max_examples=50, deadline=None)
+@given(batches, st.integers(1, 3), st.booleans(), st.booleans(), st.integers(0, 99))
+def test_item_norms(check_op, shape, size, has_gamma, has_beta, seed):
+    channels = shape[-1] * size
+    x = numbers(seed, *shape[:-1], channels)
+    gamma = numbers(seed + 1, channels)
+    beta = numbers(seed + 2, channels) if has_beta else None
+    # some hundred terms in another order: a few roundings of 6e-8, against values of about 2
+    near = {"rtol": 1e-5, "atol": 1e-5}
+    check_op("InstanceNorm", x, gamma, beta, epsilon=0.01, **near)
+    factors = gamma if has_gamma else None, beta
+    check_op("GroupNorm", x, *factors, epsilon=0.01, group=shape[-1], **near)
+
+
+@pytest.mark.parametrize("params", [{"mode": 1}, {"region": 2}, {"normalize_variance": False}])
+def test_unusual_instance_norms_are_left_to_the_reference(check_op, params):
+    check_op("InstanceNorm", numbers(1, 2, 3, 4), numbers(2, 4), kernel=False, **params)
+
+
+def test_item_norms_of_far_numbers_keep_their_digits(run_graph, op_graph):
+    # 90000 numbers around 1000: one long float32 sum of them is off by more than their spread
+    x = numbers(1, 1, 300, 300, 2) + 1000
+    graph, feeds = op_graph("InstanceNorm", [x, np.ones(2, np.float32)], epsilon=1e-5)
+    wide = x.astype(np.float64)
+    wanted = (wide - wide.mean(axis=(1, 2))) / np.sqrt(wide.var(axis=(1, 2)) + 1e-5)
+    found = run_graph(graph, feeds).outputs["op"]
+    # the mean is off by some roundings of 1000 (6e-5 each), against a deviation of 2
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
 
 
 @settings(max_examples=30, deadline=None)
@@ -83,4 +134,10 @@ def test_rows_in_blocks(check_op, whole, monkeypatch):
     monkeypatch.setattr(normalization, "block_size", lambda total: _calls.block_size(total, 10))
     check_op("Batchnorm", whole(1, 13, 4), whole(2, 4), whole(3, 4))
     axes = np.array([1], np.uint32)
-    check_op("LayerNorm", numbers(1, 13, 4), numbers(2, 4), axes=axes, rtol=1e-5, atol=1e-5)
+    near = {"rtol": 1e-5, "atol": 1e-5}
+    check_op("LayerNorm", numbers(1, 13, 4), numbers(2, 4), axes=axes, **near)
+    check_op("RmsNorm", numbers(1, 13, 4), numbers(2, 4), axes=axes, **near)
+    check_op("L2Norm", numbers(1, 13, 4), axes=axes, **near)
+    monkeypatch.setattr(_instance, "block_size", lambda total: _calls.block_size(total, 10))
+    check_op("InstanceNorm", numbers(1, 2, 13, 4), numbers(2, 4), epsilon=0.01, **near)
+    check_op("GroupNorm", numbers(1, 2, 13, 4), group=2, epsilon=0.01, **near)

@@ -95,6 +95,18 @@ def _typed(model: ModelProto) -> ModelProto:
     return typed
 
 
+@pytest.fixture(name="evaluate")
+def fixture_evaluate() -> Callable[..., dict[str, Array]]:
+    """Runs a graph by the meaning of its ops; see `evaluate`."""
+    return evaluate
+
+
+@pytest.fixture(name="run_peer")
+def fixture_run_peer() -> Callable[..., dict[str, Array]]:
+    """Runs a model on the peer; see `run_peer`."""
+    return run_peer
+
+
 @pytest.fixture
 def read(tmp_path: Path) -> Callable[..., Graph]:
     """Reads a ModelProto through a file, as a user would, and checks the graph."""
@@ -107,6 +119,12 @@ def read(tmp_path: Path) -> Callable[..., Graph]:
         return graph
 
     return run
+
+
+@pytest.fixture
+def run() -> Callable[..., dict[str, Array]]:
+    """Runs a graph by the meaning of its ops."""
+    return evaluate
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from dovetail.errors import FrontendError, UnsupportedOpError
+
 F32 = np.float32
 
 
@@ -22,6 +24,10 @@ def x(rng):
         *(("HardSwish", v) for v in (14, 22)),
         *((name, v) for name in ("Softplus", "Softsign", "Elu", "Selu") for v in (7, 22)),
         *(("HardSigmoid", v) for v in (7, 22)),
+        *(("ThresholdedRelu", v) for v in (10, 22)),
+        *(("Celu", v) for v in (12, 22)),
+        *(("Mish", v) for v in (18, 22)),
+        ("Swish", 24),
     ],
 )
 def test_defaults(check, x, op_type, opset) -> None:
@@ -32,6 +38,8 @@ def test_attributes(check, x) -> None:
     check("Elu", [x], alpha=0.3)
     check("Selu", [x], alpha=1.5, gamma=0.7)
     check("HardSigmoid", [x], alpha=0.3, beta=0.25)
+    check("Celu", [x], alpha=2.5)
+    check("Swish", [x], alpha=1.7, opset=24)
 
 
 @pytest.mark.parametrize("opset", [7, 16])
@@ -45,6 +53,33 @@ def test_prelu(check, rng, opset) -> None:
     x = rng.standard_normal((2, 3, 4, 5)).astype(F32)
     check("PRelu", [x], known=[rng.standard_normal((3, 1, 1)).astype(F32)], opset=opset)
     check("PRelu", [x, rng.standard_normal((1, 5)).astype(F32)], opset=opset)
+
+
+@pytest.mark.parametrize("op_type", ["LeakyRelu", "PRelu"])
+def test_leaks_are_one_op_even_of_scalars(check, op_type) -> None:
+    known = [np.array(0.3, F32)] if op_type == "PRelu" else []
+    graph = check(op_type, [np.array([-2, 3], F32)], known=known)
+    assert [n.op_type for n in graph.nodes] == ["Prelu"]
+    check(op_type, [np.array(-2, F32)], known=known)
+
+
+def test_a_slope_that_does_not_broadcast_to_the_input_is_an_error(model, read) -> None:
+    node = helper.make_node("PRelu", ["x", "s"], ["y"])
+    given = {"x": np.ones((3, 1), F32), "s": np.ones(4, F32)}
+    with pytest.raises(FrontendError, match=r"slope \(4,\) does not broadcast to its input"):
+        read(model([node], given, ["y"]))
+
+
+@pytest.mark.parametrize("alpha", [0.0, -1.5])
+def test_thresholded_relu(check, x, alpha) -> None:
+    far = np.array([np.inf, -np.inf, alpha], F32)
+    check("ThresholdedRelu", [np.concatenate([x.reshape(-1), far])], alpha=alpha)
+
+
+def test_celu_of_a_negative_alpha_is_refused(model, read, x) -> None:
+    node = helper.make_node("Celu", ["x"], ["y"], alpha=-1.0)
+    with pytest.raises(UnsupportedOpError, match=r"alpha is -1\.0"):
+        read(model([node], {"x": x}, ["y"]))
 
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
@@ -126,8 +161,6 @@ def test_gelu_spelt_out_becomes_one_op(agree, model, x, form) -> None:
 
 
 def test_what_only_resembles_gelu_is_not_taken_for_it(read, model, x) -> None:
-    from dovetail.errors import UnsupportedOpError
-
     nodes = spelt_out("after")
     wrong = {**CONSTANTS, "half": np.array(0.6, F32)}
     shared = model(nodes, {"x": x}, ["y", "e"], CONSTANTS)  # the erf itself is an output too

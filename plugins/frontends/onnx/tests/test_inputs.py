@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 
 from dovetail.errors import ConfigError, ExitCode, FrontendError
-from dovetail.ir.frontend import FrontendOptions
+from dovetail.ops.frontend import FrontendOptions
 from dovetail_onnx import OnnxFrontend
 
 N = helper.make_node

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from dovetail.ir.frontend import FrontendOptions
+from dovetail.ops.frontend import FrontendOptions
 
 N = helper.make_node
 X = np.ones((2, 3), np.float32)

@@ -92,13 +92,107 @@ def test_padding_stays_in_the_pool_where_nothing_is_negative(agree, model, rng) 
     assert "Pad" in [n.op_type for n in graph.nodes]
 
 
-def test_indices_and_dilations_are_refused(model, read, rng) -> None:
-    x = rng.standard_normal((1, 2, 6, 6)).astype(F32)
+DILATED = [
+    {"kernel_shape": [2, 3], "dilations": [3, 2]},
+    {"kernel_shape": [3, 2], "dilations": [2, 1], "strides": [2, 3], "pads": [1, 0, 2, 1]},
+    {"kernel_shape": [2, 2], "dilations": [2, 2], "strides": [2, 2], "pads": [1, 1, 1, 1]},
+]
+
+
+@pytest.mark.parametrize("size", [(7, 7), (8, 9)])
+@pytest.mark.parametrize("ceil", [0, 1])
+@pytest.mark.parametrize("window", DILATED)
+@pytest.mark.parametrize("opset", [11, 22])
+def test_dilated_max(check, rng, opset, window, ceil, size) -> None:
+    check("MaxPool", [negative(rng, 2, 3, *size)], opset=opset, ceil_mode=ceil, **window)
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize(
+    ("auto_pad", "pads"), [("SAME_UPPER", [2, 1, 2, 2]), ("SAME_LOWER", [2, 2, 2, 1])]
+)
+def test_dilated_same(check, model, read, run, rng, op_type, auto_pad, pads) -> None:
+    # ONNX Runtime forgets the dilation when it pads by itself: it is told what (9, 8) needs
+    x, window = negative(rng, 2, 3, 9, 8), {"kernel_shape": [3, 3], "dilations": [2, 2]}
+    told = check(op_type, [x], opset=22, strides=[1, 2], pads=pads, **window)
+    node = helper.make_node(op_type, ["x0"], ["y0"], strides=[1, 2], auto_pad=auto_pad, **window)
+    graph = read(model([node], {"x0": x}, ["y0"], opset=22))
+    np.testing.assert_array_equal(run(graph, {"x0": x})["y0"], run(told, {"x0": x})["y0"])
+
+
+@pytest.mark.parametrize("size", [(7, 7), (8, 9)])
+@pytest.mark.parametrize("ceil", [0, 1])
+@pytest.mark.parametrize("include", [0, 1])
+@pytest.mark.parametrize("window", DILATED)
+def test_dilated_average(check, rng, window, include, ceil, size) -> None:
+    x = rng.standard_normal((2, 3, *size)).astype(F32)
+    check("AveragePool", [x], opset=19, ceil_mode=ceil, count_include_pad=include, **window)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        {"kernel_shape": [2, 3, 2]},
+        {"kernel_shape": [3, 2, 3], "strides": [2, 1, 3], "pads": [1, 0, 2, 1, 1, 0]},
+        {"kernel_shape": [2, 3, 3], "strides": [2, 2, 2], "auto_pad": "SAME_LOWER"},
+        {"kernel_shape": [3, 2, 3], "strides": [2, 2, 2], "pads": [1] * 6, "ceil_mode": 1},
+    ],
+)
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("opset", [18, 22])
+def test_three_dimensions(check, rng, op_type, opset, window) -> None:
+    check(op_type, [negative(rng, 2, 3, 6, 5, 7)], opset=opset, **window)
+
+
+def test_three_dimensions_are_one_op(check, rng) -> None:
+    x = negative(rng, 1, 2, 4, 4, 4)
+    for op_type, named in (("MaxPool", "PoolMax3d"), ("AveragePool", "PoolAvg3d")):
+        graph = check(op_type, [x], kernel_shape=[2, 2, 2])
+        assert [n.op_type for n in graph.nodes] == ["Transpose", named, "Transpose"]
+
+
+@pytest.mark.parametrize("opset", [7, 11, 18, 22])
+@pytest.mark.parametrize("window", WINDOWS)
+def test_lp(check, rng, opset, window) -> None:
+    x = rng.standard_normal((2, 3, 9, 8)).astype(F32)
+    graph = check("LpPool", [x], opset=opset, **window)
+    assert "L2Pool2d" in [n.op_type for n in graph.nodes]
+
+
+@pytest.mark.parametrize("order", [1, 3, 4])
+@pytest.mark.parametrize("window", [WINDOWS[3], *DILATED])
+def test_lp_of_other_orders(check, rng, order, window) -> None:
+    x = rng.standard_normal((2, 3, 9, 8)).astype(F32)
+    check("LpPool", [x], opset=18, p=order, **window)
+
+
+@pytest.mark.parametrize("window", [CEIL[0], CEIL[3], DILATED[0], DILATED[2]])
+def test_lp_of_two(check, rng, window) -> None:
+    x = rng.standard_normal((2, 3, 8, 9)).astype(F32)
+    check("LpPool", [x], opset=18, ceil_mode=1, **window)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("spatial", [(6,), (5, 7), (3, 4, 5)])
+def test_global_lp(check, model, read, run, rng, order, spatial) -> None:
+    x = rng.standard_normal((2, 3, *spatial)).astype(F32)
+    check("GlobalLpPool", [x], opset=7, p=order)
+    # no peer knows version 22, which means the same
+    node = helper.make_node("GlobalLpPool", ["x"], ["y"], p=order)
+    y = run(read(model([node], {"x": x}, ["y"], opset=22)), {"x": x})["y"]
+    wanted = np.linalg.norm(x.reshape(2, 3, -1).astype(np.float64), order, axis=2)
+    np.testing.assert_allclose(y.reshape(2, 3), wanted, rtol=1e-5)  # sums of 60 float32 numbers
+
+
+def test_refusals(model, read, rng) -> None:
+    x = rng.standard_normal((1, 2, 90, 6)).astype(F32)
     indices = helper.make_node("MaxPool", ["x"], ["y", "i"], name="indexed", kernel_shape=[2, 2])
-    dilated = helper.make_node("MaxPool", ["x"], ["z"], kernel_shape=[2, 2], dilations=[2, 2])
+    large = helper.make_node("MaxPool", ["x"], ["z"], kernel_shape=[40, 2], dilations=[2, 1])
+    order = helper.make_node("LpPool", ["x"], ["p"], kernel_shape=[2, 2], p=0)
     with pytest.raises(UnsupportedOpError) as caught:
-        read(model([indices, dilated], {"x": x}, ["y", "i", "z"]))
+        read(model([indices, large, order], {"x": x}, ["y", "i", "z", "p"]))
     messages = [str(p) for p in caught.value.problems]
-    assert len(messages) == 2
+    assert len(messages) == 3
     assert "indices" in messages[0]
-    assert "dilations" in messages[1]
+    assert "more than 32 slices" in messages[1]
+    assert "its p 0 must be at least 1" in messages[2]

@@ -175,6 +175,15 @@ def test_pad_constant_of_fixed_point(
     )
 
 
+def test_pad_constant_of_bfloat16_is_a_number_and_not_bits(evaluate: Callable[..., Any]) -> None:
+    graph = Graph("g")
+    x = Tensor("x", DType.BFLOAT_16, (1,), TensorKind.APP_WRITE)
+    graph.add_tensor(x)
+    add(graph, "Pad", [x], name="p", scheme=0, pad_amount=[[1, 0]], pad_constant_value=1.0)
+    stored = np.array([0x4000], np.uint16)
+    np.testing.assert_array_equal(evaluate(graph, {"x": stored})["p"], [0x3F80, 0x4000])
+
+
 def test_pad_refuses_a_stored_value_under_two_encodings() -> None:
     graph = Graph("g")
     u8, code = DType.UFIXED_POINT_8, ScaleOffset(0.5, -10)

@@ -100,6 +100,10 @@ class Maker:
         "shift": lambda m, x: m.step("ElementWiseAdd", x, m.constant(1)),
         "row": lambda m, x: m.step("ElementWiseSubtract", x, m.constant(x.shape[3])),
         "concat": lambda m, x: m.step("Concat", x, x, axis=1),
+        "shuffle": lambda m, x: m.step("ChannelShuffle", x, axis=1, num_groups=2 - x.shape[1] % 2),
+        "tile": lambda m, x: m.step(
+            "Tile", x, multiples=[1, 2, 1, 1] if x.shape[1] < 9 else [1] * 4
+        ),
         "pad": lambda m, x: m.step(
             "Pad", x, scheme=0, pad_amount=[(0, 0), (0, 1), (1, 0), (0, 2)], pad_constant_value=0.5
         ),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.ir import Array, DType, Graph, Pass, Scalar, Tensor, TensorKind, find_faults
+from dovetail.ir import Array, DType, Graph, Pass, Scalar, Spec, Tensor, TensorKind, find_faults
 from dovetail_opset.build import add, static
 from dovetail_opset.passes import FoldBatchnorm, FoldFlatten, FuseBias, FuseLayerNorm
 
@@ -18,6 +18,7 @@ PADS = [(0, 0), (0, 0)]
 LAYERS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "Conv2d": ((2, 2, 4, 6), {"stride": (1, 1), "pad_amount": PADS}),
     "DepthWiseConv2d": ((2, 2, 1, 8), {"stride": (1, 1), "pad_amount": PADS}),
+    "TransposeConv2d": ((2, 2, 4, 6), {"stride": (2, 2), "pad_amount": PADS}),
     "FullyConnected": ((6, 4), {"keep_dims": True}),
     "MatMul": ((4, 6), {}),
 }
@@ -64,7 +65,7 @@ def net() -> Net:
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shift", [True, False])
-@pytest.mark.parametrize("op_type", ["Conv2d", "DepthWiseConv2d", "FullyConnected"])
+@pytest.mark.parametrize("op_type", [name for name in LAYERS if name != "MatMul"])
 def test_batchnorm_folds(
     net: Net, evaluate: Evaluate, op_type: str, bias: bool, shift: bool
 ) -> None:
@@ -73,6 +74,25 @@ def test_batchnorm_folds(
     y = net.step("Batchnorm", y, *(net.constant(c) for _ in range(1 + shift)))
     assert net.check(y, FoldBatchnorm(), evaluate) == [op_type]
     assert net.graph.nodes[0].sources == ("layer", "step")
+
+
+def test_batchnorm_behind_a_volume_folds(net: Net, evaluate: Evaluate) -> None:
+    volume = Spec(F32, (2, 3, 5, 2, 2))
+    x = add(net.graph, "Reshape", [net.x], name="volume", spec=volume)
+    params = {"stride": (1, 1, 1), "pad_amount": [(0, 0)] * 3}
+    y = add(net.graph, "Conv3d", [x, net.constant(2, 2, 1, 2, 6)], name="layer", **params)
+    y = net.step("Batchnorm", y, net.constant(6), net.constant(6))
+    assert net.check(y, FoldBatchnorm(), evaluate) == ["Reshape", "Conv3d"]
+
+
+def test_batchnorm_behind_transposed_groups_stays(net: Net) -> None:
+    # the second one's weights would broadcast against the scales
+    for each in (3, 1):
+        x, weight = net.x, net.constant(2, 2, 4, each)
+        params = {"stride": (1, 1), "pad_amount": PADS, "group": 2}
+        y = add(net.graph, "TransposeConv2d", [x, weight], name="layer", **params)
+        net.step("Batchnorm", y, net.constant(2 * each), net.constant(2 * each))
+    untouched(net, FoldBatchnorm())
 
 
 @pytest.mark.parametrize("shape", [(6,), (1, 1, 1, 6), (1,), ()])

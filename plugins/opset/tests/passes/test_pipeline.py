@@ -31,6 +31,8 @@ def test_default_is_a_pass_and_has_an_order() -> None:
         "dead-code",
         "fold-constants",
         "remove-identities",
+        "fuse-channel-shuffle",
+        "fuse-depth-to-space",
         "channels-last",
         "fold-flatten",
         "fuse-layer-norm",

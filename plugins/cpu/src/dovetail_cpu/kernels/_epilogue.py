@@ -37,6 +37,10 @@ def clip_of(view: NodeView) -> Clip | None:
     match view.op_type:
         case "Relu":
             return 0.0, None
+        case "Relu1":
+            return -1.0, 1.0
+        case "Relu6":
+            return 0.0, 6.0
         case "ReluMinMax":
             return vars(op)["min_value"], vars(op)["max_value"]
         case "ElementWiseNeuron":

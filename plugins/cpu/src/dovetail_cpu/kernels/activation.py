@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +11,8 @@ from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_cpu.kernels._calls import (
     Call,
+    block_size,
+    blocks,
     constant,
     floats,
     in_order,
@@ -114,9 +114,11 @@ def tanh_passes(x: Array, out: Array) -> Iterator[Call]:
 
 
 @KERNELS.register(PACKAGE, "Relu")
+@KERNELS.register(PACKAGE, "Relu1")
+@KERNELS.register(PACKAGE, "Relu6")
 @KERNELS.register(PACKAGE, "ReluMinMax")
 def clip(call: KernelCall) -> Step | None:
-    """Relu and ReluMinMax."""
+    """Relu, Relu1, Relu6 and ReluMinMax."""
     limits = clip_of(call.head)
     if limits is None or not is_float32(call):
         return None
@@ -183,32 +185,56 @@ def _given(value: float | None, default: float) -> float:
     return default if value is None else value
 
 
-@KERNELS.register(PACKAGE, "Softmax")
-def softmax(call: KernelCall) -> Step | None:
-    """Softmax: in place where that is possible; the greatest and the sums in a scratchpad."""
+@KERNELS.register(PACKAGE, "Prelu")
+def prelu(call: KernelCall) -> Step | None:
+    """Prelu with one fixed slope, or with one for each element of the last axis."""
     if not is_float32(call):
         return None
-    shape, axis = call.spec(0).shape, call.op.axis
-    x, out = call.read(0), call.write()
-    kept = (*shape[:axis], 1, *shape[axis + 1 :])
-    sums = scratch_floats(call, math.prod(kept))
-    beta = constant(call.op.beta)
+    x, slope = call.spec(0).shape, call.spec(1).shape
+    fixed = call.static(1)
+    if fixed is not None and fixed.size == 1:
+        return flat_step(call, leak_passes(float(fixed.reshape(()))), scratchpads=1)
+    return _prelu_by_column(call) if math.prod(slope) == slope[-1] == x[-1] else None
+
+
+def leak_passes(slope: float) -> Passes:
+    """Gives x where that is not negative, slope * x else."""
+    factor = constant(slope)
+
+    def passes(x: Array, out: Array, below: Array) -> Iterator[Call]:
+        if 0 < slope <= 1:
+            yield ufunc(np.multiply, x, factor, below)
+            yield ufunc(np.maximum, x, below, out)
+            return
+        yield ufunc(np.minimum, x, constant(0), below)
+        yield ufunc(np.multiply, below, factor, below)
+        yield ufunc(np.maximum, x, constant(0), out)
+        yield ufunc(np.add, out, below, out)
+
+    return passes
+
+
+def _prelu_by_column(call: KernelCall) -> Step:
+    """Gives max(x, 0) + slope * min(x, 0), a block of rows at a time."""
+    shape = call.spec(0).shape
+    height, width = math.prod(shape[:-1]), shape[-1]
+    most = min(max(1, block_size(height * width) // width), height)
+    slope, x, out = call.read(1), call.read(0), call.write()
+    pad, zero = scratch_floats(call, most * width), constant(0)
 
     def bind(buffers: Buffers) -> Bound:
-        source, result = buffers.array(x), buffers.array(out)
-        each = floats(buffers, sums).reshape(kept)
-        reduced: dict[str, Any] = {"axis": axis, "keepdims": True, "out": each}
-        calls: list[Call] = [
-            functools.partial(np.maximum.reduce, source, **reduced),
-            ufunc(np.subtract, source, each, result),
-        ]
-        if beta != 1:
-            calls.append(ufunc(np.multiply, result, beta, result))
-        calls += [
-            ufunc(np.exp, result, result),
-            functools.partial(np.add.reduce, result, **reduced),
-            ufunc(np.divide, result, each, result),
-        ]
+        rows, results = (buffers.array(v).reshape(height, width) for v in (x, out))
+        slopes, spare = buffers.array(slope).reshape(width), floats(buffers, pad)
+        calls: list[Call] = []
+        for block in blocks(height, most):
+            part, result = rows[block], results[block]
+            below = spare[: part.size].reshape(part.shape)
+            calls += [
+                ufunc(np.minimum, part, zero, below),
+                ufunc(np.multiply, below, slopes, below),
+                ufunc(np.maximum, part, zero, result),
+                ufunc(np.add, result, below, result),
+            ]
         return in_order(calls)
 
-    return call.step(bind, in_place=[(0, 0)])
+    return call.step(bind, in_place=[(0, 1)])

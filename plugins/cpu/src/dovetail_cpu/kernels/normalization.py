@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from dovetail_cpu.kernels._calls import (
     scratch_floats,
     ufunc,
 )
+from dovetail_cpu.kernels._instance import item_norm
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 
@@ -52,17 +54,23 @@ def batchnorm(call: KernelCall) -> Step | None:
 @KERNELS.register(PACKAGE, "LayerNorm")
 def layer_norm(call: KernelCall) -> Step | None:
     """LayerNorm over the last axes in order, a block of rows at a time."""
-    shape = call.spec(0).shape
-    axes = tuple(int(axis) for axis in call.op.axes)
-    first = len(shape) - len(axes)
-    if not is_float32(call) or not axes or axes != tuple(range(first, len(shape))):
+    return _row_norm(call, is_centred=True)
+
+
+@KERNELS.register(PACKAGE, "RmsNorm")
+def rms_norm(call: KernelCall) -> Step | None:
+    """RmsNorm over the last axes in order, a block of rows at a time."""
+    return _row_norm(call, is_centred=False)
+
+
+def _row_norm(call: KernelCall, *, is_centred: bool) -> Step | None:
+    rows_of = _rows(call, tuple(int(axis) for axis in call.op.axes))
+    if rows_of is None:
         return None
-    width = math.prod(shape[first:])
-    height = math.prod(shape[:first])
+    height, width, most = rows_of
     x = call.read(0)
     gamma, beta = (call.read(i) if call.has(i) else None for i in (1, 2))
     out = call.write()
-    most = min(max(1, block_size(width * height) // width), height)
     pad = scratch_floats(call, most)
     count, epsilon = constant(width), constant(call.op.epsilon)
 
@@ -75,16 +83,71 @@ def layer_norm(call: KernelCall) -> Step | None:
         calls: list[Call] = []
         for block in blocks(height, most):
             each = spare[: block.stop - block.start]
-            result = results[block]
-            calls += _centred_calls(rows[block], result, each, count)
-            calls += _scaled_calls(result, each, count, epsilon)
-            if scale is not None:
-                calls.append(ufunc(np.multiply, result, scale, result))
-            if shift is not None:
-                calls.append(ufunc(np.add, result, shift, result))
+            source, result = rows[block], results[block]
+            if is_centred:
+                calls += _centred_calls(source, result, each, count)
+                source = result
+            calls += _scaled_calls(source, result, each, count, epsilon)
+            calls += _affine_calls(result, scale, shift)
         return in_order(calls)
 
     return call.step(bind, in_place=[(0, 0)])
+
+
+@KERNELS.register(PACKAGE, "L2Norm")
+def l2_norm(call: KernelCall) -> Step | None:
+    """L2Norm over the last axes, a block of rows at a time."""
+    rows_of = _rows(call, tuple(sorted(call.op.over())))
+    if rows_of is None:
+        return None
+    height, width, most = rows_of
+    x, out = call.read(0), call.write()
+    pad, least = scratch_floats(call, most), constant(call.op.epsilon)
+
+    def bind(buffers: Buffers) -> Bound:
+        rows, results = (buffers.array(v).reshape(height, width) for v in (x, out))
+        spare = floats(buffers, pad)
+        calls: list[Call] = []
+        for block in blocks(height, most):
+            each = spare[: block.stop - block.start]
+            calls += [
+                ufunc(np.vecdot, rows[block], rows[block], each),
+                ufunc(np.sqrt, each, each),
+                ufunc(np.maximum, each, least, each),
+                ufunc(np.divide, rows[block], each[:, None], results[block]),
+            ]
+        return in_order(calls)
+
+    return call.step(bind, in_place=[(0, 0)])
+
+
+@KERNELS.register(PACKAGE, "InstanceNorm")
+def instance_norm(call: KernelCall) -> Step | None:
+    """InstanceNorm by mean and deviation over the spatial dimensions."""
+    op = call.op
+    usual = (op.mode.name, op.region.name) == ("MU_SIGMA", "ACROSS_SPATIAL")
+    if not usual or not op.normalize_variance:
+        return None
+    return item_norm(call, groups=call.spec(0).shape[-1])
+
+
+@KERNELS.register(PACKAGE, "GroupNorm")
+def group_norm(call: KernelCall) -> Step | None:
+    """GroupNorm."""
+    return item_norm(call, groups=call.op.group)
+
+
+def _rows(call: KernelCall, axes: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """Gives how many rows these axes make, how long they are and how many make a block.
+
+    Gives None where they are not the last axes in order, or not all is float32 and has elements.
+    """
+    shape = call.spec(0).shape
+    first = len(shape) - len(axes)
+    if not is_float32(call) or not axes or axes != tuple(range(first, len(shape))):
+        return None
+    width, height = math.prod(shape[first:]), math.prod(shape[:first])
+    return height, width, min(max(1, block_size(width * height) // width), height)
 
 
 def _centred_calls(x: Array, out: Array, each: Array, count: Array) -> list[Call]:
@@ -95,11 +158,18 @@ def _centred_calls(x: Array, out: Array, each: Array, count: Array) -> list[Call
     ]
 
 
-def _scaled_calls(out: Array, each: Array, count: Array, epsilon: Array) -> list[Call]:
+def _scaled_calls(x: Array, out: Array, each: Array, count: Array, epsilon: Array) -> list[Call]:
     return [
-        ufunc(np.vecdot, out, out, each),
+        ufunc(np.vecdot, x, x, each),
         ufunc(np.divide, each, count, each),
         ufunc(np.add, each, epsilon, each),
         ufunc(np.sqrt, each, each),
-        ufunc(np.divide, out, each[:, None], out),
+        ufunc(np.divide, x, each[:, None], out),
     ]
+
+
+def _affine_calls(out: Array, scale: Array | None, shift: Array | None) -> Iterator[Call]:
+    if scale is not None:
+        yield ufunc(np.multiply, out, scale, out)
+    if shift is not None:
+        yield ufunc(np.add, out, shift, out)

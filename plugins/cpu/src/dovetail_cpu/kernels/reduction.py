@@ -31,6 +31,12 @@ def reduce_max(call: KernelCall) -> Step | None:
     return _reduced(call, np.maximum)
 
 
+@KERNELS.register(PACKAGE, "ReduceMin")
+def reduce_min(call: KernelCall) -> Step | None:
+    """ReduceMin."""
+    return _reduced(call, np.minimum)
+
+
 def _reduced(call: KernelCall, function: np.ufunc, *, is_mean: bool = False) -> Step | None:
     if not is_float32(call):
         return None

@@ -4,11 +4,21 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
-from dovetail.ops import Domain, In, Op, int32
+from dovetail.ops import Domain, In, Op, int32, uint32
+from dovetail_opset._indices import (
+    INDEX_TYPES,
+    along,
+    counted_from_start,
+    linear,
+    need_integers,
+    need_within,
+)
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import moved, need_axis
 
@@ -28,16 +38,80 @@ class Gather(Op):
 
     def infer(self, data: Spec, indices: Spec, out: Spec | None) -> Spec:
         axis = need_axis(self.axis, len(data.shape))
-        if indices.dtype.is_float or indices.dtype.is_fixed_point:
-            raise OpError(f"indices must be integers, but in[1] is {indices.dtype.name}")
+        need_integers(indices)
         shape = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
         return moved(data, shape, out)
 
     def reference(self, data: Array, indices: Array) -> Array:
-        wanted, extent = indices.astype(np.int64), data.shape[self.axis]
-        wrong = wanted[(wanted < -extent) | (wanted >= extent)]
-        if wrong.size:
-            raise OpError(
-                f"index {wrong[0]} is out of range on axis {self.axis}, which has {extent}"
-            )
+        wanted = counted_from_start(indices, data.shape[self.axis], self.axis)
         return np.take(data, wanted, axis=self.axis)
+
+
+@PACKAGE.op("GatherElements")
+class GatherElements(Op):
+    """The element of `data` at each index along `axis`, other places as in the result.
+
+    data: any shape; indices: of the same rank, elsewhere than on `axis` not larger. Gives the shape
+    of the indices. A negative index counts from the end.
+    """
+
+    inputs = (In("in[0]"), In("in[1]", INDEX_TYPES))
+    domain = Domain.MOVE
+    source = "spec/qnn_ops.md, GatherElements; ONNX GatherElements"
+
+    axis = uint32(0)
+
+    def infer(self, data: Spec, indices: Spec, out: Spec | None) -> Spec:
+        need_within(indices, data, need_axis(self.axis, len(data.shape)))
+        return moved(data, indices.shape, out)
+
+    def reference(self, data: Array, indices: Array) -> Array:
+        return data[along(indices, self.axis, data.shape[self.axis])]
+
+
+@PACKAGE.op("GatherNd")
+class GatherNd(Op):
+    """Slices of `data`, each by a row of indices into the dimensions behind the batch ones.
+
+    data: (*batch, *d, *slice); indices: (*batch, *rows, k), integers, k the number of dimensions d.
+    Gives (*batch, *rows, *slice). The first batch_dims dimensions are the batch. A negative index
+    counts from the end.
+    """
+
+    inputs = (In("in[0]"), In("in[1]"))
+    domain = Domain.MOVE
+    source = "spec/qnn_ops.md, GatherNd; ONNX GatherND"
+
+    batch_dims = uint32(0)
+
+    def infer(self, data: Spec, indices: Spec, out: Spec | None) -> Spec:
+        need_integers(indices)
+        batch = self.batch_dims
+        if batch >= len(indices.shape) or batch > len(data.shape):
+            raise OpError(
+                f"batch_dims {batch} are too many for in[0] {data.shape} and in[1] {indices.shape}"
+            )
+        if data.shape[:batch] != indices.shape[:batch]:
+            raise OpError(
+                f"in[1] {indices.shape} differs from in[0] {data.shape} in the first {batch} "
+                "dimensions, which are the batch"
+            )
+        depth = indices.shape[-1]
+        if batch + depth > len(data.shape):
+            raise OpError(
+                f"in[1] {indices.shape} has rows of {depth} indices, but in[0] {data.shape} has "
+                f"{len(data.shape) - batch} dimensions to index"
+            )
+        shape = (*indices.shape[:-1], *data.shape[batch + depth :])
+        return moved(data, shape, out)
+
+    def reference(self, data: Array, indices: Array, out: Spec) -> Array:
+        batch, depth = self.batch_dims, indices.shape[-1]
+        count, rows = math.prod(data.shape[:batch]), math.prod(indices.shape[batch:-1])
+        inner, slices = data.shape[batch : batch + depth], data.shape[batch + depth :]
+        extent = math.prod(inner)
+        # the batch and what is indexed as one axis, so that NumPy copies whole slices
+        places = linear(indices, inner, batch).reshape(count, rows)
+        places += extent * np.arange(count)[:, np.newaxis]
+        flat = data.reshape(count * extent, *slices)
+        return np.take(flat, places.reshape(-1), axis=0).reshape(out.shape)

@@ -9,18 +9,11 @@ import enum
 import numpy as np
 
 from dovetail.errors import OpError
-from dovetail.ir import Array, DType, ScaleOffset, Spec, quantize
+from dovetail.ir import Array, DType, ScaleOffset, Spec
 from dovetail.ops import Domain, In, Op, choice, scalar, tensor, uint32
+from dovetail_opset._constants import CONSTANT_TYPES, element_of
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import moved
-
-# The value's type is each backend's affair; a float is the usual one.
-_CONSTANT_TYPES = (
-    DType.FLOAT_32,
-    *(d for d in DType if (d.is_float and d is not DType.FLOAT_32) or d.is_int),
-    *(d for d in DType if d.is_fixed_point),
-    DType.BOOL_8,
-)
 
 
 class PadScheme(enum.IntEnum):
@@ -54,7 +47,7 @@ class Pad(Op):
 
     scheme = choice(PadScheme)
     pad_amount = tensor((None, 2))
-    pad_constant_value = scalar(0.0, dtypes=_CONSTANT_TYPES)
+    pad_constant_value = scalar(0.0, dtypes=CONSTANT_TYPES)
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         if len(self.pad_amount) != len(x.shape):
@@ -75,7 +68,8 @@ class Pad(Op):
             return x
         pads = self.pad_amount.astype(np.int64)
         if self.scheme is PadScheme.CONSTANT:
-            return np.pad(x, pads, constant_values=self._constant(x, out))
+            constant = element_of(self.pad_constant_value, x, out)
+            return np.pad(x, pads, constant_values=constant)
         if 0 in x.shape:  # no padding falls on an empty axis; NumPy's mirrors refuse to look
             return np.zeros(out.shape, x.dtype)
         return np.pad(x, pads, mode=_NUMPY_MODES[self.scheme])  # type: ignore[call-overload,no-any-return]
@@ -100,15 +94,6 @@ class Pad(Op):
                 return np.inf if extent else 0
             case PadScheme.CONSTANT:
                 return np.inf
-
-    def _constant(self, x: Array, out: Spec) -> Array:
-        """The constant as elements of `x` are: stored integers or real values."""
-        value = np.asarray(self.pad_constant_value)
-        if not isinstance(out.encoding, ScaleOffset):
-            return value.astype(x.dtype)
-        if value.dtype.kind == "f" and x.dtype.kind in "iu":
-            return quantize(value, out.encoding, out.dtype)
-        return value.astype(x.dtype)
 
 
 @PACKAGE.op("StridedSlice")

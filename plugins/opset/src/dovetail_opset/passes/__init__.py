@@ -6,6 +6,8 @@ from dovetail_opset.passes.fold_batchnorm import FoldBatchnorm
 from dovetail_opset.passes.fold_constants import FoldConstants
 from dovetail_opset.passes.fold_flatten import FoldFlatten
 from dovetail_opset.passes.fuse_bias import FuseBias
+from dovetail_opset.passes.fuse_channel_shuffle import FuseChannelShuffle
+from dovetail_opset.passes.fuse_depth_to_space import FuseDepthToSpace
 from dovetail_opset.passes.fuse_layer_norm import FuseLayerNorm
 from dovetail_opset.passes.pipeline import PHASES, Pipeline, ThirdPartyPass
 from dovetail_opset.passes.remove_identities import RemoveIdentities
@@ -13,7 +15,8 @@ from dovetail_opset.passes.remove_identities import RemoveIdentities
 CONVERT_DEFAULT = Pipeline(
     "convert.default",
     early=(DeadCode(), FoldConstants(), RemoveIdentities()),
-    layout=(ChannelsLast(), FoldFlatten()),
+    # what is written out with transposes of its own keeps those of the layout from cancelling
+    layout=(FuseChannelShuffle(), FuseDepthToSpace(), ChannelsLast(), FoldFlatten()),
     # a bias may stand before a batchnorm, and be what is left of one
     fusion=(FuseLayerNorm(), FuseBias(), FoldBatchnorm(), FuseBias()),
     late=(RemoveIdentities(), FoldConstants(), DeadCode()),
@@ -28,6 +31,8 @@ __all__ = [
     "FoldConstants",
     "FoldFlatten",
     "FuseBias",
+    "FuseChannelShuffle",
+    "FuseDepthToSpace",
     "FuseLayerNorm",
     "Pipeline",
     "RemoveIdentities",

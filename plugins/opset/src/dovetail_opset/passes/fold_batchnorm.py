@@ -18,16 +18,20 @@ from dovetail_opset.passes._rewrite import (
     sole_producer,
 )
 
+CONVOLUTIONS = (
+    *("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d"),
+    *("TransposeConv1d", "TransposeConv2d", "TransposeConv3d"),
+)
 # The axis of the weights that makes the output's last axis.
-OUTPUT_AXIS = {"Conv2d": 3, "DepthWiseConv2d": 3, "FullyConnected": 0}
+OUTPUT_AXIS = {**dict.fromkeys(CONVOLUTIONS, -1), "FullyConnected": 0}
 
 
 @dataclass(frozen=True, slots=True)
 class FoldBatchnorm:
     """Folds Batchnorm, and ElementWiseMultiply by constants of a channel, into the layer before.
 
-    The layer is a Conv2d, DepthWiseConv2d or FullyConnected with constant float weights that
-    nothing else reads.
+    The layer is a convolution, transposed in one group or not, or FullyConnected, with constant
+    float weights that nothing else reads.
     """
 
     name: str = "fold-batchnorm"
@@ -87,8 +91,12 @@ def _fold(
         return False
     if scale is None or bias is None or added is None:
         return False
+    axis = OUTPUT_AXIS[layer.op_type]
+    if weight.shape[axis] != channels:
+        return False  # of a transposed convolution in groups, which share the axis
     # in float64, so that folding costs one rounding
-    shape = [-1 if a == OUTPUT_AXIS[layer.op_type] else 1 for a in range(len(weight.shape))]
+    shape = [1] * len(weight.shape)
+    shape[axis] = channels
     scaled = weight.values().astype(np.float64) * scale.reshape(shape)
     inputs = [
         layer.inputs[0],

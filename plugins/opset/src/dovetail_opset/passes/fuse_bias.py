@@ -6,17 +6,22 @@ from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, Tensor
 from dovetail_opset.passes._rewrite import is_fixed, is_float, is_op, merge, sole_producer
-from dovetail_opset.passes.fold_batchnorm import channel_bias, channel_values, new_constant
+from dovetail_opset.passes.fold_batchnorm import (
+    CONVOLUTIONS,
+    channel_bias,
+    channel_values,
+    new_constant,
+)
 
-LAYERS = ("Conv2d", "DepthWiseConv2d", "FullyConnected", "MatMul")
+LAYERS = (*CONVOLUTIONS, "FullyConnected", "MatMul")
 
 
 @dataclass(frozen=True, slots=True)
 class FuseBias:
     """Fuses ElementWiseAdd or ElementWiseSubtract of a constant per channel into a layer's bias.
 
-    The layer is a Conv2d, DepthWiseConv2d, FullyConnected or MatMul on floats whose result nothing
-    else reads.
+    The layer is a convolution, transposed or not, FullyConnected or MatMul on floats whose result
+    nothing else reads.
     """
 
     name: str = "fuse-bias"

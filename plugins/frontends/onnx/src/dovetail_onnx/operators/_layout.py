@@ -28,34 +28,34 @@ def reshaped(op: OpContext, suffix: str, x: Tensor, shape: Shape) -> Tensor:
 
 
 def check_spatial(op: OpContext, rank: int) -> None:
-    """Refuses an input whose spatial dimensions are not one or two.
+    """Refuses an input whose spatial dimensions are not one to three.
 
     Raises:
         FrontendError: It has none.
-        UnsupportedOpError: It has three or more.
+        UnsupportedOpError: It has four or more.
     """
     if rank < 3:
         raise op.invalid(f"its input must have rank 3 or more, but has rank {rank}")
-    if rank > 4:
+    if rank > 5:
         raise op.refuse(
-            f"it works on {rank - 2} spatial dimensions; one or two can be converted",
-            hint="rewrite it with two-dimensional operators",
+            f"it works on {rank - 2} spatial dimensions; one to three can be converted",
+            hint="rewrite it with three-dimensional operators",
         )
 
 
 def spatial_input(op: OpContext) -> Tensor:
-    """Gives input 0, (n, c, h, w) or (n, c, w), as (n, h, w, c)."""
+    """Gives input 0, (n, c, ...) with one to three spatial dimensions, as (n, ..., c)."""
     rank = len(op.spec(0).shape)
     check_spatial(op, rank)
     x = op.arranged(0, to_last(rank))
-    if rank == 4:
+    if rank > 3:
         return x
     n, width, channels = x.shape
     return reshaped(op, "rows", x, (n, 1, width, channels))
 
 
 def spatial_output(op: OpContext, y: Tensor, rank: int) -> Tensor:
-    """Emits (n, h, w, c) as the node's output of this rank."""
+    """Emits (n, ..., c) as the node's output of this rank."""
     name = op.node.outputs[0]
     if rank == 3:
         n, _, width, channels = y.shape

@@ -7,7 +7,7 @@ import numpy as np
 from dovetail.ir import Graph, Node, Tensor
 
 _NEVER_NEGATIVE = frozenset(
-    ("Relu", "Relu6", "Sigmoid", "Softmax", "ElementWiseAbs", "ElementWiseExp")
+    ("Relu", "Relu6", "Sigmoid", "Softmax", "ElementWiseAbs", "ElementWiseExp", "L2Pool2d")
 )
 # What gives back elements of its inputs, or mixes of them that keep the sign.
 _KEEPS_SIGN = frozenset(
@@ -19,7 +19,9 @@ _KEEPS_SIGN = frozenset(
         "ElementWiseMultiply",
         "Gather",
         "PoolAvg2d",
+        "PoolAvg3d",
         "PoolMax2d",
+        "PoolMax3d",
         "ReduceMax",
         "ReduceMean",
         "Reshape",

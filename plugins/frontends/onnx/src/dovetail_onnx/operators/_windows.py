@@ -1,10 +1,10 @@
-"""Sliding windows as ONNX states them, for one or two spatial dimensions, always given as two."""
+"""Sliding windows as ONNX states them, over two axes at least: one dimension becomes two."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dovetail.ir import Shape
+from dovetail.ir import Shape, Tensor
 from dovetail_onnx._context import OpContext
 
 Pairs = tuple[tuple[int, int], ...]
@@ -12,13 +12,13 @@ Pairs = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window over (h, w).
+    """A window over (h, w) or (d, h, w).
 
     Attributes:
         kernel: Elements along each axis.
         strides: Steps between windows.
         dilations: Distance between a window's elements.
-        pads: Elements (before, after) added to each axis.
+        pads: Elements (before, after) added to each axis; below 0, elements cut off.
         ceil: Whether a last window may reach beyond the padding.
     """
 
@@ -32,6 +32,11 @@ class Window:
     def is_padded(self) -> bool:
         """Whether there is any padding."""
         return any(map(any, self.pads))
+
+    @property
+    def is_dilated(self) -> bool:
+        """Whether there is room between a window's elements."""
+        return any(k > 1 and d > 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     def counts(self, spatial: Shape) -> Shape:
         """Gives how many windows ONNX has along each axis: none begins in the padding behind."""
@@ -61,6 +66,17 @@ class Window:
         )
         return replace(self, pads=pads)
 
+    def covering(self, spatial: Shape) -> Window:
+        """Gives a window that counts as many, and whose padding ends where the last window does.
+
+        It is for pooling whose padding changes nothing, so that there may be more of it.
+        """
+        pads = []
+        for axis, (extent, count) in enumerate(zip(spatial, self.counts(spatial), strict=True)):
+            before, reach = self.pads[axis][0], (count - 1) * self.strides[axis] + self._span(axis)
+            pads.append((before, reach - extent - before))
+        return replace(self, pads=tuple(pads), ceil=False)
+
     def _trimmed(self, axis: int, extent: int, count: int) -> tuple[int, int]:
         before, after = self.pads[axis]
         room = extent + before + after - self._span(axis)
@@ -82,13 +98,12 @@ def window_of(op: OpContext, kernel: Shape, spatial: Shape) -> Window:
 
     Raises:
         FrontendError: Attributes do not fit the kernel or make no sense.
-        UnsupportedOpError: Padding is negative.
     """
     rank = len(spatial)
     if len(kernel) != rank or min(kernel) < 1:
         raise op.invalid(f"its kernel {kernel} does not fit {rank} spatial dimension(s)")
-    strides = _positive(op, "strides", rank)
-    dilations = _positive(op, "dilations", rank)
+    strides = positive(op, "strides", rank)
+    dilations = positive(op, "dilations", rank)
     spans = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
     pads = _pads(op, spatial, spans, strides)
     ceil = bool(op.attr.integer("ceil_mode", 0))
@@ -97,7 +112,30 @@ def window_of(op: OpContext, kernel: Shape, spatial: Shape) -> Window:
     return Window(flat + kernel, flat + strides, flat + dilations, unpadded + pads, ceil)
 
 
-def _positive(op: OpContext, name: str, rank: int) -> Shape:
+def cropped(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
+    """Cuts off (n, ..., c) what no window reaches, where the window's padding is below 0.
+
+    Raises:
+        FrontendError: Nothing would be left.
+    """
+    rows = [(0, x.shape[0], 1)]
+    for extent, (before, after) in zip(x.shape[1:-1], window.pads, strict=True):
+        rows.append((max(-before, 0), extent - max(-after, 0), 1))
+    rows.append((0, x.shape[-1], 1))
+    if all((begin, end) == (0, n) for (begin, end, _), n in zip(rows, x.shape, strict=True)):
+        return x, window
+    if any(begin >= end for begin, end, _ in rows[1:-1]):
+        raise op.invalid(f"its pads {window.pads} cut off all of the {x.shape[1:-1]} elements")
+    pads = tuple((max(before, 0), max(after, 0)) for before, after in window.pads)
+    return op.step("cropped", "StridedSlice", [x], ranges=rows), replace(window, pads=pads)
+
+
+def positive(op: OpContext, name: str, rank: int) -> Shape:
+    """Gives an attribute of one number for each axis, 1 where it is left out.
+
+    Raises:
+        FrontendError: There are more or fewer, or one below 1.
+    """
     found = op.attr.integers(name)
     values = found or (1,) * rank
     if len(values) != rank or min(values) < 1:
@@ -122,6 +160,4 @@ def _pads(op: OpContext, spatial: Shape, spans: Shape, strides: Shape) -> Pairs:
         return ((0, 0),) * rank
     if len(given) != 2 * rank:
         raise op.invalid(f"its pads {given} must be {2 * rank} numbers")
-    if min(given) < 0:
-        raise op.refuse(f"its pads {given} crop the input", hint="slice the input instead")
     return tuple(zip(given[:rank], given[rank:], strict=True))

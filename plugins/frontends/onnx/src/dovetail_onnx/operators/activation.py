@@ -9,6 +9,7 @@ import numpy as np
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer
+from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
 # Params are FLOAT_32, which holds what these types hold.
@@ -28,25 +29,43 @@ ONNX.importer("HardSwish", versions=(14, 22))(_same("HardSwish"))
 
 @ONNX.importer("LeakyRelu", versions=(6, 16))
 def leaky_relu(op: OpContext) -> Tensor:
-    """The greater of x and alpha * x; the lesser for an alpha above 1."""
+    """Prelu with one slope; Relu for the slope 0."""
     x, alpha = op.tensor(0), op.attr.number("alpha", 0.01)
     if alpha == 0:
         return op.emit("Relu", [x])
-    slope = op.static("alpha", np.asarray(alpha), x.dtype)
-    below = op.step("below", "ElementWiseMultiply", [x, slope])
-    return op.emit("ElementWiseMaximum" if alpha <= 1 else "ElementWiseMinimum", [x, below])
+    return _prelu(op, op.static("alpha", np.asarray([alpha]), x.dtype))
 
 
 @ONNX.importer("PRelu", versions=(6, 7, 9, 16))
 def prelu(op: OpContext) -> Tensor:
-    """relu(x) + slope * min(x, 0)."""
+    """Prelu."""
+    x, slope = op.spec(0), op.spec(1)
+    if np.broadcast_shapes(x.shape, slope.shape) != x.shape:
+        raise op.invalid(f"its slope {slope.shape} does not broadcast to its input {x.shape}")
+    if slope.shape:
+        return _prelu(op, op.tensor(1))
+    known = op.constant(1)
+    if known is not None:
+        return _prelu(op, op.static("slope", known.reshape(1), slope.dtype))
+    return _prelu(op, reshaped(op, "slope", op.tensor(1), (1,)))
+
+
+def _prelu(op: OpContext, slope: Tensor) -> Tensor:
+    """Emits a Prelu, which takes no scalar."""
     x = op.tensor(0)
-    if np.broadcast_shapes(x.shape, op.spec(1).shape) != x.shape:
-        raise op.invalid(f"its slope {op.spec(1).shape} does not broadcast to its input {x.shape}")
-    zero = op.static("zero", np.asarray(0), x.dtype)
-    negative = op.step("negative", "ElementWiseMinimum", [x, zero])
-    below = op.step("below", "ElementWiseMultiply", [negative, op.tensor(1)])
-    return op.emit("ElementWiseAdd", [op.step("above", "Relu", [x]), below])
+    if x.shape:
+        return op.emit("Prelu", [x, slope])
+    y = op.step("vector", "Prelu", [reshaped(op, "element", x, (1,)), slope])
+    return op.emit("Reshape", [y], spec=x.spec)
+
+
+@ONNX.importer("ThresholdedRelu", versions=(10, 22))
+def thresholded_relu(op: OpContext) -> Tensor:
+    """Gives x where it exceeds alpha, 0 else: a comparison and a choice."""
+    x = op.tensor(0)
+    alpha = op.static("alpha", np.asarray(op.attr.number("alpha", 1.0)), x.dtype)
+    above = op.step("above", "ElementWiseGreater", [x, alpha])
+    return op.emit("ElementWiseSelect", [above, x, op.static("zero", np.asarray(0), x.dtype)])
 
 
 @ONNX.importer("Elu", versions=(6, 22))
@@ -62,6 +81,19 @@ def selu(op: OpContext) -> Tensor:
     gamma = op.attr.number("gamma", 1.05070102214813232421875)
     y = op.step("elu", "Elu", [op.tensor(0)], alpha=alpha)
     return op.emit("ElementWiseMultiply", [y, op.static("gamma", np.asarray(gamma), y.dtype)])
+
+
+@ONNX.importer("Celu", versions=(12, 28))
+def celu(op: OpContext) -> Tensor:
+    """The product alpha * Elu(x / alpha)."""
+    x, alpha = op.tensor(0), op.attr.number("alpha", 1.0)
+    if alpha <= 0:
+        raise op.refuse(f"its alpha is {alpha}; only one above 0 can be converted")
+    if alpha == 1:
+        return op.emit("Elu", [x])
+    scale = op.static("alpha", np.asarray(alpha), x.dtype)
+    y = op.step("elu", "Elu", [op.step("scaled", "ElementWiseDivide", [x, scale])])
+    return op.emit("ElementWiseMultiply", [y, scale])
 
 
 @ONNX.importer("HardSigmoid", versions=(6, 22))
@@ -80,6 +112,25 @@ def hard_sigmoid(op: OpContext) -> Tensor:
 def softplus(op: OpContext) -> Tensor:
     """ElementWiseNeuron's SOFTPLUS."""
     return op.emit("ElementWiseNeuron", [op.tensor(0)], operation=_SOFTPLUS)
+
+
+@ONNX.importer("Mish", versions=(18, 22))
+def mish(op: OpContext) -> Tensor:
+    """The product x * tanh(softplus(x))."""
+    x = op.tensor(0)
+    smooth = op.step("softplus", "ElementWiseNeuron", [x], operation=_SOFTPLUS)
+    return op.emit("ElementWiseMultiply", [x, op.step("tanh", "Tanh", [smooth])])
+
+
+@ONNX.importer("Swish", versions=(24,))
+def swish(op: OpContext) -> Tensor:
+    """The product x * sigmoid(alpha * x)."""
+    x, alpha = op.tensor(0), op.attr.number("alpha", 1.0)
+    inner = x
+    if alpha != 1:
+        factor = op.static("alpha", np.asarray(alpha), x.dtype)
+        inner = op.step("scaled", "ElementWiseMultiply", [x, factor])
+    return op.emit("ElementWiseMultiply", [x, op.step("gate", "Sigmoid", [inner])])
 
 
 @ONNX.importer("Softsign", versions=(1, 22))

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.ir import Array
+from dovetail.ir import Array, DType
 from dovetail_onnx._context import OpContext
+from dovetail_onnx._dtypes import DTYPES, Constant, element_type_name
 from dovetail_onnx._registry import Result, Value
 from dovetail_onnx.operators._table import ONNX
 
@@ -43,6 +44,46 @@ def shape(op: OpContext) -> Array:
 def size(op: OpContext) -> Array:
     """The number of elements, which is known."""
     return np.asarray(math.prod(op.spec(0).shape), np.int64)
+
+
+@ONNX.importer("ConstantOfShape", versions=(9, 20, 21, 23, 24, 25))
+def constant_of_shape(op: OpContext) -> Constant:
+    """Nothing: with a known shape it is computed at import."""
+    return _computed_or_refused(op, "shape")
+
+
+@ONNX.importer("Range", versions=(11, 27))
+def range_(op: OpContext) -> Constant:
+    """Nothing: with known bounds it is computed at import."""
+    return _computed_or_refused(op, "start", "limit", "delta")
+
+
+def _computed_or_refused(op: OpContext, *inputs: str) -> Constant:
+    """Refuses a node whose output has a static shape only if its inputs are known."""
+    for i, what in enumerate(inputs):
+        op.need_constant(i, what)
+    raise op.refuse("its result is of a type that cannot be converted")
+
+
+@ONNX.importer("EyeLike", versions=(9, 22))
+def eye_like(op: OpContext) -> Constant:
+    """A constant with 1 on one diagonal: only the input's shape counts, which is known."""
+    like, code = op.spec(0), op.attr.integer("dtype", 0)
+    if len(like.shape) != 2:
+        raise op.invalid(f"its input must have rank 2, but has the shape {like.shape}")
+    if code and code not in DTYPES:
+        raise op.refuse(f"its type {element_type_name(code)} cannot be converted")
+    op.check_size(like.shape)
+    rows, columns = like.shape
+    # beyond the corners all diagonals are alike, and NumPy takes no greater numbers
+    diagonal = max(-rows, min(op.attr.integer("k", 0), columns))
+    return _typed(op, np.eye(rows, columns, diagonal), DTYPES[code] if code else like.dtype)
+
+
+def _typed(op: OpContext, values: Array, dtype: DType) -> Constant:
+    """Gives values as a constant of a type."""
+    logical = np.dtype(np.float32) if dtype is DType.BFLOAT_16 else dtype.storage
+    return Constant(values.astype(logical), dtype, op.node.outputs[0])
 
 
 @ONNX.importer("Identity", versions=(1, 13, 14, 16, 19, 21, 23, 24, 25))

@@ -6,12 +6,15 @@ from dovetail.ir import Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._layout import check_spatial, reshaped, spatial_input, spatial_output
 from dovetail_onnx.operators._table import ONNX
-from dovetail_onnx.operators._windows import window_of
+from dovetail_onnx.operators._windows import cropped, window_of
 
 
 @ONNX.importer("Conv", versions=(1, 11, 22))
 def conv(op: OpContext) -> Tensor:
-    """Conv2d, or DepthWiseConv2d where every channel is a group of its own."""
+    """Conv2d or Conv3d, or DepthWiseConv2d where every channel is a group of its own.
+
+    One dimension becomes two: no backend of QNN's implements Conv1d.
+    """
     x, weight = op.spec(0).shape, op.spec(1).shape
     check_spatial(op, len(x))
     if len(weight) != len(x):
@@ -23,12 +26,13 @@ def conv(op: OpContext) -> Tensor:
         raise op.invalid(
             f"filters {weight} in {group} group(s) do not fit an input of {x[1]} channels"
         )
-    window = window_of(op, weight[2:], x[2:])
-    depthwise = group == x[1] and group > 1
+    image, window = cropped(op, spatial_input(op), window_of(op, weight[2:], x[2:]))
+    axes = len(window.kernel)
+    depthwise = group == x[1] and group > 1 and axes == 2
     y = op.step(
         "channels_last",
-        "DepthWiseConv2d" if depthwise else "Conv2d",
-        [spatial_input(op), _filters(op, len(weight)), op.optional(2)],
+        "DepthWiseConv2d" if depthwise else f"Conv{axes}d",
+        [image, _filters(op, len(weight)), op.optional(2)],
         stride=window.strides,
         pad_amount=window.pads,
         dilation=window.dilations,
@@ -38,9 +42,9 @@ def conv(op: OpContext) -> Tensor:
 
 
 def _filters(op: OpContext, rank: int) -> Tensor:
-    """Gives the filters, (o, i, h, w) or (o, i, w), as (h, w, i, o)."""
-    if rank == 4:
-        return op.arranged(1, (2, 3, 1, 0))
+    """Gives the filters, (o, i, ...), as (..., i, o), two axes at least before these."""
+    if rank > 3:
+        return op.arranged(1, (*range(2, rank), 1, 0))
     known = op.constant(1)
     if known is not None:
         return op.static("filters", known.transpose(2, 1, 0)[None], op.spec(1).dtype)

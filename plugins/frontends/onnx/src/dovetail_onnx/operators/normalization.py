@@ -2,51 +2,154 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from dovetail.ir import Array, Tensor
+from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._layout import to_first, to_last
+from dovetail_onnx.operators._layout import reshaped, to_first, to_last
 from dovetail_onnx.operators._table import ONNX
+
+# The least float32 of full precision: what a norm may be that is to be divided by.
+_LEAST = float(np.finfo(np.float32).tiny)
 
 
 @ONNX.importer("BatchNormalization", versions=(7, 9, 14, 15))
 def batch_normalization(op: OpContext) -> Tensor:
-    """Batchnorm: mean, variance, scale and shift folded into one weight and bias per channel."""
+    """Batchnorm: mean, variance, scale and shift folded into one weight and bias per channel.
+
+    They are folded at import where all four are known.
+    """
     if op.attr.integer("training_mode", 0) or any(op.wants(i) for i in range(1, 5)):
         raise op.refuse(
             "it is in training mode", hint="export the model for inference (model.eval())"
         )
     if op.attr.integer("spatial", 1) == 0:
         raise op.refuse("its attribute spatial is 0; only statistics by channel can be converted")
-    spec = op.spec(0)
-    rank = len(spec.shape)
-    if rank < 2:
-        raise op.invalid(f"its input {spec.shape} has no channels")
-    weight, bias = _folded(op, spec.shape[1])
-    statics = [op.static("weight", weight, spec.dtype), op.static("bias", bias, spec.dtype)]
-    if rank == 2:
-        return op.emit("Batchnorm", [op.tensor(0), *statics])
-    name = op.node.outputs[0]
-    y = op.step(
-        "channels_last",
-        "Batchnorm",
-        [op.arranged(0, to_last(rank)), *statics],
-        source=(name, to_last(rank)),
+    x = op.spec(0)
+    channels = _channels(op)
+    for i, word in enumerate(("scale", "shift", "mean", "variance"), 1):
+        if op.spec(i).shape != (channels,):
+            raise op.invalid(
+                f"its {word} has shape {op.spec(i).shape}, its input {channels} channels"
+            )
+    known = [op.constant(i) for i in range(1, 5)]
+    folded = _computed(op) if any(v is None for v in known) else _folded(op)
+    return _by_channel(op, "Batchnorm", folded) if len(x.shape) > 1 else _of_row(op, folded)
+
+
+def _folded(op: OpContext) -> list[Tensor | None]:
+    """Gives weight and bias as constants."""
+    scale, shift, mean, variance = (
+        op.need_constant(i, "statistics").astype(np.float64) for i in range(1, 5)
     )
-    return op.emit("Transpose", [y], perm=to_first(rank))
-
-
-def _folded(op: OpContext, channels: int) -> tuple[Array, Array]:
-    words = ("scale", "shift", "mean", "variance")
-    found = [op.need_constant(i, word) for i, word in enumerate(words, 1)]
-    for word, values in zip(words, found, strict=True):
-        if values.shape != (channels,):
-            raise op.invalid(f"its {word} has shape {values.shape}, its input {channels} channels")
-    scale, shift, mean, variance = (values.astype(np.float64) for values in found)
     with np.errstate(all="ignore"):  # a variance below 0 gives NaN, as at run time
         weight = scale / np.sqrt(variance + op.attr.number("epsilon", 1e-5))
-    return weight, shift - mean * weight
+    dtype = op.spec(0).dtype
+    return [
+        op.static("weight", weight, dtype),
+        op.static("bias", shift - mean * weight, dtype),
+    ]
+
+
+def _computed(op: OpContext) -> list[Tensor | None]:
+    """Gives weight and bias as what a run computes."""
+    scale, shift, mean, variance = (op.tensor(i) for i in range(1, 5))
+    least = op.static("epsilon", np.asarray(op.attr.number("epsilon", 1e-5)), variance.dtype)
+    square = op.step("square", "ElementWiseAdd", [variance, least])
+    inverse = op.step("inverse", "ElementWiseRsqrt", [square])
+    weight = op.step("weight", "ElementWiseMultiply", [scale, inverse])
+    offset = op.step("offset", "ElementWiseMultiply", [mean, weight])
+    return [weight, op.step("bias", "ElementWiseSubtract", [shift, offset])]
+
+
+def _of_row(op: OpContext, folded: Sequence[Tensor | None]) -> Tensor:
+    """Emits the Batchnorm of (n,), which is n items of one channel."""
+    x = op.tensor(0)
+    column = reshaped(op, "column", x, (*x.shape, 1))
+    y = op.step("by_channel", "Batchnorm", [column, *folded])
+    return op.emit("Reshape", [y], spec=x.spec)
+
+
+@ONNX.importer("InstanceNormalization", versions=(1, 6, 22))
+def instance_normalization(op: OpContext) -> Tensor:
+    """InstanceNorm over the spatial dimensions."""
+    if len(op.spec(0).shape) < 3:
+        raise op.invalid(f"its input {op.spec(0).shape} has no spatial dimensions")
+    epsilon = op.attr.number("epsilon", 1e-5)
+    return _by_channel(op, "InstanceNorm", [op.tensor(1), op.tensor(2)], epsilon=epsilon)
+
+
+@ONNX.importer("GroupNormalization", versions=(18, 21))
+def group_normalization(op: OpContext) -> Tensor:
+    """GroupNorm; before version 21 each group has one scale and shift for all its channels."""
+    channels, groups = _channels(op), op.attr.integer("num_groups", 0)
+    if groups < 1 or channels % groups:
+        raise op.invalid(f"its {channels} channels do not make {groups} groups")
+    factors = [op.tensor(1), op.tensor(2)]
+    if op.version < 21:
+        factors = [
+            _repeated(op, i, word, channels // groups) for i, word in ((1, "scale"), (2, "shift"))
+        ]
+    epsilon = op.attr.number("epsilon", 1e-5)
+    return _by_channel(op, "GroupNorm", factors, epsilon=epsilon, group=groups)
+
+
+def _repeated(op: OpContext, i: int, word: str, times: int) -> Tensor:
+    """Gives a vector with each of its elements several times."""
+    known = op.constant(i)
+    if known is not None:
+        return op.static(word, np.repeat(known, times), op.spec(i).dtype)
+    places = np.repeat(np.arange(op.spec(i).shape[0], dtype=np.int32), times)
+    indices = op.static(f"{word}_places", places, DType.INT_32)
+    return op.step(word, "Gather", [op.tensor(i), indices], axis=0)
+
+
+@ONNX.importer("LRN", versions=(1, 13))
+def local_response_normalization(op: OpContext) -> Tensor:
+    """Lrn, whose alpha is for the sum of squares, while ONNX's is for their mean."""
+    _channels(op)
+    size = op.attr.integer("size", 0)
+    if size < 1:
+        raise op.invalid(f"its size is {size}; it must be above 0")
+    if size % 2 == 0:
+        raise op.refuse(f"its size is {size}; only windows of odd size can be converted")
+    return _by_channel(
+        op,
+        "Lrn",
+        [],
+        radius=(size - 1) // 2,
+        alpha=op.attr.number("alpha", 1e-4) / size,
+        beta=op.attr.number("beta", 0.75),
+        bias=op.attr.number("bias", 1.0),
+    )
+
+
+def _channels(op: OpContext) -> int:
+    """Gives the number of channels; of (n,) there is one."""
+    shape = op.spec(0).shape
+    if not shape:
+        raise op.invalid("its input is a scalar, which has no channels")
+    return shape[1] if len(shape) > 1 else 1
+
+
+def _by_channel(
+    op: OpContext, op_type: str, factors: Sequence[Tensor | None], **params: Any
+) -> Tensor:
+    """Emits an op that wants the channels last, and whose other inputs are vectors of them."""
+    rank = len(op.spec(0).shape)
+    if rank < 3:
+        return op.emit(op_type, [op.tensor(0), *factors], **params)
+    y = op.step(
+        "channels_last",
+        op_type,
+        [op.arranged(0, to_last(rank)), *factors],
+        source=(op.node.outputs[0], to_last(rank)),
+        **params,
+    )
+    return op.emit("Transpose", [y], perm=to_first(rank))
 
 
 @ONNX.importer("LayerNormalization", versions=(17,))
@@ -75,3 +178,41 @@ def _spread(op: OpContext, i: int, word: str, shape: tuple[int, ...]) -> Tensor 
     except ValueError as error:
         raise op.invalid(f"its {word} {values.shape} does not broadcast to {shape}") from error
     return op.static(word, spread, op.spec(i).dtype)
+
+
+@ONNX.importer("RMSNormalization", versions=(23,))
+def rms_normalization(op: OpContext) -> Tensor:
+    """RmsNorm over the last dimensions, from `axis` on."""
+    shape = op.spec(0).shape
+    axis = op.axis(op.attr.integer("axis", -1), len(shape))
+    return op.emit(
+        "RmsNorm",
+        [op.tensor(0), _spread(op, 1, "scale", shape[axis:])],
+        epsilon=op.attr.number("epsilon", 1e-5),
+        axes=list(range(axis, len(shape))),
+    )
+
+
+@ONNX.importer("LpNormalization", versions=(1, 22))
+def lp_normalization(op: OpContext) -> Tensor:
+    """L2Norm, or the quotient by the sum of sizes; where that is 0, x and the result are too."""
+    x, p = op.tensor(0), op.attr.integer("p", 2)
+    axis = op.axis(op.attr.integer("axis", -1), len(x.shape))
+    if p == 2:
+        return op.emit("L2Norm", [x], axis=axis, epsilon=_LEAST)
+    if p != 1:
+        raise op.invalid(f"its p is {p}; it must be 1 or 2")
+    sizes = op.step("sizes", "ElementWiseAbs", [x])
+    total = op.step("total", "ReduceSum", [sizes], axes=[axis], keep_dims=True)
+    smallest = np.finfo(np.float16).smallest_subnormal if x.dtype is DType.FLOAT_16 else _LEAST
+    least = op.static("least", np.asarray(smallest), x.dtype)
+    return op.emit("ElementWiseDivide", [x, op.step("norm", "ElementWiseMaximum", [total, least])])
+
+
+@ONNX.importer("MeanVarianceNormalization", versions=(9, 13))
+def mean_variance_normalization(op: OpContext) -> Tensor:
+    """LayerNorm, whose epsilon is under the root where ONNX's 1e-9 is added to it."""
+    rank = len(op.spec(0).shape)
+    given = op.attr.integers("axes") or (0, 2, 3)
+    axes = sorted({op.axis(axis, rank) for axis in given})
+    return op.emit("LayerNorm", [op.tensor(0)], axes=axes, epsilon=1e-18)

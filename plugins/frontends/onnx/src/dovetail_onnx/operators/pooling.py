@@ -2,90 +2,131 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._dilated import element_counts, pooled_by_slices
 from dovetail_onnx.operators._layout import spatial_input, spatial_output
 from dovetail_onnx.operators._signs import is_nonnegative
 from dovetail_onnx.operators._table import ONNX
-from dovetail_onnx.operators._windows import Window, window_of
+from dovetail_onnx.operators._windows import Window, cropped, window_of
 
 _CONSTANT = 0  # Pad's scheme
 
 
 @ONNX.importer("MaxPool", versions=(1, 8, 10, 11, 12, 22))
 def max_pool(op: OpContext) -> Tensor:
-    """PoolMax2d, whose padding holds 0: where that could win, the least value is padded before."""
+    """PoolMax2d or 3d, whose padding holds 0: where that could win, the least value is padded.
+
+    No pooling op has dilation: a dilated window is the greatest of slices.
+    """
     if op.wants(1):
         raise op.refuse("its second output, the indices of the maxima, cannot be converted")
-    x, window = _cropped(op, spatial_input(op), _window(op))
+    x, window = _input(op)
+    if window.is_dilated:
+        x, window = cropped(op, x, window.covering(x.shape[1:-1]))
+        x, window = _padded(op, x, window, _least(x.dtype))
+        return _output(op, pooled_by_slices(op, x, window, "ElementWiseMaximum"))
+    x, window = cropped(op, x, window.fitted(x.shape[1:-1]))
     if window.is_padded and not is_nonnegative(op.graph, x):
         x, window = _padded(op, x, window, _least(x.dtype))
-    return _pool(op, "PoolMax2d", x, window)
+    return _output(op, _pool(op, "PoolMax", x, window))
 
 
 @ONNX.importer("AveragePool", versions=(1, 7, 10, 11, 19, 22))
 def average_pool(op: OpContext) -> Tensor:
-    """PoolAvg2d; ONNX never counts what lies beyond the padding, so that may become explicit."""
+    """PoolAvg2d or 3d; ONNX never counts what lies beyond the padding: that may become explicit.
+
+    The mean of a dilated window is the sum of slices, divided by how many elements it has.
+    """
     counts_padding = bool(op.attr.integer("count_include_pad", 0))
-    x, window = _cropped(op, spatial_input(op), _window(op))
+    x, window = _input(op)
+    if window.is_dilated:
+        spatial = x.shape[1:-1]
+        counts = element_counts(window, spatial, padding=counts_padding)
+        x, window = cropped(op, x, window.covering(spatial))
+        x, window = _padded(op, x, window, 0.0)
+        sums = pooled_by_slices(op, x, window, "ElementWiseAdd")
+        divisors = op.static("counts", counts[None, ..., None], x.dtype)
+        return _output(op, op.step("means", "ElementWiseDivide", [sums, divisors]))
+    x, window = cropped(op, x, window.fitted(x.shape[1:-1]))
     if counts_padding and window.ceil:
         x, window = _padded(op, x, window, 0.0)
         counts_padding = False
-    return _pool(op, "PoolAvg2d", x, window, count_pad=counts_padding)
+    return _output(op, _pool(op, "PoolAvg", x, window, count_pad=counts_padding))
+
+
+@ONNX.importer("LpPool", versions=(2, 11, 18, 22))
+def lp_pool(op: OpContext) -> Tensor:
+    """L2Pool2d where that is what it is, else the root of means of powers times their number."""
+    x, window = _input(op)
+    order = _order(op)
+    # zeros behind the padding add nothing
+    x, window = cropped(op, x, window.covering(x.shape[1:-1]))
+    if order == 2 and len(window.kernel) == 2 and not window.is_dilated:
+        return _output(op, _pool(op, "L2Pool", x, window))
+    powers = _powers(op, x, order)
+    if window.is_dilated:
+        powers, window = _padded(op, powers, window, 0.0)
+        sums = pooled_by_slices(op, powers, window, "ElementWiseAdd")
+    else:
+        means = _pool(op, "PoolAvg", powers, window, count_pad=True)
+        size = op.static("size", np.array([math.prod(window.kernel)]), x.dtype)
+        sums = op.step("sums", "ElementWiseMultiply", [means, size])
+    return _output(op, _roots(op, sums, order))
 
 
 @ONNX.importer("GlobalAveragePool", versions=(1, 22))
 def global_average_pool(op: OpContext) -> Tensor:
     """PoolAvg2d with a window over everything, or ReduceMean for other than two dimensions."""
-    return _global(op, "PoolAvg2d", "ReduceMean")
+    return _global(op, "PoolAvg", "ReduceMean")
 
 
 @ONNX.importer("GlobalMaxPool", versions=(1, 22))
 def global_max_pool(op: OpContext) -> Tensor:
     """PoolMax2d with a window over everything, or ReduceMax for other than two dimensions."""
-    return _global(op, "PoolMax2d", "ReduceMax")
+    return _global(op, "PoolMax", "ReduceMax")
 
 
-def _window(op: OpContext) -> Window:
-    spatial = op.spec(0).shape[2:]
-    if len(spatial) not in (1, 2):
-        spatial_input(op)  # says what is wrong
-    window = window_of(op, op.attr.integers("kernel_shape") or (), spatial)
-    if window.dilations != (1, 1):
-        raise op.refuse(f"its dilations {window.dilations} must be 1: no pooling op has dilation")
-    return window.fitted((1,) * (2 - len(spatial)) + spatial)
+@ONNX.importer("GlobalLpPool", versions=(2, 22))
+def global_lp_pool(op: OpContext) -> Tensor:
+    """L2Pool2d with a window over everything, or the root of ReduceSum of powers."""
+    order = _order(op)
+    rank = len(op.spec(0).shape)
+    if order == 2 and rank == 4:
+        return _global(op, "L2Pool", "")
+    powers = _powers(op, op.tensor(0), order)
+    sums = op.step("sums", "ReduceSum", [powers], axes=list(range(2, rank)), keep_dims=True)
+    return _roots(op, sums, order)
+
+
+def _input(op: OpContext) -> tuple[Tensor, Window]:
+    """Gives the input, channels last, and the window as ONNX states it."""
+    x = spatial_input(op)
+    return x, window_of(op, op.attr.integers("kernel_shape") or (), op.spec(0).shape[2:])
+
+
+def _output(op: OpContext, y: Tensor) -> Tensor:
+    return spatial_output(op, y, len(op.spec(0).shape))
 
 
 def _pool(
-    op: OpContext, op_type: str, x: Tensor, window: Window, *, count_pad: bool | None = None
+    op: OpContext, family: str, x: Tensor, window: Window, *, count_pad: bool | None = None
 ) -> Tensor:
-    y = op.step(
+    return op.step(
         "channels_last",
-        op_type,
+        f"{family}{len(window.kernel)}d",
         [x],
         filter_size=window.kernel,
         stride=window.strides,
         pad_amount=window.pads,
-        rounding_mode=int(window.ceil),
+        rounding_mode=None if family == "L2Pool" else int(window.ceil),
         count_pad_for_edges=count_pad,
     )
-    return spatial_output(op, y, len(op.spec(0).shape))
-
-
-def _cropped(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
-    """Cuts off what no window reaches, where the window's padding is below 0."""
-    cut = [max(-after, 0) for _, after in window.pads]
-    if not any(cut):
-        return x, window
-    n, height, width, channels = x.shape
-    ends = (n, height - cut[0], width - cut[1], channels)
-    x = op.step("cropped", "StridedSlice", [x], ranges=[(0, end, 1) for end in ends])
-    pads = tuple((before, max(after, 0)) for before, after in window.pads)
-    return x, replace(window, pads=pads)
 
 
 def _padded(op: OpContext, x: Tensor, window: Window, value: float) -> tuple[Tensor, Window]:
@@ -99,7 +140,7 @@ def _padded(op: OpContext, x: Tensor, window: Window, value: float) -> tuple[Ten
             pad_amount=pads,
             pad_constant_value=value,
         )
-    return x, replace(window, pads=((0, 0), (0, 0)))
+    return x, replace(window, pads=((0, 0),) * len(window.pads))
 
 
 def _least(dtype: DType) -> float:
@@ -110,10 +151,38 @@ def _least(dtype: DType) -> float:
     return float(np.finfo(narrow).min)
 
 
-def _global(op: OpContext, pool: str, reduce: str) -> Tensor:
+def _order(op: OpContext) -> int:
+    order = op.attr.integer("p", 2)
+    if order < 1:
+        raise op.invalid(f"its p {order} must be at least 1")
+    return order
+
+
+def _powers(op: OpContext, x: Tensor, order: int) -> Tensor:
+    if order == 2:
+        return op.step("powers", "ElementWiseMultiply", [x, x])
+    sizes = op.step("sizes", "ElementWiseAbs", [x])
+    if order == 1:
+        return sizes
+    exponent = op.static("p", np.array([order]), x.dtype)
+    return op.step("powers", "ElementWisePower", [sizes, exponent])
+
+
+def _roots(op: OpContext, sums: Tensor, order: int) -> Tensor:
+    if order == 1:
+        return sums
+    if order == 2:
+        return op.step("roots", "ElementWiseSquareRoot", [sums])
+    exponent = op.static("root", np.array([1 / order]), sums.dtype)
+    return op.step("roots", "ElementWisePower", [sums, exponent])
+
+
+def _global(op: OpContext, family: str, reduce: str) -> Tensor:
     shape = op.spec(0).shape
     if len(shape) != 4:
         axes = range(2, len(shape))
         return op.emit(reduce, [op.tensor(0)], axes=list(axes), keep_dims=True)
     flat = ((0, 0), (0, 0))
-    return _pool(op, pool, spatial_input(op), Window(shape[2:], (1, 1), (1, 1), flat))
+    return _output(
+        op, _pool(op, family, spatial_input(op), Window(shape[2:], (1, 1), (1, 1), flat))
+    )

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.ir import Array, DType, Shape, Spec
+from dovetail.ir import Shape, Spec
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
 
@@ -133,28 +132,3 @@ def _sizes(op: OpContext, extent: int) -> tuple[int, ...]:
         raise op.invalid(f"{extent} elements do not divide into {count} equal parts")
     each = -(-extent // count)  # since version 18 the last part may be smaller
     return (*(each,) * (count - 1), extent - each * (count - 1))
-
-
-@ONNX.importer("Expand", versions=(8, 13))
-def expand(op: OpContext) -> Value:
-    """Gather of element 0 again and again along each dimension that grows, which moves any type."""
-    x, wanted = op.tensor(0), op.need_ints(1, "shape")
-    try:
-        shape = np.broadcast_shapes(x.shape, wanted)
-    except ValueError as error:
-        raise op.invalid(f"{x.shape} does not broadcast to {wanted}") from error
-    aligned = (1,) * (len(shape) - len(x.shape)) + x.shape
-    grown = [axis for axis, extent in enumerate(shape) if aligned[axis] != extent]
-    if not grown:
-        return _reshape(op, shape)
-    op.check_size(tuple(shape[axis] for axis in grown))
-    x = reshaped(op, "aligned", x, aligned)
-    for axis in grown[:-1]:
-        zeros = op.static(f"zeros{axis}", _zeros(shape[axis]), DType.INT_32)
-        x = op.step(f"axis{axis}", "Gather", [x, zeros], axis=axis)
-    zeros = op.static(f"zeros{grown[-1]}", _zeros(shape[grown[-1]]), DType.INT_32)
-    return op.emit("Gather", [x, zeros], axis=grown[-1])
-
-
-def _zeros(count: int) -> Array:
-    return np.zeros(count, np.int32)

@@ -1,38 +1,44 @@
-"""Softmax and its logarithm."""
+"""Softmax, its logarithm, and its hard form."""
 
 from __future__ import annotations
 
 import math
 
-from dovetail.ir import Spec, Tensor
+from dovetail.ir import DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Importer
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
 
-@ONNX.importer("Softmax", versions=(1, 11, 13))
-def softmax(op: OpContext) -> Tensor:
-    """Softmax along an axis; before version 13 over all dimensions from that axis on."""
+def _along(op_type: str) -> Importer:
+    """Gives the importer of an op along an axis; before version 13 over all from that axis on."""
+
+    def convert(op: OpContext) -> Tensor:
+        x, axis, shape = _input(op)
+        if x.shape == shape:
+            return op.emit(op_type, [x], axis=axis)
+        y = op.step("matrix", op_type, [x], axis=axis)
+        return op.emit("Reshape", [y], spec=Spec(y.dtype, shape))
+
+    return convert
+
+
+ONNX.importer("Softmax", versions=(1, 11, 13))(_along("Softmax"))
+ONNX.importer("LogSoftmax", versions=(1, 11, 13))(_along("LogSoftmax"))
+
+
+@ONNX.importer("Hardmax", versions=(1, 11, 13))
+def hardmax(op: OpContext) -> Tensor:
+    """OneHot of Argmax: 1 at the first of the greatest elements, 0 elsewhere."""
     x, axis, shape = _input(op)
+    left = (*x.shape[:axis], *x.shape[axis + 1 :])
+    place = op.step("place", "Argmax", [x], axis=axis, spec=Spec(DType.INT_32, left))
+    target, depth = Spec(x.dtype, x.shape), x.shape[axis]
     if x.shape == shape:
-        return op.emit("Softmax", [x], axis=axis)
-    y = op.step("matrix", "Softmax", [x], axis=axis)
+        return op.emit("OneHot", [place], spec=target, axis=axis, depth=depth)
+    y = op.step("matrix", "OneHot", [place], spec=target, axis=axis, depth=depth)
     return op.emit("Reshape", [y], spec=Spec(y.dtype, shape))
-
-
-@ONNX.importer("LogSoftmax", versions=(1, 11, 13))
-def log_softmax(op: OpContext) -> Tensor:
-    """The difference y - log(sum(exp(y))) with y = x - max(x), which cannot overflow."""
-    x, axis, shape = _input(op)
-    greatest = op.step("max", "ReduceMax", [x], axes=[axis], keep_dims=True)
-    y = op.step("shifted", "ElementWiseSubtract", [x, greatest])
-    powers = op.step("exp", "ElementWiseExp", [y])
-    total = op.step("sum", "ReduceSum", [powers], axes=[axis], keep_dims=True)
-    inputs = [y, op.step("log", "ElementWiseLog", [total])]
-    if x.shape == shape:
-        return op.emit("ElementWiseSubtract", inputs)
-    result = op.step("matrix", "ElementWiseSubtract", inputs)
-    return op.emit("Reshape", [result], spec=Spec(result.dtype, shape))
 
 
 def _input(op: OpContext) -> tuple[Tensor, int, tuple[int, ...]]:

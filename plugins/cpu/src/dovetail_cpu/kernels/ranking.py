@@ -1,0 +1,47 @@
+"""The places of greatest and least elements."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail_cpu.kernels._calls import NUMBERS, in_order
+from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
+
+_PLACE = np.dtype(np.intp)  # what NumPy counts places in
+
+
+@KERNELS.register(PACKAGE, "Argmax")
+def argmax(call: KernelCall) -> Step | None:
+    """Argmax."""
+    return _place(call, np.argmax)
+
+
+@KERNELS.register(PACKAGE, "Argmin")
+def argmin(call: KernelCall) -> Step | None:
+    """Argmin."""
+    return _place(call, np.argmin)
+
+
+def _place(call: KernelCall, function: Callable[..., Any]) -> Step | None:
+    if call.spec(0).dtype not in NUMBERS or call.outputs[0].dtype not in NUMBERS:
+        return None
+    shape = call.outputs[0].shape
+    if 0 in shape:
+        return None
+    axis, keeps = call.op.axis, call.op.keep_dims
+    x, out = call.read(0), call.write()
+    pad = call.scratch(math.prod(shape) * _PLACE.itemsize)
+
+    def bind(buffers: Buffers) -> Bound:
+        places = buffers.array(pad).view(_PLACE).reshape(shape)
+        find = functools.partial(function, buffers.array(x), axis=axis, out=places, keepdims=keeps)
+        move = functools.partial(np.copyto, buffers.array(out), places, casting="unsafe")
+        return in_order([find, move])
+
+    return call.step(bind)

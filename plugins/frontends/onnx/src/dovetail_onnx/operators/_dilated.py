@@ -1,0 +1,64 @@
+"""Dilated pooling, which no op does: slices of the input, combined along one axis after another."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from dovetail.ir import Array, Shape, Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._windows import Window
+
+# Slices of one pooling: a window of 15 x 15 is larger than any that is dilated in known networks.
+_MOST_SLICES = 32
+
+
+def pooled_by_slices(op: OpContext, x: Tensor, window: Window, combine: str) -> Tensor:
+    """Gives (n, ..., c) pooled by a window that lies wholly in it everywhere.
+
+    Args:
+        op: The pooling.
+        x: Padded already.
+        window: Without padding.
+        combine: The op that combines two slices; its order must not matter.
+
+    Raises:
+        UnsupportedOpError: The window has very many elements.
+    """
+    if sum(window.kernel) > _MOST_SLICES:
+        raise op.refuse(
+            f"its kernel {window.kernel} is dilated by {window.dilations}, and would take more "
+            f"than {_MOST_SLICES} slices: no pooling op has dilation"
+        )
+    counts = window.counts(x.shape[1:-1])
+    for axis, count in enumerate(counts):
+        taps, stride, dilation = window.kernel[axis], window.strides[axis], window.dilations[axis]
+        reach = (count - 1) * stride + 1
+        slices = [
+            _sliced(op, x, 1 + axis, (t * dilation, t * dilation + reach, stride))
+            for t in range(taps)
+        ]
+        x = reduce(lambda a, b: op.step("combined", combine, [a, b]), slices)
+    return x
+
+
+def element_counts(window: Window, spatial: Shape, *, padding: bool) -> Array:
+    """Gives how many elements of each window lie in the input, or in its padding too."""
+    found = np.ones((), np.int64)
+    for axis, count in enumerate(window.counts(spatial)):
+        before, after = window.pads[axis] if padding else (0, 0)
+        starts = np.arange(count) * window.strides[axis] - window.pads[axis][0]
+        taps = np.arange(window.kernel[axis]) * window.dilations[axis]
+        places = starts[:, None] + taps
+        inside = (places >= -before) & (places < spatial[axis] + after)
+        found = np.multiply.outer(found, inside.sum(axis=1))
+    return np.maximum(found, 1)
+
+
+def _sliced(op: OpContext, x: Tensor, axis: int, row: tuple[int, int, int]) -> Tensor:
+    if row == (0, x.shape[axis], 1):
+        return x
+    ranges = [(0, extent, 1) for extent in x.shape]
+    ranges[axis] = row
+    return op.step("slice", "StridedSlice", [x], ranges=ranges)

@@ -1,0 +1,183 @@
+"""What LSTM, GRU and RNN have in common: attributes, states, and outputs by direction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.ir import Array, DType, Shape, Spec, Tensor
+from dovetail_onnx._context import OpContext
+
+_DIRECTIONS = {"forward": (0,), "reverse": (1,), "bidirectional": (0, 1)}
+_WORDS = ("forward", "reverse")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A recurrent operator, checked.
+
+    Attributes:
+        op: Its context.
+        directions: Of each direction, whether it is in reverse: QNN's numbers.
+        time_major: Whether the steps come before the batch.
+        batch, hidden: Extents.
+        weights: Of x, (directions, gates * hidden, input size).
+        recurrent: Of h, (directions, gates * hidden, hidden).
+        bias: (directions, 2 * gates * hidden): of x, then of h; None where left out.
+    """
+
+    op: OpContext
+    directions: tuple[int, ...]
+    time_major: bool
+    batch: int
+    hidden: int
+    weights: Array
+    recurrent: Array
+    bias: Array | None
+
+    @property
+    def dtype(self) -> DType:
+        """The type of all tensors."""
+        return self.op.spec(0).dtype
+
+    def word(self, direction: int) -> str:
+        """Gives the word for a direction, for names of ops and tensors."""
+        return _WORDS[self.directions[direction]]
+
+    def static(self, direction: int, name: str, values: Array) -> Tensor:
+        """Adds a static tensor of the layer's type."""
+        return self.op.static(f"{self.word(direction)}.{name}", values, self.dtype)
+
+    def state(self, i: int, name: str, direction: int, shape: Shape) -> Tensor | None:
+        """Gives the state of one direction before the first step, None where it is 0.
+
+        Args:
+            i: The input that holds it for all directions.
+            name: What to call it.
+            direction: Which one.
+            shape: That it is to have.
+        """
+        op = self.op
+        if not op.has(i):
+            return None
+        axis = 0 if self.time_major else 1
+        wanted = self._with_directions((self.batch, self.hidden), axis)
+        if op.spec(i).shape != wanted:
+            raise op.invalid(f"its {name} has shape {op.spec(i).shape}; it must be {wanted}")
+        known = op.constant(i)
+        if known is not None:
+            values = known.take(direction, axis).reshape(shape)
+            return self.static(direction, name, values) if values.any() else None
+        state = op.tensor(i)
+        if len(self.directions) > 1:
+            ranges = [(0, extent, 1) for extent in wanted]
+            ranges[axis] = (direction, direction + 1, 1)
+            suffix = f"{self.word(direction)}.{name}"
+            state = op.step(suffix, "StridedSlice", [state], ranges=ranges)
+        return self.reshaped(f"{self.word(direction)}.{name}.flat", state, shape)
+
+    def sequence(self, output: int, parts: Sequence[Tensor]) -> Tensor | None:
+        """Gives Y of the h of all steps in each direction, None where nothing reads it."""
+        return self._joined(output, parts, parts[0].shape, 1 if self.time_major else 2)
+
+    def last(self, output: int, parts: Sequence[Tensor]) -> Tensor | None:
+        """Gives Y_h or Y_c of the last state in each direction, None where nothing reads it."""
+        return self._joined(output, parts, (self.batch, self.hidden), 0 if self.time_major else 1)
+
+    def _joined(
+        self, output: int, parts: Sequence[Tensor], shape: Shape, axis: int
+    ) -> Tensor | None:
+        if not self.op.wants(output):
+            return None
+        one = (*shape[:axis], 1, *shape[axis:])
+        if len(parts) == 1:
+            spec = Spec(self.dtype, one)
+            return self.op.emit("Reshape", parts, output=output, spec=spec)
+        turned = [
+            self.reshaped(f"{self.word(d)}.output{output}", part, one)
+            for d, part in enumerate(parts)
+        ]
+        return self.op.emit("Concat", turned, output=output, axis=axis)
+
+    def reshaped(self, suffix: str, x: Tensor, shape: Shape) -> Tensor:
+        """Gives a tensor in another shape; itself where it has that shape."""
+        if x.shape == shape:
+            return x
+        return self.op.step(suffix, "Reshape", [x], spec=Spec(x.dtype, shape))
+
+    def _with_directions(self, shape: Shape, axis: int) -> Shape:
+        return (*shape[:axis], len(self.directions), *shape[axis:])
+
+
+def read_layer(op: OpContext, gates: int, activations: Sequence[str]) -> Layer:
+    """Reads what the recurrent operators have in common.
+
+    Args:
+        op: The operator.
+        gates: How many it has.
+        activations: Its functions in one direction, which no other can take the place of.
+
+    Raises:
+        FrontendError: Shapes or attributes do not go together.
+        UnsupportedOpError: No op does what an attribute asks for.
+    """
+    word = op.attr.text("direction", "forward")
+    if word not in _DIRECTIONS:
+        raise op.invalid(f"its direction is '{word}'; it must be one of {', '.join(_DIRECTIONS)}")
+    directions = _DIRECTIONS[word]
+    x = op.spec(0).shape
+    if len(x) != 3:
+        raise op.invalid(f"its input must have rank 3, but its shape is {x}")
+    time_major = op.attr.integer("layout", 0) == 0
+    steps, batch = x[:2] if time_major else (x[1], x[0])
+    _check_functions(op, [*activations] * len(directions))
+    _check_lengths(op, steps, batch)
+    hidden = op.attr.integer("hidden_size", op.spec(2).shape[-1] if op.spec(2).shape else 0)
+    count = len(directions)
+    rows = gates * hidden
+    return Layer(
+        op,
+        directions,
+        time_major,
+        batch,
+        hidden,
+        _need(op, 1, "weights W", (count, rows, x[2])),
+        _need(op, 2, "weights R", (count, rows, hidden)),
+        _need(op, 3, "bias B", (count, 2 * rows)) if op.has(3) else None,
+    )
+
+
+def _need(op: OpContext, i: int, what: str, shape: Shape) -> Array:
+    values = op.need_constant(i, what)
+    if values.shape != shape:
+        raise op.invalid(f"its {what} have shape {values.shape}; they must have {shape}")
+    return values
+
+
+def _check_functions(op: OpContext, wanted: Sequence[str]) -> None:
+    found = op.attr.texts("activations")
+    if found is not None and [f.lower() for f in found] != [w.lower() for w in wanted]:
+        raise op.refuse(
+            f"its activations are {', '.join(found)}; only {', '.join(wanted)} can be converted"
+        )
+    if "clip" in op.attr:
+        raise op.refuse(
+            f"its attribute clip is {op.attr.number('clip', 0):g}: no op clips what goes into the "
+            "activations",
+            hint="export the model without it, if its sums never become that large",
+        )
+
+
+def _check_lengths(op: OpContext, steps: int, batch: int) -> None:
+    if not op.has(4):
+        return
+    lengths = op.need_constant(4, "sequence lengths")
+    if lengths.shape != (batch,):
+        raise op.invalid(f"its sequence lengths have shape {lengths.shape}, its batch is {batch}")
+    if not np.all(lengths == steps):
+        raise op.refuse(
+            f"its sequence lengths are {lengths.tolist()}; only those that all are the whole "
+            f"{steps} steps can be converted"
+        )

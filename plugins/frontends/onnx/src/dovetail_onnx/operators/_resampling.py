@@ -1,0 +1,176 @@
+"""Resizing as ONNX states it: what each axis becomes, whatever op then does that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail_onnx._context import OpContext
+from dovetail_opset.resampling import (
+    LINEAR,
+    Coordinates,
+    Floats,
+    Nearest,
+    Taps,
+    cubic,
+    filter_taps,
+    nearest_taps,
+    places_of,
+)
+
+_COORDINATES = {
+    "half_pixel": Coordinates.HALF_PIXEL,
+    "pytorch_half_pixel": Coordinates.PYTORCH_HALF_PIXEL,
+    "align_corners": Coordinates.ALIGN_CORNERS,
+    "asymmetric": Coordinates.ASYMMETRIC,
+}
+_OTHER_COORDINATES = ("half_pixel_symmetric", "tf_crop_and_resize")
+_MODES = ("nearest", "linear", "cubic")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a node resizes.
+
+    Attributes:
+        mode: One of nearest, linear, cubic.
+        coordinates: Name of the coordinate transformation.
+        nearest: Name of the rounding; "simple" is that of version 10: up where an axis shrinks,
+            else down.
+        cubic_coeff: Of the cubic filter.
+        exclude_outside: Whether the cubic filter leaves out what is beyond the border.
+        antialias: Whether filters grow wider where an axis shrinks.
+        extrapolation: What is beyond the region of interest.
+    """
+
+    mode: str
+    coordinates: str = "asymmetric"
+    nearest: str = "simple"
+    cubic_coeff: float = -0.75
+    exclude_outside: bool = False
+    antialias: bool = False
+    extrapolation: float = 0.0
+
+    @classmethod
+    def of(cls, op: OpContext) -> Style:
+        """Gives the style that a node's attributes describe.
+
+        Raises:
+            FrontendError: One is none of ONNX's.
+        """
+        mode = op.attr.text("mode", "nearest")
+        if op.version < 11:
+            mode = {"bilinear": "linear"}.get(mode, mode)
+            return cls(need_choice(op, "mode", mode, _MODES[:2]))
+        coordinates = op.attr.text("coordinate_transformation_mode", "half_pixel")
+        nearest = op.attr.text("nearest_mode", "round_prefer_floor")
+        return cls(
+            need_choice(op, "mode", mode, _MODES),
+            need_choice(
+                op,
+                "coordinate_transformation_mode",
+                coordinates,
+                (*_COORDINATES, *_OTHER_COORDINATES),
+            ),
+            need_choice(op, "nearest_mode", nearest, [n.name.lower() for n in Nearest]),
+            op.attr.number("cubic_coeff_a", -0.75),
+            bool(op.attr.integer("exclude_outside", 0)),
+            bool(op.attr.integer("antialias", 0)),
+            op.attr.number("extrapolation_value", 0.0),
+        )
+
+    def taps(self, places: Floats, extent: int, scale: float) -> Taps:
+        """Gives what the elements at these places of an axis are made of."""
+        if self.mode == "nearest":
+            return nearest_taps(places, extent, self._rounding(scale))
+        return filter_taps(
+            places,
+            extent,
+            LINEAR if self.mode == "linear" else cubic(self.cubic_coeff),
+            stretch=max(1 / scale, 1.0) if self.antialias else 1.0,
+            exclude_outside=self.exclude_outside,
+        )
+
+    def _rounding(self, scale: float) -> Nearest:
+        if self.nearest == "simple":
+            return Nearest.CEIL if scale < 1 else Nearest.FLOOR
+        return Nearest[self.nearest.upper()]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What an axis becomes.
+
+    Attributes:
+        extent: Elements that it has.
+        taps: What the new elements inside the region of interest are made of.
+        pads: Elements (before, after) outside it.
+    """
+
+    extent: int
+    taps: Taps
+    pads: tuple[int, int] = (0, 0)
+
+    @property
+    def inside(self) -> int:
+        """How many new elements are inside the region of interest."""
+        return len(self.taps.indices)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the axis does not stay as it is."""
+        return not self.taps.is_identity(self.extent) or self.pads != (0, 0)
+
+
+def line_of(style: Style, extent: int, new: int, scale: float, region: tuple[float, float]) -> Line:
+    """Gives what an axis becomes.
+
+    Args:
+        style: How the node resizes.
+        extent: Elements that the axis has, at least one.
+        new: Elements that it is to have.
+        scale: Its scale, which need not be their quotient.
+        region: Begin and end of the region of interest.
+    """
+    if style.coordinates != "tf_crop_and_resize":
+        if extent == new and scale == 1:
+            return Line(extent, Taps(np.arange(extent)[:, None]))
+        return Line(
+            extent, style.taps(_places(style.coordinates, extent, new, scale), extent, scale)
+        )
+    begin, end = region[0] * (extent - 1), region[1] * (extent - 1)
+    first, step = ((begin + end) / 2, 0.0) if new == 1 else (begin, (end - begin) / (new - 1))
+    places: Floats = np.arange(new, dtype=np.float64) * step + first
+    # the places ascend or descend, so what is inside hangs together
+    inside = np.flatnonzero((places >= 0) & (places <= extent - 1))
+    before, end_inside = (int(inside[0]), int(inside[-1]) + 1) if inside.size else (0, 0)
+    return Line(extent, style.taps(places[inside], extent, scale), (before, new - end_inside))
+
+
+def _places(coordinates: str, extent: int, new: int, scale: float) -> Floats:
+    plain = _COORDINATES.get(coordinates)
+    is_quotient = np.float32(scale) == np.float32(new / extent)
+    if plain is Coordinates.ALIGN_CORNERS or (plain is not None and is_quotient):
+        return places_of(plain, extent, new)
+    steps: Floats = np.arange(new, dtype=np.float64)
+    if plain is Coordinates.ASYMMETRIC:
+        return steps / scale
+    if plain is Coordinates.PYTORCH_HALF_PIXEL and new == 1:
+        return steps
+    places = (steps + 0.5) / scale - 0.5
+    if coordinates == "half_pixel_symmetric":
+        places += extent / 2 * (1 - new / (scale * extent))
+    return places
+
+
+def need_choice(op: OpContext, name: str, value: str, choices: Sequence[str]) -> str:
+    """Gives an attribute's value back.
+
+    Raises:
+        FrontendError: It is none of those that there are.
+    """
+    if value not in choices:
+        raise op.invalid(f"its {name} '{value}' is none of {', '.join(choices)}")
+    return value

@@ -1,0 +1,61 @@
+"""Tensors repeated, and cut to triangles."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.ir import DType, Spec, Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._layout import reshaped
+from dovetail_onnx.operators._table import ONNX
+
+
+@ONNX.importer("Tile", versions=(6, 13))
+def tile(op: OpContext) -> Value:
+    """Tile."""
+    shape, multiples = op.spec(0).shape, op.need_ints(1, "repeats")
+    if len(multiples) != len(shape) or any(m < 0 for m in multiples):
+        raise op.invalid(f"its repeats {multiples} do not fit {shape}")
+    if all(m == 1 for m in multiples):
+        return op.value(0)
+    op.check_size(multiples)
+    return op.emit("Tile", [op.tensor(0)], multiples=multiples)
+
+
+@ONNX.importer("Expand", versions=(8, 13))
+def expand(op: OpContext) -> Value:
+    """Tile along each dimension that grows; Reshape where only the rank does."""
+    x, wanted = op.tensor(0), op.need_ints(1, "shape")
+    try:
+        shape = np.broadcast_shapes(x.shape, wanted)
+    except ValueError as error:
+        raise op.invalid(f"{x.shape} does not broadcast to {wanted}") from error
+    if shape == x.shape:
+        return op.value(0)
+    aligned = (1,) * (len(shape) - len(x.shape)) + x.shape
+    if shape == aligned:
+        return op.emit("Reshape", [x], spec=Spec(x.dtype, shape))
+    multiples = [n if own != n else 1 for own, n in zip(aligned, shape, strict=True)]
+    op.check_size(tuple(multiples))
+    return op.emit("Tile", [reshaped(op, "aligned", x, aligned)], multiples=multiples)
+
+
+@ONNX.importer("Trilu", versions=(14,))
+def trilu(op: OpContext) -> Tensor:
+    """ElementWiseSelect between the input and 0."""
+    x = op.tensor(0)
+    diagonal = int(op.need_constant(1, "diagonal").reshape(())) if op.has(1) else 0
+    if len(x.shape) < 2:
+        raise op.invalid(f"its input must have rank 2 or more, but has the shape {x.shape}")
+    rows, columns = x.shape[-2:]
+    op.check_size((rows, columns))
+    # beyond the corners all diagonals are alike
+    diagonal = max(-rows, min(diagonal, columns + 1))
+    lower = np.tri(rows, columns, diagonal - 1 if _is_upper(op) else diagonal, np.bool_)
+    kept = op.static("kept", ~lower if _is_upper(op) else lower, DType.BOOL_8)
+    return op.emit("ElementWiseSelect", [kept, x, op.static("zero", np.asarray(0), x.dtype)])
+
+
+def _is_upper(op: OpContext) -> bool:
+    return bool(op.attr.integer("upper", 1))

@@ -1,0 +1,36 @@
+"""Blocks of space and channels exchanged."""
+
+from __future__ import annotations
+
+from dovetail.ir import Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._layout import spatial_input, spatial_output
+from dovetail_onnx.operators._table import ONNX
+
+_MODES = {"DCR": 0, "CRD": 1}
+
+
+@ONNX.importer("DepthToSpace", versions=(1, 11, 13, 28))
+def depth_to_space(op: OpContext) -> Tensor:
+    """DepthToSpace."""
+    return _exchanged(op, "DepthToSpace")
+
+
+@ONNX.importer("SpaceToDepth", versions=(1, 13, 28))
+def space_to_depth(op: OpContext) -> Tensor:
+    """SpaceToDepth; before version 28 the mode is DCR."""
+    return _exchanged(op, "SpaceToDepth")
+
+
+def _exchanged(op: OpContext, op_type: str) -> Tensor:
+    rank, size = len(op.spec(0).shape), op.attr.integer("blocksize", 0)
+    mode = op.attr.text("mode", "DCR")
+    if rank != 4:
+        raise op.invalid(f"its input must have rank 4, but has rank {rank}")
+    if size < 1:
+        raise op.invalid(f"its blocksize {size} must be 1 or more")
+    if mode not in _MODES:
+        raise op.invalid(f"its mode '{mode}' is none of {', '.join(_MODES)}")
+    x, block = spatial_input(op), (size, size)
+    y = op.step("channels_last", op_type, [x], block_size=block, mode=_MODES[mode])
+    return spatial_output(op, y, rank)

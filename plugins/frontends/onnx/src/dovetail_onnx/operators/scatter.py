@@ -1,0 +1,124 @@
+"""Scattering by index, and one-hot vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from dovetail.ir import Array, DType, Scalar, Spec, Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._indices import indices_tensor, known_indices
+from dovetail_onnx.operators._layout import reshaped
+from dovetail_onnx.operators._table import ONNX
+
+_REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3}
+# Makes data with updates; the last argument is the reduction's number.
+_Scatter = Callable[[Tensor, Tensor, int], Tensor]
+
+
+@ONNX.importer("Scatter", versions=(9,))
+@ONNX.importer("ScatterElements", versions=(11, 13, 16, 18))
+def scatter_elements(op: OpContext) -> Tensor:
+    """ScatterElements; the least of several as the greatest of their negatives."""
+    shape = op.spec(0).shape
+    axis = op.axis(op.attr.integer("axis", 0), len(shape))
+    indices = indices_tensor(op, 1, shape[axis])
+
+    def scatter(data: Tensor, updates: Tensor, reduction: int) -> Tensor:
+        inputs = [data, indices, updates]
+        if _reduction(op) == "min":
+            return op.step("max", "ScatterElements", inputs, axis=axis, reduction=reduction)
+        return op.emit("ScatterElements", inputs, axis=axis, reduction=reduction)
+
+    return _reduced(op, scatter)
+
+
+@ONNX.importer("ScatterND", versions=(11, 13, 16, 18))
+def scatter_nd(op: OpContext) -> Tensor:
+    """ScatterNd, or ScatterElements of flattened tensors for reductions that only that has."""
+    data, rows = op.spec(0).shape, op.spec(1).shape
+    if not rows or rows[-1] > len(data):
+        raise op.invalid(f"its indices {rows} do not fit its data {data}")
+    extents = data[: rows[-1]]
+    if _reduction(op) not in ("max", "min"):
+        inputs = [op.tensor(0), indices_tensor(op, 1, extents), op.tensor(2)]
+        return op.emit("ScatterNd", inputs, reduction=_REDUCTIONS[_reduction(op)])
+    known = known_indices(op, 1, extents)
+    if known is None:
+        raise op.refuse(
+            f"its reduction '{_reduction(op)}' can be converted only for indices that are known "
+            "when the model is converted",
+        )
+    places = op.static("places", _places(op, known, data), DType.INT_32)
+
+    def scatter(data: Tensor, updates: Tensor, reduction: int) -> Tensor:
+        flat = [reshaped(op, "data", data, (math.prod(data.shape),)), places]
+        flat.append(reshaped(op, "updates", updates, places.shape))
+        y = op.step("flat", "ScatterElements", flat, reduction=reduction)
+        if _reduction(op) == "min":
+            return reshaped(op, "shaped", y, data.shape)
+        return op.emit("Reshape", [y], spec=data.spec)
+
+    return _reduced(op, scatter)
+
+
+def _reduction(op: OpContext) -> str:
+    found = op.attr.text("reduction", "none")
+    if found not in (*_REDUCTIONS, "min"):
+        raise op.invalid(f"its reduction '{found}' is none of {', '.join(_REDUCTIONS)}, min")
+    return found
+
+
+def _reduced(op: OpContext, scatter: _Scatter) -> Tensor:
+    data, updates, reduction = op.tensor(0), op.tensor(2), _reduction(op)
+    if reduction != "min":
+        return scatter(data, updates, _REDUCTIONS[reduction])
+    if not data.dtype.is_float:
+        raise op.refuse(
+            f"its reduction 'min' of {data.dtype.name} cannot be converted",
+            hint="cast its data and updates to a float type, and the result back",
+        )
+    negative = [
+        op.step(f"negative_{name}", "ElementWiseNeg", [x])
+        for name, x in (("data", data), ("updates", updates))
+    ]
+    y = scatter(negative[0], negative[1], _REDUCTIONS["max"])
+    return op.emit("ElementWiseNeg", [y])
+
+
+def _places(op: OpContext, rows: Array, data: tuple[int, ...]) -> Array:
+    """Gives the place in flattened data of each element of the updates, flattened."""
+    depth = rows.shape[-1]
+    each = math.prod(data[depth:])
+    op.check_size((*rows.shape[:-1], each))
+    first = np.zeros(rows.shape[:-1], np.int64)
+    for i, extent in enumerate(data[:depth]):
+        first = first * extent + rows[..., i]
+    return (first[..., np.newaxis] * each + np.arange(each)).reshape(-1)
+
+
+@ONNX.importer("OneHot", versions=(9, 11, 28))
+def one_hot(op: OpContext) -> Tensor:
+    """OneHot with INT_32 indices; depth and values must be known."""
+    indices, depth = op.tensor(0), op.need_ints(1, "depth")
+    values, dtype = op.need_constant(2, "values").reshape(-1), op.spec(2).dtype
+    if len(depth) != 1 or depth[0] < 1 or len(values) != 2:
+        raise op.invalid(f"its depth {depth} and values {values.tolist()} make no sense")
+    rank = len(indices.shape) + 1
+    axis = op.axis(op.attr.integer("axis", -1), rank)
+    if indices.dtype not in (DType.INT_32, DType.UINT_32):
+        target = Spec(DType.INT_32, indices.shape)
+        indices = op.step("indices", "Cast", [indices], spec=target)
+    off, on = (Scalar(dtype, value.item()) for value in values)
+    shape = (*indices.shape[:axis], depth[0], *indices.shape[axis:])
+    return op.emit(
+        "OneHot",
+        [indices],
+        spec=Spec(dtype, shape),
+        depth=depth[0],
+        axis=axis,
+        on_value=on,
+        off_value=off,
+    )

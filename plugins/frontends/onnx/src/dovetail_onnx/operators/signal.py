@@ -1,0 +1,82 @@
+"""Transforms of signals and of attention's vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dovetail.ir import DType, Shape, Spec, Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._table import ONNX
+
+
+@ONNX.importer("STFT", versions=(17,))
+def stft(op: OpContext) -> Tensor:
+    """Stft of a real signal, or of a complex one with all bins."""
+    signal = op.spec(0)
+    window = op.spec(2).shape if op.has(2) else None
+    if op.has(3):
+        length = _need_one(op, 3, "frame length")
+    elif window is not None and len(window) == 1:
+        length = window[0]
+    else:
+        raise op.invalid("it has neither a frame length nor a window of one dimension")
+    step = _need_one(op, 1, "frame step")
+    if step < 1 or length < 1:
+        raise op.invalid(f"its frame step {step} and its frame length {length} must be positive")
+    onesided = bool(op.attr.integer("onesided", 1))
+    if onesided and len(signal.shape) == 3 and signal.shape[2] == 2:
+        raise op.refuse("its signal is complex and it is onesided; a complex one has no such half")
+    return op.emit(
+        "Stft",
+        [op.tensor(0), op.tensor(2)] if op.has(2) else [op.tensor(0)],
+        frame_step=step,
+        frame_length=length,
+        onesided=onesided,
+    )
+
+
+def _need_one(op: OpContext, i: int, what: str) -> int:
+    found = op.need_ints(i, what)
+    if len(found) != 1:
+        raise op.invalid(f"its {what} has {len(found)} elements; it must be one number")
+    return found[0]
+
+
+@ONNX.importer("RotaryEmbedding", versions=(23,))
+def rotary_embedding(op: OpContext) -> Tensor:
+    """RotaryEmbedding on (batch, heads, seq, d), which (batch, seq, heads * d) is brought to."""
+    params: dict[str, Any] = {
+        "interleaved": bool(op.attr.integer("interleaved", 0)),
+        "rotary_embedding_dim": op.attr.integer("rotary_embedding_dim", 0),
+    }
+    rest = [op.tensor(1), op.tensor(2), *([_positions(op)] if op.has(3) else [])]
+    shape = op.spec(0).shape
+    if len(shape) == 4:
+        return op.emit("RotaryEmbedding", [op.tensor(0), *rest], **params)
+    heads = op.attr.integer("num_heads", 0)
+    if len(shape) != 3:
+        raise op.invalid(f"its input must have rank 3 or 4, but its shape is {shape}")
+    if heads < 1 or shape[2] % heads:
+        raise op.invalid(f"its input {shape} does not divide into num_heads {heads}")
+    parted: Shape = (*shape[:2], heads, shape[2] // heads)
+    x = op.step("heads", "Reshape", [op.tensor(0)], spec=Spec(op.spec(0).dtype, parted))
+    x = op.step("by_head", "Transpose", [x], perm=(0, 2, 1, 3))
+    y = op.step("turned", "RotaryEmbedding", [x, *rest], **params)
+    y = op.step("by_step", "Transpose", [y], perm=(0, 2, 1, 3))
+    return op.emit("Reshape", [y], spec=op.spec(0))
+
+
+def _positions(op: OpContext) -> Tensor:
+    known = op.constant(3)
+    if known is not None:
+        count = op.spec(1).shape[0] if op.spec(1).shape else 0
+        wrong = known[(known < 0) | (known >= count)]
+        if wrong.size:
+            raise op.invalid(f"its position {wrong.flat[0]} is not one of {count}")
+        return op.static("positions", known.astype(np.int32), DType.INT_32)
+    positions = op.tensor(3)
+    if positions.dtype is DType.INT_32:
+        return positions
+    return op.step("positions", "Cast", [positions], spec=Spec(DType.INT_32, positions.shape))

@@ -1,0 +1,190 @@
+"""Transposed convolutions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dovetail.ir import Array, Shape, Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._layout import check_spatial, reshaped, spatial_input, spatial_output
+from dovetail_onnx.operators._table import ONNX
+from dovetail_onnx.operators._windows import Pairs, positive
+
+_CONSTANT = 0  # Pad's scheme
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """How elements spread over windows of the output, for each spatial axis.
+
+    Attributes:
+        strides: Steps between windows.
+        dilations: Distance between a window's elements.
+        pads: Elements (before, after) taken off the output, not below 0.
+        extra: Elements left at its end.
+        taps: Elements (before, after) without weight that the filters get.
+    """
+
+    strides: Shape
+    dilations: Shape
+    pads: Pairs
+    extra: Shape
+    taps: Pairs
+
+    @property
+    def is_dilated(self) -> bool:
+        """Whether there is room between a window's elements."""
+        return any(d > 1 for d in self.dilations)
+
+
+@ONNX.importer("ConvTranspose", versions=(1, 11, 22))
+def conv_transpose(op: OpContext) -> Tensor:
+    """TransposeConv2d or 3d; one dimension becomes two: no backend of QNN's has TransposeConv1d.
+
+    What these ops do not have is put into the filters: dilation in two dimensions as zeros between
+    the weights, and output beyond all windows as zeros before or behind them.
+    """
+    x, weight = op.spec(0).shape, op.spec(1).shape
+    check_spatial(op, len(x))
+    group = op.attr.integer("group", 1)
+    _check_filters(op, x, weight, group)
+    spread = _spread(op, weight[2:], x[2:])
+    filters, spread = _filters(op, spread)
+    flat = max(4 - len(x), 0)
+    pads = ((0, 0),) * flat + spread.pads
+    y = op.step(
+        "channels_last",
+        f"TransposeConv{len(pads)}d",
+        [spatial_input(op), filters, op.optional(2)],
+        stride=(1,) * flat + spread.strides,
+        pad_amount=pads,
+        group=group,
+        output_padding=(0,) * flat + spread.extra,
+        dilation=spread.dilations if len(pads) == 3 else None,
+    )
+    return spatial_output(op, y, len(x))
+
+
+def _check_filters(op: OpContext, x: Shape, weight: Shape, group: int) -> None:
+    if len(weight) != len(x) or min(weight[2:], default=1) < 1:
+        raise op.invalid(f"its filters {weight} do not fit its input {x}")
+    if (stated := op.attr.integers("kernel_shape")) and stated != weight[2:]:
+        raise op.invalid(f"its kernel_shape {stated} contradicts its filters {weight}")
+    if group < 1 or x[1] != weight[0] or x[1] % group:
+        raise op.invalid(
+            f"filters {weight} in {group} group(s) do not fit an input of {x[1]} channels"
+        )
+
+
+def _spread(op: OpContext, kernel: Shape, spatial: Shape) -> _Spread:
+    """Gives what a node's attributes describe."""
+    rank = len(spatial)
+    strides, dilations = positive(op, "strides", rank), positive(op, "dilations", rank)
+    extra = op.attr.integers("output_padding") or (0,) * rank
+    if len(extra) != rank or min(extra) < 0:
+        raise op.invalid(f"its output_padding {extra} must be {rank} number(s), none below 0")
+    full = tuple(
+        s * (n - 1) + (k - 1) * d + 1 + e
+        for s, n, k, d, e in zip(strides, spatial, kernel, dilations, extra, strict=True)
+    )
+    pads = _pads(op, spatial, strides, full)
+    found = [_settled(e, pair) for e, pair in zip(extra, pads, strict=True)]
+    return _Spread(
+        strides,
+        dilations,
+        tuple((before, after) for _, _, before, after in found),
+        tuple(extra for _, extra, _, _ in found),
+        tuple((lead, 0) for lead, _, _, _ in found),
+    )
+
+
+def _settled(extra: int, pads: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Gives (elements before all windows, elements behind, padding before, padding behind).
+
+    Negative padding is more output, and padding behind eats what would be left there.
+    """
+    before, after = pads
+    net = after - extra
+    return max(-before, 0), max(-net, 0), max(before, 0), max(net, 0)
+
+
+def _pads(op: OpContext, spatial: Shape, strides: Shape, full: Shape) -> Pairs:
+    """Gives the elements (before, after) to take off the `full` output of each axis."""
+    auto = op.attr.text("auto_pad", "NOTSET")
+    rank = len(spatial)
+    if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
+        raise op.invalid(f"its auto_pad '{auto}' is none of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+    wanted = op.attr.integers("output_shape")
+    if not wanted and auto.startswith("SAME"):
+        wanted = tuple(n * s for n, s in zip(spatial, strides, strict=True))
+    if not wanted:
+        given = op.attr.integers("pads") if auto == "NOTSET" else None
+        given = given or (0,) * 2 * rank
+        if len(given) != 2 * rank:
+            raise op.invalid(f"its pads {given} must be {2 * rank} numbers")
+        return tuple(zip(given[:rank], given[rank:], strict=True))
+    if len(wanted) != rank or min(wanted) < 1:
+        raise op.invalid(f"its output_shape {wanted} must be {rank} positive number(s)")
+    if any(target > extent for extent, target in zip(full, wanted, strict=True)):
+        raise op.refuse(
+            f"its output {wanted} is larger than the {full} that its windows reach, and runtimes "
+            "do not agree on where the rest lies",
+            hint="state it with pads and output_padding",
+        )
+    totals = [extent - target for extent, target in zip(full, wanted, strict=True)]
+    if auto == "SAME_UPPER":
+        return tuple((total // 2, total - total // 2) for total in totals)
+    return tuple((total - total // 2, total // 2) for total in totals)
+
+
+def _filters(op: OpContext, spread: _Spread) -> tuple[Tensor, _Spread]:
+    """Gives the filters, (c, k, ...), as (..., c, k), and what is then left to do."""
+    rank = len(op.spec(1).shape)
+    to_last = (*range(2, rank), 0, 1)
+    spread = _without_excess(spread)
+    grows = any(map(any, spread.taps))
+    dilates = spread.is_dilated and (grows or rank < 5)
+    known = op.constant(1)
+    if known is not None and (grows or dilates or rank == 3):
+        grown = _grown(op, known, spread).transpose(to_last)
+        spread = replace(spread, dilations=(1,) * (rank - 2))
+        # one axis becomes two
+        grown = grown[None] if rank == 3 else grown
+        return op.static("filters", grown, op.spec(1).dtype), spread
+    if dilates:
+        raise op.refuse(
+            f"its dilations {spread.dilations} must be 1 where its filters are computed from the "
+            "model's inputs: TransposeConv2d has no dilation"
+        )
+    filters = op.arranged(1, to_last)
+    if grows:
+        pads = (*spread.taps, (0, 0), (0, 0))
+        filters = op.step("grown", "Pad", [filters], scheme=_CONSTANT, pad_amount=pads)
+    if rank == 3:
+        filters = reshaped(op, "filters", filters, (1, *filters.shape))
+    return filters, spread
+
+
+def _without_excess(spread: _Spread) -> _Spread:
+    """Makes elements behind all windows part of these, where output_padding may not have them."""
+    steps = zip(spread.extra, spread.strides, strict=True)
+    if all(extra < stride for extra, stride in steps):
+        return spread
+    pairs = zip(spread.taps, spread.extra, strict=True)
+    taps = tuple((before, behind + extra) for (before, behind), extra in pairs)
+    return replace(spread, taps=taps, extra=(0,) * len(taps))
+
+
+def _grown(op: OpContext, weight: Array, spread: _Spread) -> Array:
+    """Gives (c, k, ...) with zeros between the weights, before and behind them."""
+    extents, where = [], []
+    for k, d, (lead, behind) in zip(weight.shape[2:], spread.dilations, spread.taps, strict=True):
+        extents.append(lead + (k - 1) * d + 1 + behind)
+        where.append(slice(lead, lead + (k - 1) * d + 1, d))
+    shape = (*weight.shape[:2], *extents)
+    op.check_size(shape)
+    grown = np.zeros(shape, weight.dtype)
+    grown[(slice(None), slice(None), *where)] = weight
+    return grown

@@ -1,0 +1,215 @@
+"""Recurrent layers against the peer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from dovetail.errors import FrontendError, UnsupportedOpError
+
+F32, I32 = np.float32, np.int32
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+# a few steps of sums of some ten products, in another order and by another tanh
+NEAR = {"rtol": 1e-4, "atol": 1e-5}
+STEPS, BATCH, FEATURES, HIDDEN = 4, 3, 5, 6
+
+
+def inputs(rng, op_type, parts, count=1):
+    """Give X, W, R, B, no lengths, the states and P by name, as far as they are in `parts`."""
+    rows = GATES[op_type] * HIDDEN
+    shapes = {
+        "X": (STEPS, BATCH, FEATURES),
+        "W": (count, rows, FEATURES),
+        "R": (count, rows, HIDDEN),
+        "B": (count, 2 * rows),
+        "initial_h": (count, BATCH, HIDDEN),
+        "initial_c": (count, BATCH, HIDDEN),
+        "P": (count, 3 * HIDDEN),
+    }
+    return {
+        name: rng.standard_normal(shape).astype(F32) / 2
+        for name, shape in shapes.items()
+        if name in ("X", "W", "R", *parts)
+    }
+
+
+ORDER = ("X", "W", "R", "B", "lengths", "initial_h", "initial_c", "P")
+OUTPUTS = {"LSTM": ["Y", "Y_h", "Y_c"], "GRU": ["Y", "Y_h"], "RNN": ["Y", "Y_h"]}
+
+
+@pytest.fixture
+def layer(model):
+    """Makes a model of one layer: the states and X are inputs, the rest is known."""
+
+    def make(op_type, arrays, *, opset=17, outputs=None, fed=("X", "initial_h", "initial_c"), **a):
+        last = max(ORDER.index(name) for name in arrays)
+        names = [name if name in arrays else "" for name in ORDER[: last + 1]]
+        outs = OUTPUTS[op_type] if outputs is None else outputs
+        given = {"hidden_size": HIDDEN} | a
+        node = helper.make_node(op_type, names, outs, name="the_node", **given)
+        feeds = {name: array for name, array in arrays.items() if name in fed}
+        known = {name: array for name, array in arrays.items() if name not in fed}
+        return model([node], feeds, [o for o in outs if o], known, opset=opset), feeds
+
+    return make
+
+
+def op_types(graph):
+    return [node.op_type for node in graph.nodes]
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(
+    ("op_type", "parts"),
+    [
+        ("LSTM", ()),
+        ("LSTM", ("B",)),
+        ("LSTM", ("B", "initial_h", "initial_c")),
+        ("LSTM", ("initial_c", "P")),
+        ("LSTM", ("B", "initial_h", "initial_c", "P")),
+        ("GRU", ()),
+        ("GRU", ("B",)),
+        ("GRU", ("B", "initial_h")),
+        ("RNN", ()),
+        ("RNN", ("B", "initial_h")),
+    ],
+)
+def test_parts(agree, layer, rng, op_type, parts, direction) -> None:
+    arrays = inputs(rng, op_type, parts, 2 if direction == "bidirectional" else 1)
+    graph = agree(*layer(op_type, arrays, direction=direction), **NEAR)
+    if op_type != "RNN":
+        name = op_type.capitalize()
+        assert op_types(graph).count(name) == (2 if direction == "bidirectional" else 1)
+
+
+@pytest.mark.parametrize("op_type", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("opset", [7, 14, 22])
+def test_versions(agree, layer, rng, op_type, opset) -> None:
+    agree(*layer(op_type, inputs(rng, op_type, ("B",)), opset=opset), **NEAR)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("linear", [0, 1, 2])
+def test_linear_before_reset(agree, layer, rng, linear, direction) -> None:
+    arrays = inputs(rng, "GRU", ("B", "initial_h"), 2 if direction == "bidirectional" else 1)
+    agree(*layer("GRU", arrays, linear_before_reset=linear, direction=direction), **NEAR)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+@pytest.mark.parametrize("parts", [("B",), ("B", "initial_h", "initial_c", "P")])
+def test_coupled_gates(agree, layer, rng, parts, direction) -> None:
+    arrays = inputs(rng, "LSTM", parts)
+    # the peer does not read the weights of the forget gate then
+    agree(*layer("LSTM", arrays, input_forget=1, direction=direction), **NEAR)
+
+
+@pytest.mark.parametrize("op_type", ["LSTM", "GRU", "RNN"])
+def test_outputs_that_nobody_reads(agree, layer, rng, op_type) -> None:
+    arrays = inputs(rng, op_type, ("B",))
+    for outputs in (["Y"], ["", "Y_h"], ["Y", "", "Y_c"]):
+        if len(outputs) <= len(OUTPUTS[op_type]):
+            graph = agree(*layer(op_type, arrays, outputs=outputs), **NEAR)
+            assert len(graph.outputs) == len([o for o in outputs if o])
+
+
+@pytest.mark.parametrize("op_type", ["LSTM", "GRU", "RNN"])
+def test_states_known_to_be_0_are_left_out(agree, layer, rng, op_type) -> None:
+    states = ("initial_h", "initial_c") if op_type == "LSTM" else ("initial_h",)
+    arrays = inputs(rng, op_type, ("B", *states))
+    agree(*layer(op_type, arrays, fed=("X",)), **NEAR)  # known ones that are not
+    for name in states:
+        arrays[name] *= 0
+    graph = agree(*layer(op_type, arrays, fed=("X",)), **NEAR)
+    plain = agree(*layer(op_type, inputs(rng, op_type, ("B",))), **NEAR)
+    assert op_types(graph) == op_types(plain)
+    assert not any("initial" in name for name in graph.tensors)
+
+
+@pytest.mark.parametrize("op_type", ["LSTM", "GRU", "RNN"])
+def test_lengths_of_all_steps(agree, layer, rng, op_type) -> None:
+    arrays = inputs(rng, op_type, ("B",)) | {"lengths": np.full(BATCH, STEPS, I32)}
+    agree(*layer(op_type, arrays), **NEAR)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("op_type", ["LSTM", "GRU", "RNN"])
+def test_batch_first(read, evaluate, run_peer, layer, rng, op_type, direction) -> None:
+    """With layout 1, which ONNX Runtime cannot do, all tensors are turned and nothing else is."""
+    parts = ("B", "initial_h", "initial_c") if op_type == "LSTM" else ("B", "initial_h")
+    arrays = inputs(rng, op_type, parts, 2 if direction == "bidirectional" else 1)
+    wanted = run_peer(*layer(op_type, arrays, direction=direction))
+    turned = {n: a.swapaxes(0, 1) if n[0] in "Xi" else a for n, a in arrays.items()}
+    model, feeds = layer(op_type, turned, direction=direction, layout=1, opset=14)
+    found = evaluate(read(model), feeds)
+    np.testing.assert_allclose(found["Y"], wanted["Y"].transpose(2, 0, 1, 3), **NEAR)
+    for name in OUTPUTS[op_type][1:]:
+        np.testing.assert_allclose(found[name], wanted[name].swapaxes(0, 1), **NEAR)
+
+
+@pytest.mark.parametrize("op_type", ["LSTM", "GRU", "RNN"])
+def test_doubles(agree, layer, rng, op_type) -> None:
+    parts = ("B", "initial_h", "initial_c", "P") if op_type == "LSTM" else ("B", "initial_h")
+    arrays = {n: a.astype(np.float64) for n, a in inputs(rng, op_type, parts).items()}
+    # ONNX Runtime computes some of its activations in float32
+    agree(*layer(op_type, arrays), rtol=1e-5, atol=1e-6)
+
+
+def test_other_words_for_the_same_functions(agree, layer, rng) -> None:
+    arrays = inputs(rng, "LSTM", ("B",), 2)
+    names = ["sigmoid", "TANH", "Tanh"] * 2
+    agree(*layer("LSTM", arrays, direction="bidirectional", activations=names), **NEAR)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes", "said"),
+    [
+        ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}, "only Sigmoid, Tanh, Tanh"),
+        ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, "are HardSigmoid, Tanh; only Sigmoid"),
+        ("RNN", {"activations": ["Relu"]}, "only Tanh can be converted"),
+        ("LSTM", {"clip": 3.0}, "its attribute clip is 3: no op clips"),
+    ],
+)
+def test_what_no_op_does(read, layer, rng, op_type, attributes, said) -> None:
+    model, _ = layer(op_type, inputs(rng, op_type, ()), **attributes)
+    with pytest.raises(UnsupportedOpError) as caught:
+        read(model)
+    assert said in str(caught.value)
+
+
+def test_sequences_of_their_own_length(read, layer, rng) -> None:
+    arrays = inputs(rng, "GRU", ()) | {"lengths": np.array([4, 2, 3], I32)}
+    with pytest.raises(UnsupportedOpError, match=r"\[4, 2, 3\]; only those that all are"):
+        read(layer("GRU", arrays)[0])
+    with pytest.raises(UnsupportedOpError, match="sequence lengths 'lengths' is computed"):
+        read(layer("GRU", arrays, fed=("X", "lengths"))[0])
+
+
+def test_weights_that_are_computed(read, layer, rng) -> None:
+    with pytest.raises(UnsupportedOpError, match="its weights R 'R' is computed"):
+        read(layer("GRU", inputs(rng, "GRU", ()), fed=("X", "R"))[0])
+
+
+def test_a_plain_recurrence_of_many_steps(read, layer, rng) -> None:
+    arrays = inputs(rng, "RNN", ()) | {"X": np.zeros((65, BATCH, FEATURES), F32)}
+    with pytest.raises(UnsupportedOpError, match=r"it has 65 steps; .* only 1 to 64"):
+        read(layer("RNN", arrays)[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "attributes", "said"),
+    [
+        ({"W": (1, 24, 4)}, {}, "its weights W have shape (1, 24, 4); they must have (1, 24, 5)"),
+        ({"R": (1, 24, 5)}, {}, "its weights R have shape (1, 24, 5)"),
+        ({"B": (1, 24)}, {}, "its bias B have shape (1, 24); they must have (1, 48)"),
+        ({"P": (1, 24)}, {}, "its peepholes have shape (1, 24); they must have (1, 18)"),
+        ({}, {"direction": "bidirectional"}, "must have (2, 24, 5)"),
+        ({}, {"direction": "backwards"}, "its direction is 'backwards'"),
+        ({"initial_h": (3, 6)}, {}, "its initial_h has shape (3, 6); it must be (1, 3, 6)"),
+    ],
+)
+def test_what_a_model_must_not_say(read, layer, rng, change, attributes, said) -> None:
+    arrays = inputs(rng, "LSTM", ()) | {n: np.zeros(shape, F32) for n, shape in change.items()}
+    with pytest.raises(FrontendError) as caught:
+        read(layer("LSTM", arrays, **attributes)[0])
+    assert said in str(caught.value)

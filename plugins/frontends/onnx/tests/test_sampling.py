@@ -1,0 +1,92 @@
+"""GridSample, AffineGrid and CenterCropPad against the peers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from dovetail.errors import FrontendError, UnsupportedOpError
+
+F32, I64 = np.float32, np.int64
+# Places are computed in float32, up to ten elements away.
+LOOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+@pytest.mark.parametrize(("opset", "mode"), [(16, "bilinear"), (20, "linear"), (22, "linear")])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("corners", [0, 1])
+def test_grid_sample(check, rng, opset, mode, padding, corners) -> None:
+    x = rng.standard_normal((2, 3, 4, 5)).astype(F32)
+    grid = rng.uniform(-1.8, 1.8, (2, 3, 6, 2)).astype(F32)
+    params = {"mode": mode, "padding_mode": padding, "align_corners": corners}
+    check("GridSample", [x, grid], opset=opset, **params, **LOOSE)
+    # places at which two elements are equally near are left out: 1 / 7 steps
+    grid = (rng.integers(-9, 10, grid.shape) / 7 + 0.01).astype(F32)
+    params["mode"] = "nearest"
+    check("GridSample", [x, grid], opset=opset, **params)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("corners", [0, 1])
+def test_grid_sample_of_volumes(check, rng, padding, corners) -> None:
+    x = rng.standard_normal((1, 2, 3, 4, 5)).astype(F32)
+    grid = rng.uniform(-1.5, 1.5, (1, 2, 3, 4, 3)).astype(F32)
+    params = {"padding_mode": padding, "align_corners": corners}
+    check("GridSample", [x, grid], opset=20, mode="linear", **params, **LOOSE)
+
+
+def test_cubic_samples_are_refused(model, read, rng) -> None:
+    x, grid = np.ones((1, 1, 3, 3), F32), np.zeros((1, 2, 2, 2), F32)
+    cubic = helper.make_node("GridSample", ["x", "g"], ["y"], mode="cubic")
+    with pytest.raises(UnsupportedOpError, match="GridSample has no cubic interpolation"):
+        read(model([cubic], {"x": x, "g": grid}, ["y"], opset=20))
+    line = helper.make_node("GridSample", ["x", "g"], ["y"])
+    given = {"x": x[0], "g": np.zeros((1, 2, 1), F32)}
+    with pytest.raises(UnsupportedOpError, match="two or three can be converted"):
+        read(model([line], given, ["y"], opset=20))
+
+
+@pytest.mark.parametrize(
+    ("size", "corners"),
+    [
+        ((2, 3, 4, 5), 0),
+        ((2, 3, 4, 5), 1),
+        ((1, 1, 1, 3), 0),
+        ((2, 3, 2, 4, 5), 0),
+        ((2, 3, 2, 4, 5), 1),
+    ],
+)
+def test_affine_grid(check, rng, size, corners) -> None:
+    axes = len(size) - 2
+    theta = rng.standard_normal((size[0], axes, axes + 1)).astype(F32)
+    check("AffineGrid", [theta], known=[np.array(size, I64)], opset=20, align_corners=corners)
+
+
+def test_affine_grid_of_a_single_row(model, read) -> None:
+    # The peers divide by 0 here; PyTorch, where the operator comes from, says 0.
+    node = helper.make_node("AffineGrid", ["t", "s"], ["y"], align_corners=1)
+    theta, size = np.ones((1, 2, 3), F32), np.array((1, 1, 1, 3), I64)
+    graph = read(model([node], {"t": theta}, ["y"], {"s": size}, opset=20))
+    (places,) = (t.values() for t in graph.tensors.values() if t.data is not None)
+    np.testing.assert_array_equal(places, [[[-1, 0, 1], [0, 0, 1], [1, 0, 1]]])
+
+
+def test_affine_grid_that_does_not_fit(model, read) -> None:
+    node = helper.make_node("AffineGrid", ["t", "s"], ["y"])
+    given, size = {"t": np.ones((1, 2, 3), F32)}, np.array((2, 3, 4, 5), I64)
+    with pytest.raises(FrontendError, match="do not fit the size"):
+        read(model([node], given, ["y"], {"s": size}, opset=20))
+
+
+@pytest.mark.parametrize("shape", [(5, 6), (3, 9), (8, 3), (9, 11), (4, 5), (5, 7)])
+def test_center_crop_pad(check, rng, shape) -> None:
+    x = rng.standard_normal((5, 6)).astype(F32)
+    check("CenterCropPad", [x], known=[np.array(shape, I64)], opset=18)
+    check("CenterCropPad", [x], known=[np.array(shape[1:], I64)], opset=18, axes=[-2])
+
+
+def test_center_crop_pad_that_does_not_fit(model, read) -> None:
+    node = helper.make_node("CenterCropPad", ["x", "s"], ["y"])
+    with pytest.raises(FrontendError, match="does not fit its axes"):
+        read(model([node], {"x": np.ones((2, 2), F32)}, ["y"], {"s": np.array([3])}, opset=18))

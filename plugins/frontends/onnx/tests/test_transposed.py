@@ -1,0 +1,133 @@
+"""Transposed convolutions against the peer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from dovetail.errors import FrontendError, UnsupportedOpError
+
+F32 = np.float32
+
+
+def data(rng, *shape):
+    return rng.standard_normal(shape).astype(F32)
+
+
+ONE = [
+    {},
+    {"strides": [2], "pads": [1, 0]},
+    {"strides": [3], "pads": [1, 2], "output_padding": [2]},
+    {"dilations": [2], "strides": [2], "output_padding": [1]},
+    {"strides": [2], "auto_pad": "SAME_UPPER"},
+    {"strides": [2], "auto_pad": "SAME_LOWER"},
+    {"strides": [2], "auto_pad": "VALID"},
+    {"strides": [2], "output_shape": [10]},
+    {"strides": [2], "output_shape": [10], "auto_pad": "SAME_UPPER"},
+    {"strides": [2], "output_shape": [9], "output_padding": [1]},
+]
+TWO = [
+    {},
+    {"strides": [2, 1], "pads": [1, 0, 0, 2]},
+    {"strides": [2, 3], "pads": [1, 1, 1, 1], "output_padding": [1, 2]},
+    {"dilations": [2, 3], "strides": [2, 2], "pads": [0, 1, 2, 1]},
+    {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
+    {"strides": [2, 2], "auto_pad": "SAME_LOWER", "dilations": [1, 2]},
+    {"strides": [2, 2], "output_shape": [10, 11], "kernel_shape": [3, 2]},
+]
+THREE = [
+    {},
+    {"strides": [2, 1, 2], "pads": [1, 0, 1, 0, 1, 1], "output_padding": [1, 0, 0]},
+    {"dilations": [1, 2, 2], "strides": [2, 2, 1]},
+    {"strides": [2, 2, 2], "auto_pad": "SAME_LOWER"},
+]
+
+
+@pytest.mark.parametrize("opset", [7, 11, 22])
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize(
+    ("spatial", "kernel", "attributes"),
+    [
+        *(((5,), (3,), a) for a in ONE),
+        *(((5, 6), (3, 2), a) for a in TWO),
+        *(((3, 4, 2), (3, 2, 2), a) for a in THREE),
+    ],
+)
+def test_attributes(check, rng, opset, group, spatial, kernel, attributes) -> None:
+    x, w, b = data(rng, 2, 4, *spatial), data(rng, 4, 3, *kernel), data(rng, 3 * group)
+    graph = check("ConvTranspose", [x], known=[w, b], opset=opset, group=group, **attributes)
+    axes = max(len(spatial), 2)
+    assert f"TransposeConv{axes}d" in [n.op_type for n in graph.nodes]
+
+
+@pytest.mark.parametrize(
+    ("spatial", "attributes"),
+    [
+        ((5,), {"strides": [2], "output_padding": [1]}),
+        ((5, 6), {"strides": [2, 1]}),
+        ((3, 4, 2), {"dilations": [1, 2, 2]}),
+    ],
+)
+def test_filters_of_a_run(check, rng, spatial, attributes) -> None:
+    w, b = data(rng, 4, 3, *[3] * len(spatial)), data(rng, 3)
+    check("ConvTranspose", [data(rng, 1, 4, *spatial), w, b], **attributes)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize(
+    ("spatial", "pads"),
+    [((4,), [-1, 1]), ((4, 5), [-2, 1, 0, -3]), ((2, 3, 2), [-1, 0, 0, -2, 0, 1])],
+)
+def test_negative_pads_are_more_output(check, rng, spatial, pads, is_known) -> None:
+    # ONNX Runtime refuses them; ONNX's own evaluator, the peer from here on, does not
+    x, w, b = data(rng, 1, 2, *spatial), data(rng, 2, 3, *[2] * len(spatial)), data(rng, 3)
+    fed, known = ([x], [w, b]) if is_known else ([x, w, b], [])
+    strides = [2] * len(spatial)
+    check("ConvTranspose", fed, known=known, opset=25, pads=pads, strides=strides)
+
+
+def test_filters_keep_their_name_and_type(check, rng) -> None:
+    w = data(rng, 2, 5, 3, 4)
+    graph = check("ConvTranspose", [data(rng, 1, 2, 4, 4)], known=[w])
+    filters = graph.tensor("c0")
+    assert (filters.source, filters.source_perm) == ("c0", (2, 3, 0, 1))
+    np.testing.assert_array_equal(filters.values(), w.transpose(2, 3, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "attributes", "message"),
+    [
+        ((3, 3, 3, 3), {}, "do not fit an input of 2 channels"),
+        ((2, 1, 3, 3), {"group": 3}, r"in 3 group\(s\)"),
+        ((2, 4, 3), {}, "do not fit its input"),
+        ((2, 4, 3, 3), {"kernel_shape": [2, 2]}, "contradicts"),
+        ((2, 4, 3, 3), {"pads": [1, 1]}, "pads"),
+        ((2, 4, 3, 3), {"strides": [0, 1]}, "strides"),
+        ((2, 4, 3, 3), {"output_padding": [1]}, "output_padding"),
+        ((2, 4, 3, 3), {"output_shape": [9]}, "output_shape"),
+        ((2, 4, 3, 3), {"auto_pad": "ROUGHLY"}, "auto_pad"),
+        ((2, 4, 1, 1), {"pads": [9, 0, 9, 0]}, "takes more off"),
+    ],
+)
+def test_contradictions_name_the_node(model, read, rng, shape, attributes, message) -> None:
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], name="bad", **attributes)
+    with pytest.raises(FrontendError, match=message) as caught:
+        read(model([node], {"x": data(rng, 1, 2, 8, 8)}, ["y"], {"w": data(rng, *shape)}))
+    assert caught.value.problems[0].where == "ConvTranspose node 'bad'"
+
+
+@pytest.mark.parametrize(
+    ("feeds", "attributes", "message"),
+    [
+        (["x"], {"strides": [3, 3], "auto_pad": "SAME_UPPER"}, "larger than the .* windows reach"),
+        (["x"], {"output_shape": [12, 5]}, r"its output \(12, 5\) is larger than the \(5, 5\)"),
+        (["x", "w"], {"dilations": [2, 1]}, "TransposeConv2d has no dilation"),
+    ],
+)
+def test_refusals(model, read, rng, feeds, attributes, message) -> None:
+    values = {"x": data(rng, 1, 2, 4, 4), "w": data(rng, 2, 4, 2, 2)}
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], **attributes)
+    known = {name: a for name, a in values.items() if name not in feeds}
+    with pytest.raises(UnsupportedOpError, match=message):
+        read(model([node], {name: values[name] for name in feeds}, ["y"], known))

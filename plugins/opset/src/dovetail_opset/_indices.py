@@ -1,0 +1,88 @@
+"""What ops that take indices share."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.errors import OpError
+from dovetail.ir import Array, DType, Shape, Spec
+
+INDEX_TYPES = (DType.INT_32, DType.UINT_32)
+Indices = NDArray[np.int64]
+
+
+def need_integers(indices: Spec, what: str = "in[1]") -> None:
+    """Refuses indices that are no integers.
+
+    Raises:
+        OpError: They are not.
+    """
+    if not indices.dtype.is_int:
+        raise OpError(f"indices must be integers, but {what} is {indices.dtype.name}")
+
+
+def counted_from_start(indices: Array, extent: int, axis: int) -> Indices:
+    """Gives indices counted from the start; negative ones count from the end.
+
+    Args:
+        indices: Integers of any shape.
+        extent: How many elements there are.
+        axis: Along which axis, for the error.
+
+    Raises:
+        OpError: One is out of range; names the first.
+    """
+    wanted = indices.astype(np.int64)
+    wrong = wanted[(wanted < -extent) | (wanted >= extent)]
+    if wrong.size:
+        raise OpError(f"index {wrong[0]} is out of range on axis {axis}, which has {extent}")
+    return np.where(wanted < 0, wanted + extent, wanted)
+
+
+def linear(indices: Array, shape: Shape, axis: int = 0) -> Indices:
+    """Gives places in flattened dimensions for rows of indices.
+
+    Args:
+        indices: (..., k), a row for each place; negative ones count from the end.
+        shape: The k extents.
+        axis: Which axis the first of them is, for the error.
+
+    Raises:
+        OpError: One is out of range; names the first in its row.
+    """
+    found = np.zeros(indices.shape[:-1], np.int64)
+    for i, extent in enumerate(shape):
+        found = found * extent + counted_from_start(indices[..., i], extent, axis + i)
+    return found
+
+
+def along(indices: Array, axis: int, extent: int) -> tuple[Indices, ...]:
+    """Gives what NumPy indexes with to reach each index along an axis, and itself elsewhere.
+
+    Args:
+        indices: Any shape; negative ones count from the end.
+        axis: The axis that they are about.
+        extent: How many elements the indexed tensor has there.
+
+    Raises:
+        OpError: One is out of range; names the first.
+    """
+    places: list[Indices] = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
+    places[axis] = counted_from_start(indices, extent, axis)
+    return tuple(places)
+
+
+def need_within(indices: Spec, data: Spec, axis: int) -> None:
+    """Refuses indices of elements whose shape exceeds that of `data` elsewhere than on an axis.
+
+    Raises:
+        OpError: Its rank is another or one of its extents is too large.
+    """
+    same_rank = len(indices.shape) == len(data.shape)
+    pairs = zip(indices.shape, data.shape, strict=False)
+    if not same_rank or any(n > most for i, (n, most) in enumerate(pairs) if i != axis):
+        raise OpError(
+            f"in[1] {indices.shape} must have the rank of in[0] {data.shape} and exceed it on axis "
+            f"{axis} only"
+        )

@@ -1,0 +1,71 @@
+"""What ops on groups and blocks look like written out: Reshape, Transpose, Reshape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from dovetail.ir import Graph, Node, ScaleOffset, Shape, Tensor
+from dovetail_opset.passes._rewrite import first_input, is_op, perm_of, sole_producer
+from dovetail_opset.passes.dead_code import DeadCode
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A tensor that is reshaped, transposed and reshaped again.
+
+    Attributes:
+        x: The tensor.
+        parts: Its shape after the first reshape.
+        perm: The transpose.
+        last: The node of the last reshape, whose result nothing else makes.
+        sources: Names of the nodes of the user's model that the three stand for.
+    """
+
+    x: Tensor
+    parts: Shape
+    perm: Shape
+    last: Node
+    sources: Iterable[str]
+
+    @property
+    def out(self) -> Tensor:
+        """What comes of it."""
+        return self.last.outputs[0]
+
+
+def fuse_exchanges(graph: Graph, fuse: Callable[[Graph, Exchange], bool]) -> bool:
+    """Lets a function replace the last node of each exchange, and removes what nothing reads then.
+
+    Args:
+        graph: Rewritten in place.
+        fuse: Gives whether it replaced the node.
+
+    Returns:
+        Whether the function replaced any.
+    """
+    changed = False
+    for node in graph.nodes:
+        if is_op(node, "Reshape") and (found := _exchange(graph, node)) is not None:
+            changed |= fuse(graph, found)
+    if changed:
+        DeadCode().run(graph)
+    return changed
+
+
+def _exchange(graph: Graph, last: Node) -> Exchange | None:
+    turn = sole_producer(graph, first_input(last))
+    if turn is None or not is_op(turn, "Transpose"):
+        return None
+    first = sole_producer(graph, first_input(turn))
+    if first is None or not is_op(first, "Reshape"):
+        return None
+    x, parts = first_input(first), first.outputs[0]
+    after = (parts, *turn.outputs, *last.outputs)
+    # under one scale throughout stored values move as they are
+    if not isinstance(x.encoding, ScaleOffset | None) or any(
+        t.encoding != x.encoding for t in after
+    ):
+        return None
+    sources = dict.fromkeys(s for node in (first, turn, last) for s in node.sources)
+    return Exchange(x, parts.shape, perm_of(turn), last, sources)

@@ -1,0 +1,65 @@
+"""Recognises a channel shuffle that is written as Reshape, Transpose, Reshape."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dovetail.ir import Graph, Shape
+from dovetail_opset.build import add
+from dovetail_opset.passes._exchanges import Exchange, fuse_exchanges
+
+
+@dataclass(frozen=True, slots=True)
+class FuseChannelShuffle:
+    """Makes ChannelShuffle of a reshape to groups, the groups' transpose and a reshape back.
+
+    It runs before channels-last, which moves transposes through a ChannelShuffle and not through a
+    Reshape. What is on either side of the channels may be reshaped too.
+    """
+
+    name: str = "fuse-channel-shuffle"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrites the graph in place; gives whether it changed anything."""
+        return fuse_exchanges(graph, _fuse)
+
+
+def _fuse(graph: Graph, found: Exchange) -> bool:
+    place = _swapped(found.perm)
+    axis = None if place is None else _axis(found, place)
+    if place is None or axis is None:
+        return False
+    graph.remove_node(found.last)
+    add(
+        graph,
+        "ChannelShuffle",
+        [found.x],
+        name=found.last.name,
+        outputs=found.out,
+        sources=found.sources,
+        num_groups=found.parts[place],
+        axis=axis,
+    )
+    return True
+
+
+def _swapped(perm: Shape) -> int | None:
+    """Gives the place of a dimension that changes places with the next one, if that is all."""
+    moved = [i for i, p in enumerate(perm) if p != i]
+    is_swap = len(moved) == 2 and moved[1] == moved[0] + 1
+    return moved[0] if is_swap else None
+
+
+def _axis(found: Exchange, place: int) -> int | None:
+    """Gives the axis of x that the groups divide, if the rest stays."""
+    shape = found.x.shape
+    if found.out.shape != shape or 0 in shape:
+        return None
+    parts = found.parts
+    for axis, extent in enumerate(shape):
+        if extent == parts[place] * parts[place + 1] and (
+            math.prod(shape[:axis]) == math.prod(parts[:place])
+        ):
+            return axis
+    return None
