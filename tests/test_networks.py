@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import networks
@@ -29,15 +30,30 @@ CASES = {
     "squeezenet, drawn": lambda: networks.light("squeezenet", seed=1, logits=True),
     "resnet50, constant fill": lambda: networks.light("resnet50"),
     "resnet50, drawn": lambda: networks.light("resnet50", seed=2, logits=True),
-    "shufflenet, drawn": lambda: networks.light("shufflenet", seed=3, logits=True),
+    **{
+        f"{name}, drawn": functools.partial(networks.light, name, seed=3, logits=True)
+        for name in (
+            "bvlc_alexnet",
+            "densenet121",
+            "inception_v1",
+            "inception_v2",
+            "shufflenet",
+            "vgg19",
+            "zfnet512",
+        )
+    },
+    "MobileNetV2": lambda: networks.mobilenet_v2(size=96),
+    "MobileNetV3": lambda: networks.mobilenet_v3(size=96),
+    "U-Net": networks.unet,
+    "LSTM": networks.lstm,
     "transformer encoder": networks.encoder,
 }
 
 
-def reference(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def reference(model: bytes | str, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # the light networks have initializers that nothing uses
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    session = onnxruntime.InferenceSession(model, options)
     names = [o.name for o in session.get_outputs()]
     return dict(zip(names, session.run(None, inputs), strict=True))
 
@@ -69,7 +85,7 @@ def test_network_matches_onnxruntime(case: str, tmp_path: Path) -> None:
         (graph,) = session.graphs.values()
         inputs = {t.name: rng.normal(0, 1, t.shape).astype(np.float32) for t in graph.inputs}
         ours = session.run(inputs)
-    assert_close(ours, reference(model, inputs))
+    assert_close(ours, reference(str(tmp_path / "net.onnx"), inputs))
 
 
 def test_channel_shuffles_cost_no_transposes(tmp_path: Path) -> None:
@@ -87,7 +103,8 @@ def test_drawn_weights_make_the_output_depend_on_the_input() -> None:
     name, shape = given.name, [d.dim_value for d in given.type.tensor_type.shape.dim]
     rng = np.random.default_rng(0)
     first, second = (
-        reference(model, {name: rng.normal(0, 1, shape).astype(np.float32)}) for _ in range(2)
+        reference(model.SerializeToString(), {name: rng.normal(0, 1, shape).astype(np.float32)})
+        for _ in range(2)
     )
     (output,) = first
     spread = np.abs(first[output] - second[output]).max() / np.abs(first[output]).max()
@@ -98,7 +115,7 @@ def test_digits_match_on_every_held_out_image() -> None:
     path = ROOT / "examples" / "digits" / "digits.onnx"
     held_out = np.load(ROOT / "examples" / "digits" / "heldout.npz")
     images = held_out["images"].astype(np.float32)[:, None] / 16
-    theirs = reference(onnx.load(path), {"image": images})["scores"]
+    theirs = reference(str(path), {"image": images})["scores"]
     with dovetail.Session(path) as session:
         ours = np.concatenate([session.run({"image": image[None]})["scores"] for image in images])
     assert_close({"scores": ours}, {"scores": theirs})

@@ -246,7 +246,6 @@ def test_prelu_with_one_slope(check_op, slope):
 def test_prelu_by_column(check_op, shape, is_static, has_ones):
     slopes = (*(1,) * (len(shape) - 1), shape[-1]) if has_ones else shape[-1:]
     given_statically = (1,) if is_static else ()
-    # a slope of one element that is not known is left to the reference only where x is wider
     check_op("Prelu", numbers(1, *shape), numbers(2, *slopes), static=given_statically)
 
 

@@ -181,6 +181,9 @@ class Prepared(Protocol):
             inputs: By tensor name, stored values (dtype `storage`), C-contiguous, right shapes.
             outputs: Likewise; written in place.
             control: Looked at between steps.
+
+        Raises:
+            BackendError: A node failed, whatever it raised; `where` names it.
         """
 
     def image(self) -> Image:

@@ -236,9 +236,11 @@ class Graph(Handle):
             The outputs by tensor name, stored values.
 
         Raises:
-            BackendError: The graph is not finalized, the buffers do not fit, the run was stopped,
-                or the backend failed.
+            BackendError: The graph is not finalized, the buffers do not fit, the backend cannot be
+                watched, the run was stopped, or the backend failed.
         """
+        if watch is not None:  # silence would look like a run of no steps
+            self.context.backend.require("watch", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
         given, taken = checked_buffers(self.ir, inputs, outputs)
         measured = Measurement(self.name, profile, watch)

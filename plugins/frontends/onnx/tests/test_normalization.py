@@ -51,6 +51,20 @@ def test_layer_normalization(check, rng, axis) -> None:
     check("LayerNormalization", [x], known=[data(rng, *over)], **given)
 
 
+@pytest.mark.parametrize("axis", [-1, 1, 0])
+def test_layer_normalization_with_its_statistics(check, rng, axis) -> None:
+    x = data(rng, 2, 3, 4)
+    check("LayerNormalization", [x], known=[data(rng, *x.shape[axis:])], axis=axis, outputs=3)
+    check("LayerNormalization", [x], known=[data(rng, *x.shape[axis:])], axis=axis, outputs=2)
+
+
+def test_statistics_of_narrow_floats_are_refused(model, read) -> None:
+    node = helper.make_node("LayerNormalization", ["x", "s"], ["y", "mean"])
+    given = {"x": np.ones((2, 3), np.float16), "s": np.ones(3, np.float16)}
+    with pytest.raises(UnsupportedOpError, match="its input is FLOAT_16"):
+        read(model([node], given, ["y", "mean"]))
+
+
 def test_layer_normalization_with_a_scale_that_broadcasts(check, rng) -> None:
     x = data(rng, 2, 3, 4)
     check("LayerNormalization", [x], known=[data(rng, 4), data(rng, 3, 1)], axis=1)
@@ -62,6 +76,15 @@ def test_layer_normalization_with_a_scale_that_broadcasts(check, rng) -> None:
 def test_batch_normalization_by_statistics_of_a_run(check, rng) -> None:
     graph = check("BatchNormalization", [data(rng, 2, 3, 4, 5), *statistics(rng, 3)])
     assert "Batchnorm" in [n.op_type for n in graph.nodes]
+
+
+@pytest.mark.parametrize("spatial", [(), (4, 5)])
+def test_batch_normalization_by_place(check, rng, spatial) -> None:
+    statistics_by_place = [data(rng, 3, *spatial) for _ in range(3)]
+    statistics_by_place.append(np.abs(data(rng, 3, *spatial)) + F32(0.1))
+    x = data(rng, 2, 3, *spatial)
+    check("BatchNormalization", [x], known=statistics_by_place, opset=7, spatial=0)
+    check("BatchNormalization", [x, *statistics_by_place], opset=7, spatial=0)
 
 
 def test_batch_normalization_of_one_channel_without_a_dimension(read, run, model, rng) -> None:

@@ -63,10 +63,29 @@ def test_average_rounded_up(check, rng, opset, window, include, size) -> None:
     check("AveragePool", [x], opset=opset, ceil_mode=1, count_include_pad=include, **window)
 
 
-@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
-def test_one_dimension(check, rng, op_type) -> None:
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("dilations", [[1], [2]])
+def test_one_dimension(check, rng, op_type, dilations) -> None:
     x = negative(rng, 2, 3, 11)
-    check(op_type, [x], kernel_shape=[3], strides=[2], pads=[1, 1])
+    window = {"kernel_shape": [3], "strides": [2], "pads": [1, 1]}
+    check(op_type, [x], opset=22, dilations=dilations, **window)
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("attributes", [{}, {"dilations": [2, 1]}, {"ceil_mode": 1}])
+def test_negative_pads_crop(model, read, run, rng, op_type, attributes) -> None:
+    # runtimes do not take them: what is compared with is the pool of the cropped input
+    x = negative(rng, 1, 2, 8, 9)
+    found = []
+    for image, pads in ((x, [-2, 1, 0, -1]), (x[:, :, 2:, :-1], [0, 1, 0, 0])):
+        window = {"kernel_shape": [3, 2], "strides": [2, 2], "pads": pads, **attributes}
+        graph = read(
+            model(
+                [helper.make_node(op_type, ["x"], ["y"], **window)], {"x": image}, ["y"], opset=22
+            )
+        )
+        found.append(run(graph, {"x": image})["y"])
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("opset", [7, 22])

@@ -247,6 +247,20 @@ def test_what_cannot_be_converted_says_why(model, read) -> None:
         refusal(model, read, ["", "s"], constants={"s": numbers(1, 2, 2)})()
     with pytest.raises(FrontendError, match="must be positive"):
         refusal(model, read, ["", "s"], constants={"s": numbers(1, 1, 0, 2)})()
+    with pytest.raises(FrontendError, match="must be positive and less than"):
+        refusal(model, read, ["", "s"], constants={"s": numbers(1, 1, 3e38, np.nan)})()
+    with pytest.raises(FrontendError, match="which is too large"):
+        refusal(model, read, ["", "s"], constants={"s": numbers(1, 1, 1e6, 1e6)})()
+    with pytest.raises(FrontendError, match="2 sizes for 4 axes"):
+        refusal(model, read, ["", "", "n"], constants={"n": np.array([4, 4])})()
+    twice = {"axes": [2, -2], "opset": 18}
+    with pytest.raises(FrontendError, match=r"axes .* name one twice"):
+        refusal(model, read, ["", "s"], constants={"s": numbers(2, 2)}, **twice)()
+    cropped = {"coordinate_transformation_mode": "tf_crop_and_resize"}
+    with pytest.raises(FrontendError, match="its roi has 2 numbers; it must have 8"):
+        refusal(model, read, ["s2", "s"], constants={**four, "s2": numbers(0, 1)}, **cropped)()
+    with pytest.raises(UnsupportedOpError, match="its region of interest 'r' is computed"):
+        refusal(model, read, ["r", "s"], constants=four, **cropped)()
     with pytest.raises(FrontendError, match="'wavy' is none of nearest, linear, cubic"):
         refusal(model, read, ["", "s"], constants=four, mode="wavy")()
     with pytest.raises(FrontendError, match="neither scales nor sizes"):

@@ -7,6 +7,7 @@ import pytest
 from onnx import helper
 
 from dovetail.errors import FrontendError, UnsupportedOpError
+from dovetail_opset.passes import CONVERT_DEFAULT
 
 F32 = np.float32
 
@@ -87,6 +88,30 @@ def test_negative_pads_are_more_output(check, rng, spatial, pads, is_known) -> N
     check("ConvTranspose", fed, known=known, opset=25, pads=pads, strides=strides)
 
 
+def test_a_network_of_volumes_runs_channels_last(agree, model, run, rng) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1] * 6),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2] * 3, strides=[2] * 3),
+        helper.make_node("ConvTranspose", ["p", "u"], ["t"], strides=[2] * 3),
+        helper.make_node("Add", ["t", "shift"], ["s"]),
+        helper.make_node("AveragePool", ["s"], ["y"], kernel_shape=[2] * 3),
+    ]
+    known = {
+        "w": data(rng, 4, 2, 3, 3, 3),
+        "u": data(rng, 4, 3, 2, 2, 2),
+        "shift": data(rng, 3, 1, 1, 1),
+    }
+    x = data(rng, 1, 2, 6, 4, 8)
+    graph = agree(model(nodes, {"x": x}, ["y"], known), {"x": x}, atol=1e-5)
+    before = run(graph, {"x": x})["y"]
+    CONVERT_DEFAULT.run(graph)
+    inner = ["Conv3d", "Relu", "PoolMax3d", "TransposeConv3d", "PoolAvg3d"]
+    assert [n.op_type for n in graph.nodes] == ["Transpose", *inner, "Transpose"]
+    # the shift became a bias, which is added at the same place
+    np.testing.assert_array_equal(run(graph, {"x": x})["y"], before)
+
+
 def test_filters_keep_their_name_and_type(check, rng) -> None:
     w = data(rng, 2, 5, 3, 4)
     graph = check("ConvTranspose", [data(rng, 1, 2, 4, 4)], known=[w])
@@ -122,7 +147,7 @@ def test_contradictions_name_the_node(model, read, rng, shape, attributes, messa
     [
         (["x"], {"strides": [3, 3], "auto_pad": "SAME_UPPER"}, "larger than the .* windows reach"),
         (["x"], {"output_shape": [12, 5]}, r"its output \(12, 5\) is larger than the \(5, 5\)"),
-        (["x", "w"], {"dilations": [2, 1]}, "TransposeConv2d has no dilation"),
+        (["x", "w"], {"dilations": [2, 1]}, "zeros can only be put between known"),
     ],
 )
 def test_refusals(model, read, rng, feeds, attributes, message) -> None:

@@ -5,7 +5,7 @@ Activations are (n, *spatial, c).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,24 +39,23 @@ class Window:
     def of(
         cls,
         size: Sequence[int] | Array,
-        stride: Array,
+        stride: Array | int,
         pads: Array,
-        dilation: Array | None = None,
+        dilation: Array | int = 1,
         *,
         ceil: bool = False,
     ) -> Window:
-        """Makes a window from params of an op.
+        """Makes a window from params of an op; those of one axis may be scalars, pads (2,).
 
         Raises:
             OpError: A stride, a dilation or a size is 0.
         """
         sizes = ints(size)
-        dilations = (1,) * len(sizes) if dilation is None else ints(dilation)
-        strides = ints(stride)
+        strides, dilations = (ints(np.broadcast_to(v, len(sizes))) for v in (stride, dilation))
         for name, values in (("filter", sizes), ("stride", strides), ("dilation", dilations)):
             if 0 in values:
                 raise OpError(f"{name} extents must be at least 1, but they are {values}")
-        pairs = tuple((int(before), int(after)) for before, after in pads)
+        pairs = tuple((int(before), int(after)) for before, after in np.reshape(pads, (-1, 2)))
         return cls(sizes, strides, pairs, dilations, ceil)
 
     @property
@@ -75,6 +74,31 @@ class Window:
     def padded(self, x: Array, value: float = 0) -> Array:
         """Pads the spatial axes of (n, *spatial, c) with a constant."""
         return _pad(x, self.pads, value)
+
+    def cropped(self, x: Array) -> Array:
+        """Takes the padding off (n, *spatial, c) again."""
+        kept = (
+            slice(before, extent - after)
+            for extent, (before, after) in zip(x.shape[1:-1], self.pads, strict=True)
+        )
+        return x[(slice(None), *kept)]
+
+    def taps(self, counts: Shape) -> Iterator[tuple[slice, ...]]:
+        """Gives, for each element of a window in order, where it lies in all windows.
+
+        Args:
+            counts: How many windows there are along each axis.
+
+        Yields:
+            The index into a padded (n, *spatial, c) that gives (n, *counts, c).
+        """
+        for tap in np.ndindex(*self.size):
+            starts = [t * d for t, d in zip(tap, self.dilation, strict=True)]
+            places = (
+                slice(start, start + count * stride, stride)
+                for start, count, stride in zip(starts, counts, self.stride, strict=True)
+            )
+            yield (slice(None), *places)
 
     def views(self, x: Array, overhang: float = 0) -> Array:
         """Gives all windows of an already padded (n, *spatial, c) as (n, *out, c, *size).

@@ -12,7 +12,7 @@ from typing import Any
 
 from dovetail.errors import OpError, Problem
 from dovetail.ir import Array, DType, Encoding, Graph, Node, Shape, Spec, Tensor
-from dovetail.ops import OpPackage, OpSchema, input_specs
+from dovetail.ops import OpPackage, OpSchema, Port, input_specs
 from dovetail_opset._package import PACKAGE
 
 Outputs = str | Tensor | Sequence[str | Tensor] | None
@@ -89,7 +89,7 @@ def add_all(
     declared = _declared(given, specs)
     _set_params(schema, node, params, len(given or schema.outputs))
     found = _infer(schema, node, declared)
-    node.outputs = _output_tensors(graph, node, given, found)
+    node.outputs = _output_tensors(graph, node, given, found, schema.outputs)
     graph.add_node(node)
     return node.outputs
 
@@ -165,15 +165,20 @@ def _infer(schema: OpSchema, node: Node, declared: Sequence[Spec | None]) -> tup
 
 
 def _output_tensors(
-    graph: Graph, node: Node, given: Sequence[str | Tensor] | None, found: Sequence[Spec]
+    graph: Graph,
+    node: Node,
+    given: Sequence[str | Tensor] | None,
+    found: Sequence[Spec],
+    ports: Sequence[Port],
 ) -> tuple[Tensor, ...]:
     if given is None:
         stems = [node.name] if len(found) == 1 else [f"{node.name}.{i}" for i in range(len(found))]
         given = [graph.fresh_name(stem) for stem in stems]
-    if len(given) != len(found):
+    left_out = ports[len(given) : len(found)]
+    if len(given) + len(left_out) != len(found) or not all(p.optional for p in left_out):
         raise OpError(f"it has {len(found)} outputs, but {len(given)} are named", where=node.where)
     made = []
-    for item, spec in zip(given, found, strict=True):
+    for item, spec in zip(given, found, strict=False):  # trailing ones left out
         if isinstance(item, str):
             item = Tensor(item, spec.dtype, spec.shape, encoding=spec.encoding)
         if graph.tensors.get(item.name) is not item:

@@ -32,6 +32,15 @@ def elu(alpha: float) -> Callable[[float], float]:
 CASES: list[tuple[str, dict[str, Any], Callable[[float], float]]] = [
     ("Relu", {}, lambda x: max(x, 0.0)),
     ("ReluMinMax", {"min_value": -1.5, "max_value": 2}, lambda x: min(max(x, -1.5), 2)),
+    ("Relu1", {}, lambda x: min(max(x, -1), 1)),
+    ("Relu6", {}, lambda x: min(max(x, 0), 6)),
+    ("ElementWiseSoftplus", {}, lambda x: math.log1p(math.exp(x))),
+    ("ElementWiseSoftplus", {"beta": 0.5}, lambda x: 2 * math.log1p(math.exp(x / 2))),
+    (
+        "ElementWiseSoftplus",
+        {"beta": 2.0, "threshold": 3.0},
+        lambda x: x if 2 * x > 3 else math.log1p(math.exp(2 * x)) / 2,
+    ),
     ("Sigmoid", {}, sigmoid),
     ("Tanh", {}, math.tanh),
     ("Gelu", {}, gelu),
@@ -85,7 +94,20 @@ def test_every_neuron_has_a_case() -> None:
     assert {case[0] for case in NEURONS} == set(Neuron)
 
 
-@pytest.mark.parametrize("name", ["Relu", "Sigmoid", "Gelu", "HardSwish", "Elu", "Tanh"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Relu",
+        "Relu1",
+        "Relu6",
+        "Sigmoid",
+        "Gelu",
+        "HardSwish",
+        "Elu",
+        "Tanh",
+        "ElementWiseSoftplus",
+    ],
+)
 @pytest.mark.parametrize("shape", [(), (0, 3), (2, 1, 3)])
 def test_shape_and_type_stay(run_op: Run, name: str, shape: tuple[int, ...]) -> None:
     y = run_op(name, np.full(shape, 0.5, np.float32))
@@ -104,28 +126,62 @@ def test_erf_is_accurate_to_float32() -> None:
     assert np.isnan(erf(np.array([np.nan], np.float32)))[0]
 
 
-def test_softmax(run_op: Run, rng: np.random.Generator) -> None:
-    x = (rng.standard_normal((2, 3, 5)) * 4).astype(np.float32)
-    for axis, beta in ((0, 1.0), (1, 0.5), (2, 2.0)):
-        y = run_op("Softmax", x, axis=axis, beta=beta)
-        powers = np.exp(beta * x.astype(np.float64))
-        # float32 exp of numbers up to 25 and a sum of 5
-        np.testing.assert_allclose(y, powers / powers.sum(axis, keepdims=True), rtol=2e-5)
-    np.testing.assert_array_equal(run_op("Softmax", x), run_op("Softmax", x, axis=2))
+def test_prelu(run_op: Run, rng: np.random.Generator) -> None:
+    x = rng.standard_normal((2, 3, 4)).astype(np.float32)
+    for shape in ((1,), (4,), (3, 1), (1, 4), (2, 3, 4), (2, 1, 1)):
+        slope = rng.standard_normal(shape).astype(np.float32)
+        y = run_op("Prelu", x, slope)
+        for place in np.ndindex(*x.shape):
+            own = [0 if n == 1 else i for i, n in zip(place[-len(shape) :], shape, strict=True)]
+            value = float(x[place])
+            want = value if value >= 0 else value * float(slope[tuple(own)])
+            assert y[place] == np.float32(want)
 
 
-def test_softmax_of_large_and_of_no_elements(run_op: Run) -> None:
-    y = run_op("Softmax", np.array([[1e4, 1e4, -np.inf]], np.float32))
-    np.testing.assert_array_equal(y, [[0.5, 0.5, 0]])
-    assert run_op("Softmax", np.zeros((3, 0), np.float32)).shape == (3, 0)
+def test_prelu_of_integers_infinities_and_nothing(run_op: Run) -> None:
+    y = run_op("Prelu", np.array([-3, 0, 4], np.int32), np.array([-2], np.int32))
+    np.testing.assert_array_equal(y, [6, 0, 4])
+    far = np.array([np.inf, -np.inf, np.nan], np.float32)
+    # an infinite x above 0 is not multiplied by the slope 0
+    np.testing.assert_array_equal(
+        run_op("Prelu", far, np.zeros(1, np.float32)), [np.inf, np.nan, np.nan]
+    )
+    empty = np.zeros((2, 0), np.float32)
+    assert run_op("Prelu", empty, np.ones(1, np.float32)).shape == (2, 0)
+
+
+@pytest.mark.parametrize(("x", "slope"), [((), (1,)), ((3,), ()), ((3,), (1, 3)), ((1, 3), (2, 3))])
+def test_prelu_slopes_that_do_not_fit(
+    run_op: Run, x: tuple[int, ...], slope: tuple[int, ...]
+) -> None:
+    with pytest.raises(OpError, match=r"the slopes in\[1\]"):
+        run_op("Prelu", np.zeros(x, np.float32), np.zeros(slope, np.float32))
+    with pytest.raises(OpError, match="different types: FLOAT_32 and FLOAT_16"):
+        run_op("Prelu", np.zeros(3, np.float32), np.zeros(3, np.float16))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
+def test_clips_of_integers(run_op: Run, dtype: type[np.integer[Any]]) -> None:
+    x = np.arange(max(int(np.iinfo(dtype).min), -50), 50, dtype=dtype)
+    inside = {"min_value": -2.5, "max_value": 3.5}
+    beyond = {"min_value": -1e30, "max_value": np.inf}
+    for name, params, low, high in (
+        ("Relu1", {}, -1, 1),
+        ("Relu6", {}, 0, 6),
+        ("ReluMinMax", inside, -2, 3),
+        ("ReluMinMax", beyond, -1e30, 1e30),
+    ):
+        want = [int(min(max(v, low), high)) for v in x.tolist()]
+        y = run_op(name, x, **params)
+        assert y.dtype == dtype
+        np.testing.assert_array_equal(y, want)
 
 
 @pytest.mark.parametrize(
     ("name", "shape", "params", "said"),
     [
         ("ReluMinMax", (1,), {"min_value": 2.0, "max_value": 1.0}, "min_value 2.0 is greater"),
-        ("Softmax", (2, 3), {"axis": 2}, "axis 2 is not an axis of a tensor of rank 2"),
-        ("Softmax", (), {}, "of rank 0"),
+        ("ElementWiseSoftplus", (1,), {"beta": 0.0}, "beta is 0"),
         ("ElementWiseNeuron", (1,), {"operation": N.RELU_MIN_MAX}, "needs the params min_value"),
         ("ElementWiseNeuron", (1,), {"operation": 9}, "TANH=8"),
     ],

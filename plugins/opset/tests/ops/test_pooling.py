@@ -1,11 +1,12 @@
 """Pooling against its definition written out in loops, and its surprising facts."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.errors import OpError
@@ -15,71 +16,99 @@ from dovetail_opset.ops.pooling import Rounding
 Run = Callable[..., Any]
 
 
-def windows(x: Array, g: dict[str, Any]) -> tuple[Array, list[list[Array]]]:
-    """Collect the elements in the image of each window, and how many it has in the padding."""
-    n, h, w, _ = x.shape
-    (top, bottom), (left, right) = g["pad_amount"]
-    (fh, fw), (sh, sw) = g["filter_size"], g["stride"]
-    rounding = np.ceil if g["rounding_mode"] else np.floor
-    oh = int(rounding((top + h + bottom - fh) / sh)) + 1
-    ow = int(rounding((left + w + right - fw) / sw)) + 1
-    padded, inside = np.zeros((oh, ow), int), []
-    for r in range(oh):
-        row = []
-        for c in range(ow):
-            ys = [y for y in range(r * sh - top, r * sh - top + fh) if y < h + bottom]
-            xs = [v for v in range(c * sw - left, c * sw - left + fw) if v < w + right]
-            real_ys, real_xs = [y for y in ys if 0 <= y < h], [v for v in xs if 0 <= v < w]
-            padded[r, c] = len(ys) * len(xs) - len(real_ys) * len(real_xs)
-            found = x[:, np.array(real_ys, int)][:, :, np.array(real_xs, int)]
-            row.append(found.reshape(n, len(real_ys) * len(real_xs), x.shape[3]))
-        inside.append(row)
-    return padded, inside
+def windows(x: Array, g: dict[str, Any]) -> dict[tuple[int, ...], tuple[int, Array]]:
+    """Give how many elements each window has in the padding, and those in the image: (n, m, c)."""
+    rounding = np.ceil if g.get("rounding_mode") else np.floor
+    rows: list[list[tuple[int, list[int]]]] = []  # for each axis and window
+    for (before, after), extent, f, s in zip(
+        g["pad_amount"], x.shape[1:-1], g["filter_size"], g["stride"], strict=True
+    ):
+        count = int(rounding((before + extent + after - f) / s)) + 1
+        reached = [[i * s - before + t for t in range(f)] for i in range(count)]
+        there = [[e for e in window if e < extent + after] for window in reached]
+        rows.append([(len(w), [e for e in w if 0 <= e < extent]) for w in there])
+    found = {}
+    for place in np.ndindex(*map(len, rows)):
+        parts = [rows[axis][i] for axis, i in enumerate(place)]
+        inside = [part[1] for part in parts]
+        total, real = (math.prod(n) for n in ([p[0] for p in parts], map(len, inside)))
+        chosen = x[np.ix_(range(len(x)), *inside, range(x.shape[-1]))]
+        found[place] = (total - real, chosen.reshape(len(x), real, x.shape[-1]))
+    return found
 
 
-@st.composite
-def geometry(draw: st.DrawFn) -> dict[str, Any]:
-    pair = st.tuples(st.integers(1, 3), st.integers(1, 3))
+def geometries(axes: int) -> st.SearchStrategy[dict[str, Any]]:
+    each = st.tuples(*[st.integers(1, 3)] * axes)
     pads = st.tuples(st.integers(0, 2), st.integers(0, 2))
-    return {
-        "filter_size": draw(pair),
-        "stride": draw(pair),
-        "pad_amount": draw(st.tuples(pads, pads)),
-        "rounding_mode": draw(st.sampled_from(Rounding)),
-    }
+    return st.fixed_dictionaries(
+        {"filter_size": each, "stride": each, "pad_amount": st.tuples(*[pads] * axes)}
+    )
 
 
-images = st.tuples(st.integers(0, 2), st.integers(3, 6), st.integers(3, 6), st.integers(0, 2))
+def images(axes: int) -> st.SearchStrategy[tuple[int, ...]]:
+    extents = [st.integers(3, 6 if axes == 2 else 4)] * axes
+    return st.tuples(st.integers(0, 2), *extents, st.integers(0, 2))
 
 
-@given(images, geometry(), st.integers(0, 99))
-def test_pool_max(run_op: Run, shape: tuple[int, ...], g: dict[str, Any], seed: int) -> None:
-    x = np.random.default_rng(seed).standard_normal(shape, np.float32) - 1
-    y = run_op("PoolMax2d", x, **g)
-    padded, inside = windows(x, g)
-    assert y.shape == (shape[0], *padded.shape, shape[3])
-    for r, c in np.ndindex(*padded.shape):
-        # the padding holds 0; nothing at all gives 0 too
-        zero = padded[r, c] > 0 or inside[r][c].shape[1] == 0
-        want = inside[r][c].max(axis=1, initial=0 if zero else -np.inf)
-        np.testing.assert_array_equal(y[:, r, c], want)
+roundings = st.sampled_from(Rounding)
+both = pytest.mark.parametrize("axes", [2, 3])
 
 
-@given(images, geometry(), st.booleans(), st.integers(0, 99))
-def test_pool_avg(
-    run_op: Run, shape: tuple[int, ...], g: dict[str, Any], count_pads: bool, seed: int
+@both
+@settings(deadline=None, max_examples=50)  # the loops take their time
+@given(data=st.data(), rounding=roundings, seed=st.integers(0, 99))
+def test_pool_max(
+    run_op: Run, axes: int, data: st.DataObject, rounding: Rounding, seed: int
 ) -> None:
+    shape, g = data.draw(images(axes)), data.draw(geometries(axes)) | {"rounding_mode": rounding}
+    x = np.random.default_rng(seed).standard_normal(shape, np.float32) - 1
+    y = run_op(f"PoolMax{axes}d", x, **g)
+    found = windows(x, g)
+    assert math.prod(y.shape) == len(found) * shape[0] * shape[-1]
+    for place, (padded, inside) in found.items():
+        # the padding holds 0; nothing at all gives 0 too
+        zero = padded > 0 or inside.shape[1] == 0
+        want = inside.max(axis=1, initial=0 if zero else -np.inf)
+        np.testing.assert_array_equal(y[(slice(None), *place)], want)
+
+
+@both
+@settings(deadline=None, max_examples=50)
+@given(data=st.data(), rounding=roundings, count_pads=st.booleans(), seed=st.integers(0, 99))
+def test_pool_avg(
+    run_op: Run, axes: int, data: st.DataObject, rounding: Rounding, count_pads: bool, seed: int
+) -> None:
+    shape, g = data.draw(images(axes)), data.draw(geometries(axes)) | {"rounding_mode": rounding}
     x = np.random.default_rng(seed).standard_normal(shape, np.float32)
-    y = run_op("PoolAvg2d", x, count_pad_for_edges=count_pads, **g)
-    padded, inside = windows(x, g)
+    y = run_op(f"PoolAvg{axes}d", x, count_pad_for_edges=count_pads, **g)
+    found = windows(x, g)
     assert y.dtype == np.float32
-    assert y.shape == (shape[0], *padded.shape, shape[3])
-    for r, c in np.ndindex(*padded.shape):
-        count = inside[r][c].shape[1]
-        divisor = np.prod(g["filter_size"]) if count_pads else max(count, 1)
-        want = inside[r][c].astype(np.float64).sum(axis=1) / divisor
-        # at most 9 float32 numbers near 1 are added
-        np.testing.assert_allclose(y[:, r, c], want, rtol=1e-5, atol=1e-6)
+    assert math.prod(y.shape) == len(found) * shape[0] * shape[-1]
+    for place, (_, inside) in found.items():
+        divisor = math.prod(g["filter_size"]) if count_pads else max(inside.shape[1], 1)
+        want = inside.astype(np.float64).sum(axis=1) / divisor
+        # at most 27 float32 numbers near 1 are added
+        np.testing.assert_allclose(y[(slice(None), *place)], want, rtol=1e-5, atol=2e-6)
+
+
+@settings(deadline=None, max_examples=50)
+@given(shape=images(2), g=geometries(2), seed=st.integers(0, 99))
+def test_l2_pool(run_op: Run, shape: tuple[int, ...], g: dict[str, Any], seed: int) -> None:
+    x = np.random.default_rng(seed).standard_normal(shape, np.float32)
+    y = run_op("L2Pool2d", x, **g)
+    found = windows(x, g)
+    assert math.prod(y.shape) == len(found) * shape[0] * shape[-1]
+    for place, (_, inside) in found.items():
+        want = np.linalg.norm(inside.astype(np.float64), axis=1)
+        np.testing.assert_allclose(y[(slice(None), *place)], want, rtol=1e-5, atol=1e-6)
+
+
+def test_l2_pool_takes_the_sum_not_the_mean(run_op: Run) -> None:
+    x = np.array([3, 4], np.float32).reshape(1, 1, 2, 1)
+    params = {"filter_size": (1, 2), "stride": (1, 1), "pad_amount": [(0, 0), (0, 0)]}
+    assert run_op("L2Pool2d", x, **params).item() == 5
+    # 100 squared is no int8
+    assert run_op("L2Pool2d", np.full((1, 1, 2, 1), 60, np.int8), **params).item() == 84
 
 
 def test_padding_of_pool_max_holds_zero(run_op: Run) -> None:
@@ -100,3 +129,16 @@ def test_refuses_a_window_that_does_not_fit(run_op: Run) -> None:
     params = {"filter_size": (2, 4), "stride": (1, 1), "pad_amount": [(0, 0), (0, 1)]}
     with pytest.raises(OpError, match="window of 4 does not fit spatial axis 1, which has 2"):
         run_op("PoolAvg2d", np.zeros((1, 2, 2, 1), np.float32), **params)
+
+
+def test_pool_max_of_truths(run_op: Run) -> None:
+    x = np.array([[0, 0, 1], [0, 0, 0]], np.bool_).reshape(1, 2, 3, 1)
+    params = {"filter_size": (2, 2), "stride": (1, 1), "pad_amount": [(0, 0), (0, 0)]}
+    np.testing.assert_array_equal(run_op("PoolMax2d", x, **params).ravel(), [False, True])
+
+
+@pytest.mark.parametrize("op_type", ["PoolMax3d", "PoolAvg3d"])
+def test_three_axes_refuse_an_image(run_op: Run, op_type: str) -> None:
+    params = {"filter_size": (1, 1, 1), "stride": (1, 1, 1), "pad_amount": [(0, 0)] * 3}
+    with pytest.raises(OpError, match=r"in\[0\] must have rank 5, but its shape is \(1, 2, 2, 1\)"):
+        run_op(op_type, np.zeros((1, 2, 2, 1), np.float32), **params)

@@ -123,6 +123,58 @@ def test_reductions_may_drop_axes(
     np.testing.assert_allclose(evaluate(graph, feed)[name], before, **TOLERANCE)
 
 
+FOLLOWING: list[tuple[str, list[tuple[int, ...]], dict[str, Any]]] = [
+    ("Prelu", [(4, 1, 1)], {}),
+    ("Prelu", [(1, 4, 6, 5)], {}),
+    ("Relu1", [], {}),
+    ("Relu6", [], {}),
+    ("ElementWiseSoftplus", [], {"beta": 2.0}),
+    ("LogSoftmax", [], {"axis": 1}),
+    ("CumulativeSum", [], {"axis": 2, "reverse": True}),
+    ("L2Norm", [], {"axis": 1}),
+    ("L2Norm", [], {"axes": [3, 1]}),
+    ("RmsNorm", [(5, 4), (5, 4)], {"axes": [3, 1]}),
+    *((name, [], {"axes": [1, 2], "keep_dims": True}) for name in ("ReduceMin", "ReduceProd")),
+    ("ReduceSumSquare", [], {"axes": [3], "keep_dims": True}),
+    ("Argmax", [], {"axis": 1, "keep_dims": True}),
+]
+
+
+@pytest.mark.parametrize(("op_type", "constants", "params"), FOLLOWING)
+def test_ops_that_follow_the_layout(
+    maker: Any,
+    evaluate: Evaluate,
+    op_type: str,
+    constants: list[tuple[int, ...]],
+    params: dict[str, Any],
+) -> None:
+    m = maker(3)
+    weights = [m.constant(*shape) for shape in constants]
+    y = m.step(op_type, m.conv(m.values[0], 4), *weights, **params)
+    last = m.step("Transpose", y, perm=LAST)  # what a spatial op behind it begins with
+    graph = m.finish(last)
+    feed = {"x": np.random.default_rng(0).normal(0, 1, (2, 4, 6, 5)).astype(np.float32)}
+    before = evaluate(graph, feed)[last.name]
+    ChannelsLast().run(graph)
+    assert count(graph) == 1  # the input's
+    np.testing.assert_allclose(evaluate(graph, feed)[last.name], before, **TOLERANCE)
+
+
+@pytest.mark.parametrize("op_type", ["Argmax", "Argmin"])
+@pytest.mark.parametrize(("axis", "left"), [(1, 1), (0, 2), (2, 2), (3, 2)])
+def test_places_may_drop_their_axis(
+    maker: Any, evaluate: Evaluate, op_type: str, axis: int, left: int
+) -> None:
+    m = maker(3)
+    graph = m.finish(m.step(op_type, m.conv(m.values[0]), axis=axis))
+    feed = {"x": np.random.default_rng(0).random((2, 4, 6, 5), np.float32)}
+    name = graph.outputs[0].name
+    before = evaluate(graph, feed)[name]
+    ChannelsLast().run(graph)
+    assert count(graph) == left
+    np.testing.assert_array_equal(evaluate(graph, feed)[name], before)
+
+
 def test_transposes_of_attention_stay(maker: Any) -> None:
     m = maker(4)
     heads = m.step("Transpose", m.values[0], perm=[0, 2, 1, 3])

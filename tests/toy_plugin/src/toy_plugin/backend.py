@@ -91,7 +91,7 @@ class ToyPrepared:
                 else values.get(tensor, inputs.get(tensor.name))
                 for tensor, spec in zip(view.node.inputs, view.ins, strict=True)
             ]
-            results = simulate(view.schema, view.op, arrays, view.ins, view.outs)
+            results = _simulated(view, arrays)
             for tensor, result in zip(view.node.outputs, results, strict=True):
                 self._check(view, result)
                 values[tensor] = result
@@ -109,6 +109,15 @@ class ToyPrepared:
     def _check(self, view: NodeView, result: Array) -> None:
         if self._options.refuse_nan and result.dtype.kind == "f" and np.isnan(result).any():
             raise BackendError("a result is not a number", where=view.node.where)
+
+
+def _simulated(view: NodeView, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
+    try:
+        return simulate(view.schema, view.op, arrays, view.ins, view.outs)
+    except Exception as error:
+        raise BackendError(
+            f"an op failed: {type(error).__name__}: {error}", where=view.node.where
+        ) from error
 
 
 def _not_supported(capability: str) -> BackendError:

@@ -91,8 +91,10 @@ def _repeated(x: Array, out: Array, factors: Sequence[int]) -> Bound:
     for axis in range(last, -1, -1):
         # of the axes before, only the first of equal elements is written yet
         before = (slice(None), *(slice(None), 0) * axis, slice(None))
-        first = x if axis == last else found[(*before, 0)]
-        calls += [copy(found[(*before, k)], first) for k in range(axis < last, factors[axis])]
+        if axis == last:
+            calls.append(copy(found[before], x[..., None, :]))
+        elif factors[axis] > 1:
+            calls.append(copy(found[(*before, slice(1, None))], found[(*before, slice(1))]))
     return in_order(calls)
 
 

@@ -104,7 +104,7 @@ class _Cells:
 
     @property
     def are_written_once(self) -> bool:
-        """Whether each element is written by exactly one tap, as long as all are kept."""
+        """Whether a place writes each element of its own cell once, and no other cell."""
         return len(self.shares) == 1 and self.shares[0].inside == slice(0, self.stride)
 
 
@@ -154,7 +154,7 @@ class _Spread:
                 target = floats(buffers, self._target).reshape(*extents, made)
             if self._adds:
                 calls.append(fill(target, constant(0)))
-            split = target.reshape(*(n for c in cells for n in (c.count, c.stride)), g.groups, -1)
+            split = target.reshape(*(e for c in cells for e in (c.count, c.stride)), g.groups, -1)
             for piece in self._pieces:
                 calls += self._piece(x[n, piece.places], split, products, piece)
             if self._target is not None:

@@ -33,13 +33,19 @@ class OpContext:
     """
 
     def __init__(
-        self, node: SourceNode, version: int, values: Values, wanted: frozenset[str]
+        self,
+        node: SourceNode,
+        version: int,
+        values: Values,
+        wanted: frozenset[str],
+        read: frozenset[str],
     ) -> None:
         self.node = node
         self.version = version
         self.attr = Attributes(node.proto)
         self._values = values
         self._wanted = wanted
+        self._read = read
 
     # -- inputs ----------------------------------------------------------------------------------
 
@@ -130,6 +136,10 @@ class OpContext:
     def wants(self, i: int) -> bool:
         """Whether anything uses an output."""
         return i < len(self.node.outputs) and self.node.outputs[i] in self._wanted
+
+    def feeds_nodes(self, i: int) -> bool:
+        """Whether another node of the model reads an output."""
+        return i < len(self.node.outputs) and self.node.outputs[i] in self._read
 
     def declared(self, i: int) -> Spec | None:
         """Gives what the file says of an output, None where it does not say all of it."""

@@ -51,9 +51,8 @@ class GraphReader:
         self._survey = survey
         self._graph = Graph(source.name)
         self._values = Values(source, tensors, self._graph, Declared(source, specs))
-        self._wanted = frozenset(
-            name for node in source.nodes for name in node.inputs if name
-        ) | frozenset(source.outputs)
+        self._read_names = frozenset(n for node in source.nodes for n in node.inputs if n)
+        self._wanted = self._read_names | frozenset(source.outputs)
         self.unsupported: list[Refusal] = list(survey.refusals)
         self.invalid: list[Problem] = list(survey.malformed.values())
         for name, spec in specs.items():
@@ -96,7 +95,8 @@ class GraphReader:
                 return
         if found.importer is None:
             raise UnsupportedOpError("it cannot be computed at import, nor converted")
-        given = found.importer(OpContext(node, found.version, self._values, self._wanted))
+        context = OpContext(node, found.version, self._values, self._wanted, self._read_names)
+        given = found.importer(context)
         self._keep(node, given)
 
     def _keep(self, node: SourceNode, given: Result | Sequence[Result | None]) -> None:

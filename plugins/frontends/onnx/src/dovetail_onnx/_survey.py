@@ -30,7 +30,6 @@ _SPECIAL = {
     "Erf": "there is no such op; only the exact GELU, x / 2 * (1 + erf(x / sqrt(2))), is known",
     "NonZero": "the shape of its output depends on the data",
     "Unique": "the shape of its output depends on the data",
-    "NonMaxSuppression": "the shape of its output depends on the data",
 }
 
 

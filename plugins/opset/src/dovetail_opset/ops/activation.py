@@ -12,10 +12,10 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
-from dovetail.ops import In, Op, choice, float32, last_axis, scalar, uint32
+from dovetail.ops import In, Op, choice, float32, scalar
 from dovetail_opset._erf import erf
 from dovetail_opset._package import PACKAGE
-from dovetail_opset._shapes import computed, need_axis
+from dovetail_opset._shapes import computed, need_same_type
 
 
 def sigmoid(x: Array) -> Array:
@@ -46,6 +46,20 @@ def softplus(x: Array, beta: float, threshold: float) -> Array:
     scaled = beta * x
     result = np.logaddexp(scaled, x.dtype.type(0)) / beta
     return np.where(scaled > threshold, x, result) if threshold >= 0 else result
+
+
+def clip(x: Array, low: float, high: float) -> Array:
+    """Elementwise x, at least `low` and at most `high`, as far as its type has such values."""
+    if x.dtype.kind == "f":
+        return np.asarray(np.clip(x, x.dtype.type(low), x.dtype.type(high)))
+    if x.dtype.kind == "b":
+        least, greatest = 0, 1
+    else:
+        least, greatest = int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max)
+    # integers between the bounds; a bound beyond the type would wrap around in it
+    lower, upper = (min(max(v, least), greatest) for v in (low, high))
+    above = np.maximum(x, x.dtype.type(math.ceil(lower)))
+    return np.asarray(np.minimum(above, x.dtype.type(math.floor(upper))))
 
 
 class _Activation(Op):
@@ -79,7 +93,54 @@ class ReluMinMax(_Activation):
         return computed(x, x.shape, out)
 
     def reference(self, x: Array) -> Array:
-        return np.clip(x, x.dtype.type(self.min_value), x.dtype.type(self.max_value))
+        return clip(x, self.min_value, self.max_value)
+
+
+@PACKAGE.op("Relu1")
+class Relu1(_Activation):
+    """x clipped to [-1, 1]. Any shape, which stays."""
+
+    source = "spec/qnn_ops.md, Relu1"
+
+    def reference(self, x: Array) -> Array:
+        return clip(x, -1, 1)
+
+
+@PACKAGE.op("Relu6")
+class Relu6(_Activation):
+    """x clipped to [0, 6]. Any shape, which stays."""
+
+    source = "spec/qnn_ops.md, Relu6"
+
+    def reference(self, x: Array) -> Array:
+        return clip(x, 0, 6)
+
+
+@PACKAGE.op("Prelu")
+class Prelu(Op):
+    """x where it is not negative, slope * x else.
+
+    x: any shape but (), which stays; slope: rank 1 or more, broadcast to x and never the other way.
+    """
+
+    inputs = (In("in[0]"), In("in[1]"))
+    source = "spec/qnn_ops.md, Prelu; He et al. 2015, Delving Deep into Rectifiers"
+
+    def infer(self, x: Spec, slope: Spec, out: Spec | None) -> Spec:
+        need_same_type(x, slope)
+        rank = len(slope.shape)
+        if not 0 < rank <= len(x.shape):
+            raise OpError(
+                f"the slopes in[1] must have rank 1 to {len(x.shape)}, that of in[0] {x.shape}, "
+                f"but their shape is {slope.shape}"
+            )
+        aligned = zip(slope.shape, x.shape[-rank:], strict=True)
+        if any(have not in (1, want) for have, want in aligned):
+            raise OpError(f"the slopes in[1] {slope.shape} do not broadcast to in[0] {x.shape}")
+        return computed(x, x.shape, out)
+
+    def reference(self, x: Array, slope: Array) -> Array:
+        return np.where(x >= 0, x, slope * x)
 
 
 @PACKAGE.op("Sigmoid")
@@ -134,23 +195,25 @@ class Elu(_Activation):
         return elu(x, self.alpha)
 
 
-@PACKAGE.op("Softmax")
-class Softmax(_Activation):
-    """exp(beta * (x - max)) over its sum, along an axis. Any shape but (), which stays."""
+@PACKAGE.op("ElementWiseSoftplus")
+class ElementWiseSoftplus(_Activation):
+    """log(1 + exp(beta * x)) / beta; x where beta * x exceeds a threshold that is not negative.
 
-    source = "spec/qnn_ops.md, Softmax"
+    Any shape, which stays.
+    """
 
-    axis = uint32(last_axis)
+    source = "spec/qnn_ops.md, ElementWiseSoftplus"
+
     beta = float32(1.0)
+    threshold = float32(-1.0)
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
-        need_axis(self.axis, len(x.shape))
+        if self.beta == 0:
+            raise OpError("beta is 0, by which the result would be divided")
         return computed(x, x.shape, out)
 
     def reference(self, x: Array) -> Array:
-        greatest = x.max(axis=self.axis, keepdims=True, initial=-np.inf)
-        powers = np.exp(self.beta * (x - greatest))
-        return cast(Array, powers / powers.sum(axis=self.axis, keepdims=True))
+        return softplus(x, self.beta, self.threshold)
 
 
 class Neuron(enum.IntEnum):
@@ -207,7 +270,7 @@ class ElementWiseNeuron(_Activation):
             case Neuron.RELU:
                 return np.maximum(x, 0)
             case Neuron.RELU_MIN_MAX:
-                return np.clip(x, x.dtype.type(self.min_value), x.dtype.type(self.max_value))
+                return clip(x, self.min_value, self.max_value)
             case Neuron.SIGMOID:
                 return sigmoid(x)
             case Neuron.SOFTPLUS:

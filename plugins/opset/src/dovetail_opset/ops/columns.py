@@ -1,1 +1,101 @@
 """Windows as columns, and back."""
+
+# ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dovetail.errors import OpError
+from dovetail.ir import Array, ScaleOffset, Spec, quantize
+from dovetail.ops import Domain, In, Op, tensor
+from dovetail_opset._package import PACKAGE
+from dovetail_opset._shapes import computed, moved, need_rank
+from dovetail_opset._windows import Window
+
+
+class _Columns(Op):
+    inputs = (In("in[0]"),)
+
+    kernel_size = tensor((2,))
+    stride = tensor((2,))
+    pad_amount = tensor((2, 2))
+    dilation = tensor((2,), [1, 1])
+
+    @property
+    def window(self) -> Window:
+        """The sliding window."""
+        return Window.of(self.kernel_size, self.stride, self.pad_amount, self.dilation)
+
+
+def _zero(x: Array, out: Spec) -> int:
+    """Gives 0 as elements of `x` are: stored integers or real values."""
+    if isinstance(out.encoding, ScaleOffset) and x.dtype.kind in "iu":
+        return int(quantize(np.zeros(()), out.encoding, out.dtype))
+    return 0
+
+
+@PACKAGE.op("Im2Col")
+class Im2Col(_Columns):
+    """The windows of an image, padded with 0, each as a column.
+
+    x: (n, h, w, c). Gives (n, c * kh * kw, l): all places of the window row by row, the rows of a
+    column being channel by channel, then down, then across.
+    """
+
+    domain = Domain.MOVE
+    source = "spec/qnn_ops.md, Im2Col"
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        need_rank(x, 4, "in[0]")
+        n, height, width, channels = x.shape
+        window = self.window
+        places = math.prod(window.outputs((height, width)))
+        return moved(x, (n, channels * math.prod(window.size), places), out)
+
+    def reference(self, x: Array, out: Spec) -> Array:
+        window = self.window
+        views = window.views(window.padded(x, _zero(x, out)))  # (n, oh, ow, c, kh, kw)
+        n, oh, ow, *column = views.shape
+        return views.transpose(0, 3, 4, 5, 1, 2).reshape(n, math.prod(column), oh * ow)
+
+
+@PACKAGE.op("Col2Im")
+class Col2Im(_Columns):
+    """The image whose windows are given as columns, added where they overlap.
+
+    x: (n, c * kh * kw, l), as Im2Col gives it. Gives (n, h, w, c); the graph declares h and w,
+    which must have l windows. pad_amount is what was added to the image: it is taken off again.
+    """
+
+    source = "spec/qnn_ops.md, Col2Im"
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        need_rank(x, 3, "in[0]")
+        window = self.window
+        n, rows, places = x.shape
+        size = math.prod(window.size)
+        if rows % size:
+            raise OpError(f"the {rows} rows of in[0] are no multiple of the {size} of a window")
+        if out is None:
+            raise OpError("the output must be declared: in[0] does not say its height and width")
+        need_rank(out, 4, "out[0]")
+        counts = window.outputs(out.shape[1:3])
+        if math.prod(counts) != places:
+            raise OpError(
+                f"in[0] has {places} columns, but an image of {out.shape[1:3]} has "
+                f"{counts[0]} x {counts[1]} windows"
+            )
+        return computed(x, (n, *out.shape[1:3], rows // size), out)
+
+    def reference(self, x: Array, out: Spec) -> Array:
+        window = self.window
+        n, height, width, channels = out.shape
+        counts = window.outputs((height, width))
+        target = window.padded(np.zeros((n, height, width, channels), x.dtype))
+        columns = x.reshape(n, channels, math.prod(window.size), *counts)
+        for tap, where in enumerate(window.taps(counts)):
+            target[where] += columns[:, :, tap].transpose(0, 2, 3, 1)
+        return window.cropped(target)

@@ -143,7 +143,8 @@ class Concat(Op):
         first = given[0]
         axis = need_axis(self.axis, len(first.shape))
         for i, other in enumerate(given):
-            if _without(other.shape, axis) != _without(first.shape, axis):
+            ranks = len(other.shape), len(first.shape)
+            if ranks[0] != ranks[1] or _without(other.shape, axis) != _without(first.shape, axis):
                 raise OpError(
                     f"in[{i}] {other.shape} differs from in[0] {first.shape} elsewhere than on "
                     f"axis {axis}"

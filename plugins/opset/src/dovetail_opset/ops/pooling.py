@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dovetail.ir import Array, Shape, Spec
-from dovetail.ops import In, Op, bool8, choice, tensor
+from dovetail.ops import In, Op, ParamField, bool8, choice, tensor
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, need_rank
 from dovetail_opset._windows import Window
@@ -22,35 +24,73 @@ class Rounding(enum.IntEnum):
     CEIL = 1
 
 
-class _Pool2d(Op):
+class _Pool(Op):
     inputs = (In("in[0]"),)
 
-    filter_size = tensor((2,))
-    stride = tensor((2,))
-    pad_amount = tensor((2, 2))
-    rounding_mode = choice(Rounding, Rounding.FLOOR)
+    axes: ClassVar[int]  # how many spatial ones
+    filter_size: ParamField[Any]
+    stride: ParamField[Any]
+    pad_amount: ParamField[Any]
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
-        need_rank(x, 4, "in[0]")
-        n, height, width, channels = x.shape
-        return computed(x, (n, *self.window.outputs((height, width)), channels), out)
+        need_rank(x, self.axes + 2, "in[0]")
+        spatial = self.window.outputs(x.shape[1:-1])
+        return computed(x, (x.shape[0], *spatial, x.shape[-1]), out)
 
     @property
     def window(self) -> Window:
         """The sliding window."""
+        return Window.of(self.filter_size, self.stride, self.pad_amount)
+
+    @property
+    def _taps(self) -> Shape:
+        """The axes of a window's elements, in what `Window.views` gives."""
+        return tuple(range(-self.axes, 0))
+
+
+class _RoundedPool(_Pool):
+    rounding_mode = choice(Rounding, Rounding.FLOOR)
+
+    @property
+    def window(self) -> Window:
         ceil = self.rounding_mode is Rounding.CEIL
-        return Window.of(self.filter_size, self.stride, self.pad_amount, ceil=ceil)
+        return replace(super().window, ceil=ceil)
 
     def _counts(self, spatial: Shape, *, padding: float) -> Array:
-        """Elements of each window, (1, oh, ow, 1) float32: one in the padding counts `padding`."""
+        """Elements of each window, (1, *out, 1) float32: one in the padding counts `padding`."""
         window = self.window
         ones = window.padded(np.ones((1, *spatial, 1), np.float32), padding)
-        counts: Array = window.views(ones).sum(axis=(-2, -1))
+        counts: Array = window.views(ones).sum(axis=self._taps)
         return counts
 
 
+class _MaxPool(_RoundedPool):
+    def reference(self, x: Array) -> Array:
+        window = self.window
+        found: Array = window.views(window.padded(x), _least(x)).max(axis=self._taps)
+        empty = self._counts(x.shape[1:-1], padding=1) == 0
+        return np.where(empty, x.dtype.type(0), found)
+
+
+def _least(x: Array) -> float:
+    if x.dtype.kind == "f":
+        return -np.inf
+    return 0 if x.dtype.kind == "b" else int(np.iinfo(x.dtype).min)
+
+
+class _AveragePool(_RoundedPool):
+    count_pad_for_edges = bool8(False)
+
+    def reference(self, x: Array) -> Array:
+        window = self.window
+        sums: Array = window.views(window.padded(x)).sum(axis=self._taps)
+        if self.count_pad_for_edges:
+            return sums / np.float32(np.prod(window.size))
+        return sums / np.maximum(self._counts(x.shape[1:-1], padding=0), 1)
+
+
 @PACKAGE.op("PoolMax2d")
-class PoolMax2d(_Pool2d):
+class PoolMax2d(_MaxPool):
     """The greatest element of each window; the padding holds 0 and takes part.
 
     x: (n, h, w, c). Gives (n, oh, ow, c), extents round((before + in + after - f) / stride) + 1.
@@ -59,17 +99,30 @@ class PoolMax2d(_Pool2d):
     """
 
     source = "spec/qnn_ops.md, PoolMax2d"
+    axes = 2
 
-    def reference(self, x: Array) -> Array:
-        window = self.window
-        least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-        found: Array = window.views(window.padded(x), least).max(axis=(-2, -1))
-        empty = self._counts(x.shape[1:3], padding=1) == 0
-        return np.where(empty, x.dtype.type(0), found)
+    filter_size = tensor((2,))
+    stride = tensor((2,))
+    pad_amount = tensor((2, 2))
+
+
+@PACKAGE.op("PoolMax3d")
+class PoolMax3d(_MaxPool):
+    """The greatest element of each window; the padding holds 0 and takes part.
+
+    x: (n, d, h, w, c). Gives (n, od, oh, ow, c), as PoolMax2d does along its two axes.
+    """
+
+    source = "spec/qnn_ops.md, PoolMax3d"
+    axes = 3
+
+    filter_size = tensor((3,))
+    stride = tensor((3,))
+    pad_amount = tensor((3, 2))
 
 
 @PACKAGE.op("PoolAvg2d")
-class PoolAvg2d(_Pool2d):
+class PoolAvg2d(_AveragePool):
     """The mean of each window, over its elements inside the input.
 
     x: (n, h, w, c). Gives (n, oh, ow, c), extents round((before + in + after - f) / stride) + 1.
@@ -77,12 +130,46 @@ class PoolAvg2d(_Pool2d):
     """
 
     source = "spec/qnn_ops.md, PoolAvg2d"
+    axes = 2
 
-    count_pad_for_edges = bool8(False)
+    filter_size = tensor((2,))
+    stride = tensor((2,))
+    pad_amount = tensor((2, 2))
+
+
+@PACKAGE.op("PoolAvg3d")
+class PoolAvg3d(_AveragePool):
+    """The mean of each window, over its elements inside the input.
+
+    x: (n, d, h, w, c). Gives (n, od, oh, ow, c), as PoolAvg2d does along its two axes.
+    """
+
+    source = "spec/qnn_ops.md, PoolAvg3d"
+    axes = 3
+
+    filter_size = tensor((3,))
+    stride = tensor((3,))
+    pad_amount = tensor((3, 2))
+
+
+@PACKAGE.op("L2Pool2d")
+class L2Pool2d(_Pool):
+    """The Euclidean norm of each window: the root of the sum of its squares, not of their mean.
+
+    x: (n, h, w, c). Gives (n, oh, ow, c), extents floor((before + in + after - f) / stride) + 1;
+    the padding holds 0.
+    """
+
+    source = "spec/qnn_ops.md, L2Pool2d"
+    axes = 2
+
+    filter_size = tensor((2,))
+    stride = tensor((2,))
+    pad_amount = tensor((2, 2))
 
     def reference(self, x: Array) -> Array:
         window = self.window
-        sums: Array = window.views(window.padded(x)).sum(axis=(-2, -1))
-        if self.count_pad_for_edges:
-            return sums / np.float32(np.prod(window.size))
-        return sums / np.maximum(self._counts(x.shape[1:3], padding=0), 1)
+        real = x if x.dtype.kind == "f" else x.astype(np.float64)  # squares of int8 leave it
+        squares = np.square(window.padded(real))
+        found: Array = np.sqrt(window.views(squares).sum(axis=self._taps))
+        return found

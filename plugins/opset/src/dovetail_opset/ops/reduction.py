@@ -1,19 +1,37 @@
-"""Reductions."""
+"""Reductions and running sums."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dovetail.errors import OpError
-from dovetail.ir import Array, Spec
-from dovetail.ops import In, Op, bool8, tensor
+from dovetail.ir import Array, DType, Shape, Spec
+from dovetail.ops import In, Op, Out, bool8, tensor, uint32
 from dovetail_opset._package import PACKAGE
-from dovetail_opset._shapes import computed, ints, need_axes
+from dovetail_opset._shapes import computed, ints, need_axes, need_axis, need_float
+
+
+def reduced(shape: Shape, axes: tuple[int, ...], keep_dims: bool) -> Shape:
+    """Gives a shape without some axes, or with 1 in their place."""
+    if keep_dims:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def need_elements(x: Spec, axes: tuple[int, ...]) -> None:
+    """Refuses to reduce over no elements.
+
+    Raises:
+        OpError: An axis has the extent 0.
+    """
+    if any(x.shape[a] == 0 for a in axes):
+        raise OpError(f"in[0] {x.shape} has no elements along axes {axes}")
 
 
 class _Reduction(Op):
@@ -24,9 +42,7 @@ class _Reduction(Op):
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         axes = need_axes(self.axes, len(x.shape))
-        kept = (1 if i in axes else n for i, n in enumerate(x.shape))
-        left = (n for i, n in enumerate(x.shape) if i not in axes)
-        return computed(x, tuple(kept if self.keep_dims else left), out)
+        return computed(x, reduced(x.shape, axes, self.keep_dims), out)
 
     def over_axes(self, reduce: Callable[..., Any], x: Array, **options: Any) -> Array:
         """Gives one of NumPy's reductions over `axes`."""
@@ -35,12 +51,23 @@ class _Reduction(Op):
 
 @PACKAGE.op("ReduceMean")
 class ReduceMean(_Reduction):
-    """The mean over `axes`, which stay as 1 with keep_dims; integers towards zero. Any shape."""
+    """The mean over `axes`, which stay as 1 with keep_dims; integers towards zero.
+
+    Any shape; over no elements the mean is NaN, which integers have not.
+    """
 
     source = "spec/qnn_ops.md, ReduceMean"
 
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        found: Spec = super().infer(x, out)
+        if not found.dtype.is_float:
+            need_elements(x, ints(self.axes))
+        return found
+
     def reference(self, x: Array) -> Array:
-        return self.over_axes(np.mean, x)
+        count = math.prod(x.shape[a] for a in ints(self.axes))
+        mean: Array = self.over_axes(np.sum, x) / count  # as NumPy's mean, which warns of 0 / 0
+        return mean
 
 
 @PACKAGE.op("ReduceSum")
@@ -53,17 +80,118 @@ class ReduceSum(_Reduction):
         return self.over_axes(np.sum, x, dtype=x.dtype)
 
 
+@PACKAGE.op("ReduceProd")
+class ReduceProd(_Reduction):
+    """The product over `axes`, which stay as 1 with keep_dims; 1 over no elements. Any shape."""
+
+    source = "spec/qnn_ops.md, ReduceProd"
+
+    def reference(self, x: Array) -> Array:
+        return self.over_axes(np.prod, x, dtype=x.dtype)
+
+
+@PACKAGE.op("ReduceSumSquare")
+class ReduceSumSquare(_Reduction):
+    """The sum of squares over `axes`, which stay as 1 with keep_dims. Any shape.
+
+    A scalar is squared, whatever the params say.
+    """
+
+    source = "spec/qnn_ops.md, ReduceSumSquare"
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        if not x.shape:
+            return computed(x, (), out)
+        found: Spec = super().infer(x, out)
+        return found
+
+    def reference(self, x: Array) -> Array:
+        return self.over_axes(np.sum, x * x, dtype=x.dtype) if x.ndim else x * x
+
+
+class _Extreme(_Reduction):
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        found: Spec = super().infer(x, out)
+        need_elements(x, ints(self.axes))
+        return found
+
+
 @PACKAGE.op("ReduceMax")
-class ReduceMax(_Reduction):
+class ReduceMax(_Extreme):
     """The greatest element over `axes`, which stay as 1 with keep_dims. Any shape with elements."""
 
     source = "spec/qnn_ops.md, ReduceMax"
 
-    def infer(self, x: Spec, out: Spec | None) -> Spec:
-        found: Spec = super().infer(x, out)
-        if any(x.shape[a] == 0 for a in ints(self.axes)):
-            raise OpError(f"in[0] {x.shape} has no elements along axes {ints(self.axes)}")
-        return found
-
     def reference(self, x: Array) -> Array:
         return self.over_axes(np.max, x)
+
+
+@PACKAGE.op("ReduceMin")
+class ReduceMin(_Extreme):
+    """The least element over `axes`, which stay as 1 with keep_dims. Any shape with elements."""
+
+    source = "spec/qnn_ops.md, ReduceMin"
+
+    def reference(self, x: Array) -> Array:
+        return self.over_axes(np.min, x)
+
+
+@PACKAGE.op("Moments")
+class Moments(Op):
+    """Mean and variance over `axes`, which stay as 1 with keep_dims.
+
+    x: any shape, float or fixed-point, with elements along `axes`. The variance is that of the
+    whole population: the mean of the squared distances from the mean.
+    """
+
+    inputs = (In("in[0]"),)
+    outputs = (Out("out[0]"), Out("out[1]"))
+    source = "spec/qnn_ops.md, Moments"
+
+    axes = tensor((None,), dtype=DType.INT_32)
+    keep_dims = bool8()
+
+    def infer(self, x: Spec, mean: Spec | None, variance: Spec | None) -> tuple[Spec, Spec]:
+        need_float(x, "in[0]")
+        axes = need_axes(self.axes, len(x.shape))
+        need_elements(x, axes)
+        shape = reduced(x.shape, axes, self.keep_dims)
+        return computed(x, shape, mean), computed(x, shape, variance)
+
+    def reference(self, x: Array) -> tuple[Array, Array]:
+        axes = ints(self.axes)
+        mean = x.mean(axis=axes, keepdims=True)
+        variance = np.square(x - mean).mean(axis=axes, keepdims=True)
+        shape = reduced(x.shape, axes, self.keep_dims)
+        return mean.reshape(shape), variance.reshape(shape)
+
+
+@PACKAGE.op("CumulativeSum")
+class CumulativeSum(Op):
+    """The sum of all elements up to each one along an axis.
+
+    x: any shape but (), which stays. Exclusive, an element itself does not count, so that the first
+    result is 0; reverse, sums run from the end.
+    """
+
+    inputs = (In("in[0]"),)
+    source = "spec/qnn_ops.md, CumulativeSum"
+
+    axis = uint32()
+    exclusive = bool8(False)
+    reverse = bool8(False)
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        need_axis(self.axis, len(x.shape))
+        return computed(x, x.shape, out)
+
+    def reference(self, x: Array) -> Array:
+        # views with the axis first, in the order of summing
+        result = np.zeros_like(x)
+        source, target = (np.moveaxis(a, self.axis, 0) for a in (x, result))
+        if self.reverse:
+            source, target = source[::-1], target[::-1]
+        if self.exclusive:
+            source, target = source[:-1], target[1:]
+        np.cumsum(source, axis=0, dtype=x.dtype, out=target)
+        return result

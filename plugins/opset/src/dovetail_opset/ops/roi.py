@@ -1,1 +1,210 @@
-"""Regions of interest: features cut out, proposals made and distributed."""
+"""Regions of interest: features cut out of feature maps, at one extent for all."""
+
+# ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.errors import OpError
+from dovetail.ir import Array, DType, Spec
+from dovetail.ops import In, Op, Out, bool8, int32, tensor
+from dovetail_opset._boxes import need_box_rows, need_images
+from dovetail_opset._indices import need_integers
+from dovetail_opset._package import PACKAGE
+from dovetail_opset._shapes import computed, need_float, need_numbers, need_rank, need_shape
+
+# Places and weights along an axis that are computed together.
+_AT_ONCE = 1 << 20
+# More samples than this along an axis of a bin are the mark of broken regions.
+_MOST_SAMPLES = 1 << 16
+
+
+class _Regions(Op):
+    img_size_ratio = tensor((2,), dtype=DType.FLOAT_32)
+
+    def infer(self, x: Spec, rois: Spec, batch: Spec, out: Spec | None) -> Spec:
+        need_rank(x, 4, "in[0]")
+        count = need_box_rows(rois, "in[1]")
+        need_shape(batch, (count,), "in[2]")
+        need_integers(batch, "in[2]")
+        need_numbers(x, rois)
+        if not np.all(self.img_size_ratio > 0):
+            raise OpError(f"img_size_ratio {self.img_size_ratio.tolist()} must be above 0")
+        if out is None:
+            raise OpError(
+                "nothing says how high and wide its results are",
+                hint=f"declare the output as ({count}, height, width, {x.shape[3]})",
+            )
+        if len(out.shape) != 4:
+            raise OpError(f"out[0] must have rank 4, but its shape is declared {out.shape}")
+        return computed(x, (count, *out.shape[1:3], x.shape[3]), out)
+
+    def _scaled(self, rois: Array) -> tuple[Array, Array]:
+        """Gives low and high corners, (n, 2), y before x, in elements of the feature map."""
+        scaled = rois[:, [1, 0, 3, 2]] / np.tile(self.img_size_ratio, 2)
+        return scaled[:, :2], scaled[:, 2:]
+
+
+@PACKAGE.op("RoiAlign")
+class RoiAlign(_Regions):
+    """The mean of samples in each bin of a grid laid over each region, without any rounding.
+
+    x: (n, h, w, c); rois: (r, 4), rows x1, y1, x2, y2 in the image, img_size_ratio (vertical,
+    horizontal) times the extent of the feature map; batch index: (r,), integers. Gives
+    (r, oh, ow, c), as the output declares. A region is at least one element high and wide; with
+    `aligned` it may be smaller, and is shifted by half an element, as pixels are centered there.
+
+    A bin has num_samples_y times num_samples_x samples, evenly spread; for 0 or less, the extent of
+    the bin rounded up. A sample is bilinear between four elements; up to one element beyond the
+    border it has the border's value, farther 0. A region of which x2 < x1 or y2 < y1 is an error
+    unless allow_invalid_roi is set; then it is as formulas go, with no sample where a number of
+    samples would be negative, which gives 0.
+    """
+
+    inputs = (In("in[0]"), In("in[1]"), In("in[2]"))
+    source = "spec/qnn_ops.md, RoiAlign; He et al. 2017, Mask R-CNN; NNAPI ROI_ALIGN"
+
+    num_samples_y = int32(-1)
+    num_samples_x = int32(-1)
+    aligned = bool8(False)
+    allow_invalid_roi = bool8(False)
+
+    def infer(self, x: Spec, rois: Spec, batch: Spec, out: Spec | None) -> Spec:
+        need_float(x, "in[0]")
+        return super().infer(x, rois, batch, out)
+
+    def reference(self, x: Array, rois: Array, batch: Array, out: Spec) -> Array:
+        images = need_images(batch, len(x))
+        if not self.allow_invalid_roi:
+            _need_valid(rois)
+        result = np.zeros(out.shape, x.dtype)
+        if 0 in out.shape or 0 in x.shape:
+            return result
+        low, high = self._scaled(rois)
+        extent = high - low if self.aligned else np.maximum(high - low, 1)
+        start = low - 0.5 if self.aligned else low
+        bins = extent / np.array(out.shape[1:3], low.dtype)
+        samples = self._samples(bins)
+        longest = max(int(samples.max(initial=0)), *x.shape[1:3]) * max(out.shape[1:3])
+        parts = max(1, min(len(rois), -(-len(rois) * longest // _AT_ONCE)))
+        for part in np.array_split(np.arange(len(rois)), parts):
+            down, across = (
+                _weights(start[part, k], bins[part, k], samples[part, k], out.shape[1 + k], n)
+                for k, n in enumerate(x.shape[1:3])
+            )
+            for i, rows, columns in zip(part, down, across, strict=True):
+                result[i] = _weighted(x[images[i]], rows, columns)
+        return result
+
+    def _samples(self, bins: Array) -> Array:
+        given = np.array([self.num_samples_y, self.num_samples_x])
+        found = np.where(given > 0, given, np.ceil(bins))
+        if np.any(found > _MOST_SAMPLES):
+            i = int(np.flatnonzero((found > _MOST_SAMPLES).any(axis=1))[0])
+            raise OpError(
+                f"region {i} of in[1] is so large that a bin would have {found[i].max():.0f} "
+                "samples along an axis",
+                hint="set num_samples_y and num_samples_x, or look at what makes the regions",
+            )
+        counts: Array = np.maximum(np.nan_to_num(found), 0).astype(np.int64)
+        return counts
+
+
+def _weights(start: Array, bins: Array, samples: Array, count: int, extent: int) -> Array:
+    """Gives how much the elements of an axis add to each bin, (r, count, extent).
+
+    Samples lie on a grid, so that a bin's mean is a weighted sum over rows of one over columns.
+
+    Args:
+        start: (r,), where the first bin begins.
+        bins: (r,), how wide a bin is.
+        samples: (r,), how many samples a bin has.
+        count: How many bins there are.
+        extent: Elements of the feature map.
+    """
+    sample, divisor = np.arange(samples.max(initial=0)), np.maximum(samples, 1)[:, None]
+    steps = np.arange(count)[:, None] + ((sample + 0.5) / divisor)[:, None]
+    place = start[:, None, None] + bins[:, None, None] * steps
+    counts = (sample < samples[:, None])[:, None] & (place >= -1) & (place <= extent)
+    place = np.clip(np.where(counts, place, 0), 0, extent - 1)
+    low = np.floor(place).astype(np.int64)
+    high, weight = np.minimum(low + 1, extent - 1), counts / divisor[:, None]
+    base = np.arange(len(start) * count).reshape(len(start), count, 1) * extent
+    size = len(start) * count * extent
+    result = np.bincount((base + low).ravel(), ((low + 1 - place) * weight).ravel(), size)
+    result += np.bincount((base + high).ravel(), ((place - low) * weight).ravel(), size)
+    return result.reshape(len(start), count, extent)
+
+
+def _weighted(x: Array, rows: Array, columns: Array) -> Array:
+    """Gives weighted sums over rows and columns of (h, w, c): (oh, ow, c)."""
+    down, across = np.flatnonzero(rows.any(axis=0)), np.flatnonzero(columns.any(axis=0))
+    used = x[down[:, None], across]
+    rows, columns = rows[:, down].astype(x.dtype), columns[:, across].astype(x.dtype)
+    result = np.asarray(columns @ np.tensordot(rows, used, axes=1))
+    if np.isfinite(result).all():
+        return result
+    # 0 * inf is nan: an element that is not finite must reach only the bins it is in
+    for i, j in np.ndindex(result.shape[:2]):
+        down, across = np.flatnonzero(rows[i]), np.flatnonzero(columns[j])
+        bin_ = used[down[:, None], across]
+        result[i, j] = np.einsum("h,hwc,w->c", rows[i, down], bin_, columns[j, across])
+    return result
+
+
+def _need_valid(rois: Array) -> None:
+    wrong = np.flatnonzero((rois[:, 2:] < rois[:, :2]).any(axis=1))
+    if wrong.size:
+        raise OpError(
+            f"region {wrong[0]} of in[1] is {rois[wrong[0]].tolist()}, but x2 and y2 must not be "
+            "less than x1 and y1",
+            hint="set allow_invalid_roi to take such regions",
+        )
+
+
+@PACKAGE.op("RoiPooling")
+class RoiPooling(_Regions):
+    """The greatest element in each bin of a grid laid over each region.
+
+    x: (n, h, w, c); rois: (r, 4), rows x1, y1, x2, y2 in the image, img_size_ratio (vertical,
+    horizontal) times the extent of the feature map; batch index: (r,), UINT_32. Gives
+    (r, oh, ow, c), as the output declares. Corners are rounded to elements, halves away from 0, and
+    both belong to the region, which is at least one element high and wide. A bin covers all
+    elements that it touches; one wholly outside the feature map gives 0.
+    """
+
+    inputs = (In("in[0]"), In("in[1]"), In("in[2]", (DType.UINT_32,)))
+    outputs = (Out("out[0]"),)
+    source = "spec/qnn_ops.md, RoiPooling; Girshick 2015, Fast R-CNN; NNAPI ROI_POOLING"
+
+    def reference(self, x: Array, rois: Array, batch: Array, out: Spec) -> Array:
+        images = need_images(batch, len(x))
+        corners = np.concatenate(self._scaled(rois), axis=1)
+        rounded = np.copysign(np.floor(np.abs(corners) + 0.5), corners).astype(np.int64)
+        result = np.zeros(out.shape, x.dtype)
+        for i, image in enumerate(images):
+            top, left, bottom, right = rounded[i].tolist()
+            rows = _bins(top, bottom, out.shape[1], x.shape[1])
+            columns = _bins(left, right, out.shape[2], x.shape[2])
+            result[i] = _greatest(_greatest(x[image], rows, 0), columns, 1)
+        return result
+
+
+def _bins(first: int, last: int, count: int, extent: int) -> list[tuple[int, int]]:
+    """Gives where bins over elements first to last begin and end, inside an axis."""
+    places = np.arange(count + 1) * max(last - first + 1, 1)
+    begins = np.clip(places[:-1] // count + first, 0, extent)
+    stops = np.clip(-(-places[1:] // count) + first, 0, extent)
+    return list(zip(begins.tolist(), stops.tolist(), strict=True))
+
+
+def _greatest(x: Array, bins: list[tuple[int, int]], axis: int) -> Array:
+    """Gives the greatest elements in bins along an axis; 0 for an empty one."""
+    shape = (*x.shape[:axis], 0, *x.shape[axis + 1 :])
+    if not bins:
+        return np.zeros(shape, x.dtype)
+    moved = np.moveaxis(x, axis, 0)
+    empty = np.zeros(moved.shape[1:], x.dtype)
+    found = [moved[begin:end].max(axis=0) if begin < end else empty for begin, end in bins]
+    return np.stack(found, axis=axis)

@@ -5,20 +5,39 @@ from dovetail_opset.passes.dead_code import DeadCode
 from dovetail_opset.passes.fold_batchnorm import FoldBatchnorm
 from dovetail_opset.passes.fold_constants import FoldConstants
 from dovetail_opset.passes.fold_flatten import FoldFlatten
+from dovetail_opset.passes.fold_softmax_scale import FoldSoftmaxScale
+from dovetail_opset.passes.fold_transposed_matmul import FoldTransposedMatmul
 from dovetail_opset.passes.fuse_bias import FuseBias
 from dovetail_opset.passes.fuse_channel_shuffle import FuseChannelShuffle
 from dovetail_opset.passes.fuse_depth_to_space import FuseDepthToSpace
+from dovetail_opset.passes.fuse_hard_swish import FuseHardSwish
 from dovetail_opset.passes.fuse_layer_norm import FuseLayerNorm
+from dovetail_opset.passes.fuse_rms_norm import FuseRmsNorm
 from dovetail_opset.passes.pipeline import PHASES, Pipeline, ThirdPartyPass
 from dovetail_opset.passes.remove_identities import RemoveIdentities
+from dovetail_opset.passes.single_ops import SingleOps
 
 CONVERT_DEFAULT = Pipeline(
     "convert.default",
-    early=(DeadCode(), FoldConstants(), RemoveIdentities()),
-    # what is written out with transposes of its own keeps those of the layout from cancelling
+    # every other pass knows the single ops alone
+    early=(DeadCode(), SingleOps(), FoldConstants(), RemoveIdentities()),
+    # what is written out with transposes of its own keeps those of the layout from cancelling;
+    # only then it is known which flattening still has a transpose before it
     layout=(FuseChannelShuffle(), FuseDepthToSpace(), ChannelsLast(), FoldFlatten()),
-    # a bias may stand before a batchnorm, and be what is left of one
-    fusion=(FuseLayerNorm(), FuseBias(), FoldBatchnorm(), FuseBias()),
+    fusion=(
+        # a LayerNorm holds the RmsNorm of what it centred
+        FuseLayerNorm(),
+        FuseRmsNorm(),
+        FuseHardSwish(),
+        # a bias may stand before a batchnorm, and be what is left of one
+        FuseBias(),
+        FoldBatchnorm(),
+        FuseBias(),
+        # a scale that a layer took costs nothing there; what is left becomes beta
+        FoldTransposedMatmul(),
+        FoldSoftmaxScale(),
+    ),
+    # fusions leave constants and lone reshapes behind
     late=(RemoveIdentities(), FoldConstants(), DeadCode()),
 )
 
@@ -30,11 +49,16 @@ __all__ = [
     "FoldBatchnorm",
     "FoldConstants",
     "FoldFlatten",
+    "FoldSoftmaxScale",
+    "FoldTransposedMatmul",
     "FuseBias",
     "FuseChannelShuffle",
     "FuseDepthToSpace",
+    "FuseHardSwish",
     "FuseLayerNorm",
+    "FuseRmsNorm",
     "Pipeline",
     "RemoveIdentities",
+    "SingleOps",
     "ThirdPartyPass",
 ]

@@ -76,6 +76,18 @@ def merge(graph: Graph, first: Node, second: Node) -> None:
         graph.remove_tensor(tensor)
 
 
+def merge_into_reader(graph: Graph, first: Node, second: Node, x: Tensor) -> None:
+    """Makes `second` do what both did: it reads an input of `first`, which goes.
+
+    The output of `first` must be inner, and nobody else may read it.
+    """
+    between = first.outputs[0]
+    graph.remove_node(first)
+    graph.set_inputs(second, [x if t is between else t for t in second.inputs])
+    second.sources = tuple(dict.fromkeys((*first.sources, *second.sources)))
+    graph.remove_tensor(between)
+
+
 def bypass(graph: Graph, node: Node) -> bool:
     """Removes a node whose output equals its first input; gives whether that was possible.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.ir import Graph, Node, Tensor
+from dovetail.ir import Graph, Node, Shape, Tensor
 from dovetail_opset.build import static
 from dovetail_opset.passes._rewrite import (
     is_fixed,
@@ -22,16 +22,15 @@ CONVOLUTIONS = (
     *("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d"),
     *("TransposeConv1d", "TransposeConv2d", "TransposeConv3d"),
 )
-# The axis of the weights that makes the output's last axis.
-OUTPUT_AXIS = {**dict.fromkeys(CONVOLUTIONS, -1), "FullyConnected": 0}
 
 
 @dataclass(frozen=True, slots=True)
 class FoldBatchnorm:
     """Folds Batchnorm, and ElementWiseMultiply by constants of a channel, into the layer before.
 
-    The layer is a convolution, transposed in one group or not, or FullyConnected, with constant
-    float weights that nothing else reads.
+    The layer is a convolution, transposed or not, or FullyConnected, with constant float weights.
+    Nothing else may read its result. One before a layer stays: its shift would not be the same
+    where the layer pads.
     """
 
     name: str = "fold-batchnorm"
@@ -80,7 +79,7 @@ def _fold(
     shift: tuple[Tensor | None, ...],
 ) -> bool:
     layer = sole_producer(graph, x)
-    if x is None or layer is None or not is_op(layer, *OUTPUT_AXIS):
+    if x is None or layer is None or not is_op(layer, *CONVOLUTIONS, "FullyConnected"):
         return False
     if only_reader(graph, x) is not node or x.spec != node.outputs[0].spec:
         return False
@@ -91,13 +90,8 @@ def _fold(
         return False
     if scale is None or bias is None or added is None:
         return False
-    axis = OUTPUT_AXIS[layer.op_type]
-    if weight.shape[axis] != channels:
-        return False  # of a transposed convolution in groups, which share the axis
     # in float64, so that folding costs one rounding
-    shape = [1] * len(weight.shape)
-    shape[axis] = channels
-    scaled = weight.values().astype(np.float64) * scale.reshape(shape)
+    scaled = weight.values().astype(np.float64) * _aligned(layer, weight.shape, scale)
     inputs = [
         layer.inputs[0],
         new_constant(graph, weight, f"{weight.name}.folded", scaled),
@@ -108,6 +102,18 @@ def _fold(
     graph.set_inputs(layer, inputs)
     merge(graph, layer, node)
     return True
+
+
+def _aligned(layer: Node, shape: Shape, scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Gives one number for each output channel in a form that broadcasts to the weights."""
+    if layer.op_type == "FullyConnected":
+        return scale[:, None]
+    each = shape[-1]
+    if each == scale.size:
+        return scale
+    # a transposed convolution in groups: those of the inputs have the outputs side by side
+    groups = scale.size // each
+    return np.repeat(scale.reshape(groups, each), shape[-2] // groups, axis=0)
 
 
 def _origin(layer: Node, shift: tuple[Tensor | None, ...], weight: Tensor) -> Tensor:

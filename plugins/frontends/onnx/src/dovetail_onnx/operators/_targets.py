@@ -25,8 +25,8 @@ def targets(op: OpContext, shape: Shape) -> list[tuple[int, float]]:
         return _to_sizes(op, shape, axes, sizes)
     scales = _scales(op)
     _check_count(op, "scales", scales, axes)
-    if not all(0 < s < np.inf for s in scales):
-        raise op.invalid(f"its scales {scales} must be positive")
+    if not all(0 < scale < 2**31 for scale in scales):
+        raise op.invalid(f"its scales {scales} must be positive and less than 2**31")
     found = [(extent, 1.0) for extent in shape]
     for axis, scale in zip(axes, scales, strict=True):
         # as float32: 0.7 * 10 is 7 there

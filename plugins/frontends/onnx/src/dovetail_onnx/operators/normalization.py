@@ -26,21 +26,26 @@ def batch_normalization(op: OpContext) -> Tensor:
         raise op.refuse(
             "it is in training mode", hint="export the model for inference (model.eval())"
         )
-    if op.attr.integer("spatial", 1) == 0:
-        raise op.refuse("its attribute spatial is 0; only statistics by channel can be converted")
-    x = op.spec(0)
-    channels = _channels(op)
+    x, channels = op.spec(0), _channels(op)
+    by_place = op.attr.integer("spatial", 1) == 0  # which version 9 gave up
+    wanted = x.shape[1:] if by_place else (channels,)
     for i, word in enumerate(("scale", "shift", "mean", "variance"), 1):
-        if op.spec(i).shape != (channels,):
+        if op.spec(i).shape != wanted:
             raise op.invalid(
-                f"its {word} has shape {op.spec(i).shape}, its input {channels} channels"
+                f"its {word} has shape {op.spec(i).shape}; for its input {x.shape} it must be "
+                f"{wanted}"
             )
     known = [op.constant(i) for i in range(1, 5)]
-    folded = _computed(op) if any(v is None for v in known) else _folded(op)
-    return _by_channel(op, "Batchnorm", folded) if len(x.shape) > 1 else _of_row(op, folded)
+    weight, bias = _computed(op) if any(v is None for v in known) else _folded(op)
+    if by_place:
+        scaled = op.step("scaled", "ElementWiseMultiply", [op.tensor(0), weight])
+        return op.emit("ElementWiseAdd", [scaled, bias])
+    if len(x.shape) == 1:
+        return _of_row(op, weight, bias)
+    return _by_channel(op, "Batchnorm", [weight, bias])
 
 
-def _folded(op: OpContext) -> list[Tensor | None]:
+def _folded(op: OpContext) -> tuple[Tensor, Tensor]:
     """Gives weight and bias as constants."""
     scale, shift, mean, variance = (
         op.need_constant(i, "statistics").astype(np.float64) for i in range(1, 5)
@@ -48,13 +53,11 @@ def _folded(op: OpContext) -> list[Tensor | None]:
     with np.errstate(all="ignore"):  # a variance below 0 gives NaN, as at run time
         weight = scale / np.sqrt(variance + op.attr.number("epsilon", 1e-5))
     dtype = op.spec(0).dtype
-    return [
-        op.static("weight", weight, dtype),
-        op.static("bias", shift - mean * weight, dtype),
-    ]
+    bias = op.static("bias", shift - mean * weight, dtype)
+    return op.static("weight", weight, dtype), bias
 
 
-def _computed(op: OpContext) -> list[Tensor | None]:
+def _computed(op: OpContext) -> tuple[Tensor, Tensor]:
     """Gives weight and bias as what a run computes."""
     scale, shift, mean, variance = (op.tensor(i) for i in range(1, 5))
     least = op.static("epsilon", np.asarray(op.attr.number("epsilon", 1e-5)), variance.dtype)
@@ -62,14 +65,14 @@ def _computed(op: OpContext) -> list[Tensor | None]:
     inverse = op.step("inverse", "ElementWiseRsqrt", [square])
     weight = op.step("weight", "ElementWiseMultiply", [scale, inverse])
     offset = op.step("offset", "ElementWiseMultiply", [mean, weight])
-    return [weight, op.step("bias", "ElementWiseSubtract", [shift, offset])]
+    return weight, op.step("bias", "ElementWiseSubtract", [shift, offset])
 
 
-def _of_row(op: OpContext, folded: Sequence[Tensor | None]) -> Tensor:
+def _of_row(op: OpContext, weight: Tensor, bias: Tensor) -> Tensor:
     """Emits the Batchnorm of (n,), which is n items of one channel."""
     x = op.tensor(0)
     column = reshaped(op, "column", x, (*x.shape, 1))
-    y = op.step("by_channel", "Batchnorm", [column, *folded])
+    y = op.step("by_channel", "Batchnorm", [column, weight, bias])
     return op.emit("Reshape", [y], spec=x.spec)
 
 
@@ -153,19 +156,38 @@ def _by_channel(
 
 
 @ONNX.importer("LayerNormalization", versions=(17,))
-def layer_normalization(op: OpContext) -> Tensor:
-    """LayerNorm over the last dimensions, from `axis` on."""
-    if op.wants(1) or op.wants(2):
-        raise op.refuse("its outputs for training, mean and deviation, cannot be converted")
+def layer_normalization(op: OpContext) -> Sequence[Tensor | None]:
+    """LayerNorm over the last dimensions, from `axis` on; Moments where the statistics are used."""
     spec = op.spec(0)
     axis = op.axis(op.attr.integer("axis", -1), len(spec.shape))
-    over = spec.shape[axis:]
-    return op.emit(
+    over, axes = spec.shape[axis:], list(range(axis, len(spec.shape)))
+    epsilon = op.attr.number("epsilon", 1e-5)
+    y = op.emit(
         "LayerNorm",
         [op.tensor(0), _spread(op, 1, "scale", over), _spread(op, 2, "shift", over)],
-        epsilon=op.attr.number("epsilon", 1e-5),
-        axes=list(range(axis, len(spec.shape))),
+        epsilon=epsilon,
+        axes=axes,
     )
+    if not (op.wants(1) or op.wants(2)):
+        return [y]
+    return [y, *_statistics(op, axes, epsilon)]
+
+
+def _statistics(op: OpContext, axes: list[int], epsilon: float) -> tuple[Tensor, Tensor | None]:
+    """Emits the second and third output: the mean, and 1 over the deviation."""
+    x = op.tensor(0)
+    if x.dtype is not DType.FLOAT_32:
+        raise op.refuse(
+            f"its outputs mean and deviation are FLOAT_32 while its input is {x.dtype.name}",
+            hint="cast the input to float",
+        )
+    names = [op.node.outputs[1], ""]
+    mean, variance = op.step_all("moments", "Moments", [x], names, axes=axes, keep_dims=True)
+    if not op.wants(2):
+        return mean, None
+    least = op.static("epsilon", np.asarray(epsilon), x.dtype)
+    square = op.step("square", "ElementWiseAdd", [variance, least])
+    return mean, op.emit("ElementWiseRsqrt", [square], output=2)
 
 
 def _spread(op: OpContext, i: int, word: str, shape: tuple[int, ...]) -> Tensor | None:

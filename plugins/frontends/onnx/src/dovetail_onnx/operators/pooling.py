@@ -105,9 +105,10 @@ def global_lp_pool(op: OpContext) -> Tensor:
 
 
 def _input(op: OpContext) -> tuple[Tensor, Window]:
-    """Gives the input, channels last, and the window as ONNX states it."""
+    """Gives the input, channels last and cropped, and the window as ONNX states it."""
     x = spatial_input(op)
-    return x, window_of(op, op.attr.integers("kernel_shape") or (), op.spec(0).shape[2:])
+    window = window_of(op, op.attr.integers("kernel_shape") or (), op.spec(0).shape[2:])
+    return cropped(op, x, window)
 
 
 def _output(op: OpContext, y: Tensor) -> Tensor:

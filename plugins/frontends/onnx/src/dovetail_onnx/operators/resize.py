@@ -81,7 +81,7 @@ def _spatial(op: OpContext, style: Style, changed: Mapping[int, Line]) -> Tensor
     """Resizes spatial axes, channels last."""
     rank = len(op.spec(0).shape)
     x = spatial_input(op) if rank in (3, 4) else op.arranged(0, to_last(rank))
-    # an axis of (n, c, ...) stands one place further to the front, or of three where it was
+    # axis i of (n, c, ...) is now i - 1; that of (n, c, w) stays 2, behind one of extent 1
     moved = {axis - (rank != 3): line for axis, line in changed.items()}
     for op_type, params in _candidates(style, len(x.shape)):
         if not any(map(_is_padded, moved.values())) and _means(op_type, params, moved):

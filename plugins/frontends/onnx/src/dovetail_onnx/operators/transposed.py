@@ -155,8 +155,8 @@ def _filters(op: OpContext, spread: _Spread) -> tuple[Tensor, _Spread]:
         return op.static("filters", grown, op.spec(1).dtype), spread
     if dilates:
         raise op.refuse(
-            f"its dilations {spread.dilations} must be 1 where its filters are computed from the "
-            "model's inputs: TransposeConv2d has no dilation"
+            f"its dilations {spread.dilations} must be 1, since its filters are computed from the "
+            "model's inputs: zeros can only be put between known ones"
         )
     filters = op.arranged(1, to_last)
     if grows:

@@ -1,0 +1,36 @@
+"""The conformance kit: what every backend and every op package must keep, as data and checks.
+
+It needs no test runner: `run_check`, `run_case` and `run_aspect` give an `Outcome`. The pytest
+plugin `dovetail.testing.plugin` runs them as a suite and prints the report.
+"""
+
+from dovetail.testing.bench import Bench
+from dovetail.testing.binding import BoundCase, bind, encoding_of
+from dovetail.testing.case import Encoded, OpCase, typed
+from dovetail.testing.checks import CHECKS, Check, run_check
+from dovetail.testing.outcome import Outcome, Status
+from dovetail.testing.packages import ASPECTS, OpSubject, run_aspect, subjects
+from dovetail.testing.report import Report, Row
+from dovetail.testing.runner import run_case
+
+__all__ = [
+    "ASPECTS",
+    "CHECKS",
+    "Bench",
+    "BoundCase",
+    "Check",
+    "Encoded",
+    "OpCase",
+    "OpSubject",
+    "Outcome",
+    "Report",
+    "Row",
+    "Status",
+    "bind",
+    "encoding_of",
+    "run_aspect",
+    "run_case",
+    "run_check",
+    "subjects",
+    "typed",
+]

@@ -1,0 +1,169 @@
+"""The bench: a backend under test, and a graph that it runs, for checks that need just any."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dovetail import runtime
+from dovetail.errors import UnsupportedOpError
+from dovetail.ir import Array, Graph, Tensor
+from dovetail.ops import OpPackage, OpRegistry, OpSchema
+from dovetail.plugins.ops import installed_ops
+from dovetail.runtime import contract
+from dovetail.testing import ops
+from dovetail.testing.binding import BoundCase, bind, schema_of
+from dovetail.testing.case import Encoded, OpCase
+from dovetail.testing.comparison import difference
+from dovetail.testing.outcome import Failure, demand
+
+
+class Bench:
+    """A backend under test.
+
+    Args:
+        backend: Name of an installed backend, or a class that is not installed.
+        options: The backend's options.
+        cases: Op cases; where the backend does not run the kit's own op, the first one that it runs
+            is what the checks run.
+        packages: Op packages that are not installed.
+    """
+
+    def __init__(
+        self,
+        backend: str | type[contract.Backend],
+        options: Mapping[str, Any] | None = None,
+        cases: Sequence[OpCase] = (),
+        packages: Sequence[OpPackage] = (),
+    ) -> None:
+        self._backend = backend
+        self._options = options
+        self._packages = packages
+        self.cases = tuple(cases)
+
+    @property
+    def name(self) -> str:
+        """Name of the backend, or of the class."""
+        return self._backend if isinstance(self._backend, str) else self._backend.name
+
+    def ops(self) -> OpRegistry:
+        """Gives a new registry: what is installed, and the packages that were given."""
+        registry = installed_ops()
+        for package in self._packages:
+            registry.add(package)
+        return registry
+
+    def create(self, options: Mapping[str, Any] | None = None) -> runtime.Backend:
+        """Makes a handle of the backend; the kit's own ops are registered where it takes them.
+
+        Args:
+            options: Options in place of the bench's.
+        """
+        given = self._options if options is None else options
+        made = runtime.Backend.create(self._backend, given, self.ops())
+        if made.capabilities.op_packages:
+            made.register_op_package(ops.PACKAGE)
+        return made
+
+    @functools.cached_property
+    def sample(self) -> BoundCase:
+        """A case that the backend runs.
+
+        Raises:
+            Failure: It runs none of those that there are.
+        """
+        with self.create() as backend:
+            for case in self.candidates(backend.capabilities):
+                bound = bind(case)
+                if _serves(bound, backend):
+                    return bound
+        raise Failure("the backend runs none of the cases at hand: give some with --cases")
+
+    def candidates(self, capabilities: contract.Capabilities) -> tuple[OpCase, ...]:
+        """Gives the cases that may serve as a sample: the kit's own first, where it may run."""
+        return (*ops.HALVE, *self.cases) if capabilities.op_packages else self.cases
+
+    def composed(self, context: runtime.Context, name: str = "case") -> runtime.Graph:
+        """Composes the sample as a graph of a context."""
+        return compose(context, self.sample.graph(self.schema(context), name))
+
+    def finalized(self, context: runtime.Context, name: str = "case") -> runtime.Graph:
+        """Composes the sample and finalizes it."""
+        graph = self.composed(context, name)
+        graph.finalize()
+        return graph
+
+    def schema(self, context: runtime.Context) -> OpSchema:
+        """Gives the schema of the sample's op."""
+        return schema_of(self.sample.case, context.backend.ops)
+
+    def feeds(self, shift: int = 0) -> dict[str, Array]:
+        """Gives inputs for the sample's graph.
+
+        Args:
+            shift: Rotates the elements of every input by so many places: other data of the same
+                range. Inputs whose elements are positions or sizes stay legal that way.
+        """
+        fed = self.sample.feeds()
+        return {name: np.roll(x, shift).reshape(x.shape) for name, x in fed.items()}
+
+    def demand_same(
+        self, found: Mapping[str, Array], wanted: Mapping[str, Array], message: str
+    ) -> None:
+        """Demands that two runs of the sample gave the same, within its tolerance."""
+        for i, answer in enumerate(self.sample.answers):
+            other = Encoded(wanted[f"y{i}"], answer.dtype, answer.encoding)
+            text = difference(found[f"y{i}"], other, self.sample.case)
+            demand(not text, f"{message}: out[{i}]: {text}")
+
+    def outputs(self) -> dict[str, Array]:
+        """Gives output buffers for the sample's graph, filled with rubbish."""
+        return {
+            f"y{i}": rubbish(a.values.shape, a.values.dtype)
+            for i, a in enumerate(self.sample.answers)
+        }
+
+
+def _serves(bound: BoundCase, backend: runtime.Backend) -> bool:
+    """Whether a case can stand for any: it is run, reads something and gives something."""
+    try:
+        schema = schema_of(bound.case, backend.ops)
+    except UnsupportedOpError:
+        return False
+    fed = bound.feeds()
+    whole = all(a.size for a in (*fed.values(), *(y.values for y in bound.answers)))
+    return bool(fed) and whole and schema.op.is_pure and backend.validate_op(bound.node(schema)).ok
+
+
+def rubbish(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Gives an array whose every byte is 0xA5: what no run may leave in an output."""
+    return np.frombuffer(
+        bytearray(b"\xa5" * (int(np.prod(shape)) * dtype.itemsize)), dtype
+    ).reshape(shape)
+
+
+def create_tensors(handle: runtime.Graph, graph: Graph) -> dict[Tensor, runtime.Tensor]:
+    """Creates the tensors of a graph in a composed one; gives their handles."""
+    return {
+        t: handle.create_tensor(t.name, t.dtype, t.shape, t.kind, t.encoding, t.data)
+        for t in graph.tensors.values()
+    }
+
+
+def compose(context: runtime.Context, graph: Graph) -> runtime.Graph:
+    """Composes a graph by the calls of the handle API, one for each tensor and node."""
+    handle = context.create_graph(graph.name)
+    made = create_tensors(handle, graph)
+    for node in graph.nodes:
+        handle.add_node(
+            node.name,
+            node.package,
+            node.op_type,
+            [None if t is None else made[t] for t in node.inputs],
+            [made[t] for t in node.outputs],
+            node.params,
+        )
+    return handle

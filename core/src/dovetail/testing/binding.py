@@ -1,0 +1,153 @@
+"""A case made concrete: the stored inputs, the declared outputs and the stored answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dovetail.ir import Array, DType, Graph, Node, ScaleOffset, Spec, Tensor, TensorKind
+from dovetail.ops import OpRegistry, OpSchema, from_real, to_real
+from dovetail.testing.case import Encoded, OpCase
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCase:
+    """A case with its types settled.
+
+    Attributes:
+        case: What it was made of.
+        inputs: As they are stored, None for left-out ones.
+        answers: What must come out, as it is stored.
+    """
+
+    case: OpCase
+    inputs: tuple[Encoded | None, ...]
+    answers: tuple[Encoded, ...]
+
+    def node(self, schema: OpSchema, name: str = "node") -> Node:
+        """Gives a node with tensors of its own, in no graph yet."""
+        case = self.case
+        inputs = [
+            None if given is None else self._input(i, given) for i, given in enumerate(self.inputs)
+        ]
+        outputs = [
+            Tensor(f"y{i}", a.dtype, a.spec.shape, TensorKind.APP_READ, encoding=a.encoding)
+            for i, a in enumerate(self.answers)
+        ]
+        params = {
+            key: schema.params[key].param_of(value, name)
+            for key, value in case.params.items()
+            if value is not None
+        }
+        return Node(name, case.package, case.op_type, inputs, outputs, params)
+
+    def graph(self, schema: OpSchema, name: str = "case") -> Graph:
+        """Gives a graph of the one node."""
+        graph, node = Graph(name), self.node(schema)
+        for tensor in (*node.inputs, *node.outputs):
+            if tensor is not None:
+                graph.add_tensor(tensor)
+        graph.add_node(node)
+        return graph
+
+    def feeds(self) -> dict[str, Array]:
+        """Gives the inputs that the application writes, by tensor name, read-only."""
+        fed = {}
+        for i, given in enumerate(self.inputs):
+            if given is not None and i not in self.case.static:
+                fed[f"x{i}"] = array = given.values.copy()
+                array.flags.writeable = False
+        return fed
+
+    def _input(self, i: int, given: Encoded) -> Tensor:
+        if i not in self.case.static:
+            shape, kind = given.values.shape, TensorKind.APP_WRITE
+            return Tensor(f"x{i}", given.dtype, shape, kind, encoding=given.encoding)
+        logical = to_real(given.values, given.spec) if _is_bfloat(given) else given.values
+        return Tensor.static(f"x{i}", logical, given.dtype, encoding=given.encoding)
+
+
+def bind(case: OpCase) -> BoundCase:
+    """Settles the types of a case and asks for its answer.
+
+    Raises:
+        ValueError: The case declares another number of outputs than its answer has, or shapes that
+            its answer does not have.
+    """
+    inputs = tuple(None if x is None else _stored_input(x, case.dtype) for x in case.inputs)
+    answers = _answers(case, inputs)
+    if case.outputs and len(case.outputs) != len(answers):
+        raise ValueError(f"case {case.id}: {len(case.outputs)} outputs, {len(answers)} answers")
+    floats = [x.dtype for x in inputs if x is not None and x.dtype.is_float]
+    default = case.dtype or (floats[0] if floats else DType.FLOAT_32)
+    made = []
+    for i, answer in enumerate(answers):
+        spec = case.outputs[i] if case.outputs else _spec_of(answer, default)
+        if spec.shape != answer.shape:
+            raise ValueError(f"case {case.id}: out[{i}] {spec.shape}, answer {answer.shape}")
+        made.append(Encoded(_stored(answer, spec), spec.dtype, spec.encoding))
+    return BoundCase(case, inputs, tuple(made))
+
+
+def schema_of(case: OpCase, ops: OpRegistry) -> OpSchema:
+    """Gives the schema of a case's op.
+
+    Raises:
+        UnsupportedOpError: There is no such op.
+    """
+    return ops.find(case.package, case.op_type)
+
+
+def encoding_of(values: Array, dtype: DType) -> ScaleOffset:
+    """Gives an encoding that spans values and zero: symmetric for signed types."""
+    low = min(0.0, float(values.min(initial=0.0, where=np.isfinite(values))))
+    high = max(0.0, float(values.max(initial=0.0, where=np.isfinite(values))))
+    least, greatest = dtype.stored_range()
+    if dtype.is_signed:
+        return ScaleOffset(max(-low, high) / greatest or 1.0, 0)
+    scale = (high - low) / (greatest - least) or 1.0
+    return ScaleOffset(scale, round(low / scale))
+
+
+def _is_bfloat(given: Encoded) -> bool:
+    return given.dtype is DType.BFLOAT_16
+
+
+def _answers(case: OpCase, inputs: Sequence[Encoded | None]) -> tuple[Array, ...]:
+    found: Any = case.answer
+    if callable(found):
+        real = [None if x is None else to_real(x.values, x.spec) for x in inputs]
+        with np.errstate(all="ignore"):  # inf and nan are answers
+            found = found(*real)
+    return tuple(np.asarray(a) for a in (found if isinstance(found, tuple | list) else (found,)))
+
+
+def _spec_of(answer: Array, default: DType) -> Spec:
+    if answer.dtype.kind != "f":
+        return Spec(DType.of(answer.dtype), answer.shape)
+    return Spec(default, answer.shape, _encoding(answer, default))
+
+
+def _encoding(values: Array, dtype: DType) -> ScaleOffset | None:
+    return encoding_of(values, dtype) if dtype.is_fixed_point else None
+
+
+def _stored_input(given: Array | Encoded, dtype: DType | None) -> Encoded:
+    if isinstance(given, Encoded):
+        return given
+    given = np.asarray(given)  # NumPy's scalars are of rank 0
+    own = DType.of(given.dtype)
+    if dtype is None or not own.is_float:
+        return Encoded(given, own)
+    spec = Spec(dtype, given.shape, _encoding(given, dtype))
+    return Encoded(_stored(given, spec), dtype, spec.encoding)
+
+
+def _stored(real: Array, spec: Spec) -> Array:
+    """The stored form of real values; integers are taken as they are."""
+    if spec.dtype.is_fixed_point and real.dtype.kind != "f":
+        return real.astype(spec.dtype.storage)
+    return np.asarray(from_real(real, spec), spec.dtype.storage)

@@ -1,0 +1,185 @@
+"""Errors: wrong calls are refused with the right error, code and exit status, and harm nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dovetail.errors import BackendError, ConfigError, DovetailError, GraphError, OpError
+from dovetail.ir import Array, DType, Scalar, TensorKind
+from dovetail.runtime import Context, Graph
+from dovetail.testing.bench import Bench, create_tensors
+from dovetail.testing.outcome import demand, refusal
+
+
+def execute_before_finalize(bench: Bench) -> None:
+    """A graph that is not finalized does not run, and can be finalized afterwards."""
+    with bench.create() as backend:
+        graph, code = bench.composed(backend.create_context()), "GRAPH_ERROR_GRAPH_NOT_FINALIZED"
+        refusal(lambda: graph.execute(bench.feeds()), code, BackendError)
+        graph.finalize()
+        graph.execute(bench.feeds())
+
+
+def change_after_finalize(bench: Bench) -> None:
+    """A finalized graph is neither changed nor finalized again, and still runs."""
+    with bench.create() as backend:
+        graph = bench.finalized(backend.create_context())
+        for call in (
+            graph.finalize,
+            lambda: graph.create_tensor("late", DType.FLOAT_32, (1,)),
+            lambda: graph.add_node("late", bench.sample.case.package, "any", [], []),
+        ):
+            refusal(call, "GRAPH_ERROR_GRAPH_FINALIZED", BackendError)
+        graph.execute(bench.feeds())
+
+
+def a_graph_with_faults(bench: Bench) -> None:
+    """Every fault of a graph that is not well formed is listed by finalize."""
+    with bench.create() as backend:
+        graph = backend.create_context().create_graph("faulty")
+        graph.create_tensor("without_data", DType.FLOAT_32, (2,), TensorKind.STATIC)
+        graph.create_tensor("unwritten", DType.FLOAT_32, (2,), TensorKind.APP_READ)
+        error = refusal(graph.finalize, "GRAPH_INVALID", GraphError)
+        for name in ("without_data", "unwritten"):
+            demand(name in str(error), f"the error does not name '{name}': {error}")
+
+
+def nodes_that_do_not_fit_their_op(bench: Bench) -> None:
+    """An unknown op, package or param, a missing input and an output of another shape."""
+    with bench.create() as backend:
+        context = backend.create_context()
+        good = bench.sample.node(bench.schema(context))
+        unknown = {**good.params, "unheard_of": Scalar(DType.INT_32, 1)}
+        for i, changes in enumerate(
+            (
+                {"op_type": "UnheardOf"},
+                {"package": "unheard.of"},
+                {"params": unknown},
+                {"inputs": []},
+                {"shape": (*good.outputs[0].shape, 7)},
+            )
+        ):
+            error = refusal(
+                lambda i=i, c=changes: _add_changed(bench, context, f"g{i}", c),  # type: ignore[misc]
+                "GRAPH_ERROR_INVALID_OP_CONFIG",
+                OpError,
+            )
+            demand(good.name in error.where, f"the error does not name the node: {error}")
+            demand(error.problems, f"the error gives no reason: {error}")
+
+
+def buffers_that_do_not_fit(bench: Bench) -> None:
+    """Unknown, misshapen and missing buffers are listed; the graph still runs."""
+    with bench.create() as backend:
+        graph, good = bench.finalized(backend.create_context()), bench.feeds()
+        name = min(good)
+        wrong = np.zeros((*good[name].shape, 2), np.complex64)
+        error = _refuse_buffers(graph, {**good, name: wrong, "unheard_of": wrong})
+        texts = " ".join(str(problem) for problem in error.problems)
+        for text in ("shape", "complex64", "unheard_of"):
+            demand(text in texts, f"the error does not speak of {text}: {error}")
+        _refuse_buffers(graph, {})
+        _refuse_buffers(graph, good, {})
+        graph.execute(good)
+
+
+def outputs_that_cannot_be_written(bench: Bench) -> None:
+    """Read-only outputs are refused; the graph still runs."""
+    with bench.create() as backend:
+        graph, outputs = bench.finalized(backend.create_context()), bench.outputs()
+        next(iter(outputs.values())).flags.writeable = False
+        _refuse_buffers(graph, bench.feeds(), outputs)
+        graph.execute(bench.feeds(), bench.outputs())
+
+
+def names_of_graphs(bench: Bench) -> None:
+    """A graph's name is taken once, and only names that exist are found."""
+    with bench.create() as backend:
+        context = backend.create_context()
+        made = context.create_graph("net")
+        for name in ("net", ""):
+            refusal(
+                lambda n=name: context.create_graph(n),  # type: ignore[misc]
+                "GRAPH_ERROR_INVALID_NAME",
+                BackendError,
+            )
+        code = "GRAPH_ERROR_GRAPH_DOES_NOT_EXIST"
+        error = refusal(lambda: context.retrieve_graph("nat"), code, BackendError)
+        demand("net" in error.hint, f"the error does not suggest the graph there is: {error}")
+        demand(context.retrieve_graph("net") is made, "another graph was retrieved")
+
+
+def use_after_free(bench: Bench) -> None:
+    """Freed handles are refused, each by its own code; freeing twice is such a use."""
+    with bench.create() as backend:
+        device = backend.create_device()
+        context = backend.create_context(device)
+        graph, profile = bench.finalized(context), backend.create_profile()
+        refusal(device.free, "DEVICE_ERROR_ASSOCIATED_TO_CONTEXT", BackendError)
+        refusal(backend.free, "BACKEND_ERROR_TERMINATE_FAILED", BackendError)
+        profile.free()
+        context.free()
+        device.free()
+        backend.free()
+    dead: dict[str, Callable[[], object]] = {
+        "GRAPH_ERROR_INVALID_HANDLE": lambda: graph.execute(bench.feeds()),
+        "CONTEXT_ERROR_INVALID_HANDLE": context.free,
+        "DEVICE_ERROR_INVALID_HANDLE": device.free,
+        "PROFILE_ERROR_INVALID_HANDLE": profile.free,
+        "BACKEND_ERROR_INVALID_HANDLE": backend.create_context,
+    }
+    for code, call in dead.items():
+        refusal(call, code, BackendError)
+
+
+def options_that_nothing_reads(bench: Bench) -> None:
+    """Unknown options are refused, all of them named; no options are good options."""
+    unknown = {"unheard_of": 1, "never_seen": 2}
+    error = refusal(lambda: bench.create(unknown), "CONFIG_UNKNOWN_KEY", ConfigError)
+    for name in unknown:
+        demand(name in str(error), f"the error does not name '{name}': {error}")
+    with bench.create({}) as backend:
+        demand(isinstance(backend.options, backend.plugin.options_type), "options are not typed")
+
+
+CHECKS = (
+    execute_before_finalize,
+    change_after_finalize,
+    a_graph_with_faults,
+    nodes_that_do_not_fit_their_op,
+    buffers_that_do_not_fit,
+    outputs_that_cannot_be_written,
+    names_of_graphs,
+    use_after_free,
+    options_that_nothing_reads,
+)
+
+
+def _add_changed(bench: Bench, context: Context, name: str, changes: Mapping[str, Any]) -> None:
+    """Adds the sample's node with something changed."""
+    graph = bench.sample.graph(bench.schema(context), name)
+    node = graph.nodes[0]
+    graph.remove_node(node)
+    if "shape" in changes:
+        node.outputs[0].shape = changes["shape"]
+    handle = context.create_graph(name)
+    made = create_tensors(handle, graph)
+    handle.add_node(
+        node.name,
+        changes.get("package", node.package),
+        changes.get("op_type", node.op_type),
+        changes.get("inputs", [None if t is None else made[t] for t in node.inputs]),
+        [made[t] for t in node.outputs],
+        changes.get("params", node.params),
+    )
+
+
+def _refuse_buffers(
+    graph: Graph, inputs: Mapping[str, Array], outputs: Mapping[str, Array] | None = None
+) -> DovetailError:
+    return refusal(
+        lambda: graph.execute(inputs, outputs), "GRAPH_ERROR_INVALID_TENSOR", BackendError
+    )

@@ -1,0 +1,191 @@
+"""What holds for every op package: definitions, cases, quantized runs, refusals; op by op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dovetail.ir import Array, DType, Node, Param, Scalar, Tensor
+from dovetail.ops import OpPackage, OpRegistry, OpSchema, bind_node, input_specs, node_faults
+from dovetail.ops import simulate as simulated
+from dovetail.testing.binding import BoundCase, bind
+from dovetail.testing.case import OpCase, typed
+from dovetail.testing.comparison import difference
+from dovetail.testing.outcome import Outcome, Unsupported, demand, outcome_of
+
+
+@dataclass(frozen=True, slots=True)
+class OpSubject:
+    """An op of a package, with the cases that there are for it."""
+
+    package: OpPackage
+    schema: OpSchema
+    cases: tuple[OpCase, ...]
+
+    @property
+    def ops(self) -> OpRegistry:
+        """A registry of the op's package alone."""
+        return OpRegistry.of(self.package)
+
+
+Aspect = Callable[[OpSubject], None]
+
+
+def subjects(package: OpPackage, cases: Sequence[OpCase]) -> tuple[OpSubject, ...]:
+    """Gives the ops of a package, each with its cases."""
+    return tuple(
+        OpSubject(package, schema, tuple(c for c in cases if c.op_name == schema.full_name))
+        for schema in package.schemas.values()
+    )
+
+
+def run_aspect(subject: OpSubject, aspect: Aspect) -> Outcome:
+    """Judges one aspect of one op."""
+    return outcome_of(lambda: aspect(subject))
+
+
+def definition(subject: OpSubject) -> None:
+    """The op has a docstring and a source of its own, and at least one case."""
+    op = subject.schema.op
+    demand((op.__dict__.get("__doc__") or "").strip(), "the op has no docstring")
+    demand(op.source, "the op does not say its `source`")
+    demand(subject.cases, "there is no case of the op")
+    names = [case.id for case in subject.cases]
+    demand(len(set(names)) == len(names), f"two cases have one name: {sorted(names)}")
+
+
+def reference(subject: OpSubject) -> None:
+    """`infer` says what comes out, `reference` gives the answer and leaves its inputs alone."""
+    for case in subject.cases:
+        bound = bind(case)
+        _demand_answer(subject, bound, f"case {case.id}")
+
+
+def quantized(subject: OpSubject) -> None:
+    """`simulate` runs the op on quantized tensors, as near to the answer as these allow."""
+    able = [c for c in subject.cases if callable(c.answer) and not c.outputs and c.dtype is None]
+    count = 0
+    for case in able:
+        for narrow in typed(case, DType.UFIXED_POINT_8, DType.SFIXED_POINT_16):
+            bound = bind(narrow)
+            changed = any(a.dtype.is_fixed_point for a in bound.answers)
+            if changed and not node_faults(bound.node(subject.schema), subject.ops):
+                _demand_answer(subject, bound, f"case {narrow.id}")
+                count += 1
+    if not count:
+        raise Unsupported("no case of the op goes from float to float, or it refuses fixed point")
+
+
+def refusals(subject: OpSubject) -> None:
+    """Inputs and params that do not go together are refused by an OpError, not by an accident."""
+    for case in subject.cases:
+        for what, node in _misfits(bind(case).node(subject.schema)):
+            try:
+                faults = node_faults(node, subject.ops)
+            except Exception as error:  # noqa: BLE001 - the accident that this looks for
+                text = f"{type(error).__name__}: {error}"
+                demand(False, f"case {case.id} with {what}: `infer` raised {text}")
+            else:
+                demand(all(f.message for f in faults), f"{what} is refused without a message")
+
+
+ASPECTS: tuple[Aspect, ...] = (definition, reference, quantized, refusals)
+
+
+def _demand_answer(subject: OpSubject, bound: BoundCase, where: str) -> None:
+    schema, node = subject.schema, bound.node(subject.schema)
+    faults = node_faults(node, subject.ops)
+    demand(not faults, f"{where}: refused: {'; '.join(str(f) for f in faults)}")
+    given = [None if x is None else _frozen(x.values) for x in bound.inputs]
+    outs = [t.spec for t in node.outputs]
+    try:
+        found = simulated(schema, bind_node(schema, node), given, input_specs(node), outs)
+    except AssertionError as error:  # how `simulate` says that shapes differ
+        demand(False, f"{where}: {error}")
+    except ValueError as error:
+        demand("read-only" not in str(error), f"{where}: the reference writes its inputs: {error}")
+        raise
+    if not schema.op.is_pure:
+        return
+    for i, answer in enumerate(bound.answers):
+        text = difference(found[i], answer, bound.case)
+        demand(not text, f"{where}: out[{i}]: {text}")
+
+
+def _frozen(array: Array) -> Array:
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+def _misfits(node: Node) -> Iterator[tuple[str, Node]]:
+    """Nodes like a good one with one thing changed; some of them are good ones too."""
+    for i, tensor in enumerate(node.inputs):
+        if tensor is None:
+            continue
+        shape = tensor.shape
+        for other in {(), (*shape, 2), (2, *shape), shape[1:], *_bent(shape)} - {shape}:
+            inputs = list(node.inputs)
+            inputs[i] = Tensor(tensor.name, tensor.dtype, other, encoding=None)
+            yield f"in[{i}] of shape {other}", _like(node, inputs=inputs)
+        for dtype in (DType.BOOL_8, DType.STRING, DType.INT_32, DType.FLOAT_16):
+            inputs = list(node.inputs)
+            inputs[i] = Tensor(tensor.name, dtype, shape)
+            yield f"in[{i}] of type {dtype.name}", _like(node, inputs=inputs)
+        yield f"in[{i}] left out", _like(node, inputs=_without(node, i))
+    for i, tensor in enumerate(node.outputs):
+        for other in ((), (*tensor.shape, 2)):
+            outputs = list(node.outputs)
+            outputs[i] = Tensor(tensor.name, tensor.dtype, other)
+            yield f"out[{i}] of shape {other}", _like(node, outputs=outputs)
+    for name, param in node.params.items():
+        for text, changed in _bent_params(param):
+            yield f"param {name} {text}", _like(node, params={**node.params, name: changed})
+        left = {n: p for n, p in node.params.items() if n != name}
+        yield f"param {name} left out", _like(node, params=left)
+
+
+def _bent(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Shapes that differ in one extent: one more, and none."""
+    for axis, extent in enumerate(shape):
+        for other in (extent + 1, 0):
+            yield (*shape[:axis], other, *shape[axis + 1 :])
+
+
+def _bent_params(param: Param) -> Iterator[tuple[str, Param]]:
+    if isinstance(param, Scalar):
+        if param.dtype.is_int:
+            yield from ((f"= {n}", replace(param, value=n)) for n in (0, 1, 1000))
+        return
+    values = param.values()
+    zeros = np.zeros_like(values)
+    for text, changed in (
+        ("all zero", zeros),
+        ("all large", zeros + values.dtype.type(100)),
+        ("empty", values[:0] if values.ndim else values),
+        ("repeated", np.concatenate([values, values]) if values.ndim else values),
+    ):
+        yield text, Tensor.static(param.name, changed, param.dtype)
+
+
+def _without(node: Node, i: int) -> list[Tensor | None]:
+    return [None if k == i else t for k, t in enumerate(node.inputs)]
+
+
+def _like(
+    node: Node,
+    *,
+    inputs: Sequence[Tensor | None] | None = None,
+    outputs: Sequence[Tensor] | None = None,
+    params: dict[str, Param] | None = None,
+) -> Node:
+    return Node(
+        node.name,
+        node.package,
+        node.op_type,
+        node.inputs if inputs is None else inputs,
+        node.outputs if outputs is None else outputs,
+        node.params if params is None else params,
+    )

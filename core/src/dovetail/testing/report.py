@@ -1,0 +1,97 @@
+"""The report: what passed, what is unsupported and what failed, by area and by op."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from dovetail.testing.outcome import Status
+
+OPS_AREA = "op cases"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One check, or one case, and how it ended.
+
+    Attributes:
+        area: What it is about: `life cycle`, `op cases`.
+        subject: The op's full name; empty for what is not about one op.
+        name: Of the check or the case.
+        status: How it ended.
+        reason: Why it is unsupported or failed.
+    """
+
+    area: str
+    subject: str
+    name: str
+    status: Status
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """All results of one run of the kit.
+
+    Attributes:
+        title: What was judged, in words.
+        rows: The results so far.
+        missing: Full names of the ops that there is no case for.
+    """
+
+    title: str
+    rows: list[Row] = field(default_factory=list)
+    missing: tuple[str, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Gives the report as a table: areas, then ops."""
+        yield from _table("area", self._counts("area"))
+        by_op = self._counts("subject")
+        if by_op:
+            yield ""
+            yield from _table("op", by_op)
+        if self.missing:
+            yield ""
+            yield f"ops without a case: {', '.join(self.missing)}"
+
+    def data(self) -> dict[str, Any]:
+        """Gives the report as plain data, for JSON."""
+        total = Counter(str(row.status) for row in self.rows)
+        return {
+            "title": self.title,
+            "total": _numbers(total),
+            "areas": {k: _numbers(v) for k, v in self._counts("area").items()},
+            "ops": {k: _numbers(v) for k, v in self._counts("subject").items()},
+            "without_case": list(self.missing),
+            "results": [
+                {
+                    "area": row.area,
+                    "op": row.subject or None,
+                    "name": row.name,
+                    "status": str(row.status),
+                    "reason": row.reason or None,
+                }
+                for row in self.rows
+            ],
+        }
+
+    def _counts(self, attribute: str) -> dict[str, Counter[str]]:
+        """The number of results of each status, by area (as they come) or by op (sorted)."""
+        counts: dict[str, Counter[str]] = {}
+        for row in self.rows:
+            if key := getattr(row, attribute):
+                counts.setdefault(key, Counter())[str(row.status)] += 1
+        return counts if attribute == "area" else dict(sorted(counts.items()))
+
+
+def _numbers(counts: Counter[str]) -> dict[str, int]:
+    return {str(status): counts[str(status)] for status in Status}
+
+
+def _table(head: str, counts: dict[str, Counter[str]]) -> Iterator[str]:
+    width = max(map(len, (head, "total", *counts)))
+    yield f"{head:<{width}}" + "".join(f"{status:>13}" for status in Status)
+    for name, row in (*counts.items(), ("total", sum(counts.values(), Counter()))):
+        yield f"{name:<{width}}" + "".join(f"{row[str(status)]:>13}" for status in Status)

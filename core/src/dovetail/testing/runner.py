@@ -1,0 +1,81 @@
+"""Runs one op case on one backend, through the handles that an application uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dovetail import runtime
+from dovetail.errors import UnsupportedOpError
+from dovetail.ir import Array
+from dovetail.runtime.contract import Support
+from dovetail.testing.bench import Bench, compose, rubbish
+from dovetail.testing.binding import BoundCase, bind, schema_of
+from dovetail.testing.case import OpCase
+from dovetail.testing.comparison import difference
+from dovetail.testing.outcome import Failure, Outcome, Unsupported, demand, outcome_of, refusal
+
+
+def run_case(bench: Bench, case: OpCase) -> Outcome:
+    """Runs a case: passed, unsupported with the backend's reason, or failed and why.
+
+    A case is failed where the op refuses it, the backend validates it and then cannot prepare or
+    run it, the outputs are not the answer, a second run into used buffers gives something else, or
+    an input was written. A backend that refuses must do so in full, and `finalize` must too.
+    """
+    bound = bind(case)  # a fault of the case itself is no outcome
+
+    def run() -> None:
+        with bench.create() as backend, backend.create_context() as context:
+            try:
+                schema = schema_of(case, backend.ops)
+            except UnsupportedOpError as error:
+                raise Failure(f"the case's op is not installed: {error.message}") from error
+            graph = compose(context, bound.graph(schema))
+            support = backend.validate_op(graph.ir.nodes[0])
+            if not support.ok:
+                _judge_refusal(graph, support)
+                raise Unsupported(str(support))
+            _judge_runs(graph, bound, is_pure=schema.op.is_pure)
+
+    return outcome_of(run)
+
+
+def _judge_refusal(graph: runtime.Graph, support: Support) -> None:
+    for part in ("rule", "field", "found"):
+        demand(getattr(support, part), f"the refusal does not say its {part}: {support!r}")
+    error = refusal(graph.finalize, UnsupportedOpError.default_code, UnsupportedOpError)
+    named = any(graph.ir.nodes[0].name in problem.where for problem in error.problems)
+    demand(named, f"finalize does not name the refused node: {error}")
+
+
+def _judge_runs(graph: runtime.Graph, bound: BoundCase, *, is_pure: bool) -> None:
+    graph.finalize()
+    given = bound.feeds()
+    copies = {name: array.copy() for name, array in given.items()}
+    first = graph.execute(given)
+    judge_outputs(first, bound)
+    for name, copy in copies.items():
+        demand(np.array_equal(_bytes(copy), _bytes(given[name])), f"input '{name}' was written")
+    if is_pure:
+        again = {name: rubbish(y.shape, y.dtype) for name, y in first.items()}
+        judge_outputs(graph.execute(given, again), bound, "in a second run, ")
+
+
+def judge_outputs(found: Mapping[str, Array], bound: BoundCase, when: str = "") -> None:
+    """Demands that the outputs of a run are a case's answers.
+
+    Args:
+        found: By tensor name, stored values.
+        bound: The case.
+        when: Begins the reason, where it is not just any run.
+    """
+    for i, answer in enumerate(bound.answers):
+        text = difference(found[f"y{i}"], answer, bound.case)
+        demand(not text, f"{when}out[{i}]: {text}")
+
+
+def _bytes(array: Array) -> Array:
+    """The bytes of an array: NaN is equal to itself there."""
+    return np.frombuffer(array.tobytes(), np.uint8)

@@ -1,0 +1,1 @@
+"""The conformance suite as pytest collects it; the plugin `dovetail.testing.plugin` feeds it."""

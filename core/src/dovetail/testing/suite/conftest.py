@@ -1,0 +1,30 @@
+"""What the suite's tests are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dovetail.testing.bench import Bench
+from dovetail.testing.outcome import Outcome, Status
+from dovetail.testing.plugin import kit_of
+
+
+@pytest.fixture(scope="session")
+def bench(pytestconfig: pytest.Config) -> Bench:
+    """Gives the backend under test."""
+    return kit_of(pytestconfig).bench
+
+
+@pytest.fixture(scope="session")
+def conclude() -> Callable[[Outcome], None]:
+    """Gives what ends a test: passed, skipped where it is unsupported, or failed."""
+
+    def end(outcome: Outcome) -> None:
+        if outcome.status is Status.UNSUPPORTED:
+            pytest.skip(outcome.reason)
+        if outcome.status is Status.FAILED:
+            pytest.fail(outcome.reason, pytrace=False)
+
+    return end

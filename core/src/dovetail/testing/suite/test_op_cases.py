@@ -1,0 +1,15 @@
+"""The cases that `--cases` names, on the backend that `--backend` names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dovetail.testing.bench import Bench
+from dovetail.testing.case import OpCase
+from dovetail.testing.outcome import Outcome
+from dovetail.testing.runner import run_case
+
+
+def test_op_case(bench: Bench, op_case: OpCase, conclude: Callable[[Outcome], None]) -> None:
+    """The backend gives the case's answer, or says in full why it does not run it."""
+    conclude(run_case(bench, op_case))

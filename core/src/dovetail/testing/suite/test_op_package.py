@@ -1,0 +1,14 @@
+"""The ops of the package that `--op-package` names, with the cases that `--cases` names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dovetail.testing.outcome import Outcome
+from dovetail.testing.packages import Aspect, OpSubject, run_aspect
+
+
+def test_op(op_aspect: tuple[OpSubject, Aspect], conclude: Callable[[Outcome], None]) -> None:
+    """The op is defined, means what its cases say, and refuses by OpErrors."""
+    subject, aspect = op_aspect
+    conclude(run_aspect(subject, aspect))

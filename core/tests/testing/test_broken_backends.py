@@ -1,0 +1,281 @@
+"""The kit catches what it is for: each backend here breaks one promise, and one check says so."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from null_backend import NullBackend
+from reference_backend import ReferenceBackend
+
+from dovetail.container import WeightStore
+from dovetail.errors import BackendError
+from dovetail.ir import Array, Graph, Tensor
+from dovetail.runtime import contract
+from dovetail.runtime.contract import Capabilities, Image, NodeView, RunControl, Support
+from dovetail.testing import CHECKS, Bench, Check, OpCase, Status, run_case, run_check
+from dovetail.testing.ops import HALVE
+
+each_check = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+ABLE = Capabilities(op_packages=True, cancel=True, watch=True, asynchronous=True)
+
+
+class Through:
+    """A prepared graph that does what the one inside it does."""
+
+    def __init__(self, inner: contract.Prepared, graph: Graph) -> None:
+        self.inner = inner
+        self.graph = graph
+
+    def run(
+        self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
+    ) -> None:
+        self.inner.run(inputs, outputs, control)
+
+    def image(self) -> Image:
+        return self.inner.image()
+
+    def update(self, tensors: Sequence[Tensor]) -> None:
+        self.inner.update(tensors)
+
+
+class Broken(ReferenceBackend):
+    """The reference backend, with a prepared graph that breaks something."""
+
+    name = "broken"
+    prepared: type[Through] = Through
+    able = ABLE
+
+    def capabilities(self) -> Capabilities:
+        return self.able
+
+    def prepare(self, graph: Graph, options: Any, weights: WeightStore) -> Any:
+        return self.prepared(super().prepare(graph, options, weights), graph)
+
+
+def breaking(run: Any = None, able: Capabilities = ABLE, **methods: Any) -> type[Broken]:
+    """Make a backend whose prepared graphs have another `run`, or other methods."""
+    if run is not None:
+        methods["run"] = run
+    return type("Broken", (Broken,), {"prepared": type("P", (Through,), methods), "able": able})
+
+
+def off_by_one(self: Through, inputs: Any, outputs: Any, control: RunControl) -> None:
+    self.inner.run(inputs, outputs, control)
+    for array in outputs.values():
+        array += 1
+
+
+def half_written(self: Through, inputs: Any, outputs: Any, control: RunControl) -> None:
+    fresh = {name: np.empty_like(array) for name, array in outputs.items()}
+    self.inner.run(inputs, fresh, control)
+    for name, array in outputs.items():
+        array.reshape(-1)[:-1] = fresh[name].reshape(-1)[:-1]
+
+
+def in_place(self: Through, inputs: Any, outputs: Any, control: RunControl) -> None:
+    for array in inputs.values():
+        array *= 1
+    self.inner.run(inputs, outputs, control)
+
+
+def remembering(self: Any, inputs: Any, outputs: Any, control: RunControl) -> None:
+    self.kept = getattr(self, "kept", None) or {n: a.copy() for n, a in inputs.items()}
+    self.inner.run(self.kept, outputs, control)
+
+
+def wearing_out(self: Any, inputs: Any, outputs: Any, control: RunControl) -> None:
+    self.inner.run(inputs, outputs, control)
+    self.runs = getattr(self, "runs", 0) + 1
+    for array in outputs.values():
+        array *= self.runs
+
+
+SHARED: dict[str, Array] = {}
+
+
+def sharing(self: Through, inputs: Any, outputs: Any, control: RunControl) -> None:
+    """Every second graph gets the first one's inputs."""
+    kept = SHARED if self.graph.name == "other" else dict(inputs)
+    if self.graph.name == "one":
+        SHARED.update({n: a.copy() for n, a in inputs.items()})
+    self.inner.run(kept, outputs, control)
+
+
+def swallowing(self: Through, inputs: Any, outputs: Any, control: RunControl) -> None:
+    try:
+        self.inner.run(inputs, outputs, control)
+    except BackendError:
+        control.check()
+
+
+def bare(self: Through, inputs: Any, outputs: Any, control: RunControl) -> None:
+    try:
+        self.inner.run(inputs, outputs, control)
+    except BackendError as error:
+        raise error.__cause__ or error from None
+
+
+def nameless(self: Through, inputs: Any, outputs: Any, control: RunControl) -> None:
+    try:
+        self.inner.run(inputs, outputs, control)
+    except BackendError as error:
+        error.where = ""
+        raise
+
+
+def deaf(self: Through, inputs: Any, outputs: Any, control: RunControl) -> None:
+    self.inner.run(inputs, outputs, RunControl(control.watch))
+
+
+def blind(self: Through, inputs: Any, outputs: Any, control: RunControl) -> None:
+    watch, control.watch = control.watch, None
+    try:
+        self.inner.run(inputs, outputs, control)
+    finally:
+        control.watch = watch
+
+
+def main_thread_only(self: Through, inputs: Any, outputs: Any, control: RunControl) -> None:
+    if threading.current_thread() is not threading.main_thread():
+        raise BackendError("not in this thread")
+    self.inner.run(inputs, outputs, control)
+
+
+def not_implemented(self: Through, *arguments: object) -> None:
+    raise NotImplementedError
+
+
+class RenamesNodes(Broken):
+    def prepare(self, graph: Graph, options: Any, weights: WeightStore) -> Any:
+        made = super().prepare(graph, options, weights)
+        graph.nodes[0].sources = ("elsewhere",)
+        return made
+
+
+class RefusesOthers(Broken):
+    """Takes packages and then refuses their ops."""
+
+    def validate(self, node: NodeView) -> Support:
+        return Support(False, "package", "package", node.package, ("own",))
+
+
+class RestoresAnything(Broken):
+    def restore(self, image: Image, weights: WeightStore) -> Any:
+        return None
+
+
+def nothing(self: Through, *arguments: object) -> None:
+    """Claims to have done it."""
+
+
+CACHING = Capabilities(op_packages=True, caching=True)
+UPDATES = Capabilities(op_packages=True, updates=True)
+PROMISES: dict[str, tuple[type[contract.Backend], str]] = {
+    "wrong answers": (breaking(off_by_one), "ops_of_others_give_their_answer"),
+    "wrong chains": (breaking(off_by_one), "chains_give_their_answer"),
+    "half an output": (breaking(half_written), "outputs_are_written_in_place_and_whole"),
+    "written inputs": (breaking(in_place), "inputs_are_never_written"),
+    "inputs of the first run": (breaking(remembering), "runs_do_not_see_each_other"),
+    "inputs of another graph": (breaking(sharing), "graphs_do_not_see_each_other"),
+    "another graph": (RenamesNodes, "preparing_leaves_the_graph_alone"),
+    "one thread": (breaking(main_thread_only), "threads_share_a_graph"),
+    "one thread for each": (breaking(main_thread_only), "threads_have_their_own_graphs"),
+    "no queue": (breaking(main_thread_only), "asynchronous"),
+    "a swallowed error": (breaking(swallowing), "an_op_that_fails_is_an_error"),
+    "a swallowed error of a queue": (
+        breaking(swallowing),
+        "an_op_that_fails_in_the_queue_is_an_error",
+    ),
+    "a foreign error": (breaking(bare), "an_op_that_fails_is_an_error"),
+    "an error of no node": (breaking(nameless), "an_op_that_fails_is_an_error"),
+    "no stop": (breaking(deaf), "cancel"),
+    "no watch": (breaking(blind), "watch"),
+    "no other package": (RefusesOthers, "op_packages"),
+    "no image": (breaking(able=CACHING), "caching"),
+    "an empty image": (breaking(able=CACHING, image=lambda self: Image({})), "caching"),
+    "no update": (breaking(able=UPDATES), "updates"),
+    "an update without effect": (breaking(able=UPDATES, update=nothing), "updates"),
+    "an image that is refused by accident": (breaking(image=not_implemented), "caching"),
+    "an update that is refused by accident": (breaking(update=not_implemented), "updates"),
+    "a restore that nobody claims": (RestoresAnything, "caching"),
+}
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+def test_a_broken_promise_is_caught(promise: str) -> None:
+    backend, name = PROMISES[promise]
+    (check,) = (c for c in CHECKS if c.name == name)
+    assert run_check(Bench(ReferenceBackend), check).status is not Status.FAILED
+    found = run_check(Bench(backend), check)
+    assert found.status is Status.FAILED
+    assert found.reason
+
+
+@each_check
+def test_the_wrapper_itself_breaks_nothing(check: Check) -> None:
+    assert run_check(Bench(breaking()), check).status is not Status.FAILED
+
+
+@each_check
+def test_the_reference_backend_keeps_all_promises(check: Check) -> None:
+    found = run_check(Bench(ReferenceBackend), check)
+    closed = {"caching", "updates"}
+    assert found.status is (Status.UNSUPPORTED if check.name in closed else Status.PASSED)
+
+
+@each_check
+def test_the_null_backend_keeps_all_promises_but_answers(check: Check) -> None:
+    failed = run_check(Bench(NullBackend), check).status is Status.FAILED
+    assert failed is (check.area == "failures")
+
+
+def test_a_backend_without_capabilities_needs_a_case() -> None:
+    bench = Bench(breaking(able=Capabilities()))
+    (check,) = (c for c in CHECKS if c.name == "runs_do_not_see_each_other")
+    found = run_check(bench, check)
+    assert found.status is Status.FAILED
+    assert "--cases" in found.reason
+
+
+CASE: OpCase = HALVE[0]
+
+
+class PreparesNothing(Broken):
+    def prepare(self, graph: Graph, options: Any, weights: WeightStore) -> Any:
+        raise BackendError("not after all", code="GRAPH_ERROR_FINALIZE_FAILED")
+
+
+class RefusesInSilence(Broken):
+    def validate(self, node: NodeView) -> Support:
+        return Support(ok=False)
+
+
+@pytest.mark.parametrize(
+    ("backend", "reason"),
+    [
+        (breaking(off_by_one), "out[0]: 12 of 12 elements differ"),
+        (NullBackend, "elements differ"),
+        (breaking(wearing_out), "in a second run, out[0]"),
+        (breaking(in_place), "read-only"),
+        (breaking(not_implemented), "raised NotImplementedError"),
+        (PreparesNothing, "not after all"),
+        (RefusesInSilence, "does not say its rule"),
+    ],
+)
+def test_a_case_fails_for_the_right_reason(backend: type[contract.Backend], reason: str) -> None:
+    found = run_case(Bench(backend), CASE)
+    assert found.status is Status.FAILED
+    assert reason in found.reason
+
+
+def test_a_case_that_is_refused_in_full_is_unsupported() -> None:
+    found = run_case(Bench(RefusesOthers), CASE)
+    assert (found.status, found.reason) == (
+        Status.UNSUPPORTED,
+        "package: package is dovetail.testing; allowed: own",
+    )
+    assert run_case(Bench(ReferenceBackend), CASE).status is Status.PASSED

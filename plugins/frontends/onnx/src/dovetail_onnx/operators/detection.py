@@ -1,0 +1,163 @@
+"""Detection: suppression of boxes, and features cut out at regions of interest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.ir import DType, Spec, Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Result
+from dovetail_onnx.operators._layout import spatial_input, spatial_output
+from dovetail_onnx.operators._table import ONNX
+
+# Without a score threshold every finite score takes part.
+_LEAST = float(np.finfo(np.float32).min)
+
+
+@ONNX.importer("NonMaxSuppression", versions=(10, 11))
+def non_max_suppression(op: OpContext) -> Result:
+    """NonMaxSuppression, with -1 in the rows behind the last selected box.
+
+    ONNX gives as many rows as boxes are selected, which only the data tells; a graph has as many as
+    there can be at most. A caller sees by the -1 where the rows end. A node cannot: it would gather
+    box 0 of image 0, or the last one, once for each row that is left over, and nothing would show
+    it. So only an output of the model is converted; where a node reads it, it is refused.
+    """
+    if op.feeds_nodes(0):
+        raise op.refuse(
+            "how many boxes it selects depends on the data, and other nodes read them: they would "
+            "take the rows that are left over for boxes",
+            hint=f"end the model here (--out-name {op.node.outputs[0]}) and apply the rest to the "
+            "rows before the first -1",
+        )
+    boxes, scores = op.spec(0), op.spec(1)
+    if len(boxes.shape) != 3 or len(scores.shape) != 3 or scores.shape[2] != boxes.shape[1]:
+        raise op.invalid(
+            f"its boxes {boxes.shape} and scores {scores.shape} must be (n, boxes, 4) and "
+            "(n, classes, boxes)"
+        )
+    most = min(max(int(_constant(op, 2, "max_output_boxes_per_class", 0)), 0), boxes.shape[1])
+    rows = scores.shape[0] * scores.shape[1] * most
+    if rows == 0:
+        return np.zeros((0, 3), np.int64)
+    found, count = op.step_all(
+        "selected",
+        "NonMaxSuppression",
+        [_corners(op), op.tensor(1)],
+        ("", ""),
+        iou_threshold=_constant(op, 3, "iou_threshold", 0.0),
+        score_threshold=_constant(op, 4, "score_threshold", _LEAST),
+        max_boxes_selected=most,
+    )
+    return _marked(op, found, count)
+
+
+def _constant(op: OpContext, i: int, what: str, default: float) -> float:
+    """Gives a scalar input that must be known at import."""
+    if not op.has(i):
+        return default
+    found = op.need_constant(i, what)
+    if found.size != 1:
+        raise op.invalid(f"its {what} must be one number, but its shape is {found.shape}")
+    return float(found.reshape(-1)[0])
+
+
+def _corners(op: OpContext) -> Tensor:
+    """Gives the boxes by their corners y1, x1, y2, x2."""
+    boxes = op.tensor(0)
+    if not op.attr.integer("center_point_box", 0):
+        return boxes
+    pair = Spec(boxes.dtype, (*boxes.shape[:2], 2))
+    middle, extent = (
+        op.step(
+            name, "Gather", [boxes, op.static(f"{name}_at", np.array(at), DType.INT_32)], axis=2
+        )
+        for name, at in (("middle", (1, 0)), ("extent", (3, 2)))  # x, y, w, h: y comes first
+    )
+    half = op.static("half", np.array(0.5, pair.dtype.storage), pair.dtype)
+    reach = op.step("reach", "ElementWiseMultiply", [extent, half])
+    low = op.step("low", "ElementWiseSubtract", [middle, reach])
+    high = op.step("high", "ElementWiseAdd", [middle, reach])
+    return op.step("corners", "Concat", [low, high], axis=2)
+
+
+def _marked(op: OpContext, rows: Tensor, count: Tensor) -> Tensor:
+    """Emits the rows as INT_64, with -1 behind the first `count`."""
+    place = np.arange(rows.shape[0], dtype=np.int32)[:, None]
+    known = op.step("count", "Cast", [count], spec=Spec(DType.INT_32, count.shape))
+    valid = op.step("valid", "ElementWiseLess", [op.static("place", place, DType.INT_32), known])
+    none = op.static("none", np.array(-1, np.int32), DType.INT_32)
+    marked = op.step("marked", "ElementWiseSelect", [valid, rows, none])
+    return op.emit("Cast", [marked], spec=Spec(DType.INT_64, rows.shape))
+
+
+@ONNX.importer("RoiAlign", versions=(10, 16, 22))
+def roi_align(op: OpContext) -> Tensor:
+    """RoiAlign; half_pixel, the default since version 16, is `aligned`."""
+    mode = op.attr.text("mode", "avg")
+    if mode != "avg":
+        raise op.refuse(f"its mode is '{mode}'; only the mean of samples, 'avg', can be converted")
+    half_pixel = "half_pixel" if op.version >= 16 else "output_half_pixel"
+    pixels = op.attr.text("coordinate_transformation_mode", half_pixel)
+    samples = op.attr.integer("sampling_ratio", 0)
+    x = _feature_map(op)
+    extent = op.attr.integer("output_height", 1), op.attr.integer("output_width", 1)
+    index = op.tensor(2)
+    y = op.step(
+        "channels_last",
+        "RoiAlign",
+        [x, op.tensor(1), op.step("images", "Cast", [index], spec=_unsigned(index))],
+        spec=Spec(x.dtype, (op.spec(1).shape[0], *extent, x.shape[3])),
+        img_size_ratio=_ratio(op),
+        num_samples_y=samples or -1,
+        num_samples_x=samples or -1,
+        aligned=pixels == "half_pixel",
+        allow_invalid_roi=True,
+    )
+    return spatial_output(op, y, 4)
+
+
+@ONNX.importer("MaxRoiPool", versions=(1, 22))
+def max_roi_pool(op: OpContext) -> Tensor:
+    """RoiPooling; the images come as the first column of the regions."""
+    extent = op.attr.integers("pooled_shape") or ()
+    rois = op.tensor(1)
+    if len(extent) != 2 or len(rois.shape) != 2 or rois.shape[1] != 5:
+        raise op.invalid(
+            f"its pooled_shape {extent} must have two extents, and its regions {rois.shape} be "
+            "(n, 5)"
+        )
+    x = _feature_map(op)
+    count = rois.shape[0]
+    index = op.step(
+        "first", "StridedSlice", [rois], ranges=[(0, count, 1), (0, 1, 1)], shrink_axes=2
+    )
+    y = op.step(
+        "channels_last",
+        "RoiPooling",
+        [
+            x,
+            op.step("corners", "StridedSlice", [rois], ranges=[(0, count, 1), (1, 5, 1)]),
+            op.step("images", "Cast", [index], spec=_unsigned(index)),
+        ],
+        spec=Spec(x.dtype, (count, *extent, x.shape[3])),
+        img_size_ratio=_ratio(op),
+    )
+    return spatial_output(op, y, 4)
+
+
+def _feature_map(op: OpContext) -> Tensor:
+    if len(op.spec(0).shape) != 4:
+        raise op.invalid(f"its input must be (n, c, h, w), but its shape is {op.spec(0).shape}")
+    return spatial_input(op)
+
+
+def _ratio(op: OpContext) -> tuple[float, float]:
+    scale = op.attr.number("spatial_scale", 1.0)
+    if scale <= 0:
+        raise op.invalid(f"its spatial_scale is {scale}, but must be above 0")
+    return 1 / scale, 1 / scale
+
+
+def _unsigned(index: Tensor) -> Spec:
+    return Spec(DType.UINT_32, index.shape)

@@ -1,0 +1,221 @@
+"""What the recurrent ops share: the weights of Lstm by gate, and the rules for the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dovetail.errors import OpError, Problem
+from dovetail.ir import Array, DType, Shape, Spec
+from dovetail.ops import Arrays, Specs
+from dovetail_opset._shapes import need_same_type
+
+# What TFLite adds to a variance before it divides by the root.
+_EPSILON = 1e-8
+
+
+class Gate(NamedTuple):
+    """Where the parts of one gate are among the inputs of Lstm."""
+
+    weights: int
+    recurrent: int
+    bias: int
+    norm: int
+    peephole: int | None
+
+
+INPUT = Gate(16, 17, 21, 12, 18)
+FORGET = Gate(1, 4, 7, 13, 19)
+OUTPUT = Gate(3, 6, 9, 15, 20)
+CELL = Gate(2, 5, 8, 14, None)
+
+# What must be given together, or not at all.
+_GROUPS = {
+    "the input gate": (INPUT.weights, INPUT.recurrent, INPUT.bias),
+    "layer normalization": (FORGET.norm, CELL.norm, OUTPUT.norm),
+    "peepholes": (19, 20),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LstmWeights:
+    """The weights of an Lstm, its gates one after the other.
+
+    They are the input gate (not where it is coupled), the forget gate, the output gate, the cell.
+
+    Attributes:
+        inputs: (gates * units, input size).
+        recurrent: (gates * units, output size).
+        bias: (gates, units).
+        norm: (gates, units), or None.
+        peepholes: (gates - 1, units), or None.
+        projection: (output size, units), or None.
+        projection_bias: (output size,), or None.
+    """
+
+    inputs: Array
+    recurrent: Array
+    bias: Array
+    norm: Array | None
+    peepholes: Array | None
+    projection: Array | None
+    projection_bias: Array | None
+
+    @classmethod
+    def of(cls, ins: Arrays) -> LstmWeights:
+        """Gives the weights among the inputs of Lstm, real values."""
+        gates = gates_of(ins)
+        has_norm, has_peepholes = ins[FORGET.norm] is not None, ins[19] is not None
+        seen = [ins[g.peephole] for g in gates if g.peephole is not None]
+        return cls(
+            np.concatenate([given(ins[g.weights]) for g in gates]),
+            np.concatenate([given(ins[g.recurrent]) for g in gates]),
+            np.stack([given(ins[g.bias]) for g in gates]),
+            np.stack([given(ins[g.norm]) for g in gates]) if has_norm else None,
+            np.stack([given(p) for p in seen]) if has_peepholes else None,
+            ins[22],
+            ins[23],
+        )
+
+    def settled(self, gates: Array, which: slice) -> Array:
+        """Gives what goes into the functions of some gates: normalized if there are norms.
+
+        Args:
+            gates: Sums of all gates, (batch, gates, units), with the bias if there are no norms.
+            which: Some of them.
+        """
+        sums = gates[:, which]
+        if self.norm is None:
+            return sums
+        centred = sums - sums.mean(-1, keepdims=True)
+        deviation = np.sqrt(np.square(centred).mean(-1, keepdims=True) + _EPSILON)
+        scaled: Array = centred / deviation * self.norm[which] + self.bias[which]
+        return scaled
+
+
+@dataclass(frozen=True, slots=True)
+class GruWeights:
+    """The weights of a Gru, its gates z, r and n one after the other.
+
+    Attributes:
+        inputs: (3 * units, input size).
+        recurrent: (3 * units, units).
+        bias: Of both, (3 * units,).
+        new_bias: What is no part of `bias`, since r multiplies it: that of h in n, (units,).
+    """
+
+    inputs: Array
+    recurrent: Array
+    bias: Array
+    new_bias: Array
+
+    @classmethod
+    def of(cls, ins: Arrays, *, linear: bool) -> GruWeights:
+        """Gives the weights among the inputs of Gru, real values.
+
+        Args:
+            ins: All inputs.
+            linear: Whether r multiplies what comes of h, with its bias, not h itself.
+        """
+        inputs = np.concatenate([given(w) for w in ins[1:4]])
+        recurrent = np.concatenate([given(w) for w in ins[4:7]])
+        zero = np.zeros(len(given(ins[1])), inputs.dtype)
+        of_x, of_h = ([zero if b is None else b for b in ins[i : i + 3]] for i in (7, 10))
+        shared = [*of_h[:2], zero if linear else of_h[2]]
+        new_bias = of_h[2] if linear else zero
+        return cls(inputs, recurrent, np.concatenate(of_x) + np.concatenate(shared), new_bias)
+
+
+def gates_of(ins: Sequence[object]) -> tuple[Gate, ...]:
+    """Gives the gates of an Lstm with these inputs, in the order of `LstmWeights`."""
+    last = (FORGET, OUTPUT, CELL)
+    return last if ins[INPUT.weights] is None else (INPUT, *last)
+
+
+def given(array: Array | None) -> Array:
+    """Gives an input back that the schema does not let be left out."""
+    if array is None:
+        raise AssertionError("an input that is not optional is left out")
+    return array
+
+
+def need_layer(
+    ins: Specs, weights: int, recurrent: int, *, ranks: tuple[int, ...]
+) -> tuple[Spec, Spec, Spec]:
+    """Gives the specs of x and of one gate's weights, which say all extents.
+
+    Args:
+        ins: All inputs; none but a state's `reset` is BOOL_8.
+        weights: Which one has weights of x.
+        recurrent: Which one has weights of the state.
+        ranks: Those that x may have.
+
+    Raises:
+        OpError: A type or a rank is wrong.
+    """
+    x, of_x, of_h = (s for i in (0, weights, recurrent) if (s := ins[i]) is not None)
+    need_same_type(*(s for s in ins if s is not None and s.dtype is not DType.BOOL_8))
+    if not (x.dtype.is_float or x.dtype.is_fixed_point):
+        raise OpError(f"in[0] is {x.dtype.name}; it must be a float or a fixed-point type")
+    faults = []
+    if len(x.shape) not in ranks:
+        allowed = " or ".join(map(str, ranks))
+        faults.append(f"in[0] must have rank {allowed}, but its shape is {x.shape}")
+    for i, spec in ((weights, of_x), (recurrent, of_h)):
+        if len(spec.shape) != 2:
+            faults.append(f"the weights in[{i}] must have rank 2, but their shape is {spec.shape}")
+    raise_faults(faults)
+    return x, of_x, of_h
+
+
+def group_faults(ins: Specs, units: int, size: int) -> Iterator[str]:
+    """Gives what is wrong with what is given to an Lstm and what is left out.
+
+    Args:
+        ins: All inputs.
+        units: Elements of the cell.
+        size: Elements of h.
+    """
+    present = {i for i, spec in enumerate(ins) if spec is not None}
+    for what, group in _GROUPS.items():
+        lacking = ", ".join(f"in[{i}]" for i in group if i not in present)
+        if lacking and present.intersection(group):
+            listed = ", ".join(f"in[{i}]" for i in group)
+            yield f"{what} takes all of {listed} or none of them, but {lacking} is left out"
+    has_input_gate = INPUT.weights in present
+    for port, beside in ((INPUT.norm, FORGET.norm), (18, 19)):
+        if (port in present) != (has_input_gate and beside in present):
+            verb = "must not" if port in present else "must"
+            yield (
+                f"in[{port}] {verb} be given: it goes with in[{beside}] and the input gate "
+                f"in[{INPUT.weights}], and with nothing else"
+            )
+    if 22 not in present:
+        if 23 in present:
+            yield "in[23] is the bias of a projection, but in[22], the projection, is left out"
+        if size != units:
+            yield f"{units} units give {size} outputs, which needs a projection in[22]"
+
+
+def shape_faults(ins: Specs, wanted: Iterable[tuple[int, Shape]]) -> list[str]:
+    """Gives which of the inputs that are given have another shape than wanted."""
+    return [
+        f"in[{i}] has shape {spec.shape}; it must be {shape}"
+        for i, shape in sorted(wanted)
+        if (spec := ins[i]) is not None and spec.shape != shape
+    ]
+
+
+def raise_faults(faults: Sequence[str]) -> None:
+    """Refuses inputs with faults.
+
+    Raises:
+        OpError: There are some; it says all.
+    """
+    if len(faults) == 1:
+        raise OpError(faults[0])
+    if faults:
+        raise OpError("its inputs do not go together", problems=[Problem(f) for f in faults])

@@ -1,0 +1,67 @@
+"""Outputs of which only the run knows the extent: what is declared, what came, and 0 behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dovetail.errors import OpError
+from dovetail.ir import Array, Spec
+
+
+def declared_rows(outs: Sequence[Spec | None], what: str, *, axis: int = 0) -> int:
+    """Gives the extent that the graph declares for results of a number that only the run knows.
+
+    Args:
+        outs: The outputs that hold one row for each result.
+        what: What the results are, for the error.
+        axis: Where the extent is in the outputs' shapes.
+
+    Raises:
+        OpError: No output is declared, or the first that is has no such axis.
+    """
+    declared = next((s for s in outs if s is not None), None)
+    if declared is None:
+        raise OpError(
+            f"how many {what} come is known only when it runs",
+            hint="declare the shapes of the outputs, for the most that can come",
+        )
+    if len(declared.shape) <= axis:
+        raise OpError(
+            f"an output of {what} must have axis {axis}, but its shape is declared {declared.shape}"
+        )
+    return declared.shape[axis]
+
+
+def filled(values: Array, rows: int, what: str) -> Array:
+    """Gives (n, ...) as (rows, ...), 0 behind the n.
+
+    Raises:
+        OpError: There are more than the graph declares.
+    """
+    if len(values) > rows:
+        raise OpError(
+            f"there are {len(values)} {what}, but its outputs are declared for {rows}",
+            hint="declare the outputs for the most that can come, or lower a limit of the op",
+        )
+    result = np.zeros((rows, *values.shape[1:]), values.dtype)
+    result[: len(values)] = values
+    return result
+
+
+def stacked(images: Sequence[Sequence[Array]], outs: Sequence[Spec]) -> tuple[Array, ...]:
+    """Gives each image's results (k, ...) as (n, m, ...), 0 behind the k.
+
+    Args:
+        images: For each of n images, the results for each output.
+        outs: The outputs' specs, (n, m, ...).
+    """
+    found = []
+    for i, spec in enumerate(outs):
+        kinds = [image[i].dtype for image in images] or [np.dtype(np.float32)]
+        result = np.zeros(spec.shape, np.result_type(*kinds))
+        for row, image in zip(result, images, strict=True):
+            row[: len(image[i])] = image[i]
+        found.append(result)
+    return tuple(found)

@@ -1,0 +1,111 @@
+"""Non-maximum suppression: the best boxes kept, those that overlap them dropped or scored less.
+
+Boxes are taken by falling score; of equal scores the one with the lower index comes first. One row
+of overlaps is computed for each kept box; nothing else is a loop over boxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.ir import Array
+from dovetail_opset._boxes import Boxes
+
+Indices = NDArray[np.int64]
+
+
+def falling(scores: Array) -> Indices:
+    """Gives indices of (n,) by falling score; of equal ones the lower index first."""
+    # the last of the reversed ones is the first of the equal ones
+    return np.asarray(len(scores) - 1 - np.argsort(scores[::-1], kind="stable")[::-1], np.int64)
+
+
+def keep_best(
+    boxes: Boxes,
+    order: Indices,
+    *,
+    threshold: float,
+    touching: bool,
+    limit: int | None = None,
+    eta: float = 1.0,
+) -> Indices:
+    """Keeps the first box, drops those that overlap it too much, and so on.
+
+    Args:
+        boxes: All boxes.
+        order: Indices of the candidates, best first.
+        threshold: Overlap that drops a box.
+        touching: Whether an overlap equal to the threshold drops it too.
+        limit: How many to keep at most.
+        eta: Factor on the threshold after each kept box while the threshold exceeds 0.5.
+
+    Returns:
+        Indices of the kept boxes, best first.
+    """
+    left = boxes.take(order)
+    worst = np.zeros_like(left.area)  # greatest overlap of each one left with those kept
+    kept: list[int] = []
+    while order.size and (limit is None or len(kept) < limit):
+        kept.append(int(order[0]))
+        worst = np.maximum(worst, left.overlap(0))
+        if eta < 1 and threshold > 0.5:
+            threshold *= eta
+        stays = worst < threshold if touching else worst <= threshold
+        stays[0] = False
+        order, left, worst = order[stays], left.take(stays), worst[stays]
+    return np.array(kept, np.int64)
+
+
+def best_above(
+    boxes: Boxes, scores: Array, least: float, threshold: float, limit: int | None = None
+) -> Indices:
+    """Keeps the best of the boxes whose score exceeds `least`, as ONNX and TensorFlow do.
+
+    Args:
+        boxes: All boxes.
+        scores: (n,).
+        least: What a score must exceed.
+        threshold: What the overlap with a kept box must not exceed.
+        limit: How many to keep at most.
+    """
+    order = falling(scores)
+    order = order[scores[order] > least]
+    return keep_best(boxes, order, threshold=threshold, touching=False, limit=limit)
+
+
+def soften(
+    boxes: Boxes,
+    scores: Array,
+    *,
+    weigh: Callable[[Array], Array],
+    stays: Callable[[Array], Array],
+    limit: int | None = None,
+) -> tuple[Indices, Array]:
+    """Keeps the best box, lowers the scores of those that overlap it, and so on (soft-NMS).
+
+    Args:
+        boxes: All are candidates.
+        scores: (n,).
+        weigh: Gives factors on scores from overlaps; a factor of 0 drops a box.
+        stays: Tells which lowered scores still make a candidate.
+        limit: How many to keep at most.
+
+    Returns:
+        Indices of the kept boxes in the order of keeping, and the scores with which they were kept.
+    """
+    order = np.arange(len(scores))
+    kept: list[int] = []
+    values: list[float] = []
+    while order.size and (limit is None or len(kept) < limit):
+        best = int(np.argmax(scores))
+        kept.append(int(order[best]))
+        values.append(scores[best])
+        weights = weigh(boxes.overlap(best))
+        scores = scores * weights
+        left = (weights > 0) & stays(scores)
+        left[best] = False
+        order, scores, boxes = order[left], scores[left], boxes.take(left)
+    return np.array(kept, np.int64), np.array(values, scores.dtype)

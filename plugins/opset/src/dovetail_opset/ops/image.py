@@ -1,1 +1,0 @@
-"""Resampling of images: resize, crops, patches, samples on a grid."""

@@ -1,0 +1,139 @@
+"""Pieces of images: patches at regular steps, and a glimpse at a place that is data."""
+
+# ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+
+from dovetail.errors import OpError
+from dovetail.ir import Array, DType, Spec
+from dovetail.ops import In, Op, bool8, choice, tensor
+from dovetail_opset._package import PACKAGE
+from dovetail_opset._shapes import computed, ints, need_rank, need_shape
+from dovetail_opset._windows import Window
+
+
+class PatchPadding(enum.IntEnum):
+    """Whether patches stay inside the image, or one begins at every step."""
+
+    VALID = 0
+    SAME = 1
+
+
+class Noise(enum.IntEnum):
+    """What a glimpse holds beyond the image."""
+
+    UNIFORM = 0
+    GAUSSIAN = 1
+    ZEROES = 2
+
+
+@PACKAGE.op("ExtractPatches")
+class ExtractPatches(Op):
+    """Windows of an image, each laid out along the channels, as TensorFlow does.
+
+    x: (n, h, w, c). Gives (n, oh, ow, kh * kw * c), the channels ordered (row, column, channel) of
+    the window, whose elements lie `rate` apart. VALID gives floor((in - span) / stride) + 1 windows
+    along an axis, SAME ceil(in / stride) with zeros around, the odd one behind.
+    """
+
+    inputs = (In("in[0]"),)
+    source = "spec/qnn_ops.md, ExtractPatches"
+
+    size = tensor((2,))
+    stride = tensor((2,))
+    rate = tensor((2,))
+    padding = choice(PatchPadding)
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        need_rank(x, 4, "in[0]")
+        n, height, width, channels = x.shape
+        window = self.window(height, width)
+        made = channels * window.size[0] * window.size[1]
+        return computed(x, (n, *window.outputs((height, width)), made), out)
+
+    def reference(self, x: Array, out: Spec) -> Array:
+        if 0 in out.shape:
+            return np.zeros(out.shape, x.dtype)
+        window = self.window(*x.shape[1:3])
+        views = window.views(window.padded(x))  # (n, oh, ow, c, kh, kw)
+        return views.transpose(0, 1, 2, 4, 5, 3).reshape(out.shape)
+
+    def window(self, height: int, width: int) -> Window:
+        """Gives the sliding window over an image of this size."""
+        window = Window.of(self.size, self.stride, np.zeros((2, 2), np.uint32), self.rate)
+        if self.padding is PatchPadding.VALID:
+            return window
+        pads = []
+        for extent, step, span in zip((height, width), window.stride, window.spans, strict=True):
+            total = max((-(-extent // step) - 1) * step + span - extent, 0)
+            pads.append((total // 2, total - total // 2))
+        return Window.of(self.size, self.stride, np.array(pads), self.rate)
+
+
+@PACKAGE.op("ExtractGlimpse")
+class ExtractGlimpse(Op):
+    """A window cut from each image around a place of its own, as TensorFlow 2 does.
+
+    x: (n, h, w, c); offsets: (n, 2), rows (y, x). Gives (n, gh, gw, c). With `centered` an offset
+    names the window's middle, counted from the image's; else its first element, counted from the
+    image's. With `normalized` it is in image extents: -1 and 1 are the borders if centered, 0 and 1
+    if not. Fractions of an element are dropped, towards zero. What lies beyond the image is zero,
+    or noise with the range (UNIFORM) or the mean and deviation (GAUSSIAN) of that image, drawn
+    anew in every run.
+    """
+
+    inputs = (In("in[0]"), In("in[1]"))
+    source = "spec/qnn_ops.md, ExtractGlimpse"
+    is_pure = False  # of the class, whatever the noise: what folds asks before it knows the params
+
+    size = tensor((2,), dtype=DType.INT_32)
+    centered = bool8(True)
+    normalized = bool8(True)
+    noise = choice(Noise, Noise.UNIFORM, dtype=DType.INT_32)
+
+    def infer(self, x: Spec, offsets: Spec, out: Spec | None) -> Spec:
+        need_rank(x, 4, "in[0]")
+        need_shape(offsets, (x.shape[0], 2), "the offsets in[1]")
+        size = ints(self.size)
+        if min(size) < 1:
+            raise OpError(f"a glimpse must have a size of at least 1 x 1, but size is {size}")
+        return computed(x, (x.shape[0], *size, x.shape[3]), out)
+
+    def reference(self, x: Array, offsets: Array, out: Spec) -> Array:
+        extents, size = np.array(x.shape[1:3]), np.array(ints(self.size))
+        # nothing more is seen of an image from farther away than it is large
+        begins = np.trunc(np.clip(self._begins(offsets, extents, size), -size, extents))
+        found = np.empty(out.shape, x.dtype)
+        for image, glimpse, begin in zip(x, found, begins.astype(np.intp), strict=True):
+            low, high = np.maximum(begin, 0), np.minimum(begin + size, extents)
+            inside = tuple(slice(a, max(a, b)) for a, b in zip(low, high, strict=True))
+            place = tuple(
+                slice(s.start - b, s.stop - b) for s, b in zip(inside, begin, strict=True)
+            )
+            if ((begin < 0) | (begin + size > extents)).any():
+                glimpse[...] = self._beyond(image, glimpse.shape)
+            glimpse[place] = image[inside]
+        return found
+
+    def _begins(self, offsets: Array, extents: Array, size: Array) -> Array:
+        """Gives where each glimpse begins, (n, 2), with fractions."""
+        begins = offsets.astype(np.result_type(offsets.dtype, np.float32))
+        if self.normalized:
+            begins = begins * extents / (2 if self.centered else 1)
+        if self.centered:
+            begins = begins + (extents - size) / 2
+        return np.asarray(np.nan_to_num(begins, nan=np.inf))
+
+    def _beyond(self, image: Array, shape: tuple[int, ...]) -> Array:
+        if self.noise is Noise.ZEROES or not image.size:
+            return np.zeros(shape, image.dtype)
+        draw = np.random.default_rng()
+        if self.noise is Noise.UNIFORM:
+            drawn = draw.uniform(float(image.min()), float(image.max()), shape)
+        else:
+            drawn = draw.normal(float(image.mean()), float(image.std()), shape)
+        return drawn.astype(image.dtype)

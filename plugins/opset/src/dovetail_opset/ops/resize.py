@@ -1,0 +1,159 @@
+"""Resizing of images; the output declares the new size."""
+
+# ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
+
+from __future__ import annotations
+
+import enum
+
+from dovetail.errors import OpError
+from dovetail.ir import Array, Spec
+from dovetail.ops import In, Op, bool8, choice, float32
+from dovetail_opset._package import PACKAGE
+from dovetail_opset._shapes import computed, need_rank
+from dovetail_opset.resampling import (
+    LINEAR,
+    Coordinates,
+    Nearest,
+    Taps,
+    cubic,
+    filter_taps,
+    nearest_taps,
+    places_of,
+)
+
+
+class Interpolation(enum.IntEnum):
+    """What is between the elements."""
+
+    NEAREST = 0
+    LINEAR = 1
+    CUBIC = 2
+
+
+class _Resizing(Op):
+    inputs = (In("in[0]"),)
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        self.check(x)
+        if out is None:
+            raise OpError("its output must declare the shape to resize to")
+        ends = x.shape[0], x.shape[-1]
+        if len(out.shape) != len(x.shape) or (out.shape[0], out.shape[-1]) != ends:
+            raise OpError(
+                f"in[0] {x.shape} cannot become {out.shape}: only the dimensions between batch "
+                "and channels change"
+            )
+        for axis, (old, new) in enumerate(zip(x.shape, out.shape, strict=True)):
+            if new and not old:
+                raise OpError(f"in[0] {x.shape} has no elements on axis {axis} to make {new} of")
+        return computed(x, out.shape, out)
+
+    def reference(self, x: Array, out: Spec) -> Array:
+        changed = [i for i, n in enumerate(out.shape) if n != x.shape[i]]
+        # what shrinks most goes first: less is left for the others
+        for axis in sorted(changed, key=lambda i: out.shape[i] / x.shape[i]):
+            x = self.taps(x.shape[axis], out.shape[axis]).apply(x, axis)
+        return x
+
+    def check(self, x: Spec) -> None:
+        """Refuses an input or params that the op does not take."""
+        need_rank(x, 4, "in[0]")
+
+    def taps(self, extent: int, new: int) -> Taps:
+        """Gives what an axis of `new` elements is made of."""
+        raise NotImplementedError
+
+
+@PACKAGE.op("Resize")
+class Resize(_Resizing):
+    """Another number of elements along each spatial axis, as ONNX resizes.
+
+    x: (n, *spatial, c), the output declares its own extents. CUBIC takes four elements along each
+    axis; beyond the border it repeats the outermost one, or with exclude_outside leaves out what is
+    not there. Interpolated integers are cut towards zero.
+    """
+
+    source = "spec/qnn_ops.md, Resize; ONNX operator Resize-19"
+
+    exclude_outside = bool8(False)
+    transformation_mode = choice(Coordinates, Coordinates.HALF_PIXEL)
+    interpolation_mode = choice(Interpolation, Interpolation.NEAREST)
+    nearest_mode = choice(Nearest, Nearest.ROUND_PREFER_FLOOR)
+    cubic_coeff = float32(-0.75)
+
+    def check(self, x: Spec) -> None:
+        if len(x.shape) < 3:
+            raise OpError(
+                f"in[0] must be (n, *spatial, c) of rank 3 or more, but its shape is {x.shape}"
+            )
+
+    def taps(self, extent: int, new: int) -> Taps:
+        """Gives what an axis of `new` elements is made of."""
+        places = places_of(self.transformation_mode, extent, new)
+        match self.interpolation_mode:
+            case Interpolation.NEAREST:
+                return nearest_taps(places, extent, self.nearest_mode)
+            case Interpolation.LINEAR:
+                return filter_taps(places, extent, LINEAR)
+            case Interpolation.CUBIC:
+                kernel = cubic(self.cubic_coeff)
+                return filter_taps(places, extent, kernel, exclude_outside=self.exclude_outside)
+
+
+class _TensorFlowResizing(_Resizing):
+    align_corners = bool8(False)
+    half_pixel_centers = bool8(False)
+
+    def check(self, x: Spec) -> None:
+        super().check(x)
+        if self.align_corners and self.half_pixel_centers:
+            raise OpError("align_corners and half_pixel_centers exclude each other")
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """Which place among the old elements a new element has."""
+        if self.align_corners:
+            return Coordinates.ALIGN_CORNERS
+        return Coordinates.HALF_PIXEL if self.half_pixel_centers else Coordinates.ASYMMETRIC
+
+
+@PACKAGE.op("ResizeBilinear")
+class ResizeBilinear(_TensorFlowResizing):
+    """Bilinear interpolation, as TensorFlow 1 resizes.
+
+    x: (n, h, w, c), the output declares (n, nh, nw, c). An element (i, j) lies at i * h / nh; with
+    half_pixel_centers at (i + 0.5) * h / nh - 0.5; with align_corners at i * (h - 1) / (nh - 1).
+    antialias (default ours: off) widens the triangle filter by h / nh where an axis shrinks, and
+    leaves out what is beyond the border. Interpolated integers are cut towards zero.
+    """
+
+    source = "spec/qnn_ops.md, ResizeBilinear"
+
+    antialias = bool8(False)
+
+    def taps(self, extent: int, new: int) -> Taps:
+        """Gives what an axis of `new` elements is made of."""
+        places = places_of(self.coordinates, extent, new)
+        if self.antialias and 0 < new < extent:
+            return filter_taps(places, extent, LINEAR, stretch=extent / new, exclude_outside=True)
+        return filter_taps(places, extent, LINEAR)
+
+
+@PACKAGE.op("ResizeNearestNeighbor")
+class ResizeNearestNeighbor(_TensorFlowResizing):
+    """The nearest element, as TensorFlow 1 resizes.
+
+    x: (n, h, w, c), the output declares (n, nh, nw, c). Row i is floor(i * h / nh); with
+    half_pixel_centers floor((i + 0.5) * h / nh); with align_corners i * (h - 1) / (nh - 1), rounded
+    half up.
+    """
+
+    source = "spec/qnn_ops.md, ResizeNearestNeighbor"
+
+    def taps(self, extent: int, new: int) -> Taps:
+        """Gives what an axis of `new` elements is made of."""
+        places = places_of(self.coordinates, extent, new)
+        if self.coordinates is Coordinates.ASYMMETRIC:
+            return nearest_taps(places, extent, Nearest.FLOOR)
+        return nearest_taps(places, extent, Nearest.ROUND_PREFER_CEIL)

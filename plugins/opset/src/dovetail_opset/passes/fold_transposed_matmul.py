@@ -1,0 +1,63 @@
+"""Lets a MatMul read its operands transposed as they lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dovetail.ir import Graph, Node, Shape, Tensor
+from dovetail.ops import bind_node
+from dovetail_opset.ops.matrix import MatMul
+from dovetail_opset.passes._patterns import maker
+from dovetail_opset.passes._rewrite import first_input, keeps_stored_values, perm_of, schema_of
+from dovetail_opset.passes.dead_code import DeadCode
+
+
+@dataclass(frozen=True, slots=True)
+class FoldTransposedMatmul:
+    """Makes a Transpose of the last two axes before a MatMul its transpose_in0 or transpose_in1.
+
+    A Transpose that moves other axes too, as one that brings heads to the front, copies anyway and
+    stays as it is.
+    """
+
+    name: str = "fold-transposed-matmul"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrites the graph in place; gives whether it changed anything."""
+        changed = False
+        for node in graph.nodes:
+            schema = schema_of(node)
+            if schema is not None and schema.op is MatMul:
+                changed |= any([_fold(graph, node, side) for side in (0, 1)])
+        if changed:
+            DeadCode().run(graph)
+        return changed
+
+
+def _fold(graph: Graph, node: Node, side: int) -> bool:
+    source, schema = _swapped(graph, node.inputs[side]), schema_of(node)
+    op = None if schema is None else bind_node(schema, node)
+    if source is None or schema is None or not isinstance(op, MatMul):
+        return False
+    name, was = (
+        ("transpose_in0", op.transpose_in0),
+        ("transpose_in1", op.transpose_in1),
+    )[side]
+    node.params[name] = schema.params[name].param_of(not was, node.name)
+    graph.set_inputs(node, [source if i == side else t for i, t in enumerate(node.inputs)])
+    return True
+
+
+def _swapped(graph: Graph, tensor: Tensor | None) -> Tensor | None:
+    """Gives what a tensor is the transpose of, if the last two axes changed places and no other."""
+    turn = maker(graph, tensor, "Transpose")
+    if turn is None or not keeps_stored_values(turn):
+        return None
+    source, perm = first_input(turn), perm_of(turn)
+    if source.kind.is_updateable or perm != _swap(len(perm)):
+        return None
+    return source
+
+
+def _swap(rank: int) -> Shape:
+    return (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else ()

@@ -1,0 +1,85 @@
+"""One form for what an op of its own and an op by number both say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dovetail.ir import Graph, Node
+from dovetail.ops import Op, bind_node
+from dovetail_opset._package import PACKAGE
+from dovetail_opset.ops.activation import ElementWiseNeuron, Neuron
+from dovetail_opset.ops.binary import ElementWiseBinary
+from dovetail_opset.ops.unary import ElementWiseUnary
+from dovetail_opset.passes._rewrite import is_op, schema_of
+
+_NEURONS: dict[Neuron, tuple[str, tuple[str, ...]]] = {
+    Neuron.ELU: ("Elu", ("alpha",)),
+    Neuron.GELU: ("Gelu", ()),
+    Neuron.HARD_SWISH: ("HardSwish", ()),
+    Neuron.RELU: ("Relu", ()),
+    Neuron.RELU_MIN_MAX: ("ReluMinMax", ("min_value", "max_value")),
+    Neuron.SIGMOID: ("Sigmoid", ()),
+    Neuron.SOFTPLUS: ("ElementWiseSoftplus", ("beta", "threshold")),
+    Neuron.TANH: ("Tanh", ()),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SingleOps:
+    """Makes ElementWiseUnary, ElementWiseBinary and ElementWiseNeuron the op of their number.
+
+    RECIPROCAL and HARD_SIGMOID have no op of their own and stay.
+    """
+
+    name: str = "single-ops"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrites the graph in place; gives whether it changed anything."""
+        changed = False
+        for node in graph.nodes:
+            if is_op(node, "ElementWiseUnary", "ElementWiseBinary", "ElementWiseNeuron"):
+                changed |= _replace(graph, node)
+        return changed
+
+
+def _replace(graph: Graph, node: Node) -> bool:
+    schema = schema_of(node)
+    found = None if schema is None else _single(bind_node(schema, node))
+    if found is None:
+        return False
+    op_type, params = found
+    fields = PACKAGE.schemas[op_type].params
+    graph.remove_node(node)
+    graph.add_node(
+        Node(
+            node.name,
+            PACKAGE.name,
+            op_type,
+            node.inputs,
+            node.outputs,
+            {name: fields[name].param_of(value, node.name) for name, value in params.items()},
+            sources=node.sources,
+        )
+    )
+    return True
+
+
+def _single(op: Any) -> tuple[str, dict[str, Any]] | None:
+    """Gives the op of the same meaning and its params; None where there is none."""
+    if isinstance(op, ElementWiseUnary | ElementWiseBinary):
+        name = type(op.single).__name__
+        return (name, {}) if _is_registered(op.single, name) else None
+    if not isinstance(op, ElementWiseNeuron) or op.operation not in _NEURONS:
+        return None
+    op_type, names = _NEURONS[op.operation]
+    given = {name: getattr(op, name) for name in names}
+    if given.get("beta") == 0:
+        return None  # the single op refuses it
+    # what is left out means the same to both
+    return op_type, {name: value for name, value in given.items() if value is not None}
+
+
+def _is_registered(op: Op, name: str) -> bool:
+    schema = PACKAGE.schemas.get(name)
+    return schema is not None and schema.op is type(op)

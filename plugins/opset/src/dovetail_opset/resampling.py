@@ -1,0 +1,181 @@
+"""Resampling along one axis: where each new element lies among the old ones, and what it weighs.
+
+Resizing is separable, so a resize is one `Taps` for each axis: what the resize ops mean by, what
+kernels prepare and what frontends compare with their own format's definition.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.ir import Array
+
+Floats = NDArray[np.float64]
+
+
+class Coordinates(enum.IntEnum):
+    """Which place among the old elements a new element has."""
+
+    HALF_PIXEL = 0
+    PYTORCH_HALF_PIXEL = 1
+    ALIGN_CORNERS = 2
+    ASYMMETRIC = 3
+
+
+class Nearest(enum.IntEnum):
+    """Which element is the nearest one; the first two differ half-way between two."""
+
+    ROUND_PREFER_FLOOR = 0
+    ROUND_PREFER_CEIL = 1
+    FLOOR = 2
+    CEIL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What an element weighs at a distance.
+
+    Attributes:
+        weigh: Gives weights from distances.
+        radius: From which distance on the weight is 0.
+    """
+
+    weigh: Callable[[Floats], Floats]
+    radius: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """What the elements of a resampled axis are made of.
+
+    Attributes:
+        indices: Old elements of each new one, (new, taps).
+        weights: Their weights, (new, taps); None where each new element is one old one.
+    """
+
+    indices: NDArray[np.intp]
+    weights: Floats | None = None
+
+    def apply(self, x: Array, axis: int) -> Array:
+        """Resamples an axis; weighted integers come out as float64."""
+        if self.weights is None:
+            return np.take(x, self.indices[:, 0], axis)
+        kind = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
+        alone = (-1, *(1,) * (x.ndim - axis - 1))
+        columns = zip(self.indices.T, self.weights.T.astype(kind), strict=True)
+        shape = (*x.shape[:axis], len(self.indices), *x.shape[axis + 1 :])
+        total = np.zeros(shape, kind)
+        for index, weight in columns:
+            total += np.take(x, index, axis) * weight.reshape(alone)
+        return total
+
+    def matrix(self, extent: int) -> Floats:
+        """Gives the (new, extent) matrix that resamples an axis of so many elements."""
+        found = np.zeros((len(self.indices), extent))
+        rows = np.arange(len(self.indices))[:, None]
+        np.add.at(found, (rows, self.indices), 1.0 if self.weights is None else self.weights)
+        return found
+
+    def equals(self, other: Taps, extent: int) -> bool:
+        """Whether both make the same of an axis of so many elements, to six digits."""
+        if len(self.indices) != len(other.indices):
+            return False
+        places, weights = [], []
+        for taps, sign in ((self, 1.0), (other, -1.0)):
+            rows = np.arange(len(taps.indices))[:, None]
+            ones = np.ones(taps.indices.shape)
+            places.append((rows * extent + taps.indices).reshape(-1))
+            weights.append((sign * (ones if taps.weights is None else taps.weights)).reshape(-1))
+        _, which = np.unique(np.concatenate(places), return_inverse=True)
+        left = np.bincount(which, np.concatenate(weights))
+        return bool((np.abs(left) < 1e-6).all())
+
+    def is_identity(self, extent: int) -> bool:
+        """Whether an axis of so many elements stays as it is."""
+        return self.indices.shape == (extent, 1) and bool(
+            (self.indices[:, 0] == np.arange(extent)).all()
+            and (self.weights is None or (self.weights == 1).all())
+        )
+
+
+LINEAR = Filter(lambda distance: np.maximum(1 - np.abs(distance), 0), 1)
+
+
+def cubic(coefficient: float) -> Filter:
+    """Gives the cubic convolution filter with this coefficient (Keys 1981; often -0.75 or -0.5)."""
+
+    def weigh(distance: Floats) -> Floats:
+        a, d = coefficient, np.abs(distance)
+        near = ((a + 2) * d - (a + 3)) * d * d + 1
+        far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+        return np.where(d <= 1, near, np.where(d < 2, far, 0))
+
+    return Filter(weigh, 2)
+
+
+def places_of(mode: Coordinates, extent: int, new: int) -> Floats:
+    """Gives the place of each of `new` elements among `extent` old ones, (new,).
+
+    Everything is a quotient of whole numbers, so that a place half-way is exactly that.
+    """
+    steps = np.arange(new, dtype=np.float64)
+    if mode is Coordinates.ASYMMETRIC:
+        return steps * extent / new
+    if mode is Coordinates.ALIGN_CORNERS:
+        return steps * (extent - 1) / max(new - 1, 1)
+    if mode is Coordinates.PYTORCH_HALF_PIXEL and new == 1:
+        return steps
+    return ((2 * steps + 1) * extent - new) / (2 * new)
+
+
+def nearest_taps(places: Floats, extent: int, mode: Nearest) -> Taps:
+    """Gives the one element nearest to each place."""
+    match mode:
+        case Nearest.ROUND_PREFER_FLOOR:
+            found = np.ceil(places - 0.5)
+        case Nearest.ROUND_PREFER_CEIL:
+            found = np.floor(places + 0.5)
+        case Nearest.FLOOR:
+            found = np.floor(places)
+        case Nearest.CEIL:
+            found = np.ceil(places)
+    return Taps(np.clip(found, 0, extent - 1).astype(np.intp)[:, None])
+
+
+def filter_taps(
+    places: Floats,
+    extent: int,
+    kernel: Filter,
+    *,
+    stretch: float = 1.0,
+    exclude_outside: bool = False,
+) -> Taps:
+    """Gives the elements around each place, weighted by their distance.
+
+    Args:
+        places: Where the new elements lie, (new,).
+        extent: Number of old elements.
+        kernel: Weighs them.
+        stretch: How much wider the kernel is made, against aliasing where fewer elements remain.
+        exclude_outside: Whether only elements that exist take part, their weights scaled to a sum
+            of 1 (where none is near enough they stay 0); otherwise the outermost element stands
+            for all beyond it.
+    """
+    if extent == 1:  # all weight is on the one element
+        return Taps(np.zeros((len(places), 1), np.intp))
+    reach = int(np.ceil(kernel.radius * stretch))
+    first = np.floor(places).astype(np.intp)
+    found = first[:, None] + np.arange(1 - reach, reach + 1)
+    weights = kernel.weigh((found - places[:, None]) / stretch)
+    if exclude_outside:
+        weights[(found < 0) | (found >= extent)] = 0
+    if exclude_outside or stretch != 1:
+        total = weights.sum(axis=1, keepdims=True)
+        weights /= np.where(total == 0, 1, total)  # 0: nothing is near enough
+    used = (weights != 0).any(axis=0)
+    return Taps(np.clip(found, 0, extent - 1)[:, used], weights[:, used])

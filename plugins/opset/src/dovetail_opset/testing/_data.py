@@ -1,0 +1,42 @@
+"""Inputs that cases share, the same in every process, and the types that cases are widened to."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from dovetail.ir import Array, DType
+from dovetail.testing import OpCase, typed
+
+# What backends compute in beside float32: half floats, and fixed point of both widths and signs.
+NARROW = (DType.FLOAT_16, DType.UFIXED_POINT_8, DType.SFIXED_POINT_16)
+
+
+def real(*shape: int, low: float = -3.0, high: float = 3.0, seed: int = 1) -> Array:
+    """Gives float32 values in a range, in no order.
+
+    Args:
+        shape: Any shape; none at all gives rank 0.
+        low: Least value.
+        high: Greatest value.
+        seed: Another seed gives other values.
+    """
+    values = np.random.default_rng(seed).uniform(low, high, shape)
+    return np.asarray(values, np.float32)
+
+
+def whole(
+    *shape: int, low: int = -9, high: int = 10, seed: int = 1, dtype: DTypeLike = np.int32
+) -> Array:
+    """Gives integers from `low` to `high`, the latter not included."""
+    return np.asarray(np.random.default_rng(seed).integers(low, high, shape), dtype)
+
+
+def truth(*shape: int, seed: int = 1) -> Array:
+    """Gives booleans."""
+    return whole(*shape, low=0, high=2, seed=seed).astype(np.bool_)
+
+
+def widely(case: OpCase, *dtypes: DType, steps: int = 1) -> tuple[OpCase, ...]:
+    """Gives a float32 case and the same in narrower types."""
+    return (case, *typed(case, *(dtypes or NARROW), steps=steps))

@@ -1,0 +1,93 @@
+"""Cases of the places of elements: the greatest, the first few, those that are not zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dovetail.ir import Array, DType, Spec
+from dovetail.testing import OpCase
+from dovetail_opset.testing._data import real, truth
+
+_X = real(2, 3, 5, 7)
+_TIES = np.array([[1, 5, 5, 2], [0, 0, -3, -3], [4, 4, 4, 4]], np.float32)
+
+
+def _first(x: Array, axis: int) -> Array:
+    """The place of the greatest element along an axis, of equal ones the first."""
+    rows = np.moveaxis(x, axis, -1)
+    made = np.zeros(rows.shape[:-1], np.int32)
+    for at in np.ndindex(*made.shape):
+        row = [float(v) for v in rows[at]]
+        made[at] = row.index(max(row))
+    return made
+
+
+def _top(x: Array, k: int) -> tuple[Array, Array]:
+    """The k greatest elements of each row and their places, of equal ones the last first."""
+    values = np.zeros((*x.shape[:-1], k), x.dtype)
+    places = np.zeros((*x.shape[:-1], k), np.uint32)
+    for at in np.ndindex(*x.shape[:-1]):
+        order = sorted(((float(v), i) for i, v in enumerate(x[at])), reverse=True)
+        for j, (_, i) in enumerate(order[:k]):
+            values[(*at, j)], places[(*at, j)] = x[at][i], i
+    return values, places
+
+
+def _places(sign: int, axis: int, *, keep: bool = False) -> Callable[[Array], Array]:
+    """The places of the greatest elements, or of the least ones for a negative sign."""
+
+    def answer(x: Array) -> Array:
+        found = _first(sign * x, axis)
+        return np.expand_dims(found, axis) if keep else found
+
+    return answer
+
+
+CASES: tuple[OpCase, ...] = (
+    *(
+        c
+        for op, sign in (("Argmax", 1), ("Argmin", -1))
+        for c in (
+            OpCase(op, (_X,), _places(sign, 2), {"axis": 2}),
+            OpCase(op, (_TIES,), _places(sign, 1), {"axis": 1}, name="ties"),
+            OpCase(
+                op,
+                (_X,),
+                _places(sign, 0, keep=True),
+                {"axis": 0, "keep_dims": True},
+                name="kept dimension",
+            ),
+        )
+    ),
+    OpCase(
+        "Argmax",
+        (_X,),
+        lambda x: _first(x, 1),
+        {"axis": 1},
+        name="uint32",
+        outputs=(Spec(DType.UINT_32, (2, 5, 7)),),
+    ),
+    OpCase("TopK", (_X,), lambda x: _top(x, 3), {"k": 3}),
+    OpCase("TopK", (_TIES,), lambda x: _top(x, 2), {"k": 2}, name="ties"),
+    OpCase(
+        "TopK",
+        (_X,),
+        lambda x: (-_top(-x, 4)[0], _top(-x, 4)[1]),
+        {"k": 4, "largest": False},
+        name="least",
+    ),
+    OpCase("TopK", (_X,), lambda x: _top(x, 0), {"k": 0}, name="none"),
+    OpCase(
+        "NonZero",
+        (np.array([[0, 3, 0], [-1, 0, 2]], np.float32),),
+        np.array([[0, 1], [1, 0], [1, 2], [0, 0], [0, 0], [0, 0]], np.int32),
+    ),
+    OpCase(
+        "NonZero",
+        (truth(7),),
+        lambda x: np.array([[i] for i in range(7) if x[i]] + [[0]] * int(7 - x.sum()), np.uint32),
+        name="bool",
+    ),
+)

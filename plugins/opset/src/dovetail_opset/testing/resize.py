@@ -1,0 +1,217 @@
+"""Cases of resizing, and of sampling images at places between their elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from dovetail.ir import Array, DType, Spec
+from dovetail.testing import OpCase
+from dovetail_opset.testing._data import real, widely
+
+Place = Callable[[int, int, int], float]
+
+_X = real(2, 4, 5, 3)
+# Where element i of m lies among n, in elements.
+_ASYMMETRIC: Place = lambda i, n, m: i * n / m  # noqa: E731 - a table of formulas
+_HALF_PIXEL: Place = lambda i, n, m: (i + 0.5) * n / m - 0.5  # noqa: E731
+_CORNERS: Place = lambda i, n, m: i * (n - 1) / (m - 1) if m > 1 else 0.0  # noqa: E731
+# Places are computed in float32 by some and in float64 by others.
+_LOOSE = 1e-4
+
+
+def _matrix(n: int, m: int, place: Place, weights: Callable[[float], dict[int, float]]) -> Array:
+    """Of each of m elements, how much each of n counts; the border is repeated."""
+    made = np.zeros((m, n))
+    for i in range(m):
+        for index, weight in weights(place(i, n, m)).items():
+            made[i, min(max(index, 0), n - 1)] += weight
+    return made
+
+
+def _linear(at: float) -> dict[int, float]:
+    low = math.floor(at)
+    return {low: 1 - (at - low), low + 1: at - low}
+
+
+def _cubic(at: float) -> dict[int, float]:
+    """Keys' four weights for a = -0.75."""
+    a, low = -0.75, math.floor(at)
+    weights = {}
+    for index in range(low - 1, low + 3):
+        d = abs(at - index)
+        near, far = (a + 2) * d**3 - (a + 3) * d**2 + 1, a * (d**3 - 5 * d**2 + 8 * d - 4)
+        weights[index] = near if d <= 1 else far
+    return weights
+
+
+def _nearest(rounded: Callable[[float], int]) -> Callable[[float], dict[int, float]]:
+    return lambda at: {rounded(at): 1.0}
+
+
+def _resized(
+    place: Place, weights: Callable[[float], dict[int, float]], h: int, w: int
+) -> Callable[[Array], Array]:
+    def answer(x: Array) -> Array:
+        rows = _matrix(x.shape[1], h, place, weights)
+        columns = _matrix(x.shape[2], w, place, weights)
+        return np.asarray(np.einsum("ih,jw,nhwc->nijc", rows, columns, x.astype(np.float64)))
+
+    return answer
+
+
+def _half_down(at: float) -> int:
+    return math.ceil(at - 0.5)
+
+
+_DOWN = _nearest(math.floor)
+_MODES: dict[str, tuple[str, Callable[[Array], Array], dict[str, int | bool]]] = {
+    "bilinear": ("ResizeBilinear", _resized(_ASYMMETRIC, _linear, 7, 3), {}),
+    "bilinear half pixel": (
+        "ResizeBilinear",
+        _resized(_HALF_PIXEL, _linear, 7, 3),
+        {"half_pixel_centers": True},
+    ),
+    "bilinear corners": (
+        "ResizeBilinear",
+        _resized(_CORNERS, _linear, 7, 3),
+        {"align_corners": True},
+    ),
+    "nearest": ("ResizeNearestNeighbor", _resized(_ASYMMETRIC, _DOWN, 7, 3), {}),
+    "nearest half pixel": (
+        "ResizeNearestNeighbor",
+        _resized(lambda i, n, m: (i + 0.5) * n / m, _DOWN, 7, 3),
+        {"half_pixel_centers": True},
+    ),
+    "nearest corners": (
+        "ResizeNearestNeighbor",
+        _resized(lambda i, n, m: _CORNERS(i, n, m) + 0.5, _DOWN, 7, 3),
+        {"align_corners": True},
+    ),
+    "resize nearest": ("Resize", _resized(_HALF_PIXEL, _nearest(_half_down), 7, 3), {}),
+    "resize nearest floor": (
+        "Resize",
+        _resized(_ASYMMETRIC, _DOWN, 7, 3),
+        {"transformation_mode": 3, "nearest_mode": 2},
+    ),
+    "resize linear": (
+        "Resize",
+        _resized(_HALF_PIXEL, _linear, 7, 3),
+        {"interpolation_mode": 1},
+    ),
+    "resize linear corners": (
+        "Resize",
+        _resized(_CORNERS, _linear, 7, 3),
+        {"interpolation_mode": 1, "transformation_mode": 2},
+    ),
+    "resize cubic": ("Resize", _resized(_HALF_PIXEL, _cubic, 7, 3), {"interpolation_mode": 2}),
+}
+
+
+def _bilinear(image: Array, y: float, x: float) -> Array:
+    """Between four elements of (h, w, c); zero beyond the border."""
+    made = np.zeros(image.shape[-1])
+    for i, up in _linear(y).items():
+        for j, across in _linear(x).items():
+            if 0 <= i < image.shape[0] and 0 <= j < image.shape[1]:
+                made += up * across * image[i, j]
+    return made
+
+
+def _sampled(x: Array, grid: Array) -> Array:
+    """-1 and 1 are the outer edges of the first and last element."""
+    h, w = x.shape[1:3]
+    made = np.zeros((*grid.shape[:-1], x.shape[-1]))
+    for at in np.ndindex(*grid.shape[:-1]):
+        across, down = (float(v) for v in grid[at])
+        made[at] = _bilinear(x[at[0]], ((down + 1) * h - 1) / 2, ((across + 1) * w - 1) / 2)
+    return made
+
+
+def _nearest_of_grid(x: Array, grid: Array) -> Array:
+    """-1 and 1 are the centres of the first and last element; beyond, the border is repeated."""
+    h, w = x.shape[1:3]
+    made = np.zeros((*grid.shape[:-1], x.shape[-1]))
+    for at in np.ndindex(*grid.shape[:-1]):
+        across, down = (float(v) for v in grid[at])
+        row, column = round((down + 1) / 2 * (h - 1)), round((across + 1) / 2 * (w - 1))
+        made[at] = x[at[0], min(max(row, 0), h - 1), min(max(column, 0), w - 1)]
+    return made
+
+
+def _cropped(x: Array, boxes: Array, index: Array) -> Array:
+    """Boxes resized to 3 by 2, -1 beyond the image."""
+    h, w = x.shape[1:3]
+    made = np.zeros((len(boxes), 3, 2, x.shape[-1]))
+    for b, (y1, x1, y2, x2) in enumerate(boxes.astype(np.float64)):
+        for i, j in np.ndindex(3, 2):
+            y, z = (y1 + (y2 - y1) * i / 2) * (h - 1), (x1 + (x2 - x1) * j) * (w - 1)
+            inside = 0 <= y <= h - 1 and 0 <= z <= w - 1
+            made[b, i, j] = _bilinear(x[index[b]], y, z) if inside else -1
+    return made
+
+
+def _projected(x: Array, transform: Array) -> Array:
+    made = np.zeros(x.shape)
+    for n, i, j in np.ndindex(*x.shape[:3]):
+        a0, a1, a2, b0, b1, b2, c0, c1 = transform[n].astype(np.float64)
+        k = c0 * j + c1 * i + 1
+        made[n, i, j] = _bilinear(x[n], (b0 * j + b1 * i + b2) / k, (a0 * j + a1 * i + a2) / k)
+    return made
+
+
+_TURN = np.array([[0.9, 0.1, 0.3, -0.2, 1.1, 0.2, 0.01, -0.02], [1, 0, 1, 0, 1, 1, 0, 0]])
+
+CASES: tuple[OpCase, ...] = (
+    *(
+        OpCase(
+            op,
+            (_X,),
+            answer,
+            params,
+            name=name,
+            outputs=(Spec(DType.FLOAT_32, (2, 7, 3, 3)),),
+            atol=_LOOSE,
+        )
+        for name, (op, answer, params) in _MODES.items()
+    ),
+    *widely(
+        OpCase(
+            "ResizeBilinear",
+            (_X,),
+            _resized(_ASYMMETRIC, _linear, 8, 10),
+            name="twice",
+            atol=_LOOSE,
+        ),
+        DType.UFIXED_POINT_8,
+    ),
+    OpCase("GridSample", (_X, real(2, 3, 4, 2, low=-1.2, high=1.2)), _sampled, atol=_LOOSE),
+    OpCase(
+        "GridSample",
+        (_X, real(2, 3, 4, 2, low=-1.2, high=1.2, seed=4)),
+        _nearest_of_grid,
+        {"mode": 1, "padding_mode": 1, "align_corners": True},
+        name="nearest, border, corners",
+    ),
+    OpCase(
+        "CropAndResize",
+        (
+            _X,
+            np.array([[0, 0, 1, 1], [0.2, 0.6, 0.9, 0.1], [0.5, 0.5, 1.5, 2]], np.float32),
+            np.array([1, 0, 1], np.int32),
+        ),
+        _cropped,
+        {"resize_dims": (3, 2), "extrapolation_value": -1.0},
+        atol=_LOOSE,
+    ),
+    OpCase("ImageProjectionTransform", (_X, _TURN.astype(np.float32)), _projected, atol=_LOOSE),
+    OpCase(
+        "ImageProjectionTransform",
+        (_X, np.array([[1, 0, 1, 0, 1, 0, 0, 0]], np.float32)),
+        lambda x, _: np.concatenate([x[:, :, 1:], 0 * x[:, :, :1]], 2),
+        {"interpolation_mode": 1},
+        name="one element across, nearest",
+    ),
+)

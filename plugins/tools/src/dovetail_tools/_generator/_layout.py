@@ -1,0 +1,69 @@
+"""Expressions as a formatter lays them out: on one line, else one item a line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dovetail_tools._generator._text import WIDTH, width
+
+_STEP = " " * 4
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A call, tuple or list.
+
+    Attributes:
+        head: What stands before the bracket: a function, a keyword, both or nothing.
+        brackets: The opening and the closing one.
+        items: What it holds.
+    """
+
+    head: str
+    brackets: str
+    items: tuple[Part, ...]
+
+
+Part = str | Group
+
+
+def call(function: str, *items: Part) -> Group:
+    """Gives a call."""
+    return Group(function, "()", items)
+
+
+def sequence(*items: Part, head: str = "") -> Group:
+    """Gives a tuple; a keyword's where `head` is `name=`."""
+    return Group(head, "()", items if len(items) != 1 else (*items, ""))
+
+
+def array(*items: Part) -> Group:
+    """Gives a list."""
+    return Group("", "[]", items)
+
+
+def laid_out(part: Part, indent: str = "", before: str = "", after: str = "") -> list[str]:
+    """Gives the lines of an expression.
+
+    Args:
+        part: The expression.
+        indent: Before each line.
+        before: What stands before it on its first line.
+        after: What stands after it on its last line.
+    """
+    line = f"{indent}{before}{_flat(part)}{after}"
+    if isinstance(part, str) or not part.items or width(line) <= WIDTH:
+        return [line]
+    opening, closing = part.brackets
+    items = [i for i in part.items if i]
+    inner = [line for item in items for line in laid_out(item, indent + _STEP, after=",")]
+    return [f"{indent}{before}{part.head}{opening}", *inner, f"{indent}{closing}{after}"]
+
+
+def _flat(part: Part) -> str:
+    if isinstance(part, str):
+        return part
+    opening, closing = part.brackets
+    # a lone item with nothing after it: a tuple of one
+    inner = ", ".join(map(_flat, part.items)).rstrip() if part.items else ""
+    return f"{part.head}{opening}{inner}{closing}"
