@@ -15,7 +15,8 @@ from dovetail.ir import Array, DType, Graph, Tensor, TensorKind
 from dovetail.ops import OpRegistry, bind_node, check_ops, input_specs, simulate
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared, Step, build_plan
-from dovetail_onednn import onednn_kernels, reorder
+from dovetail_onednn import convolution, onednn_kernels, reorder
+from dovetail_onednn.convolution import arrangements
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
 
@@ -97,6 +98,16 @@ class Model:
             results = simulate(schema, bind_node(schema, node), ins, input_specs(node), outs)
             values |= {t.name: r for t, r in zip(node.outputs, results, strict=True)}
         return values
+
+
+@pytest.fixture
+def blocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the library choose its blocks of channels, as it must where it has no dense code."""
+
+    def choices(geometry: Any, layout: object) -> list[Any]:
+        return arrangements(geometry, layout)[1:]
+
+    monkeypatch.setattr(convolution, "arrangements", choices)
 
 
 @pytest.fixture

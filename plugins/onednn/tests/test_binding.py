@@ -84,6 +84,7 @@ def alive(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
+@pytest.mark.usefixtures("blocked")
 def test_all_objects_are_freed_with_their_plan(model: Any, alive: Counter[str]) -> None:
     y = model.conv(model.input("x", 1, 8, 8, 3), "conv", 16)
     model.output(model.add("Relu", y, name="relu"))

@@ -14,6 +14,7 @@ from dovetail.ir import Array, Blob, DType, Spec, TensorKind
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import Storage
 from dovetail_onednn import OneDnnLayout, library
+from dovetail_onednn.post_ops import BINARY
 
 
 def test_convolution_relu_and_residual_add(model: Any, close: Any, kinds: Any) -> None:
@@ -53,12 +54,36 @@ def test_a_block_that_adds_its_own_source(model: Any, close: Any) -> None:
     close(model.run(model.prepare(), feeds)["add2"], model.expected(feeds)["add2"])
 
 
-def test_broadcast_add_and_second_readers_are_not_absorbed(
+@pytest.mark.parametrize("shape", [(4,), (1,), (6, 1), (1, 6, 6, 4), ()])
+@pytest.mark.parametrize("op_type", sorted(BINARY))
+def test_operands_that_broadcast_are_absorbed(
+    model: Any, close: Any, kinds: Any, op_type: str, shape: tuple[int, ...]
+) -> None:
+    y = model.conv(model.input("x", 2, 6, 6, 4), "conv", 4)
+    model.output(model.add(op_type, y, model.random("other", *shape), name="after"))
+    prepared, feeds = model.prepare(), model.feeds()
+
+    assert "engine conv+after" in kinds(prepared.steps)
+    close(model.run(prepared, feeds)["after"], model.expected(feeds)["after"])
+
+
+@pytest.mark.parametrize("op_type", sorted(BINARY))
+def test_the_result_as_second_operand(model: Any, close: Any, kinds: Any, op_type: str) -> None:
+    y = model.conv(model.input("x", 2, 6, 6, 4), "conv", 4)
+    model.output(model.add(op_type, model.random("other", 4), y, name="after"))
+    prepared, feeds = model.prepare(), model.feeds()
+
+    is_absorbed = "engine conv+after" in kinds(prepared.steps)
+    assert is_absorbed is (op_type not in ("ElementWiseSubtract", "ElementWiseDivide"))
+    close(model.run(prepared, feeds)["after"], model.expected(feeds)["after"])
+
+
+def test_what_widens_the_result_and_second_readers_are_not_absorbed(
     model: Any, close: Any, kinds: Any
 ) -> None:
     x = model.input("x", 1, 6, 6, 4)
     y = model.conv(x, "conv1", 4)
-    model.output(model.add("ElementWiseAdd", y, model.random("row", 4), name="broadcast"))
+    model.output(model.add("ElementWiseAdd", y, model.random("row", 2, 1, 1, 4), name="wider"))
     z = model.conv(x, "conv2", 4)
     model.output(model.add("Relu", z, name="relu"))
     model.output(model.add("ElementWiseAbs", z, name="abs"))
@@ -90,6 +115,7 @@ def test_fused_equals_unfused(model: Any, close: Any, kinds: Any) -> None:
     close(model.run(model.prepare(), feeds)["relu"], model.run(plain, feeds)["relu"])
 
 
+@pytest.mark.usefixtures("blocked")
 def test_blocked_layout_goes_from_one_convolution_to_the_next(
     model: Any, close: Any, kinds: Any
 ) -> None:
@@ -106,6 +132,7 @@ def test_blocked_layout_goes_from_one_convolution_to_the_next(
     close(model.run(prepared, feeds)["conv2"], model.expected(feeds)["conv2"])
 
 
+@pytest.mark.usefixtures("blocked")
 def test_a_layout_that_would_make_the_next_one_slow_is_left(
     model: Any, close: Any, kinds: Any
 ) -> None:
@@ -118,6 +145,7 @@ def test_a_layout_that_would_make_the_next_one_slow_is_left(
     close(model.run(prepared, feeds)["conv2"], model.expected(feeds)["conv2"])
 
 
+@pytest.mark.usefixtures("blocked")
 def test_one_reorder_serves_all_who_want_dense_values(model: Any, close: Any, kinds: Any) -> None:
     y = model.conv(model.input("x", 1, 12, 12, 3), "conv", 16)
     model.output(model.add("ElementWiseAbs", y, name="abs"))
@@ -172,6 +200,7 @@ def test_other_groups_of_one_blob_are_packed_for_themselves(new_model: Any, clos
     assert store.made == 2
 
 
+@pytest.mark.usefixtures("blocked")
 def test_scratchpad_lies_in_the_arena(model: Any, close: Any, kinds: Any) -> None:
     # 3 groups of 5 channels fit no block, so the library unfolds the windows into its scratchpad
     y = model.conv(model.input("x", 1, 20, 20, 15), "conv", 15, group=3)
@@ -200,6 +229,7 @@ class Seen:
         self.values |= {name: array.copy() for name, array in outputs.items()}
 
 
+@pytest.mark.usefixtures("blocked")
 def test_watching_shows_dense_arrays(model: Any, close: Any, kinds: Any) -> None:
     y = model.add("Relu", model.conv(model.input("x", 1, 12, 12, 3), "conv1", 5), name="relu")
     model.output(model.conv(y, "conv2", 5))

@@ -21,7 +21,6 @@ IN_ORDER = 1
 FORWARD_INFERENCE = 96
 CONVOLUTION_DIRECT = 1
 USER_SCRATCHPAD = 1
-BINARY_ADD = 0x1FFF0
 POST_OP_BASE = 32768  # times the position, counted from 1: the post-op's own arguments
 ANY_FORMAT = 1
 BLOCKED = 2  # the format kind of every layout that strides and blocks describe
@@ -34,10 +33,36 @@ class DataType(enum.IntEnum):
 
 
 class Algorithm(enum.IntEnum):
-    """Elementwise functions for post-ops."""
+    """Elementwise functions."""
 
     RELU = 0x20
+    TANH = 0x21
+    ELU = 0x22
+    SQUARE = 0x23
+    ABS = 0x24
+    SQRT = 0x25
+    LINEAR = 0x26
+    SOFT_RELU = 0x27
+    HARDSIGMOID = 0x28
+    LOGISTIC = 0x29
+    EXP = 0x2A
+    SWISH = 0x2C
+    LOG = 0x2D
     CLIP = 0x2E
+    POW = 0x30
+    GELU_ERF = 0x31
+    HARDSWISH = 0x34
+
+
+class BinaryAlgorithm(enum.IntEnum):
+    """Functions of two tensors."""
+
+    ADD = 0x1FFF0
+    MULTIPLY = 0x1FFF1
+    MAXIMUM = 0x1FFF2
+    MINIMUM = 0x1FFF3
+    DIVIDE = 0x1FFF4
+    SUBTRACT = 0x1FFF5
 
 
 class Query(enum.IntEnum):
@@ -61,9 +86,17 @@ class Arg(enum.IntEnum):
 
     SOURCE = 1
     OTHER = 2
+    THIRD = 3
     DESTINATION = 17
+    DESTINATION_ITER = 18
+    DESTINATION_ITER_C = 19
     WEIGHTS = 33
+    WEIGHTS_ITER = 34
     BIAS = 41
+    MEAN = 49
+    VARIANCE = 50
+    SCALE = 51
+    SHIFT = 52
     SCRATCHPAD = 80
 
 
@@ -88,6 +121,10 @@ class Version(ctypes.Structure):
 
 _OUT = POINTER(c_void_p)
 _DIMS = POINTER(c_int64)
+_CONVOLUTION = (
+    *(_OUT, c_void_p, c_int, c_int, c_void_p, c_void_p, c_void_p, c_void_p),
+    *(_DIMS, _DIMS, _DIMS, _DIMS, c_void_p),
+)
 
 _STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "engine_create": (_OUT, c_int, c_size_t),
@@ -109,20 +146,48 @@ _STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "post_ops_destroy": (c_void_p,),
     "post_ops_append_eltwise": (c_void_p, c_int, c_float, c_float),
     "post_ops_append_binary": (c_void_p, c_int, c_void_p),
-    "convolution_forward_primitive_desc_create": (
-        _OUT,
-        c_void_p,
-        c_int,
-        c_int,
-        c_void_p,
-        c_void_p,
-        c_void_p,
-        c_void_p,
-        _DIMS,
-        _DIMS,
-        _DIMS,
-        _DIMS,
-        c_void_p,
+    "convolution_forward_primitive_desc_create": _CONVOLUTION,
+    "deconvolution_forward_primitive_desc_create": _CONVOLUTION,
+    "matmul_primitive_desc_create": (_OUT, *(c_void_p,) * 6),
+    "eltwise_forward_primitive_desc_create": (
+        *(_OUT, c_void_p, c_int, c_int, c_void_p, c_void_p),
+        *(c_float, c_float, c_void_p),
+    ),
+    "binary_primitive_desc_create": (_OUT, c_void_p, c_int, *(c_void_p,) * 4),
+    "pooling_forward_primitive_desc_create": (
+        *(_OUT, c_void_p, c_int, c_int, c_void_p, c_void_p),
+        *(_DIMS, _DIMS, _DIMS, _DIMS, _DIMS, c_void_p),
+    ),
+    "softmax_forward_primitive_desc_create": (
+        *(_OUT, c_void_p, c_int, c_int, c_void_p, c_void_p, c_int, c_void_p),
+    ),
+    "layer_normalization_forward_primitive_desc_create": (
+        *(_OUT, c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_float, c_uint, c_void_p),
+    ),
+    "batch_normalization_forward_primitive_desc_create": (
+        *(_OUT, c_void_p, c_int, c_void_p, c_void_p, c_float, c_uint, c_void_p),
+    ),
+    "lrn_forward_primitive_desc_create": (
+        *(_OUT, c_void_p, c_int, c_int, c_void_p, c_void_p),
+        *(c_int64, c_float, c_float, c_float, c_void_p),
+    ),
+    "reduction_primitive_desc_create": (
+        *(_OUT, c_void_p, c_int, c_void_p, c_void_p, c_float, c_float, c_void_p),
+    ),
+    "resampling_forward_primitive_desc_create": (
+        *(_OUT, c_void_p, c_int, c_int, POINTER(c_float), c_void_p, c_void_p, c_void_p),
+    ),
+    "concat_primitive_desc_create": (
+        *(_OUT, c_void_p, c_void_p, c_int, c_int, POINTER(c_void_p), c_void_p),
+    ),
+    "lstm_forward_primitive_desc_create": (
+        *(_OUT, c_void_p, c_int, c_int, *(c_void_p,) * 11, c_uint, c_void_p),
+    ),
+    "gru_forward_primitive_desc_create": (
+        *(_OUT, c_void_p, c_int, c_int, *(c_void_p,) * 7, c_uint, c_void_p),
+    ),
+    "lbr_gru_forward_primitive_desc_create": (
+        *(_OUT, c_void_p, c_int, c_int, *(c_void_p,) * 7, c_uint, c_void_p),
     ),
     "reorder_primitive_desc_create": (_OUT, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
     "primitive_desc_query": (c_void_p, c_int, c_int, c_void_p),

@@ -1,27 +1,31 @@
 """Convolution with its bias and what follows it, in float32.
 
-Layouts: the library chooses those of source, filters and result, unless the source is in one of
-its layouts already, which is then kept. Where that leaves only the library's slow, generic
-implementation, it may choose the source's too; where that does not help, the op is left to its
-reference, which is faster. Filters are packed once per context, at finalize.
+Filters are packed once per context, at finalize; source and result stay dense wherever the library
+has fast code for that. Where all it has is its generic code, the op is left to its reference, which
+is faster.
 """
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
 
 from dovetail.ir import DType, Shape
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
+from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import CONVOLUTION_DIRECT, FORWARD_INFERENCE, Arg
 from dovetail_onednn.descriptors import MemoryDesc, array
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import OneDnnLayout, filters, images, vector
-from dovetail_onednn.post_ops import Chain, chain_of
-from dovetail_onednn.primitives import Attributes, PostOp, Primitive, PrimitiveDesc, operand
+from dovetail_onednn.layouts import OneDnnLayout, aligned, filters, images, vector
+from dovetail_onednn.post_ops import chain_of
+from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
 from dovetail_onednn.reorder import pack
+from dovetail_onednn.steps import Places
+
+# Implementations that are slower than a reorder and another one.
+_SLOW = ("ref",)
+# Source and result; None leaves the choice to the library.
+Arrangement = tuple[MemoryDesc | None, MemoryDesc | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,37 +70,41 @@ def _convolution(call: KernelCall, groups: int) -> Step | None:
     weights = call.static(1)
     if geometry is None or weights is None:
         return None
-    chain = chain_of(call, geometry.target.dims)
+    rank = len(call.outputs[0].shape)
+    chain = chain_of(call, lambda shape: images(aligned(shape, rank)))
     desc = _choose(geometry, chain.ops, call.layout(0))
     if desc is None:
         return None
     with desc:
-        places = _declare(call, geometry, chain, desc)
+        places = Places(call, desc)
+        places.read(Arg.SOURCE, 0, geometry.source)
+        if geometry.bias is not None:
+            places.read(Arg.BIAS, 2, geometry.bias)
+        places.read_chain(chain)
         packed = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights)
         form = f"{engine().library.fingerprint}/{geometry.weights.key}/{packed.desc.key}"
         made = call.packed(1, form, lambda: pack(weights, packed))
-        places[Arg.WEIGHTS] = (packed.desc, call.constant(made, packed))
-        primitive = Primitive(desc)
-    if primitive.scratchpad.nbytes:
-        places[Arg.SCRATCHPAD] = (primitive.scratchpad, call.scratch(primitive.scratchpad.nbytes))
-    return call.step(functools.partial(_bind, primitive, places))
+        places.constant(Arg.WEIGHTS, call.constant(made, packed), packed.desc)
+        places.write(Arg.DESTINATION, 0, geometry.target)
+        return places.step()
 
 
 def convolution_desc(
     geometry: Geometry,
     post_ops: tuple[PostOp, ...] = (),
-    source: MemoryDesc | None = None,
+    arranged: Arrangement = (None, None),
 ) -> PrimitiveDesc:
     """Describes a convolution.
 
     Args:
         geometry: Extents and params.
         post_ops: What is done to the result.
-        source: Its arrangement; None leaves the choice to the library.
+        arranged: Source and result; None leaves the choice to the library.
 
     Raises:
         BackendError: There is no such convolution.
     """
+    source, target = arranged
     tail = "".join(f" + {op}" for op in post_ops)
     with Attributes(post_ops) as attributes:
         return PrimitiveDesc(
@@ -107,7 +115,7 @@ def convolution_desc(
             source or MemoryDesc.any(geometry.source.dims),
             MemoryDesc.any(geometry.weights.dims),
             geometry.bias,
-            MemoryDesc.any(geometry.target.dims),
+            target or MemoryDesc.any(geometry.target.dims),
             array(geometry.stride),
             # the library counts the elements skipped between two of a window
             array([d - 1 for d in geometry.dilation]),
@@ -116,9 +124,6 @@ def convolution_desc(
             attributes,
             description=f"a float32 convolution{tail}: {geometry}",
         )
-
-
-Places = dict[int, tuple[MemoryDesc, Value]]
 
 
 def _geometry(call: KernelCall, groups: int) -> Geometry | None:
@@ -141,36 +146,25 @@ def _geometry(call: KernelCall, groups: int) -> Geometry | None:
     )
 
 
+def arrangements(geometry: Geometry, layout: object) -> list[Arrangement]:
+    """Gives the arrangements of source and result to try, best first.
+
+    Dense comes first: it is what the library chooses itself for most convolutions on AVX2 and
+    AVX-512, what it is fastest with for those in small groups, and what every other op reads
+    without a reorder. Then what the source is in already, then what the library likes best.
+    """
+    own = layout.desc if isinstance(layout, OneDnnLayout) else None
+    return [(geometry.source, geometry.target), (own, None), (None, None)]
+
+
 def _choose(geometry: Geometry, ops: tuple[PostOp, ...], layout: object) -> PrimitiveDesc | None:
-    """Describes the convolution with the first choice of layouts that is not a slow one."""
-    choices = [layout.desc, None] if isinstance(layout, OneDnnLayout) else [None]
-    for source in choices:
-        desc = convolution_desc(geometry, ops, source=source)
-        if not desc.implementation.startswith("ref"):
+    """Describes the convolution in the first arrangement that is not a slow one."""
+    for each in dict.fromkeys(arrangements(geometry, layout)):
+        desc = convolution_desc(geometry, ops, each)
+        if not desc.implementation.startswith(_SLOW):
             return desc
         desc.close()
     return None
-
-
-def _declare(call: KernelCall, geometry: Geometry, chain: Chain, desc: PrimitiveDesc) -> Places:
-    """Declares what the step reads and writes, in the layouts that the primitive wants."""
-    source, target = desc.desc(Arg.SOURCE), desc.desc(Arg.DESTINATION)
-    places: Places = {Arg.SOURCE: (source, call.read(0, OneDnnLayout.of(source, geometry.source)))}
-    if geometry.bias is not None:
-        places[Arg.BIAS] = (geometry.bias, call.read(2))
-    for position, index in chain.operands:
-        other = desc.desc(operand(position))
-        value = call.read(index, OneDnnLayout.of(other, geometry.target))
-        places[operand(position)] = (other, value)
-    layout = OneDnnLayout.of(target, geometry.target)
-    places[Arg.DESTINATION] = (target, call.write(0, layout))
-    return places
-
-
-def _bind(primitive: Primitive, places: Places, buffers: Buffers) -> Bound:
-    return primitive.bind(
-        {arg: (desc, buffers.address(value)) for arg, (desc, value) in places.items()}
-    )
 
 
 def _ints(values: object) -> Shape:

@@ -50,16 +50,30 @@ def permuted(shape: Sequence[int], axes: Sequence[int]) -> MemoryDesc:
     return MemoryDesc.strided([shape[a] for a in axes], [strides[a] for a in axes])
 
 
+def dense(shape: Sequence[int]) -> MemoryDesc:
+    """Describes a dense tensor whose axes keep their order; one of rank 0 has an axis of 1."""
+    return permuted(shape or (1,), range(len(shape) or 1))
+
+
 def images(shape: Sequence[int]) -> MemoryDesc:
-    """Describes dense (n, h, w, c)."""
-    return permuted(shape, (0, 3, 1, 2))
+    """Describes dense (n, spatial..., c)."""
+    rank = len(shape)
+    return permuted(shape, (0, rank - 1, *range(1, rank - 1)))
 
 
 def filters(shape: Sequence[int], groups: int) -> MemoryDesc:
-    """Describes dense (h, w, c / groups, k) filters; with groups, these come first."""
+    """Describes dense (spatial..., c / groups, k) filters; with groups, these come first."""
+    *window, taken, made = shape
+    axes = range(len(window))
     if groups == 1:
-        return permuted(shape, (3, 2, 0, 1))
-    return permuted((*shape[:3], groups, shape[3] // groups), (3, 4, 2, 0, 1))
+        return permuted(shape, (len(window) + 1, len(window), *axes))
+    split = (*window, taken, groups, made // groups)
+    return permuted(split, (len(window) + 1, len(window) + 2, len(window), *axes))
+
+
+def aligned(shape: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Gives a shape with leading extents of 1, so that it has this rank."""
+    return (*(1,) * (rank - len(shape)), *shape)
 
 
 def vector(length: int) -> MemoryDesc:

@@ -1,19 +1,35 @@
-"""Nodes that a convolution runs in passing: which ones, and as which post-ops."""
+"""Nodes that a primitive runs in passing: which ones, and as which post-ops."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dovetail.ir import DType
+from dovetail.ir import DType, Shape
 from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan import KernelCall, Tail
-from dovetail_onednn._api import Algorithm
+from dovetail_onednn._api import Algorithm, BinaryAlgorithm
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.primitives import Add, Eltwise, PostOp
+from dovetail_onednn.primitives import Binary, Eltwise, PostOp
 
 LONGEST = 8  # nodes in a group; the library takes at most 32 post-ops
+BINARY = {
+    "ElementWiseAdd": BinaryAlgorithm.ADD,
+    "ElementWiseMultiply": BinaryAlgorithm.MULTIPLY,
+    "ElementWiseSubtract": BinaryAlgorithm.SUBTRACT,
+    "ElementWiseDivide": BinaryAlgorithm.DIVIDE,
+    "ElementWiseMaximum": BinaryAlgorithm.MAXIMUM,
+    "ElementWiseMinimum": BinaryAlgorithm.MINIMUM,
+}
+_COMMUTATIVE = (
+    BinaryAlgorithm.ADD,
+    BinaryAlgorithm.MULTIPLY,
+    BinaryAlgorithm.MAXIMUM,
+    BinaryAlgorithm.MINIMUM,
+)
+# Where each dense tensor of the result's rank lies, in the order of axes of the library.
+Placed = Callable[[Shape], MemoryDesc]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +38,7 @@ class Chain:
 
     Attributes:
         ops: In order.
-        operands: For each `Add`, its position among them and the input of the call that it reads.
+        operands: For each `Binary`, its position among them and the input of the call it reads.
     """
 
     ops: tuple[PostOp, ...]
@@ -30,40 +46,91 @@ class Chain:
 
 
 def absorbs(group: Sequence[NodeView], node: NodeView) -> bool:
-    """Whether a group that begins with a convolution runs a node too; see `Kernel.absorbs`."""
+    """Whether a group that begins with a primitive runs a node too; see `Kernel.absorbs`."""
     if len(group) >= LONGEST or node.package != group[0].package:
         return False
     if any(s is None or s.dtype is not DType.FLOAT_32 for s in (*node.ins, *node.outs)):
         return False
-    if node.op_type == "ElementWiseAdd":
-        # broadcasting would change the result's shape, or need another kind of operand
-        return all(s is not None and s.shape == node.outs[0].shape for s in node.ins)
-    return node.op_type in ("Relu", "ReluMinMax")
+    algorithm = BINARY.get(node.op_type)
+    if algorithm is None:
+        return eltwise_of(node) is not None
+    before = group[-1]
+    made = before.outs[0]
+    if made is None or node.outs[0] is None or made.shape != node.outs[0].shape:
+        return False  # the other operand would widen the result
+    is_first = node.node.inputs[0] is before.node.outputs[0]
+    return is_first or algorithm in _COMMUTATIVE
 
 
-def chain_of(call: KernelCall, dims: Sequence[int]) -> Chain:
+def eltwise_of(view: NodeView) -> Eltwise | None:
+    """Gives the function of each element that a node computes, if the library has it."""
+    op: Any = view.op  # its class is the op set's, which this package does not import
+    name = op.operation.name if view.op_type == "ElementWiseNeuron" else view.op_type
+    make = _ELTWISE.get(name)
+    return None if make is None else make(op)
+
+
+def _clip(op: Any) -> Eltwise:
+    return Eltwise(Algorithm.CLIP, float(op.min_value), float(op.max_value))
+
+
+def _elu(op: Any) -> Eltwise:
+    return Eltwise(Algorithm.ELU, 1.0 if op.alpha is None else op.alpha)
+
+
+def _hard_sigmoid(op: Any) -> Eltwise:
+    slope = 0.2 if op.alpha is None else op.alpha
+    return Eltwise(Algorithm.HARDSIGMOID, slope, 0.5 if op.beta is None else op.beta)
+
+
+def _plain(algorithm: Algorithm, alpha: float = 0.0, beta: float = 0.0) -> Callable[[Any], Eltwise]:
+    return lambda _: Eltwise(algorithm, alpha, beta)
+
+
+# By op, and by function of ElementWiseNeuron.
+_ELTWISE: dict[str, Callable[[Any], Eltwise]] = {
+    "Relu": _plain(Algorithm.RELU),
+    "RELU": _plain(Algorithm.RELU),
+    "Relu1": _plain(Algorithm.CLIP, -1.0, 1.0),
+    "Relu6": _plain(Algorithm.CLIP, 0.0, 6.0),
+    "ReluMinMax": _clip,
+    "RELU_MIN_MAX": _clip,
+    "Sigmoid": _plain(Algorithm.LOGISTIC),
+    "SIGMOID": _plain(Algorithm.LOGISTIC),
+    "Tanh": _plain(Algorithm.TANH),
+    "TANH": _plain(Algorithm.TANH),
+    "Gelu": _plain(Algorithm.GELU_ERF),
+    "GELU": _plain(Algorithm.GELU_ERF),
+    "HardSwish": _plain(Algorithm.HARDSWISH, 1 / 6, 0.5),
+    "HARD_SWISH": _plain(Algorithm.HARDSWISH, 1 / 6, 0.5),
+    "HARD_SIGMOID": _hard_sigmoid,
+    "Elu": _elu,
+    "ELU": _elu,
+    "ElementWiseAbs": _plain(Algorithm.ABS),
+    "ElementWiseSquareRoot": _plain(Algorithm.SQRT),
+}
+
+
+def chain_of(call: KernelCall, placed: Placed) -> Chain:
     """Gives a call's tail as post-ops.
 
     Args:
         call: Its tail was absorbed by `absorbs`.
-        dims: Logical extents of the result.
+        placed: Describes an operand of a shape that broadcasts to the result's.
     """
     ops: list[PostOp] = []
     operands: list[tuple[int, int]] = []
     for tail in call.tail:
-        operands += [(len(ops), index) for index in tail.operands if index is not None]
-        ops.append(_post_op(tail, dims))
+        others = [index for index in tail.operands if index is not None]
+        operands += [(len(ops), index) for index in others]
+        ops.append(_post_op(call, tail, others, placed))
     return Chain(tuple(ops), tuple(operands))
 
 
-def _post_op(tail: Tail, dims: Sequence[int]) -> PostOp:
-    op: Any = tail.view.op  # its class is the op set's, which this package does not import
-    match tail.view.op_type:
-        case "Relu":
-            return Eltwise(Algorithm.RELU)
-        case "ReluMinMax":
-            return Eltwise(Algorithm.CLIP, float(op.min_value), float(op.max_value))
-        case "ElementWiseAdd":
-            return Add(MemoryDesc.any(dims))
-        case other:
-            raise AssertionError(f"{other} was absorbed, but has no post-op")
+def _post_op(call: KernelCall, tail: Tail, others: list[int], placed: Placed) -> PostOp:
+    if (algorithm := BINARY.get(tail.view.op_type)) is not None:
+        return Binary(algorithm, placed(call.spec(others[0]).shape))
+    found = eltwise_of(tail.view)
+    if found is None:
+        raise AssertionError(f"{tail.view.op_type} was absorbed, but has no post-op")
+    return found

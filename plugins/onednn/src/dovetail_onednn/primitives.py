@@ -15,11 +15,11 @@ from typing import Any
 from dovetail.container import aligned_empty
 from dovetail.errors import BackendError
 from dovetail_onednn._api import (
-    BINARY_ADD,
     POST_OP_BASE,
     USER_SCRATCHPAD,
     Algorithm,
     Arg,
+    BinaryAlgorithm,
     ExecArg,
     Query,
 )
@@ -45,24 +45,26 @@ class Eltwise:
 
 
 @dataclass(frozen=True, slots=True)
-class Add:
-    """Post-op: adds another tensor, element by element.
+class Binary:
+    """Post-op: a function of the result and another tensor, element by element.
 
     The library's other way to add, onto what the destination held before, makes some processors'
     depthwise and small convolutions fall back to a slow one where a function comes before it; it
     measured no faster, and needs the two to share their bytes.
 
     Attributes:
-        other: The other tensor, of any format: it is in the one that the destination gets.
+        algorithm: The function.
+        other: The other tensor, its second operand; extents of 1 broadcast.
     """
 
+    algorithm: BinaryAlgorithm
     other: MemoryDesc
 
     def __str__(self) -> str:
-        return "add"
+        return self.algorithm.name.lower()
 
 
-PostOp = Eltwise | Add
+PostOp = Eltwise | Binary
 Addresses = dict[int, tuple[MemoryDesc, int]]  # by argument: what lies where
 
 
@@ -85,8 +87,8 @@ class Attributes(Handle):
 
 
 def _append(functions: dict[str, Any], chain: Handle, op: PostOp) -> int:
-    if isinstance(op, Add):
-        status = functions["post_ops_append_binary"](chain, BINARY_ADD, op.other)
+    if isinstance(op, Binary):
+        status = functions["post_ops_append_binary"](chain, op.algorithm, op.other)
     else:
         append = functions["post_ops_append_eltwise"]
         status = append(chain, op.algorithm, op.alpha, op.beta)
@@ -94,7 +96,7 @@ def _append(functions: dict[str, Any], chain: Handle, op: PostOp) -> int:
 
 
 def operand(position: int) -> int:
-    """Gives the argument that the `Add` at this position of the post-ops reads."""
+    """Gives the argument that the `Binary` at this position of the post-ops reads."""
     return POST_OP_BASE * (position + 1) | Arg.OTHER
 
 

@@ -1,0 +1,71 @@
+"""Steps of a plan that execute one primitive."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
+from dovetail_onednn._api import Arg
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.layouts import OneDnnLayout
+from dovetail_onednn.post_ops import Chain
+from dovetail_onednn.primitives import Primitive, PrimitiveDesc, operand
+
+
+class Places:
+    """What a primitive's arguments are, collected while a kernel declares its step.
+
+    Args:
+        call: The kernel's.
+        desc: The primitive, described.
+    """
+
+    def __init__(self, call: KernelCall, desc: PrimitiveDesc) -> None:
+        self._call = call
+        self._desc = desc
+        self._found: dict[int, tuple[MemoryDesc, Value]] = {}
+
+    def read(self, arg: int, index: int, dense: MemoryDesc) -> None:
+        """Declares that an input is read, in the layout that the primitive wants.
+
+        Args:
+            arg: Which argument it is.
+            index: The input of the call.
+            dense: Its dense form.
+        """
+        wanted = self._desc.desc(arg)
+        value = self._call.read(index, OneDnnLayout.of(wanted, dense))
+        self._found[arg] = wanted, value
+
+    def read_chain(self, chain: Chain) -> None:
+        """Declares that the operands of post-ops are read; they are dense."""
+        for position, index in chain.operands:
+            wanted = self._desc.desc(operand(position))
+            self._found[operand(position)] = wanted, self._call.read(index)
+
+    def constant(self, arg: int, value: Value, desc: MemoryDesc) -> None:
+        """Declares a constant that the kernel made."""
+        self._found[arg] = desc, value
+
+    def write(self, arg: int, index: int, dense: MemoryDesc) -> None:
+        """Declares that an output is written, in the layout that the primitive makes."""
+        made = self._desc.desc(arg)
+        self._found[arg] = made, self._call.write(index, OneDnnLayout.of(made, dense))
+
+    def step(self, *, in_place: Sequence[tuple[int, int]] = ()) -> Step:
+        """Compiles the primitive and gives the step that executes it."""
+        primitive = Primitive(self._desc)
+        nbytes = primitive.scratchpad.nbytes
+        if nbytes:
+            self._found[Arg.SCRATCHPAD] = primitive.scratchpad, self._call.scratch(nbytes)
+        bind = functools.partial(_bind, primitive, self._found)
+        return self._call.step(bind, in_place=in_place)
+
+
+def _bind(
+    primitive: Primitive, places: dict[int, tuple[MemoryDesc, Value]], buffers: Buffers
+) -> Bound:
+    return primitive.bind(
+        {arg: (desc, buffers.address(value)) for arg, (desc, value) in places.items()}
+    )
