@@ -54,7 +54,7 @@ def test_a_block_that_adds_its_own_source(model: Any, close: Any) -> None:
     close(model.run(model.prepare(), feeds)["add2"], model.expected(feeds)["add2"])
 
 
-@pytest.mark.parametrize("shape", [(4,), (1,), (6, 1), (1, 6, 6, 4), ()])
+@pytest.mark.parametrize("shape", [(4,), (1,), (1, 1, 1, 4), (2, 6, 6, 4), ()])
 @pytest.mark.parametrize("op_type", sorted(BINARY))
 def test_operands_that_broadcast_are_absorbed(
     model: Any, close: Any, kinds: Any, op_type: str, shape: tuple[int, ...]

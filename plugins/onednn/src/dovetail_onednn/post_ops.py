@@ -59,7 +59,16 @@ def absorbs(group: Sequence[NodeView], node: NodeView) -> bool:
     if made is None or node.outs[0] is None or made.shape != node.outs[0].shape:
         return False  # the other operand would widen the result
     is_first = node.node.inputs[0] is before.node.outputs[0]
-    return is_first or algorithm in _COMMUTATIVE
+    if not is_first and algorithm not in _COMMUTATIVE:
+        return False
+    other = node.ins[1 if is_first else 0]
+    return other is not None and _is_common(other.shape, made.shape)
+
+
+def _is_common(shape: Shape, made: Shape) -> bool:
+    """Whether an operand is of a kind that all fast code takes: full, by channel, or one number."""
+    others = shape[:-1] if shape else ()
+    return shape == made or (all(n == 1 for n in others) and len(shape) <= len(made))
 
 
 def eltwise_of(view: NodeView) -> Eltwise | None:
