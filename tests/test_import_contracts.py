@@ -62,6 +62,7 @@ def lint(workspace: Path, imports: dict[str, str]) -> subprocess.CompletedProces
 def test_lawful_imports_keep_the_contracts(tmp_path: Path) -> None:
     lawful = {
         "dovetail.cli": "import dovetail.api",
+        "dovetail.testing": "import dovetail.runtime, dovetail.ops, dovetail.plugins",
         "dovetail.ir": "import dovetail.typed, dovetail.files, dovetail.errors",
         "dovetail.typed": "import dovetail.errors",
         "dovetail_opset.part": "import dovetail.ops",
@@ -80,6 +81,8 @@ def test_lawful_imports_keep_the_contracts(tmp_path: Path) -> None:
         ("dovetail.ir", "dovetail.ops"),
         ("dovetail.plugins", "dovetail.container"),
         ("dovetail.runtime", "dovetail.api"),
+        ("dovetail.runtime", "dovetail.testing"),
+        ("dovetail.cli", "dovetail.testing"),
         ("dovetail.errors", "dovetail.files"),
         ("dovetail.runtime", "dovetail_cpu"),
         ("dovetail.api", "dovetail_opset"),

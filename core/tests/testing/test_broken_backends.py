@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from null_backend import NullBackend
-from reference_backend import ReferenceBackend
+from reference_backend import PACKAGE, BareBackend, ReferenceBackend
 
 from dovetail.container import WeightStore
 from dovetail.errors import BackendError
 from dovetail.ir import Array, Graph, Tensor
 from dovetail.runtime import contract
 from dovetail.runtime.contract import Capabilities, Image, NodeView, RunControl, Support
-from dovetail.testing import CHECKS, Bench, Check, OpCase, Status, run_case, run_check
+from dovetail.testing import CHECKS, Bench, Call, Check, OpCase, Status, run_case, run_check
 from dovetail.testing.ops import HALVE
 
 each_check = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
@@ -233,6 +234,24 @@ def test_the_null_backend_keeps_all_promises_but_answers(check: Check) -> None:
     assert failed is (check.area == "failures")
 
 
+@each_check
+def test_what_a_bare_backend_lacks_is_refused_cleanly(check: Check) -> None:
+    scale = OpCase("Scale", (np.ones((2, 3), np.float32),), lambda x: x * 2, package="test.ops")
+    found = run_check(Bench(BareBackend, cases=[scale], packages=[PACKAGE]), check)
+    lacking = check.area == "failures" or (
+        check.area == "capabilities" and check.name != "properties_say_the_same"
+    )
+    assert found.status is (Status.UNSUPPORTED if lacking else Status.PASSED), found.reason
+
+
+def test_the_sample_is_the_case_with_most_weights() -> None:
+    x = np.ones((2, 3), np.float32)
+    bare, fed = (OpCase("Halve", (x,), x / 2, package="dovetail.testing", name=n) for n in "ab")
+    kept = dataclasses.replace(fed, static=(0,))  # feeds nothing, and so is no sample
+    assert Bench(ReferenceBackend, cases=[kept, bare]).sample.case is bare
+    assert Bench(ReferenceBackend).sample.case is CASE
+
+
 def test_a_backend_without_capabilities_needs_a_case() -> None:
     bench = Bench(breaking(able=Capabilities()))
     (check,) = (c for c in CHECKS if c.name == "runs_do_not_see_each_other")
@@ -279,3 +298,13 @@ def test_a_case_that_is_refused_in_full_is_unsupported() -> None:
         "package: package is dovetail.testing; allowed: own",
     )
     assert run_case(Bench(ReferenceBackend), CASE).status is Status.PASSED
+
+
+def test_later_calls_are_judged_too() -> None:
+    x = np.ones((2, 3), np.float32)
+    for answer, status in ((x, Status.PASSED), (x / 2, Status.FAILED)):
+        then = (Call((x * 2,), answer),)
+        case = OpCase("Halve", (x,), x / 2, package="dovetail.testing", then=then)
+        found = run_case(Bench(ReferenceBackend), case)
+        assert found.status is status
+        assert ("in call 2, out[0]" in found.reason) is (status is Status.FAILED)

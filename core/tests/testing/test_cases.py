@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dovetail.ir import DType, ScaleOffset, Spec
-from dovetail.testing import Encoded, OpCase, bind, encoding_of, typed
+from dovetail.testing import Call, Encoded, OpCase, bind, encoding_of, typed
 from dovetail.testing.comparison import difference
 
 X = np.array([[-1.0, 0.25, 3.0]], np.float32)
@@ -80,6 +80,13 @@ def test_a_case_that_contradicts_itself_is_refused() -> None:
         bind(case(outputs=(Spec(DType.FLOAT_32, (3,)),)))
     with pytest.raises(TypeError, match="own types"):
         typed(OpCase("Double", (X,), X * 2), DType.FLOAT_16)
+
+
+def test_a_later_call_is_of_the_same_form() -> None:
+    bound = bind(case(then=(Call((X + 1,), lambda x: x * 2),)))
+    np.testing.assert_array_equal(bound.then[0].answers[0].values, X * 2 + 2)
+    with pytest.raises(ValueError, match="later call has other types"):
+        bind(case(then=(Call((X.astype(np.float64),), X),)))
 
 
 def judge(found: list[object], answer: list[object], dtype: DType, **changes: object) -> str:

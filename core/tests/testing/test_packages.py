@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
 from dovetail.ops import In, Op, OpPackage, Out, uint32
-from dovetail.testing import ASPECTS, OpCase, Outcome, Status, run_aspect, subjects
+from dovetail.testing import ASPECTS, Call, OpCase, Outcome, Status, run_aspect, subjects
 
 X = np.array([[1.0, -2.0, 4.0]], np.float32)
 
@@ -77,6 +76,8 @@ def tiled(self: Any, x: Array) -> Array:
 
 
 def divided(self: Any, x: Spec, out: Spec | None) -> Spec:
+    if len(x.shape) != 2:
+        raise OpError("in[0] is no matrix")
     return Spec(x.dtype, (x.shape[0] * (self.count // 1) * (2 // self.count), *x.shape[1:]))
 
 
@@ -118,9 +119,26 @@ def test_an_op_of_floats_alone_is_not_judged_quantized() -> None:
     assert found["reference"].status is Status.PASSED
 
 
-def test_ops_that_draw_are_not_held_to_their_answer() -> None:
-    changed: dict[str, Callable[..., Any] | bool] = {"reference": tiled, "is_pure": False}
-    assert judged(like_good(**changed))["reference"].status is Status.PASSED
+class Sum(Good):
+    """The sum of x and all that came before."""
+
+    is_pure = False
+
+    def infer(self, x: Spec, out: Spec | None) -> Spec:
+        return x
+
+    def reference(self, x: Array) -> Array:
+        self.__dict__["total"] = self.__dict__.get("total", 0) + x
+        return np.array(self.__dict__["total"])
+
+
+@pytest.mark.parametrize(("factor", "status"), [(3, Status.PASSED), (2, Status.FAILED)])
+def test_ops_that_remember_are_judged_call_by_call(factor: int, status: Status) -> None:
+    calls = (Call((X * 2,), X * factor), Call((X * 0,), X * 3))
+    case = OpCase("Repeat", (X,), X, {"count": 1}, package="p", then=calls)
+    found = judged(Sum, (case,))["reference"]
+    assert found.status is status
+    assert ("call 2: out[0]" in found.reason) is (status is Status.FAILED)
 
 
 def test_outputs_are_judged_one_by_one() -> None:

@@ -52,9 +52,13 @@ OPTIONS = {
         set_output_tensors shared_buffer synchronous timeout use_mmap use_native_input_files
         use_native_output_files validate_binary version
         """,
+    "op-package-generator": """
+        config_path converter_op_package debug force_generation output_path
+        """,
 }
 
 _LIBRARY = "names compiled libraries; op packages are installed dists here"
+_LOG_LEVEL = "`--log-level debug` does it for every command"
 _SOURCE = "is about the C++ source that the SDK generates; a model is one .dvt file here"
 _DEVICE = "is about memory or drivers of a device; everything runs on this machine here"
 
@@ -65,7 +69,7 @@ REASONS = {
         "arch_checker": "the SDK is about to drop it for a tool of its own",
         "converter_op_package_lib": _LIBRARY,
         "copyright_file": _SOURCE,
-        "debug": "`--log-level debug` does it for every command",
+        "debug": _LOG_LEVEL,
         "dump_relay": "writes a form of the model that only the SDK's converters use",
         "exclude_named_tensors": _SOURCE,
         "op_package_lib": _LIBRARY,
@@ -79,5 +83,9 @@ REASONS = {
         "platform_options": _DEVICE,
         "shared_buffer": _DEVICE,
         "use_mmap": "files are always memory-mapped here",
+    },
+    "op-package-generator": {
+        "converter_op_package": "an op says its shapes itself, to converters and backends alike",
+        "debug": _LOG_LEVEL,
     },
 }

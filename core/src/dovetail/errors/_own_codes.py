@@ -98,6 +98,12 @@ OWN_CODES: tuple[Entry, ...] = (
         "A quantization encoding does not fit its tensor.",
         "Check scales, offsets, axis and block sizes against the tensor's shape and type.",
     ),
+    Entry(
+        "CALIBRATION_EMPTY",
+        3,
+        "A tensor's range is wanted, but calibration saw no finite value of it.",
+        "Give samples that reach the tensor, and look for NaN in what it is computed from.",
+    ),
     # Model and data files
     Entry(
         "MODEL_INVALID",
@@ -196,6 +202,12 @@ OWN_CODES: tuple[Entry, ...] = (
         1,
         "A check that was asked for did not hold.",
         "The message says what was measured and what was demanded.",
+    ),
+    Entry(
+        "COMPARISON_INVALID",
+        3,
+        "Two tensors cannot be compared.",
+        "Compare tensors of the same name and layout; their shapes are in the message.",
     ),
     Entry(
         "TRACE_INVALID",

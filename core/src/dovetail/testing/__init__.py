@@ -6,10 +6,10 @@ plugin `dovetail.testing.plugin` runs them as a suite and prints the report.
 
 from dovetail.testing.bench import Bench
 from dovetail.testing.binding import BoundCase, bind, encoding_of
-from dovetail.testing.case import Encoded, OpCase, typed
+from dovetail.testing.case import Call, Encoded, OpCase, typed
 from dovetail.testing.checks import CHECKS, Check, run_check
 from dovetail.testing.outcome import Outcome, Status
-from dovetail.testing.packages import ASPECTS, OpSubject, run_aspect, subjects
+from dovetail.testing.packages import ASPECTS, OpSubject, quantized_cases, run_aspect, subjects
 from dovetail.testing.report import Report, Row
 from dovetail.testing.runner import run_case
 
@@ -18,6 +18,7 @@ __all__ = [
     "CHECKS",
     "Bench",
     "BoundCase",
+    "Call",
     "Check",
     "Encoded",
     "OpCase",
@@ -28,6 +29,7 @@ __all__ = [
     "Status",
     "bind",
     "encoding_of",
+    "quantized_cases",
     "run_aspect",
     "run_case",
     "run_check",

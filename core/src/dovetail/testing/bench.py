@@ -27,8 +27,7 @@ class Bench:
     Args:
         backend: Name of an installed backend, or a class that is not installed.
         options: The backend's options.
-        cases: Op cases; where the backend does not run the kit's own op, the first one that it runs
-            is what the checks run.
+        cases: Op cases; one that the backend runs is what the checks run, else the kit's own op.
         packages: Op packages that are not installed.
     """
 
@@ -83,8 +82,13 @@ class Bench:
         raise Failure("the backend runs none of the cases at hand: give some with --cases")
 
     def candidates(self, capabilities: contract.Capabilities) -> tuple[OpCase, ...]:
-        """Gives the cases that may serve as a sample: the kit's own first, where it may run."""
-        return (*ops.HALVE, *self.cases) if capabilities.op_packages else self.cases
+        """Gives the cases that may serve as a sample, then the kit's own, where they may run.
+
+        Those with more inputs in the graph come first: weights are what a backend packs, shares
+        between graphs and must not mix up.
+        """
+        own = ops.HALVE if capabilities.op_packages else ()
+        return (*sorted(self.cases, key=lambda case: -len(case.static)), *own)
 
     def composed(self, context: runtime.Context, name: str = "case") -> runtime.Graph:
         """Composes the sample as a graph of a context."""

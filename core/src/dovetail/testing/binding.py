@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,13 @@ class BoundCase:
         case: What it was made of.
         inputs: As they are stored, None for left-out ones.
         answers: What must come out, as it is stored.
+        then: Later calls of the same node.
     """
 
     case: OpCase
     inputs: tuple[Encoded | None, ...]
     answers: tuple[Encoded, ...]
+    then: tuple[BoundCase, ...] = ()
 
     def node(self, schema: OpSchema, name: str = "node") -> Node:
         """Gives a node with tensors of its own, in no graph yet."""
@@ -75,7 +77,7 @@ def bind(case: OpCase) -> BoundCase:
 
     Raises:
         ValueError: The case declares another number of outputs than its answer has, or shapes that
-            its answer does not have.
+            its answer does not have; or a later call has other types or shapes than the first.
     """
     inputs = tuple(None if x is None else _stored_input(x, case.dtype) for x in case.inputs)
     answers = _answers(case, inputs)
@@ -89,7 +91,16 @@ def bind(case: OpCase) -> BoundCase:
         if spec.shape != answer.shape:
             raise ValueError(f"case {case.id}: out[{i}] {spec.shape}, answer {answer.shape}")
         made.append(Encoded(_stored(answer, spec), spec.dtype, spec.encoding))
-    return BoundCase(case, inputs, tuple(made))
+    outputs = tuple(answer.spec for answer in made)
+    later = (
+        bind(replace(case, inputs=call.inputs, answer=call.answer, outputs=outputs, then=()))
+        for call in case.then
+    )
+    bound = BoundCase(case, inputs, tuple(made), tuple(later))
+    for call in bound.then:
+        if [_spec(x) for x in call.inputs] != [_spec(x) for x in inputs]:
+            raise ValueError(f"case {case.id}: a later call has other types than the first")
+    return bound
 
 
 def schema_of(case: OpCase, ops: OpRegistry) -> OpSchema:
@@ -110,6 +121,10 @@ def encoding_of(values: Array, dtype: DType) -> ScaleOffset:
         return ScaleOffset(max(-low, high) / greatest or 1.0, 0)
     scale = (high - low) / (greatest - least) or 1.0
     return ScaleOffset(scale, round(low / scale))
+
+
+def _spec(given: Encoded | None) -> Spec | None:
+    return None if given is None else given.spec
 
 
 def _is_bfloat(given: Encoded) -> bool:

@@ -32,12 +32,26 @@ class Encoded:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A later call of a case's node, for ops that remember.
+
+    Attributes:
+        inputs: As those of the case, of the same types and shapes; those in the graph stay.
+        answer: What this call must give.
+    """
+
+    inputs: tuple[Array | Encoded | None, ...]
+    answer: Answer | Array | tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class OpCase:
     """One node, what it is given, and what it must give.
 
     The answer is plain NumPy, written out independently of the op's reference: an array, a tuple of
     them, or a function of the inputs' real values that gives these. With a function the case can
-    also be run in other types, see `typed`.
+    also be run in other types, see `typed`. Of an op that draws numbers it is the middle of what
+    `atol` allows.
 
     Attributes:
         op_type: Name of the op.
@@ -55,6 +69,7 @@ class OpCase:
             in float32; `typed` widens them for narrower types.
         steps: How many steps a fixed-point output may be off, since a backend that computes in
             integers rounds elsewhere than the answer does.
+        then: Later calls on the same prepared graph, in order.
     """
 
     op_type: str
@@ -69,6 +84,7 @@ class OpCase:
     rtol: float = 1e-5
     atol: float = 1e-6
     steps: int = 0
+    then: tuple[Call, ...] = ()
 
     @property
     def op_name(self) -> str:

@@ -8,12 +8,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.ir import Array, DType, Node, Param, Scalar, Tensor
-from dovetail.ops import OpPackage, OpRegistry, OpSchema, bind_node, input_specs, node_faults
-from dovetail.ops import simulate as simulated
+from dovetail.ops import (
+    Arrays,
+    Op,
+    OpPackage,
+    OpRegistry,
+    OpSchema,
+    bind_node,
+    input_specs,
+    node_faults,
+    simulate,
+)
 from dovetail.testing.binding import BoundCase, bind
 from dovetail.testing.case import OpCase, typed
 from dovetail.testing.comparison import difference
-from dovetail.testing.outcome import Outcome, Unsupported, demand, outcome_of
+from dovetail.testing.outcome import Failure, Outcome, Unsupported, demand, outcome_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +74,29 @@ def reference(subject: OpSubject) -> None:
 
 def quantized(subject: OpSubject) -> None:
     """`simulate` runs the op on quantized tensors, as near to the answer as these allow."""
-    able = [c for c in subject.cases if callable(c.answer) and not c.outputs and c.dtype is None]
-    count = 0
-    for case in able:
-        for narrow in typed(case, DType.UFIXED_POINT_8, DType.SFIXED_POINT_16):
-            bound = bind(narrow)
-            changed = any(a.dtype.is_fixed_point for a in bound.answers)
-            if changed and not node_faults(bound.node(subject.schema), subject.ops):
-                _demand_answer(subject, bound, f"case {narrow.id}")
-                count += 1
-    if not count:
+    narrow = quantized_cases(subject, DType.UFIXED_POINT_8, DType.SFIXED_POINT_16)
+    if not narrow:
         raise Unsupported("no case of the op goes from float to float, or it refuses fixed point")
+    for case in narrow:
+        _demand_answer(subject, bind(case), f"case {case.id}")
+
+
+def quantized_cases(subject: OpSubject, *dtypes: DType) -> tuple[OpCase, ...]:
+    """Gives the cases of an op that go from float to float, stored as fixed-point types.
+
+    Args:
+        subject: The op; where it refuses a type there is no case of that.
+        dtypes: The types.
+    """
+    found = []
+    for case in subject.cases:
+        if callable(case.answer) and not (case.outputs or case.dtype or case.then):
+            for narrow in typed(case, *dtypes):
+                bound = bind(narrow)
+                changed = any(a.dtype.is_fixed_point for a in bound.answers)
+                if changed and not node_faults(bound.node(subject.schema), subject.ops):
+                    found.append(narrow)
+    return tuple(found)
 
 
 def refusals(subject: OpSubject) -> None:
@@ -98,20 +119,27 @@ def _demand_answer(subject: OpSubject, bound: BoundCase, where: str) -> None:
     schema, node = subject.schema, bound.node(subject.schema)
     faults = node_faults(node, subject.ops)
     demand(not faults, f"{where}: refused: {'; '.join(str(f) for f in faults)}")
-    given = [None if x is None else _frozen(x.values) for x in bound.inputs]
-    outs = [t.spec for t in node.outputs]
+    op = bind_node(schema, node)  # one for all calls: it is what remembers
+    for count, call in enumerate((bound, *bound.then), 1):
+        place = f"{where}, call {count}" if bound.then else where
+        given = [None if x is None else _frozen(x.values) for x in call.inputs]
+        found = _simulated(schema, op, node, given, place)
+        for i, answer in enumerate(call.answers):
+            text = difference(found[i], answer, bound.case)
+            demand(not text, f"{place}: out[{i}]: {text}")
+
+
+def _simulated(
+    schema: OpSchema, op: Op, node: Node, given: Arrays, where: str
+) -> tuple[Array, ...]:
+    """Runs a reference; tells its two usual accidents apart from others."""
     try:
-        found = simulated(schema, bind_node(schema, node), given, input_specs(node), outs)
+        return simulate(schema, op, given, input_specs(node), [t.spec for t in node.outputs])
     except AssertionError as error:  # how `simulate` says that shapes differ
-        demand(False, f"{where}: {error}")
+        raise Failure(f"{where}: {error}") from error
     except ValueError as error:
         demand("read-only" not in str(error), f"{where}: the reference writes its inputs: {error}")
         raise
-    if not schema.op.is_pure:
-        return
-    for i, answer in enumerate(bound.answers):
-        text = difference(found[i], answer, bound.case)
-        demand(not text, f"{where}: out[{i}]: {text}")
 
 
 def _frozen(array: Array) -> Array:

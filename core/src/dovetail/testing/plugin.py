@@ -14,9 +14,11 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
+from dovetail import __version__
 from dovetail.errors import DovetailError
 from dovetail.files import atomic_write
 from dovetail.ops import OpPackage
+from dovetail.plugins import list_plugins
 from dovetail.plugins.ops import installed_ops
 from dovetail.testing.bench import Bench
 from dovetail.testing.case import OpCase
@@ -81,6 +83,7 @@ class Kit:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._rows: list[Row] = []
+        self._is_idle = False  # whether the suite was met, and nothing is named for it
 
     # -- what the options name -------------------------------------------------------------------
 
@@ -124,17 +127,18 @@ class Kit:
         if collection_path.parent != SUITE or not collection_path.name.startswith("test_"):
             return None
         backend, package = (self._config.getoption(n) for n in ("backend", "op_package"))
-        if not backend and not package:
-            pytest.exit(
-                "the suite needs --backend NAME or --op-package NAME",
-                returncode=pytest.ExitCode.USAGE_ERROR,
-            )
+        self._is_idle = not backend and not package
         wanted = {
             "test_backend": backend,
             "test_op_cases": backend and self.cases,
             "test_op_package": package,
         }
         return None if wanted[collection_path.stem] else True
+
+    def pytest_collection_modifyitems(self) -> None:
+        """Ends the run of a suite that nothing was named for, which would pass with no test."""
+        if self._is_idle:
+            raise pytest.UsageError("the suite needs --backend NAME or --op-package NAME")
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Spreads the suite's tests over checks, cases and ops."""
@@ -178,7 +182,7 @@ class Kit:
     def pytest_sessionfinish(self) -> None:
         """Writes the report as JSON."""
         path = self._config.getoption("conformance_json")
-        if path and not hasattr(self._config, "workerinput"):
+        if path and self._rows and not hasattr(self._config, "workerinput"):
             with atomic_write(path) as file:
                 file.write(msgspec.json.format(msgspec.json.encode(self.report().data())) + b"\n")
 
@@ -193,7 +197,14 @@ class Kit:
             packages[name] = installed_ops().package(name)
         ops = [s.full_name for p in packages.values() for s in p.schemas.values()]
         missing = tuple(sorted(op for op in ops if op not in known))
-        return Report(" and ".join(titles), self._rows, missing)
+        return Report(" and ".join(titles), self._rows, missing, self._versions())
+
+    def _versions(self) -> dict[str, str]:
+        """The dists of what is judged, where it is installed, and core's."""
+        judged = {("dovetail.backends", self._config.getoption("backend"))}
+        judged |= {("dovetail.op_packages", package.name) for package in self.packages}
+        found = {p.dist: p.version for p in list_plugins() if (p.group, p.name) in judged}
+        return {"dovetail-core": __version__, **found}
 
 
 def _usable(make: Callable[[], T]) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,11 +39,13 @@ class Report:
         title: What was judged, in words.
         rows: The results so far.
         missing: Full names of the ops that there is no case for.
+        versions: Of the dists that were judged and of core, by name.
     """
 
     title: str
     rows: list[Row] = field(default_factory=list)
     missing: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
         """Gives the report as a table: areas, then ops."""
@@ -61,6 +63,7 @@ class Report:
         total = Counter(str(row.status) for row in self.rows)
         return {
             "title": self.title,
+            "versions": dict(self.versions),
             "total": _numbers(total),
             "areas": {k: _numbers(v) for k, v in self._counts("area").items()},
             "ops": {k: _numbers(v) for k, v in self._counts("subject").items()},

@@ -58,6 +58,8 @@ def _judge_runs(graph: runtime.Graph, bound: BoundCase, *, is_pure: bool) -> Non
     judge_outputs(first, bound)
     for name, copy in copies.items():
         demand(np.array_equal(_bytes(copy), _bytes(given[name])), f"input '{name}' was written")
+    for i, call in enumerate(bound.then, 2):
+        judge_outputs(graph.execute(call.feeds()), call, f"in call {i}, ")
     if is_pure:
         again = {name: rubbish(y.shape, y.dtype) for name, y in first.items()}
         judge_outputs(graph.execute(given, again), bound, "in a second run, ")

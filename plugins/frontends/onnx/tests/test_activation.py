@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from dovetail.errors import FrontendError, UnsupportedOpError
 
@@ -123,48 +124,115 @@ def test_clip_to_known_numbers_is_one_op(check, x) -> None:
 
 # -- GELU spelt out ------------------------------------------------------------------------------
 
-
-def spelt_out(form: str) -> list:
-    """Nodes from x to y in the order and grouping that different exporters choose."""
-    half, one, root, inverse = "half", "one", "root", "inverse"
-    n = helper.make_node
-    scaled = (
-        n("Mul", ["x", inverse], ["s"], name="scale")
-        if form.endswith("mul")
-        else n("Div", ["x", root], ["s"], name="scale")
-    )
-    erf = [scaled, n("Erf", ["s"], ["e"], name="erf"), n("Add", ["e", one], ["a"], name="add")]
-    match form.split("-")[0]:
-        case "after":
-            tail = [n("Mul", ["x", "a"], ["m"]), n("Mul", ["m", half], ["y"], name="last")]
-        case "before":
-            tail = [n("Mul", ["x", half], ["h"]), n("Mul", ["h", "a"], ["y"], name="last")]
-        case "inside":
-            tail = [n("Mul", [half, "a"], ["m"]), n("Mul", ["m", "x"], ["y"], name="last")]
-    return erf + tail
-
-
+# The scaled x, s, in the ways of different exporters.
+SCALED = {
+    "div": [("Div", ["x", "root"], "s")],
+    "mul": [("Mul", ["x", "inverse"], "s")],
+    "mul first": [("Mul", ["inverse", "x"], "s")],
+    "of two": [("Sqrt", ["two"], "of_two"), ("Div", ["x", "of_two"], "s")],
+    "reciprocal": [("Reciprocal", ["root"], "above"), ("Mul", ["x", "above"], "s")],
+    "cast": [("CastLike", ["root64", "x"], "like_x"), ("Div", ["x", "like_x"], "s")],
+}
+# What is made of x and the erf, e, in their order and grouping.
+_SUM = ("Add", ["e", "one"], "a")
+PRODUCTS = {
+    "x (1 + e) half": [_SUM, ("Mul", ["x", "a"], "m"), ("Mul", ["m", "half"])],
+    "x half (1 + e)": [_SUM, ("Mul", ["x", "half"], "h"), ("Mul", ["h", "a"])],
+    "half x (1 + e)": [_SUM, ("Mul", ["half", "x"], "h"), ("Mul", ["a", "h"])],
+    "half (1 + e) x": [_SUM, ("Mul", ["half", "a"], "m"), ("Mul", ["m", "x"])],
+    "x (half (1 + e))": [_SUM, ("Mul", ["a", "half"], "m"), ("Mul", ["x", "m"])],
+    "x (1 + e) / 2": [_SUM, ("Mul", ["a", "x"], "m"), ("Div", ["m", "two"])],
+    "x / 2 (1 + e)": [_SUM, ("Div", ["x", "two"], "h"), ("Mul", ["h", "a"])],
+    "x sum half": [("Sum", ["one", "e"], "a"), ("Mul", ["x", "a"], "m"), ("Mul", ["m", "half"])],
+    "x (half + half e)": [
+        *(("Mul", ["half", "e"], "m"), ("Add", ["m", "half"], "a"), ("Mul", ["x", "a"])),
+    ],
+    "(e / 2 + half) x": [
+        *(("Div", ["e", "two"], "m"), ("Add", ["half", "m"], "a"), ("Mul", ["a", "x"])),
+    ],
+}
 CONSTANTS = {
     "half": np.array(0.5, F32),
     "one": np.array([1.0], F32),
+    "two": np.array(2.0, F32),
     "root": np.array(np.sqrt(2), F32),
+    "root64": np.array(np.sqrt(2)),
     "inverse": np.array(np.sqrt(0.5), F32),
 }
 
 
-@pytest.mark.parametrize("form", ["after", "before", "inside", "after-mul", "before-mul"])
-def test_gelu_spelt_out_becomes_one_op(agree, model, x, form) -> None:
-    graph = agree(model(spelt_out(form), {"x": x}, ["y"], CONSTANTS), {"x": x}, atol=4e-6)
+def spelt_out(scaled: str = "div", product: str = "x (1 + e) half") -> list:
+    """Nodes from x to y; the scale, the erf and the last one have these names."""
+    nodes = [
+        helper.make_node(op_type, ins, list(outs) or ["y"], name="" if outs else "last")
+        for op_type, ins, *outs in [*SCALED[scaled], ("Erf", ["s"], "e"), *PRODUCTS[product]]
+    ]
+    for node in nodes:
+        if node.output[0] in ("s", "e"):
+            node.name = {"s": "scale", "e": "erf"}[node.output[0]]
+    return nodes
+
+
+FORMS = [*((s, "x (1 + e) half") for s in SCALED), *(("div", p) for p in PRODUCTS)]
+
+
+@pytest.mark.parametrize(("scaled", "product"), FORMS)
+def test_gelu_spelt_out_becomes_one_op(agree, model, x, scaled, product) -> None:
+    graph = agree(
+        model(spelt_out(scaled, product), {"x": x}, ["y"], CONSTANTS), {"x": x}, atol=4e-6
+    )
     (node,) = graph.nodes
     assert (node.op_type, node.name) == ("Gelu", "last")
-    assert {"scale", "erf", "add", "last"} <= set(node.sources)
+    assert {"scale", "erf", "last"} <= set(node.sources)
 
 
-def test_what_only_resembles_gelu_is_not_taken_for_it(read, model, x) -> None:
-    nodes = spelt_out("after")
-    wrong = {**CONSTANTS, "half": np.array(0.6, F32)}
-    shared = model(nodes, {"x": x}, ["y", "e"], CONSTANTS)  # the erf itself is an output too
-    for wanted in (model(nodes, {"x": x}, ["y"], wrong), shared):
-        with pytest.raises(UnsupportedOpError, match="GELU") as caught:
-            read(wanted)
-        assert caught.value.problems[0].where == "Erf node 'erf'"
+def test_gelu_as_the_function_of_onnx_becomes_one_op(agree, model, x) -> None:
+    schema = onnx.defs.get_schema("Gelu", 20)
+    gelu = helper.make_node("Gelu", ["X"], ["Y"], approximate="none")
+    kind = helper.make_tensor_type_proto(TensorProto.FLOAT, x.shape)
+    body = schema.get_context_dependent_function(
+        gelu.SerializeToString(), [kind.SerializeToString()]
+    )
+    nodes = onnx.FunctionProto.FromString(body).node
+    graph = agree(model(nodes, {"X": x}, ["Y"], opset=20), {"X": x}, atol=4e-6)
+    assert [n.op_type for n in graph.nodes] == ["Gelu"]
+
+
+def test_constants_that_others_read_stay_for_them(agree, model, x) -> None:
+    nodes = [*spelt_out("of two"), helper.make_node("Mul", ["x", "of_two"], ["z"])]
+    graph = agree(model(nodes, {"x": x}, ["y", "z"], CONSTANTS), {"x": x}, atol=4e-6)
+    assert sorted(n.op_type for n in graph.nodes) == ["ElementWiseMultiply", "Gelu"]
+
+
+WRONG = {
+    "another half": spelt_out(),
+    "minus": [*spelt_out()[:2], helper.make_node("Sub", ["e", "one"], ["a"]), *spelt_out()[3:]],
+    "half missing": [*spelt_out()[:-2], helper.make_node("Mul", ["x", "a"], ["y"])],
+    "one for half": [
+        *spelt_out(product="x (half + half e)")[:3],
+        helper.make_node("Add", ["m", "one"], ["a"]),
+        helper.make_node("Mul", ["x", "a"], ["y"]),
+    ],
+    "half twice": [
+        *spelt_out(product="x (half + half e)")[:-1],
+        helper.make_node("Mul", ["x", "a"], ["z"]),
+        helper.make_node("Mul", ["z", "half"], ["y"]),
+    ],
+}
+
+
+@pytest.mark.parametrize("form", WRONG)
+def test_what_only_resembles_gelu_is_not_taken_for_it(read, model, x, form) -> None:
+    constants = CONSTANTS | ({"half": np.array(0.6, F32)} if form == "another half" else {})
+    wanted = model(WRONG[form], {"x": x}, ["y"], constants)
+    if form == "half twice":  # a GELU, and then its half
+        assert [n.op_type for n in read(wanted).nodes] == ["Gelu", "ElementWiseMultiply"]
+        return
+    with pytest.raises(UnsupportedOpError, match="GELU") as caught:
+        read(wanted)
+    assert caught.value.problems[0].where == "Erf node 'erf'"
+
+
+def test_an_erf_that_is_an_output_stays_one(read, model, x) -> None:
+    with pytest.raises(UnsupportedOpError, match="GELU"):
+        read(model(spelt_out(), {"x": x}, ["y", "e"], CONSTANTS))

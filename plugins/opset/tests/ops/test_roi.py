@@ -257,3 +257,6 @@ def test_regions_beyond_all_reason(run_op: Run) -> None:
     assert "num_samples_y" in caught.value.hint
     y = run(run_op, "RoiAlign", x, rois, batch, num_samples_x=2, num_samples_y=2, **given)
     assert y[1].tolist() == [[[0]]]  # all samples are far outside
+    rois[1, 2] = np.inf
+    y = run(run_op, "RoiPooling", x, rois, batch, **given)
+    assert y[1].tolist() == [[[x.max()]]]

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from dovetail.ir import Array, DType, Graph, Tensor, TensorKind, find_faults
+from dovetail.ir import Array, DType, Graph, Pass, Tensor, TensorKind, find_faults
 from dovetail_opset.build import add, add_all, static
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -147,3 +147,83 @@ def feeds() -> Callable[..., dict[str, Array]]:
 @pytest.fixture(scope="session")
 def maker() -> type[Maker]:
     return Maker
+
+
+PADS = {axes: {"stride": (1,) * axes, "pad_amount": [(0, 0)] * axes} for axes in (2, 3)}
+LINE = {"stride": 1, "pad_amount": (0, 0)}
+# The shape of the weights, and params.
+LAYERS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "Conv1d": ((2, 4, 6), LINE),
+    "Conv2d": ((2, 2, 4, 6), PADS[2]),
+    "Conv3d": ((2, 2, 1, 4, 6), PADS[3]),
+    "DepthWiseConv1d": ((2, 1, 8), LINE),
+    "DepthWiseConv2d": ((2, 2, 1, 8), PADS[2]),
+    "TransposeConv1d": ((2, 4, 6), LINE | {"stride": 2}),
+    "TransposeConv2d": ((2, 2, 4, 6), PADS[2] | {"stride": (2, 2)}),
+    "TransposeConv3d": ((2, 2, 1, 4, 6), PADS[3] | {"stride": (1, 2, 1)}),
+    "FullyConnected": ((6, 4), {"keep_dims": True}),
+    "MatMul": ((4, 6), {}),
+}
+
+
+class Net:
+    """A graph of one input, (2, 3, 5, 4) at first, and whatever a test adds."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(7)
+        self.graph = Graph("g")
+        self.x = self.input(2, 3, 5, 4)
+
+    def input(self, *shape: int) -> Tensor:
+        """Gives the only input, of another shape."""
+        self.graph = Graph("g")
+        self.x = Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE)
+        return self.graph.add_tensor(self.x)
+
+    def constant(self, *shape: int) -> Tensor:
+        values = self.rng.uniform(0.5, 2, shape).astype(np.float32)
+        return static(self.graph, "c", values)
+
+    def layer(self, op_type: str, *, bias: bool = True) -> Tensor:
+        """Adds a layer with six channels, eight if it works on each channel alone."""
+        shape, params = LAYERS[op_type]
+        rank = len(shape) if "Conv" in op_type else 4
+        if rank != 4:
+            self.input(*{3: (2, 15, 4), 5: (2, 3, 5, 2, 4)}[rank])
+        channels = shape[0] if op_type == "FullyConnected" else shape[-1]
+        inputs = [self.x, self.constant(*shape), *([self.constant(channels)] if bias else [])]
+        return add(self.graph, op_type, inputs, name="layer", **params)
+
+    def step(self, op_type: str, *inputs: Tensor, **params: Any) -> Tensor:
+        return add(self.graph, op_type, inputs, name="step", **params)
+
+    def number(self, value: float, *shape: int) -> Tensor:
+        return static(self.graph, "number", np.full(shape, value, np.float32))
+
+    def ops(self) -> list[str]:
+        return [node.op_type for node in self.graph.nodes]
+
+    def untouched(self, run: Pass) -> None:
+        """Checks that a pass leaves the graph as it is, to the last param."""
+        before = [(n, n.op_type, n.inputs, n.outputs, dict(n.params)) for n in self.graph.nodes]
+        assert not run.run(self.graph)
+        after = [(n, n.op_type, n.inputs, n.outputs, dict(n.params)) for n in self.graph.nodes]
+        assert after == before
+
+    def check(self, out: Tensor, run: Pass, evaluate: Callable[..., Any]) -> list[str]:
+        """Runs a pass, which keeps values and changes nothing the second time; gives the ops."""
+        out.kind = TensorKind.APP_READ
+        feed = {"x": self.rng.standard_normal(self.x.shape, np.float32)}
+        before = evaluate(self.graph, feed)[out.name]
+        assert run.run(self.graph)
+        assert not find_faults(self.graph)
+        after: Array = evaluate(self.graph, feed)[out.name]
+        # weights are rounded once more than before, sums made otherwise: a few steps of a float32
+        np.testing.assert_allclose(after, before, rtol=2e-5, atol=1e-5)
+        assert not run.run(self.graph)
+        return self.ops()
+
+
+@pytest.fixture
+def net() -> Net:
+    return Net()

@@ -29,6 +29,7 @@ def test_default_is_a_pass_and_has_an_order() -> None:
     assert isinstance(CONVERT_DEFAULT, Pass)
     assert [p.name for p in CONVERT_DEFAULT.passes] == [
         "dead-code",
+        "single-ops",
         "fold-constants",
         "remove-identities",
         "fuse-channel-shuffle",
@@ -36,9 +37,14 @@ def test_default_is_a_pass_and_has_an_order() -> None:
         "channels-last",
         "fold-flatten",
         "fuse-layer-norm",
+        "fuse-rms-norm",
+        "fuse-hard-swish",
         "fuse-bias",
         "fold-batchnorm",
         "fuse-bias",
+        "fold-transposed-matmul",
+        "fold-softmax-scale",
+        "reshape-transposes",
         "remove-identities",
         "fold-constants",
         "dead-code",
@@ -58,12 +64,16 @@ def test_extras_join_in_an_order_of_their_own() -> None:
     found = CONVERT_DEFAULT.expanded(extras)
     fusion = [
         "fuse-layer-norm",
+        "fuse-rms-norm",
+        "fuse-hard-swish",
         "fuse-bias",
         "fold-batchnorm",
         "c",
         "e",
         "d",
         "fuse-bias",
+        "fold-transposed-matmul",
+        "fold-softmax-scale",
         "a",
         "b",
     ]

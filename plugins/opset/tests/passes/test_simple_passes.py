@@ -6,9 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor, TensorKind, find_faults
+from dovetail.ir import (
+    AxisScaleOffset,
+    DType,
+    Graph,
+    ScaleOffset,
+    Spec,
+    Tensor,
+    TensorKind,
+    find_faults,
+)
 from dovetail_opset.build import add, add_all, static
-from dovetail_opset.passes import DeadCode, FoldConstants, RemoveIdentities
+from dovetail_opset.passes import DeadCode, FoldConstants, RemoveIdentities, ReshapeTransposes
 
 Evaluate = Callable[..., Any]
 F32 = DType.FLOAT_32
@@ -178,12 +187,26 @@ def test_transposes_that_undo_each_other_go(graph: Graph) -> None:
     assert ops(graph) == ["Relu"]
 
 
+# -- transposes of ones ------------------------------------------------------------------------
+
+
 def test_a_transpose_of_ones_is_a_reshape(graph: Graph, evaluate: Evaluate) -> None:
     wide = add(graph, "Reshape", [graph.tensor("x")], name="r", spec=Spec(F32, (1, 2, 1, 3)))
     turned = add(graph, "Transpose", [wide], name="t", perm=[2, 1, 3, 0])
     output(graph, add(graph, "Transpose", [turned], name="real", perm=[0, 2, 1, 3]))
     feed = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
     before = evaluate(graph, feed)["y"]
+    assert ReshapeTransposes().run(graph)
+    assert ops(graph) == ["Reshape", "Reshape", "Transpose", "Relu"]
+    assert not ReshapeTransposes().run(graph)
     RemoveIdentities().run(graph)
     assert ops(graph) == ["Reshape", "Transpose", "Relu"]
+    assert graph.node("t").sources == ("r", "t")
     np.testing.assert_array_equal(evaluate(graph, feed)["y"], before)
+
+
+def test_a_transpose_of_ones_with_scales_by_axis_stays() -> None:
+    graph, code = Graph("g"), AxisScaleOffset(3, np.array([0.5, 0.25, 1], np.float32))
+    x = Tensor("x", DType.UFIXED_POINT_8, (2, 1, 1, 3), TensorKind.APP_WRITE, encoding=code)
+    add(graph, "Transpose", [graph.add_tensor(x)], name="t", perm=[0, 3, 1, 2])
+    assert not ReshapeTransposes().run(graph)

@@ -39,14 +39,14 @@ class OutputFolder:
 
     def __enter__(self) -> Self:
         try:
-            self._made = _make_folders(self.path)
+            self._made = make_folders(self.path)
             remove_dead(self.path)
             self._aside = Path(tempfile.mkdtemp(dir=self.path, prefix=PREFIX))
             mark(self._aside)
             self.staging = self._aside / "new"
             self.staging.mkdir()
         except OSError as error:
-            _remove_folders(self._made)
+            remove_folders(self._made)
             raise unwritable(self.path, error) from error
         return self
 
@@ -57,7 +57,7 @@ class OutputFolder:
         trace: TracebackType | None,
     ) -> None:
         shutil.rmtree(self._aside, ignore_errors=True)
-        _remove_folders(self._made)
+        remove_folders(self._made)
 
     def commit(self, graphs: Iterable[str], summaries: Iterable[str]) -> None:
         """Puts everything that was made in place of what is there.
@@ -77,7 +77,7 @@ class OutputFolder:
                 if target.is_relative_to(self._aside):
                     target.parent.mkdir(parents=True, exist_ok=True)
                 else:
-                    self._made += _make_folders(target.parent)
+                    self._made += make_folders(target.parent)
                 source.replace(target)
                 done.append((source, target))
         except BaseException as error:
@@ -137,7 +137,7 @@ def check_replaceable(path: Path, graphs: Iterable[str]) -> None:
         _results(path / graph)
 
 
-def _make_folders(path: Path) -> list[Path]:
+def make_folders(path: Path) -> list[Path]:
     """Makes a folder and those it lies in; gives the ones that were not there, innermost first."""
     missing: list[Path] = []
     at = path
@@ -150,7 +150,7 @@ def _make_folders(path: Path) -> list[Path]:
     return missing
 
 
-def _remove_folders(made: list[Path]) -> None:
+def remove_folders(made: list[Path]) -> None:
     """Removes folders made for a run that failed, unless something else is in them by now."""
     for folder in sorted(made, key=lambda path: len(path.parts), reverse=True):
         with suppress(OSError):

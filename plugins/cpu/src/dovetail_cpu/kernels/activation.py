@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dovetail.ir import Array
+from dovetail.ir import Array, DType
+from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_cpu.kernels._calls import (
     Call,
@@ -51,6 +52,14 @@ def sigmoid_passes(x: Array, out: Array) -> Iterator[Call]:
     yield ufunc(np.exp, out, out)
     yield ufunc(np.add, out, constant(1), out)
     yield ufunc(np.reciprocal, out, out)
+
+
+def swish_passes(x: Array, out: Array, below: Array) -> Iterator[Call]:
+    """Gives x / (1 + exp(-x)): an overflow to infinity gives the right 0."""
+    yield ufunc(np.negative, x, below)
+    yield ufunc(np.exp, below, below)
+    yield ufunc(np.add, below, constant(1), below)
+    yield ufunc(np.divide, x, below, out)
 
 
 def hard_swish_passes(x: Array, out: Array, gate: Array) -> Iterator[Call]:
@@ -125,10 +134,23 @@ def clip(call: KernelCall) -> Step | None:
     return flat_step(call, clip_passes(*limits))
 
 
-@KERNELS.register(PACKAGE, "Sigmoid")
+def makes_swish(chain: Sequence[NodeView], after: NodeView) -> bool:
+    """Whether a Sigmoid is multiplied by its own input: the two are a swish, which has no op."""
+    if len(chain) > 1 or (after.package, after.op_type) != (PACKAGE, "ElementWiseMultiply"):
+        return False
+    (x,), result = chain[0].node.inputs, after.outs[0]
+    # all of one shape then; empty ones are the reference's
+    return x in after.node.inputs and result.dtype is DType.FLOAT_32 and 0 not in result.shape
+
+
+@KERNELS.register(PACKAGE, "Sigmoid", absorbs=makes_swish)
 def sigmoid(call: KernelCall) -> Step | None:
-    """Sigmoid."""
-    return flat_step(call, sigmoid_passes) if is_float32(call) else None
+    """Sigmoid, with the product with its own input where that follows."""
+    if not is_float32(call):
+        return None
+    if call.tail:
+        return flat_step(call, swish_passes, scratchpads=1)
+    return flat_step(call, sigmoid_passes)
 
 
 @KERNELS.register(PACKAGE, "Tanh")

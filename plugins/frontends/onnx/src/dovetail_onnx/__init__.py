@@ -1,12 +1,14 @@
 """Reads ONNX models into Dovetail graphs.
 
 `OnnxFrontend` is the frontend `onnx`. `Importers` and `OpContext` are what a dist needs that brings
-importers for another operator domain (entry points of `dovetail.importers`, named `onnx:DOMAIN`).
+importers for another operator domain (entry points of `dovetail.importers`, named `onnx:DOMAIN`);
+`PackageImporters` is where these begin if the operators are mostly an op package's own.
 """
 
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._frontend import OnnxFrontend
+from dovetail_onnx._packages import PackageImporters
 from dovetail_onnx._registry import Importers
 
-__all__ = ["Constant", "Importers", "OnnxFrontend", "OpContext"]
+__all__ = ["Constant", "Importers", "OnnxFrontend", "OpContext", "PackageImporters"]

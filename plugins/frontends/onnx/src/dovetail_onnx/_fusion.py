@@ -1,9 +1,14 @@
-"""Operators that exporters spell out: the exact GELU, x / 2 * (1 + erf(x / sqrt(2)))."""
+"""Operators that exporters spell out: the exact GELU, x / 2 * (1 + erf(x / sqrt(2))).
+
+It is found here, before import, because there is no op for Erf alone. Its tanh form is another
+function, up to 5e-4 away from it, and every part of it has an op: it stays written out.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from onnx import TensorProto, helper
@@ -16,10 +21,22 @@ from dovetail_onnx._tensors import TensorReader
 # Constants may have been rounded to bfloat16, which keeps 8 bits.
 _NEAR = 2.0**-8
 _GELU_OPSET = 20
+_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+# A CastLike here is like x, which is a float.
+_COMPUTED: dict[str, Callable[[float], float]] = {
+    **dict.fromkeys(("Identity", "Cast", "CastLike"), float),
+    "Sqrt": math.sqrt,
+    "Reciprocal": lambda value: 1 / value,
+}
 
 
 def fuse_gelu(source: SourceGraph, reader: TensorReader) -> SourceGraph:
-    """Gives the graph with every spelt-out GELU as one node of ONNX's operator Gelu."""
+    """Gives the graph with every spelt-out GELU as one node of ONNX's operator Gelu.
+
+    The half and the root of two may multiply or divide, in any order and grouping, also inside:
+    x * (0.5 + 0.5 * erf). Numbers may be computed from constants, as in the function that ONNX
+    itself gives for Gelu. The scaled x and the erf must have no other readers.
+    """
     if not any(node.op_type == "Erf" for node in source.nodes):
         return source
     matcher = _Matcher(source, reader)
@@ -30,8 +47,20 @@ def fuse_gelu(source: SourceGraph, reader: TensorReader) -> SourceGraph:
         if match is not None and gone.isdisjoint(match.names):
             gone |= match.names
             fused[match.last.name] = _gelu(match)
-    nodes = (fused.get(n.name, n) for n in source.nodes if n.name in fused or n.name not in gone)
-    return replace(source, nodes=tuple(nodes))
+    nodes = [fused.get(n.name, n) for n in source.nodes if n.name in fused or n.name not in gone]
+    return replace(source, nodes=_still_read(nodes, source))
+
+
+def _still_read(nodes: Iterable[SourceNode], source: SourceGraph) -> tuple[SourceNode, ...]:
+    """Gives the nodes without those, as of constants, that only what is gone has read."""
+    before = {name for node in source.nodes for name in node.inputs}
+    needed, kept = set(source.outputs), []
+    for node in reversed(tuple(nodes)):
+        if needed.isdisjoint(node.outputs) and not before.isdisjoint(node.outputs):
+            continue
+        needed.update(node.inputs)
+        kept.append(node)
+    return tuple(reversed(kept))
 
 
 @dataclass(slots=True)
@@ -77,17 +106,21 @@ class _Matcher:
         """Gives the nodes around an Erf that make it a GELU, the last one last."""
         scale = self._makers.get(erf.inputs[0])
         x = None if scale is None else self._times(scale, math.sqrt(0.5))
-        add = self._only_reader(erf)
-        if scale is None or x is None or add is None or self._only_reader(scale) is not erf:
+        if scale is None or x is None or self._only_reader(scale) is not erf:
             return None
-        if self._other(add, "Add", erf.outputs[0], 1.0) is None:
+        found, one, missing = _Match(x, [scale, erf]), 1.0, {"x", "half"}
+        half = self._only_reader(erf)
+        if half is not None and self._times(half, 0.5) == erf.outputs[0]:
+            found.nodes.append(half)
+            one, missing = 0.5, {"x"}
+        add = self._only_reader(found.last)
+        if add is None or not self._adds(add, found.last.outputs[0], one):
             return None
-        found = _Match(x, [scale, erf, add])
-        return found if self._product(found, x) else None
+        found.nodes.append(add)
+        return found if self._product(found, x, missing) else None
 
-    def _product(self, found: _Match, x: str) -> bool:
+    def _product(self, found: _Match, x: str, missing: set[str]) -> bool:
         """Follows the multiplications by x and by a half, in any order and grouping."""
-        missing = {"x", "half"}
         while missing:
             step = self._only_reader(found.last)
             if step is None:
@@ -123,11 +156,11 @@ class _Matcher:
         a, b = node.inputs
         return a if self._is(b, factor) else b if self._is(a, factor) else None
 
-    def _other(self, node: SourceNode, op_type: str, name: str, value: float) -> str | None:
-        if node.op_type != op_type or node.domain or name not in node.inputs:
-            return None
-        other = node.inputs[1 - node.inputs.index(name)]
-        return other if self._is(other, value) else None
+    def _adds(self, node: SourceNode, name: str, value: float) -> bool:
+        """Whether a node of two inputs adds a number to a tensor."""
+        if node.op_type not in ("Add", "Sum") or node.domain or len(node.inputs) != 2:
+            return False
+        return name in node.inputs and self._is(node.inputs[1 - node.inputs.index(name)], value)
 
     def _only_reader(self, node: SourceNode) -> SourceNode | None:
         name = node.outputs[0]
@@ -139,13 +172,36 @@ class _Matcher:
         return found is not None and math.isclose(found, value, rel_tol=_NEAR)
 
     def _scalar(self, name: str) -> float | None:
+        """Gives the number that a tensor holds, also one that is computed from constants."""
         maker = self._makers.get(name)
-        proto: TensorProto | None = self._initializers.get(name)
-        if maker is not None and (maker.op_type, maker.domain) == ("Constant", ""):
-            attributes = Attributes(maker.proto)
-            if "value_float" in attributes:
-                return attributes.number("value_float", 0.0)
-            proto = attributes.tensor("value") if "value" in attributes else None
+        if maker is None:
+            return self._read(self._initializers.get(name), name)
+        if maker.domain:
+            return None
+        if maker.op_type == "Constant":
+            return self._constant(maker, name)
+        if maker.op_type == "Cast" and not self._to_float(maker):
+            return None
+        compute = _COMPUTED.get(maker.op_type)
+        known = None if compute is None else self._scalar(maker.inputs[0])
+        if compute is None or known is None:
+            return None
+        try:
+            return compute(known)
+        except (ValueError, ZeroDivisionError):
+            return None
+
+    def _constant(self, maker: SourceNode, name: str) -> float | None:
+        attributes = Attributes(maker.proto)
+        if "value_float" in attributes:
+            return attributes.number("value_float", 0.0)
+        proto = attributes.tensor("value") if "value" in attributes else None
+        return self._read(proto, name)
+
+    def _to_float(self, cast: SourceNode) -> bool:
+        return Attributes(cast.proto).integer("to", TensorProto.UNDEFINED) in _FLOATS
+
+    def _read(self, proto: TensorProto | None, name: str) -> float | None:
         if proto is None or math.prod(proto.dims) != 1 or proto.data_type not in DTYPES:
             return None
         return float(self._reader.read(proto, name).values.reshape(()))

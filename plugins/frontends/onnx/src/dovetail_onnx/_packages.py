@@ -23,24 +23,31 @@ from dovetail_onnx._registry import Importer, Importers
 class PackageImporters(Importers):
     """Importers of all ops of one package, whatever version the model asks for.
 
+    Functions that are registered, as with any `Importers`, win for their operators.
+
     Args:
-        package: Of the name of the domain.
+        package: The op package.
+        domain: Of the operators, where it is not the package's name.
     """
 
-    def __init__(self, package: OpPackage) -> None:
-        super().__init__(package.name)
+    def __init__(self, package: OpPackage, domain: str = "") -> None:
+        super().__init__(domain or package.name)
         self._package = package
 
     def find(self, op_type: str, version: int) -> Importer | None:
         """Gives the importer of an op, None where the package has no such op."""
+        if self.versions(op_type):
+            return super().find(op_type, version)
         schema = self._package.schemas.get(op_type)
-        return None if schema is None else lambda op: _import(op, self._package, schema)
+        return (
+            None if schema is None else lambda op: _import(op, self._package, schema, self.domain)
+        )
 
     def missing(self, op_type: str) -> tuple[str, str]:
         """Gives why an operator cannot be converted, and what to do."""
         near = unknown_name(op_type, self._package.schemas)
         return (
-            f"the op package '{self.domain}' has no op '{op_type}'",
+            f"the op package '{self._package.name}' has no op '{op_type}'",
             f"{near}; or {importer_hint(self.domain)}",
         )
 
@@ -71,7 +78,7 @@ def package_importers(domain: str, ops: OpRegistry) -> Importers | str | None:
         return f"the op package '{domain}' cannot be used: {error.message}"
 
 
-def _import(op: OpContext, package: OpPackage, schema: OpSchema) -> Sequence[Tensor]:
+def _import(op: OpContext, package: OpPackage, schema: OpSchema, domain: str) -> Sequence[Tensor]:
     inputs = [op.optional(i) for i in range(op.count)]
     faults = schema.arity_faults(len(inputs), len(op.node.outputs))
     values: dict[str, Any] = {}
@@ -90,9 +97,8 @@ def _import(op: OpContext, package: OpPackage, schema: OpSchema) -> Sequence[Ten
         faults += schema.param_faults(params)
     if faults:
         why = f"it does not fit the op {schema.full_name}: {'; '.join(faults)}"
-        raise op.refuse(why, hint=f"correct the node, or {importer_hint(package.name)}")
-    # an op infers the outputs that a node may leave out as well
-    least = sum(not port.variadic for port in schema.outputs)
+        raise op.refuse(why, hint=f"correct the node, or {importer_hint(domain)}")
+    least = sum(not port.variadic and not port.optional for port in schema.outputs)
     specs = [op.declared(i) if name else None for i, name in enumerate(op.node.outputs)]
     try:
         return op.emit_all(schema.name, inputs, package=package, least=least, **values)

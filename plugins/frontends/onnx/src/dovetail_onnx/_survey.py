@@ -122,7 +122,7 @@ def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refu
     if isinstance(table, str):
         hint = f"{importer_hint(node.domain)}, or rewrite that part of the model"
         return Refusal(node, version, table, hint)
-    if isinstance(table, PackageImporters):
+    if isinstance(table, PackageImporters) and not table.versions(node.op_type):
         return Refusal(node, version, *table.missing(node.op_type))
     known = table.versions(node.op_type)
     if node.domain == "" and version == 0:

@@ -18,6 +18,8 @@ from dovetail_opset._shapes import computed, need_float, need_numbers, need_rank
 _AT_ONCE = 1 << 20
 # More samples than this along an axis of a bin are the mark of broken regions.
 _MOST_SAMPLES = 1 << 16
+# Corners farther out than any feature map reaches; places in bins stay countable.
+_FARTHEST = 1 << 30
 
 
 class _Regions(Op):
@@ -180,7 +182,8 @@ class RoiPooling(_Regions):
 
     def reference(self, x: Array, rois: Array, batch: Array, out: Spec) -> Array:
         images = need_images(batch, len(x))
-        corners = np.concatenate(self._scaled(rois), axis=1)
+        corners = np.nan_to_num(np.concatenate(self._scaled(rois), axis=1))
+        corners = np.clip(corners, -_FARTHEST, _FARTHEST)
         rounded = np.copysign(np.floor(np.abs(corners) + 0.5), corners).astype(np.int64)
         result = np.zeros(out.shape, x.dtype)
         for i, image in enumerate(images):

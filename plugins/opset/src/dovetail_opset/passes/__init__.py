@@ -15,6 +15,7 @@ from dovetail_opset.passes.fuse_layer_norm import FuseLayerNorm
 from dovetail_opset.passes.fuse_rms_norm import FuseRmsNorm
 from dovetail_opset.passes.pipeline import PHASES, Pipeline, ThirdPartyPass
 from dovetail_opset.passes.remove_identities import RemoveIdentities
+from dovetail_opset.passes.reshape_transposes import ReshapeTransposes
 from dovetail_opset.passes.single_ops import SingleOps
 
 CONVERT_DEFAULT = Pipeline(
@@ -37,8 +38,8 @@ CONVERT_DEFAULT = Pipeline(
         FoldTransposedMatmul(),
         FoldSoftmaxScale(),
     ),
-    # fusions leave constants and lone reshapes behind
-    late=(RemoveIdentities(), FoldConstants(), DeadCode()),
+    # what no other pass can move any more; reshapes in a row then become one
+    late=(ReshapeTransposes(), RemoveIdentities(), FoldConstants(), DeadCode()),
 )
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "FuseRmsNorm",
     "Pipeline",
     "RemoveIdentities",
+    "ReshapeTransposes",
     "SingleOps",
     "ThirdPartyPass",
 ]

@@ -16,14 +16,17 @@ from dovetail.ir import Node, Shape
 from dovetail.ops import Op
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import ints
-from dovetail_opset.ops.arrangement import Tile
+from dovetail_opset.ops.arrangement import Pack, Tile, UnPack
 from dovetail_opset.ops.blocks import ChannelShuffle
+from dovetail_opset.ops.gather import GatherElements
 from dovetail_opset.ops.layout import Concat, Split
 from dovetail_opset.ops.normalization import L2Norm, LayerNorm, RmsNorm
 from dovetail_opset.ops.ranking import Argmax, Argmin
-from dovetail_opset.ops.reduction import CumulativeSum, ReduceMax, ReduceMean, ReduceSum
+from dovetail_opset.ops.reduction import CumulativeSum, Moments, ReduceMax, ReduceMean, ReduceSum
+from dovetail_opset.ops.scatter import ScatterElements
 from dovetail_opset.ops.slicing import Pad, StridedSlice
 from dovetail_opset.ops.softmax import LogSoftmax, Softmax
+from dovetail_opset.passes._rewrite import inverse, is_identity, is_to_last
 
 Moved = tuple[dict[str, Any], Shape]
 Rule = Callable[[Any, Shape], Moved | None]
@@ -33,9 +36,19 @@ def _unchanged(op: Op, perm: Shape) -> Moved:
     return {}, perm
 
 
-def _axis(
-    op: ChannelShuffle | Concat | CumulativeSum | LogSoftmax | Softmax | Split, perm: Shape
-) -> Moved:
+_Along = (
+    ChannelShuffle
+    | Concat
+    | CumulativeSum
+    | GatherElements
+    | LogSoftmax
+    | ScatterElements
+    | Softmax
+    | Split
+)
+
+
+def _axis(op: _Along, perm: Shape) -> Moved:
     return {"axis": perm[op.axis]}, perm
 
 
@@ -48,7 +61,7 @@ def _axes(op: LayerNorm | RmsNorm, perm: Shape) -> Moved:
     return {"axes": [perm[a] for a in ints(op.axes)]}, perm
 
 
-def _reduction(op: ReduceMax | ReduceMean | ReduceSum, perm: Shape) -> Moved:
+def _reduction(op: Moments | ReduceMax | ReduceMean | ReduceSum, perm: Shape) -> Moved:
     axes = ints(op.axes)
     moved = {"axes": sorted(perm[a] for a in axes)}
     if op.keep_dims:
@@ -67,6 +80,26 @@ def _left(perm: Shape, dropped: Shape) -> Shape:
     return tuple(sorted(left).index(p) for p in left)
 
 
+def _unpacked(op: UnPack, perm: Shape) -> Moved | None:
+    back = _left(perm, (op.axis,))
+    return ({"axis": perm[op.axis]}, back) if _is_of_use(back) else None
+
+
+def _packed(op: Pack, perm: Shape) -> Moved | None:
+    # the new dimension is one of space: all of these come one place earlier in the new layout
+    if op.axis < 2:
+        return None
+    place = op.axis - 1
+    shifted = [p + (p >= place) for p in perm]
+    back = (*shifted[: op.axis], place, *shifted[op.axis :])
+    return ({"axis": place}, back) if _is_of_use(back) else None
+
+
+def _is_of_use(back: Shape) -> bool:
+    """Whether a transpose of several tensors, or of a larger one, goes or can move on."""
+    return is_identity(back) or is_to_last(inverse(back))
+
+
 def _pad(op: Pad, perm: Shape) -> Moved:
     return {"pad_amount": _rows(op.pad_amount, perm)}, perm
 
@@ -76,13 +109,14 @@ def _tile(op: Tile, perm: Shape) -> Moved:
 
 
 def _slice(op: StridedSlice, perm: Shape) -> Moved | None:
-    if op.shrink_axes or op.new_axes_mask:
+    if op.new_axes_mask:
         return None
     moved: dict[str, Any] = {"ranges": _rows(op.ranges, perm)}
-    for name in ("begin_mask", "end_mask"):
+    for name in ("begin_mask", "end_mask", "shrink_axes"):
         mask = getattr(op, name)
         moved[name] = sum(1 << p for k, p in enumerate(perm) if mask >> k & 1)
-    return moved, perm
+    dropped = tuple(k for k in range(len(perm)) if op.shrink_axes >> k & 1)
+    return moved, _left(perm, dropped)
 
 
 def _rows(values: Any, perm: Shape) -> Any:
@@ -91,45 +125,35 @@ def _rows(values: Any, perm: Shape) -> Any:
     return moved
 
 
-_UNARY = ("Abs", "Ceil", "Cos", "Exp", "Floor", "Log", "Neg", "Round", "Rsqrt", "Sign", "Sin")
-_BINARY = ("Add", "Subtract", "Multiply", "Divide", "Power", "Maximum", "Minimum")
-_ACTIVATIONS = (
-    "Relu",
-    "Relu1",
-    "Relu6",
-    "ReluMinMax",
-    "Sigmoid",
-    "Tanh",
-    "Gelu",
-    "HardSwish",
-    "Elu",
+_UNARY = (
+    *("Abs", "Asin", "Atan", "Ceil", "Cos", "Exp", "Floor", "Log", "Neg", "Not", "Round"),
+    *("Rsqrt", "Sign", "Sin", "SquareRoot", "Softplus", "Unary", "Neuron"),
 )
+_SEVERAL = (
+    *("Add", "Subtract", "Multiply", "Divide", "Power", "Maximum", "Minimum", "SquaredDifference"),
+    *("FloorDiv", "Fmod", "Mod", "Equal", "NotEqual", "Greater", "GreaterEqual", "Less"),
+    *("LessEqual", "And", "Or", "Xor", "Binary", "Select"),
+)
+_ACTIVATIONS = (
+    *("Relu", "Relu1", "Relu6", "ReluMinMax", "Sigmoid", "Tanh", "Gelu", "HardSwish", "Elu"),
+    *("Prelu", "Logit"),
+)
+_TYPES = ("Cast", "Convert", "Quantize", "Dequantize", "IsInf", "IsNan")
 
 _RULES: dict[str, Rule] = {
-    **{f"ElementWise{name}": _unchanged for name in (*_UNARY, *_BINARY)},
-    **dict.fromkeys((*_ACTIVATIONS, "Cast", "Convert", "Quantize", "Dequantize"), _unchanged),
-    "ElementWiseNeuron": _unchanged,
-    "ElementWiseSquareRoot": _unchanged,
-    "ElementWiseSquaredDifference": _unchanged,
-    "ElementWiseSoftplus": _unchanged,
-    "Prelu": _unchanged,
-    "Softmax": _axis,
-    "LogSoftmax": _axis,
-    "CumulativeSum": _axis,
+    **{f"ElementWise{name}": _unchanged for name in (*_UNARY, *_SEVERAL)},
+    **dict.fromkeys((*_ACTIVATIONS, *_TYPES), _unchanged),
+    **dict.fromkeys(("ChannelShuffle", "Concat", "CumulativeSum", "GatherElements"), _axis),
+    **dict.fromkeys(("LogSoftmax", "ScatterElements", "Softmax", "Split"), _axis),
+    **{f"Reduce{name}": _reduction for name in ("Max", "Mean", "Min", "Prod", "Sum", "SumSquare")},
+    "Moments": _reduction,
     "Argmax": _place,
     "Argmin": _place,
     "L2Norm": _norm_axes,
-    "RmsNorm": _axes,
-    "ChannelShuffle": _axis,
-    "Concat": _axis,
-    "Split": _axis,
     "LayerNorm": _axes,
-    "ReduceMax": _reduction,
-    "ReduceMean": _reduction,
-    "ReduceMin": _reduction,
-    "ReduceProd": _reduction,
-    "ReduceSum": _reduction,
-    "ReduceSumSquare": _reduction,
+    "RmsNorm": _axes,
+    "Pack": _packed,
+    "UnPack": _unpacked,
     "Pad": _pad,
     "StridedSlice": _slice,
     "Tile": _tile,

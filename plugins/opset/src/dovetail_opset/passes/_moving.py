@@ -14,6 +14,7 @@ from dovetail_opset.passes._rewrite import (
     is_fixed,
     is_inner,
     is_op,
+    is_to_last,
     keeps_stored_values,
     perm_of,
     source_perm_after,
@@ -137,13 +138,3 @@ def leads_to_first(node: Node) -> bool:
     if first_input(node).kind.is_updateable:
         return False
     return is_to_last(inverse(perm_of(node)))
-
-
-def perm_to_last(rank: int) -> Shape:
-    """Gives the perm from channels-first to channels-last."""
-    return (0, *range(2, rank), 1)
-
-
-def is_to_last(perm: Shape) -> bool:
-    """Whether a perm leads from channels-first to channels-last."""
-    return len(perm) > 2 and perm == perm_to_last(len(perm))

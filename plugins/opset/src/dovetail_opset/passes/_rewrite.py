@@ -111,6 +111,17 @@ def bypass(graph: Graph, node: Node) -> bool:
     return True
 
 
+def to_reshape(graph: Graph, *nodes: Node) -> None:
+    """Puts one Reshape where nodes that follow each other, and only each other, were."""
+    source, target, last = first_input(nodes[0]), nodes[-1].outputs[0], nodes[-1]
+    for old in reversed(nodes):
+        graph.remove_node(old)
+    for old in nodes[:-1]:
+        graph.remove_tensor(old.outputs[0])
+    sources = dict.fromkeys(s for old in nodes for s in old.sources)
+    graph.add_node(Node(last.name, PACKAGE.name, "Reshape", [source], [target], sources=sources))
+
+
 def perm_of(node: Node) -> Shape:
     """Gives the perm of a Transpose node."""
     param = node.params["perm"]
@@ -137,6 +148,16 @@ def composed(first: Shape, second: Shape) -> Shape:
 def is_identity(perm: Shape) -> bool:
     """Whether a perm changes nothing."""
     return perm == tuple(range(len(perm)))
+
+
+def perm_to_last(rank: int) -> Shape:
+    """Gives the perm from channels-first to channels-last."""
+    return (0, *range(2, rank), 1)
+
+
+def is_to_last(perm: Shape) -> bool:
+    """Whether a perm leads from channels-first to channels-last."""
+    return len(perm) > 2 and perm == perm_to_last(len(perm))
 
 
 def source_perm_after(tensor: Tensor, perm: Shape) -> Shape | None:

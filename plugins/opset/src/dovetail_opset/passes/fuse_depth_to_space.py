@@ -9,8 +9,8 @@ from dovetail.ir import Graph, Shape, Tensor
 from dovetail_opset.build import add
 from dovetail_opset.ops.blocks import BlockMode
 from dovetail_opset.passes._exchanges import Exchange, fuse_exchanges
-from dovetail_opset.passes._moving import moved_tensor, perm_to_last
-from dovetail_opset.passes._rewrite import inverse, source_perm_after
+from dovetail_opset.passes._moving import moved_tensor
+from dovetail_opset.passes._rewrite import inverse, perm_to_last, source_perm_after
 
 _DCR, _CRD = BlockMode.DCR, BlockMode.CRD
 # The four dimensions of one side and of the other, each with the parts that it is made of: batch,

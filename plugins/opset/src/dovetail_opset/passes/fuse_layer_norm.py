@@ -62,7 +62,7 @@ def _matched(graph: Graph, division: Node) -> Match | None:
         return None
     square = graph.producer(first_input(mean_of_squares))
     axes = mean_axes(mean)
-    if axes is None or axes != mean_axes(mean_of_squares):
+    if square is None or axes is None or axes != mean_axes(mean_of_squares):
         return None
     value = one_number(epsilon)
     if value is None or not is_square(square, centred):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.ir import Graph, Node, ScaleOffset, Shape
+from dovetail.ir import Graph, Node
 from dovetail.ops import bind_node
 from dovetail_opset._package import PACKAGE
 from dovetail_opset.ops.slicing import Pad, StridedSlice
@@ -22,6 +22,7 @@ from dovetail_opset.passes._rewrite import (
     perm_of,
     schema_of,
     sole_producer,
+    to_reshape,
 )
 
 RESHAPES = ("Reshape", "ExpandDims", "Squeeze")
@@ -32,8 +33,7 @@ class RemoveIdentities:
     """Removes moves that move nothing and repeated ones.
 
     Reshapes to the same shape, transposes that keep the order, empty pads, whole slices, casts and
-    conversions to the same type; a reshape or transpose of another; Relu of Relu. A transpose that
-    moves only extents of 1 becomes a reshape, which costs nothing to run.
+    conversions to the same type; a reshape or transpose of another; Relu of Relu.
     """
 
     name: str = "remove-identities"
@@ -62,21 +62,8 @@ def _reshape(graph: Graph, node: Node) -> bool:
         return False
     if source.spec.encoding != first_input(before).spec.encoding:
         return False
-    _to_reshape(graph, node, before)
+    to_reshape(graph, before, node)
     return True
-
-
-def _to_reshape(graph: Graph, node: Node, before: Node | None) -> Node:
-    """Puts one Reshape where `node`, or `before` and `node`, were; gives it."""
-    source, target = first_input(before or node), node.outputs[0]
-    nodes = (node,) if before is None else (before, node)
-    for old in reversed(nodes):
-        graph.remove_node(old)
-    if before is not None:
-        graph.remove_tensor(before.outputs[0])
-    sources = dict.fromkeys(s for old in nodes for s in old.sources)
-    made = Node(node.name, PACKAGE.name, "Reshape", [source], [target], sources=sources)
-    return graph.add_node(made)
 
 
 def _transpose(graph: Graph, node: Node) -> bool:
@@ -92,20 +79,7 @@ def _transpose(graph: Graph, node: Node) -> bool:
         if is_identity(perm):
             bypass(graph, before)
         return True
-    moved = _real_order(perm_of(node), first_input(node).shape)
-    if moved == sorted(moved) and not _has_axis_encoding(node):
-        _reshape(graph, _to_reshape(graph, node, None))
-        return True
     return False
-
-
-def _real_order(perm: Shape, shape: Shape) -> list[int]:
-    return [p for p in perm if shape[p] != 1]
-
-
-def _has_axis_encoding(node: Node) -> bool:
-    encoding = first_input(node).encoding
-    return not isinstance(encoding, ScaleOffset | None)
 
 
 def _relu(graph: Graph, node: Node) -> bool:

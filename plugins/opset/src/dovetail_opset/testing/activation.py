@@ -86,6 +86,11 @@ _NEURONS: dict[str, tuple[int, Callable[[Array], Any], dict[str, float]]] = {
     "SIGMOID": (6, _sigmoid, {}),
     "SOFTPLUS": (7, _softplus, {}),
     "SOFTPLUS beta": (7, lambda x: _softplus(x, 2.0), {"beta": 2.0}),
+    "SOFTPLUS threshold": (
+        7,
+        lambda x: np.where(0.5 * x > 1, x, _softplus(x, 0.5)),
+        {"beta": 0.5, "threshold": 1.0},
+    ),
     "TANH": (8, lambda x: np.tanh(x.astype(np.float64)), {}),
 }
 

@@ -150,7 +150,15 @@ CASES: tuple[OpCase, ...] = (
         pad_amount=[[0, 1], [1, 0]],
         dilation=(1, 2),
     ),
-    _conv((2, 9, 3), (3, 1, 6), "multiplier", "DepthWiseConv1d", stride=(2,), pad_amount=[[1, 1]]),
+    _conv(
+        (2, 9, 3),
+        (3, 1, 6),
+        "multiplier",
+        "DepthWiseConv1d",
+        stride=(2,),
+        pad_amount=[[1, 1]],
+        dilation=(2,),
+    ),
     _spread((2, 5, 4), (3, 4, 3), "stride", "TransposeConv1d", stride=(2,), pad_amount=[[1, 0]]),
     _spread(
         (1, 4, 4),
@@ -189,5 +197,6 @@ CASES: tuple[OpCase, ...] = (
         pad_amount=[[1, 1], [0, 0], [0, 1]],
         group=2,
         dilation=(2, 1, 2),
+        output_padding=(1, 0, 1),
     ),
 )

@@ -93,6 +93,12 @@ CASES: tuple[OpCase, ...] = (
         lambda a, b: np.vectorize(lambda x, y: x - y * math.floor(x / y), otypes="i")(a, b),
     ),
     OpCase(
+        "ElementWiseMod",
+        (whole(3, 1), np.array([3, -3, 5], np.int32)),
+        lambda a, b: np.vectorize(lambda x, y: x - y * math.floor(x / y), otypes="i")(a, b),
+        name="broadcast",
+    ),
+    OpCase(
         "ElementWiseFmod",
         _INTS,
         lambda a, b: np.vectorize(lambda x, y: x - y * int(x / y), otypes="i")(a, b),

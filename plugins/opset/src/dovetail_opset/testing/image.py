@@ -9,7 +9,7 @@ import numpy as np
 from dovetail.ir import Array, DType, Spec
 from dovetail.testing import OpCase
 from dovetail_opset.testing._data import real, whole
-from dovetail_opset.testing._windows import patches
+from dovetail_opset.testing._windows import Ints, patches
 
 _X = real(2, 5, 6, 3)
 _PIXELS = whole(1, 2, 3, 4, low=0, high=256, dtype=np.uint8)
@@ -36,13 +36,15 @@ def _columns(x: Array, size: Any, stride: Any, pads: Any, dilation: Any) -> Arra
     return seen.transpose(0, 5, 3, 4, 1, 2).reshape(n, c * kh * kw, oh * ow)
 
 
-def _image(x: Array) -> Array:
-    """Col2Im of 2 by 2 windows in steps of (2, 1) on an image of 5 by 4, padded at its end."""
-    places = x.reshape(2, 3, 2, 2, 3, 4).astype(np.float64)  # n, c, kh, kw, oh, ow
-    made = np.zeros((2, 6, 5, 3))
-    for i, j, a, b in np.ndindex(3, 4, 2, 2):
-        made[:, i * 2 + a, j + b] += places[:, :, a, b, i, j]
-    return made[:, :5, :4]
+def _image(x: Array, h: int, w: int, stride: Ints, dilation: Ints) -> Array:
+    """Col2Im of 2 by 2 windows on an image of three channels, padded at its end by one."""
+    oh, ow = ((n - d) // s for n, s, d in zip((h, w), stride, dilation, strict=True))
+    places = x.reshape(len(x), 3, 2, 2, oh + 1, ow + 1).astype(np.float64)
+    made = np.zeros((len(x), h + 1, w + 1, 3))
+    for i, j, a, b in np.ndindex(oh + 1, ow + 1, 2, 2):
+        down, across = i * stride[0] + a * dilation[0], j * stride[1] + b * dilation[1]
+        made[:, down, across] += places[:, :, a, b, i, j]
+    return made[:, :h, :w]
 
 
 def _correlated(left: Array, right: Array, displacement: int, shift: int) -> Array:
@@ -112,12 +114,24 @@ CASES: tuple[OpCase, ...] = (
         {"kernel_size": (1, 1), "stride": (1, 1), "pad_amount": [[0, 0], [0, 0]]},
         name="single elements",
     ),
-    OpCase(
-        "Col2Im",
-        (real(2, 12, 12),),
-        _image,
-        {"kernel_size": (2, 2), "stride": (2, 1), "pad_amount": [[0, 1], [0, 1]]},
-        outputs=(Spec(DType.FLOAT_32, (2, 5, 4, 3)),),
+    *(
+        OpCase(
+            "Col2Im",
+            (real(2, 12, 12),),
+            lambda x, h=h, w=w, s=stride, d=dilation: _image(x, h, w, s, d),
+            {
+                "kernel_size": (2, 2),
+                "stride": stride,
+                "dilation": dilation,
+                "pad_amount": [[0, 1], [0, 1]],
+            },
+            name=f"{h} by {w}",
+            outputs=(Spec(DType.FLOAT_32, (2, h, w, 3)),),
+        )
+        for h, w, stride, dilation in (
+            (5, 4, (2, 1), (1, 1)),
+            (4, 4, (1, 1), (2, 1)),
+        )
     ),
     OpCase(
         "Correlation1D",
@@ -155,10 +169,20 @@ CASES: tuple[OpCase, ...] = (
         {"size": (3, 2), "noise": 2},
         static=(1,),
     ),
+    *(
+        OpCase(
+            "ExtractGlimpse",
+            (_X, np.zeros((2, 2), np.float32)),
+            _X[:, 1:4, 2:4],
+            {"size": (3, 2), "noise": number},
+            name=f"inside, {noise} noise",
+        )
+        for number, noise in enumerate(("uniform", "gaussian"))
+    ),
     OpCase(
         "ExtractGlimpse",
         (_X, np.array([[1, 2], [0, 4]], np.float32)),
-        lambda x, _: np.stack([x[0, 1:3, 2:4], x[1, 0:2, 4:6]]),
+        np.stack([_X[0, 1:3, 2:4], _X[1, 0:2, 4:6]]),
         {"size": (2, 2), "noise": 2, "centered": False, "normalized": False},
         name="by element",
     ),

@@ -81,6 +81,13 @@ CASES: tuple[OpCase, ...] = (
     ),
     OpCase("Reshape", (real(1, 1),), lambda x: x[0, 0], name="to rank 0"),
     OpCase("Reshape", (real(2, 0, 3),), lambda x: np.zeros((0, 5), x.dtype), name="empty"),
+    OpCase(
+        "Reshape",
+        (_X, np.array([6, 20], np.int32)),
+        lambda x, _: x.reshape(6, 20),
+        name="shape given too",
+        static=(1,),
+    ),
     OpCase("Reshape", (whole(4, 3),), lambda x: x.reshape(2, 6), name="int32"),
     *_moved(
         OpCase(
@@ -102,6 +109,13 @@ CASES: tuple[OpCase, ...] = (
         for x, perm in _PERMUTED
     ),
     OpCase("ExpandDims", (_X,), lambda x: x[:, :, None], {"axis": 2}),
+    OpCase(
+        "ExpandDims",
+        (_X,),
+        lambda x: x[None, :, None],
+        {"axis": 0, "axes": [0, 2]},
+        name="axes",
+    ),
     OpCase("ExpandDims", (real(),), lambda x: x.reshape(1), {"axis": 0}, name="rank 0"),
     OpCase("Squeeze", (real(2, 1, 3, 1),), lambda x: x[:, 0, :, 0]),
     OpCase("Squeeze", (real(1, 2, 1),), lambda x: x[0], {"axes": [0]}, name="axes"),
@@ -192,6 +206,20 @@ CASES: tuple[OpCase, ...] = (
     ),
     OpCase(
         "BatchToSpace",
+        (real(2, 3, 1, 2),),
+        lambda x: x.reshape(1, 2, 3, 2).swapaxes(1, 2),
+        {"block_size": (1, 2)},
+        name="one row of blocks",
+    ),
+    OpCase(
+        "SpaceToBatch",
+        (real(1, 3, 2, 2),),
+        lambda x: np.stack([x[0, :, :1], x[0, :, 1:]]),
+        {"block_size": (1, 2)},
+        name="one row of blocks",
+    ),
+    OpCase(
+        "BatchToSpace",
         (real(12, 4, 5, 3),),
         _stitched,
         {"block_size": (2, 3), "crops": [[1, 0], [1, 1]]},
@@ -220,6 +248,15 @@ CASES: tuple[OpCase, ...] = (
     OpCase("Shape", (_X,), np.array([2, 3, 4, 5], np.uint32)),
     OpCase("Shape", (_X,), np.array([3, 4], np.uint32), {"start": 1, "end": 3}, name="part"),
     OpCase("Shape", (real(),), np.zeros(0, np.uint32), name="rank 0"),
+    OpCase(
+        "ConstantOfShape",
+        (np.zeros(0, np.uint32),),
+        np.float32(-2.0) + np.zeros((), np.float32),
+        {"value": -2.0},
+        name="rank 0",
+        static=(0,),
+        outputs=(Spec(DType.FLOAT_32, ()),),
+    ),
     OpCase(
         "ConstantOfShape",
         (np.array([2, 3], np.uint32),),

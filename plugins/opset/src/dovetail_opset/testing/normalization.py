@@ -159,6 +159,13 @@ CASES: tuple[OpCase, ...] = (
     OpCase("L2Norm", (_X,), lambda x: _l2(x, (3,)), {"axis": 3}),
     OpCase("L2Norm", (_X,), lambda x: _l2(x, (0,)), name="default axis"),
     OpCase("L2Norm", (_X,), lambda x: _l2(x, (1, 2)), {"axis": 3, "axes": [1, 2]}, name="axes"),
+    OpCase(
+        "L2Norm",
+        (_X / 100,),
+        lambda x: x.astype(np.float64) / 8,
+        {"axis": 3, "epsilon": 8.0},
+        name="below epsilon",
+    ),
     OpCase("L2Norm", (_X * 0,), lambda x: x, {"axis": 3}, name="zeros"),
     OpCase(
         "Lrn",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.ir import Array, DType, Spec
-from dovetail.testing import OpCase
+from dovetail.testing import Call, OpCase
 from dovetail_opset.testing._data import real
 
 _UNITS = 4
@@ -34,19 +34,65 @@ def _lstm(*given: Array, reverse: bool = False) -> tuple[Array, Array, Array]:
     return made, c, h
 
 
-def _gru(*given: Array, late: bool = False) -> tuple[Array, Array]:
-    """(time, batch, k) through the six weights, without biases."""
-    x, wz, wr, wn, rz, rr, rn = (a.astype(np.float64) for a in given)
-    h = np.zeros((x.shape[1], _UNITS))
-    made = np.zeros((*x.shape[:2], _UNITS))
+def _first(count: int) -> tuple[Array, Array, Array]:
+    """The first so many steps of the sequence through an Lstm."""
+    return _lstm(_SEQUENCE[:count], *_WEIGHTS, *_BIASES)
+
+
+def _normal(sums: Array, norm: Array) -> Array:
+    """The sums of a gate at mean 0 and variance 1 over the units, times the norm."""
+    centred = sums - sums.mean(-1, keepdims=True)
+    return np.asarray(centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-8) * norm)
+
+
+def _whole_lstm(*given: Array) -> tuple[Array, ...]:
+    """All that an Lstm may have: states, norms, input gate, peepholes, projection and clips."""
+    x, *w = (a.astype(np.float64) for a in given)
+    inputs = dict(enumerate(w, 1))
+    h, c = inputs[10], inputs[11]
+    made = np.zeros((*x.shape[:2], h.shape[-1]))
+
+    def sums(t: int, gate: int, recurrent: int, norm: int, bias: int, seen: Array) -> Array:
+        total = x[t] @ inputs[gate].T + h @ inputs[recurrent].T + seen
+        return _normal(total, inputs[norm]) + inputs[bias]
+
     for t in range(len(x)):
-        update, reset = _sigmoid(x[t] @ wz.T + h @ rz.T), _sigmoid(x[t] @ wr.T + h @ rr.T)
-        seen = reset * (h @ rn.T) if late else (reset * h) @ rn.T
-        made[t] = h = (1 - update) * np.tanh(x[t] @ wn.T + seen) + update * h
+        i = _sigmoid(sums(t, 16, 17, 12, 21, inputs[18] * c))
+        f = _sigmoid(sums(t, 1, 4, 13, 7, inputs[19] * c))
+        g = np.tanh(sums(t, 2, 5, 14, 8, 0 * c))
+        c = np.clip(f * c + i * g, -0.4, 0.4)
+        o = _sigmoid(sums(t, 3, 6, 15, 9, inputs[20] * c))
+        made[t] = h = np.clip((o * np.tanh(c)) @ inputs[22].T + inputs[23], -0.3, 0.3)
+    return made, c, h, i, f, g, o, h
+
+
+def _whole_inputs() -> tuple[Array, ...]:
+    """Inputs 1 to 24 of an Lstm of four units and two outputs, its input of three."""
+    of_x, of_h, each = (_UNITS, 3), (_UNITS, 2), (_UNITS,)
+    shapes = [of_x] * 3 + [of_h] * 3 + [each] * 3 + [(2, 2), (2, _UNITS)] + [each] * 4
+    shapes += [of_x, of_h] + [each] * 4 + [(2, _UNITS), (2,)]
+    values = (real(*shape, low=-1, high=1, seed=30 + i) for i, shape in enumerate(shapes))
+    return (*values, np.array(True))
+
+
+def _gru(*given: Array, late: bool = False, reverse: bool = False) -> tuple[Array, Array]:
+    """(time, batch, k) through six weights, six biases and an initial state, if there are any."""
+    x, wz, wr, wn, rz, rr, rn, *rest = (a.astype(np.float64) for a in given)
+    bz, br, bn, cz, cr, cn = rest[:6] or [np.zeros(_UNITS)] * 6
+    h = rest[6][0] if len(rest) > 6 else np.zeros((x.shape[1], _UNITS))
+    made = np.zeros((*x.shape[:2], _UNITS))
+    steps = range(len(x))
+    for t in reversed(steps) if reverse else steps:
+        update = _sigmoid(x[t] @ wz.T + bz + h @ rz.T + cz)
+        reset = _sigmoid(x[t] @ wr.T + br + h @ rr.T + cr)
+        seen = reset * (h @ rn.T + cn) if late else (reset * h) @ rn.T + cn
+        made[t] = h = (1 - update) * np.tanh(x[t] @ wn.T + bn + seen) + update * h
     return made, h[None]
 
 
-_SEQUENCE = real(5, 2, 3)
+_SEQUENCE, _STATE = real(5, 2, 3), real(1, 2, _UNITS, seed=11)
+_RESET = (None,) * 14  # what an Lstm leaves out before its last input
+_FRAMES = tuple(real(1, 2, 3, seed=i) for i in range(4))
 _SHAPE = np.array([50, 40], np.uint32)
 _DRAWN = (Spec(DType.FLOAT_32, (50, 40)),)
 
@@ -78,6 +124,33 @@ CASES: tuple[OpCase, ...] = (
         name="one step",
         atol=_LOOSE,
     ),
+    OpCase(
+        "Lstm",
+        (_SEQUENCE, *_whole_inputs()),
+        _whole_lstm,
+        {"cell_clip_threshold": 0.4, "output_clip_threshold": 0.3},
+        name="all parts",
+        atol=1e-4,  # each gate is brought to variance 1 before it is summed up
+    ),
+    OpCase(
+        "Gru",
+        (_SEQUENCE, *_WEIGHTS, *_BIASES, *(-b for b in _BIASES[::-1]), _STATE, np.array(True)),
+        lambda *given: _gru(*given[:-1], reverse=True),
+        {"direction": 1},
+        name="biases, state, reverse",
+        atol=_LOOSE,
+    ),
+    OpCase(
+        "Gru",
+        (_SEQUENCE, *_WEIGHTS),
+        lambda x, *rest: (
+            (result := _gru(x.swapaxes(0, 1), *rest))[0].swapaxes(0, 1),
+            result[1],
+        ),
+        {"time_major": False},
+        name="batch major",
+        atol=_LOOSE,
+    ),
     OpCase("Gru", (_SEQUENCE, *_WEIGHTS), _gru, {"time_major": True}, atol=_LOOSE),
     OpCase(
         "Gru",
@@ -100,6 +173,48 @@ CASES: tuple[OpCase, ...] = (
         lambda x: np.concatenate([0 * x, 0 * x, x], 1),
         {"buffer_size": 6, "buffer_dim": 1, "stride": 2, "mode": 2},
         name="first call, frames last",
+    ),
+    OpCase(
+        "Lstm",
+        (_SEQUENCE[:2], *_WEIGHTS, *_BIASES, *_RESET, np.array(True)),
+        _first(2),
+        name="in two calls",
+        atol=_LOOSE,
+        then=(
+            Call(
+                (_SEQUENCE[2:4], *_WEIGHTS, *_BIASES, *_RESET, np.array(False)),
+                (_first(4)[0][2:], *_first(4)[1:]),
+            ),
+        ),
+    ),
+    OpCase(
+        "Buffer",
+        (_FRAMES[0], np.array(False)),
+        np.concatenate([_FRAMES[0], 0 * _FRAMES[0]], 1),
+        {"buffer_size": 4, "buffer_dim": 1, "stride": 2},
+        name="call by call",
+        then=(
+            Call((_FRAMES[1], np.array(False)), np.concatenate(_FRAMES[:2], 1)),
+            Call((_FRAMES[2], np.array(False)), np.concatenate(_FRAMES[1:3], 1)),
+            Call((_FRAMES[3], np.array(True)), np.concatenate([_FRAMES[3], 0 * _FRAMES[3]], 1)),
+        ),
+    ),
+    OpCase(
+        "Buffer",
+        (real(2, 2, 3), np.array(True)),
+        lambda x, _: np.concatenate([0 * x, x, 0 * x], 1),
+        {"buffer_size": 6, "buffer_dim": 1, "stride": 2, "buffer_padding": 2},
+        name="reset, frames behind padding",
+    ),
+    OpCase(
+        "RandomUniformLike",
+        (_SHAPE,),
+        np.full((50, 40), 0.5, np.float32),
+        name="from 0 to 1",
+        static=(0,),
+        outputs=_DRAWN,
+        rtol=0.0,
+        atol=0.5,
     ),
     OpCase(
         "RandomUniformLike",

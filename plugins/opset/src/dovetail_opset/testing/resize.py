@@ -36,9 +36,9 @@ def _linear(at: float) -> dict[int, float]:
     return {low: 1 - (at - low), low + 1: at - low}
 
 
-def _cubic(at: float) -> dict[int, float]:
-    """Keys' four weights for a = -0.75."""
-    a, low = -0.75, math.floor(at)
+def _cubic(at: float, a: float = -0.75) -> dict[int, float]:
+    """Keys' four weights."""
+    low = math.floor(at)
     weights = {}
     for index in range(low - 1, low + 3):
         d = abs(at - index)
@@ -62,12 +62,34 @@ def _resized(
     return answer
 
 
+def _inside(x: Array) -> Array:
+    """Cubic with a = -0.5, of what is inside the image alone, to 7 by 3."""
+    axes = []
+    for n, m in zip(x.shape[1:3], (7, 3), strict=True):
+        rows = np.zeros((m, n))
+        for i in range(m):
+            for index, weight in _cubic(_HALF_PIXEL(i, n, m), a=-0.5).items():
+                if 0 <= index < n:
+                    rows[i, index] = weight
+        axes.append(rows / rows.sum(1, keepdims=True))
+    return np.asarray(np.einsum("ih,jw,nhwc->nijc", *axes, x.astype(np.float64)))
+
+
+def _smoothed(x: Array) -> Array:
+    """To 7 by 3: rows grow, as ever; columns shrink, by a triangle as wide as they shrink."""
+    rows, columns = _matrix(4, 7, _HALF_PIXEL, _linear), np.zeros((3, 5))
+    for i, j in np.ndindex(3, 5):
+        columns[i, j] = max(0.0, 1 - abs(j - _HALF_PIXEL(i, 5, 3)) / (5 / 3))
+    columns /= columns.sum(1, keepdims=True)
+    return np.asarray(np.einsum("ih,jw,nhwc->nijc", rows, columns, x.astype(np.float64)))
+
+
 def _half_down(at: float) -> int:
     return math.ceil(at - 0.5)
 
 
 _DOWN = _nearest(math.floor)
-_MODES: dict[str, tuple[str, Callable[[Array], Array], dict[str, int | bool]]] = {
+_MODES: dict[str, tuple[str, Callable[[Array], Array], dict[str, float]]] = {
     "bilinear": ("ResizeBilinear", _resized(_ASYMMETRIC, _linear, 7, 3), {}),
     "bilinear half pixel": (
         "ResizeBilinear",
@@ -78,6 +100,11 @@ _MODES: dict[str, tuple[str, Callable[[Array], Array], dict[str, int | bool]]] =
         "ResizeBilinear",
         _resized(_CORNERS, _linear, 7, 3),
         {"align_corners": True},
+    ),
+    "bilinear antialias": (
+        "ResizeBilinear",
+        _smoothed,
+        {"half_pixel_centers": True, "antialias": True},
     ),
     "nearest": ("ResizeNearestNeighbor", _resized(_ASYMMETRIC, _DOWN, 7, 3), {}),
     "nearest half pixel": (
@@ -91,6 +118,16 @@ _MODES: dict[str, tuple[str, Callable[[Array], Array], dict[str, int | bool]]] =
         {"align_corners": True},
     ),
     "resize nearest": ("Resize", _resized(_HALF_PIXEL, _nearest(_half_down), 7, 3), {}),
+    "resize nearest, halves up": (
+        "Resize",
+        _resized(_HALF_PIXEL, _nearest(lambda at: math.floor(at + 0.5)), 7, 3),
+        {"nearest_mode": 1},
+    ),
+    "resize nearest, up": (
+        "Resize",
+        _resized(_HALF_PIXEL, _nearest(math.ceil), 7, 3),
+        {"nearest_mode": 3},
+    ),
     "resize nearest floor": (
         "Resize",
         _resized(_ASYMMETRIC, _DOWN, 7, 3),
@@ -105,6 +142,11 @@ _MODES: dict[str, tuple[str, Callable[[Array], Array], dict[str, int | bool]]] =
         "Resize",
         _resized(_CORNERS, _linear, 7, 3),
         {"interpolation_mode": 1, "transformation_mode": 2},
+    ),
+    "resize cubic inside": (
+        "Resize",
+        _inside,
+        {"interpolation_mode": 2, "exclude_outside": True, "cubic_coeff": -0.5},
     ),
     "resize cubic": ("Resize", _resized(_HALF_PIXEL, _cubic, 7, 3), {"interpolation_mode": 2}),
 }
@@ -127,6 +169,36 @@ def _sampled(x: Array, grid: Array) -> Array:
     for at in np.ndindex(*grid.shape[:-1]):
         across, down = (float(v) for v in grid[at])
         made[at] = _bilinear(x[at[0]], ((down + 1) * h - 1) / 2, ((across + 1) * w - 1) / 2)
+    return made
+
+
+def _mirrored(at: float, count: int) -> float:
+    """A place mirrored at the outer edges, -0.5 and count - 0.5, as often as it takes."""
+    while not -0.5 <= at <= count - 0.5:
+        at = -1 - at if at < -0.5 else 2 * count - 1 - at
+    return min(max(at, 0.0), count - 1.0)
+
+
+def _reflected(x: Array, grid: Array) -> Array:
+    h, w = x.shape[1:3]
+    made = np.zeros((*grid.shape[:-1], x.shape[-1]))
+    for at in np.ndindex(*grid.shape[:-1]):
+        across, down = (float(v) for v in grid[at])
+        row, column = ((down + 1) * h - 1) / 2, ((across + 1) * w - 1) / 2
+        made[at] = _bilinear(x[at[0]], _mirrored(row, h), _mirrored(column, w))
+    return made
+
+
+def _in_depth(x: Array, grid: Array) -> Array:
+    """Samples of (n, d, h, w, c) at (x, y, z): between two slices, each between four elements."""
+    made = np.zeros((*grid.shape[:-1], x.shape[-1]))
+    for at in np.ndindex(*grid.shape[:-1]):
+        place = [
+            ((float(v) + 1) * n - 1) / 2 for v, n in zip(grid[at], x.shape[3:0:-1], strict=True)
+        ]
+        for k, share in _linear(place[2]).items():
+            if 0 <= k < x.shape[1]:
+                made[at] += share * _bilinear(x[at[0], k], place[1], place[0])
     return made
 
 
@@ -177,6 +249,16 @@ CASES: tuple[OpCase, ...] = (
         )
         for name, (op, answer, params) in _MODES.items()
     ),
+    OpCase(
+        "Resize",
+        (_X,),
+        # to one row, which is the first one; columns as ever
+        lambda x: _resized(_HALF_PIXEL, _linear, 7, 3)(x[:, :1])[:, :1],
+        {"interpolation_mode": 1, "transformation_mode": 1},
+        name="as PyTorch, to one row",
+        outputs=(Spec(DType.FLOAT_32, (2, 1, 3, 3)),),
+        atol=_LOOSE,
+    ),
     *widely(
         OpCase(
             "ResizeBilinear",
@@ -196,15 +278,38 @@ CASES: tuple[OpCase, ...] = (
         name="nearest, border, corners",
     ),
     OpCase(
+        "GridSample",
+        (_X, real(2, 3, 4, 2, low=-2.7, high=2.7, seed=5)),
+        _reflected,
+        {"padding_mode": 2},
+        name="reflection",
+        atol=_LOOSE,
+    ),
+    OpCase(
+        "GridSample",
+        (real(1, 3, 4, 5, 2), real(1, 2, 3, 2, 3, low=-1.1, high=1.1)),
+        _in_depth,
+        name="three dimensions",
+        atol=_LOOSE,
+    ),
+    OpCase(
         "CropAndResize",
         (
             _X,
-            np.array([[0, 0, 1, 1], [0.2, 0.6, 0.9, 0.1], [0.5, 0.5, 1.5, 2]], np.float32),
+            np.array([[0, 0, 1, 1], [0.2, 0.6, 0.9, 0.1], [0.5, 0.5, 1.4, 2]], np.float32),
             np.array([1, 0, 1], np.int32),
         ),
         _cropped,
         {"resize_dims": (3, 2), "extrapolation_value": -1.0},
         atol=_LOOSE,
+    ),
+    OpCase(
+        "CropAndResize",
+        (_X, np.array([[0.1, 0.9, 0.8, 0.3]], np.float32), np.array([1], np.int32)),
+        # rows 0.3, 1.35, 2.4 and columns 3.6, 1.2
+        lambda x, b, i: np.stack([[[x[1, r, c] for c in (4, 1)] for r in (0, 1, 2)]]),
+        {"resize_dims": (3, 2), "interpolation_mode": 1},
+        name="nearest",
     ),
     OpCase("ImageProjectionTransform", (_X, _TURN.astype(np.float32)), _projected, atol=_LOOSE),
     OpCase(

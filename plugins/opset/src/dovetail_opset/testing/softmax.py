@@ -38,6 +38,13 @@ CASES: tuple[OpCase, ...] = (
     OpCase("Softmax", (np.zeros((3, 0), np.float32),), lambda x: x, name="empty"),
     OpCase("Softmax", (real(1),), np.ones(1, np.float32), name="one element"),
     *widely(OpCase("LogSoftmax", (_X,), lambda x: np.log(_softmax(x)), {"axis": 3})),
+    OpCase(
+        "LogSoftmax",
+        (_X,),
+        lambda x: np.log(_softmax(x, 1, 0.3)),
+        {"axis": 1, "beta": 0.3},
+        name="beta",
+    ),
     OpCase("LogSoftmax", (_X,), lambda x: np.log(_softmax(x, 0)), {"axis": 0}, name="axis 0"),
     OpCase(
         "LogSoftmax",

@@ -90,6 +90,9 @@ CASES: tuple[OpCase, ...] = (
     ),
     OpCase("ElementWiseNot", (truth(3, 5),), lambda x: x != np.True_),
     OpCase("ElementWiseNot", (truth(),), lambda x: x != np.True_, name="rank 0"),
+    OpCase(
+        "IsNan", (_SPECIAL.astype(np.float16),), np.array([True] + [False] * 5), name="half float"
+    ),
     OpCase("IsNan", (_SPECIAL,), np.array([True] + [False] * 5)),
     OpCase("IsInf", (_SPECIAL,), np.array([False, True, True, False, False, False])),
     OpCase(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dovetail_tools._generator._text import WIDTH, width
 
 _STEP = " " * 4
+_ROUND = ("(", ")")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Group:
     """
 
     head: str
-    brackets: str
+    brackets: tuple[str, str]
     items: tuple[Part, ...]
 
 
@@ -29,17 +30,17 @@ Part = str | Group
 
 def call(function: str, *items: Part) -> Group:
     """Gives a call."""
-    return Group(function, "()", items)
+    return Group(function, _ROUND, items)
 
 
 def sequence(*items: Part, head: str = "") -> Group:
     """Gives a tuple; a keyword's where `head` is `name=`."""
-    return Group(head, "()", items if len(items) != 1 else (*items, ""))
+    return Group(head, _ROUND, items if len(items) != 1 else (*items, ""))
 
 
 def array(*items: Part) -> Group:
     """Gives a list."""
-    return Group("", "[]", items)
+    return Group("", ("[", "]"), items)
 
 
 def laid_out(part: Part, indent: str = "", before: str = "", after: str = "") -> list[str]:

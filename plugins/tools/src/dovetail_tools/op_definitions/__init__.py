@@ -19,6 +19,7 @@ from dovetail_tools.op_definitions._model import (
     Tensor,
 )
 from dovetail_tools.op_definitions._package import DefinedOp, choices_of, make_package, param_field
+from dovetail_tools.op_definitions._shapes import ShapeText
 from dovetail_tools.op_definitions._unexpressed import Remark, unexpressed
 from dovetail_tools.op_definitions._values import default_value
 
@@ -41,6 +42,7 @@ __all__ = [
     "Parameter",
     "Remark",
     "ShapeRule",
+    "ShapeText",
     "Tensor",
     "choices_of",
     "default_value",

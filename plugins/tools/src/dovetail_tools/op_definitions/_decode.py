@@ -29,7 +29,10 @@ _BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
 _CONSTRAINT_KINDS = ("Number", "Shape", "Value", "Datatype", "Description")
 _BACKENDS = ("CPU", "GPU", "HTP", "DSP", "HTA", "LPAI", "AIC")
 # Members of every op's class, which a param of that name would hide.
-_RESERVED = ("definition", "domain", "infer", "inputs", "is_pure", "outputs", "reference", "source")
+_RESERVED = (
+    *("definition", "domain", "infer", "inputs", "is_pure", "outputs", "reference", "source"),
+    *("ins", "self"),  # of its constructor
+)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 # Each element's children: True where there may be many.
@@ -211,7 +214,7 @@ class _Decoder:
         name = self._identifier(element, "<Parameter>")
         if name is None:
             return None
-        if name in _RESERVED or keyword.iskeyword(name):
+        if name in _RESERVED or keyword.iskeyword(name) or name.startswith("__"):
             self._fault(element.line, f"no parameter can be named '{name}': Python needs the word")
             return None
         dtypes, specific = self._dtypes(element)
@@ -239,6 +242,9 @@ class _Decoder:
             for choice in self._all(enumeration, "Enum"):
                 if not _IDENTIFIER.fullmatch(choice.text):
                     self._fault(choice.line, f"<Enum> '{choice.text}' is no name")
+                elif choice.text == "mro" or choice.text.startswith("_"):
+                    text = f"<Enum> '{choice.text}' cannot be one: Python needs the word"
+                    self._fault(choice.line, text)
                 elif choice.text in found:
                     self._fault(choice.line, f"<Enum> '{choice.text}' is there twice")
                 else:
@@ -259,6 +265,8 @@ class _Decoder:
             self._fault(shape.line, f"its text {text} has {len(dims.terms)} dimensions, not {rank}")
         if rank is not None and rank != 4 and layout in (Layout.NHWC, Layout.NHCW):
             self._fault(shape.line, f"the layout {layout.value} has 4 dimensions, not {rank}")
+        if rank is None and dims is not None:
+            rank = len(dims.terms)  # a list of extents says more than ND
         return ShapeRule(rank, layout, text, dims, shape.line)
 
     def _rank(self, shape: Element) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 from dovetail.errors import OpError, UnsupportedOpError
@@ -26,24 +27,28 @@ class DefinedOp(Op):
     definition: ClassVar[OpDefinition]
 
     def infer(self, ins: Sequence[Spec | None], outs: Sequence[Spec | None]) -> list[Spec]:
-        """Gives the output specs: as the graph declares them, else as the definition says.
+        """Gives the output specs: as the definition says, else as the graph declares them.
 
         Raises:
             OpError: A rank is not the defined one, or nothing says what an output is.
         """
+        inputs, outputs = self.definition.inputs, self.definition.outputs
         names: dict[str, int] = {}
-        for tensor, spec in zip(_repeated(self.definition.inputs, len(ins)), ins, strict=False):
+        for tensor, spec in zip(_repeated(inputs, len(ins)), ins, strict=False):
             if spec is not None:
                 _need_rank(tensor, spec)
                 if tensor.shape is not None and tensor.shape.dims is not None:
                     tensor.shape.dims.learn(spec.shape, names)
-        count = len(outs) or len(self.definition.outputs)
-        declared = [*outs, *[None] * (count - len(outs))]
-        tensors = _repeated(self.definition.outputs, count)
-        return [
-            _output(tensor, spec, ins, names)
-            for tensor, spec in zip(tensors, declared, strict=False)
-        ]
+        if inputs and inputs[-1].is_repeated and inputs[-1].is_mandatory and len(ins) < len(inputs):
+            raise OpError(f"there is no '{inputs[-1].name}'; its definition demands one at least")
+        declared = [*outs, *[None] * (len(outputs) - len(outs))]
+        found = []
+        for tensor, spec in zip(_repeated(outputs, len(declared)), declared, strict=False):
+            made = _output(tensor, spec, ins, names)
+            if made is None:
+                break  # it may be left out, and so may all after it
+            found.append(made)
+        return found
 
     def reference(self, ins: Arrays, outs: Sequence[Spec]) -> list[Array]:
         """Refuses: a definition is no code.
@@ -89,6 +94,8 @@ def param_field(param: Parameter) -> ParamField[Any]:
     default: Any = REQUIRED if param.is_mandatory and not param.default else None
     if param.default:
         default = default_value(param)
+        if not param.is_scalar:
+            default = default.astype(param.all_dtypes[0].storage)
     rank = None if param.shape is None else param.shape.rank
     return ParamField(
         param.all_dtypes,
@@ -122,14 +129,17 @@ def _need_rank(tensor: Tensor, spec: Spec) -> None:
 
 def _output(
     tensor: Tensor, declared: Spec | None, ins: Sequence[Spec | None], names: dict[str, int]
-) -> Spec:
+) -> Spec | None:
+    """Gives the spec of an output; None where nothing says it and it may be left out."""
+    shape = _said(tensor.shape, names)
     if declared is not None:
         _need_rank(tensor, declared)
         if tensor.all_dtypes and declared.dtype not in tensor.all_dtypes:
             raise OpError(f"'{tensor.name}' is {declared.dtype.name}; {_allowed(tensor)}")
-        return declared
-    shape = _said(tensor.shape, names)
+        return declared if shape is None else replace(declared, shape=shape)
     if shape is None:
+        if not tensor.is_mandatory:
+            return None
         raise OpError(
             f"the shape of its output '{tensor.name}' is not known",
             hint="say it in the model (value_info), or in the definition as a list of names of the "

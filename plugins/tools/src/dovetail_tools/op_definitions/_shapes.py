@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from dovetail.errors import OpError
+
 _LONGEST = 500
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -47,12 +49,23 @@ class ShapeText:
                 names.setdefault(term.id, extent)
 
     def shape(self, names: Mapping[str, int]) -> tuple[int, ...] | None:
-        """Gives the shape, None where a name is not known or a quotient has none."""
+        """Gives the shape, None where a name is not known.
+
+        Raises:
+            OpError: An extent would be less than 0, or divided by 0.
+        """
         try:
             found = tuple(_value(term, names) for term in self.terms)
-        except (KeyError, ZeroDivisionError):
+        except KeyError:
             return None
-        return found if all(extent >= 0 for extent in found) else None
+        except ZeroDivisionError:
+            raise OpError(f"an extent of {self} is divided by 0") from None
+        if min(found, default=0) < 0:
+            raise OpError(f"{self} would be {found}")
+        return found
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(ast.unparse, self.terms))}]"
 
 
 def _is_term(node: ast.expr) -> bool:

@@ -1,0 +1,93 @@
+"""Model files, built once and kept; they are made anew when what makes them has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.process import NETWORK_HELPERS, ROOT, ask
+from benchmarks.recipes import RECIPES
+
+FOLDER = Path(__file__).parent / ".cache"
+# Whose change may change a model, and whose may change what it is converted to.
+MODEL_SOURCES = (
+    NETWORK_HELPERS / "networks",
+    *(ROOT / "benchmarks" / f"{name}.py" for name in ("chains", "make_model")),
+)
+CONVERTER_SOURCES = (ROOT / "core" / "src", ROOT / "plugins")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of one network.
+
+    Attributes:
+        onnx: What the peers load.
+        dvt: What we load.
+        inputs: Drawn values by input name, `.npz`.
+        reference: ONNX Runtime's outputs for them by name, `.npz`.
+    """
+
+    onnx: Path
+    dvt: Path
+    inputs: Path
+    reference: Path
+
+
+def prepare(name: str, folder: Path, *, threads: int) -> Files:
+    """Gives a network's files, which are built where they are missing or out of date.
+
+    Raises:
+        ProcessFailed: A file could not be built.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = _files(name, folder)
+    wanted = {files.onnx, files.dvt, files.inputs, files.reference}
+    for stale in set(folder.glob(f"{name}-*")) - wanted:
+        stale.unlink()
+    _build(files.onnx, "make_model", {"name": name}, threads)
+    model = {"model": str(files.onnx)}
+    _build(files.inputs, "draw_inputs", model, threads)
+    _build(files.dvt, "convert_model", model, threads)
+    asked = model | {"engine": "onnxruntime", "inputs": str(files.inputs)}
+    _build(files.reference, "run_once", asked, threads)
+    return files
+
+
+def _build(path: Path, module: str, asked: Mapping[str, str], threads: int) -> None:
+    """Has a process write a file, which is there only once it is whole."""
+    if path.exists():
+        return
+    part = path.with_name(f"part-{path.name}")
+    ask(module, {**asked, "output": str(part)}, threads=threads)
+    part.replace(path)
+
+
+def _files(name: str, folder: Path) -> Files:
+    recipe = RECIPES[name]
+    made = json.dumps([recipe.module, recipe.maker, dict(recipe.arguments), version("onnx")])
+    model = _digest([made, *_stamps(MODEL_SOURCES)])
+    converted = _digest([model, *_stamps(CONVERTER_SOURCES)])
+    reference = _digest([model, version("onnxruntime")])
+    return Files(
+        onnx=folder / f"{name}-{model}.onnx",
+        dvt=folder / f"{name}-{converted}.dvt",
+        inputs=folder / f"{name}-{model}.inputs.npz",
+        reference=folder / f"{name}-{reference}.reference.npz",
+    )
+
+
+def _stamps(sources: tuple[Path, ...]) -> Iterator[str]:
+    """Gives a line for each Python file at or below the paths, which differs once it changed."""
+    for source in sources:
+        for path in [source] if source.is_file() else sorted(source.rglob("*.py")):
+            status = path.stat()
+            yield f"{path.relative_to(ROOT).as_posix()} {status.st_size} {status.st_mtime_ns}"
+
+
+def _digest(lines: list[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]

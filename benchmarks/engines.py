@@ -1,0 +1,136 @@
+"""The engines that are compared, each behind the same three members.
+
+A process makes one of them: two pools of threads in a process slow each other.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Outputs = dict[str, Array]
+
+
+class Engine(Protocol):
+    """A model, loaded and ready."""
+
+    @property
+    def version(self) -> str:
+        """The engine's version, and of what computes where that is another library."""
+
+    @property
+    def precision(self) -> str:
+        """The type that it really computes in."""
+
+    def run(self, inputs: Mapping[str, Array]) -> Outputs:
+        """Runs once, the way that users call it."""
+
+
+class Dovetail:
+    """Ours; it takes its number of threads from OMP_NUM_THREADS."""
+
+    def __init__(self, path: str, threads: int) -> None:
+        self._session = importlib.import_module("dovetail").Session(path)
+        self.run = self._session.run
+
+    @property
+    def version(self) -> str:
+        """Ours, and the engine below."""
+        package = importlib.import_module("dovetail")
+        return f"{package.__version__}, {self._session.backend.plugin.doctor()[0]}"
+
+    @property
+    def precision(self) -> str:
+        """The types of the graph's real tensors, which the kernels compute in."""
+        (graph,) = self._session.graphs.values()
+        names = {t.dtype.name for t in graph.ir.tensors.values() if "INT" not in t.dtype.name}
+        return " ".join(sorted(names)).lower().replace("_", "")
+
+
+class OnnxRuntime:
+    """ONNX Runtime's CPU provider with its default optimizations."""
+
+    def __init__(self, path: str, threads: int) -> None:
+        self._module = importlib.import_module("onnxruntime")
+        options = self._module.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3  # the light networks have initializers that nothing uses
+        providers = ["CPUExecutionProvider"]
+        self._session = self._module.InferenceSession(path, options, providers=providers)
+        self._names = [output.name for output in self._session.get_outputs()]
+
+    @property
+    def version(self) -> str:
+        """Its version."""
+        return str(self._module.__version__)
+
+    @property
+    def precision(self) -> str:
+        """The types of its inputs and outputs; it computes in the model's own types."""
+        ends = [*self._session.get_inputs(), *self._session.get_outputs()]
+        names = {end.type.removeprefix("tensor(").removesuffix(")") for end in ends}
+        return " ".join(sorted(names)).replace("float", "float32")
+
+    def run(self, inputs: Mapping[str, Array]) -> Outputs:
+        """Runs once."""
+        return dict(zip(self._names, self._session.run(None, dict(inputs)), strict=True))
+
+
+class OpenVino:
+    """OpenVINO's CPU plugin, told to answer fast and in which type to compute."""
+
+    hint = "f32"
+
+    def __init__(self, path: str, threads: int) -> None:
+        self._module = importlib.import_module("openvino")
+        core = self._module.Core()
+        settings = {
+            "INFERENCE_PRECISION_HINT": self.hint,
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+            "PERFORMANCE_HINT": "LATENCY",
+        }
+        self._compiled = core.compile_model(core.read_model(path), "CPU", settings)
+
+    @property
+    def version(self) -> str:
+        """Its version, without the build."""
+        return str(self._module.get_version()).split("-")[0]
+
+    @property
+    def precision(self) -> str:
+        """What its hint says, once its steps' own types agree with that."""
+        hint = str(self._compiled.get_property("INFERENCE_PRECISION_HINT").to_string())
+        steps = self._compiled.get_runtime_model().get_ops()
+        used = {str(step.get_rt_info()["runtimePrecision"].value) for step in steps}
+        lower = used & {"bf16", "f16"}
+        if hint == "f32" and lower:
+            return f"f32 hinted, but {' '.join(sorted(lower))} used"
+        return {"f32": "float32", "bf16": "bfloat16"}.get(hint, hint)
+
+    def run(self, inputs: Mapping[str, Array]) -> Outputs:
+        """Runs once; the inputs are read where they are."""
+        found = self._compiled(dict(inputs))
+        return {port.get_any_name(): np.asarray(found[port]) for port in self._compiled.outputs}
+
+
+class OpenVinoBfloat16(OpenVino):
+    """OpenVINO in its default type on machines that have instructions for it."""
+
+    hint = "bf16"
+
+
+ENGINES: Mapping[str, Callable[[str, int], Engine]] = {
+    "dovetail": Dovetail,
+    "onnxruntime": OnnxRuntime,
+    "openvino": OpenVino,
+    "openvino-bf16": OpenVinoBfloat16,
+}
+# What each must compute in, for its column to mean what it says.
+PRECISIONS = {name: "float32" for name in ENGINES} | {"openvino-bf16": "bfloat16"}

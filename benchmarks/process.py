@@ -1,0 +1,82 @@
+"""Measuring processes: each runs one engine once, with a known number of threads."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+NETWORK_HELPERS = ROOT / "tests" / "helpers"
+# Variables that change how an engine or its libraries compute: a measurement sets its own.
+FOREIGN_PREFIXES = (
+    "DNNL_",
+    "DOVETAIL_",
+    "GOMP_",
+    "GOTO_",
+    "KMP_",
+    "MKL_",
+    "OMP_",
+    "ONEDNN_",
+    "OPENBLAS_",
+    "ORT_",
+    "OV_",
+)
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+TIMEOUT_S = 600
+
+
+class ProcessFailed(Exception):
+    """A measuring process failed; says which and why."""
+
+
+def ask(module: str, request: Mapping[str, Any], *, threads: int) -> dict[str, Any]:
+    """Runs `benchmarks.<module>` in a process of its own; gives what it answers.
+
+    Args:
+        module: The module to run.
+        request: What it is to do, as JSON-able data.
+        threads: How many threads the libraries below may start.
+
+    Raises:
+        ProcessFailed: It ended with an error or took too long.
+    """
+    command = [sys.executable, "-m", f"benchmarks.{module}", json.dumps(request)]
+    what = f"{module} {' '.join(str(v) for v in request.values())}"
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=_environment(threads),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ProcessFailed(f"{what}: not done after {TIMEOUT_S} s") from error
+    if done.returncode != 0:
+        raise ProcessFailed(f"{what}: exit status {done.returncode}\n{done.stderr.strip()}")
+    # The last line: an engine's library may print, too.
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def request() -> dict[str, Any]:
+    """Gives what this process was asked to do."""
+    asked: dict[str, Any] = json.loads(sys.argv[1])
+    return asked
+
+
+def answer(found: Mapping[str, Any]) -> None:
+    """Answers who asked."""
+    print(json.dumps(found), flush=True)
+
+
+def _environment(threads: int) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN_PREFIXES)}
+    return kept | dict.fromkeys(THREAD_VARIABLES, str(threads))

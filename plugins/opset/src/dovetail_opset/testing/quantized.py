@@ -1,0 +1,22 @@
+"""The float cases of all ops on fixed-point tensors, for backends that compute in integers.
+
+Apart from `dovetail_opset.testing.CASES`, which has such cases of the commonest ops: making them
+asks every answer again.
+"""
+
+from __future__ import annotations
+
+from dovetail.ir import DType
+from dovetail.testing import OpCase, quantized_cases, subjects
+from dovetail_opset import PACKAGE
+from dovetail_opset import testing as standard
+
+_TYPES = (DType.UFIXED_POINT_8, DType.UFIXED_POINT_16, DType.SFIXED_POINT_16)
+_KNOWN = {case.id for case in standard.CASES}
+
+CASES: tuple[OpCase, ...] = tuple(
+    case
+    for subject in subjects(PACKAGE, standard.CASES)
+    for case in quantized_cases(subject, *_TYPES)
+    if case.id not in _KNOWN
+)

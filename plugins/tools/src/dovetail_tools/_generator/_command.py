@@ -1,0 +1,173 @@
+"""What `dovetail op-package-generator` does once its options are read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dovetail import plugins
+from dovetail.cli.output import current_output, table
+from dovetail.errors import ConfigError, DovetailError, Problem, unknown_name
+from dovetail.files import atomic_write
+from dovetail.runtime.names import backend_name
+from dovetail_tools._errors import usage
+from dovetail_tools._generator._prompts import ask
+from dovetail_tools._generator._spelled import spelled_op
+from dovetail_tools._generator._text import one_line
+from dovetail_tools._generator._write import Generated, generate
+from dovetail_tools._generator._xml_text import XmlText
+from dovetail_tools.op_definitions import Definitions, read_definitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the command line asks for.
+
+    Attributes:
+        configs: XML files.
+        output: Where the dists' folders go.
+        force: Whether generated folders are replaced.
+        backends: Those that kernels are written for.
+        package, domain, version: Of a package that is spelled; None where they are not given.
+        ops: Spelled ops.
+        write_xml: Where the definitions of spelled ops go.
+    """
+
+    configs: tuple[Path, ...]
+    output: Path
+    force: bool
+    backends: tuple[str, ...]
+    package: str | None
+    domain: str | None
+    version: str | None
+    ops: tuple[str, ...]
+    write_xml: Path | None
+
+
+def run(request: Request) -> None:
+    """Writes the dists that are asked for, and says what is left to do.
+
+    Raises:
+        ConfigError: Options or definitions are wrong; says everything that is.
+        ContainerError: Something cannot be written; then no dist is.
+    """
+    backends = _backends(request.backends)
+    text = None if request.configs else _spelled(request)
+    if request.configs:
+        _refuse_both(request)
+    collections = [text.definitions()] if text else _read(request.configs)
+    with _written(request.write_xml, text):
+        found, kept = generate(collections, request.output, backends, force=request.force)
+    for folder in kept:
+        current_output().message(f"what was there has been worked on; it is now {folder}")
+    _report(found)
+
+
+@contextmanager
+def _written(path: Path | None, text: XmlText | None) -> Iterator[None]:
+    """The XML appears once the block is through."""
+    if path is None or text is None:
+        yield
+        return
+    with atomic_write(path) as file:
+        file.write(str(text).encode())
+        yield
+
+
+def _backends(given: Sequence[str]) -> list[str]:
+    names = list(dict.fromkeys(map(backend_name, given)))
+    known = plugins.names("dovetail.backends")
+    problems = [
+        Problem(f"there is no backend '{name}'", "--backend", unknown_name(name, known))
+        for name in names
+        if name not in known or not name.isidentifier()
+    ]
+    if problems:
+        raise ConfigError("no kernels can be written", code="USAGE", problems=problems)
+    return names
+
+
+def _refuse_both(request: Request) -> None:
+    given = {
+        "--package-name": request.package,
+        "--domain": request.domain,
+        "--package-version": request.version,
+        "--op": request.ops,
+        "--write-xml": request.write_xml,
+    }
+    if wrong := [option for option, value in given.items() if value]:
+        raise usage(
+            f"{', '.join(wrong)} and --config-path exclude each other",
+            hint="the XML says what the package and its ops are",
+        )
+
+
+def _spelled(request: Request) -> XmlText:
+    if request.package and request.ops:
+        problems: list[Problem] = []
+        ops = [spelled_op(text, problems) for text in request.ops]
+        if problems:
+            raise ConfigError("the ops are wrong", code="USAGE", problems=problems)
+        return XmlText(request.package, request.domain or "", request.version or "1.0.0", ops)
+    if any((request.package, request.ops, request.domain, request.version)):
+        lacking = "--op" if request.package else "--package-name"
+        raise usage(f"{lacking} is missing", hint="--package-name and --op belong together")
+    if not sys.stdin.isatty():
+        raise usage(
+            "nothing says what the op package is",
+            hint="say --config-path XML, or --package-name and --op; on a terminal they are asked",
+        )
+    return ask()
+
+
+def _read(paths: Sequence[Path]) -> list[Definitions]:
+    """Reads all files before it says what is wrong with any."""
+    found: list[Definitions] = []
+    problems: list[Problem] = []
+    for path in paths:
+        try:
+            found.append(read_definitions(path))
+        except ConfigError as error:
+            problems += error.problems
+        except DovetailError as error:
+            if len(paths) == 1:
+                raise
+            problems.append(Problem(error.message, error.where, error.hint))
+    if problems:
+        raise ConfigError("the op definitions are wrong", problems=problems)
+    return found
+
+
+def _report(found: Sequence[Generated]) -> None:
+    data = [
+        {
+            "package": each.definitions.package,
+            "dist": each.names.dist,
+            "folder": str(each.folder),
+            "files": list(each.files),
+            "ops": [op.name for op in each.definitions.ops],
+            "unexpressed": [{"op": r.op, "line": r.line, "text": r.text} for r in each.remarks],
+        }
+        for each in found
+    ]
+    current_output().data({"packages": data}, "\n".join(map(_told, found)))
+
+
+def _told(each: Generated) -> str:
+    names = ", ".join(op.name for op in each.definitions.ops)
+    lines = [
+        f"{each.folder}: op package {each.definitions.package} with {names}",
+        f"next: pip install -e '{each.folder}[test]', then write `reference` of each op in "
+        f"{each.folder / 'src' / each.names.module / 'ops.py'}",
+    ]
+    if each.remarks:
+        rows = [(r.op, r.line, one_line(r.text)) for r in each.remarks]
+        lines += [
+            "said by the definitions, and by no schema:",
+            "",
+            table(("OP", "LINE", "WHAT"), rows),
+        ]
+    return "\n".join(lines)

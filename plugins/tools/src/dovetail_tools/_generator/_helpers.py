@@ -1,0 +1,90 @@
+"""Functions of generated modules; each goes only where it is used."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+HELPERS = {
+    "_need_rank": '''
+def _need_rank(port: Port, spec: Spec | None, rank: int) -> None:
+    """Refuses another rank than the definition's."""
+    if spec is not None and len(spec.shape) != rank:
+        raise OpError(f"'{port.name}' has the shape {spec.shape}; its rank must be {rank}")
+''',
+    "_at": '''
+def _at(specs: Specs, index: int) -> Spec | None:
+    """Gives one of several specs, None where it is left out."""
+    return specs[index] if index < len(specs) else None
+''',
+    "_given": '''
+def _given(port: Port, ins: Specs, index: int) -> Spec:
+    """Gives the spec of an input that must be there."""
+    spec = _at(ins, index)
+    if spec is None:
+        raise OpError(f"'{port.name}' is left out")
+    return spec
+''',
+    "_quotient": '''
+def _quotient(dividend: int, divisor: int) -> int:
+    """Gives a whole quotient of extents."""
+    if divisor == 0:
+        raise OpError(f"an extent of its output is {dividend} / 0")
+    return dividend // divisor
+''',
+    "_output": '''
+def _output(port: Port, out: Spec | None, shape: tuple[int, ...], like: Specs) -> Spec:
+    """Gives the spec of an output: the type that the graph declares, else the first input's."""
+    if min(shape, default=0) < 0:
+        raise OpError(f"'{port.name}' would have the shape {shape}")
+    if out is not None:
+        return Spec(_allowed(port, out), shape, out.encoding)
+    first = next((spec.dtype for spec in like if spec is not None), DType.FLOAT_32)
+    return Spec(first if not port.dtypes or first in port.dtypes else port.dtypes[0], shape)
+''',
+    "_declared": '''
+def _declared(port: Port, out: Spec | None, rank: int | None = None) -> Spec:
+    """Gives the spec that the graph declares: the definition does not say what comes out."""
+    if out is None:
+        raise OpError(
+            f"the shape of its output '{port.name}' is not known",
+            hint="say it in the model (value_info), or compute it in the op's `infer`",
+        )
+    if rank is not None and len(out.shape) != rank:
+        raise OpError(f"'{port.name}' has the shape {out.shape}; its rank must be {rank}")
+    _allowed(port, out)
+    return out
+''',
+    "_unwritten": '''
+def _unwritten(name: str) -> UnsupportedOpError:
+    """Gives the refusal of an op whose code is still to be written."""
+    return UnsupportedOpError(
+        f"the op {PACKAGE.name}::{name} has no code yet",
+        hint=f"write its `reference` in {__file__}",
+    )
+''',
+    "_allowed": '''
+def _allowed(port: Port, spec: Spec) -> DType:
+    """Gives the type of a spec, which must be one of a port's."""
+    if port.dtypes and spec.dtype not in port.dtypes:
+        names = ", ".join(dtype.name for dtype in port.dtypes)
+        raise OpError(f"'{port.name}' is {spec.dtype.name}; allowed: {names}")
+    return spec.dtype
+''',
+}
+
+
+def helpers_for(code: Iterable[str]) -> list[str]:
+    """Gives the lines of the functions that some code needs, and of those that they need."""
+    wanted = _names("\n".join(code))
+    while True:
+        needed = {n for name in wanted & HELPERS.keys() for n in _names(HELPERS[name])}
+        if needed <= wanted:
+            break
+        wanted |= needed
+    found = [text for name, text in HELPERS.items() if name in wanted]
+    return [line for text in found for line in ("", "", *text.strip().splitlines())]
+
+
+def _names(code: str) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}

@@ -1,0 +1,123 @@
+"""The names of a generated dist: folder, module, classes, variables; and which names it refuses."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from dovetail.errors import Problem
+from dovetail.ir import DType
+from dovetail_tools._generator._imports import TAKEN
+from dovetail_tools._generator._text import literal
+from dovetail_tools.op_definitions import Definitions, OpDefinition, Parameter, Tensor
+
+LONGEST = 40  # more does not fit the lines of a formatter
+_LONGEST_CHOICES = 45
+_DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*")
+_VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9}){0,5}(?:(?:a|b|rc)\d{1,9})?(?:\.(?:post|dev)\d{1,9})?")
+# What a generated dist imports, beside the standard library.
+_THEIRS = frozenset({"cases", "dovetail", "numpy", "onnx", "pytest", "test", "tests"})
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names made of an op package's.
+
+    Attributes:
+        package: Of the op package, as nodes have it.
+        module: Of the Python package.
+        dist: Of the dist, and of its folder.
+        classes: Of the ops' classes, by op.
+    """
+
+    package: str
+    module: str
+    dist: str
+    classes: dict[str, str]
+
+    @classmethod
+    def of(cls, definitions: Definitions) -> Names:
+        """Gives the names for some definitions without faults."""
+        words = re.sub(r"[^a-z0-9]+", "_", definitions.package.lower()).strip("_") or "package"
+        if words in sys.stdlib_module_names | _THEIRS or words.startswith("dovetail_"):
+            words = f"{words}_ops"  # it would hide that module
+        elif keyword.iskeyword(words) or words[0].isdigit():
+            words = f"ops_{words}"
+        taken = set(TAKEN)
+        classes = {op.name: fresh(class_name(op.name), taken, "Op") for op in definitions.ops}
+        return cls(definitions.package, words, words.replace("_", "-"), classes)
+
+    def choices(self, op: OpDefinition, param: Parameter) -> str:
+        """Gives the name of the class of an enumeration."""
+        name = f"{self.classes[op.name]}{class_name(param.name)}"
+        if len(name) <= _LONGEST_CHOICES and name not in {*self.classes.values(), *TAKEN}:
+            return name
+        return f"{self.classes[op.name]}_{op.params.index(param)}"  # as no class of an op is
+
+
+def class_name(name: str) -> str:
+    """Gives a name in capitalized words: `hard_swish` becomes `HardSwish`."""
+    words = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
+    return words if words and not words[0].isdigit() else f"Op{words}"
+
+
+def variable(name: str, taken: set[str]) -> str:
+    """Gives a variable's name for a tensor's, and takes it: `in[0]` becomes `in_0`."""
+    words = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
+    return fresh(words if words and not words[0].isdigit() else f"x{words}", taken, "")
+
+
+def fresh(name: str, taken: set[str], suffix: str) -> str:
+    """Gives a name, with something after it where it is taken; and takes it."""
+    while name in taken or keyword.iskeyword(name) or keyword.issoftkeyword(name):
+        name += suffix or "_"
+    taken.add(name)
+    return name
+
+
+def name_faults(definitions: Definitions) -> list[Problem]:
+    """Gives what of some definitions cannot be a name in a dist; nothing if all can."""
+    package, domain, version = definitions.package, definitions.domain, definitions.version
+    found = package_faults(package, domain, version, definitions.file)
+    for op in definitions.ops:
+        where = f"{definitions.file}:{op.line}" if definitions.file else f"op '{op.name}'"
+        found += [Problem(text, where) for text in _op_faults(op)]
+    return found
+
+
+def package_faults(package: str, domain: str, version: str, where: str = "") -> list[Problem]:
+    """Gives what of a package's own names cannot be one; nothing if all can.
+
+    Args:
+        package: Its name.
+        domain: Of its operators; may be empty.
+        version: Of it.
+        where: Where they stand.
+    """
+    found = []
+    form = f"up to {LONGEST} letters, digits and _, in parts joined by . or -"
+    for what, text in (("package name", package), ("domain", domain)):
+        if (text or what != "domain") and (not _DOTTED.fullmatch(text) or len(text) > LONGEST):
+            found.append(Problem(f"the {what} {text!r} cannot be one", where, form))
+    if not _VERSION.fullmatch(version):
+        text = f"the version {version!r} is none that a dist can have"
+        found.append(Problem(text, where, "say it as 1.2.3"))
+    return found
+
+
+def _op_faults(op: OpDefinition) -> Iterator[str]:
+    parts: Iterable[Tensor | Parameter] = (*op.inputs, *op.outputs, *op.params)
+    names = [op.name, *(p.name for p in parts), *(c for p in op.params for c in p.choices)]
+    for name in names:
+        if len(name) > LONGEST:
+            yield f"the name '{name[:20]}...' is longer than {LONGEST} characters"
+        elif not name.isprintable():
+            yield f"the name {name!r} has characters that cannot be seen"
+    for param in op.params:
+        if param.all_dtypes[0] is DType.STRING and len(literal(param.default)) > LONGEST:
+            yield f"the default of '{param.name}' is longer than {LONGEST} characters"
+        if param.name in TAKEN:
+            yield f"the parameter '{param.name}' would hide what generated code needs by that name"

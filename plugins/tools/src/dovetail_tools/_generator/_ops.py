@@ -1,0 +1,140 @@
+"""The module `ops` of a generated dist: each op as a class, the way one writes it by hand."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from dovetail_tools._generator._fields import choices_class, dtypes_of, field_lines
+from dovetail_tools._generator._helpers import helpers_for
+from dovetail_tools._generator._imports import imports
+from dovetail_tools._generator._layout import Part, call, laid_out, sequence
+from dovetail_tools._generator._names import Names
+from dovetail_tools._generator._rules import Signature, infer_lines
+from dovetail_tools._generator._text import docstring, literal, one_line, summary_of, width
+from dovetail_tools.op_definitions import Definitions, OpDefinition, Parameter, Tensor
+
+_LONGEST_SOURCE = 70
+
+
+def ops_module(definitions: Definitions, names: Names) -> list[str]:
+    """Gives the lines of the module."""
+    named = call("OpPackage", literal(definitions.package), literal(definitions.version))
+    package = laid_out(named, before="PACKAGE = ")
+    classes = [line for op in definitions.ops for line in _op(op, definitions, names)]
+    # alone in its file, so that the file can be named without being installed (--op-packages)
+    helpers = helpers_for([*package, *classes])
+    code = [*package, *classes, *helpers]
+    head = docstring(f"The op package `{definitions.package}`.", [[_TOLD]], "")
+    quiet = ["# ruff: noqa: D102 - what `infer` and `reference` do is said once, by the class"]
+    return [*head, "", *quiet, "", *imports(code), "", *code]
+
+
+_TOLD = (
+    "Schema and shapes are as the definitions of the ops have them; what `reference` computes is "
+    "to be written here."
+)
+
+
+def _op(op: OpDefinition, definitions: Definitions, names: Names) -> Iterator[str]:
+    for param in op.params:
+        if param.choices:
+            yield from ("", "", *choices_class(names.choices(op, param), param))
+    name = names.classes[op.name]
+    yield from ("", "", f"@PACKAGE.op({literal(op.name)})", f"class {name}(Op):")
+    yield from _docstring(op, definitions.package)
+    yield ""
+    yield from laid_out(_ports("In", op.inputs), "    ", before="inputs = ")
+    yield from laid_out(_ports("Out", op.outputs), "    ", before="outputs = ")
+    yield f"    source = {literal(source_of(op, definitions))}"
+    if op.params:
+        yield ""
+    for param in op.params:
+        yield from field_lines(param, names.choices(op, param))
+    signature = Signature.of(op)
+    yield from ("", *infer_lines(op, signature))
+    yield from ("", *_reference(op, signature))
+
+
+def source_of(op: OpDefinition, definitions: Definitions) -> str:
+    """Gives where an op comes from: its first reference if that is short, else its definition."""
+    for reference in op.references:
+        text = one_line(", ".join(filter(None, reference)))
+        if text and width(literal(text)) <= _LONGEST_SOURCE:
+            return text
+    file = one_line(definitions.file.replace("\\", "/").rpartition("/")[2])
+    text = f"{file}, {op.name}"
+    fits = file and width(literal(text)) <= _LONGEST_SOURCE
+    return text if fits else f"the definition of {op.name}"
+
+
+def _ports(kind: str, tensors: Sequence[Tensor]) -> Part:
+    made = []
+    for tensor in tensors:
+        items: list[Part] = [literal(tensor.name)]
+        items += [dtypes_of(tensor.all_dtypes)] if tensor.all_dtypes else []
+        items += [] if tensor.is_mandatory else ["optional=True"]
+        items += ["variadic=True"] if tensor.is_repeated else []
+        made.append(call(kind, *items))
+    return sequence(*made)
+
+
+def _reference(op: OpDefinition, signature: Signature) -> list[str]:
+    items: list[Part] = ["self"]
+    if signature.is_long:
+        items += ["ins: Arrays", "outs: Specs"]
+    else:
+        for tensor, name in zip(op.inputs, signature.inputs, strict=True):
+            items.append(f"{name}: Array" if tensor.is_mandatory else f"{name}: Array | None")
+    single = len(op.outputs) == 1 and not signature.is_long
+    head = laid_out(
+        call("def reference", *items), "    ", after=f" -> {'Array' if single else 'list[Array]'}:"
+    )
+    return [*head, f"        raise _unwritten({literal(op.name)})"]
+
+
+# -- what the class says in words ----------------------------------------------------------------
+
+
+def _docstring(op: OpDefinition, package: str) -> list[str]:
+    summary, rest = summary_of(op.description, f"The op `{op.name}` of `{package}`.")
+    tensors = [_tensor(t) for t in (*op.inputs, *op.outputs)]
+    params = [_param(p) for p in op.params]
+    ends = [f"Formula: {op.code}"] if op.code else []
+    ends += [f"Source: {', '.join(filter(None, reference))}." for reference in op.references]
+    return docstring(summary, [[rest], tensors, params, ends], "    ")
+
+
+def _tensor(tensor: Tensor) -> str:
+    shape = _shape(tensor)
+    said = [shape] if shape else []
+    said += ["any number of tensors"] if tensor.is_repeated else []
+    said += [] if tensor.is_mandatory else ["may be left out"]
+    said += ["known before the graph runs"] if tensor.is_static else []
+    left_out = f"Where it is left out: {tensor.default}" if tensor.default else ""
+    return _entry(tensor, ", ".join(said), left_out)
+
+
+def _shape(tensor: Tensor) -> str:
+    rule = tensor.shape
+    if rule is None:
+        return ""
+    if rule.dims is not None:
+        terms = [ast.unparse(term) for term in rule.dims.terms]
+        return f"({', '.join(terms)}{',' if len(terms) == 1 else ''})"
+    words = "(...)" if rule.rank is None else f"rank {rule.rank}"
+    return f"{words} ({rule.text})" if rule.text else words
+
+
+def _param(param: Parameter) -> str:
+    return _entry(param, "", "")
+
+
+def _entry(part: Tensor | Parameter, said: str, more: str) -> str:
+    demands = (c.text for c in part.constraints)
+    sentences = [_ended(text) for text in (said, part.description, more, *demands) if text]
+    return f"{part.name}: {' '.join(sentences)}" if sentences else ""
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,0 +1,180 @@
+"""Ops spelled on a command line: `Scale(in x: float32 [n, c], out y, param by: float32 = 2)`.
+
+    op      NAME(part, part, ...)
+    part    in|out|param NAME [?] [*] [: TYPE|TYPE...] [SHAPE] [= DEFAULT]
+
+`?` may be left out; `*` any number of tensors, for the last input or output. TYPE is float32,
+uint8, ufixed_point_8 and so on; an enumeration of a param is {FIRST, SECOND}. SHAPE is [n, 2 * c],
+extents by name; [2D], a rank; [ND], any; [], a scalar. Without a type a tensor is of any and a
+param is float32; without a shape a tensor is of any and a param is a scalar.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dovetail.errors import Problem, unknown_name
+from dovetail.ir import DType
+from dovetail_tools.op_definitions import ShapeText
+
+_OP = re.compile(r"\s*(?P<name>[^\s(]+)\s*\((?P<parts>.*)\)\s*", re.DOTALL)
+_PART = re.compile(
+    r"\s*(?P<side>in|out|param)\s+(?P<name>[A-Za-z_]\w*(?:\[\d+\])?)\s*(?P<flags>[?*]*)\s*"
+    r"(?::(?P<types>\s*\{[^{}]*\}|[\w\s|]*))?\s*(?P<shape>\[[^\[\]]*\])?\s*"
+    r"(?:=(?P<default>.+))?",
+    re.DOTALL | re.ASCII,
+)
+_TYPES = {d.name.replace("_", "").lower(): d for d in DType if d is not DType.UNDEFINED}
+_WORDS = {"bool": DType.BOOL_8, "float": DType.FLOAT_32, "text": DType.STRING}
+_RANK = re.compile(r"\[\s*(?P<rank>\d{1,2}D|ND)\s*\]", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class SpelledPart:
+    """An input, output or param as it is spelled.
+
+    Attributes:
+        side: in, out or param.
+        name: Its name.
+        is_optional, is_repeated: Its flags.
+        types: Its types.
+        choices: Those of an enumeration.
+        rank: As definitions have it: SCALAR, 2D, ND.
+        shape: The list of its extents; may be empty.
+        default: Its value; empty for none.
+        place: Where it stands.
+    """
+
+    side: str
+    name: str
+    is_optional: bool
+    is_repeated: bool
+    types: tuple[DType, ...]
+    choices: tuple[str, ...]
+    rank: str
+    shape: str
+    default: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpelledOp:
+    """An op as it is spelled."""
+
+    name: str
+    parts: tuple[SpelledPart, ...]
+    place: str
+
+
+def spelled_op(text: str, problems: list[Problem], where: str = "--op") -> SpelledOp:
+    """Gives an op from its text, and adds what is wrong with it to `problems`.
+
+    Args:
+        text: See the module's docstring.
+        problems: Gets everything that is wrong, with its place.
+        where: What the text is.
+    """
+    found = _OP.fullmatch(text)
+    if found is None or not text.replace("\n", " ").isprintable():
+        hint = "say it as 'Name(in x, out y, param alpha: float32 = 1.0)'"
+        problems.append(Problem(f"{text!r} is no op", where, hint))
+        return SpelledOp("", (), where)
+    place = f"{where} {found['name']}"
+    parts = []
+    for start, part in _split(found["parts"]):
+        at = f"{place}, character {found.start('parts') + start + 1}"
+        if (made := spelled_part(part, at, problems)) is not None:
+            parts.append(made)
+    return SpelledOp(found["name"], tuple(parts), place)
+
+
+def spelled_part(text: str, where: str, problems: list[Problem]) -> SpelledPart | None:
+    """Gives an input, output or param from its text, None where it cannot be read.
+
+    Args:
+        text: See the module's docstring.
+        where: Its place.
+        problems: Gets everything that is wrong.
+    """
+    found = _PART.fullmatch(text)
+    if found is None:
+        hint = "say in NAME, out NAME or param NAME, then : TYPE, [SHAPE] and = DEFAULT as needed"
+        problems.append(Problem(f"'{text.strip()}' is no part of an op", where, hint))
+        return None
+    types, choices = _types(found["types"], where, problems)
+    is_param = found["side"] == "param"
+    if is_param and not types:
+        types = (DType.UINT_32,) if choices else (DType.FLOAT_32,)
+    rank, shape = _shape(found["shape"], is_param, where, problems)
+    named = f"'{found['name']}'"
+    if is_param and "*" in found["flags"]:
+        problems.append(Problem(f"{named} is a param, which cannot be repeated", where))
+    if not is_param and (choices or found["default"]):
+        what = "choices" if choices else "a default"
+        problems.append(Problem(f"{named} is no param, and only params have {what}", where))
+    return SpelledPart(
+        side=found["side"],
+        name=found["name"],
+        is_optional="?" in found["flags"],
+        is_repeated="*" in found["flags"],
+        types=types,
+        choices=choices,
+        rank=rank,
+        shape=shape,
+        default=(found["default"] or "").strip(),
+        place=where,
+    )
+
+
+def _split(text: str) -> Iterator[tuple[int, str]]:
+    """The parts between commas that are in no brackets, each with where it begins."""
+    depth = start = 0
+    for i, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            yield _trimmed(text, start, i)
+            start = i + 1
+    if start or text.strip():
+        yield _trimmed(text, start, len(text))
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, str]:
+    part = text[start:end]
+    return start + len(part) - len(part.lstrip()), part.strip()
+
+
+def _types(
+    text: str | None, where: str, problems: list[Problem]
+) -> tuple[tuple[DType, ...], tuple[str, ...]]:
+    if text is None:
+        return (), ()
+    if (listed := text.strip()).startswith("{"):
+        return (), tuple(word.strip() for word in listed[1:-1].split(","))
+    found = []
+    for word in text.split("|"):
+        key = word.strip().lower().removeprefix("qnn_datatype_").replace("_", "")
+        dtype = _TYPES.get(key) or _WORDS.get(key)
+        if dtype is None:
+            hint = unknown_name(word.strip(), [d.name.lower() for d in _TYPES.values()])
+            problems.append(Problem(f"'{word.strip()}' is no data type", where, hint))
+        else:
+            found.append(dtype)
+    return tuple(dict.fromkeys(found)), ()
+
+
+def _shape(
+    text: str | None, is_param: bool, where: str, problems: list[Problem]
+) -> tuple[str, str]:
+    """The rank and the list of extents."""
+    if text is None:
+        return ("SCALAR" if is_param else "ND"), ""
+    if (rank := _RANK.fullmatch(text)) is not None:
+        return rank["rank"].upper(), ""
+    dims = ShapeText.parse(text)
+    if dims is None:
+        hint = "say [n, 2 * c], or a rank: [2D]; or [] for a scalar"
+        problems.append(Problem(f"'{text}' is no shape", where, hint))
+        return "ND", ""
+    return (f"{len(dims.terms)}D", text) if dims.terms else ("SCALAR", "")

@@ -1,0 +1,197 @@
+"""Texts of generated files that are the same for every op package, but for `@name@`s."""
+
+PYPROJECT = """\
+[build-system]
+requires = ["hatchling>=1.27"]
+build-backend = "hatchling.build"
+
+[project]
+name = "@dist@"
+version = "@version@"
+description = "The op package @package@ for Dovetail"
+readme = "README.md"
+requires-python = ">=3.11"
+dependencies = [
+    "dovetail-core>=0.1,<0.2",
+    "numpy>=2,<3",
+]
+
+[project.optional-dependencies]
+# What its own tests run with.
+test = [
+    "dovetail-core[testing]>=0.1,<0.2",
+    "dovetail-cpu>=0.1,<0.2",
+@frontend@]
+
+@points@
+
+[tool.hatch.build.targets.wheel]
+packages = ["src/@module@"]
+
+[tool.pytest.ini_options]
+testpaths = ["tests"]
+pythonpath = ["tests"]
+addopts = ["--strict-markers", "--strict-config", "-ra"]
+xfail_strict = true
+filterwarnings = ["error"]
+
+[tool.mypy]
+strict = true
+files = ["src", "tests"]
+mypy_path = ["$MYPY_CONFIG_FILE_DIR/src", "$MYPY_CONFIG_FILE_DIR/tests"]
+explicit_package_bases = true
+
+[tool.ruff]
+line-length = 100
+target-version = "py311"
+src = ["src", "tests"]
+
+[tool.ruff.lint]
+select = ["E", "F", "W", "I", "UP", "B", "D", "RUF", "SIM"]
+ignore = [
+    "D105",
+    "D107",
+    # Names and words are those of the op package's definition: a parameter may be called `l`, and
+    # a description may be in any language and have a line that looks like a heading.
+    "D4",
+    "E741",
+    "RUF001",
+    "RUF002",
+    "RUF003",
+]
+
+[tool.ruff.lint.pydocstyle]
+convention = "google"
+"""
+
+KERNELS_TOLD = '''
+"""Faster code for the ops, one kernel for each backend and op.
+
+An op needs none: without one its `reference` runs. A kernel gives None for a call that it is not
+made for, before it declares anything. Else it declares what it reads and writes, and gives a
+function of the arrays, in the order of these declarations:
+
+    if call.spec(0).dtype is not DType.FLOAT_32:
+        return None
+    alpha = np.float32(call.op.alpha)  # a param
+    call.read(0)
+    call.write()
+
+    def run(x: Array, out: Array) -> None:
+        np.multiply(x, alpha, out=out)
+
+    return call.array_step(run)
+"""
+'''
+
+IMPORTERS_TOLD = '''
+"""How ONNX operators of `@domain@` become the ops.
+
+By itself an operator becomes the op of its name, and its attributes the params of theirs. Where the
+two differ, a function says how:
+
+    @IMPORTERS.importer("Name", versions=(1,))
+    def name(op: OpContext) -> Tensor:
+        alpha = op.attr.number("alpha", 1.0)
+        return op.emit("Name", [op.tensor(0)], package=PACKAGE, alpha=alpha)
+"""
+'''
+
+TESTS = '''\
+"""The ops keep what every op package must keep, and give the answers of their cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from dovetail import plugins
+from dovetail.errors import UnsupportedOpError
+from dovetail.ir import Array, DType, Spec
+from dovetail.ops import OpRegistry
+from dovetail.runtime.plan import KernelRegistry
+from dovetail.testing import (
+    ASPECTS,
+    Bench,
+    Encoded,
+    OpCase,
+    OpSubject,
+    Outcome,
+    Status,
+    run_aspect,
+    run_case,
+    subjects,
+)
+
+@own@
+
+BACKENDS = [@backends@]
+
+
+def marks(op: str) -> tuple[pytest.MarkDecorator, ...]:
+    """An op without code must fail for that reason, and for no other one."""
+    return (pytest.mark.xfail(raises=UnsupportedOpError),) if op in UNWRITTEN else ()
+
+
+def need_code(case: OpCase) -> None:
+    """Runs a reference, whatever it gives."""
+    schema = PACKAGE.schemas[case.op_type]
+    ins = [None if x is None else spec_of(x) for x in case.inputs]
+    op = schema.op(ins, **case.params)
+    outs = case.outputs or schema.infer(op, ins, [None] * len(schema.outputs))
+    schema.reference(op, [x.values if isinstance(x, Encoded) else x for x in case.inputs], outs)
+
+
+def spec_of(given: Array | Encoded) -> Spec:
+    """Gives type and shape of an input."""
+    if isinstance(given, Encoded):
+        return given.spec
+    return Spec(DType.of(given.dtype), given.shape)
+
+
+def conclude(outcome: Outcome) -> None:
+    """Ends a test."""
+    if outcome.status is Status.UNSUPPORTED:
+        pytest.skip(outcome.reason)
+    assert outcome.status is Status.PASSED, outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("subject", "aspect"),
+    [
+        pytest.param(
+            subject,
+            aspect,
+            id=f"{subject.schema.name}-{aspect.__name__}",
+            marks=() if aspect.__name__ == "definition" else marks(subject.schema.name),
+        )
+        for subject in subjects(PACKAGE, CASES)
+        for aspect in ASPECTS
+    ],
+)
+def test_op(subject: OpSubject, aspect: Callable[[OpSubject], None]) -> None:
+    """An op is defined, means what its cases say, runs quantized, and refuses what is no input."""
+    if aspect.__name__ != "definition":
+        for case in subject.cases:
+            need_code(case)
+    conclude(run_aspect(subject, aspect))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.id, marks=marks(case.op_type)) for case in CASES]
+)
+def test_backend(backend: str, case: OpCase) -> None:
+    """A backend gives the answer of a case, by a kernel or by the reference."""
+    need_code(case)
+    conclude(run_case(Bench(backend, packages=[PACKAGE]), case))
+
+
+def test_it_is_installed() -> None:
+    """What the dist announces can be loaded: install it first, `pip install -e '.[test]'`."""
+    assert plugins.load("dovetail.op_packages", PACKAGE.name) is PACKAGE
+    for backend in BACKENDS:
+        kernels = plugins.load("dovetail.kernels", f"{backend}:{PACKAGE.name}")
+        assert isinstance(kernels, KernelRegistry)
+        kernels.check(OpRegistry.of(PACKAGE))
+'''

@@ -1,0 +1,101 @@
+"""`dovetail new-plugin`: a dist with a working plugin, for its author to go on from."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dovetail.cli.output import current_output
+from dovetail.errors import ConfigError
+from dovetail_tools._new_folder import write_folder
+from dovetail_tools._scaffold import (
+    KINDS,
+    Names,
+    PluginKind,
+    claim_faults,
+    entry_points,
+    form_faults,
+    project_files,
+)
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def new_plugin(
+    kind: Annotated[PluginKind, typer.Argument(help="What the plugin is.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="The plugin's name, as `my-npu`; an op package's, as `my.ops`. Dist and module "
+            "are named after it.",
+        ),
+    ],
+    output_path: Annotated[
+        Path,
+        typer.Option("-o", "--output-path", metavar="DIR", help="Where the dist's folder goes."),
+    ] = Path(),
+) -> None:
+    """Write a dist with a working plugin: source, tests, README, entry points.
+
+    It does something real and small, and passes its tests once it is installed. The folder, named
+    after the dist, appears only when all of it is written; one that holds something is refused.
+    """
+    names = _checked(kind, name)
+    folder = output_path / names.dist
+    files = project_files(kind, names)
+    write_folder(folder, files)
+    _report(kind, names, folder, list(files))
+
+
+def _checked(kind: PluginKind, name: str) -> Names:
+    """Gives the names of the dist.
+
+    Raises:
+        ConfigError: It cannot be named so; says every reason.
+    """
+    problems = form_faults(name)
+    names = Names.of(name)
+    if not problems:
+        points = [(group, point) for group, point, _ in entry_points(KINDS[kind], names)]
+        problems = list(claim_faults(names, points))
+    if problems:
+        raise ConfigError(
+            f"{KINDS[kind].noun} cannot be named {name!r}",
+            code="USAGE",
+            problems=problems,
+            hint="choose another name for the plugin",
+        )
+    return names
+
+
+def _report(kind: PluginKind, names: Names, folder: Path, files: list[str]) -> None:
+    """Prints what was written, and what to type next."""
+    points = entry_points(KINDS[kind], names)
+    group = points[0][0].removeprefix("dovetail.").replace("_", "-")
+    commands = [
+        f"pip install -e {shlex.quote(f'{_shown(folder)}[test]')}",
+        f"python -m pytest {shlex.quote(str(folder))}",
+        f"dovetail plugins --group {group} --load",
+    ]
+    lines = [f"{folder}: {KINDS[kind].noun} '{names.name}'", *(f"  {file}" for file in files)]
+    lines += ["next:", *(f"  {command}" for command in commands)]
+    data = {
+        "kind": kind.value,
+        "name": names.name,
+        "dist": names.dist,
+        "module": names.module,
+        "folder": str(folder),
+        "files": files,
+        "entry_points": [{"group": g, "name": n, "value": v} for g, n, v in points],
+        "next": commands,
+    }
+    current_output().data(data, "\n".join(lines))
+
+
+def _shown(folder: Path) -> str:
+    """A folder as pip knows it for one: a bare name it would look up on an index."""
+    return str(folder) if folder.is_absolute() else f"./{folder}"

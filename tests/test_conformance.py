@@ -1,0 +1,101 @@
+"""The conformance kit on every backend there is, as its users call it: one pytest command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from null_backend import NullBackend
+
+from dovetail import __version__
+from dovetail.testing import Bench, Status, run_case
+from dovetail_opset.testing import CASES
+
+TESTS = Path(__file__).parent
+HELPERS = TESTS.parent / "core" / "tests" / "helpers"
+SUITE = ["-q", "-p", "dovetail.testing.plugin", "-p", "no:cacheprovider", "--pyargs"]
+OPSET = ("--cases", "dovetail_opset.testing:CASES")
+Report = dict[str, Any]
+
+
+def conformance(folder: Path, *options: str, path: tuple[Path, ...] = ()) -> Report:
+    """Run the kit, which must pass, and give its report."""
+    environment = {k: v for k, v in os.environ.items() if k != "DOVETAIL_PLUGINS"}
+    environment["PYTHONPATH"] = os.pathsep.join(str(p) for p in path)
+    report = folder / "report.json"
+    command = [sys.executable, "-W", "error", "-m", "pytest", *SUITE, "dovetail.testing.suite"]
+    done = subprocess.run(
+        [*command, *options, "--conformance-json", str(report)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    data: Report = json.loads(report.read_text("utf-8"))
+    assert data["total"]["failed"] == 0
+    return data
+
+
+def unsupported(report: Report, area: str) -> dict[str, str]:
+    return {
+        row["name"]: row["reason"]
+        for row in report["results"]
+        if row["area"] == area and row["status"] == "unsupported"
+    }
+
+
+def test_cpu_runs_every_op(tmp_path: Path) -> None:
+    report = conformance(tmp_path, "--backend", "cpu", *OPSET)
+    assert report["without_case"] == []
+    assert report["versions"] == {"dovetail-core": __version__, "dovetail-cpu": __version__}
+    assert unsupported(report, "op cases") == {}
+    assert set(unsupported(report, "capabilities")) == {"caching", "updates"}
+    assert min(counts["passed"] for counts in report["ops"].values()) >= 1
+
+
+def test_cpu_runs_quantized_ops_as_they_are_meant(tmp_path: Path) -> None:
+    cases = ("--cases", "dovetail_opset.testing.quantized:CASES")
+    report = conformance(tmp_path, "--backend", "cpu", *cases, "-k", "op_case")
+    assert len(report["ops"]) > 80
+
+
+def test_the_null_backend_lives_and_refuses_as_any(tmp_path: Path) -> None:
+    backend = ("--backend", "null_backend:NullBackend", "-k", "not failures")
+    report = conformance(tmp_path, *backend, path=(HELPERS,))
+    assert set(report["areas"]) == {"life cycle", "capabilities", "errors"}
+    assert report["total"]["unsupported"] == 0, "it has every capability"
+
+
+def test_every_op_has_a_case_that_zeros_do_not_pass() -> None:
+    bench = Bench(NullBackend)
+    caught = {c.op_name for c in CASES if run_case(bench, c).status is Status.FAILED}
+    assert {c.op_name for c in CASES} - caught == set()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the toy dist installed in it, as pip installs any wheel."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    command += ["--disable-pip-version-check", "--no-build-isolation", "--no-compile"]
+    toy = TESTS / "toy_plugin"
+    subprocess.run([*command, "--target", str(folder), str(toy)], check=True, timeout=120)
+    return folder
+
+
+def test_a_third_partys_backend_and_ops(site: Path, tmp_path: Path) -> None:
+    toy = ("--backend", "toy", "--op-package", "toy.ops", "--cases", "toy_plugin.cases:CASES")
+    report = conformance(tmp_path, *toy, *OPSET, path=(site,))
+    assert report["ops"]["toy.ops::Mirror"]["passed"] == 2 + 4  # cases, and aspects of the op
+    assert len(unsupported(report, "capabilities")) == 6
+    refused = unsupported(report, "op cases")
+    assert refused
+    assert all(reason.startswith("rank: in[") for reason in refused.values())
