@@ -236,3 +236,23 @@ def test_what_only_resembles_gelu_is_not_taken_for_it(read, model, x, form) -> N
 def test_an_erf_that_is_an_output_stays_one(read, model, x) -> None:
     with pytest.raises(UnsupportedOpError, match="GELU"):
         read(model(spelt_out(), {"x": x}, ["y", "e"], CONSTANTS))
+
+
+def test_slopes_of_prelu_before_version_7_are_by_channel(model, read, evaluate) -> None:
+    slope = np.array([0.5, 2, -1], F32)
+    x = np.linspace(-3, 3, 24, dtype=F32).reshape(2, 3, 4)
+    node = helper.make_node("PRelu", ["x", "slope"], ["y"])
+    made = model([node], {"x": x}, ["y"], {"slope": slope})
+    made.opset_import[0].version = 6
+    found = evaluate(read(made), {"x": x})["y"]
+    np.testing.assert_array_equal(found, np.where(x < 0, x * slope[:, None], x))
+
+
+@pytest.mark.parametrize("opset", [6, 17])
+def test_slopes_of_prelu_that_do_not_fit(model, read, opset) -> None:
+    node, x = helper.make_node("PRelu", ["x", "slope"], ["y"]), np.zeros((2, 3, 4), F32)
+    made = model([node], {"x": x}, ["y"], {"slope": np.ones(5, F32)})
+    made.opset_import[0].version = opset
+    with pytest.raises(FrontendError) as caught:
+        read(made)
+    assert "its slope (5,) does not" in str(caught.value)

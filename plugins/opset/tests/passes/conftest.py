@@ -85,6 +85,21 @@ class Maker:
         gamma, beta = self.constant(*extents), self.constant(*extents)
         return self.step("LayerNorm", x, gamma, beta, axes=[3, 1])
 
+    def hard_swish(self, x: Tensor) -> Tensor:
+        three, six = (static(self.graph, "n", np.array([n], np.float32)) for n in (3, 6))
+        gate = self.step("Relu6", self.step("ElementWiseAdd", three, x))
+        return self.step("ElementWiseDivide", self.step("ElementWiseMultiply", x, gate), six)
+
+    def choose(self, x: Tensor) -> Tensor:
+        pair = [x, self.constant(x.shape[1], 1, 1)]
+        above = add(self.graph, "ElementWiseGreater", pair, name=self.name())  # no number
+        return self.step("ElementWiseSelect", above, self.constant(1, 1, 1, x.shape[3]), x)
+
+    def permute(self, x: Tensor) -> Tensor:
+        indices = self.rng.integers(0, x.shape[1], x.shape).astype(np.int32)
+        constant = static(self.graph, f"{self.name()}.const", indices)
+        return self.step("GatherElements", x, constant, axis=1)
+
     STEPS: ClassVar[dict[str, Callable[["Maker", Tensor], Tensor]]] = {
         "conv": conv,
         "batchnorm": batchnorm,
@@ -104,6 +119,14 @@ class Maker:
         "tile": lambda m, x: m.step(
             "Tile", x, multiples=[1, 2, 1, 1] if x.shape[1] < 9 else [1] * 4
         ),
+        "prelu": lambda m, x: m.step("Prelu", x, m.constant(x.shape[1], 1, 1)),
+        "cumulate": lambda m, x: m.step("CumulativeSum", x, axis=1, exclusive=True),
+        "l2_norm": lambda m, x: m.step("L2Norm", x, axis=1),
+        "log_softmax": lambda m, x: m.step("LogSoftmax", x, axis=1),
+        "swish": lambda m, x: m.step("ElementWiseMultiply", x, m.step("Sigmoid", x)),
+        "hard_swish": hard_swish,
+        "choose": choose,
+        "permute": permute,
         "pad": lambda m, x: m.step(
             "Pad", x, scheme=0, pad_amount=[(0, 0), (0, 1), (1, 0), (0, 2)], pad_constant_value=0.5
         ),

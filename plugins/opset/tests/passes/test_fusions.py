@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.ir import DType, Scalar, Tensor, TensorKind
+from dovetail.ir import DType, Scalar, ScaleOffset, Tensor, TensorKind
 from dovetail_opset.build import add, static
-from dovetail_opset.passes import FoldBatchnorm, FoldFlatten, FuseBias, FuseLayerNorm
+from dovetail_opset.passes import FoldBatchnorm, FoldFlatten, FuseBias, FuseLayerNorm, Pipeline
 
 Evaluate = Callable[..., Any]
 F32 = DType.FLOAT_32
@@ -44,6 +44,16 @@ def test_batchnorm_folds_into_transposed_groups(
     y = add(net.graph, "TransposeConv2d", inputs, name="layer", **params)
     y = net.step("Batchnorm", y, net.constant(2 * each), net.constant(2 * each))
     assert net.check(y, FoldBatchnorm(), evaluate) == ["TransposeConv2d"]
+
+
+def test_scale_layers_join_the_batchnorm_before_them(net: Any, evaluate: Evaluate) -> None:
+    y = net.step("Batchnorm", net.x, net.constant(4))
+    y = net.step("ElementWiseMultiply", net.constant(4), y)
+    y = net.step("ElementWiseAdd", y, net.constant(4))
+    y = net.step("Batchnorm", y, net.constant(4), net.constant(4))
+    # the addition stands between the two batchnorms
+    steps = Pipeline("affine", (FoldBatchnorm(), FuseBias(), FoldBatchnorm()))
+    assert net.check(y, steps, evaluate) == ["Batchnorm"]
 
 
 def test_batchnorm_before_a_layer_stays(net: Any) -> None:
@@ -169,4 +179,10 @@ def test_layer_norm_stays_written_out_where_its_parts_are_read(net: Any) -> None
     y.kind = TensorKind.APP_READ
     root = next(n for n in net.graph.nodes if n.op_type == "ElementWiseSquareRoot")
     net.step("Relu", root.outputs[0]).kind = TensorKind.APP_READ
+    net.untouched(FuseLayerNorm())
+
+
+def test_layer_norm_stays_written_out_where_a_part_has_a_range_of_its_own(net: Any) -> None:
+    normalized(net, [3])
+    net.graph.nodes[3].outputs[0].encoding = ScaleOffset(0.25)
     net.untouched(FuseLayerNorm())

@@ -26,10 +26,11 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def new_plugin(
-    kind: Annotated[PluginKind, typer.Argument(help="What the plugin is.")],
+    kind: Annotated[PluginKind, typer.Argument(metavar="KIND", help="What the plugin is.")],
     name: Annotated[
         str,
         typer.Argument(
+            metavar="NAME",
             help="The plugin's name, as `my-npu`; an op package's, as `my.ops`. Dist and module "
             "are named after it.",
         ),

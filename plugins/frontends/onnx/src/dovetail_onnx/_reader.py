@@ -79,13 +79,11 @@ class GraphReader:
 
     def _read(self, node: SourceNode) -> None:
         found = self._survey.found.get(node.name)
+        if found is None or node.name in self._survey.malformed:
+            return  # a problem reported already
         ins = {name: self._values.get(name) for name in node.inputs if name}
-        if (
-            found is None
-            or node.name in self._survey.malformed
-            or any(value is None for value in ins.values())
-        ):
-            return  # a problem reported already, or something that depends on one
+        if any(value is None for value in ins.values()):
+            return  # something that depends on one
         constants = {name: v for name, v in ins.items() if isinstance(v, Constant)}
         if len(constants) == len(ins) and can_fold(node):
             results = fold(node, constants, self._source.ir_version)

@@ -23,14 +23,17 @@ CONVOLUTIONS = (
     *("TransposeConv1d", "TransposeConv2d", "TransposeConv3d"),
 )
 
+# Ops with weights in in[1], each for one output channel, and a bias in in[2].
+SCALED = (*CONVOLUTIONS, "FullyConnected", "Batchnorm")
+
 
 @dataclass(frozen=True, slots=True)
 class FoldBatchnorm:
     """Folds Batchnorm, and ElementWiseMultiply by constants of a channel, into the layer before.
 
-    The layer is a convolution, transposed or not, or FullyConnected, with constant float weights.
-    Nothing else may read its result. One before a layer stays: its shift would not be the same
-    where the layer pads.
+    The layer is a convolution, transposed or not, FullyConnected or another Batchnorm, with
+    constant float weights. Nothing else may read its result. A Batchnorm before a layer stays: its
+    shift would not be the same where the layer pads.
     """
 
     name: str = "fold-batchnorm"
@@ -79,7 +82,7 @@ def _fold(
     shift: tuple[Tensor | None, ...],
 ) -> bool:
     layer = sole_producer(graph, x)
-    if x is None or layer is None or not is_op(layer, *CONVOLUTIONS, "FullyConnected"):
+    if x is None or layer is None or not is_op(layer, *SCALED):
         return False
     if only_reader(graph, x) is not node or x.spec != node.outputs[0].spec:
         return False

@@ -9,7 +9,7 @@ from dovetail.ir import Graph, Node
 from dovetail.ops import bind_node
 from dovetail_opset.ops.softmax import LogSoftmax, Softmax
 from dovetail_opset.passes._patterns import factor_of, is_closed
-from dovetail_opset.passes._rewrite import merge_into_reader, schema_of, sole_producer
+from dovetail_opset.passes._rewrite import is_op, merge_into_reader, schema_of, sole_producer
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class FoldSoftmaxScale:
         """Rewrites the graph in place; gives whether it changed anything."""
         changed = False
         for node in graph.nodes:
-            changed |= _fold(graph, node)
+            if is_op(node, "Softmax", "LogSoftmax"):
+                changed |= _fold(graph, node)
         return changed
 
 

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from dovetail.ir import Graph, Node, Tensor
 from dovetail_opset.passes._rewrite import is_fixed, is_float, is_op, merge, sole_producer
 from dovetail_opset.passes.fold_batchnorm import (
-    CONVOLUTIONS,
+    SCALED,
     channel_bias,
     channel_values,
     new_constant,
 )
 
-LAYERS = (*CONVOLUTIONS, "FullyConnected", "MatMul")
+LAYERS = (*SCALED, "MatMul")
 
 
 @dataclass(frozen=True, slots=True)
 class FuseBias:
     """Fuses ElementWiseAdd or ElementWiseSubtract of a constant per channel into a layer's bias.
 
-    The layer is a convolution, transposed or not, FullyConnected or MatMul on floats whose result
-    nothing else reads.
+    The layer is a convolution, transposed or not, FullyConnected, MatMul or Batchnorm on floats
+    whose result nothing else reads.
     """
 
     name: str = "fuse-bias"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping
 from itertools import count
 
@@ -149,8 +148,7 @@ class _Extents:
             return (2, 3)
         if rule.dims is None:
             return tuple(2 + i for i in range(rule.rank or 0))
-        names = {n.id for t in rule.dims.terms for n in ast.walk(t) if isinstance(n, ast.Name)}
-        for name in sorted(names - self._known.keys()):
+        for name in sorted(rule.dims.wanted - self._known.keys()):
             self._known[name] = next(self._next)
         found = rule.dims.shape(self._known)
         return found if found is not None else (1,) * len(rule.dims.terms)

@@ -124,13 +124,17 @@ class _Rules:
         ]
         if not sure:
             lines = ["found: list[Spec] = []"]
+        indent = ""
         for i in rest:
-            lines += self._more(i, made[i])
+            lines += [f"{indent}{line}" for line in self._more(i, made[i])]
+            # within: after one that is left out, nothing comes
+            indent += "" if outputs[i].is_repeated else "    "
         return [*lines, "return found"]
 
     def _more(self, i: int, made: Part) -> list[str]:
         """Lines that add an output that may be repeated or missing."""
         tensor, name = self._op.outputs[i], self._names.outputs[i]
+        lines = []
         if tensor.is_repeated:
             each = _rest("outs", i) if self._may_lack(i) else f"{_rest('outs', i)} or [None]"
             lines = [f"for {name} in {each}:"]
@@ -170,8 +174,7 @@ class _Rules:
 
     def _free(self, tensor: Tensor) -> Iterator[str]:
         if self._terms(tensor) is not None and tensor.shape is not None and tensor.shape.dims:
-            for term in tensor.shape.dims.terms:
-                yield from (n.id for n in ast.walk(term) if isinstance(n, ast.Name))
+            yield from tensor.shape.dims.wanted
 
     def _terms(self, tensor: Tensor) -> list[str] | None:
         """An output's extents as code, None where the definition does not say them."""
@@ -180,8 +183,7 @@ class _Rules:
             return None
         if rule.dims is None:
             return [] if rule.rank == 0 else None
-        names = {n.id for t in rule.dims.terms for n in ast.walk(t) if isinstance(n, ast.Name)}
-        if not names <= self._extents.keys():
+        if not rule.dims.wanted <= self._extents.keys():
             return None
         renamed = {name: extent.variable for name, extent in self._extents.items()}
         found = [ast.unparse(_Coded(renamed).visit(copy.deepcopy(t))) for t in rule.dims.terms]

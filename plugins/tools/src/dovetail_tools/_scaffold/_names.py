@@ -48,10 +48,12 @@ class Names:
 
 def form_faults(name: str) -> list[Problem]:
     """Gives why a text cannot be a plugin's name; nothing if it can."""
-    if not _NAME.fullmatch(name) or len(name) > LONGEST:
+    if not _NAME.fullmatch(name) or len(Names.of(name).module) > LONGEST:
         hint = f"up to {LONGEST} letters and digits in parts joined by -, _ or ., a letter first"
         return [Problem(f"{name!r} cannot be a plugin's name", hint=hint)]
     module = Names.of(name).module
+    if module.startswith("dovetail_"):
+        return [Problem("dists that are named dovetail-... are Dovetail's own")]
     if keyword.iskeyword(module) or module in _TAKEN | sys.stdlib_module_names:
         return [Problem(f"the module '{module}' would hide Python's or Dovetail's own")]
     return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
@@ -37,18 +37,28 @@ class DefinedOp(Op):
         for tensor, spec in zip(_repeated(inputs, len(ins)), ins, strict=False):
             if spec is not None:
                 _need_rank(tensor, spec)
-                if tensor.shape is not None and tensor.shape.dims is not None:
+                if tensor.is_mandatory and tensor.shape is not None and tensor.shape.dims:
                     tensor.shape.dims.learn(spec.shape, names)
         if inputs and inputs[-1].is_repeated and inputs[-1].is_mandatory and len(ins) < len(inputs):
             raise OpError(f"there is no '{inputs[-1].name}'; its definition demands one at least")
-        declared = [*outs, *[None] * (len(outputs) - len(outs))]
+        sure = self._count_of_sure()
         found = []
-        for tensor, spec in zip(_repeated(outputs, len(declared)), declared, strict=False):
-            made = _output(tensor, spec, ins, names)
-            if made is None:
-                break  # it may be left out, and so may all after it
-            found.append(made)
-        return found
+        for i, (tensor, spec) in enumerate(zip(_repeated(outputs, len(outs)), outs, strict=False)):
+            if spec is None and i >= sure and not tensor.is_repeated:
+                break  # it is left out, and so are all after it
+            found.append(_output(tensor, spec, ins, names))
+        return found + [_output(tensor, None, ins, names) for tensor in outputs[len(found) : sure]]
+
+    def _count_of_sure(self) -> int:
+        """How many outputs there are at least; nothing is said of those after them."""
+        inputs = (t.shape for t in self.definition.inputs if t.is_mandatory)
+        names = {name for rule in inputs if rule and rule.dims for name in rule.dims.names}
+        outputs = self.definition.outputs
+        for count in range(len(outputs), 0, -1):
+            rule = outputs[count - 1].shape
+            if outputs[count - 1].is_mandatory or _says(rule, names):
+                return count
+        return 0
 
     def reference(self, ins: Arrays, outs: Sequence[Spec]) -> list[Array]:
         """Refuses: a definition is no code.
@@ -129,23 +139,28 @@ def _need_rank(tensor: Tensor, spec: Spec) -> None:
 
 def _output(
     tensor: Tensor, declared: Spec | None, ins: Sequence[Spec | None], names: dict[str, int]
-) -> Spec | None:
-    """Gives the spec of an output; None where nothing says it and it may be left out."""
+) -> Spec:
     shape = _said(tensor.shape, names)
     if declared is not None:
-        _need_rank(tensor, declared)
+        if shape is None:
+            _need_rank(tensor, declared)
         if tensor.all_dtypes and declared.dtype not in tensor.all_dtypes:
             raise OpError(f"'{tensor.name}' is {declared.dtype.name}; {_allowed(tensor)}")
         return declared if shape is None else replace(declared, shape=shape)
     if shape is None:
-        if not tensor.is_mandatory:
-            return None
         raise OpError(
             f"the shape of its output '{tensor.name}' is not known",
             hint="say it in the model (value_info), or in the definition as a list of names of the "
             "inputs' extents: <Text>[batch, 2 * height, width, channel]</Text>",
         )
     return Spec(_dtype(tensor, ins), shape)
+
+
+def _says(rule: ShapeRule | None, names: Set[str]) -> bool:
+    """Whether a rule is a shape, once some names are known."""
+    if rule is None or rule.dims is None:
+        return rule is not None and rule.rank == 0
+    return rule.dims.wanted <= names
 
 
 def _said(rule: ShapeRule | None, names: dict[str, int]) -> tuple[int, ...] | None:

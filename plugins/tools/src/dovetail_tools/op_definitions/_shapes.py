@@ -42,6 +42,16 @@ class ShapeText:
             return None
         return cls(tuple(body.elts))
 
+    @property
+    def names(self) -> set[str]:
+        """Names that are terms by themselves: a shape gives their extents."""
+        return {term.id for term in self.terms if isinstance(term, ast.Name)}
+
+    @property
+    def wanted(self) -> set[str]:
+        """All names that the terms use."""
+        return {n.id for term in self.terms for n in ast.walk(term) if isinstance(n, ast.Name)}
+
     def learn(self, shape: tuple[int, ...], names: dict[str, int]) -> None:
         """Takes the extents of a known shape for the terms that are mere names."""
         for term, extent in zip(self.terms, shape, strict=False):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dovetail.ir import DType, Tensor
+from dovetail.ir import DType, Shape, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer
 from dovetail_onnx.operators._layout import reshaped
@@ -38,9 +38,14 @@ def leaky_relu(op: OpContext) -> Tensor:
 
 @ONNX.importer("PRelu", versions=(6, 7, 9, 16))
 def prelu(op: OpContext) -> Tensor:
-    """Prelu."""
+    """Prelu; before version 7 a slope of several elements is one for each channel."""
     x, slope = op.spec(0), op.spec(1)
-    if np.broadcast_shapes(x.shape, slope.shape) != x.shape:
+    if op.version < 7 and slope.shape not in ((), (1,)):
+        if slope.shape != x.shape[1:2]:
+            raise op.invalid(f"its slope {slope.shape} does not fit its input {x.shape}")
+        by_channel = (*slope.shape, *(1,) * (len(x.shape) - 2))
+        return _prelu(op, reshaped(op, "slope", op.tensor(1), by_channel))
+    if not _broadcasts(slope.shape, x.shape):
         raise op.invalid(f"its slope {slope.shape} does not broadcast to its input {x.shape}")
     if slope.shape:
         return _prelu(op, op.tensor(1))
@@ -48,6 +53,13 @@ def prelu(op: OpContext) -> Tensor:
     if known is not None:
         return _prelu(op, op.static("slope", known.reshape(1), slope.dtype))
     return _prelu(op, reshaped(op, "slope", op.tensor(1), (1,)))
+
+
+def _broadcasts(shape: Shape, to: Shape) -> bool:
+    try:
+        return bool(np.broadcast_shapes(to, shape) == to)
+    except ValueError:
+        return False
 
 
 def _prelu(op: OpContext, slope: Tensor) -> Tensor:
