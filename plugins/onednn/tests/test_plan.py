@@ -298,7 +298,8 @@ def test_failures_name_the_node(model: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert caught.value.where == "Conv2d node 'conv'"
     assert "a float32 convolution + relu: source 1x32x8x8" in caught.value.message
 
-    monkeypatch.setitem(functions, "primitive_execute", lambda *_: 5)
+    for name in ("primitive_execute", "primitive_execute_held"):
+        monkeypatch.setitem(functions, name, lambda *_: 5)
     with pytest.raises(BackendError, match="executing a float32 convolution") as caught:
         model.run(prepared, model.feeds())
     assert caught.value.where == "node conv, relu"

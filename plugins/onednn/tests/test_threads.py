@@ -1,13 +1,20 @@
-"""Prepared in one thread, run in others."""
+"""Prepared in one thread, run in others; how many compute, and who else runs meanwhile."""
 
 from __future__ import annotations
 
+import ctypes
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
 from dovetail.container import WeightStore
+from dovetail_onednn import ACTIVITY, ReleaseGil, library, use_threads
+from dovetail_onednn.layouts import vector
+from dovetail_onednn.primitives import reorder_primitive
 
 
 def in_thread(work: Callable[[], Any]) -> Any:
@@ -52,3 +59,62 @@ def test_plans_that_share_weights_run_at_once(new_model: Any, close: Any) -> Non
         results = list(pool.map(repeatedly, models, plans))
     for model, (feeds, found) in zip(models, results, strict=True):
         close(found, model.expected(feeds)["conv3"])
+
+
+def test_every_thread_computes_with_its_own_number(model: Any, close: Any) -> None:
+    model = with_scratchpads(model)
+    feeds = model.feeds()
+    wanted = model.expected(feeds)["conv3"]
+
+    def alone() -> Any:
+        use_threads(1)
+        prepared = model.prepare()
+        return model.run(prepared, feeds)["conv3"], threads_of_this_thread()
+
+    found, count = in_thread(alone)
+    close(found, wanted)
+    assert count == 1
+    use_threads(None)
+    assert threads_of_this_thread() == library().own_threads
+    use_threads(3)
+    assert threads_of_this_thread() == 3
+    use_threads(None)
+
+
+def threads_of_this_thread() -> int:
+    return int(ctypes.CDLL(library().path).omp_get_max_threads())
+
+
+@pytest.mark.parametrize("policy", ReleaseGil)
+@pytest.mark.parametrize("sessions", [1, 2])
+def test_who_else_may_run_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, policy: ReleaseGil, sessions: int
+) -> None:
+    called: list[str] = []
+    for name in ("primitive_execute", "primitive_execute_held"):
+        monkeypatch.setitem(library().functions, name, lambda *_, n=name: called.append(n) or 0)
+    run = reorder_primitive(vector(8), vector(8)).bind({}, policy)
+    monkeypatch.setattr(ACTIVITY, "count", sessions)
+    for _ in range(5):
+        run()
+    held = policy is ReleaseGil.NEVER or (policy is ReleaseGil.AUTO and sessions == 1)
+    assert called == ["primitive_execute_held" if held else "primitive_execute"] * 5
+
+
+def test_long_calls_let_others_run_once_they_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+
+    def slow(name: str) -> Any:
+        def execute(*_: Any) -> int:
+            called.append(name)
+            time.sleep(0.002)
+            return 0
+
+        return execute
+
+    for name in ("primitive_execute", "primitive_execute_held"):
+        monkeypatch.setitem(library().functions, name, slow(name))
+    run = reorder_primitive(vector(8), vector(8)).bind({}, ReleaseGil.AUTO)
+    for _ in range(5):
+        run()
+    assert called == ["primitive_execute_held"] * 3 + ["primitive_execute"] * 2

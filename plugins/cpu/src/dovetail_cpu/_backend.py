@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Annotated, ClassVar
 
+import msgspec
 import numpy as np
 
 from dovetail.container import WeightStore
@@ -21,9 +23,10 @@ from dovetail.runtime.contract import (
     RunControl,
     Support,
 )
-from dovetail.runtime.plan import PlanPrepared, build_plan
+from dovetail.runtime.plan import Plan, PlanPrepared, build_plan
 from dovetail_cpu._engine import EngineChoice, about, engine
 from dovetail_cpu._plugins import kernels_for
+from dovetail_onednn import ACTIVITY, ReleaseGil
 
 # A string is no number to compute with, and a type that is not known cannot be stored.
 _REFUSED = (DType.STRING, DType.UNDEFINED)
@@ -40,11 +43,17 @@ class CpuOptions(Options, frozen=True):
     Attributes:
         engine: What computes. AUTO is oneDNN for what it has kernels for, where it is installed and
             gives the right answers here, else NumPy.
+        num_threads: Threads that oneDNN computes with; by default one for each core. NumPy's own
+            are set for a process, by OPENBLAS_NUM_THREADS.
+        release_gil: Whether other Python threads run while a step of oneDNN does. AUTO: while long
+            ones do, and while another session computes.
         fuse: Whether a kernel may run the nodes that follow it too. Without it every tensor of the
             graph is computed on its own and can be watched.
     """
 
     engine: EngineChoice = EngineChoice.AUTO
+    num_threads: Annotated[int, msgspec.Meta(ge=1, le=1024)] | None = None
+    release_gil: ReleaseGil = ReleaseGil.AUTO
     fuse: bool = True
 
 
@@ -93,6 +102,7 @@ class CpuBackend:
             PluginError: Kernels of an op package cannot be loaded, or the chosen engine.
         """
         chosen = engine(options.engine)
+        chosen.enter_thread(options.num_threads)
         packages = {node.package for node in graph.nodes}
         plan = build_plan(
             graph,
@@ -103,7 +113,7 @@ class CpuBackend:
             reorder=chosen.reorder,
             fuse=options.fuse,
         )
-        return CpuPrepared(plan)
+        return CpuPrepared(plan, functools.partial(chosen.enter_thread, options.num_threads))
 
     def doctor(self) -> tuple[str, ...]:
         """Says which engine computes, for `dovetail doctor`."""
@@ -123,13 +133,23 @@ class CpuBackend:
 
 
 class CpuPrepared(PlanPrepared):
-    """A plan of kernels."""
+    """A plan of kernels.
+
+    Args:
+        plan: The plan.
+        enter_thread: Called in each thread before it runs the plan.
+    """
+
+    def __init__(self, plan: Plan, enter_thread: Callable[[], None]) -> None:
+        super().__init__(plan)
+        self._enter_thread = enter_thread
 
     def run(
         self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
     ) -> None:
         """Executes the plan once; infinities and NaN are results and raise no warnings."""
-        with np.errstate(all="ignore"):
+        self._enter_thread()
+        with ACTIVITY.running(), np.errstate(all="ignore"):
             np.setbufsize(_BUFFER)  # until `errstate` ends
             super().run(inputs, outputs, control)
 

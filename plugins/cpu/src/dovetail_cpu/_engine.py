@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dovetail.errors import DovetailError
 from dovetail.runtime.plan import KernelRegistry, Reorder
 from dovetail_cpu.kernels import KERNELS
-from dovetail_onednn import checked_library, onednn_kernels, reorder
+from dovetail_onednn import checked_library, onednn_kernels, reorder, use_threads
 
 _LOG = logging.getLogger("dovetail.cpu")
 
@@ -29,10 +30,13 @@ class Engine:
     Attributes:
         kernels: For the standard op set.
         reorder: What converts between their layouts; None where there is but one.
+        enter_thread: Called in each thread that prepares or runs, with the number of threads that
+            it is to compute with; None is as many as there are.
     """
 
     kernels: KernelRegistry
     reorder: Reorder | None = None
+    enter_thread: Callable[[int | None], None] = lambda _: None
 
 
 def engine(choice: EngineChoice) -> Engine:
@@ -50,7 +54,7 @@ def engine(choice: EngineChoice) -> Engine:
             raise
         _LOG.info("computing with NumPy alone: %s", error.message)
         return Engine(KERNELS)
-    return Engine(onednn_kernels(KERNELS.backend).before(KERNELS), reorder)
+    return Engine(onednn_kernels(KERNELS.backend).before(KERNELS), reorder, use_threads)
 
 
 def about() -> tuple[str, ...]:

@@ -10,5 +10,16 @@ from dovetail_onednn.kernels import onednn_kernels
 from dovetail_onednn.known_answer import checked_library
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.reorder import reorder
+from dovetail_onednn.threads import ACTIVITY, ReleaseGil, use_threads
 
-__all__ = ["Library", "OneDnnLayout", "checked_library", "library", "onednn_kernels", "reorder"]
+__all__ = [
+    "ACTIVITY",
+    "Library",
+    "OneDnnLayout",
+    "ReleaseGil",
+    "checked_library",
+    "library",
+    "onednn_kernels",
+    "reorder",
+    "use_threads",
+]

@@ -126,6 +126,8 @@ _CONVOLUTION = (
     *(_DIMS, _DIMS, _DIMS, _DIMS, c_void_p),
 )
 
+EXECUTE = (c_void_p, c_void_p, c_int, POINTER(ExecArg))
+
 _STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "engine_create": (_OUT, c_int, c_size_t),
     "engine_destroy": (c_void_p,),
@@ -149,6 +151,7 @@ _STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "convolution_forward_primitive_desc_create": _CONVOLUTION,
     "deconvolution_forward_primitive_desc_create": _CONVOLUTION,
     "matmul_primitive_desc_create": (_OUT, *(c_void_p,) * 6),
+    "inner_product_forward_primitive_desc_create": (_OUT, c_void_p, c_int, *(c_void_p,) * 5),
     "eltwise_forward_primitive_desc_create": (
         *(_OUT, c_void_p, c_int, c_int, c_void_p, c_void_p),
         *(c_float, c_float, c_void_p),
@@ -193,7 +196,7 @@ _STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "primitive_desc_query": (c_void_p, c_int, c_int, c_void_p),
     "primitive_desc_destroy": (c_void_p,),
     "primitive_create": (_OUT, c_void_p),
-    "primitive_execute": (c_void_p, c_void_p, c_int, POINTER(ExecArg)),
+    "primitive_execute": EXECUTE,
     "primitive_destroy": (c_void_p,),
 }
 

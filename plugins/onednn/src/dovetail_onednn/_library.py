@@ -4,7 +4,8 @@ Three places are tried in this order: the library that the dist `onednn-cpu-gomp
 of its metadata, since where a dist's data files lie is the installer's business), the system's, and
 the file that the environment variable DOVETAIL_ONEDNN names.
 
-Functions are called through `ctypes.CDLL`, which lets other Python threads run meanwhile.
+Functions are called through `ctypes.CDLL`, which lets other Python threads run meanwhile; for
+executing there is a second form that does not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dovetail.errors import PluginError, Problem
-from dovetail_onednn._api import declare
+from dovetail_onednn._api import EXECUTE, declare
 
 DIST = "onednn-cpu-gomp"
 SONAME = "libdnnl.so.3"
@@ -50,9 +51,11 @@ class Library:
         path: Where it came from.
         version: Major, minor, patch.
         instruction_set: oneDNN's number of the set that it makes code for.
-        functions: By name without the prefix `dnnl_`.
+        functions: By name without the prefix `dnnl_`; `primitive_execute_held` is the same as
+            `primitive_execute`, but lets no other Python thread run.
         set_threads: Sets how many threads what the calling thread starts will use; None where the
             library's threads are not OpenMP's.
+        own_threads: How many it uses by itself; 0 where that is not known.
     """
 
     path: str
@@ -60,6 +63,7 @@ class Library:
     instruction_set: int
     functions: dict[str, Any]
     set_threads: Any = None
+    own_threads: int = 0
 
     @property
     def version_text(self) -> str:
@@ -119,13 +123,20 @@ def candidates() -> Iterator[str]:
         yield named
 
 
-def set_threads_of(loaded: ctypes.CDLL) -> Any:
-    """Gives the OpenMP function of the runtime that a library was linked with, None if another."""
+def _openmp(loaded: ctypes.CDLL) -> tuple[Any, int]:
+    """Gives what sets the threads of a library's OpenMP, and how many there are by themselves."""
     try:
-        function = loaded.omp_set_num_threads  # looked up in what the library depends on, too
+        # looked up in what the library depends on, too
+        function, number = loaded.omp_set_num_threads, loaded.omp_get_max_threads()
     except AttributeError:
-        return None
+        return None, 0
     function.restype, function.argtypes = None, (ctypes.c_int,)
+    return function, int(number)
+
+
+def _execute_held(path: str) -> Any:
+    function = ctypes.PyDLL(path).dnnl_primitive_execute
+    function.restype, function.argtypes = ctypes.c_int, EXECUTE
     return function
 
 
@@ -137,7 +148,7 @@ def load(path: str) -> Library:
     """
     try:
         found = ctypes.CDLL(path)
-        functions = declare(found)
+        functions = declare(found) | {"primitive_execute_held": _execute_held(path)}
     except OSError as error:
         reason = str(error)
         if reason.startswith(f"{path}: cannot open"):
@@ -157,4 +168,4 @@ def load(path: str) -> Library:
             where=path,
         )
     isa = int(functions["get_effective_cpu_isa"]())
-    return Library(path, version, isa, functions, set_threads_of(found))
+    return Library(path, version, isa, functions, *_openmp(found))

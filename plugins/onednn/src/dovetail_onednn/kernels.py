@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dovetail.runtime.plan import KernelRegistry
 from dovetail_onednn.convolution import conv2d, depthwise_conv2d
+from dovetail_onednn.matrix import fully_connected, matmul
 from dovetail_onednn.post_ops import absorbs
 
 OPSET = "qti.aisw"
@@ -18,4 +19,6 @@ def onednn_kernels(backend: str) -> KernelRegistry:
     kernels = KernelRegistry(backend)
     kernels.register(OPSET, "Conv2d", absorbs=absorbs)(conv2d)
     kernels.register(OPSET, "DepthWiseConv2d", absorbs=absorbs)(depthwise_conv2d)
+    kernels.register(OPSET, "FullyConnected", absorbs=absorbs)(fully_connected)
+    kernels.register(OPSET, "MatMul", absorbs=absorbs)(matmul)
     return kernels

@@ -7,7 +7,8 @@ crashes when a primitive made in one thread is executed in another.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_char_p, c_void_p
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,12 @@ from dovetail_onednn.descriptors import Memory, MemoryDesc
 from dovetail_onednn.errors import check, failure
 from dovetail_onednn.fork import GENERATION
 from dovetail_onednn.handles import Handle, Stream, engine, make
+from dovetail_onednn.threads import ACTIVITY, ReleaseGil
+
+# A call longer than this lets other Python threads run: a tenth of the interval in which a busy one
+# gives the interpreter back. So many calls are timed to tell.
+_LONG_S = 0.5e-3
+_TRIALS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,18 +158,19 @@ class Primitive(Handle):
         made = make("primitive_create", desc, doing=desc.description)
         super().__init__("primitive", made)
 
-    def bind(self, places: Addresses) -> BoundPrimitive:
+    def bind(self, places: Addresses, release_gil: ReleaseGil = ReleaseGil.AUTO) -> BoundPrimitive:
         """Gives the call that executes it on these addresses.
 
         Args:
             places: Descriptor and address of each argument. Where the scratchpad is left out, as
                 for work outside a plan's arena, the call has one of its own.
+            release_gil: Whether other Python threads run meanwhile.
         """
         kept = None
         if self.scratchpad.nbytes and Arg.SCRATCHPAD not in places:
             kept = aligned_empty(self.scratchpad.nbytes)
             places = places | {Arg.SCRATCHPAD: (self.scratchpad, int(kept.ctypes.data))}
-        return BoundPrimitive(self, places, kept)
+        return BoundPrimitive(self, places, release_gil, kept)
 
 
 class BoundPrimitive:
@@ -171,9 +179,24 @@ class BoundPrimitive:
     Not for two threads at once. What lies at the addresses must outlive it.
     """
 
-    __slots__ = ("_call", "_generation", "_kept", "_primitive")
+    __slots__ = (
+        "_alone",
+        "_arguments",
+        "_generation",
+        "_kept",
+        "_primitive",
+        "_shared",
+        "_shortest",
+        "_trials",
+    )
 
-    def __init__(self, primitive: Primitive, places: Addresses, kept: object = None) -> None:
+    def __init__(
+        self,
+        primitive: Primitive,
+        places: Addresses,
+        release_gil: ReleaseGil,
+        kept: object = None,
+    ) -> None:
         memories = [Memory(desc, address) for desc, address in places.values()]
         stream = Stream()
         arguments = (ExecArg * len(memories))()
@@ -182,13 +205,19 @@ class BoundPrimitive:
         self._primitive = primitive
         self._kept = (memories, stream, kept)
         self._generation = primitive.generation
-        self._call = (
-            library().functions["primitive_execute"],
+        self._arguments = (
             c_void_p(primitive.address),
             c_void_p(stream.address),
             len(memories),
             ctypes.cast(arguments, POINTER(ExecArg)),
         )
+        functions = library().functions
+        held, released = functions["primitive_execute_held"], functions["primitive_execute"]
+        # what executes it while no other session computes, and while one does
+        self._alone = released if release_gil is ReleaseGil.ALWAYS else held
+        self._shared = held if release_gil is ReleaseGil.NEVER else released
+        self._trials = _TRIALS if release_gil is ReleaseGil.AUTO else 0
+        self._shortest = float("inf")
 
     def __call__(self) -> None:
         """Executes it; done when this returns, since a CPU stream does nothing in the background.
@@ -203,10 +232,20 @@ class BoundPrimitive:
                 where=self._primitive.description,
                 hint="prepare it in the new process, or start that with the method 'spawn'",
             )
-        execute, primitive, stream, count, arguments = self._call
-        status = execute(primitive, stream, count, arguments)
+        execute = self._alone if ACTIVITY.count < 2 else self._shared
+        status = self._timed(execute) if self._trials else execute(*self._arguments)
         if status:
             raise failure(status, f"executing {self._primitive.description}")
+
+    def _timed(self, execute: Callable[..., int]) -> int:
+        """Executes it and learns how long that takes; the shortest time of a few says it."""
+        start = time.perf_counter()
+        status = execute(*self._arguments)
+        self._shortest = min(self._shortest, time.perf_counter() - start)
+        self._trials -= 1
+        if not self._trials and self._shortest > _LONG_S:
+            self._alone = self._shared
+        return status
 
 
 def reorder_primitive(source: MemoryDesc, target: MemoryDesc) -> Primitive:

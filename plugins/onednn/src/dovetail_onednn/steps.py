@@ -11,6 +11,7 @@ from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.post_ops import Chain
 from dovetail_onednn.primitives import Primitive, PrimitiveDesc, operand
+from dovetail_onednn.threads import ReleaseGil
 
 
 class Places:
@@ -59,13 +60,16 @@ class Places:
         nbytes = primitive.scratchpad.nbytes
         if nbytes:
             self._found[Arg.SCRATCHPAD] = primitive.scratchpad, self._call.scratch(nbytes)
-        bind = functools.partial(_bind, primitive, self._found)
+        release_gil = getattr(self._call.options, "release_gil", ReleaseGil.AUTO)
+        bind = functools.partial(_bind, primitive, self._found, release_gil)
         return self._call.step(bind, in_place=in_place)
 
 
 def _bind(
-    primitive: Primitive, places: dict[int, tuple[MemoryDesc, Value]], buffers: Buffers
+    primitive: Primitive,
+    places: dict[int, tuple[MemoryDesc, Value]],
+    release_gil: ReleaseGil,
+    buffers: Buffers,
 ) -> Bound:
-    return primitive.bind(
-        {arg: (desc, buffers.address(value)) for arg, (desc, value) in places.items()}
-    )
+    found = {arg: (desc, buffers.address(value)) for arg, (desc, value) in places.items()}
+    return primitive.bind(found, release_gil)

@@ -1,0 +1,63 @@
+"""Threads: how many the library computes with, and whether others may run Python meanwhile.
+
+Letting other Python threads run costs a wait of up to 5 ms when the call returns, if one of them is
+busy: more than most calls take. So short calls keep the interpreter to themselves, unless another
+session wants to compute too.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dovetail_onednn._library import library
+from dovetail_onednn.fork import GENERATION
+
+
+class ReleaseGil(enum.Enum):
+    """When a call lets other Python threads run; AUTO: long ones, and all while others compute."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class Activity:
+    """How many sessions compute at this moment.
+
+    Attributes:
+        count: Their number.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._counting = threading.Lock()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Counts one more while it is entered."""
+        with self._counting:
+            self.count += 1
+        try:
+            yield
+        finally:
+            with self._counting:
+                self.count -= 1
+
+
+ACTIVITY = Activity()
+
+
+def use_threads(count: int | None) -> None:
+    """Sets how many threads compute what the calling thread prepares and executes from now on.
+
+    OpenMP keeps the number for each calling thread. In a process that was forked it stays 1.
+
+    Args:
+        count: The number; None is the library's own.
+    """
+    found = library()
+    if found.set_threads is not None:
+        found.set_threads(1 if GENERATION.number else count or found.own_threads)
