@@ -42,7 +42,7 @@ def prepare(name: str, folder: Path, *, threads: int) -> Files:
     """Gives a network's files, which are built where they are missing or out of date.
 
     Raises:
-        ProcessFailed: A file could not be built.
+        ProcessFailedError: A file could not be built.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = _files(name, folder)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from onnx import ModelProto, TensorProto, helper
 
 
@@ -14,7 +16,7 @@ def adds(*, count: int) -> ModelProto:
     graph = helper.make_graph(
         [
             helper.make_node("Add", [taken, "step"], [made], made)
-            for taken, made in zip(names, names[1:], strict=False)
+            for taken, made in itertools.pairwise(names)
         ],
         "adds",
         [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1,)) for n in ("x", "step")],

@@ -6,8 +6,8 @@ A process makes one of them: two pools of threads in a process slow each other.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,15 @@ Outputs = dict[str, Array]
 
 
 class Engine(Protocol):
-    """A model, loaded and ready."""
+    """A model, loaded and ready.
+
+    Attributes:
+        package: The engine's import name.
+    """
+
+    package: ClassVar[str]
+
+    def __init__(self, path: str, threads: int) -> None: ...
 
     @property
     def version(self) -> str:
@@ -34,15 +42,16 @@ class Engine(Protocol):
 class Dovetail:
     """Ours; it takes its number of threads from OMP_NUM_THREADS."""
 
+    package: ClassVar[str] = "dovetail"
+
     def __init__(self, path: str, threads: int) -> None:
-        self._session = importlib.import_module("dovetail").Session(path)
-        self.run = self._session.run
+        self._module = importlib.import_module(self.package)
+        self._session = self._module.Session(path)
 
     @property
     def version(self) -> str:
         """Ours, and the engine below."""
-        package = importlib.import_module("dovetail")
-        return f"{package.__version__}, {self._session.backend.plugin.doctor()[0]}"
+        return f"{self._module.__version__}, {self._session.backend.plugin.doctor()[0]}"
 
     @property
     def precision(self) -> str:
@@ -51,12 +60,19 @@ class Dovetail:
         names = {t.dtype.name for t in graph.ir.tensors.values() if "INT" not in t.dtype.name}
         return " ".join(sorted(names)).lower().replace("_", "")
 
+    def run(self, inputs: Mapping[str, Array]) -> Outputs:
+        """Runs once."""
+        found: Outputs = self._session.run(inputs)
+        return found
+
 
 class OnnxRuntime:
     """ONNX Runtime's CPU provider with its default optimizations."""
 
+    package: ClassVar[str] = "onnxruntime"
+
     def __init__(self, path: str, threads: int) -> None:
-        self._module = importlib.import_module("onnxruntime")
+        self._module = importlib.import_module(self.package)
         options = self._module.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -85,10 +101,11 @@ class OnnxRuntime:
 class OpenVino:
     """OpenVINO's CPU plugin, told to answer fast and in which type to compute."""
 
-    hint = "f32"
+    package: ClassVar[str] = "openvino"
+    hint: ClassVar[str] = "f32"
 
     def __init__(self, path: str, threads: int) -> None:
-        self._module = importlib.import_module("openvino")
+        self._module = importlib.import_module(self.package)
         core = self._module.Core()
         settings = {
             "INFERENCE_PRECISION_HINT": self.hint,
@@ -123,10 +140,10 @@ class OpenVino:
 class OpenVinoBfloat16(OpenVino):
     """OpenVINO in its default type on machines that have instructions for it."""
 
-    hint = "bf16"
+    hint: ClassVar[str] = "bf16"
 
 
-ENGINES: Mapping[str, Callable[[str, int], Engine]] = {
+ENGINES: Mapping[str, type[Engine]] = {
     "dovetail": Dovetail,
     "onnxruntime": OnnxRuntime,
     "openvino": OpenVino,

@@ -30,7 +30,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 TIMEOUT_S = 600
 
 
-class ProcessFailed(Exception):
+class ProcessFailedError(Exception):
     """A measuring process failed; says which and why."""
 
 
@@ -43,7 +43,7 @@ def ask(module: str, request: Mapping[str, Any], *, threads: int) -> dict[str, A
         threads: How many threads the libraries below may start.
 
     Raises:
-        ProcessFailed: It ended with an error or took too long.
+        ProcessFailedError: It ended with an error or took too long.
     """
     command = [sys.executable, "-m", f"benchmarks.{module}", json.dumps(request)]
     what = f"{module} {' '.join(str(v) for v in request.values())}"
@@ -58,9 +58,9 @@ def ask(module: str, request: Mapping[str, Any], *, threads: int) -> dict[str, A
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise ProcessFailed(f"{what}: not done after {TIMEOUT_S} s") from error
+        raise ProcessFailedError(f"{what}: not done after {TIMEOUT_S} s") from error
     if done.returncode != 0:
-        raise ProcessFailed(f"{what}: exit status {done.returncode}\n{done.stderr.strip()}")
+        raise ProcessFailedError(f"{what}: exit status {done.returncode}\n{done.stderr.strip()}")
     # The last line: an engine's library may print, too.
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer

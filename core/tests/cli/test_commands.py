@@ -327,7 +327,7 @@ class Frontend:
     def recognises(self, path):
         return False
 
-    def read(self, path, options):
+    def read(self, path, options, ops):
         graph = Graph("made")
         x = Tensor("x", DType.FLOAT_32, (4,), TensorKind.APP_WRITE)
         y = Tensor("y", DType.FLOAT_32, (4,), TensorKind.APP_READ)

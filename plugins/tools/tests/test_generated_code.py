@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -246,3 +249,109 @@ def test_the_code_infers_what_the_definitions_infer(tmp_path: Path, ports: Any, 
     for ins, outs in calls:
         outs = outs[: len(ports[1])] if not ports[1][-1][3] else outs
         assert inferred(module.PACKAGE, ins, outs) == inferred(plain, ins, outs), (ins, outs)
+
+
+# -- a whole dist --------------------------------------------------------------------------------
+
+SHOP = """\
+<OpDefCollection PackageName="shop" Domain="org.shop" Version="0.3">
+ <OpDefList><OpDef><Name>Shrink</Name>
+  <Input><Name>x</Name><Datatype>QNN_DATATYPE_FLOAT_32</Datatype>
+   <Shape><Rank>2D</Rank><Text>[n, c]</Text></Shape></Input>
+  <Output><Name>y</Name><Datatype>QNN_DATATYPE_FLOAT_32</Datatype>
+   <Shape><Rank>2D</Rank><Text>[n, c]</Text></Shape></Output>
+  <Parameter><Name>limit</Name><Datatype>QNN_DATATYPE_FLOAT_32</Datatype>
+   <Shape><Rank>SCALAR</Rank></Shape><Default>0.5</Default></Parameter>
+ </OpDef>
+ <OpDef><Name>Sort</Name>
+  <Input><Name>x</Name><Datatype>QNN_DATATYPE_UFIXED_POINT_8</Datatype></Input>
+  <Output><Name>y</Name><Datatype>QNN_DATATYPE_UFIXED_POINT_8</Datatype></Output></OpDef>
+ </OpDefList>
+</OpDefCollection>
+"""
+
+
+TODO = 'raise NotImplementedError("write in tests/cases.py what Shrink must give")'
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A generated dist, installed in the folder `site` beside it."""
+    folder = tmp_path_factory.mktemp("dist")
+    generate([read(folder, SHOP)], folder, ["cpu"], force=False)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    command += ["--disable-pip-version-check", "--no-build-isolation", "--no-compile"]
+    site = folder / "site"
+    subprocess.run([*command, "--target", str(site), str(folder / "shop")], check=True, timeout=120)
+    return folder / "shop"
+
+
+def run_in(dist: Path, *command: str) -> str:
+    """Runs a Python module where the dist is installed; gives what it prints."""
+    environment = {k: v for k, v in os.environ.items() if k != "DOVETAIL_PLUGINS"}
+    environment["PYTHONPATH"] = str(dist.parent / "site")
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=dist,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("", r"\n3 passed, 8 xfailed"),
+        ("code", "4 failed, 3 passed, 4 xfailed"),  # the answer is missing
+        ("code answer", r"\[XPASS\(strict\)\] if Shrink is written, take it out of UNWRITTEN"),
+        ("code answer out", r"\n6 passed, 1 skipped, 4 xfailed"),
+    ],
+)
+def test_its_tests_fail_until_op_and_answer_are_written(
+    dist: Path, tmp_path: Path, written: str, told: str
+) -> None:
+    copy = tmp_path / "shop"
+    shutil.copytree(dist, copy)
+    shutil.copytree(dist.parent / "site", tmp_path / "site")
+    code, cases = tmp_path / "site/shop/ops.py", copy / "tests/cases.py"
+    edits = {
+        "code": (code, 'raise _unwritten("Shrink")', "return x - x.clip(-self.limit, self.limit)"),
+        "answer": (cases, TODO, "return np.sign(x) * np.maximum(abs(x) - np.float32(0.5), 0)"),
+        "out": (cases, '{"Shrink", "Sort"}', '{"Sort"}'),
+    }
+    for path, old, new in (edits[word] for word in written.split()):
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new))
+    found = run_in(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert re.search(told, found), found
+
+
+def test_it_is_found(dist: Path) -> None:
+    main = "import sys; from dovetail.cli import main; sys.exit(main())"
+    rows = json.loads(run_in(dist, "-c", main, "--json", "plugins", "--load"))["plugins"]
+    mine = {(r["group"], r["name"]): r["status"] for r in rows if r["dist"] == "shop"}
+    assert mine == {
+        ("dovetail.op_packages", "shop"): "ok",
+        ("dovetail.kernels", "cpu:shop"): "ok",
+        ("dovetail.importers", "onnx:org.shop"): "ok",
+    }
+
+
+@pytest.mark.skipif(not HAS_MYPY, reason="mypy is not installed")
+def test_its_types_are_right(dist: Path, tmp_path: Path) -> None:
+    # the hostile one in the same run: mypy's start takes longer than the code
+    generate([read(tmp_path, definition(NASTY[2]))], tmp_path, ["cpu"], force=False)
+    config = tmp_path / "mypy.toml"
+    sources = [str(folder / "src") for folder in (dist, tmp_path / "nasty")]
+    tests = str(dist / "tests")
+    config.write_text(
+        "[tool.mypy]\nstrict = true\nexplicit_package_bases = true\n"
+        f"mypy_path = {json.dumps([*sources, tests])}\n"
+    )
+    options = ("--config-file", str(config), "--cache-dir", str(tmp_path / "cache"))
+    told = run_in(dist, "-m", "mypy", *options, *sources, tests)
+    assert told.startswith("Success"), told

@@ -58,10 +58,9 @@ class Product:
         what = f"a float32 {self.primitive}{tail}: {self}"
         with Attributes(chain.ops) as attributes:
             if self.primitive == "matmul":
-                arguments = (engine(), *operands, attributes)
-                return PrimitiveDesc("matmul", *arguments, description=what)
-            arguments = (engine(), FORWARD_INFERENCE, *operands, attributes)
-            return PrimitiveDesc("inner_product_forward", *arguments, description=what)
+                return PrimitiveDesc("matmul", engine(), *operands, attributes, description=what)
+            leading = ("inner_product_forward", engine(), FORWARD_INFERENCE)
+            return PrimitiveDesc(*leading, *operands, attributes, description=what)
 
 
 def fully_connected(call: KernelCall) -> Step | None:

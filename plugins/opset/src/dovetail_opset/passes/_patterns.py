@@ -40,12 +40,6 @@ def one_number(tensor: Tensor | None) -> float | None:
     return float(values.reshape(-1)[0]) if values.size == 1 else None
 
 
-def is_number(tensor: Tensor | None, wanted: float) -> bool:
-    """Whether a tensor is a constant of one element that is `wanted`, rounded to a float32."""
-    found = one_number(tensor)
-    return found is not None and math.isclose(found, wanted, rel_tol=_NEAR)
-
-
 def with_number(node: Node) -> tuple[Tensor, float] | None:
     """Gives what a node of two inputs, in either order, computes with a number, and the number."""
     if len(node.inputs) != 2:

@@ -31,7 +31,8 @@ def ramp(dtype: DType, *shape: int) -> Array | Encoded:
     if dtype.is_fixed_point:
         least, greatest = dtype.stored_range()
         stored = np.linspace(least, greatest, count).astype(dtype.storage).reshape(shape)
-        return Encoded(stored, dtype, ScaleOffset(2 / (greatest - least), least))
+        offset = 0 if dtype.is_signed else -(greatest // 2)
+        return Encoded(stored, dtype, ScaleOffset(2 / (greatest - least), offset))
     if dtype in (DType.BFLOAT_16, DType.STRING):
         return Encoded(np.zeros(shape, dtype.storage), dtype)
     low, high = (-1, 1) if dtype.is_float else (0, min(count, 100))

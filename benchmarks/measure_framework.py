@@ -1,0 +1,129 @@
+"""A process that measures one thing about our own framework."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.gauges import Effort, times_ms
+from benchmarks.process import answer, request
+from dovetail import Model, Session, runtime
+
+Inputs = Mapping[str, Any]
+Found = dict[str, float]
+
+
+def run(model: str, inputs: Inputs, effort: Effort) -> Found:
+    """Gives the time of a run as users call it, and of one into outputs that are given."""
+    with Session(model) as session:
+        (graph,) = session.graphs.values()
+        outputs = graph.execute(inputs)
+        return {
+            "run_ms": median(times_ms(lambda: session.run(inputs), effort)),
+            "bound_ms": median(times_ms(lambda: graph.execute(inputs, outputs), effort)),
+            "nodes": len(graph.ir.nodes),
+        }
+
+
+def steps(model: str, inputs: Inputs, effort: Effort) -> Found:
+    """Gives the time of a run, and the sum of what its steps take when each is timed.
+
+    The two take turns. A step's time is the median over the timed runs.
+    """
+    with Session(model) as session:
+        (graph,) = session.graphs.values()
+        outputs = graph.execute(inputs)
+        whole: list[float] = []
+        timed: list[list[float]] = []
+
+        def both() -> None:
+            profile = session.backend.create_profile(runtime.ProfileLevel.DETAILED)
+            start = time.perf_counter()
+            graph.execute(inputs, outputs)
+            whole.append((time.perf_counter() - start) * 1e3)
+            graph.execute(inputs, outputs, profile=profile)
+            (event,) = profile.events
+            timed.append([child.value / 1e3 for child in event.children])
+            profile.free()
+
+        times_ms(both, effort)
+        sums = [median(step) for step in zip(*timed, strict=True)]
+        return {"run_ms": median(whole), "steps_ms": sum(sums), "steps": len(sums)}
+
+
+def finalize(model: str, inputs: Inputs, effort: Effort) -> Found:
+    """Gives the time of the first finalize of the process."""
+    loaded = Model.load(model)
+    with runtime.Backend.create("cpu") as backend:
+        (graph,) = backend.create_context().compose(loaded)
+        start = time.perf_counter()
+        graph.finalize()
+        return {"finalize_ms": (time.perf_counter() - start) * 1e3}
+
+
+def two_sessions(model: str, inputs: Inputs, effort: Effort) -> Found:
+    """Gives the runs a second of one session, and of two in two threads together."""
+    with ThreadPoolExecutor(2) as pool:
+        alone = pool.submit(_throughput, model, inputs, effort, threading.Barrier(1)).result()
+        barrier = threading.Barrier(2)
+        both = [pool.submit(_throughput, model, inputs, effort, barrier) for _ in range(2)]
+        return {"one_per_s": alone, "two_per_s": sum(future.result() for future in both)}
+
+
+def _throughput(model: str, inputs: Inputs, effort: Effort, barrier: threading.Barrier) -> float:
+    """Runs a session of its own until the effort is reached; all who wait at the barrier start."""
+    with Session(model) as session:
+        session.run(inputs)
+        barrier.wait()
+        start = time.perf_counter()
+        runs, taken = 0, 0.0
+        while not effort.reached(runs, taken):
+            session.run(inputs)
+            runs, taken = runs + 1, time.perf_counter() - start
+        barrier.wait()  # the other one is still running: what follows must not disturb it
+        return runs / taken
+
+
+def busy_thread(model: str, inputs: Inputs, effort: Effort) -> Found:
+    """Gives the time of a run alone, and beside a thread that computes in pure Python."""
+    over = threading.Event()
+
+    def spin() -> None:
+        count = 0
+        while not over.is_set():
+            count += 1
+
+    with Session(model) as session:
+        alone = median(times_ms(lambda: session.run(inputs), effort))
+        thread = threading.Thread(target=spin)
+        thread.start()
+        try:
+            beside = median(times_ms(lambda: session.run(inputs), effort))
+        finally:
+            over.set()
+            thread.join()
+    return {"alone_ms": alone, "beside_ms": beside}
+
+
+TASKS: Mapping[str, Callable[[str, Inputs, Effort], Found]] = {
+    each.__name__: each for each in (run, steps, finalize, two_sessions, busy_thread)
+}
+
+
+def main() -> None:
+    """Measures what is asked for."""
+    asked = request()
+    inputs = dict(np.load(asked["inputs"]))
+    task = partial(TASKS[asked["task"]], asked["model"], inputs)
+    answer(task(Effort(*asked["effort"])))
+
+
+if __name__ == "__main__":
+    main()

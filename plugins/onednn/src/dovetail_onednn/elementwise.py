@@ -1,0 +1,149 @@
+"""Elementwise functions of one tensor and of two, with what follows them, in float32.
+
+The library has post-ops for functions of two tensors, none for those of one. So a function of one
+with a tail runs as a post-op itself: after a product with 1, which changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.runtime.plan import KernelCall, Step
+from dovetail_onednn._api import FORWARD_INFERENCE, Algorithm, Arg, BinaryAlgorithm
+from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.folding import Folding
+from dovetail_onednn.handles import engine
+from dovetail_onednn.layouts import vector
+from dovetail_onednn.post_ops import BINARY, COMMUTATIVE, Chain, chain_of, eltwise_of
+from dovetail_onednn.primitives import Attributes, Binary, Eltwise, PrimitiveDesc
+from dovetail_onednn.steps import Places, is_float32
+
+# Elements, counted once for each node of a group, below which NumPy's calls are faster: for
+# functions that are an instruction or two, and for those that NumPy makes of several or slow ones.
+_LEAST = 8192
+_LEAST_SLOW = 512
+_QUICK = frozenset((Algorithm.RELU, Algorithm.CLIP, Algorithm.ABS, Algorithm.SQRT))
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """The second operand of a function of two tensors.
+
+    Attributes:
+        algorithm: The function.
+        index: Which input of the call it is; None stands for the number 1.
+    """
+
+    algorithm: BinaryAlgorithm
+    index: int | None = None
+
+
+def eltwise(call: KernelCall) -> Step | None:
+    """Runs a function of each element and its tail as one primitive; see `Kernel.make`."""
+    function = eltwise_of(call.head)
+    if function is None or not is_float32(call):
+        return None
+    skipped = int(_makes_swish(call, function))
+    if skipped:
+        function = Eltwise(Algorithm.SWISH, 1.0)
+    least = _LEAST if function.algorithm in _QUICK else _LEAST_SLOW
+    if _work(call) < least:
+        return None
+    if len(call.tail) == skipped:
+        return _alone(call, function)
+    return joined(call, 0, Second(BinaryAlgorithm.MULTIPLY), (function,), skipped)
+
+
+def binary(call: KernelCall) -> Step | None:
+    """Runs a function of two tensors and its tail as one primitive; see `Kernel.make`.
+
+    The first operand must have the result's shape; where the function allows it, they change places.
+    """
+    algorithm = BINARY[call.head.op_type]
+    if not is_float32(call) or _work(call) < _LEAST:
+        return None
+    made = call.outputs[0].shape
+    first, second = 0, 1
+    if call.spec(0).shape != made:
+        first, second = 1, 0
+        if algorithm not in COMMUTATIVE or call.spec(1).shape != made:
+            return None
+    return joined(call, first, Second(algorithm, second))
+
+
+def _work(call: KernelCall) -> int:
+    return call.outputs[0].spec.count * (1 + len(call.tail))
+
+
+def _makes_swish(call: KernelCall, function: Eltwise) -> bool:
+    """Whether a sigmoid is multiplied by its own input."""
+    if function.algorithm is not Algorithm.LOGISTIC or not call.tail:
+        return False
+    after = call.tail[0]
+    others = [call.tensors[i] for i in after.operands if i is not None]
+    return after.view.op_type == "ElementWiseMultiply" and others == [call.tensors[0]]
+
+
+def _alone(call: KernelCall, function: Eltwise) -> Step | None:
+    flat = vector(call.outputs[0].spec.count)
+    with (
+        Attributes() as attributes,
+        PrimitiveDesc(
+            "eltwise_forward",
+            engine(),
+            FORWARD_INFERENCE,
+            function.algorithm,
+            flat,
+            flat,
+            function.alpha,
+            function.beta,
+            attributes,
+            description=f"a float32 {function} of {flat.dims[0]} elements",
+        ) as desc,
+    ):
+        if desc.is_slow:
+            return None
+        places = Places(call, desc)
+        places.read(Arg.SOURCE, 0, flat)
+        places.write(Arg.DESTINATION, 0, flat)
+        return places.step(in_place=[(0, 0)])
+
+
+def joined(
+    call: KernelCall,
+    source: int,
+    second: Second,
+    before: Sequence[Eltwise | Second] = (),
+    skipped: int = 0,
+) -> Step | None:
+    """Gives the step of a function of two tensors and what follows it.
+
+    Args:
+        call: All float32, with elements.
+        source: The input that is the first operand; it has the result's shape.
+        second: The function and its second operand.
+        before: What is done before the call's tail.
+        skipped: How many nodes of the tail are done already.
+    """
+    made = call.outputs[0].shape
+    indices = [each.index for each in (second, *before) if isinstance(each, Second)]
+    indices += [index for tail in call.tail[skipped:] for index in tail.operands]
+    folding = Folding.of(made, [call.spec(i).shape for i in indices if i is not None])
+    chain = _chain(call, before, skipped, folding)
+    full = folding.desc(made)
+    other = folding.desc(() if second.index is None else call.spec(second.index).shape)
+    with _binary_desc(second.algorithm, full, other, chain) as desc:
+        if desc.is_slow:
+            return None
+        places = Places(call, desc)
+        places.read(Arg.SOURCE, source, full)
+        if second.index is None:
+            places.constant(Arg.OTHER, call.constant(np.ones(1, np.float32)), other)
+        else:
+            places.read(Arg.OTHER, second.index, other)
+        places.read_chain(chain)
+        places.write(Arg.DESTINATION, 0, full)
+        return places.step(in_place=[(0, 0)])

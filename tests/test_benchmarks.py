@@ -1,0 +1,161 @@
+"""The benchmarks: that they measure right answers, and say what the numbers mean."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks import gauges, rounds, summary
+from benchmarks.targets import Target
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def sample(
+    median_ms: float, *, added_mb: float = 10, difference: float = 0, precision: str = "float32"
+) -> rounds.Sample:
+    return rounds.Sample(
+        median_ms=median_ms,
+        lower_quartile_ms=median_ms,
+        upper_quartile_ms=median_ms,
+        import_ms=1,
+        build_ms=1,
+        peak_mb=30 + added_mb,
+        baseline_mb=30,
+        version="1",
+        precision=precision,
+        checksum="",
+        difference=difference,
+    )
+
+
+def samples(ours: Sequence[float], theirs: Sequence[float]) -> rounds.Samples:
+    engines = {"dovetail": [sample(t) for t in ours], "onnxruntime": [sample(t) for t in theirs]}
+    return {"net": engines}
+
+
+def test_one_network_end_to_end(tmp_path: Path) -> None:
+    done = run(
+        *("--networks", "lstm", "--engines", "dovetail,onnxruntime", "--quick", "--json"),
+        *("--cache", str(tmp_path)),
+    )
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    found = data["networks"]["lstm"]
+    assert list(found) == ["dovetail", "onnxruntime"]
+    for engine, (taken,) in found.items():
+        assert taken["precision"] == "float32", engine
+        assert 0 < taken["median_ms"] < taken["build_ms"] + 1e3, engine
+        assert taken["peak_mb"] > taken["baseline_mb"] > 0, engine
+        assert taken["difference"] <= rounds.TOLERANCE, engine
+    (adds,) = data["framework"]["200 one-element adds, a run"]
+    assert adds["nodes"] == 200
+    assert {"measured", "limit", "met"} <= set(data["targets"][0])
+    kinds = sorted(path.name.split(".", 1)[1] for path in tmp_path.glob("lstm-*"))
+    assert kinds == ["dvt", "inputs.npz", "onnx", "reference.npz"]
+
+
+def test_the_driver_imports_no_engine() -> None:
+    program = (
+        "import sys, benchmarks.__main__; "
+        "print(sorted({'dovetail', 'onnx', 'onnxruntime', 'openvino'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--networks", "resnet5"), "did you mean resnet50?"),
+        (("--engines", "tvm"), "there are dovetail, onnxruntime"),
+        (("--rounds", "0"), "'0' is not a whole number of at least 1"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(arguments: tuple[str, ...], said: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_ratios_pair_the_rounds() -> None:
+    # The second round was disturbed: both took three times as long, and the ratio stays.
+    found = summary.standings(samples([1, 3, 1], [2, 6, 4]))["onnxruntime"]["net"]
+    assert found.ratio == pytest.approx(2)
+    assert found.upper_ratio == pytest.approx(3)  # of 2, 2 and 4
+    assert found.memory_ratio == pytest.approx(1)
+
+
+def test_the_mean_of_twice_and_half_as_fast_is_one() -> None:
+    twice, half = (samples([1], [2]), samples([2], [1]))
+    found = summary.standings({"a": twice["net"], "b": half["net"]})["onnxruntime"]
+    assert summary.mean_ratio(found) == pytest.approx(1)
+    mean, worst, memory = summary.targets({"onnxruntime": found})
+    assert "(b)" in worst.label
+    assert worst.measured == pytest.approx(0.5)
+    assert (mean.is_met, worst.is_met, memory.is_met) == (False, False, True)
+
+
+def test_targets_reach_to_their_limit() -> None:
+    assert Target("", 2, 2, at_least=True).is_met
+    assert Target("", 2, 2).is_met
+    assert not Target("", 1.9, 2, at_least=True).is_met
+    assert not Target("", 2.1, 2).is_met
+
+
+def test_wrong_answers_are_named_but_not_those_of_lower_precision() -> None:
+    taken = {
+        "dovetail": [sample(1), sample(1, difference=2e-4)],
+        "onnxruntime": [sample(1)],
+        "openvino-bf16": [sample(1, difference=4e-3, precision="bfloat16")],
+    }
+    assert summary.faults({"net": taken}) == ["dovetail on net: off by 2.0e-04"]
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"y": [1.0, -4.0]}, 0.0),
+        ({"y": [1.0, -3.0]}, 0.25),
+        ({"y": [1.0, math.nan]}, math.inf),
+        ({"y": [1.0]}, math.inf),
+        ({"z": [1.0, -4.0]}, math.inf),
+    ],
+    ids=["same", "apart", "nan", "shape", "name"],
+)
+def test_difference(tmp_path: Path, found: dict[str, list[float]], expected: float) -> None:
+    np.savez(tmp_path / "found.npz", **{k: np.array(v) for k, v in found.items()})
+    np.savez(tmp_path / "wanted.npz", y=np.array([1.0, -4.0]))
+    assert rounds.difference(tmp_path / "found.npz", tmp_path / "wanted.npz") == expected
+
+
+def test_effort_needs_both_bounds_or_the_cap() -> None:
+    effort = gauges.Effort(seconds=0.5, runs=10, cap_s=3)
+    assert not effort.reached(9, 0.6)
+    assert not effort.reached(1000, 0.4)
+    assert effort.reached(10, 0.5)
+    assert effort.reached(1, 3)
+
+
+def test_peak_memory_sees_what_was_freed() -> None:
+    before = gauges.peak_memory_mb()
+    np.ones(int((before + 64) * 2**20 / 8))  # larger than this process ever was, by 64 MB
+    assert gauges.peak_memory_mb() >= before + 64
