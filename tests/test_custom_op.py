@@ -70,7 +70,9 @@ def test_every_command_of_its_readme(site: Path, tmp_path: Path) -> None:
     installed, brought = ([line[2:] for line in b.splitlines()] for b in blocks)
     assert installed.pop(0) == INSTALL
     told = [run(line, tmp_path, site) for line in installed]
-    assert "audio.snake" in told[0]
+    assert re.search(
+        r"audio.snake +cpu \(snake-ops\) +onnx:com.example.audio \(snake-ops\)", told[0]
+    )
     assert "audio.snake::Snake" in told[3]
     for line in brought:
         assert "audio.snake" not in run("dovetail plugins", tmp_path, None)
