@@ -20,7 +20,7 @@ from benchmarks import cache, framework, rounds, summary, tables
 from benchmarks.engines import ENGINES
 from benchmarks.gauges import QUICK, Effort
 from benchmarks.process import ProcessFailedError
-from benchmarks.recipes import ADDS, NETWORKS
+from benchmarks.recipes import ADDS, NETWORKS, RECIPES
 from benchmarks.rounds import Samples
 from benchmarks.targets import Target
 
@@ -147,8 +147,11 @@ def _measure(options: argparse.Namespace) -> Results:
 
 
 def _needed(options: argparse.Namespace) -> list[str]:
-    """The networks to build: those asked for, and the framework's own chain."""
-    return [*options.networks, *([ADDS] if "framework" in options.parts else [])]
+    """The networks to build: those asked for that are measured, and the framework's own chain."""
+    needed = set(options.networks if "networks" in options.parts else ())
+    if "framework" in options.parts:
+        needed |= {c.network for c in framework.CHECKS} & {*options.networks, ADDS}
+    return [name for name in RECIPES if name in needed]
 
 
 def _tell(line: str) -> None:

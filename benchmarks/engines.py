@@ -39,14 +39,19 @@ class Engine(Protocol):
         """Runs once, the way that users call it."""
 
 
+def our_config(threads: int) -> dict[str, dict[str, dict[str, int]]]:
+    """Gives the config of a session of ours that computes with so many threads."""
+    return {"backend": {"cpu": {"num_threads": threads}}}
+
+
 class Dovetail:
-    """Ours; it takes its number of threads from OMP_NUM_THREADS."""
+    """Ours, on the backend `cpu`."""
 
     package: ClassVar[str] = "dovetail"
 
     def __init__(self, path: str, threads: int) -> None:
         self._module = importlib.import_module(self.package)
-        self._session = self._module.Session(path)
+        self._session = self._module.Session(path, config=our_config(threads))
 
     @property
     def version(self) -> str:

@@ -87,6 +87,7 @@ def measure(
                 "task": check.task,
                 "model": str(model.dvt),
                 "inputs": str(model.inputs),
+                "threads": check.threads or threads,
                 "effort": astuple(effort),
             }
             taken = ask("measure_framework", asked, threads=check.threads or threads)

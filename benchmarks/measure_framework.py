@@ -6,49 +6,68 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 import numpy as np
 
+from benchmarks.engines import our_config
 from benchmarks.gauges import Effort, times_ms
 from benchmarks.process import answer, request
 from dovetail import Model, Session, runtime
 
-Inputs = Mapping[str, Any]
 Found = dict[str, float]
 
 
-def run(model: str, inputs: Inputs, effort: Effort) -> Found:
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is measured.
+
+    Attributes:
+        model: Path of the `.dvt`.
+        inputs: By name.
+        threads: How many a session computes with.
+    """
+
+    model: str
+    inputs: Mapping[str, Any]
+    threads: int
+
+    def session(self) -> Session:
+        """Makes a session of it."""
+        return Session(self.model, config=our_config(self.threads))
+
+
+def run(subject: Subject, effort: Effort) -> Found:
     """Gives the time of a run as users call it, and of one into outputs that are given."""
-    with Session(model) as session:
+    with subject.session() as session:
         (graph,) = session.graphs.values()
-        outputs = graph.execute(inputs)
+        outputs = graph.execute(subject.inputs)
         return {
-            "run_ms": median(times_ms(lambda: session.run(inputs), effort)),
-            "bound_ms": median(times_ms(lambda: graph.execute(inputs, outputs), effort)),
+            "run_ms": median(times_ms(lambda: session.run(subject.inputs), effort)),
+            "bound_ms": median(times_ms(lambda: graph.execute(subject.inputs, outputs), effort)),
             "nodes": len(graph.ir.nodes),
         }
 
 
-def steps(model: str, inputs: Inputs, effort: Effort) -> Found:
+def steps(subject: Subject, effort: Effort) -> Found:
     """Gives the time of a run, and the sum of what its steps take when each is timed.
 
     The two take turns. A step's time is the median over the timed runs.
     """
-    with Session(model) as session:
+    with subject.session() as session:
         (graph,) = session.graphs.values()
-        outputs = graph.execute(inputs)
+        outputs = graph.execute(subject.inputs)
         whole: list[float] = []
         timed: list[list[float]] = []
 
         def both() -> None:
             profile = session.backend.create_profile(runtime.ProfileLevel.DETAILED)
             start = time.perf_counter()
-            graph.execute(inputs, outputs)
+            graph.execute(subject.inputs, outputs)
             whole.append((time.perf_counter() - start) * 1e3)
-            graph.execute(inputs, outputs, profile=profile)
+            graph.execute(subject.inputs, outputs, profile=profile)
             (event,) = profile.events
             timed.append([child.value / 1e3 for child in event.children])
             profile.free()
@@ -58,40 +77,40 @@ def steps(model: str, inputs: Inputs, effort: Effort) -> Found:
         return {"run_ms": median(whole), "steps_ms": sum(sums), "steps": len(sums)}
 
 
-def finalize(model: str, inputs: Inputs, effort: Effort) -> Found:
+def finalize(subject: Subject, effort: Effort) -> Found:
     """Gives the time of the first finalize of the process."""
-    loaded = Model.load(model)
-    with runtime.Backend.create("cpu") as backend:
+    loaded = Model.load(subject.model)
+    with runtime.Backend.create("cpu", our_config(subject.threads)["backend"]["cpu"]) as backend:
         (graph,) = backend.create_context().compose(loaded)
         start = time.perf_counter()
         graph.finalize()
         return {"finalize_ms": (time.perf_counter() - start) * 1e3}
 
 
-def two_sessions(model: str, inputs: Inputs, effort: Effort) -> Found:
+def two_sessions(subject: Subject, effort: Effort) -> Found:
     """Gives the runs a second of one session, and of two in two threads together."""
     with ThreadPoolExecutor(2) as pool:
-        alone = pool.submit(_throughput, model, inputs, effort, threading.Barrier(1)).result()
+        alone = pool.submit(_throughput, subject, effort, threading.Barrier(1)).result()
         barrier = threading.Barrier(2)
-        both = [pool.submit(_throughput, model, inputs, effort, barrier) for _ in range(2)]
+        both = [pool.submit(_throughput, subject, effort, barrier) for _ in range(2)]
         return {"one_per_s": alone, "two_per_s": sum(future.result() for future in both)}
 
 
-def _throughput(model: str, inputs: Inputs, effort: Effort, barrier: threading.Barrier) -> float:
+def _throughput(subject: Subject, effort: Effort, barrier: threading.Barrier) -> float:
     """Runs a session of its own until the effort is reached; all who wait at the barrier start."""
-    with Session(model) as session:
-        session.run(inputs)
+    with subject.session() as session:
+        session.run(subject.inputs)
         barrier.wait()
         start = time.perf_counter()
         runs, taken = 0, 0.0
         while not effort.reached(runs, taken):
-            session.run(inputs)
+            session.run(subject.inputs)
             runs, taken = runs + 1, time.perf_counter() - start
         barrier.wait()  # the other one is still running: what follows must not disturb it
         return runs / taken
 
 
-def busy_thread(model: str, inputs: Inputs, effort: Effort) -> Found:
+def busy_thread(subject: Subject, effort: Effort) -> Found:
     """Gives the time of a run alone, and beside a thread that computes in pure Python."""
     over = threading.Event()
 
@@ -100,19 +119,19 @@ def busy_thread(model: str, inputs: Inputs, effort: Effort) -> Found:
         while not over.is_set():
             count += 1
 
-    with Session(model) as session:
-        alone = median(times_ms(lambda: session.run(inputs), effort))
+    with subject.session() as session:
+        alone = median(times_ms(lambda: session.run(subject.inputs), effort))
         thread = threading.Thread(target=spin)
         thread.start()
         try:
-            beside = median(times_ms(lambda: session.run(inputs), effort))
+            beside = median(times_ms(lambda: session.run(subject.inputs), effort))
         finally:
             over.set()
             thread.join()
     return {"alone_ms": alone, "beside_ms": beside}
 
 
-TASKS: Mapping[str, Callable[[str, Inputs, Effort], Found]] = {
+TASKS: Mapping[str, Callable[[Subject, Effort], Found]] = {
     each.__name__: each for each in (run, steps, finalize, two_sessions, busy_thread)
 }
 
@@ -121,8 +140,8 @@ def main() -> None:
     """Measures what is asked for."""
     asked = request()
     inputs = dict(np.load(asked["inputs"]))
-    task = partial(TASKS[asked["task"]], asked["model"], inputs)
-    answer(task(Effort(*asked["effort"])))
+    subject = Subject(asked["model"], inputs, asked["threads"])
+    answer(TASKS[asked["task"]](subject, Effort(*asked["effort"])))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import keyword
 import os
@@ -18,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.cli import main
-from dovetail_tools._new_folder import write_folder
+from dovetail.errors import ContainerError
+from dovetail_tools._new_folder import NewFolder, write_folders
 from dovetail_tools._scaffold import Names, PluginKind, form_faults, project_files
 
 # Kind -> name of the plugin, dist, group and class or object that its entry point loads.
@@ -90,8 +92,6 @@ def test_all_are_listed_and_load(site: Path, tmp_path: Path) -> None:
 
 @EACH
 def test_it_passes_its_own_tests(kind: str, made: Path, site: Path) -> None:
-    if kind in ("backend", "op-package"):
-        pytest.importorskip("dovetail.testing")
     pytest_ = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     out = told(pytest_, made / MADE[kind][1], site)
     found = re.search(r"(\d+) passed", out)
@@ -133,7 +133,7 @@ def test_any_name_fits_the_formatter(name: str, tmp_path: Path) -> None:
     pytest.importorskip("ruff")
     assert not form_faults(name)
     for kind in PluginKind:
-        write_folder(tmp_path / kind, project_files(kind, Names.of(name)))
+        write_folders([NewFolder(tmp_path / kind, project_files(kind, Names.of(name)))])
     command = [sys.executable, "-m", "ruff"]
     told([*command, "check", "--no-cache", "."], tmp_path)
     told([*command, "format", "--no-cache", "--check", "."], tmp_path)
@@ -228,7 +228,7 @@ def test_what_is_no_folder_is_refused(run: Any, entries: Any, make: Any) -> None
     make(Path("sample-npu"))
     done = run("new-plugin", "backend", "sample-npu")
     assert done.code == 3
-    assert "no folder" in done.err
+    assert "is not a folder" in done.err
     assert entries() == {"sample-npu"}
 
 
@@ -238,29 +238,46 @@ def test_a_kind_that_there_is_not(run: Any) -> None:
     assert "op-package" in done.err
 
 
-def test_after_a_full_disk_nothing_is_left(entries: Any, monkeypatch: Any) -> None:
-    real = Path.write_text
+def holding(*names: str) -> list[NewFolder]:
+    return [NewFolder(Path(name), {"a": "1", "c/b": "2"}) for name in names]
 
-    def full(path: Path, *args: Any, **options: Any) -> int:
-        if path.name == "b":
+
+# Each write and each move of two folders, where one gives way or both are new.
+CALLS = [
+    (names, step, call)
+    for names, moves in (("old other", 3), ("other old", 3), ("new/folder/one new/folder/two", 2))
+    for step, count in (("write_bytes", 4), ("rename", moves))
+    for call in range(1, count + 1)
+]
+
+
+@pytest.mark.parametrize(("names", "step", "call"), CALLS)
+def test_after_a_full_disk_everything_is_as_it_was(
+    entries: Any, monkeypatch: Any, names: str, step: str, call: int
+) -> None:
+    real, calls = getattr(Path, step), itertools.count(1)
+
+    def full(path: Path, *args: Any) -> Any:
+        if next(calls) == call:
             raise OSError(28, "No space left on device")
-        return real(path, *args, **options)
+        return real(path, *args)
 
     Path("old").mkdir()
     Path("old/mark").touch()
     before = entries()
-    monkeypatch.setattr(Path, "write_text", full)
-    for target in ("new/folder", "old"):
-        with pytest.raises(Exception, match="No space left"):
-            write_folder(Path(target), {"a": "1", "c/b": "2"}, lambda path: True)
-        assert entries() == before
+    monkeypatch.setattr(Path, step, full)
+    with pytest.raises(ContainerError, match="No space left"):
+        write_folders(holding(*names.split()))
+    assert entries() == before
 
 
-def test_a_folder_gives_way_where_it_may(entries: Any) -> None:
-    Path("old").mkdir()
-    Path("old/mark").touch()
-    write_folder(Path("old"), {"a/b": "text"}, lambda path: (path / "mark").is_file())
-    assert entries() == {"old", "old/a", "old/a/b"}
-    with pytest.raises(Exception, match="not replaced"):
-        write_folder(Path("old"), {"c": ""}, lambda path: (path / "mark").is_file())
-    assert entries() == {"old", "old/a", "old/a/b"}
+def test_folders_give_way(entries: Any) -> None:
+    for name in ("kept", "dropped", "empty"):
+        Path(name).mkdir()
+    for name in ("kept", "dropped"):
+        Path(name, "mark").touch()
+    keep = {Path("kept"): Path("elsewhere")}
+    write_folders(holding("kept", "dropped", "empty"), keep.get)
+    written = {f"{n}{f}" for n in ("kept", "dropped", "empty") for f in ("", "/a", "/c", "/c/b")}
+    assert entries() == {*written, "elsewhere", "elsewhere/mark"}
+    assert Path("empty/c/b").read_text() == "2"

@@ -20,6 +20,8 @@ CPU = 1
 IN_ORDER = 1
 FORWARD_INFERENCE = 96
 CONVOLUTION_DIRECT = 1
+DECONVOLUTION_DIRECT = 0xA
+LRN_ACROSS_CHANNELS = 0xAFF
 USER_SCRATCHPAD = 1
 POST_OP_BASE = 32768  # times the position, counted from 1: the post-op's own arguments
 ANY_FORMAT = 1
@@ -63,6 +65,44 @@ class BinaryAlgorithm(enum.IntEnum):
     MINIMUM = 0x1FFF3
     DIVIDE = 0x1FFF4
     SUBTRACT = 0x1FFF5
+
+
+class PoolingAlgorithm(enum.IntEnum):
+    """What is made of a window."""
+
+    MAXIMUM = 0x1FF
+    AVERAGE_WITH_PADDING = 0x2FF
+    AVERAGE = 0x3FF
+
+
+class SoftmaxAlgorithm(enum.IntEnum):
+    """Softmax or its logarithm."""
+
+    SOFTMAX = 0x30000
+    LOG_SOFTMAX = 0x30001
+
+
+class ReductionAlgorithm(enum.IntEnum):
+    """What is made of the elements along the reduced axes."""
+
+    MAXIMUM = 0x2FFF2
+    MINIMUM = 0x2FFF3
+    SUM = 0x2FFF4
+    MEAN = 0x2FFF6
+
+
+class ResamplingAlgorithm(enum.IntEnum):
+    """What is between the elements."""
+
+    NEAREST = 0x2FFF0
+    LINEAR = 0x2FFF1
+
+
+class NormalizationFlag(enum.IntFlag):
+    """Which operands a normalization has beside its source."""
+
+    SCALE = 0x2
+    SHIFT = 0x4
 
 
 class Query(enum.IntEnum):

@@ -6,11 +6,13 @@ with a tail runs as a post-op itself: after a product with 1, which changes noth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Algorithm, Arg, BinaryAlgorithm
 from dovetail_onednn.descriptors import MemoryDesc
@@ -18,8 +20,8 @@ from dovetail_onednn.folding import Folding
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import vector
 from dovetail_onednn.post_ops import BINARY, COMMUTATIVE, Chain, chain_of, eltwise_of
-from dovetail_onednn.primitives import Attributes, Binary, Eltwise, PrimitiveDesc
-from dovetail_onednn.steps import Places, is_float32
+from dovetail_onednn.primitives import Attributes, Binary, Eltwise, PostOp, PrimitiveDesc
+from dovetail_onednn.steps import Places, is_float32, is_slow
 
 # Elements, counted once for each node of a group, below which NumPy's calls are faster: for
 # functions that are an instruction or two, and for those that NumPy makes of several or slow ones.
@@ -75,7 +77,7 @@ def binary(call: KernelCall) -> Step | None:
 
 
 def _work(call: KernelCall) -> int:
-    return call.outputs[0].spec.count * (1 + len(call.tail))
+    return math.prod(call.outputs[0].shape) * (1 + len(call.tail))
 
 
 def _makes_swish(call: KernelCall, function: Eltwise) -> bool:
@@ -88,7 +90,7 @@ def _makes_swish(call: KernelCall, function: Eltwise) -> bool:
 
 
 def _alone(call: KernelCall, function: Eltwise) -> Step | None:
-    flat = vector(call.outputs[0].spec.count)
+    flat = vector(math.prod(call.outputs[0].shape))
     with (
         Attributes() as attributes,
         PrimitiveDesc(
@@ -104,7 +106,7 @@ def _alone(call: KernelCall, function: Eltwise) -> Step | None:
             description=f"a float32 {function} of {flat.dims[0]} elements",
         ) as desc,
     ):
-        if desc.is_slow:
+        if is_slow(desc):
             return None
         places = Places(call, desc)
         places.read(Arg.SOURCE, 0, flat)
@@ -126,17 +128,16 @@ def joined(
         source: The input that is the first operand; it has the result's shape.
         second: The function and its second operand.
         before: What is done before the call's tail.
-        skipped: How many nodes of the tail are done already.
+        skipped: How many nodes of the tail are among that.
     """
     made = call.outputs[0].shape
     indices = [each.index for each in (second, *before) if isinstance(each, Second)]
     indices += [index for tail in call.tail[skipped:] for index in tail.operands]
     folding = Folding.of(made, [call.spec(i).shape for i in indices if i is not None])
     chain = _chain(call, before, skipped, folding)
-    full = folding.desc(made)
-    other = folding.desc(() if second.index is None else call.spec(second.index).shape)
-    with _binary_desc(second.algorithm, full, other, chain) as desc:
-        if desc.is_slow:
+    full, other = folding.desc(made), folding.desc(_shape(call, second))
+    with _described(second.algorithm, full, other, chain) as desc:
+        if is_slow(desc):
             return None
         places = Places(call, desc)
         places.read(Arg.SOURCE, source, full)
@@ -147,3 +148,42 @@ def joined(
         places.read_chain(chain)
         places.write(Arg.DESTINATION, 0, full)
         return places.step(in_place=[(0, 0)])
+
+
+def _shape(call: KernelCall, second: Second) -> Shape:
+    return () if second.index is None else call.spec(second.index).shape
+
+
+def _chain(
+    call: KernelCall, before: Sequence[Eltwise | Second], skipped: int, folding: Folding
+) -> Chain:
+    """Gives what is done before the tail and the rest of the tail as one chain."""
+    ops: list[PostOp] = []
+    operands: list[tuple[int, int]] = []
+    for each in before:
+        if isinstance(each, Second) and each.index is not None:
+            operands.append((len(ops), each.index))
+            ops.append(Binary(each.algorithm, folding.desc(_shape(call, each))))
+        elif isinstance(each, Eltwise):
+            ops.append(each)
+    tail = chain_of(call, folding.desc)
+    shift = len(ops) - skipped
+    operands += [(at + shift, index) for at, index in tail.operands if at >= skipped]
+    return Chain((*ops, *tail.ops[skipped:]), tuple(operands))
+
+
+def _described(
+    algorithm: BinaryAlgorithm, full: MemoryDesc, other: MemoryDesc, chain: Chain
+) -> PrimitiveDesc:
+    tail = "".join(f" + {op}" for op in chain.ops)
+    with Attributes(chain.ops) as attributes:
+        return PrimitiveDesc(
+            "binary",
+            engine(),
+            algorithm,
+            full,
+            other,
+            full,
+            attributes,
+            description=f"a float32 {algorithm.name.lower()}{tail} of {full.key} and {other.key}",
+        )

@@ -22,7 +22,7 @@ BINARY = {
     "ElementWiseMaximum": BinaryAlgorithm.MAXIMUM,
     "ElementWiseMinimum": BinaryAlgorithm.MINIMUM,
 }
-_COMMUTATIVE = (
+COMMUTATIVE = (
     BinaryAlgorithm.ADD,
     BinaryAlgorithm.MULTIPLY,
     BinaryAlgorithm.MAXIMUM,
@@ -59,7 +59,7 @@ def absorbs(group: Sequence[NodeView], node: NodeView) -> bool:
     if made is None or node.outs[0] is None or made.shape != node.outs[0].shape:
         return False  # the other operand would widen the result
     is_first = node.node.inputs[0] is before.node.outputs[0]
-    if not is_first and algorithm not in _COMMUTATIVE:
+    if not is_first and algorithm not in COMMUTATIVE:
         return False
     other = node.ins[1 if is_first else 0]
     return other is not None and _is_common(other.shape, made.shape)

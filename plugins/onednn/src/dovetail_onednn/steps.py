@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from dovetail.ir import DType
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
 from dovetail_onednn._api import Arg
 from dovetail_onednn.descriptors import MemoryDesc
@@ -12,6 +13,17 @@ from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.post_ops import Chain
 from dovetail_onednn.primitives import Primitive, PrimitiveDesc, operand
 from dovetail_onednn.threads import ReleaseGil
+
+
+def is_float32(call: KernelCall) -> bool:
+    """Whether all tensors are FLOAT_32 and have elements: the empty ones are the reference's."""
+    tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
+    return all(t.dtype is DType.FLOAT_32 and 0 not in t.shape for t in tensors)
+
+
+def is_slow(desc: PrimitiveDesc) -> bool:
+    """Whether all that the library has is its generic code, which NumPy's kernels outrun."""
+    return desc.implementation.startswith("ref")
 
 
 class Places:
@@ -56,13 +68,30 @@ class Places:
 
     def step(self, *, in_place: Sequence[tuple[int, int]] = ()) -> Step:
         """Compiles the primitive and gives the step that executes it."""
-        primitive = Primitive(self._desc)
-        nbytes = primitive.scratchpad.nbytes
-        if nbytes:
-            self._found[Arg.SCRATCHPAD] = primitive.scratchpad, self._call.scratch(nbytes)
-        release_gil = getattr(self._call.options, "release_gil", ReleaseGil.AUTO)
-        bind = functools.partial(_bind, primitive, self._found, release_gil)
-        return self._call.step(bind, in_place=in_place)
+        return execute(self._call, Primitive(self._desc), self._found, in_place=in_place)
+
+
+def execute(
+    call: KernelCall,
+    primitive: Primitive,
+    places: Mapping[int, tuple[MemoryDesc, Value]],
+    *,
+    in_place: Sequence[tuple[int, int]] = (),
+) -> Step:
+    """Gives the step that executes a primitive, with a scratchpad of the plan's.
+
+    Args:
+        call: The kernel's; what the step reads and writes is declared.
+        primitive: The primitive.
+        places: Descriptor and value of each argument but the scratchpad.
+        in_place: As in `KernelCall.step`.
+    """
+    found = dict(places)
+    if primitive.scratchpad.nbytes:
+        pad = primitive.scratchpad
+        found[Arg.SCRATCHPAD] = pad, call.scratch(pad.nbytes)
+    release_gil = getattr(call.options, "release_gil", ReleaseGil.AUTO)
+    return call.step(functools.partial(_bind, primitive, found, release_gil), in_place=in_place)
 
 
 def _bind(

@@ -1,87 +1,99 @@
-"""A folder of new files that appears only when all of them are written: how projects begin."""
+"""Folders of new files, written aside and put in place whole: for what writes projects."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from dovetail.errors import ContainerError
+from dovetail.errors import Problem
 from dovetail.files import unwritable
 from dovetail_tools._output_folder import make_folders, remove_folders
 
 
-def check_writable(path: Path, may_replace: Callable[[Path], bool] | None = None) -> None:
-    """Checks that nothing of the user's would be replaced.
+@dataclass(frozen=True, slots=True)
+class NewFolder:
+    """A folder to be written.
 
-    Args:
-        path: The folder to write.
-        may_replace: Says whether a folder that holds something may give way; None refuses any.
-
-    Raises:
-        ContainerError: It is a file or a link, or a folder that holds something.
+    Attributes:
+        path: Where it goes.
+        files: Texts by path below it, with forward slashes.
     """
-    if path.is_symlink() or (path.exists() and not path.is_dir()):
-        raise _refused(path, "something that is no folder has this name")
-    if path.is_dir() and any(path.iterdir()) and not (may_replace and may_replace(path)):
-        raise _refused(path, "the folder holds something already: it is not replaced")
+
+    path: Path
+    files: Mapping[str, str]
 
 
-def write_folder(
-    path: Path, files: Mapping[str, str], may_replace: Callable[[Path], bool] | None = None
+def in_the_way(path: Path) -> Problem | None:
+    """Gives what of somebody's would be replaced by a folder; None where nothing would be."""
+    hint = "move it away, or choose another --output-path"
+    if path.is_symlink() or (os.path.lexists(path) and not path.is_dir()):
+        return Problem("it exists and is not a folder", str(path), hint)
+    if path.is_dir() and any(path.iterdir()):
+        return Problem("the folder holds something: it is not replaced", str(path), hint)
+    return None
+
+
+def write_folders(
+    folders: Sequence[NewFolder], keep: Callable[[Path], Path | None] | None = None
 ) -> None:
-    """Writes a folder of text files, in UTF-8; after an error nothing of it is left.
+    """Writes folders, all or none, in UTF-8; whatever has their names gives way.
 
     Args:
-        path: The folder; the ones that it lies in are made too.
-        files: Texts by path in the folder, with forward slashes.
-        may_replace: As for `check_writable`.
+        folders: All in one folder, which is made if it is not there.
+        keep: Says where a folder that gives way is kept; None drops it.
 
     Raises:
-        ContainerError: As `check_writable`, or it cannot be written; what was there stays.
+        ContainerError: They cannot be written; then everything is as it was.
     """
-    check_writable(path, may_replace)
+    with _aside(folders[0].path.parent) as aside:
+        moved: list[tuple[Path, Path]] = []
+        at = folders[0].path
+        try:
+            for i, folder in enumerate(folders):
+                at = folder.path
+                _fill(aside / f"new-{i}", folder.files)
+            for i, folder in enumerate(folders):
+                at = folder.path
+                if at.exists():
+                    _move(at, (keep and keep(at)) or aside / f"old-{i}", moved)
+                _move(aside / f"new-{i}", at, moved)
+        except BaseException as error:
+            for source, target in reversed(moved):
+                target.rename(source)
+            if isinstance(error, OSError):
+                raise unwritable(at, error) from error
+            raise
+
+
+@contextmanager
+def _aside(parent: Path) -> Iterator[Path]:
+    """A folder beside the targets, so that what is made there can be moved in one step."""
     made: list[Path] = []
     try:
-        made = make_folders(path.parent)
-        aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=".dovetail-"))
-        try:
-            _fill(aside / "new", files)
-            _put(aside, path)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-    except BaseException as error:
+        made = make_folders(parent)
+        aside = Path(tempfile.mkdtemp(dir=parent, prefix=".dovetail-"))
+    except OSError as error:
         remove_folders(made)
-        if isinstance(error, OSError):
-            raise unwritable(path, error) from error
-        raise
+        raise unwritable(parent, error) from error
+    try:
+        yield aside
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+        remove_folders(made)  # those that are empty still
 
 
 def _fill(folder: Path, files: Mapping[str, str]) -> None:
     for name, text in files.items():
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, "utf-8", newline="\n")
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
 
 
-def _put(aside: Path, path: Path) -> None:
-    """Moves what was there aside and the new folder in its place."""
-    old = aside / "old"
-    if path.exists():
-        path.rename(old)
-    try:
-        (aside / "new").rename(path)
-    except BaseException:
-        if old.exists():
-            old.rename(path)
-        raise
-
-
-def _refused(path: Path, message: str) -> ContainerError:
-    return ContainerError(
-        message,
-        code="FILE_UNWRITABLE",
-        where=str(path),
-        hint="move it away, or choose another --output-path",
-    )
+def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:
+    source.rename(target)
+    moved.append((source, target))

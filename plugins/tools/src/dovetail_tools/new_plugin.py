@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from dovetail.cli.output import current_output
-from dovetail.errors import ConfigError
-from dovetail_tools._new_folder import write_folder
+from dovetail.errors import ConfigError, ContainerError
+from dovetail_tools._new_folder import NewFolder, in_the_way, write_folders
 from dovetail_tools._scaffold import (
     KINDS,
     Names,
@@ -47,8 +47,12 @@ def new_plugin(
     """
     names = _checked(kind, name)
     folder = output_path / names.dist
+    if problem := in_the_way(folder):
+        raise ContainerError(
+            problem.message, code="FILE_UNWRITABLE", where=problem.where, hint=problem.hint
+        )
     files = project_files(kind, names)
-    write_folder(folder, files)
+    write_folders([NewFolder(folder, files)])
     _report(kind, names, folder, list(files))
 
 

@@ -22,6 +22,7 @@ from dovetail_tools.op_definitions import (
     param_field,
 )
 
+_LONGEST_ENTRY = 88  # behind twelve spaces
 _CURLY = ("{", "}")
 _OWN = ("CASES", "UNWRITTEN", "ramp")
 _RAMP = '''
@@ -170,7 +171,9 @@ def _required(op: OpDefinition) -> Mapping[str, object]:
 
 
 def _entry(param: Parameter, choices: str) -> str:
-    return f"{literal(param.name)}: {_value(param, choices)}"
+    entry = f"{literal(param.name)}: {_value(param, choices)}"
+    # the number of a choice means the same
+    return entry if len(entry) < _LONGEST_ENTRY else f"{literal(param.name)}: 0"
 
 
 def _value(param: Parameter, choices: str) -> str:

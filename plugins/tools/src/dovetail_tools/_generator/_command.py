@@ -158,9 +158,11 @@ def _report(found: Sequence[Generated]) -> None:
 
 def _told(each: Generated) -> str:
     names = ", ".join(op.name for op in each.definitions.ops)
+    # with a ./, lest pip takes it for the name of a dist on an index
+    place = each.folder if each.folder.is_absolute() else f"./{each.folder}"
     lines = [
         f"{each.folder}: op package {each.definitions.package} with {names}",
-        f"next: pip install -e '{each.folder}[test]', then write `reference` of each op in "
+        f"next: pip install -e '{place}[test]', then write `reference` of each op in "
         f"{each.folder / 'src' / each.names.module / 'ops.py'}",
     ]
     if each.remarks:

@@ -9,18 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from dovetail.errors import ConfigError, ContainerError, Problem
-from dovetail.files import unwritable
+from dovetail_tools._new_folder import NewFolder, write_folders
 
 MARKER = ".dovetail-op-package.json"
-_ASIDE = ".dovetail-generator-"
 # What tools leave in a dist's folder: nothing that anybody wrote.
 _CACHES = {"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"}
 
@@ -86,66 +82,20 @@ def write_dists(dists: Sequence[Dist]) -> list[Path]:
         ContainerError: They cannot be written; then everything is as it was.
     """
     kept: list[Path] = []
-    with _aside(dists[0].folder.parent) as aside:
-        made = [_write(dist, aside / f"new-{i}") for i, dist in enumerate(dists)]
-        moved: list[tuple[Path, Path]] = []
-        try:
-            for i, (dist, new) in enumerate(zip(dists, made, strict=True)):
-                if dist.folder.is_dir() and any(dist.folder.iterdir()):
-                    is_edited = _is_edited(dist.folder)
-                    old = _free(dist.folder) if is_edited else aside / f"old-{i}"
-                    kept += [old] if is_edited else []
-                    _move(dist.folder, old, moved)
-                elif dist.folder.is_dir():
-                    dist.folder.rmdir()
-                _move(new, dist.folder, moved)
-        except OSError as error:
-            for source, target in reversed(moved):
-                target.rename(source)
-            raise unwritable(dist.folder, error) from error
+
+    def keep(folder: Path) -> Path | None:
+        if not any(folder.iterdir()) or not _is_edited(folder):
+            return None
+        kept.append(_free(folder))
+        return kept[-1]
+
+    write_folders([NewFolder(dist.folder, _marked(dist.files)) for dist in dists], keep)
     return kept
 
 
-@contextmanager
-def _aside(parent: Path) -> Iterator[Path]:
-    """A folder beside the targets, so that what is made there can be moved in one step."""
-    missing = [p for p in (parent, *parent.parents) if not p.exists()]
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(dir=parent, prefix=_ASIDE))
-    except OSError as error:
-        _remove(missing)
-        raise unwritable(parent, error) from error
-    try:
-        yield aside
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-        _remove(missing)
-
-
-def _remove(folders: Sequence[Path]) -> None:
-    """Removes folders that were made for nothing, innermost first."""
-    for folder in folders:
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
-
-
-def _write(dist: Dist, folder: Path) -> Path:
-    marker = {"files": {path: _digest(text.encode()) for path, text in dist.files.items()}}
-    texts = {**dist.files, MARKER: json.dumps(marker, indent=2, sort_keys=True) + "\n"}
-    try:
-        for name, text in texts.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(text.encode())
-    except OSError as error:
-        raise unwritable(dist.folder, error) from error
-    return folder
-
-
-def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:
-    source.rename(target)
-    moved.append((source, target))
+def _marked(files: Mapping[str, str]) -> dict[str, str]:
+    marker = {"files": {path: _digest(text.encode()) for path, text in files.items()}}
+    return {**files, MARKER: json.dumps(marker, indent=2, sort_keys=True) + "\n"}
 
 
 def _is_edited(folder: Path) -> bool:

@@ -15,7 +15,7 @@ from dovetail_tools._generator._text import literal
 from dovetail_tools.op_definitions import Definitions, OpDefinition, Parameter, Tensor
 
 LONGEST = 40  # more does not fit the lines of a formatter
-_LONGEST_CHOICES = 45
+_LONGEST_CHOICES = 33
 _DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*")
 _VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9}){0,5}(?:(?:a|b|rc)\d{1,9})?(?:\.(?:post|dev)\d{1,9})?")
 # What a generated dist imports, beside the standard library.

@@ -11,10 +11,12 @@ from dovetail_tools._generator._helpers import HELPERS
 from dovetail_tools._generator._imports import TAKEN
 from dovetail_tools._generator._layout import Part, array, call, laid_out, sequence
 from dovetail_tools._generator._names import fresh, variable
-from dovetail_tools._generator._text import WIDTH
+from dovetail_tools._generator._text import WIDTH, width
 from dovetail_tools.op_definitions import OpDefinition, Tensor
 
 _LONGEST_TERM = 60
+_BODY = " " * 8  # of a method
+_STEP = " " * 4
 _OWN = ("ins", "outs", "found", "spec", *HELPERS)
 
 
@@ -54,7 +56,7 @@ class _Rules:
     def lines(self) -> list[str]:
         self._used = {name for t in self._op.outputs for name in self._free(t)}
         body = [*self._ranks(), *self._unpacked(), *self._result()]
-        return [*self._head(), *(f"        {line}".rstrip() for line in body)]
+        return [*self._head(), *(f"{_BODY}{line}" for line in body)]
 
     def _head(self) -> list[str]:
         items: list[Part] = ["self"]
@@ -101,10 +103,10 @@ class _Rules:
                     places[extent.axis] = extent.variable
             given = f"_given(self.inputs[{i}], ins, {i})" if self._names.is_long else name
             line = f"{', '.join(places)} = {given}.shape"
-            if len(places) > 1 and len(line) <= WIDTH - 8:
+            if len(places) > 1 and len(_BODY) + width(line) <= WIDTH:
                 yield line
             else:
-                yield from laid_out(sequence(*places), after=f" = {given}.shape")
+                yield from _in_body(sequence(*places), after=f" = {given}.shape")
 
     # -- what comes out --------------------------------------------------------------------------
 
@@ -112,26 +114,21 @@ class _Rules:
         outputs = self._op.outputs
         made = [self._output(i) for i in range(len(outputs))]
         if self._is_single:
-            return laid_out(made[0], before="return ")
+            return _in_body(made[0], before="return ")
         sure = [i for i, t in enumerate(outputs) if not t.is_repeated and not self._may_lack(i)]
         rest = [i for i in range(len(outputs)) if i not in sure]
-        listed = laid_out(array(*[made[i] for i in sure]), before="return ")
+        listed = array(*[made[i] for i in sure])
         if not rest:
-            return listed
-        lines = [
-            line.replace("return ", "found = ", 1) if not k else line
-            for k, line in enumerate(listed)
-        ]
-        if not sure:
-            lines = ["found: list[Spec] = []"]
-        indent = ""
+            return _in_body(listed, before="return ")
+        lines = _in_body(listed, before="found = ") if sure else ["found: list[Spec] = []"]
+        depth = 0
         for i in rest:
-            lines += [f"{indent}{line}" for line in self._more(i, made[i])]
+            lines += self._more(i, made[i], depth)
             # within: after one that is left out, nothing comes
-            indent += "" if outputs[i].is_repeated else "    "
+            depth += 0 if outputs[i].is_repeated else 1
         return [*lines, "return found"]
 
-    def _more(self, i: int, made: Part) -> list[str]:
+    def _more(self, i: int, made: Part, depth: int) -> list[str]:
         """Lines that add an output that may be repeated or missing."""
         tensor, name = self._op.outputs[i], self._names.outputs[i]
         lines = []
@@ -142,7 +139,8 @@ class _Rules:
             lines = [f"{name} = _at(outs, {i})", f"if {name} is not None:"]
         else:
             lines = [f"if {name} is not None:"]
-        return [*lines, *laid_out(call("found.append", made), "    ")]
+        added = _in_body(call("found.append", made), depth + 1)
+        return [*(f"{_STEP * depth}{line}" for line in lines), *added]
 
     def _output(self, i: int) -> Part:
         tensor = self._op.outputs[i]
@@ -230,6 +228,12 @@ class _Coded(ast.NodeTransformer):
         if isinstance(node.right, ast.Constant) and node.right.value:
             return ast.BinOp(node.left, ast.FloorDiv(), node.right)
         return ast.Call(ast.Name("_quotient"), [node.left, node.right], [])
+
+
+def _in_body(part: Part, depth: int = 0, before: str = "", after: str = "") -> list[str]:
+    """Lines of a method's body, which fit once they are moved there."""
+    indent = _BODY + _STEP * depth
+    return [line[len(_BODY) :] for line in laid_out(part, indent, before, after)]
 
 
 def _rest(name: str, start: int) -> str:

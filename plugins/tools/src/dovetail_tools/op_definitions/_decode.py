@@ -11,6 +11,7 @@ from pathlib import Path
 from dovetail.errors import ConfigError, Problem, unknown_name
 from dovetail.ir import DType
 from dovetail_tools.op_definitions._agreement import disagreements
+from dovetail_tools.op_definitions._grammar import ATTRIBUTES, CHILDREN, SUPPLEMENT_PORT
 from dovetail_tools.op_definitions._model import (
     Constraint,
     Definitions,
@@ -34,63 +35,6 @@ _RESERVED = (
     *("ins", "self"),  # of its constructor
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-# Each element's children: True where there may be many.
-_CHILDREN: dict[str, dict[str, bool]] = {
-    "OpDefCollection": {"OpDefList": True, "SupplementalOpDefList": True},
-    "OpDefList": {"OpDef": True},
-    "OpDef": {
-        "Name": False,
-        "Description": False,
-        "Reference": True,
-        "Input": True,
-        "Output": True,
-        "Parameter": True,
-        "UseDefaultTranslation": False,
-        "SupportedBackend": True,
-    },
-    "Description": {"Content": False, "Code": False},
-    "Input": {
-        "Name": False,
-        "Description": False,
-        "Mandatory": False,
-        "Constraint": True,
-        "Datatype": True,
-        "Shape": False,
-        "Default": False,
-        "Repeated": False,
-        "IsStaticTensor": False,
-    },
-    "Parameter": {
-        "Name": False,
-        "Description": False,
-        "Mandatory": False,
-        "Datatype": True,
-        "Shape": False,
-        "Constraint": True,
-        "Default": False,
-        "Enumeration": False,
-    },
-    "Shape": {"Rank": False, "Layout": False, "Text": False},
-    "Enumeration": {"Enum": True},
-    "SupplementalOpDefList": {"SupportedOps": False, "SupplementalOpDef": True},
-    "SupportedOps": {"OpName": True},
-    "SupplementalOpDef": {"Name": False, "Input": True, "Output": True, "Parameter": True},
-}
-_CHILDREN["Output"] = _CHILDREN["Input"]
-_SUPPLEMENT_PORT = {
-    "Name": False,
-    "Constraint": True,
-    "Datatype": True,
-    "Shape": False,
-    "OnlyDefaultSupported": False,
-}
-_ATTRIBUTES = {
-    "OpDefCollection": {"PackageName", "Domain", "Version", "noNamespaceSchemaLocation"},
-    "Reference": {"Source", "Url"},
-    "Constraint": {"id", "Type"},
-    "SupplementalOpDefList": {"Backend"},
-}
 
 
 def read_definitions(path: Path) -> Definitions:
@@ -122,13 +66,13 @@ class _Decoder:
         if root.tag != "OpDefCollection":
             self._fault(root.line, f"its root is <{root.tag}>; it must be <OpDefCollection>")
             return None
-        self._check(root, _CHILDREN["OpDefCollection"])
+        self._check(root, CHILDREN["OpDefCollection"])
         package = root.attributes.get("PackageName", "")
         if not package:
             self._fault(root.line, "<OpDefCollection> lacks the attribute PackageName")
         defined = [e for each in self._all(root, "OpDefList") for e in self._all(each, "OpDef")]
         for each in self._all(root, "OpDefList"):
-            self._check(each, _CHILDREN["OpDefList"])
+            self._check(each, CHILDREN["OpDefList"])
         supplements = [
             s for each in self._all(root, "SupplementalOpDefList") for s in self._supplements(each)
         ]
@@ -147,7 +91,7 @@ class _Decoder:
         )
 
     def _op(self, element: Element, supplements: Sequence[Supplement]) -> OpDefinition | None:
-        self._check(element, _CHILDREN["OpDef"])
+        self._check(element, CHILDREN["OpDef"])
         name = self._identifier(element, "<OpDef>")
         if name is None:
             return None
@@ -187,7 +131,7 @@ class _Decoder:
     # -- parts of an op --------------------------------------------------------------------------
 
     def _tensor(self, element: Element, supplements: Sequence[Supplement], side: str) -> Tensor:
-        self._check(element, _CHILDREN[element.tag])
+        self._check(element, CHILDREN[element.tag])
         name = self._name(element)
         if not name:
             self._fault(element.line, f"<{element.tag}> lacks <Name>")
@@ -210,7 +154,7 @@ class _Decoder:
         )
 
     def _param(self, element: Element, supplements: Sequence[Supplement]) -> Parameter | None:
-        self._check(element, _CHILDREN["Parameter"])
+        self._check(element, CHILDREN["Parameter"])
         name = self._identifier(element, "<Parameter>")
         if name is None:
             return None
@@ -238,7 +182,7 @@ class _Decoder:
     def _choices(self, element: Element) -> tuple[str, ...]:
         found: list[str] = []
         for enumeration in self._all(element, "Enumeration"):
-            self._check(enumeration, _CHILDREN["Enumeration"])
+            self._check(enumeration, CHILDREN["Enumeration"])
             for choice in self._all(enumeration, "Enum"):
                 if not _IDENTIFIER.fullmatch(choice.text):
                     self._fault(choice.line, f"<Enum> '{choice.text}' is no name")
@@ -257,7 +201,7 @@ class _Decoder:
         shape = self._one(element, "Shape")
         if shape is None:
             return None
-        self._check(shape, _CHILDREN["Shape"])
+        self._check(shape, CHILDREN["Shape"])
         rank = self._rank(shape)
         text, layout = self._text(shape, "Text"), self._layout(shape)
         dims = ShapeText.parse(text)
@@ -324,15 +268,15 @@ class _Decoder:
     # -- supplements -----------------------------------------------------------------------------
 
     def _supplements(self, element: Element) -> list[Supplement]:
-        self._check(element, _CHILDREN["SupplementalOpDefList"])
+        self._check(element, CHILDREN["SupplementalOpDefList"])
         backend = self._backend(element.attributes.get("Backend", ""), element.line)
         supported: list[tuple[str, int]] = []
         for each in self._all(element, "SupportedOps"):
-            self._check(each, _CHILDREN["SupportedOps"])
+            self._check(each, CHILDREN["SupportedOps"])
             supported += [(name.text, name.line) for name in self._all(each, "OpName")]
         found = [Supplement(backend, name, line, {}) for name, line in supported]
         for each in self._all(element, "SupplementalOpDef"):
-            self._check(each, _CHILDREN["SupplementalOpDef"])
+            self._check(each, CHILDREN["SupplementalOpDef"])
             name = self._name(each)
             if not name:
                 self._fault(each.line, "<SupplementalOpDef> lacks <Name>")
@@ -340,7 +284,7 @@ class _Decoder:
             ports = {}
             for tag, side in (("Input", "in"), ("Output", "out"), ("Parameter", "param")):
                 for port in self._all(each, tag):
-                    self._check(port, _SUPPLEMENT_PORT)
+                    self._check(port, SUPPLEMENT_PORT)
                     ports[side, self._name(port)] = SupplementPort(
                         self._dtypes(port)[0],
                         self._shape(port),
@@ -372,7 +316,7 @@ class _Decoder:
             elif child.tag in seen and not children[child.tag]:
                 self._fault(child.line, f"<{element.tag}> has <{child.tag}> twice")
             seen.add(child.tag)
-        known = _ATTRIBUTES.get(element.tag, set())
+        known = ATTRIBUTES.get(element.tag, set())
         for name in element.attributes.keys() - known:
             hint = unknown_name(name, known) if known else "it has none"
             self._fault(element.line, f"<{element.tag}> has no attribute '{name}'; {hint}")
@@ -406,7 +350,7 @@ class _Decoder:
         found = self._one(element, "Description")
         if found is None:
             return "", ""
-        self._check(found, _CHILDREN["Description"])
+        self._check(found, CHILDREN["Description"])
         return self._text(found, "Content") or found.text, self._text(found, "Code")
 
     def _flag(self, element: Element, tag: str, *, default: bool) -> bool:

@@ -1,0 +1,44 @@
+"""Local response normalization, in float32."""
+
+from __future__ import annotations
+
+import math
+
+from dovetail.runtime.plan import KernelCall, Step
+from dovetail_onednn._api import FORWARD_INFERENCE, LRN_ACROSS_CHANNELS, Arg
+from dovetail_onednn.handles import engine
+from dovetail_onednn.layouts import images
+from dovetail_onednn.primitives import Attributes, PrimitiveDesc
+from dovetail_onednn.steps import Places, is_float32, is_slow
+
+
+def lrn(call: KernelCall) -> Step | None:
+    """Runs Lrn across channels; see `Kernel.make`."""
+    op, shape = call.op, call.spec(0).shape
+    if not is_float32(call) or op.region.name != "ACROSS_CHANNEL":
+        return None
+    rows = images((1, 1, math.prod(shape[:-1]), shape[-1]))
+    count = 2 * op.radius + 1
+    with (
+        Attributes() as attributes,
+        PrimitiveDesc(
+            "lrn_forward",
+            engine(),
+            FORWARD_INFERENCE,
+            LRN_ACROSS_CHANNELS,
+            rows,
+            rows,
+            count,
+            op.alpha * count,  # the library takes the mean of the squares, the op set their sum
+            op.beta,
+            op.bias,
+            attributes,
+            description=f"a float32 local response normalization over {count} of {rows.key}",
+        ) as desc,
+    ):
+        if is_slow(desc):
+            return None
+        places = Places(call, desc)
+        places.read(Arg.SOURCE, 0, rows)
+        places.write(Arg.DESTINATION, 0, rows)
+        return places.step()

@@ -1,0 +1,172 @@
+"""Pooling, in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dovetail.ir import Array, Shape
+from dovetail.runtime.contract import NodeView
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail_onednn._api import FORWARD_INFERENCE, Arg, PoolingAlgorithm
+from dovetail_onednn.descriptors import array
+from dovetail_onednn.handles import engine
+from dovetail_onednn.layouts import aligned, images
+from dovetail_onednn.post_ops import absorbs, chain_of
+from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
+from dovetail_onednn.steps import Places, is_float32, is_slow
+
+
+@dataclass(frozen=True, slots=True)
+class Pooling:
+    """Windows over (n, *spatial, c).
+
+    Attributes:
+        algorithm: What is made of a window.
+        source, target: Shapes.
+        size, stride, before, after: For each spatial axis.
+    """
+
+    algorithm: PoolingAlgorithm
+    source: Shape
+    target: Shape
+    size: Shape
+    stride: Shape
+    before: Shape
+    after: Shape
+
+    @classmethod
+    def of(cls, call: KernelCall, algorithm: PoolingAlgorithm) -> Pooling:
+        """Gives the pooling of a pooling op."""
+        op, source, target = call.op, call.spec(0).shape, call.outputs[0].shape
+        size, stride = (tuple(int(n) for n in v) for v in (op.filter_size, op.stride))
+        before, after = (tuple(int(n) for n in side) for side in np.transpose(op.pad_amount))
+        # with the rounding mode CEIL a last window may reach beyond the padding
+        needed = (
+            (outputs - 1) * step + taps - extent - pad
+            for outputs, step, taps, extent, pad in zip(
+                target[1:-1], stride, size, source[1:-1], before, strict=True
+            )
+        )
+        after = tuple(map(max, after, needed))
+        return cls(algorithm, source, target, size, stride, before, after)
+
+    def windows(self) -> list[list[tuple[int, int]]]:
+        """Gives, for each spatial axis, where each window begins and ends."""
+        axes = zip(self.target[1:-1], self.stride, self.before, self.size, strict=True)
+        return [
+            [(i * stride - before, i * stride - before + size) for i in range(outputs)]
+            for outputs, stride, before, size in axes
+        ]
+
+    def described(self, post_ops: Sequence[PostOp] = ()) -> PrimitiveDesc:
+        """Describes the primitive."""
+        tail = "".join(f" + {op}" for op in post_ops)
+        with Attributes(post_ops) as attributes:
+            return PrimitiveDesc(
+                "pooling_forward",
+                engine(),
+                FORWARD_INFERENCE,
+                self.algorithm,
+                images(self.source),
+                images(self.target),
+                array(self.stride),
+                array(self.size),
+                array((0,) * len(self.size)),
+                array(self.before),
+                array(self.after),
+                attributes,
+                description=f"a float32 {self.algorithm.name.lower()} pooling{tail}: {self}",
+            )
+
+    def step(self, call: KernelCall) -> Step | None:
+        """Gives the step of a call whose head is this pooling, with the call's tail."""
+        rank = len(self.target)
+        chain = chain_of(call, lambda shape: images(aligned(shape, rank)))
+        with self.described(chain.ops) as desc:
+            if is_slow(desc):
+                return None
+            places = Places(call, desc)
+            places.read(Arg.SOURCE, 0, images(self.source))
+            places.read_chain(chain)
+            places.write(Arg.DESTINATION, 0, images(self.target))
+            return places.step()
+
+
+def pool_avg(call: KernelCall) -> Step | None:
+    """Runs PoolAvg2d, PoolAvg3d and their tail as one primitive; see `Kernel.make`."""
+    if not is_float32(call):
+        return None
+    if call.op.count_pad_for_edges:
+        return Pooling.of(call, PoolingAlgorithm.AVERAGE_WITH_PADDING).step(call)
+    pooling = Pooling.of(call, PoolingAlgorithm.AVERAGE)
+    # the mean of no elements is 0 in the op set, and nothing that can be used in the library
+    has_empty = any(
+        min(last, extent) <= max(first, 0)
+        for extent, windows in zip(pooling.source[1:-1], pooling.windows(), strict=True)
+        for first, last in windows
+    )
+    return None if has_empty else pooling.step(call)
+
+
+def absorbs_after_maximum(group: Sequence[NodeView], node: NodeView) -> bool:
+    """Whether a group that begins with PoolMax runs a node too: not where 0 pads the input."""
+    op: Any = group[0].op
+    return not op.pad_amount.any() and absorbs(group, node)
+
+
+def pool_max(call: KernelCall) -> Step | None:
+    """Runs PoolMax2d, PoolMax3d and their tail as one primitive; see `Kernel.make`.
+
+    The op set's padding holds 0, the library's takes no part: so 0 takes part in windows that meet
+    the padding after the primitive has run. They are the first and the last ones along an axis.
+    """
+    if not is_float32(call):
+        return None
+    pooling = Pooling.of(call, PoolingAlgorithm.MAXIMUM)
+    step = pooling.step(call)
+    edges = list(_edges(pooling, [int(after) for _, after in call.op.pad_amount]))
+    if step is None or not edges:
+        return step
+    return replace(step, bind=_with_zeros(step, edges))
+
+
+def _edges(pooling: Pooling, after: Sequence[int]) -> Iterator[tuple[int, slice]]:
+    """Gives the parts of the result where 0 takes part, each an axis and a slice of it.
+
+    Args:
+        pooling: The pooling.
+        after: The op's padding behind each spatial axis, without what CEIL adds.
+    """
+    for i, windows in enumerate(pooling.windows()):
+        extent = pooling.source[1 + i]
+        first = sum(start < 0 for start, _ in windows)
+        # a window that is wholly beyond the padding gives 0, too
+        last = sum(end > extent and (after[i] > 0 or start >= extent) for start, end in windows)
+        if first:
+            yield 1 + i, slice(first)
+        if last:
+            yield 1 + i, slice(len(windows) - last, None)
+
+
+def _with_zeros(
+    step: Step, edges: Sequence[tuple[int, slice]]
+) -> Callable[[Buffers], Bound]:
+    """Gives the bind of a step whose result is at least 0 at some edges."""
+    zero = np.zeros((), np.float32)
+
+    def bind(buffers: Buffers) -> Bound:
+        pool, result = step.bind(buffers), buffers.array(step.writes[0])
+        parts: list[Array] = [result[(*(slice(None),) * axis, part)] for axis, part in edges]
+
+        def run() -> None:
+            pool()
+            for part in parts:
+                np.maximum(part, zero, out=part)
+
+        return run
+
+    return bind
