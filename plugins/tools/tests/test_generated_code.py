@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from types import ModuleType
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
@@ -249,6 +250,67 @@ def test_the_code_infers_what_the_definitions_infer(tmp_path: Path, ports: Any, 
     for ins, outs in calls:
         outs = outs[: len(ports[1])] if not ports[1][-1][3] else outs
         assert inferred(module.PACKAGE, ins, outs) == inferred(plain, ins, outs), (ins, outs)
+
+
+LONG = "a_very_long_name_of_something_in_a_model"
+NAMES = [
+    "x",
+    "in[0]",
+    "a name with spaces",
+    "Spec",
+    "outs",
+    "found",
+    "self",
+    "Ü",
+    "it's",
+    'a"b',
+    LONG,
+]
+SHAPES = [
+    *(None, "SCALAR", "[a]", "[a, b]", "[a, b, c]", "[2 * a, b + c]", "[c / a, 7, b]"),
+    f"[{LONG}, a, another_{LONG}]",
+]
+PARAMS = ["alpha", "mode", "l", LONG]
+SCALAR = "<Shape><Rank>SCALAR</Rank></Shape>"
+FIELDS = [
+    f"<Datatype>FLOAT_32</Datatype>{SCALAR}<Default>1</Default>",
+    f"<Datatype>INT_16</Datatype><Datatype>FLOAT_16</Datatype>{SCALAR}",
+    "<Datatype>INT_32</Datatype><Shape><Rank>2D</Rank></Shape><Default>[[1, 2]]</Default>",
+    f"<Datatype>INT_8</Datatype><Shape><Rank>1D</Rank></Shape><Default>{[1] * 40}</Default>",
+    f"<Datatype>UINT_32</Datatype>{SCALAR}<Enumeration><Enum>in</Enum></Enumeration>",
+    f"<Datatype>INT_32</Datatype>{SCALAR}<Enumeration><Enum>{LONG.upper()}</Enum></Enumeration>",
+]
+
+
+def random_definition(random: Random) -> str:
+    """XML of ops with parts and names of all kinds and lengths."""
+    ops = ""
+    for name in ("Short", "int", LONG):
+        body = ""
+        for tag, least in (("Input", 0), ("Output", 1)):
+            names = random.sample(NAMES, random.randint(least, 4))
+            for each in names:
+                types = random.sample(
+                    ["FLOAT_32", "STRING", "UFIXED_POINT_8"], random.randint(0, 3)
+                )
+                flags = random.random() < 0.4, random.random() < 0.3
+                drawn = (random.choice(SHAPES), types, *flags)
+                body += port(tag, escape(each), drawn, is_last=each == names[-1])
+        for param in random.sample(PARAMS, random.randint(0, 4)):
+            mandatory = f"<Mandatory>{random.choice(['true', 'false'])}</Mandatory>"
+            field = random.choice(FIELDS)
+            body += f"<Parameter><Name>{param}</Name>{mandatory}{field}</Parameter>"
+        ops += f"<OpDef><Name>{name}</Name>{body}</OpDef>"
+    return f'<OpDefCollection PackageName="p"><OpDefList>{ops}</OpDefList></OpDefCollection>'
+
+
+@pytest.mark.skipif(not HAS_RUFF, reason="ruff is not installed")
+def test_no_names_and_parts_make_the_code_unclean(tmp_path: Path) -> None:
+    random = Random(0)
+    for i in range(40):
+        definitions = read(tmp_path, random_definition(random))
+        generate([definitions], tmp_path / "out" / str(i), ["cpu"], force=False)
+    check_ruff(tmp_path / "out")
 
 
 # -- a whole dist --------------------------------------------------------------------------------

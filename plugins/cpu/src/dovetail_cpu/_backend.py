@@ -23,9 +23,8 @@ from dovetail.runtime.contract import (
     RunControl,
     Support,
 )
-from dovetail.runtime.plan import Plan, PlanPrepared, build_plan
+from dovetail.runtime.plan import Plan, PlanPrepared, build_plan, with_brought
 from dovetail_cpu._engine import EngineChoice, about, engine
-from dovetail_cpu._plugins import kernels_for
 from dovetail_onednn import ACTIVITY, ReleaseGil
 
 # A string is no number to compute with, and a type that is not known cannot be stored.
@@ -107,7 +106,7 @@ class CpuBackend:
         plan = build_plan(
             graph,
             self._ops,
-            kernels_for(packages, self._ops, chosen.kernels),
+            with_brought(chosen.kernels, packages, self._ops),
             weights,
             options,
             reorder=chosen.reorder,

@@ -23,6 +23,21 @@ from dovetail_onednn.post_ops import BINARY, COMMUTATIVE, Chain, chain_of, eltwi
 from dovetail_onednn.primitives import Attributes, Binary, Eltwise, PostOp, PrimitiveDesc
 from dovetail_onednn.steps import Places, is_float32, is_slow
 
+# The ops of one function that `post_ops.eltwise_of` knows.
+FUNCTIONS = (
+    "ElementWiseAbs",
+    "ElementWiseNeuron",
+    "ElementWiseSquareRoot",
+    "Elu",
+    "Gelu",
+    "HardSwish",
+    "Relu",
+    "Relu1",
+    "Relu6",
+    "ReluMinMax",
+    "Sigmoid",
+    "Tanh",
+)
 # Elements, counted once for each node of a group, below which NumPy's calls are faster: for
 # functions that are an instruction or two, and for those that NumPy makes of several or slow ones.
 _LEAST = 8192

@@ -5,9 +5,15 @@ from __future__ import annotations
 from dovetail.runtime.plan import KernelRegistry
 from dovetail_onednn import movement
 from dovetail_onednn.convolution import conv2d, depthwise_conv2d
+from dovetail_onednn.elementwise import FUNCTIONS, binary, eltwise
+from dovetail_onednn.local_response import lrn
 from dovetail_onednn.matrix import fully_connected, matmul
-from dovetail_onednn.post_ops import absorbs
+from dovetail_onednn.normalization import batchnorm, instance_norm, layer_norm
+from dovetail_onednn.pooling import absorbs_after_maximum, pool_avg, pool_max
+from dovetail_onednn.post_ops import BINARY, absorbs
 from dovetail_onednn.recurrent import gru, lstm
+from dovetail_onednn.reduction import reduce_max, reduce_mean, reduce_min, reduce_sum
+from dovetail_onednn.softmax import log_softmax, softmax
 
 OPSET = "qti.aisw"
 
@@ -28,4 +34,21 @@ def onednn_kernels(backend: str) -> KernelRegistry:
     kernels.register(OPSET, "Transpose")(movement.transpose)
     kernels.register(OPSET, "ChannelShuffle")(movement.channel_shuffle)
     kernels.register(OPSET, "Concat")(movement.concat)
+    for op_type in BINARY:
+        kernels.register(OPSET, op_type, absorbs=absorbs)(binary)
+    for op_type in FUNCTIONS:
+        kernels.register(OPSET, op_type, absorbs=absorbs)(eltwise)
+    kernels.register(OPSET, "Batchnorm", absorbs=absorbs)(batchnorm)
+    kernels.register(OPSET, "InstanceNorm")(instance_norm)
+    kernels.register(OPSET, "LayerNorm")(layer_norm)
+    kernels.register(OPSET, "LogSoftmax")(log_softmax)
+    kernels.register(OPSET, "Lrn")(lrn)
+    for axes in (2, 3):
+        kernels.register(OPSET, f"PoolAvg{axes}d", absorbs=absorbs)(pool_avg)
+        kernels.register(OPSET, f"PoolMax{axes}d", absorbs=absorbs_after_maximum)(pool_max)
+    kernels.register(OPSET, "ReduceMax")(reduce_max)
+    kernels.register(OPSET, "ReduceMean")(reduce_mean)
+    kernels.register(OPSET, "ReduceMin")(reduce_min)
+    kernels.register(OPSET, "ReduceSum")(reduce_sum)
+    kernels.register(OPSET, "Softmax")(softmax)
     return kernels

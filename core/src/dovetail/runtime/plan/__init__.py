@@ -5,6 +5,7 @@ layouts differ; `plan_arena` gives every value a place; `PlanPrepared` binds and
 """
 
 from dovetail.runtime.plan.arena import Arena, plan_arena
+from dovetail.runtime.plan.brought import with_brought
 from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
 from dovetail.runtime.plan.executor import PlanPrepared
 from dovetail.runtime.plan.kernels import Kernel, KernelCall, KernelRegistry, Tail
@@ -27,4 +28,5 @@ __all__ = [
     "Value",
     "build_plan",
     "plan_arena",
+    "with_brought",
 ]

@@ -1,4 +1,4 @@
-"""Kernels that op packages bring for this backend: entry points `cpu:PACKAGE`."""
+"""Kernels that op packages bring for a backend: entry points `BACKEND:PACKAGE`."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterable
 from dovetail import plugins
 from dovetail.errors import PluginError
 from dovetail.ops import OpRegistry
-from dovetail.runtime.plan import KernelRegistry
+from dovetail.runtime.plan.kernels import KernelRegistry
 
 GROUP = "dovetail.kernels"
 
 
-def kernels_for(packages: Iterable[str], ops: OpRegistry, own: KernelRegistry) -> KernelRegistry:
-    """Gives the backend's own kernels and those that these op packages bring.
+def with_brought(own: KernelRegistry, packages: Iterable[str], ops: OpRegistry) -> KernelRegistry:
+    """Gives a backend's own kernels and those that op packages bring for it.
 
     Args:
+        own: The backend's.
         packages: Names of the packages that a graph uses; no other's kernels are loaded.
         ops: Refuses kernels of ops that do not exist.
-        own: The backend's.
 
     Raises:
-        PluginError: An entry point does not load, or loads something else than cpu kernels of its
-            package.
+        PluginError: An entry point does not load, or loads something else than kernels of its
+            package for this backend.
         UnsupportedOpError: A kernel is for an op that its package does not have.
     """
     found = own
