@@ -1,4 +1,4 @@
-"""Convolution with its bias and what follows it, in float32.
+"""Convolution along any number of axes, with its bias and what follows it, in float32.
 
 Filters are packed once per context, at finalize; source and result stay dense wherever the library
 has fast code for that. Where all it has is its generic code, the op is left to its reference, which
@@ -11,19 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.ir import DType, Shape
+from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_onednn._api import CONVOLUTION_DIRECT, FORWARD_INFERENCE, Arg
+from dovetail_onednn._api import CONVOLUTION_DIRECT, DECONVOLUTION_DIRECT, FORWARD_INFERENCE, Arg
 from dovetail_onednn.descriptors import MemoryDesc, array
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, aligned, filters, images, vector
 from dovetail_onednn.post_ops import chain_of
 from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
 from dovetail_onednn.reorder import pack
-from dovetail_onednn.steps import Places
+from dovetail_onednn.steps import Places, is_float32, is_slow
 
-# Implementations that are slower than a reorder and another one.
-_SLOW = ("ref",)
 # Source and result; None leaves the choice to the library.
 Arrangement = tuple[MemoryDesc | None, MemoryDesc | None]
 
@@ -35,6 +33,7 @@ class Geometry:
     Attributes:
         source, weights, bias, target: Dense descriptors; no bias is None.
         stride, dilation, before, after: For each spatial axis; dilation 1 is a dense window.
+        is_transposed: Whether elements of the source spread over windows of the result.
     """
 
     source: MemoryDesc
@@ -45,6 +44,7 @@ class Geometry:
     dilation: Shape
     before: Shape
     after: Shape
+    is_transposed: bool = False
 
     def __str__(self) -> str:
         operands = f"source {_by(self.source)}, filters {_by(self.weights)}"
@@ -55,20 +55,26 @@ class Geometry:
         )
 
 
-def conv2d(call: KernelCall) -> Step | None:
-    """Runs Conv2d and its tail as one primitive; see `Kernel.make`."""
-    return _convolution(call, int(call.op.group))
+def convolution(call: KernelCall) -> Step | None:
+    """Runs Conv1d to 3d and the tail as one primitive; see `Kernel.make`."""
+    return convolution_step(call, _geometry(call, call.op.group)) if is_float32(call) else None
 
 
-def depthwise_conv2d(call: KernelCall) -> Step | None:
-    """Runs DepthWiseConv2d, which is a convolution of as many groups as channels."""
-    return _convolution(call, call.spec(0).shape[3])
+def depthwise_convolution(call: KernelCall) -> Step | None:
+    """Runs DepthWiseConv1d and 2d: convolutions of as many groups as channels."""
+    groups = call.spec(0).shape[-1]
+    return convolution_step(call, _geometry(call, groups)) if is_float32(call) else None
 
 
-def _convolution(call: KernelCall, groups: int) -> Step | None:
-    geometry = _geometry(call, groups)
+def convolution_step(call: KernelCall, geometry: Geometry) -> Step | None:
+    """Gives the step of a convolution and the call's tail; None where filters are not known yet.
+
+    Args:
+        call: Its inputs are source, filters and maybe bias, all float32.
+        geometry: The convolution.
+    """
     weights = call.static(1)
-    if geometry is None or weights is None:
+    if weights is None:
         return None
     rank = len(call.outputs[0].shape)
     chain = chain_of(call, lambda shape: images(aligned(shape, rank)))
@@ -105,13 +111,15 @@ def convolution_desc(
         BackendError: There is no such convolution.
     """
     source, target = arranged
+    name = "deconvolution" if geometry.is_transposed else "convolution"
+    algorithm = DECONVOLUTION_DIRECT if geometry.is_transposed else CONVOLUTION_DIRECT
     tail = "".join(f" + {op}" for op in post_ops)
     with Attributes(post_ops) as attributes:
         return PrimitiveDesc(
-            "convolution_forward",
+            f"{name}_forward",
             engine(),
             FORWARD_INFERENCE,
-            CONVOLUTION_DIRECT,
+            algorithm,
             source or MemoryDesc.any(geometry.source.dims),
             MemoryDesc.any(geometry.weights.dims),
             geometry.bias,
@@ -122,27 +130,22 @@ def convolution_desc(
             array(geometry.before),
             array(geometry.after),
             attributes,
-            description=f"a float32 convolution{tail}: {geometry}",
+            description=f"a float32 {name}{tail}: {geometry}",
         )
 
 
-def _geometry(call: KernelCall, groups: int) -> Geometry | None:
-    specs = [call.spec(i) for i in range(3) if call.has(i)]
-    source, weights = specs[0].shape, specs[1].shape
-    target = call.outputs[0].shape
-    if any(s.dtype is not DType.FLOAT_32 for s in specs) or 0 in (*source, *weights, *target):
-        return None
-    op = call.op
-    pads = np.asarray(op.pad_amount)
+def _geometry(call: KernelCall, groups: int) -> Geometry:
+    op, weights = call.op, call.spec(1).shape
+    pads = ints(op.pad_amount)
     return Geometry(
-        images(source),
+        images(call.spec(0).shape),
         filters(weights, groups),
-        vector(weights[3]) if call.has(2) else None,
-        images(target),
-        _ints(op.stride),
-        _ints(op.dilation),
-        _ints(pads[:, 0]),
-        _ints(pads[:, 1]),
+        vector(weights[-1]) if call.has(2) else None,
+        images(call.outputs[0].shape),
+        ints(op.stride),
+        ints(op.dilation),
+        pads[::2],
+        pads[1::2],
     )
 
 
@@ -161,13 +164,14 @@ def _choose(geometry: Geometry, ops: tuple[PostOp, ...], layout: object) -> Prim
     """Describes the convolution in the first arrangement that is not a slow one."""
     for each in dict.fromkeys(arrangements(geometry, layout)):
         desc = convolution_desc(geometry, ops, each)
-        if not desc.implementation.startswith(_SLOW):
+        if not is_slow(desc):
             return desc
         desc.close()
     return None
 
 
-def _ints(values: object) -> Shape:
+def ints(values: object) -> Shape:
+    """Gives a param's elements; those of ops of one axis are scalars or have one axis less."""
     return tuple(int(v) for v in np.asarray(values).reshape(-1))
 
 

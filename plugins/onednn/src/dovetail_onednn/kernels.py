@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dovetail.runtime.plan import KernelRegistry
 from dovetail_onednn import movement
-from dovetail_onednn.convolution import conv2d, depthwise_conv2d
+from dovetail_onednn.convolution import convolution, depthwise_convolution
 from dovetail_onednn.elementwise import FUNCTIONS, binary, eltwise
 from dovetail_onednn.local_response import lrn
 from dovetail_onednn.matrix import fully_connected, matmul
@@ -14,6 +14,7 @@ from dovetail_onednn.post_ops import BINARY, absorbs
 from dovetail_onednn.recurrent import gru, lstm
 from dovetail_onednn.reduction import reduce_max, reduce_mean, reduce_min, reduce_sum
 from dovetail_onednn.softmax import log_softmax, softmax
+from dovetail_onednn.transposed import transposed_convolution
 
 OPSET = "qti.aisw"
 
@@ -25,8 +26,11 @@ def onednn_kernels(backend: str) -> KernelRegistry:
         backend: Name of the backend that they are for.
     """
     kernels = KernelRegistry(backend)
-    kernels.register(OPSET, "Conv2d", absorbs=absorbs)(conv2d)
-    kernels.register(OPSET, "DepthWiseConv2d", absorbs=absorbs)(depthwise_conv2d)
+    for axes in (1, 2, 3):
+        kernels.register(OPSET, f"Conv{axes}d", absorbs=absorbs)(convolution)
+        kernels.register(OPSET, f"TransposeConv{axes}d", absorbs=absorbs)(transposed_convolution)
+    for axes in (1, 2):
+        kernels.register(OPSET, f"DepthWiseConv{axes}d", absorbs=absorbs)(depthwise_convolution)
     kernels.register(OPSET, "FullyConnected", absorbs=absorbs)(fully_connected)
     kernels.register(OPSET, "MatMul", absorbs=absorbs)(matmul)
     kernels.register(OPSET, "Lstm")(lstm)

@@ -71,6 +71,16 @@ def filters(shape: Sequence[int], groups: int) -> MemoryDesc:
     return permuted(split, (len(window) + 1, len(window) + 2, len(window), *axes))
 
 
+def transposed_filters(shape: Sequence[int], groups: int) -> MemoryDesc:
+    """Describes dense (spatial..., c, k / groups) filters; with groups, these come first."""
+    *window, taken, each = shape
+    if groups == 1:
+        return filters(shape, 1)
+    rank = len(window)
+    split = (*window, groups, taken // groups, each)
+    return permuted(split, (rank, rank + 2, rank + 1, *range(rank)))
+
+
 def aligned(shape: Sequence[int], rank: int) -> tuple[int, ...]:
     """Gives a shape with leading extents of 1, so that it has this rank."""
     return (*(1,) * (rank - len(shape)), *shape)

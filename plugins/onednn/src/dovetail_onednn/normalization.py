@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg, BinaryAlgorithm, NormalizationFlag
 from dovetail_onednn.descriptors import MemoryDesc

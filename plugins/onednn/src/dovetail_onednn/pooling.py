@@ -152,9 +152,7 @@ def _edges(pooling: Pooling, after: Sequence[int]) -> Iterator[tuple[int, slice]
             yield 1 + i, slice(len(windows) - last, None)
 
 
-def _with_zeros(
-    step: Step, edges: Sequence[tuple[int, slice]]
-) -> Callable[[Buffers], Bound]:
+def _with_zeros(step: Step, edges: Sequence[tuple[int, slice]]) -> Callable[[Buffers], Bound]:
     """Gives the bind of a step whose result is at least 0 at some edges."""
     zero = np.zeros((), np.float32)
 

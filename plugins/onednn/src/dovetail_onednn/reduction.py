@@ -67,9 +67,7 @@ def _parts(shape: Shape, axes: list[int]) -> Shape | None:
     )
 
 
-def _of_rows(
-    call: KernelCall, algorithm: ReductionAlgorithm, rows: int, width: int
-) -> Step | None:
+def _of_rows(call: KernelCall, algorithm: ReductionAlgorithm, rows: int, width: int) -> Step | None:
     source, target = dense((rows, width)), dense((rows, 1))
     with (
         Attributes() as attributes,

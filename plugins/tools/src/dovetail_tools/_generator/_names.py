@@ -55,7 +55,9 @@ class Names:
         name = f"{self.classes[op.name]}{class_name(param.name)}"
         if len(name) <= _LONGEST_CHOICES and name not in {*self.classes.values(), *TAKEN}:
             return name
-        return f"{self.classes[op.name]}_{op.params.index(param)}"  # as no class of an op is
+        # as no class of an op is named
+        place = f"{list(self.classes).index(op.name)}_{op.params.index(param)}"
+        return f"{self.classes[op.name][: _LONGEST_CHOICES - 8]}_{place}"
 
 
 def class_name(name: str) -> str:

@@ -1,0 +1,49 @@
+"""Transposed convolution with its bias and what follows it, in float32."""
+
+from __future__ import annotations
+
+from dovetail.ir import Shape
+from dovetail.runtime.plan import KernelCall, Step
+from dovetail_onednn.convolution import Geometry, convolution_step, ints
+from dovetail_onednn.layouts import images, transposed_filters, vector
+from dovetail_onednn.steps import is_float32
+
+
+def transposed_convolution(call: KernelCall) -> Step | None:
+    """Runs TransposeConv1d to 3d and the tail as one primitive; see `Kernel.make`."""
+    return convolution_step(call, _geometry(call)) if is_float32(call) else None
+
+
+def _geometry(call: KernelCall) -> Geometry:
+    op, source, weights = call.op, call.spec(0).shape, call.spec(1).shape
+    target, axes = call.outputs[0].shape, len(source) - 2
+    stride, before = ints(op.stride), ints(op.pad_amount)[::2]
+    # only TransposeConv3d has dilation
+    dilation = ints(getattr(op, "dilation", (1,) * axes))
+    return Geometry(
+        images(source),
+        transposed_filters(weights, op.group),
+        vector(target[-1]) if call.has(2) else None,
+        images(target),
+        stride,
+        dilation,
+        before,
+        _after(source, weights, target, stride, dilation, before),
+        is_transposed=True,
+    )
+
+
+def _after(
+    source: Shape,
+    weights: Shape,
+    target: Shape,
+    stride: Shape,
+    dilation: Shape,
+    before: Shape,
+) -> Shape:
+    """Gives what is taken off each end: the op's padding less what its output_padding leaves on."""
+    spatial = zip(source[1:-1], weights[:-2], target[1:-1], stride, dilation, before, strict=True)
+    return tuple(
+        step * (places - 1) + (taps - 1) * apart + 1 - pad - extent
+        for places, taps, extent, step, apart, pad in spatial
+    )
