@@ -62,6 +62,9 @@ class Model:
         values = self.rng.standard_normal(shape, np.float32)
         return static(self.graph, name, values)
 
+    def static(self, name: str, values: Any) -> Tensor:
+        return static(self.graph, name, np.asarray(values, np.float32))
+
     def add(self, op_type: str, *inputs: Tensor, name: str, **params: Any) -> Tensor:
         return add(self.graph, op_type, inputs, name=name, **params)
 
@@ -131,6 +134,26 @@ def fixture_close() -> Any:
     return close
 
 
+def agrees(model: Model, result: Tensor, *, engine: str | None = None) -> None:
+    """Checks a model's only result against the ops' references.
+
+    Args:
+        model: Without outputs yet.
+        result: Becomes its output.
+        engine: The nodes of the one step that is to be there; without, what runs is not looked at.
+    """
+    model.output(result)
+    prepared, feeds = model.prepare(), model.feeds()
+    if engine is not None:
+        assert kinds(prepared.steps) == [f"engine {engine}"]
+    close(model.run(prepared, feeds)[result.name], model.expected(feeds)[result.name])
+
+
+@pytest.fixture(name="agrees", scope="session")
+def fixture_agrees() -> Any:
+    return agrees
+
+
 def kinds(steps: Sequence[Step]) -> list[str]:
     """What each step is: 'reorder', 'engine NODES' or 'reference NODES'."""
     return [_kind(step) for step in steps]
@@ -139,9 +162,9 @@ def kinds(steps: Sequence[Step]) -> list[str]:
 def _kind(step: Step) -> str:
     if not step.nodes:
         return "reorder"
-    # only a kernel of ours declares packed weights
-    packed = any(value.name == f"{step.nodes[0]}.constant" for value in step.reads)
-    return f"{'engine' if packed else 'reference'} {'+'.join(step.nodes)}"
+    function = getattr(step.bind, "func", step.bind)
+    is_ours = function.__module__.startswith("dovetail_onednn")
+    return f"{'engine' if is_ours else 'reference'} {'+'.join(step.nodes)}"
 
 
 @pytest.fixture(name="kinds", scope="session")

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.container import WeightStore
-from dovetail.ir import DType, Spec, TensorKind
-from dovetail_onednn import onednn_kernels
+from dovetail.ir import DType, Spec
 
 
 def prepared_by_kernels(model: Any, **options: Any) -> Any:
@@ -124,3 +123,82 @@ def test_matmul(
     ins += [make("c", n)] if bias else []
     params = {"transpose_in0": transposed[0], "transpose_in1": transposed[1]}
     agrees(model, close, with_tail(model, model.add("MatMul", *ins, name="mm", **params), tail))
+
+
+def test_a_row_of_rank_five_is_added_after_the_product(model: Any, close: Any) -> None:
+    # the library has but generic code for a row added to five dimensions, so it is left alone
+    y = model.add("MatMul", *(model.input(n, 2, 1, 3, 4, 4) for n in "ab"), name="product")
+    model.output(model.add("ElementWiseAdd", y, model.random("row", 4), name="sum"))
+    plan, feeds = model.prepare(), model.feeds()
+
+    assert plan.steps[0].nodes == ("product",)
+    assert runs_a_primitive(plan.steps[0])
+    close(model.run(plan, feeds)["sum"], model.expected(feeds)["sum"])
+
+
+@pytest.mark.parametrize("rows", [1, 6])
+@pytest.mark.parametrize("op_type", ["FullyConnected", "MatMul"])
+def test_fused_equals_unfused(model: Any, close: Any, op_type: str, rows: int) -> None:
+    shape = (37, 50) if op_type == "FullyConnected" else (50, 37)
+    y = model.add(op_type, model.input("x", rows, 50), model.random("w", *shape), name="y")
+    model.output(model.add("Gelu", y, name="gelu"))
+    fused, plain, feeds = model.prepare(), model.prepare(fuse=False), model.feeds()
+
+    assert [len(step.nodes) for step in fused.steps] == [2]
+    assert [len(step.nodes) for step in plain.steps] == [1, 1]
+    close(model.run(fused, feeds)["gelu"], model.run(plain, feeds)["gelu"])
+
+
+def test_long_sums_of_one_row(model: Any, close: Any) -> None:
+    x = model.input("x", 1, 8192)
+    y = model.add("FullyConnected", x, model.random("w", 9, 8192), name="fc")
+    # as they lie, the columns of a matrix are added one after the other
+    z = model.add("MatMul", x, model.random("v", 8192, 9), name="mm")
+    model.output(model.add("ElementWiseAdd", y, z, name="sum"))
+    feeds = model.feeds()
+    close(model.run(model.prepare(), feeds)["sum"], model.expected(feeds)["sum"])
+
+
+def test_weights_are_packed_once_and_not_for_one_row(new_model: Any) -> None:
+    store = WeightStore()
+    for rows, count in ((1, 0), (4, 1), (7, 1)):
+        model = new_model()  # of the same seed: equal weights
+        x = model.input("x", rows, 50)
+        model.output(model.add("FullyConnected", x, model.random("w", 37, 50), name="y"))
+        model.prepare(store)
+        assert len(store.packed) == count
+    model = new_model()
+    x = model.input("x", 4, 37)
+    model.output(model.add("MatMul", x, model.random("w", 37, 50), name="y"))
+    model.prepare(store)  # the same content, but not transposed
+    assert len(store.packed) == 2
+
+
+@pytest.mark.usefixtures("blocked")
+def test_a_source_in_blocks_is_read_dense(model: Any, close: Any, kinds: Any) -> None:
+    y = model.conv(model.input("x", 2, 6, 5, 3), "conv", 16)
+    y = model.add("FullyConnected", y, model.random("w", 10, 480), name="fc")
+    model.output(y)
+    plan, feeds = model.prepare(), model.feeds()
+
+    assert kinds(plan.steps)[-2:] == ["reorder", "engine fc"]
+    close(model.run(plan, feeds)["fc"], model.expected(feeds)["fc"])
+
+
+def test_what_is_left_to_other_kernels(model: Any) -> None:
+    x, w = model.input("x", 0, 5), model.random("w", 3, 5)
+    model.output(model.add("FullyConnected", x, w, name="empty"))
+    model.output(model.add("MatMul", x, w, name="none", transpose_in1=True))
+    half = Spec(DType.FLOAT_16, (2, 5))
+    low = model.add("Cast", model.input("y", 2, 5), name="low", spec=half)
+    low_w = model.add("Cast", w, name="low_w", spec=Spec(DType.FLOAT_16, w.shape))
+    narrow = model.add("FullyConnected", low, low_w, name="narrow")
+    model.output(model.add("Cast", narrow, name="wide", spec=Spec(DType.FLOAT_32, (2, 3))))
+    plan, feeds = model.prepare(), model.feeds()
+
+    products = [s for s in plan.steps if s.nodes[0] in ("empty", "none", "narrow")]
+    assert len(products) == 3
+    assert not any(map(runs_a_primitive, products))
+    found = model.run(plan, feeds)
+    assert found["empty"].shape == found["none"].shape == (0, 3)
+    np.testing.assert_array_equal(found["wide"], model.expected(feeds)["wide"])

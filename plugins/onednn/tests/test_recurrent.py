@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.container import WeightStore
-from dovetail.ir import Tensor
-from dovetail_opset.build import add_all
+from dovetail.ir import DType, Tensor, TensorKind
+from dovetail_onednn import library
+from dovetail_opset.build import add_all, static
 
 Shapes = dict[int, tuple[int, ...]]
 small = st.integers(1, 6)
@@ -47,6 +48,11 @@ def agrees(model: Any) -> None:
     wanted = model.expected(feeds)
     for name, found in model.run(model.prepare(), feeds).items():
         close(found, wanted[name])
+
+
+def change(model: Any, name: str, values: Any) -> None:
+    """Gives a static tensor other elements."""
+    model.graph.tensor(name).data = Tensor.static(name, values.astype(np.float32)).data
 
 
 def lstm_shapes(features: int, batch: int, units: int, states: set[int] = frozenset()) -> Shapes:
@@ -107,3 +113,106 @@ def test_gru(
     params = {"time_major": time_major, "direction": direction, "linear_before_reset": linear}
     add_layer(model, "Gru", x, shapes, **params)
     agrees(model)
+
+
+@pytest.mark.parametrize(("batch", "units"), [(1, 48), (5, 200)])
+def test_long_sequences_in_one_thread_and_in_several(model: Any, batch: int, units: int) -> None:
+    before = library().get_threads()
+    add_layer(model, "Lstm", (30, batch, 40), lstm_shapes(40, batch, units, {10, 11}))
+    for i in (4, 5, 6, 17):  # with greater weights of h, no two roundings stay together
+        change(model, f"in{i}", model.graph.tensor(f"in{i}").values() * units**-0.5)
+    agrees(model)
+    assert library().get_threads() == before
+
+
+def test_gates_that_are_wide_open_and_shut(model: Any) -> None:
+    add_layer(model, "Lstm", (3, 2, 3), lstm_shapes(3, 2, 4, {11}))
+    for name, bias in (("in7", [200, -200, 1e4, -1e4]), ("in21", [-1e4, 200, 0, 1e30])):
+        change(model, name, np.array(bias))
+    agrees(model)
+
+
+MORE: dict[str, Shapes] = {
+    "projection": {22: (4, 4)},
+    "peepholes": {18: (4,), 19: (4,), 20: (4,)},
+    "norms": {12: (4,), 13: (4,), 14: (4,), 15: (4,)},
+}
+
+
+@pytest.mark.parametrize("part", sorted(MORE))
+def test_parts_that_the_library_lacks(model: Any, part: str) -> None:
+    add_layer(model, "Lstm", (3, 2, 3), lstm_shapes(3, 2, 4) | MORE[part])
+    assert not is_engine(model)
+
+
+def test_coupled_gates_and_clipped_cells(new_model: Any) -> None:
+    shapes = lstm_shapes(3, 2, 4)
+    clipped, coupled = new_model(), new_model()
+    add_layer(clipped, "Lstm", (3, 2, 3), shapes, cell_clip_threshold=0.5)
+    assert not is_engine(clipped)
+    shapes = {i: shape for i, shape in shapes.items() if i not in (16, 17, 21)}
+    add_layer(coupled, "Lstm", (3, 2, 3), shapes)
+    assert not is_engine(coupled)
+
+
+@pytest.mark.parametrize("op_type", ["Lstm", "Gru"])
+def test_what_else_is_left_to_other_kernels(new_model: Any, op_type: str) -> None:
+    shapes = lstm_shapes(3, 2, 4) if op_type == "Lstm" else gru_shapes(3, 2, 4)
+    changing, empty, kept = (new_model() for _ in range(3))
+    add_layer(changing, op_type, (3, 2, 3), shapes)
+    changing.graph.tensor("in5").kind = TensorKind.UPDATEABLE_STATIC
+    assert not is_engine(changing)
+
+    add_layer(empty, op_type, (0, 2, 3), shapes)
+    assert not is_engine(empty)
+
+    add_layer(kept, op_type, (3, 2, 3), shapes)
+    (node,) = kept.graph.nodes
+    port = 24 if op_type == "Lstm" else 14
+    reset = static(kept.graph, "reset", np.array(True), DType.BOOL_8)
+    node.inputs = (*node.inputs, *[None] * (port - len(node.inputs)), reset)
+    assert not is_engine(kept)
+
+
+def test_the_outputs_of_single_gates(model: Any) -> None:
+    shapes = lstm_shapes(3, 2, 4)
+    ins = [model.input("x", 3, 2, 3), *[None] * max(shapes)]
+    for i, shape in shapes.items():
+        ins[i] = model.random(f"in{i}", *shape)
+    for out in add_all(model.graph, "Lstm", ins, name="layer"):
+        model.output(out)
+    assert len(model.graph.outputs) == 8
+    assert not is_engine(model)
+
+
+@pytest.mark.parametrize("op_type", ["Lstm", "Gru"])
+def test_weights_are_packed_once_for_equal_ones_only(new_model: Any, op_type: str) -> None:
+    store = WeightStore()
+
+    def forms(*, changed: str = "", **params: Any) -> int:
+        model = new_model()  # of the same seed: equal weights
+        shapes = lstm_shapes(3, 2, 4) if op_type == "Lstm" else gru_shapes(3, 2, 4)
+        add_layer(model, op_type, (3, 2, 3), shapes, **params)
+        if changed:
+            change(model, changed, model.graph.tensor(changed).values() + 1)
+        feeds = model.feeds()
+        plan, wanted = model.prepare(store), model.expected(feeds)
+        for name, found in model.run(plan, feeds).items():
+            close(found, wanted[name])
+        return len(store.packed)
+
+    assert forms() == 2
+    assert forms(direction=1) == 2
+    assert forms(changed="in5") == 3  # the weights of h are kept by those of another gate
+
+
+@pytest.mark.parametrize("op_type", ["Lstm", "Gru"])
+def test_runs_do_not_hang_together(model: Any, op_type: str) -> None:
+    """Without states given, each run starts from 0, whatever the run before left."""
+    shapes = lstm_shapes(3, 2, 4) if op_type == "Lstm" else gru_shapes(3, 2, 4, {13})
+    add_layer(model, op_type, (3, 2, 3), shapes)
+    plan, (x,) = model.prepare(), model.feeds().values()
+    first, other, again = (model.run(plan, {"x": x * np.float32(s)}) for s in (1, 3, 1))
+    for name, found in first.items():
+        assert not np.array_equal(found, other[name])
+        np.testing.assert_array_equal(found, again[name])

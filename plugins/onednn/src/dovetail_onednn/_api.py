@@ -82,15 +82,6 @@ class SoftmaxAlgorithm(enum.IntEnum):
     LOG_SOFTMAX = 0x30001
 
 
-class ReductionAlgorithm(enum.IntEnum):
-    """What is made of the elements along the reduced axes."""
-
-    MAXIMUM = 0x2FFF2
-    MINIMUM = 0x2FFF3
-    SUM = 0x2FFF4
-    MEAN = 0x2FFF6
-
-
 class ResamplingAlgorithm(enum.IntEnum):
     """What is between the elements."""
 

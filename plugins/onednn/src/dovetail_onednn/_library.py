@@ -56,6 +56,7 @@ class Library:
         set_threads: Sets how many threads what the calling thread starts will use; None where the
             library's threads are not OpenMP's.
         own_threads: How many it uses by itself; 0 where that is not known.
+        get_threads: Gives what `set_threads` set in the calling thread; None like that.
     """
 
     path: str
@@ -64,6 +65,7 @@ class Library:
     functions: dict[str, Any]
     set_threads: Any = None
     own_threads: int = 0
+    get_threads: Any = None
 
     @property
     def version_text(self) -> str:
@@ -123,15 +125,16 @@ def candidates() -> Iterator[str]:
         yield named
 
 
-def _openmp(loaded: ctypes.CDLL) -> tuple[Any, int]:
-    """Gives what sets the threads of a library's OpenMP, and how many there are by themselves."""
+def _openmp(loaded: ctypes.CDLL) -> tuple[Any, int, Any]:
+    """Gives what sets the threads of a library's OpenMP, their own number, and what tells it."""
     try:
         # looked up in what the library depends on, too
-        function, number = loaded.omp_set_num_threads, loaded.omp_get_max_threads()
+        set_number, number = loaded.omp_set_num_threads, loaded.omp_get_max_threads
     except AttributeError:
-        return None, 0
-    function.restype, function.argtypes = None, (ctypes.c_int,)
-    return function, int(number)
+        return None, 0, None
+    set_number.restype, set_number.argtypes = None, (ctypes.c_int,)
+    number.restype, number.argtypes = ctypes.c_int, ()
+    return set_number, int(number()), number
 
 
 def _execute_held(path: str) -> Any:

@@ -40,9 +40,9 @@ FUNCTIONS = (
 )
 # Elements, counted once for each node of a group, below which NumPy's calls are faster: for
 # functions that are an instruction or two, and for those that NumPy makes of several or slow ones.
-_LEAST = 8192
+_LEAST = 16384
 _LEAST_SLOW = 512
-_QUICK = frozenset((Algorithm.RELU, Algorithm.CLIP, Algorithm.ABS, Algorithm.SQRT))
+_QUICK = frozenset((Algorithm.RELU, Algorithm.CLIP, Algorithm.ABS, Algorithm.SQRT, Algorithm.TANH))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def eltwise(call: KernelCall) -> Step | None:
 def binary(call: KernelCall) -> Step | None:
     """Runs a function of two tensors and its tail as one primitive; see `Kernel.make`.
 
-    The first operand must have the result's shape; where the function allows it, they change places.
+    The first operand must have the result's shape; where the function allows it they are exchanged.
     """
     algorithm = BINARY[call.head.op_type]
     if not is_float32(call) or _work(call) < _LEAST:

@@ -12,7 +12,8 @@ from dovetail_onednn.normalization import batchnorm, instance_norm, layer_norm
 from dovetail_onednn.pooling import absorbs_after_maximum, pool_avg, pool_max
 from dovetail_onednn.post_ops import BINARY, absorbs
 from dovetail_onednn.recurrent import gru, lstm
-from dovetail_onednn.reduction import reduce_max, reduce_mean, reduce_min, reduce_sum
+from dovetail_onednn.reduction import reduce_max, reduce_mean, reduce_sum
+from dovetail_onednn.resampling import resize_bilinear, resize_nearest_neighbor
 from dovetail_onednn.softmax import log_softmax, softmax
 from dovetail_onednn.transposed import transposed_convolution
 
@@ -52,7 +53,8 @@ def onednn_kernels(backend: str) -> KernelRegistry:
         kernels.register(OPSET, f"PoolMax{axes}d", absorbs=absorbs_after_maximum)(pool_max)
     kernels.register(OPSET, "ReduceMax")(reduce_max)
     kernels.register(OPSET, "ReduceMean")(reduce_mean)
-    kernels.register(OPSET, "ReduceMin")(reduce_min)
     kernels.register(OPSET, "ReduceSum")(reduce_sum)
+    kernels.register(OPSET, "ResizeBilinear")(resize_bilinear)
+    kernels.register(OPSET, "ResizeNearestNeighbor")(resize_nearest_neighbor)
     kernels.register(OPSET, "Softmax")(softmax)
     return kernels

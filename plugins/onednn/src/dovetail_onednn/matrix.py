@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from dovetail.ir import DType, Shape
+from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg
 from dovetail_onednn.descriptors import MemoryDesc
@@ -21,7 +21,7 @@ from dovetail_onednn.layouts import OneDnnLayout, aligned, dense, permuted, vect
 from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
 from dovetail_onednn.reorder import pack
-from dovetail_onednn.steps import Places
+from dovetail_onednn.steps import Places, is_float32, is_slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Product:
 
 def fully_connected(call: KernelCall) -> Step | None:
     """Runs FullyConnected and its tail as one primitive; see `Kernel.make`."""
-    if not _is_made_for(call):
+    if not is_float32(call):
         return None
     units, depth = call.spec(1).shape
     return _by_one_matrix(call, depth, units, (1, depth))
@@ -73,19 +73,13 @@ def fully_connected(call: KernelCall) -> Step | None:
 
 def matmul(call: KernelCall) -> Step | None:
     """Runs MatMul and its tail as one primitive; see `Kernel.make`."""
-    if not _is_made_for(call):
+    if not is_float32(call):
         return None
     matrix, transposed = call.spec(1).shape, bool(call.op.transpose_in1)
     if math.prod(matrix[:-2]) > 1 or call.op.transpose_in0:
         return _batched(call)
     depth, units = matrix[:-3:-1] if transposed else matrix[-2:]
     return _by_one_matrix(call, depth, units, (1, depth) if transposed else (units, 1))
-
-
-def _is_made_for(call: KernelCall) -> bool:
-    """Whether all tensors are FLOAT_32 and have elements; empty ones are the reference's."""
-    tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
-    return all(t.dtype is DType.FLOAT_32 and 0 not in t.shape for t in tensors)
 
 
 def _by_one_matrix(
@@ -136,7 +130,7 @@ def _step(call: KernelCall, product: Product, chain: Chain, *, packs: bool = Fal
     if packs:
         wanted = replace(product, weights=MemoryDesc.any(product.weights.dims))
     with wanted.described(chain) as desc:
-        if desc.implementation.startswith("ref"):
+        if is_slow(desc):
             return None
         places = Places(call, desc)
         places.read(Arg.SOURCE, 0, product.source)

@@ -15,7 +15,7 @@ from dovetail_onednn._api import FORWARD_INFERENCE, Arg, PoolingAlgorithm
 from dovetail_onednn.descriptors import array
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import aligned, images
-from dovetail_onednn.post_ops import absorbs, chain_of
+from dovetail_onednn.post_ops import Chain, absorbs, chain_of
 from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
 from dovetail_onednn.steps import Places, is_float32, is_slow
 
@@ -82,10 +82,17 @@ class Pooling:
                 description=f"a float32 {self.algorithm.name.lower()} pooling{tail}: {self}",
             )
 
-    def step(self, call: KernelCall) -> Step | None:
-        """Gives the step of a call whose head is this pooling, with the call's tail."""
+    def step(self, call: KernelCall, before: tuple[PostOp, ...] = ()) -> Step | None:
+        """Gives the step of a call whose head is this pooling.
+
+        Args:
+            call: All float32, with elements; without a tail where something comes before that.
+            before: What is done to the result before the call's tail.
+        """
         rank = len(self.target)
         chain = chain_of(call, lambda shape: images(aligned(shape, rank)))
+        if before:
+            chain = Chain(before, ())
         with self.described(chain.ops) as desc:
             if is_slow(desc):
                 return None

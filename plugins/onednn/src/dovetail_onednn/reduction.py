@@ -1,7 +1,8 @@
-"""Reductions over axes that lie side by side, in float32.
+"""Reductions over axes that lie side by side, with others behind them, in float32.
 
-Over the last axes the library has a reduction of its own. Over others it has but its generic code
-for that; there, means and maxima are poolings with one window over all of them.
+They are poolings with one window over all of these axes. The library's own reductions measured no
+faster than NumPy: twice as slow over the last axes, generic code over others. Those over the last
+axes are not taken, since a pooling of one channel fills no vector.
 """
 
 from __future__ import annotations
@@ -10,82 +11,50 @@ import math
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_onednn._api import Arg, PoolingAlgorithm, ReductionAlgorithm
-from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import dense
+from dovetail_onednn._api import Algorithm, PoolingAlgorithm
 from dovetail_onednn.pooling import Pooling
-from dovetail_onednn.primitives import Attributes, PrimitiveDesc
-from dovetail_onednn.steps import Places, is_float32, is_slow
-
-_POOLINGS = {
-    ReductionAlgorithm.MEAN: PoolingAlgorithm.AVERAGE,
-    ReductionAlgorithm.MAXIMUM: PoolingAlgorithm.MAXIMUM,
-}
+from dovetail_onednn.primitives import Eltwise
+from dovetail_onednn.steps import is_float32
 
 
 def reduce_mean(call: KernelCall) -> Step | None:
     """Runs ReduceMean; see `Kernel.make`."""
-    return _reduced(call, ReductionAlgorithm.MEAN)
+    pooling = _pooling(call, PoolingAlgorithm.AVERAGE)
+    return None if pooling is None else pooling.step(call)
 
 
 def reduce_sum(call: KernelCall) -> Step | None:
-    """Runs ReduceSum; see `Kernel.make`."""
-    return _reduced(call, ReductionAlgorithm.SUM)
+    """Runs ReduceSum, as means times their number; see `Kernel.make`."""
+    pooling = _pooling(call, PoolingAlgorithm.AVERAGE)
+    if pooling is None:
+        return None
+    return pooling.step(call, (Eltwise(Algorithm.LINEAR, float(math.prod(pooling.size))),))
 
 
 def reduce_max(call: KernelCall) -> Step | None:
     """Runs ReduceMax; see `Kernel.make`."""
-    return _reduced(call, ReductionAlgorithm.MAXIMUM)
+    pooling = _pooling(call, PoolingAlgorithm.MAXIMUM)
+    return None if pooling is None else pooling.step(call)
 
 
-def reduce_min(call: KernelCall) -> Step | None:
-    """Runs ReduceMin; see `Kernel.make`."""
-    return _reduced(call, ReductionAlgorithm.MINIMUM)
-
-
-def _reduced(call: KernelCall, algorithm: ReductionAlgorithm) -> Step | None:
+def _pooling(call: KernelCall, algorithm: PoolingAlgorithm) -> Pooling | None:
     parts = _parts(call.spec(0).shape, sorted(int(axis) for axis in call.op.axes))
     if not is_float32(call) or parts is None:
         return None
     before, along, behind = parts
-    if behind == 1:
-        return _of_rows(call, algorithm, before, along)
-    if algorithm not in _POOLINGS:
-        return None
     source, target = (before, 1, along, behind), (before, 1, 1, behind)
-    none, size = (0, 0), (1, along)
-    return Pooling(_POOLINGS[algorithm], source, target, size, (1, 1), none, none).step(call)
+    none = (0, 0)
+    return Pooling(algorithm, source, target, (1, along), (1, 1), none, none)
 
 
 def _parts(shape: Shape, axes: list[int]) -> Shape | None:
-    """Gives the elements before the axes, along them and behind them; None where they lie apart."""
+    """Gives the elements before the axes, along them and behind them.
+
+    Gives None where the axes lie apart or there is no more than one element behind them.
+    """
     if not axes or axes != list(range(axes[0], axes[-1] + 1)):
         return None
-    return tuple(
-        math.prod(part)
-        for part in (shape[: axes[0]], shape[axes[0] : axes[-1] + 1], shape[axes[-1] + 1 :])
-    )
-
-
-def _of_rows(call: KernelCall, algorithm: ReductionAlgorithm, rows: int, width: int) -> Step | None:
-    source, target = dense((rows, width)), dense((rows, 1))
-    with (
-        Attributes() as attributes,
-        PrimitiveDesc(
-            "reduction",
-            engine(),
-            algorithm,
-            source,
-            target,
-            0.0,
-            0.0,
-            attributes,
-            description=f"a float32 {algorithm.name.lower()} of the rows of {source.key}",
-        ) as desc,
-    ):
-        if is_slow(desc):
-            return None
-        places = Places(call, desc)
-        places.read(Arg.SOURCE, 0, source)
-        places.write(Arg.DESTINATION, 0, target)
-        return places.step()
+    ends = axes[0], axes[-1] + 1
+    before, along, behind = shape[: ends[0]], shape[slice(*ends)], shape[ends[1] :]
+    parts = math.prod(before), math.prod(along), math.prod(behind)
+    return parts if parts[2] > 1 else None

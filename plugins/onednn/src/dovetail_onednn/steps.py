@@ -14,6 +14,9 @@ from dovetail_onednn.post_ops import Chain
 from dovetail_onednn.primitives import Primitive, PrimitiveDesc, operand
 from dovetail_onednn.threads import ReleaseGil
 
+# Its generic code; of batch normalizations, that for channels that fill no vector.
+_GENERIC = ("ref", "nspc_bnorm")
+
 
 def is_float32(call: KernelCall) -> bool:
     """Whether all tensors are FLOAT_32 and have elements: the empty ones are the reference's."""
@@ -23,7 +26,7 @@ def is_float32(call: KernelCall) -> bool:
 
 def is_slow(desc: PrimitiveDesc) -> bool:
     """Whether all that the library has is its generic code, which NumPy's kernels outrun."""
-    return desc.implementation.startswith("ref")
+    return desc.implementation.startswith(_GENERIC)
 
 
 class Places:

@@ -61,3 +61,22 @@ def use_threads(count: int | None) -> None:
     found = library()
     if found.set_threads is not None:
         found.set_threads(1 if GENERATION.number else count or found.own_threads)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Lets what the calling thread prepares while this is entered compute with one thread.
+
+    For primitives that keep the number they were described with, and whose work is too little to
+    be shared out.
+    """
+    found = library()
+    if found.set_threads is None:
+        yield
+        return
+    before = found.get_threads()
+    found.set_threads(1)
+    try:
+        yield
+    finally:
+        found.set_threads(before)

@@ -14,6 +14,7 @@ from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor
 from dovetail.ops import OpPackage
 from dovetail_onnx._attributes import Attributes
 from dovetail_onnx._dtypes import MAX_BYTES, Constant
+from dovetail_onnx._refusals import ValueNeededError
 from dovetail_onnx._registry import Value
 from dovetail_onnx._source import SourceNode
 from dovetail_onnx._values import Values
@@ -99,9 +100,11 @@ class OpContext:
         """
         found = self.constant(i)
         if found is None:
-            raise self.refuse(
+            raise ValueNeededError(
                 f"its {what} '{self.node.inputs[i]}' is computed from the model's inputs; it must "
                 "be known when the model is converted",
+                self.node.inputs[i],
+                where=self.node.where,
                 hint="export the model with static shapes, or simplify it with fixed input shapes",
             )
         return found

@@ -8,7 +8,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from dovetail.ir import Array, DType
-from dovetail.ir.storage import float32_to_bfloat16
+from dovetail.ir.storage import bfloat16_to_float32, float32_to_bfloat16
 
 DTYPES: dict[int, DType] = {
     TensorProto.FLOAT: DType.FLOAT_32,
@@ -76,3 +76,18 @@ class Constant:
         bits = float32_to_bfloat16(self.values)
         # older releases of onnx compute with float32 instead
         return bits.view(narrow) if narrow.itemsize == bits.itemsize else self.values
+
+
+def to_stored(values: Array, dtype: DType) -> Array:
+    """Gives an array as ONNX's Python code has it in the IR's stored form: bfloat16 as its bits."""
+    if dtype is DType.BFLOAT_16 and values.dtype.name == "bfloat16":
+        return values.view(np.uint16)
+    return values
+
+
+def from_stored(values: Array, dtype: DType) -> Array:
+    """Gives stored values of a type in the NumPy type that ONNX's Python code has for it."""
+    if dtype is not DType.BFLOAT_16:
+        return values
+    narrow = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
+    return values.view(narrow) if narrow.itemsize == 2 else bfloat16_to_float32(values)

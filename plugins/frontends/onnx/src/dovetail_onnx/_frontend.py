@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,12 +18,23 @@ from dovetail_onnx._inputs import bind_inputs
 from dovetail_onnx._options import check_options
 from dovetail_onnx._proto import looks_like_onnx, read_proto
 from dovetail_onnx._reader import GraphReader
-from dovetail_onnx._refusals import Refusal, count_nodes, grouped
+from dovetail_onnx._refusals import InputsNeededError, Refusal, count_nodes, grouped
 from dovetail_onnx._source import SourceGraph, cut, parse_model
 from dovetail_onnx._survey import Survey, survey
 from dovetail_onnx._tensors import TensorReader
 
 _LOG = logging.getLogger("dovetail.onnx")
+
+
+@dataclass(frozen=True, slots=True)
+class _Imported:
+    """A graph, whole only if nothing was refused, and all that was."""
+
+    graph: Graph
+    source: SourceGraph
+    refusals: list[Refusal]
+    invalid: list[Problem]
+    needed: tuple[str, ...] = ()
 
 
 class OnnxFrontend:
@@ -52,24 +64,21 @@ class OnnxFrontend:
         Raises:
             ConfigError: The options do not fit the model; says all that do not (USAGE).
             FrontendError: The file or the model is wrong; says everything that is.
-            UnsupportedOpError: Nodes that cannot be converted, all of them.
+            UnsupportedOpError: Nodes that cannot be converted, all of them. An InputsNeededError
+                if it would help to know the values of some of the model's inputs.
         """
         try:
-            graph, problems, invalid, source = self._import(path, options or FrontendOptions(), ops)
+            made = self._import(path, options or FrontendOptions(), ops)
         except DovetailError as error:
             error.where = error.where or str(path)
             raise
-        if problems:
-            raise UnsupportedOpError(
-                f"{count_nodes(problems)} of the model cannot be converted",
-                where=str(path),
-                problems=[*grouped(problems), *invalid],
-            )
-        if invalid:
-            raise FrontendError("the model is wrong", where=str(path), problems=invalid)
-        for name in source.unused_inputs:
+        if made.refusals:
+            raise _unsupported(made, str(path))
+        if made.invalid:
+            raise FrontendError("the model is wrong", where=str(path), problems=made.invalid)
+        for name in made.source.unused_inputs:
             _LOG.warning("input '%s' is left out: no output depends on it", name)
-        return graph
+        return made.graph
 
     def dry_run(
         self, path: Path, options: FrontendOptions | None = None, ops: OpRegistry | None = None
@@ -92,7 +101,8 @@ class OnnxFrontend:
             error.where = error.where or str(path)
             raise
         try:
-            _, refusals, invalid, _ = self._import(path, options, ops)
+            made = self._import(path, options, ops)
+            refusals, invalid = made.refusals, made.invalid
         except ConfigError as error:
             error.where = error.where or str(path)
             raise
@@ -117,7 +127,7 @@ class OnnxFrontend:
 
     def _import(
         self, path: Path, options: FrontendOptions, ops: OpRegistry | None
-    ) -> tuple[Graph, list[Refusal], list[Problem], SourceGraph]:
+    ) -> _Imported:
         source, tensors, seen = self._look(path, options, ops)
         try:
             specs = bind_inputs(source.inputs, options, str(path))
@@ -125,10 +135,20 @@ class OnnxFrontend:
             if error.code != "MODEL_SHAPE_UNKNOWN" or not seen.refusals:
                 raise
             # without shapes nothing can be built, and what is unsupported weighs more
-            return Graph(source.name), list(seen.refusals), list(error.problems), source
+            refusals, problems = list(seen.refusals), list(error.problems)
+            return _Imported(Graph(source.name), source, refusals, problems)
         reader = GraphReader(source, specs, seen, tensors)
         graph = reader.run()
-        return graph, reader.unsupported, reader.invalid, source
+        needed = reader.needed_inputs()
+        return _Imported(graph, source, reader.unsupported, reader.invalid, needed)
+
+
+def _unsupported(made: _Imported, where: str) -> UnsupportedOpError:
+    message = f"{count_nodes(made.refusals)} of the model cannot be converted"
+    problems = [*grouped(made.refusals), *made.invalid]
+    if made.needed:
+        return InputsNeededError(message, made.needed, where=where, problems=problems)
+    return UnsupportedOpError(message, where=where, problems=problems)
 
 
 def _as_problems(error: DovetailError) -> list[Problem]:

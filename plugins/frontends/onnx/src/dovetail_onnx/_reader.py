@@ -14,7 +14,7 @@ from dovetail_onnx._declared import Declared
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._fold import can_fold, fold
 from dovetail_onnx._outputs import warn_of_shapes
-from dovetail_onnx._refusals import Refusal
+from dovetail_onnx._refusals import Refusal, ValueNeededError
 from dovetail_onnx._registry import Result, Value
 from dovetail_onnx._source import SourceGraph, SourceNode
 from dovetail_onnx._survey import Survey
@@ -66,8 +66,10 @@ class GraphReader:
                 self._read(node)
             except UnsupportedOpError as error:
                 version = self._survey.found[node.name].version
+                needs = error.tensor if isinstance(error, ValueNeededError) else ""
                 self.unsupported += [
-                    Refusal(node, version, _reason(p, node), p.hint) for p in _problems(error, node)
+                    Refusal(node, version, _reason(p, node), p.hint, needs)
+                    for p in _problems(error, node)
                 ]
             except (FrontendError, OpError) as error:
                 if error.code in ("MODEL_EXTERNAL_DATA", "FILE_UNREADABLE"):
@@ -76,6 +78,20 @@ class GraphReader:
         if not self.unsupported and not self.invalid:
             self._finish()
         return self._graph
+
+    def needed_inputs(self) -> tuple[str, ...]:
+        """Gives the inputs that decide what refused nodes need to know, in the model's order."""
+        waiting = [refusal.needs for refusal in self.unsupported if refusal.needs]
+        makers = {name: node for node in self._source.nodes for name in node.outputs if name}
+        seen: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name in seen or isinstance(self._values.get(name), Constant):
+                continue
+            seen.add(name)
+            if name in makers:
+                waiting += [n for n in makers[name].inputs if n]
+        return tuple(name for name in self._source.inputs if name in seen)
 
     def _read(self, node: SourceNode) -> None:
         found = self._survey.found.get(node.name)

@@ -5,10 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dovetail.errors import Problem
+from dovetail.errors import Problem, UnsupportedOpError
 from dovetail_onnx._source import SourceNode
 
 _SHOWN = 3
+
+
+class ValueNeededError(UnsupportedOpError):
+    """A node cannot be converted because a tensor is not known at import.
+
+    Args:
+        message: As of any error.
+        tensor: The tensor's name.
+        where: The node.
+        hint: What to do.
+    """
+
+    def __init__(self, message: str, tensor: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.tensor = tensor
+
+
+class InputsNeededError(UnsupportedOpError):
+    """A model cannot be converted as long as the values of some of its inputs are not known.
+
+    Args:
+        message: As of any error.
+        inputs: The inputs' names. There may be more, that only a further try finds.
+        where: The file.
+        problems: What cannot be converted.
+    """
+
+    def __init__(
+        self, message: str, inputs: tuple[str, ...], *, where: str, problems: Iterable[Problem]
+    ) -> None:
+        super().__init__(message, where=where, problems=problems)
+        self.inputs = inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +52,14 @@ class Refusal:
         version: Of its operator's schema; 0 where the operator is unknown.
         why: The reason.
         hint: What to do.
+        needs: The tensor that must be known, if that is the reason.
     """
 
     node: SourceNode
     version: int
     why: str
     hint: str = ""
+    needs: str = ""
 
 
 def grouped(refusals: Iterable[Refusal]) -> list[Problem]:
