@@ -52,6 +52,14 @@ class Copy(_Same):
         return x
 
 
+@PACKAGE.op("Spoil")
+class Spoil(_Same):
+    """-x, by writing into x: what no op may do."""
+
+    def reference(self, x: Array) -> Array:
+        return np.negative(x, out=x)
+
+
 @PACKAGE.op("Add")
 class Add(Op):
     """a + b, plus c where it is given."""

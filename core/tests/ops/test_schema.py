@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.errors import PluginError, UnsupportedOpError
+from dovetail.errors import OpError, PluginError, UnsupportedOpError
 from dovetail.ir import DType, Spec
 from dovetail.ops import In, Op, OpPackage, OpRegistry, OpSchema, Out
 
@@ -40,6 +40,13 @@ def test_one_parameter_for_each_input_and_output() -> None:
     # what is left out at the end is None, and so is what nothing declares
     assert schema.infer(schema.op(), [X], []) == (X,)
     assert run(schema, [ONE], [X]) == ((X,), [[1, 1]])
+
+
+def test_infer_is_not_asked_without_an_input_that_must_be_there() -> None:
+    schema = registered((2, 1), infer=lambda self, x, y, out: x, reference=lambda self, x, y: x)
+    for ins in ([None], [None, Y], []):
+        with pytest.raises(OpError, match=r"leaves out in\[0\], which is not optional"):
+            schema.infer(schema.op(), ins, [])
 
 
 def test_reference_may_ask_for_the_outputs_specs() -> None:

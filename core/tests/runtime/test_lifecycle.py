@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from dovetail.errors import (
     UnsupportedOpError,
 )
 from dovetail.ir import DType, Node, Scalar, Tensor, TensorKind
+from dovetail.ops import OpRegistry
 from dovetail.runtime import handle as handle_module
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -205,6 +207,24 @@ def test_unknown_backend_suggests() -> None:
     with pytest.raises(PluginError) as caught:
         runtime.Backend.create("no-such-backend-anywhere")
     assert caught.value.exit_code == 6
+
+
+class DeadBackend(ReferenceBackend):
+    """One whose device is not there."""
+
+    name: ClassVar[str] = "dead"
+
+    def __init__(self, ops: OpRegistry) -> None:
+        raise OSError("no such device")
+
+
+def test_a_backend_that_cannot_be_started_is_named() -> None:
+    with pytest.raises(BackendError, match="OSError: no such device") as caught:
+        runtime.Backend.create(DeadBackend, ops=OPS)
+    error = caught.value
+    assert (error.where, error.exit_code) == ("backend 'dead'", 7)
+    assert error.code == "BACKEND_ERROR_CANNOT_INITIALIZE"
+    assert isinstance(error.__cause__, OSError)
 
 
 @pytest.mark.parametrize(

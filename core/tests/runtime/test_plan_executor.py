@@ -83,6 +83,14 @@ def test_a_result_in_place_keeps_the_applications_input():
     np.testing.assert_array_equal(x, X)
 
 
+def test_an_op_that_writes_its_input_is_refused():
+    x = X.copy()
+    prepared = Net("x").node("Spoil", ["x"], "y", app=True).prepared(kernels())
+    with pytest.raises(BackendError, match=r"node y: .*read-only"):
+        run(prepared, {"x": x}, "y")
+    np.testing.assert_array_equal(x, X)
+
+
 def test_a_long_chain_in_place_has_one_place():
     net = Net("x").node("Negate", ["x"], "t0")
     for i in range(9):

@@ -30,6 +30,17 @@ TWICE = [good, good]
 NUMBER = 1
 """
 
+DEAD = """
+from reference_backend import ReferenceBackend
+
+
+class Dead(ReferenceBackend):
+    name = "dead"
+
+    def __init__(self, ops):
+        raise OSError("gone")
+"""
+
 
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "my_cases.py").write_text(CASES)
@@ -83,6 +94,7 @@ def test_a_backend_alone_needs_no_cases(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (("--backend", "my_backends:Dead"), "backend 'dead': it cannot be started: OSError: gone"),
         ((), "needs --backend NAME or --op-package NAME"),
         (("--backend", "reference_backend:ReferenceBackened"), "did you mean 'ReferenceBackend'?"),
         ((*BACKEND, "--backend-options", '{"leve": 1}'), "did you mean 'level'?"),
@@ -91,9 +103,13 @@ def test_a_backend_alone_needs_no_cases(tmp_path: Path) -> None:
 def test_what_is_not_there_ends_the_run(
     tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
-    done = run(tmp_path, *options)
+    path = tmp_path / "report.json"
+    path.write_text("of an earlier run")
+    (tmp_path / "my_backends.py").write_text(DEAD)
+    done = run(tmp_path, *options, "--conformance-json", str(path))
     assert message in done.stdout + done.stderr
     assert done.returncode == 4, done.stdout + done.stderr
+    assert not path.exists()
 
 
 def test_the_plugin_leaves_other_tests_alone(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dovetail.container import WeightStore
 from dovetail.ops import OpRegistry
 from dovetail.runtime.contract import RunControl
-from dovetail_cpu import CpuBackend, CpuOptions
+from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice
 from dovetail_opset import PACKAGE
 
 # a few steps, whose sums are of up to a dozen products in another order, and another tanh
@@ -130,7 +130,7 @@ def test_weights_are_packed_once_for_equal_ones_only(op_graph, op_type):
 
     def forms(ins, **more):
         graph, _ = op_graph(op_type, ins, **given, **more)
-        backend.prepare(graph, CpuOptions(), store)
+        backend.prepare(graph, CpuOptions(engine=EngineChoice.NUMPY), store)
         return len(store.packed)
 
     one = forms(first)

@@ -75,6 +75,59 @@ def test_any_geometry(new_model: Any, close: Any, geometry: dict[str, Any], tail
     close(model.run(model.prepare(), feeds)[y.name], model.expected(feeds)[y.name])
 
 
+@st.composite
+def other_axes(draw: st.DrawFn) -> dict[str, Any]:
+    """Geometries along one axis and three, of whole channels, groups, and a group each."""
+    axes = draw(st.sampled_from([1, 3]))
+    group, taken = draw(st.sampled_from([(1, 5), (1, 16), (2, 8), (3, 5), (12, 1), (16, 1)]))
+    size = [draw(st.integers(1, 4)) for _ in range(axes)]
+    params: dict[str, Any] = {
+        "stride": [draw(st.integers(1, 3)) for _ in range(axes)],
+        "dilation": [draw(st.integers(1, 2)) for _ in range(axes)],
+        "pad_amount": [draw(st.tuples(st.integers(0, 3), st.integers(0, 3))) for _ in range(axes)],
+    }
+    spans = ((n - 1) * d + 1 for n, d in zip(size, params["dilation"], strict=True))
+    spatial = [n + draw(st.integers(0, 5)) for n in spans]
+    if axes == 1:
+        params = {name: values[0] for name, values in params.items()}
+    op_type = f"Conv{axes}d"
+    if taken == 1 and axes == 1 and draw(st.booleans()):
+        op_type = "DepthWiseConv1d"
+    else:
+        params["group"] = group
+    return {
+        "op_type": op_type,
+        "shape": (draw(st.integers(1, 2)), *spatial, group * taken),
+        "filters": (*size, taken, group * draw(st.integers(1, 4))),
+        "params": params,
+    }
+
+
+# each example compiles a primitive or two, for which no deadline is known
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(case=other_axes(), has_tail=st.booleans())
+def test_along_one_axis_and_three(
+    new_model: Any, agrees: Any, case: dict[str, Any], has_tail: bool
+) -> None:
+    model = new_model()
+    made = case["filters"][-1]
+    inputs = model.input("x", *case["shape"]), model.random("w", *case["filters"])
+    y = model.add(case["op_type"], *inputs, model.random("b", made), name="y", **case["params"])
+    if has_tail:
+        y = model.add("ElementWiseAdd", y, model.input("other", *y.shape), name="add")
+        y = model.add("ElementWiseMultiply", y, model.random("scale", made), name="scaled")
+    agrees(model, y)
+
+
+@pytest.mark.parametrize("op_type", ["Conv1d", "DepthWiseConv1d"])
+def test_depthwise_along_one_axis(model: Any, agrees: Any, op_type: str) -> None:
+    params = {"group": 32} if op_type == "Conv1d" else {}
+    inputs = model.input("x", 2, 40, 32), model.random("w", 5, 1, 32), model.random("b", 32)
+    y = model.add(op_type, *inputs, name="y", stride=1, pad_amount=(2, 2), **params)
+    y = model.add("ElementWiseAdd", y, model.input("other", 2, 40, 32), name="add")
+    agrees(model, model.add("Relu", y, name="relu"), engine="y+add+relu")
+
+
 def test_no_elements(model: Any) -> None:
     model.output(model.conv(model.input("x", 0, 8, 8, 4), "conv", 4))
     assert model.run(model.prepare(), model.feeds())["conv"].shape == (0, 8, 8, 4)

@@ -39,7 +39,7 @@ def add_layer(model: Any, op_type: str, x: tuple[int, ...], shapes: Shapes, **pa
 def is_engine(model: Any) -> bool:
     """Whether oneDNN runs the layer."""
     (step,) = model.prepare().steps
-    return any(value.name == "layer.constant" for value in step.reads)
+    return any(value.name == "layer.constant" for value in step.reads)  # packed weights
 
 
 def agrees(model: Any) -> None:
@@ -123,6 +123,15 @@ def test_long_sequences_in_one_thread_and_in_several(model: Any, batch: int, uni
         change(model, f"in{i}", model.graph.tensor(f"in{i}").values() * units**-0.5)
     agrees(model)
     assert library().get_threads() == before
+
+
+@pytest.mark.parametrize("linear", [0, 1])
+def test_great_layers_in_a_format_of_the_library_s_own(model: Any, linear: int) -> None:
+    shapes = gru_shapes(512, 16, 512)
+    add_layer(model, "Gru", (3, 16, 512), shapes, linear_before_reset=linear)
+    for i in range(1, 7):
+        change(model, f"in{i}", model.graph.tensor(f"in{i}").values() * 512**-0.5)
+    agrees(model)
 
 
 def test_gates_that_are_wide_open_and_shut(model: Any) -> None:

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from dovetail.container import WeightStore
+from dovetail.errors import BackendError
 from dovetail_onednn import ACTIVITY, ReleaseGil, library, use_threads
+from dovetail_onednn.errors import check
 from dovetail_onednn.layouts import vector
 from dovetail_onednn.primitives import reorder_primitive
+from dovetail_onednn.threads import threads_for
 
 
 def in_thread(work: Callable[[], Any]) -> Any:
@@ -78,6 +81,18 @@ def test_every_thread_computes_with_its_own_number(model: Any, close: Any) -> No
     assert threads_of_this_thread() == library().own_threads
     use_threads(3)
     assert threads_of_this_thread() == 3
+    use_threads(None)
+
+
+def test_little_work_is_for_one_thread() -> None:
+    use_threads(3)
+    with pytest.raises(BackendError), threads_for(1000):
+        check(2, "failing on the way")
+    with threads_for(1000):
+        assert threads_of_this_thread() == 1
+    assert threads_of_this_thread() == 3
+    with threads_for(1 << 20):
+        assert threads_of_this_thread() == 3
     use_threads(None)
 
 

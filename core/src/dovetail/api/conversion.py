@@ -14,7 +14,7 @@ from dovetail.container import Model, Producer, hash_source, is_container
 from dovetail.errors import FrontendError, PluginError
 from dovetail.files import unreadable
 from dovetail.ir import Pass, run_passes
-from dovetail.ops import OpRegistry, find_op_faults
+from dovetail.ops import OpRegistry, check_ops, find_op_faults
 from dovetail.ops.frontend import Frontend, FrontendOptions
 from dovetail.plugins import load as load_plugin
 from dovetail.plugins import load_all
@@ -84,7 +84,8 @@ def convert(
     Raises:
         FrontendError: No frontend reads the file, or it is damaged.
         UnsupportedOpError: It has operators that nothing converts; all are listed.
-        GraphError: A pass broke the graph.
+        GraphError: A node does not fit its op, or a pass broke the graph.
+        PluginError: Several dists claim an op package that the model uses.
     """
     source = Path(path)
     registry = installed_ops() if ops is None else ops
@@ -92,6 +93,7 @@ def convert(
     options = FrontendOptions() if options is None else options
     graph = frontend.read(source, options, registry)
     graph.name = name or source.stem
+    check_ops(graph, registry)  # passes take a valid graph: what is wrong is not their fault
     if optimize:
         run_passes(
             graph,

@@ -13,7 +13,7 @@ from dovetail import typed
 from dovetail.api.conversion import PathLike, load_model
 from dovetail.container import Model
 from dovetail.errors import BackendError, unknown_name
-from dovetail.ir import Array, Tensor
+from dovetail.ir import Array, DType, Tensor
 from dovetail.ops import OpRegistry, from_real, to_real, unstorable
 from dovetail.runtime import Backend, Graph, Profile, Signal
 from dovetail.runtime.config_file import RunConfig, checked, load_config
@@ -151,7 +151,8 @@ def _stored(value: Any, tensor: Tensor) -> Array:
     array = np.asarray(value)
     if array.shape != tensor.shape or array.dtype.kind not in "fiub":
         return array
-    if (wrong := unstorable(array, tensor.dtype)).any():
+    is_whole = tensor.dtype.is_int or tensor.dtype is DType.BOOL_8
+    if is_whole and (wrong := unstorable(array, tensor.dtype)).any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise BackendError(
             f"element {at} of input '{tensor.name}' is {array[at]}, "

@@ -36,12 +36,12 @@ class TensorKind(enum.IntEnum):
     @property
     def is_input(self) -> bool:
         """Whether the application writes it before a run."""
-        return self.name.endswith(("APP_WRITE", "APP_READWRITE"))
+        return self in _INPUTS
 
     @property
     def is_output(self) -> bool:
         """Whether the application reads it after a run."""
-        return self.name.endswith(("APP_READ", "APP_READWRITE"))
+        return self in _OUTPUTS
 
     @property
     def is_static(self) -> bool:
@@ -51,7 +51,13 @@ class TensorKind(enum.IntEnum):
     @property
     def is_updateable(self) -> bool:
         """Whether its data or encoding may be exchanged after finalize: never fold it."""
-        return self.name.startswith("UPDATEABLE")
+        return self in _UPDATEABLE
+
+
+# Sets, since graphs of thousands of tensors ask this of each.
+_INPUTS = frozenset(k for k in TensorKind if k.name.endswith(("APP_WRITE", "APP_READWRITE")))
+_OUTPUTS = frozenset(k for k in TensorKind if k.name.endswith(("APP_READ", "APP_READWRITE")))
+_UPDATEABLE = frozenset(k for k in TensorKind if k.name.startswith("UPDATEABLE"))
 
 
 @dataclass(frozen=True, slots=True)

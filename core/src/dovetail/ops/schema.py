@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.errors import PluginError, unknown_name
+from dovetail.errors import OpError, PluginError, unknown_name
 from dovetail.ir import Array, Param, Spec
 from dovetail.ops.op import Arrays, Domain, Op, Port, param_fields
 from dovetail.ops.params import ParamField, Specs
@@ -85,8 +85,11 @@ class OpSchema:
             outs: What the graph declares, None where nothing yet.
 
         Raises:
-            OpError: The inputs do not go together.
+            OpError: The inputs do not go together, or one is left out that must be there.
         """
+        for port, spec in zip(self.inputs, _filled(ins, self.inputs), strict=False):
+            if spec is None and not port.optional:
+                raise OpError(f"leaves out {port.name}, which is not optional")
         return _as_tuple(self._infer(op, _filled(ins, self.inputs), _filled(outs, self.outputs)))
 
     def reference(self, op: Op, ins: Arrays, outs: Sequence[Spec]) -> tuple[Array, ...]:

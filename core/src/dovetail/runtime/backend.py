@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 from weakref import WeakSet
 
 from dovetail import ir
-from dovetail.errors import BackendError, OpError, PluginError
+from dovetail.errors import BackendError, DovetailError, OpError, PluginError
 from dovetail.ops import OpPackage, OpRegistry, node_faults
 from dovetail.plugins import load
 from dovetail.plugins.hooks import hooks
@@ -103,6 +103,7 @@ class Backend(Handle):
         Raises:
             PluginError: There is no such backend, or it cannot be loaded.
             ConfigError: The options do not fit.
+            BackendError: It cannot be started.
         """
         hooks.load_installed()
 
@@ -111,7 +112,7 @@ class Backend(Handle):
             registry = installed_ops() if ops is None else ops
             where = f"options of backend '{plugin_class.name}'"
             options = typed_config(config, plugin_class.options_type, where)
-            return cls(plugin_class(registry), options, registry)
+            return cls(_started(plugin_class, registry), options, registry)
 
         return announce("backend_create", {"name": name, "config": config, "ops": ops}, create)
 
@@ -270,6 +271,20 @@ class Backend(Handle):
             context.free()
         if not self.is_freed:
             self.free()
+
+
+def _started(plugin_class: type[contract.Backend], ops: OpRegistry) -> contract.Backend:
+    """Makes the plugin's object; what its library or device raises becomes an error of ours."""
+    try:
+        return plugin_class(ops)
+    except DovetailError:
+        raise
+    except Exception as error:
+        raise BackendError(
+            f"it cannot be started: {type(error).__name__}: {error}",
+            code="BACKEND_ERROR_CANNOT_INITIALIZE",
+            where=f"backend '{plugin_class.name}'",
+        ) from error
 
 
 def _backend_class(name: str) -> type[contract.Backend]:

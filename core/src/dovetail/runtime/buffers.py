@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,8 +14,28 @@ from dovetail.runtime.memory import Memory
 Buffer = Array | Memory
 
 
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What a graph reads from the application and gives to it; taken once, when it is finalized.
+
+    Attributes:
+        graph: Name of the graph.
+        inputs, outputs: Tensors by name.
+    """
+
+    graph: str
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, graph: Graph) -> Interface:
+        """Gives a graph's."""
+        inputs, outputs = graph.inputs, graph.outputs
+        return cls(graph.name, {t.name: t for t in inputs}, {t.name: t for t in outputs})
+
+
 def checked_buffers(
-    graph: Graph, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer] | None
+    interface: Interface, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer] | None
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Gives the arrays of a run: inputs C-contiguous, outputs fresh where none were given.
 
@@ -22,10 +43,10 @@ def checked_buffers(
         BackendError: Names are unknown or missing, arrays do not fit, outputs cannot be written or
             share memory with an input or another output; every fault is listed.
     """
-    given, faults = _matched("input", {t.name: t for t in graph.inputs}, inputs)
+    given, faults = _matched("input", interface.inputs, inputs)
     taken: dict[str, Array] = {}
     if outputs is not None:
-        taken, misfits = _matched("output", {t.name: t for t in graph.outputs}, outputs)
+        taken, misfits = _matched("output", interface.outputs, outputs)
         faults += misfits
         faults += [
             Problem("must be writable and C-contiguous", f"output '{name}'")
@@ -37,11 +58,11 @@ def checked_buffers(
         raise BackendError(
             "the buffers do not fit the graph",
             code="GRAPH_ERROR_INVALID_TENSOR",
-            where=f"graph '{graph.name}'",
+            where=f"graph '{interface.graph}'",
             problems=faults,
         )
     if outputs is None:
-        taken = {t.name: np.empty(t.shape, t.dtype.storage) for t in graph.outputs}
+        taken = {n: np.empty(t.shape, t.dtype.storage) for n, t in interface.outputs.items()}
     return {n: a if a.flags.c_contiguous else a.copy() for n, a in given.items()}, taken
 
 

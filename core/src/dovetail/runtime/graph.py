@@ -13,7 +13,7 @@ from dovetail.errors import BackendError, GraphError, OpError, Problem, Unsuppor
 from dovetail.ir import Array, Blob, DType, Encoding, Param, Shape, TensorKind
 from dovetail.ops import find_op_faults, node_faults
 from dovetail.plugins.hooks import hooks
-from dovetail.runtime.buffers import Buffer, checked_buffers
+from dovetail.runtime.buffers import Buffer, Interface, checked_buffers
 from dovetail.runtime.config import GraphConfig, Priority, typed_config
 from dovetail.runtime.contract import NodeView, Prepared, RunControl, Watch
 from dovetail.runtime.handle import Handle, api_call, current_call
@@ -47,6 +47,7 @@ class Graph(Handle):
         self.ir = ir.Graph(name)
         self._priority = self._checked_priority(config)
         self._prepared: Prepared | None = None
+        self._interface = Interface(name, {}, {})
         self._finalizing = threading.Lock()
         self._running = threading.Lock()  # a prepared graph runs once at a time
 
@@ -60,12 +61,12 @@ class Graph(Handle):
     @property
     def inputs(self) -> tuple[ir.Tensor, ...]:
         """Tensors that the application writes."""
-        return self.ir.inputs
+        return tuple(self._interface.inputs.values()) if self.is_finalized else self.ir.inputs
 
     @property
     def outputs(self) -> tuple[ir.Tensor, ...]:
         """Tensors that the application reads."""
-        return self.ir.outputs
+        return tuple(self._interface.outputs.values()) if self.is_finalized else self.ir.outputs
 
     @property
     def is_finalized(self) -> bool:
@@ -205,7 +206,9 @@ class Graph(Handle):
             if self._prepared is not None:  # another thread was quicker
                 self._refuse_change("is finalized")
             start = time.perf_counter()
-            self._prepared = self._prepare(signal)
+            prepared = self._prepare(signal)
+            self._interface = Interface.of(self.ir)
+            self._prepared = prepared
         finally:
             self._finalizing.release()
         if profile is not None:
@@ -242,7 +245,7 @@ class Graph(Handle):
         if watch is not None:  # silence would look like a run of no steps
             self.context.backend.require("watch", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
-        given, taken = checked_buffers(self.ir, inputs, outputs)
+        given, taken = checked_buffers(self._interface, inputs, outputs)
         measured = Measurement(self.name, profile, watch)
         self.context.enter(queued=False)
         try:
@@ -279,7 +282,7 @@ class Graph(Handle):
         """
         self.context.backend.require("asynchronous", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
-        given, taken = checked_buffers(self.ir, inputs, outputs)
+        given, taken = checked_buffers(self._interface, inputs, outputs)
         measured = Measurement(self.name, profile, None)
         execution, call, queued = Execution(), current_call(), time.perf_counter()
         self.context.enter(queued=True)

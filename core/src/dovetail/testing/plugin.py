@@ -117,7 +117,12 @@ class Kit:
     # -- what pytest asks ------------------------------------------------------------------------
 
     def pytest_collection(self) -> None:
-        """Finds what the options name before anything is collected: a wrong name ends the run."""
+        """Finds what the options name before anything is collected: a wrong name ends the run.
+
+        The report of an earlier run goes: a run that dies must not leave it as its own.
+        """
+        if (path := self._config.getoption("conformance_json")) and not self._is_worker:
+            Path(path).unlink(missing_ok=True)
         _ = self.cases, self.packages
         if self._config.getoption("backend"):
             _ = self.bench
@@ -182,9 +187,14 @@ class Kit:
     def pytest_sessionfinish(self) -> None:
         """Writes the report as JSON."""
         path = self._config.getoption("conformance_json")
-        if path and self._rows and not hasattr(self._config, "workerinput"):
+        if path and self._rows and not self._is_worker:
             with atomic_write(path) as file:
                 file.write(msgspec.json.format(msgspec.json.encode(self.report().data())) + b"\n")
+
+    @property
+    def _is_worker(self) -> bool:
+        """Whether another process collects the results of this one."""
+        return hasattr(self._config, "workerinput")
 
     def report(self) -> Report:
         """Gives the report so far."""

@@ -22,6 +22,7 @@ FORWARD_INFERENCE = 96
 CONVOLUTION_DIRECT = 1
 DECONVOLUTION_DIRECT = 0xA
 LRN_ACROSS_CHANNELS = 0xAFF
+SOFTMAX_ACCURATE = 0x30000
 USER_SCRATCHPAD = 1
 POST_OP_BASE = 32768  # times the position, counted from 1: the post-op's own arguments
 ANY_FORMAT = 1
@@ -73,13 +74,6 @@ class PoolingAlgorithm(enum.IntEnum):
     MAXIMUM = 0x1FF
     AVERAGE_WITH_PADDING = 0x2FF
     AVERAGE = 0x3FF
-
-
-class SoftmaxAlgorithm(enum.IntEnum):
-    """Softmax or its logarithm."""
-
-    SOFTMAX = 0x30000
-    LOG_SOFTMAX = 0x30001
 
 
 class ResamplingAlgorithm(enum.IntEnum):
@@ -170,6 +164,7 @@ _STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "memory_desc_destroy": (c_void_p,),
     "memory_desc_query": (c_void_p, c_int, c_void_p),
     "memory_create": (_OUT, c_void_p, c_void_p, c_void_p),
+    "memory_set_data_handle": (c_void_p, c_void_p),
     "memory_destroy": (c_void_p,),
     "primitive_attr_create": (_OUT,),
     "primitive_attr_destroy": (c_void_p,),

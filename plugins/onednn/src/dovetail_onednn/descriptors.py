@@ -95,14 +95,26 @@ class MemoryDesc(Handle):
 
 
 class Memory(Handle):
-    """An address with its descriptor. The bytes belong to somebody else, who must outlive it."""
+    """An address with its descriptor. The bytes belong to somebody else, who must outlive it.
 
-    __slots__ = ("desc",)
+    Attributes:
+        place: The address of the bytes.
+    """
+
+    __slots__ = ("desc", "place")
 
     def __init__(self, desc: MemoryDesc, address: int) -> None:
         self.desc = desc
+        self.place = address
         doing = f"making a memory of {desc.key}"
         super().__init__("memory", make("memory_create", desc, engine(), address, doing=doing))
+
+    def move(self, address: int) -> None:
+        """Takes bytes elsewhere, in the same arrangement."""
+        if address != self.place:
+            status = library().functions["memory_set_data_handle"](self, address)
+            check(status, f"moving a memory of {self.desc.key}")
+            self.place = address
 
 
 def array(values: Sequence[int]) -> ctypes.Array[c_int64]:

@@ -1,7 +1,10 @@
 """Elementwise functions of one tensor and of two, with what follows them, in float32.
 
-The library has post-ops for functions of two tensors, none for those of one. So a function of one
-with a tail runs as a post-op itself: after a product with 1, which changes nothing.
+The library has fast code for what follows a function of two tensors, generic code for what follows
+one of one. So that one runs as a post-op itself: after a product with 1, which changes nothing.
+
+What the library does in its own way, here as in post-ops: clipping (Relu too) makes a bound of NaN,
+and Gelu makes NaN of infinities.
 """
 
 from __future__ import annotations
@@ -43,6 +46,9 @@ FUNCTIONS = (
 _LEAST = 16384
 _LEAST_SLOW = 512
 _QUICK = frozenset((Algorithm.RELU, Algorithm.CLIP, Algorithm.ABS, Algorithm.SQRT, Algorithm.TANH))
+# Elements of a row below which NumPy is faster at one function of a tensor and one that broadcasts:
+# the library's code takes as long for a short row as for one of 16.
+_NARROW = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +110,10 @@ def _makes_swish(call: KernelCall, function: Eltwise) -> bool:
     return after.view.op_type == "ElementWiseMultiply" and others == [call.tensors[0]]
 
 
-def _alone(call: KernelCall, function: Eltwise) -> Step | None:
-    flat = vector(math.prod(call.outputs[0].shape))
-    with (
-        Attributes() as attributes,
-        PrimitiveDesc(
+def eltwise_desc(function: Eltwise, flat: MemoryDesc) -> PrimitiveDesc:
+    """Describes a function of each element of a vector."""
+    with Attributes() as attributes:
+        return PrimitiveDesc(
             "eltwise_forward",
             engine(),
             FORWARD_INFERENCE,
@@ -119,8 +124,12 @@ def _alone(call: KernelCall, function: Eltwise) -> Step | None:
             function.beta,
             attributes,
             description=f"a float32 {function} of {flat.dims[0]} elements",
-        ) as desc,
-    ):
+        )
+
+
+def _alone(call: KernelCall, function: Eltwise) -> Step | None:
+    flat = vector(math.prod(call.outputs[0].shape))
+    with eltwise_desc(function, flat) as desc:
         if is_slow(desc):
             return None
         places = Places(call, desc)
@@ -150,6 +159,8 @@ def joined(
     indices += [index for tail in call.tail[skipped:] for index in tail.operands]
     folding = Folding.of(made, [call.spec(i).shape for i in indices if i is not None])
     chain = _chain(call, before, skipped, folding)
+    if not chain.ops and folding.width < _NARROW and folding.width < math.prod(made):
+        return None
     full, other = folding.desc(made), folding.desc(_shape(call, second))
     with _described(second.algorithm, full, other, chain) as desc:
         if is_slow(desc):

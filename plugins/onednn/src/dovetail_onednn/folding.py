@@ -37,6 +37,11 @@ class Folding:
         axes = [tuple(run) for _, run in runs]
         return cls(made, (*((),) * (2 - len(axes)), *axes))
 
+    @property
+    def width(self) -> int:
+        """Elements of the result along the last joined axis."""
+        return math.prod(self.made[axis] for axis in self.axes[-1])
+
     def desc(self, shape: Shape) -> MemoryDesc:
         """Describes the result, or a dense operand.
 

@@ -14,7 +14,7 @@ from dovetail_onednn.post_ops import BINARY, absorbs
 from dovetail_onednn.recurrent import gru, lstm
 from dovetail_onednn.reduction import reduce_max, reduce_mean, reduce_sum
 from dovetail_onednn.resampling import resize_bilinear, resize_nearest_neighbor
-from dovetail_onednn.softmax import log_softmax, softmax
+from dovetail_onednn.softmax import softmax
 from dovetail_onednn.transposed import transposed_convolution
 
 OPSET = "qti.aisw"
@@ -46,7 +46,6 @@ def onednn_kernels(backend: str) -> KernelRegistry:
     kernels.register(OPSET, "Batchnorm", absorbs=absorbs)(batchnorm)
     kernels.register(OPSET, "InstanceNorm")(instance_norm)
     kernels.register(OPSET, "LayerNorm")(layer_norm)
-    kernels.register(OPSET, "LogSoftmax")(log_softmax)
     kernels.register(OPSET, "Lrn")(lrn)
     for axes in (2, 3):
         kernels.register(OPSET, f"PoolAvg{axes}d", absorbs=absorbs)(pool_avg)

@@ -1,4 +1,8 @@
-"""Pooling, in float32."""
+"""Pooling, in float32.
+
+Two things the library does in its own way: a maximum of nothing but minus infinity is the least
+finite number, and NaN takes no part in maxima.
+"""
 
 from __future__ import annotations
 

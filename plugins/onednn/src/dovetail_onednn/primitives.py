@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, c_char_p, c_void_p
 from dataclasses import dataclass
 from typing import Any
@@ -184,6 +184,7 @@ class BoundPrimitive:
         "_arguments",
         "_generation",
         "_kept",
+        "_memories",
         "_primitive",
         "_shared",
         "_shortest",
@@ -197,13 +198,14 @@ class BoundPrimitive:
         release_gil: ReleaseGil,
         kept: object = None,
     ) -> None:
-        memories = [Memory(desc, address) for desc, address in places.values()]
+        self._memories = {arg: Memory(desc, address) for arg, (desc, address) in places.items()}
+        memories = list(self._memories.values())
         stream = Stream()
         arguments = (ExecArg * len(memories))()
         for slot, arg, memory in zip(arguments, places, memories, strict=True):
             slot.arg, slot.memory = arg, memory.address
         self._primitive = primitive
-        self._kept = (memories, stream, kept)
+        self._kept = (stream, kept)
         self._generation = primitive.generation
         self._arguments = (
             c_void_p(primitive.address),
@@ -218,6 +220,15 @@ class BoundPrimitive:
         self._shared = held if release_gil is ReleaseGil.NEVER else released
         self._trials = _TRIALS if release_gil is ReleaseGil.AUTO else 0
         self._shortest = float("inf")
+
+    def move(self, places: Mapping[int, int]) -> None:
+        """Takes arguments from other addresses from now on.
+
+        Args:
+            places: Addresses of some or all arguments.
+        """
+        for arg, address in places.items():
+            self._memories[arg].move(address)
 
     def __call__(self) -> None:
         """Executes it; done when this returns, since a CPU stream does nothing in the background.

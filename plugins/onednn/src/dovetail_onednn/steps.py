@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 
 from dovetail.ir import DType
@@ -11,7 +10,7 @@ from dovetail_onednn._api import Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.post_ops import Chain
-from dovetail_onednn.primitives import Primitive, PrimitiveDesc, operand
+from dovetail_onednn.primitives import BoundPrimitive, Primitive, PrimitiveDesc, operand
 from dovetail_onednn.threads import ReleaseGil
 
 # Its generic code; of batch normalizations, that for channels that fill no vector.
@@ -94,14 +93,33 @@ def execute(
         pad = primitive.scratchpad
         found[Arg.SCRATCHPAD] = pad, call.scratch(pad.nbytes)
     release_gil = getattr(call.options, "release_gil", ReleaseGil.AUTO)
-    return call.step(functools.partial(_bind, primitive, found, release_gil), in_place=in_place)
+    return call.step(Binding(primitive, found, release_gil), in_place=in_place)
 
 
-def _bind(
-    primitive: Primitive,
-    places: dict[int, tuple[MemoryDesc, Value]],
-    release_gil: ReleaseGil,
-    buffers: Buffers,
-) -> Bound:
-    found = {arg: (desc, buffers.address(value)) for arg, (desc, value) in places.items()}
-    return primitive.bind(found, release_gil)
+class Binding:
+    """Binds a step's primitive; when it is bound again, its memories move to the new places.
+
+    That is a hundredth of the work of making them anew, and every run of an application that brings
+    a new array binds the steps that read it. The call bound before is the same one: a step belongs
+    to one plan, which calls what was bound last.
+    """
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        places: Mapping[int, tuple[MemoryDesc, Value]],
+        release_gil: ReleaseGil,
+    ) -> None:
+        self._primitive = primitive
+        self._places = places
+        self._release_gil = release_gil
+        self._bound: BoundPrimitive | None = None
+
+    def __call__(self, buffers: Buffers) -> Bound:
+        """Gives the call for these buffers."""
+        if self._bound is None:
+            found = {a: (desc, buffers.address(value)) for a, (desc, value) in self._places.items()}
+            self._bound = self._primitive.bind(found, self._release_gil)
+        else:
+            self._bound.move({a: buffers.address(value) for a, (_, value) in self._places.items()})
+        return self._bound

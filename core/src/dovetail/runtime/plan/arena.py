@@ -104,6 +104,7 @@ class ArenaBuffers:
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
         self._block = arena.allocate()
+        self._start = int(self._block.ctypes.data)
         self._others: dict[Value, Array] = {}
         self.application: dict[Value, Array] = {}
 
@@ -128,7 +129,8 @@ class ArenaBuffers:
 
     def address(self, value: Value) -> int:
         """Gives the address of a value's first byte."""
-        return int(self.array(value).ctypes.data)
+        at = self._arena.offsets.get(value.root)
+        return int(self.array(value).ctypes.data) if at is None else self._start + at
 
 
 def _formed(block: Array, value: Value) -> Array:

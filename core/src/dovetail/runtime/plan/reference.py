@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dovetail.ir import Array
 from dovetail.ops import simulate
 from dovetail.runtime.plan.kernels import KernelCall
 from dovetail.runtime.plan.values import Bound, Buffers, Step
@@ -17,7 +18,7 @@ def reference_step(call: KernelCall) -> Step:
     writes = [call.write(i) for i in range(len(call.outputs))]
 
     def bind(buffers: Buffers) -> Bound:
-        ins = [None if v is None else buffers.array(v) for v in reads]
+        ins = [None if v is None else _read_only(buffers.array(v)) for v in reads]
         outs = [buffers.array(v) for v in writes]
 
         def run() -> None:
@@ -28,3 +29,10 @@ def reference_step(call: KernelCall) -> Step:
         return run
 
     return call.step(bind)
+
+
+def _read_only(array: Array) -> Array:
+    """Gives a view that refuses writes: it may be the application's own array, or others' input."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -19,8 +19,10 @@ from dovetail_onnx._options import check_options
 from dovetail_onnx._proto import looks_like_onnx, read_proto
 from dovetail_onnx._reader import GraphReader
 from dovetail_onnx._refusals import InputsNeededError, Refusal, count_nodes, grouped
-from dovetail_onnx._source import SourceGraph, cut, parse_model
+from dovetail_onnx._schema_functions import write_out
+from dovetail_onnx._source import SourceGraph, check_text, cut, parse_model
 from dovetail_onnx._survey import Survey, survey
+from dovetail_onnx._tables import Tables
 from dovetail_onnx._tensors import TensorReader
 
 _LOG = logging.getLogger("dovetail.onnx")
@@ -96,7 +98,7 @@ class OnnxFrontend:
         """
         options = options or FrontendOptions()
         try:
-            source, _, seen = self._look(path, options, ops)
+            source, _, seen, _ = self._look(path, options, ops)
         except DovetailError as error:
             error.where = error.where or str(path)
             raise
@@ -117,18 +119,19 @@ class OnnxFrontend:
 
     def _look(
         self, path: Path, options: FrontendOptions, ops: OpRegistry | None
-    ) -> tuple[SourceGraph, TensorReader, Survey]:
+    ) -> tuple[SourceGraph, TensorReader, Survey, Tables]:
+        tables = Tables(installed_ops() if ops is None else ops)
         model = inline_functions(read_proto(path))
+        check_text(model)
+        model = write_out(model, tables)
         tensors = TensorReader(path.parent)
         whole = parse_model(model)
         check_options(whole, options)
         source = fuse_gelu(cut(whole, options.out_names), tensors)
-        return source, tensors, survey(source, installed_ops() if ops is None else ops)
+        return source, tensors, survey(source, tables), tables
 
-    def _import(
-        self, path: Path, options: FrontendOptions, ops: OpRegistry | None
-    ) -> _Imported:
-        source, tensors, seen = self._look(path, options, ops)
+    def _import(self, path: Path, options: FrontendOptions, ops: OpRegistry | None) -> _Imported:
+        source, tensors, seen, tables = self._look(path, options, ops)
         try:
             specs = bind_inputs(source.inputs, options, str(path))
         except FrontendError as error:
@@ -137,7 +140,7 @@ class OnnxFrontend:
             # without shapes nothing can be built, and what is unsupported weighs more
             refusals, problems = list(seen.refusals), list(error.problems)
             return _Imported(Graph(source.name), source, refusals, problems)
-        reader = GraphReader(source, specs, seen, tensors)
+        reader = GraphReader(source, specs, seen, tensors, tables)
         graph = reader.run()
         needed = reader.needed_inputs()
         return _Imported(graph, source, reader.unsupported, reader.invalid, needed)

@@ -53,12 +53,12 @@ def fuse_gelu(source: SourceGraph, reader: TensorReader) -> SourceGraph:
 
 def _still_read(nodes: Iterable[SourceNode], source: SourceGraph) -> tuple[SourceNode, ...]:
     """Gives the nodes without those, as of constants, that only what is gone has read."""
-    before = {name for node in source.nodes for name in node.inputs}
+    before = {name for node in source.nodes for name in node.reads}
     needed, kept = set(source.outputs), []
     for node in reversed(tuple(nodes)):
         if needed.isdisjoint(node.outputs) and not before.isdisjoint(node.outputs):
             continue
-        needed.update(node.inputs)
+        needed.update(node.reads)
         kept.append(node)
     return tuple(reversed(kept))
 

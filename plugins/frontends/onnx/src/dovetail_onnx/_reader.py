@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from onnx import NodeProto, TensorProto
 
 from dovetail.errors import DovetailError, FrontendError, OpError, Problem, UnsupportedOpError
 from dovetail.ir import Array, Graph, Shape, Spec, Tensor, TensorKind
 from dovetail_onnx._context import OpContext
+from dovetail_onnx._control import read_control
 from dovetail_onnx._declared import Declared
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._fold import can_fold, fold
 from dovetail_onnx._outputs import warn_of_shapes
 from dovetail_onnx._refusals import Refusal, ValueNeededError
 from dovetail_onnx._registry import Result, Value
-from dovetail_onnx._source import SourceGraph, SourceNode
-from dovetail_onnx._survey import Survey
+from dovetail_onnx._source import SourceGraph, SourceNode, source_node
+from dovetail_onnx._survey import Found, Survey, look_up
+from dovetail_onnx._tables import Tables
 from dovetail_onnx._tensors import TensorReader
 from dovetail_onnx._values import Values
 from dovetail_opset import build
@@ -33,6 +36,7 @@ class GraphReader:
         specs: Types and shapes of its inputs.
         survey: How each node is converted.
         tensors: Reads its constants.
+        tables: The importers.
 
     Attributes:
         unsupported: What cannot be converted.
@@ -45,13 +49,16 @@ class GraphReader:
         specs: Mapping[str, Spec],
         survey: Survey,
         tensors: TensorReader,
+        tables: Tables,
     ) -> None:
         self._source = source
         self._specs = specs
         self._survey = survey
         self._graph = Graph(source.name)
         self._values = Values(source, tensors, self._graph, Declared(source, specs))
-        self._read_names = frozenset(n for node in source.nodes for n in node.inputs if n)
+        self._tables = tables
+        self._makers = {name: node for node in source.nodes for name in node.outputs if name}
+        self._read_names = frozenset(n for node in source.nodes for n in node.reads)
         self._wanted = self._read_names | frozenset(source.outputs)
         self.unsupported: list[Refusal] = list(survey.refusals)
         self.invalid: list[Problem] = list(survey.malformed.values())
@@ -62,19 +69,9 @@ class GraphReader:
     def run(self) -> Graph:
         """Gives the graph; it is whole only if nothing was refused."""
         for node in self._source.nodes:
-            try:
-                self._read(node)
-            except UnsupportedOpError as error:
-                version = self._survey.found[node.name].version
-                needs = error.tensor if isinstance(error, ValueNeededError) else ""
-                self.unsupported += [
-                    Refusal(node, version, _reason(p, node), p.hint, needs)
-                    for p in _problems(error, node)
-                ]
-            except (FrontendError, OpError) as error:
-                if error.code in ("MODEL_EXTERNAL_DATA", "FILE_UNREADABLE"):
-                    raise
-                self.invalid += _problems(error, node)
+            found = self._survey.found.get(node.name)
+            if found is not None and node.name not in self._survey.malformed:
+                self._try(node, found)
         if not self.unsupported and not self.invalid:
             self._finish()
         return self._graph
@@ -82,24 +79,85 @@ class GraphReader:
     def needed_inputs(self) -> tuple[str, ...]:
         """Gives the inputs that decide what refused nodes need to know, in the model's order."""
         waiting = [refusal.needs for refusal in self.unsupported if refusal.needs]
-        makers = {name: node for node in self._source.nodes for name in node.outputs if name}
         seen: set[str] = set()
         while waiting:
             name = waiting.pop()
             if name in seen or isinstance(self._values.get(name), Constant):
                 continue
             seen.add(name)
-            if name in makers:
-                waiting += [n for n in makers[name].inputs if n]
+            if name in self._makers:
+                waiting += self._makers[name].reads
         return tuple(name for name in self._source.inputs if name in seen)
 
-    def _read(self, node: SourceNode) -> None:
-        found = self._survey.found.get(node.name)
-        if found is None or node.name in self._survey.malformed:
-            return  # a problem reported already
-        ins = {name: self._values.get(name) for name in node.inputs if name}
+    # -- what carried graphs need: see `_control.Reader` -------------------------------------------
+
+    def read_body(self, nodes: Sequence[NodeProto], outputs: Iterable[str], by: SourceNode) -> bool:
+        """Reads nodes of a carried graph in the place of the node that carries it.
+
+        Args:
+            nodes: The nodes, under names that no others have.
+            outputs: The tensors that are wanted of them.
+            by: The node that carries them.
+
+        Returns:
+            Whether nothing was refused.
+        """
+        before = len(self.unsupported), len(self.invalid)
+        opsets = self._source.opsets
+        made = [source_node(proto, proto.name, opsets, by.sources) for proto in nodes]
+        self._makers |= {name: node for node in made for name in node.outputs if name}
+        self._read_names |= {name for node in made for name in node.reads}
+        self._wanted |= self._read_names | set(outputs)
+        for node in made:
+            match look_up(node, self._tables):
+                case Found() as found:
+                    self._try(node, found)
+                case Refusal() as refusal if self._folds(node):
+                    self._try(node, Found(refusal.version, None))
+                case Refusal() as refusal:
+                    self.unsupported.append(refusal)
+        return before == (len(self.unsupported), len(self.invalid))
+
+    def value(self, name: str) -> Value | None:
+        """Gives a value, None where it is not known."""
+        return self._values.get(name)
+
+    def set(self, name: str, value: Value) -> None:
+        """Makes a value known."""
+        self._values.set(name, value)
+
+    def set_initializer(self, name: str, proto: TensorProto) -> None:
+        """Makes a constant of a carried graph known."""
+        self._values.set(name, self._values.reader.read(proto, name))
+
+    def _folds(self, node: SourceNode) -> bool:
+        ins = [self._values.get(name) for name in node.inputs if name]
+        return can_fold(node) and all(isinstance(value, Constant) for value in ins)
+
+    # ----------------------------------------------------------------------------------------------
+
+    def _try(self, node: SourceNode, found: Found) -> None:
+        """Reads a node; what is refused is kept."""
+        try:
+            self._read(node, found)
+        except UnsupportedOpError as error:
+            needs = error.tensor if isinstance(error, ValueNeededError) else ""
+            self.unsupported += [
+                Refusal(node, found.version, _reason(p, node), p.hint, needs)
+                for p in _problems(error, node)
+            ]
+        except (FrontendError, OpError) as error:
+            if error.code in ("MODEL_EXTERNAL_DATA", "FILE_UNREADABLE"):
+                raise
+            self.invalid += _problems(error, node)
+
+    def _read(self, node: SourceNode, found: Found) -> None:
+        ins = {name: self._values.get(name) for name in node.reads}
         if any(value is None for value in ins.values()):
-            return  # something that depends on one
+            return  # something that depends on what was refused
+        if node.has_subgraphs and found.importer is None:
+            read_control(node, self)
+            return
         constants = {name: v for name, v in ins.items() if isinstance(v, Constant)}
         if len(constants) == len(ins) and can_fold(node):
             results = fold(node, constants, self._source.ir_version)
@@ -172,5 +230,6 @@ def _reason(problem: Problem, node: SourceNode) -> str:
 def _problems(error: DovetailError, node: SourceNode) -> list[Problem]:
     if error.problems:
         return [Problem(p.message, p.where or node.where, p.hint) for p in error.problems]
-    about = "" if error.where in ("", node.where) else f"{error.where}: "
+    is_same = error.where.endswith(f"node '{node.name}'")  # the op's node, named like its source
+    about = "" if not error.where or is_same else f"{error.where}: "
     return [Problem(f"{about}{error.message}", node.where, error.hint)]

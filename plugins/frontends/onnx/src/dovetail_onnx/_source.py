@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
@@ -25,6 +25,7 @@ class SourceNode:
         inputs, outputs: Names of tensors, empty for left-out ones.
         proto: As in the file.
         sources: Names of all nodes of the model that it stands for.
+        captured: Tensors that the graphs it carries read from around them.
     """
 
     name: str
@@ -35,6 +36,12 @@ class SourceNode:
     outputs: tuple[str, ...]
     proto: NodeProto
     sources: tuple[str, ...]
+    captured: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """All tensors that it needs, by name."""
+        return tuple(name for name in (*self.inputs, *self.captured) if name)
 
     @property
     def where(self) -> str:
@@ -92,7 +99,6 @@ def parse_model(model: ModelProto) -> SourceGraph:
         FrontendError: The graph is not well formed; says everything that is wrong.
     """
     graph = model.graph
-    _check_text(model)
     opsets = {_domain(entry.domain): entry.version for entry in model.opset_import}
     nodes = tuple(_nodes(graph, opsets))
     initializers = {tensor.name: tensor for tensor in graph.initializer}
@@ -129,7 +135,7 @@ def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
     for node in reversed(source.nodes):
         if not needed.isdisjoint(node.outputs):
             kept.append(node)
-            needed.update(node.inputs)
+            needed.update(node.reads)
     return replace(
         source,
         nodes=tuple(reversed(kept)),
@@ -139,8 +145,12 @@ def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
     )
 
 
-def _check_text(model: ModelProto) -> None:
-    # protobuf gives bytes instead of text for what is not UTF-8
+def check_text(model: ModelProto) -> None:
+    """Checks that all names are text: protobuf gives bytes for what is not UTF-8.
+
+    Raises:
+        FrontendError: Some are not.
+    """
     graph = model.graph
     texts: list[str | bytes] = [graph.name, *(entry.domain for entry in model.opset_import)]
     for part in (graph.input, graph.output, graph.initializer):
@@ -167,17 +177,53 @@ def _nodes(graph: GraphProto, opsets: dict[str, int]) -> Iterator[SourceNode]:
         while name in given or (name != proto.name and name in taken):
             name = f"{name}_{i}"
         given.add(name)
-        domain = _domain(proto.domain)
-        yield SourceNode(
-            name,
-            proto.op_type,
-            domain,
-            opsets.get(domain, 0),
-            tuple(proto.input),
-            tuple(proto.output),
-            proto,
-            (name,),
-        )
+        yield source_node(proto, name, opsets)
+
+
+def source_node(
+    proto: NodeProto, name: str, opsets: Mapping[str, int], sources: tuple[str, ...] = ()
+) -> SourceNode:
+    """Gives a node as the reader takes it.
+
+    Args:
+        proto: The node.
+        name: Its name, which no other node has.
+        opsets: Versions of operator sets by domain.
+        sources: The nodes of the model that it stands for; by default itself.
+    """
+    domain = _domain(proto.domain)
+    return SourceNode(
+        name,
+        proto.op_type,
+        domain,
+        opsets.get(domain, 0),
+        tuple(proto.input),
+        tuple(proto.output),
+        proto,
+        sources or (name,),
+        captured_names(proto),
+    )
+
+
+def captured_names(node: NodeProto) -> tuple[str, ...]:
+    """Gives the tensors that the graphs a node carries read from around them."""
+    found: dict[str, None] = {}
+    for graph in subgraphs(node):
+        own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+        own |= {name for inner in graph.node for name in inner.output}
+        for inner in graph.node:
+            found |= dict.fromkeys(n for n in inner.input if n and n not in own)
+            found |= dict.fromkeys(n for n in captured_names(inner) if n not in own)
+        found |= dict.fromkeys(o.name for o in graph.output if o.name not in own)
+    return tuple(found)
+
+
+def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+    """Gives the graphs that a node carries."""
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.g
+        yield from attribute.graphs
 
 
 def _twice(graph: GraphProto, nodes: Sequence[SourceNode]) -> Iterator[Problem]:
@@ -203,8 +249,8 @@ def _undefined(graph: GraphProto, nodes: Sequence[SourceNode]) -> Iterator[Probl
     known |= {name for node in nodes for name in node.outputs}
     hint = "the file is damaged or was cut by hand; export it again"
     for node in nodes:
-        for name in node.inputs:
-            if name and name not in known:
+        for name in node.reads:
+            if name not in known:
                 yield Problem(
                     f"it reads '{name}', which nothing in the model gives", node.where, hint
                 )
@@ -216,7 +262,7 @@ def _undefined(graph: GraphProto, nodes: Sequence[SourceNode]) -> Iterator[Probl
 def _sorted(graph: str, nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
     """Kahn's algorithm; keeps the file's order wherever the data flow leaves a choice."""
     maker = {name: i for i, node in enumerate(nodes) for name in node.outputs if name}
-    makers = [{maker[n] for n in node.inputs if n in maker} for node in nodes]
+    makers = [{maker[n] for n in node.reads if n in maker} for node in nodes]
     readers: list[list[int]] = [[] for _ in nodes]
     for i, needed in enumerate(makers):
         for j in needed:

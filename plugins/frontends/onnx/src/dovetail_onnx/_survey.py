@@ -11,8 +11,8 @@ import onnx.checker
 import onnx.defs
 
 from dovetail.errors import Problem, unknown_name
-from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import OpUse
+from dovetail_onnx._control import CONTROL
 from dovetail_onnx._fold import can_fold
 from dovetail_onnx._packages import PackageImporters, importer_hint
 from dovetail_onnx._refusals import Refusal
@@ -24,10 +24,6 @@ _LOG = logging.getLogger("dovetail.onnx")
 # Operators of static shapes: their results are known whatever feeds them.
 _SHAPES = ("Shape", "Size")
 _SPECIAL = {
-    "If": "it carries graphs of its own; control flow cannot be converted",
-    "Loop": "it carries a graph of its own; control flow cannot be converted",
-    "Scan": "it carries a graph of its own; control flow cannot be converted",
-    "Erf": "there is no such op; only the exact GELU, x / 2 * (1 + erf(x / sqrt(2))), is known",
     "NonZero": "the shape of its output depends on the data",
     "Unique": "the shape of its output depends on the data",
 }
@@ -39,7 +35,7 @@ class Found:
 
     Attributes:
         version: Of its operator's schema.
-        importer: Converts it; None where it must fold.
+        importer: Converts it; None where it must fold, or carries graphs.
     """
 
     version: int
@@ -63,32 +59,47 @@ class Survey:
     malformed: dict[str, Problem]
 
 
-def survey(source: SourceGraph, ops: OpRegistry) -> Survey:
-    """Looks at all nodes of a graph, with these op packages at hand."""
+def survey(source: SourceGraph, tables: Tables) -> Survey:
+    """Looks at all nodes of a graph, with these importers at hand."""
     _warn_of_newer(source)
-    tables = Tables(ops)
     foldable = _foldable(source)
     found: dict[str, Found] = {}
     refusals: list[Refusal] = []
     counts: Counter[tuple[str, str, int]] = Counter()
     folded: Counter[tuple[str, str, int]] = Counter()
     for node in source.nodes:
-        table = tables.of(node.domain, node.op_type)
-        version = _version(node, table)
+        match look_up(node, tables):
+            case Found() as how:
+                found[node.name], version = how, how.version
+            case Refusal() as refusal:
+                version = refusal.version
+                if node.name in foldable:
+                    found[node.name] = Found(version, None)
+                else:
+                    refusals.append(refusal)
         key = node.domain, node.op_type, version
         counts[key] += 1
         folded[key] += node.name in foldable
-        importer = table.find(node.op_type, version) if isinstance(table, Importers) else None
-        if importer is not None or node.name in foldable:
-            found[node.name] = Found(version, importer)
-        else:
-            refusals.append(_unsupported(node, version, table))
     return Survey(
         found,
         tuple(refusals),
         tuple(_uses(counts, folded, tables)),
         dict(_malformed(source, found)),
     )
+
+
+def look_up(node: SourceNode, tables: Tables) -> Found | Refusal:
+    """Gives how a node is converted, or why it cannot be unless it folds."""
+    table = tables.of(node.domain, node.op_type)
+    version = _version(node, table)
+    importer = table.find(node.op_type, version) if isinstance(table, Importers) else None
+    if importer is not None or _is_control(node.domain, node.op_type):
+        return Found(version, importer)
+    return _unsupported(node, version, table)
+
+
+def _is_control(domain: str, op_type: str) -> bool:
+    return domain == "" and op_type in CONTROL
 
 
 def _foldable(source: SourceGraph) -> set[str]:
@@ -118,7 +129,7 @@ def _version(node: SourceNode, table: Importers | str) -> int:
 
 
 def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refusal:
-    hint = ""
+    hint = needs = ""
     if isinstance(table, str):
         hint = f"{importer_hint(node.domain)}, or rewrite that part of the model"
         return Refusal(node, version, table, hint)
@@ -136,9 +147,10 @@ def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refu
         hint = "upgrade dovetail-onnx, or export the model for an earlier opset"
     else:
         special = _SPECIAL.get(node.op_type) if node.domain == "" else None
+        needs = node.inputs[0] if special and node.inputs else ""
         why = special or "no version of this operator can be converted"
         hint = "rewrite that part of the model, or cut the graph before it with --out-name"
-    return Refusal(node, version, why, hint)
+    return Refusal(node, version, why, hint, needs)
 
 
 def _malformed(source: SourceGraph, found: Mapping[str, Found]) -> Iterator[tuple[str, Problem]]:
@@ -192,6 +204,7 @@ def _uses(
         domain, op_type, version = key
         table = tables.of(domain, op_type)
         known = isinstance(table, Importers) and table.find(op_type, version) is not None
+        known = known or _is_control(domain, op_type)
         yield OpUse(
             domain=domain,
             op_type=op_type,

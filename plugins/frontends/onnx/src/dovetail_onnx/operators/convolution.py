@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.ir import Tensor
+from dovetail.ir import Shape, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._layout import check_spatial, reshaped, spatial_input, spatial_output
 from dovetail_onnx.operators._table import ONNX
@@ -17,6 +17,17 @@ def conv(op: OpContext) -> Tensor:
     """
     x, weight = op.spec(0).shape, op.spec(1).shape
     check_spatial(op, len(x))
+    check_filters(op, x, weight)
+    y = convolved(op, spatial_input(op), _filters(op, len(weight)), op.optional(2), weight, x)
+    return spatial_output(op, y, len(x))
+
+
+def check_filters(op: OpContext, x: Shape, weight: Shape) -> None:
+    """Checks that a node's filters, (o, i, ...), fit its input, (n, c, ...), and attributes.
+
+    Raises:
+        FrontendError: They do not.
+    """
     if len(weight) != len(x):
         raise op.invalid(f"its filters {weight} do not fit its input {x}")
     if (stated := op.attr.integers("kernel_shape")) and stated != weight[2:]:
@@ -26,19 +37,34 @@ def conv(op: OpContext) -> Tensor:
         raise op.invalid(
             f"filters {weight} in {group} group(s) do not fit an input of {x[1]} channels"
         )
-    image, window = cropped(op, spatial_input(op), window_of(op, weight[2:], x[2:]))
+
+
+def convolved(
+    op: OpContext, image: Tensor, filters: Tensor, bias: Tensor | None, weight: Shape, x: Shape
+) -> Tensor:
+    """Gives the convolution that a node's attributes describe, (n, ..., c).
+
+    Args:
+        op: The node.
+        image: (n, ..., c), two spatial dimensions at least.
+        filters: (..., i, o), as many.
+        bias: (o,), None for none.
+        weight: The filters' shape in the model.
+        x: The input's shape in the model.
+    """
+    group = op.attr.integer("group", 1)
+    image, window = cropped(op, image, window_of(op, weight[2:], x[2:]))
     axes = len(window.kernel)
     depthwise = group == x[1] and group > 1 and axes == 2
-    y = op.step(
+    return op.step(
         "channels_last",
         "DepthWiseConv2d" if depthwise else f"Conv{axes}d",
-        [image, _filters(op, len(weight)), op.optional(2)],
+        [image, filters, bias],
         stride=window.strides,
         pad_amount=window.pads,
         dilation=window.dilations,
         group=None if depthwise else group,
     )
-    return spatial_output(op, y, len(x))
 
 
 def _filters(op: OpContext, rank: int) -> Tensor:

@@ -7,6 +7,7 @@ import numpy as np
 from dovetail.ir import DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer, Value
+from dovetail_onnx.operators._broadcast import aligned
 from dovetail_onnx.operators._table import ONNX
 
 
@@ -15,7 +16,7 @@ def _unary(op_type: str) -> Importer:
 
 
 def _binary(op_type: str) -> Importer:
-    return lambda op: op.emit(op_type, [op.tensor(0), op.tensor(1)])
+    return lambda op: op.emit(op_type, aligned(op))
 
 
 for _name, _op_type, _versions in (
@@ -37,10 +38,10 @@ for _name, _op_type, _versions in (
     ONNX.importer(_name, versions=_versions)(_unary(_op_type))
 
 for _name, _op_type, _later in (
-    ("Add", "ElementWiseAdd", (7, 13, 14)),
-    ("Sub", "ElementWiseSubtract", (7, 13, 14)),
-    ("Mul", "ElementWiseMultiply", (7, 13, 14)),
-    ("Div", "ElementWiseDivide", (7, 13, 14)),
+    ("Add", "ElementWiseAdd", (1, 6, 7, 13, 14)),
+    ("Sub", "ElementWiseSubtract", (1, 6, 7, 13, 14)),
+    ("Mul", "ElementWiseMultiply", (1, 6, 7, 13, 14)),
+    ("Div", "ElementWiseDivide", (1, 6, 7, 13, 14)),
 ):
     ONNX.importer(_name, versions=_later)(_binary(_op_type))
 
@@ -52,12 +53,12 @@ def reciprocal(op: OpContext) -> Tensor:
     return op.emit("ElementWiseDivide", [op.static("one", np.asarray(1), x.dtype), x])
 
 
-@ONNX.importer("Pow", versions=(7, 12, 13, 15))
+@ONNX.importer("Pow", versions=(1, 7, 12, 13, 15))
 def power(op: OpContext) -> Tensor:
     """ElementWisePower, the exponent in the base's type, which ONNX's result has."""
     base, exponent = op.tensor(0), op.spec(1)
     if exponent.dtype is base.dtype:
-        return op.emit("ElementWisePower", [base, op.tensor(1)])
+        return op.emit("ElementWisePower", aligned(op))
     known = op.constant(1)
     if known is not None:
         if not base.dtype.is_float and np.any(known != np.trunc(known)):
@@ -65,6 +66,8 @@ def power(op: OpContext) -> Tensor:
                 "it raises integers to fractional powers", hint="cast the base to a float type"
             )
         return op.emit("ElementWisePower", [base, op.static("exponent", known, base.dtype)])
+    if not base.dtype.is_float and exponent.dtype in (DType.FLOAT_32, DType.FLOAT_64):
+        return _integer_power(op, base)
     if not base.dtype.is_float or DType.BFLOAT_16 in (base.dtype, exponent.dtype):
         raise op.refuse(
             f"its base is {base.dtype.name}, its exponent {exponent.dtype.name}",
@@ -74,6 +77,18 @@ def power(op: OpContext) -> Tensor:
     return op.emit(
         "ElementWisePower", [base, op.step("exponent", "Cast", [op.tensor(1)], spec=target)]
     )
+
+
+def _integer_power(op: OpContext, base: Tensor) -> Tensor:
+    """Emits an integer to a power of a float type: in float64, and cut off."""
+    wide = [
+        op.step("wide", "Cast", [t], spec=Spec(DType.FLOAT_64, t.shape))
+        if t.dtype is not DType.FLOAT_64
+        else t
+        for t in (base, op.tensor(1))
+    ]
+    result = op.step("power", "ElementWisePower", wide)
+    return op.emit("Cast", [result], spec=Spec(base.dtype, result.shape))
 
 
 @ONNX.importer("IsInf", versions=(10, 20))
@@ -115,29 +130,6 @@ def _floored(op: OpContext, a: Tensor, b: Tensor) -> Tensor:
     differ = op.step("differ", "ElementWiseLess", [product, zero])
     fixed = op.step("fixed", "ElementWiseAdd", [left, b])
     return op.emit("ElementWiseSelect", [differ, fixed, left])
-
-
-@ONNX.importer("BitShift", versions=(11, 28))
-def bit_shift(op: OpContext) -> Tensor:
-    """A product with a power of two, or its floored quotient; 0 where every bit is shifted out."""
-    x, direction = op.tensor(0), op.attr.text("direction", "")
-    if direction not in ("LEFT", "RIGHT"):
-        raise op.invalid(f"its attribute direction is '{direction}'; it must be LEFT or RIGHT")
-    if x.dtype.is_signed:
-        raise op.refuse(f"it shifts {x.dtype.name}", hint="cast its inputs to an unsigned type")
-    # a power beyond the type wraps to 0, and a quotient by 0 is 0
-    two = op.static("two", np.asarray(2), x.dtype)
-    power = op.step("power", "ElementWisePower", [two, op.tensor(1)])
-    kind = "ElementWiseMultiply" if direction == "LEFT" else "ElementWiseFloorDiv"
-    return op.emit(kind, [x, power])
-
-
-@ONNX.importer("BitwiseNot", versions=(18,))
-def bitwise_not(op: OpContext) -> Tensor:
-    """All bits set, minus x: nothing is borrowed."""
-    x = op.tensor(0)
-    ones = -1 if x.dtype.is_signed else x.dtype.stored_range()[1]
-    return op.emit("ElementWiseSubtract", [op.static("ones", np.asarray(ones), x.dtype), x])
 
 
 def _of_all(op: OpContext, op_type: str, count: int) -> Tensor:

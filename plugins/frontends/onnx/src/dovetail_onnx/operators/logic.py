@@ -5,24 +5,46 @@ from __future__ import annotations
 from dovetail.ir import Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer
+from dovetail_onnx.operators._broadcast import aligned
 from dovetail_onnx.operators._table import ONNX
 
 
-def _all_inputs(op_type: str, count: int) -> Importer:
-    return lambda op: op.emit(op_type, [op.tensor(i) for i in range(count)])
+def _binary(op_type: str) -> Importer:
+    return lambda op: op.emit(op_type, aligned(op))
 
 
 for _name, _op_type, _versions in (
-    ("And", "ElementWiseAnd", (7,)),
-    ("Equal", "ElementWiseEqual", (7, 11, 13, 19)),
-    ("Greater", "ElementWiseGreater", (7, 9, 13)),
+    (
+        "And",
+        "ElementWiseAnd",
+        (
+            1,
+            7,
+        ),
+    ),
+    ("Equal", "ElementWiseEqual", (1, 7, 11, 13, 19)),
+    ("Greater", "ElementWiseGreater", (1, 7, 9, 13)),
     ("GreaterOrEqual", "ElementWiseGreaterEqual", (12, 16)),
-    ("Less", "ElementWiseLess", (7, 9, 13)),
+    ("Less", "ElementWiseLess", (1, 7, 9, 13)),
     ("LessOrEqual", "ElementWiseLessEqual", (12, 16)),
-    ("Or", "ElementWiseOr", (7,)),
-    ("Xor", "ElementWiseXor", (7,)),
+    (
+        "Or",
+        "ElementWiseOr",
+        (
+            1,
+            7,
+        ),
+    ),
+    (
+        "Xor",
+        "ElementWiseXor",
+        (
+            1,
+            7,
+        ),
+    ),
 ):
-    ONNX.importer(_name, versions=_versions)(_all_inputs(_op_type, 2))
+    ONNX.importer(_name, versions=_versions)(_binary(_op_type))
 
 
 @ONNX.importer("Not", versions=(1,))

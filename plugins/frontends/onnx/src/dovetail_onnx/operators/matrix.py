@@ -34,7 +34,7 @@ def matmul(op: OpContext) -> Tensor:
     return op.emit("Reshape", [product], spec=Spec(product.dtype, tuple(kept)))
 
 
-@ONNX.importer("Gemm", versions=(7, 9, 11, 13))
+@ONNX.importer("Gemm", versions=(1, 6, 7, 9, 11, 13))
 def gemm(op: OpContext) -> Tensor:
     """FullyConnected for known weights, else MatMul; alpha and beta go into constants."""
     if len(op.spec(0).shape) != 2 or len(op.spec(1).shape) != 2:

@@ -16,13 +16,16 @@ from dovetail_onnx.operators._table import ONNX
 _LEAST = float(np.finfo(np.float32).tiny)
 
 
-@ONNX.importer("BatchNormalization", versions=(7, 9, 14, 15))
+@ONNX.importer("BatchNormalization", versions=(1, 6, 7, 9, 14, 15))
 def batch_normalization(op: OpContext) -> Tensor:
     """Batchnorm: mean, variance, scale and shift folded into one weight and bias per channel.
 
     They are folded at import where all four are known.
     """
-    if op.attr.integer("training_mode", 0) or any(op.wants(i) for i in range(1, 5)):
+    training = op.attr.integer("training_mode", 0)
+    if op.version < 7:
+        training = not op.attr.integer("is_test", 0)
+    if training or any(op.wants(i) for i in range(1, 5)):
         raise op.refuse(
             "it is in training mode", hint="export the model for inference (model.eval())"
         )

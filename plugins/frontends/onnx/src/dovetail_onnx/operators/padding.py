@@ -16,8 +16,12 @@ _SCHEMES = {"constant": 0, "reflect": 2, "edge": 3}
 def pad(op: OpContext) -> Value:
     """Pad; negative amounts are cut off first."""
     mode = op.attr.text("mode", "constant")
+    if mode == "wrap":
+        return _wrapped(op)
     if mode not in _SCHEMES:
-        raise op.refuse(f"its mode '{mode}' cannot be converted; known: {', '.join(_SCHEMES)}")
+        raise op.refuse(
+            f"its mode '{mode}' cannot be converted; known: {', '.join(_SCHEMES)}, wrap"
+        )
     pads = _pads(op)
     grown = [(max(before, 0), max(after, 0)) for before, after in pads]
     if not any(map(any, pads)):
@@ -29,6 +33,22 @@ def pad(op: OpContext) -> Value:
         x = op.step("cut", "StridedSlice", [x], ranges=_kept(op, x, pads))
     value = _value(op, x.dtype) if mode == "constant" else None
     return op.emit("Pad", [x], scheme=_SCHEMES[mode], pad_amount=grown, pad_constant_value=value)
+
+
+def _wrapped(op: OpContext) -> Value:
+    """Gathers, axis by axis, what lies there when the input is repeated all around."""
+    result = op.value(0)
+    x = op.tensor(0)
+    for axis, (before, after) in enumerate(_pads(op)):
+        extent = x.shape[axis]
+        if (before, after) == (0, 0):
+            continue
+        places = np.arange(-before, extent + after)
+        if places.size and not extent:
+            raise op.invalid(f"it repeats axis {axis} of {x.shape}, which is empty")
+        indices = op.static("places", places % max(extent, 1), DType.INT_32)
+        result = x = op.step("wrapped", "Gather", [x, indices], axis=axis)
+    return result
 
 
 def _pads(op: OpContext) -> list[tuple[int, int]]:

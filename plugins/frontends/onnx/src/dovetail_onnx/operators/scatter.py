@@ -45,12 +45,10 @@ def scatter_nd(op: OpContext) -> Tensor:
     if _reduction(op) not in ("max", "min"):
         inputs = [op.tensor(0), indices_tensor(op, 1, extents), op.tensor(2)]
         return op.emit("ScatterNd", inputs, reduction=_REDUCTIONS[_reduction(op)])
+    op.need_constant(1, f"indices, for its reduction '{_reduction(op)}',")
     known = known_indices(op, 1, extents)
     if known is None:
-        raise op.refuse(
-            f"its reduction '{_reduction(op)}' can be converted only for indices that are known "
-            "when the model is converted",
-        )
+        raise AssertionError("indices that are known")
     places = op.static("places", _places(op, known, data), DType.INT_32)
 
     def scatter(data: Tensor, updates: Tensor, reduction: int) -> Tensor:
@@ -62,6 +60,26 @@ def scatter_nd(op: OpContext) -> Tensor:
         return op.emit("Reshape", [y], spec=data.spec)
 
     return _reduced(op, scatter)
+
+
+@ONNX.importer("TensorScatter", versions=(24,))
+def tensor_scatter(op: OpContext) -> Tensor:
+    """ScatterElements of a cache, each item of the batch from a place of its own on."""
+    cache, update = op.tensor(0), op.tensor(1)
+    axis = op.axis(op.attr.integer("axis", -2), len(cache.shape))
+    mode = op.attr.text("mode", "linear")
+    if axis == 0 or mode not in ("linear", "circular"):
+        raise op.invalid(f"its axis {axis} is the batch, or its mode '{mode}' is unknown")
+    steps = np.arange(update.shape[axis]).reshape(-1, *(1,) * (len(cache.shape) - axis - 1))
+    places = op.static("steps", np.broadcast_to(steps, update.shape), DType.INT_32)
+    if op.has(2):
+        first = indices_tensor(op, 2, cache.shape[axis])
+        column = reshaped(op, "first", first, (*first.shape, *(1,) * (len(cache.shape) - 1)))
+        places = op.step("places", "ElementWiseAdd", [places, column])
+    if mode == "circular":
+        extent = op.static("extent", np.asarray(cache.shape[axis]), DType.INT_32)
+        places = op.step("wrapped", "ElementWiseMod", [places, extent])
+    return op.emit("ScatterElements", [cache, places, update], axis=axis)
 
 
 def _reduction(op: OpContext) -> str:

@@ -1,0 +1,69 @@
+"""The graphs that If, Loop and Scan carry, as nodes to be read where these stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from onnx import GraphProto, NodeProto, TensorProto
+
+from dovetail_onnx._source import subgraphs
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """One turn of a carried graph.
+
+    Attributes:
+        nodes: Its nodes, under names of their own.
+        outputs: The names that its outputs have there.
+        initializers: Its constants by those names.
+    """
+
+    nodes: list[NodeProto]
+    outputs: list[str]
+    initializers: dict[str, TensorProto]
+
+
+def instantiate(graph: GraphProto, prefix: str, given: Mapping[str, str]) -> Body:
+    """Gives a carried graph with its own names made unique.
+
+    Args:
+        graph: The graph.
+        prefix: Put before the names that the graph defines.
+        given: What stands for its inputs, by their names.
+    """
+    names = dict(given)
+    names |= {tensor.name: prefix + tensor.name for tensor in graph.initializer}
+    names |= {n: prefix + n for node in graph.node for n in node.output if n}
+    nodes = []
+    for i, node in enumerate(graph.node):
+        made = _renamed(node, names)
+        made.name = f"{prefix}{node.name or f'{node.op_type}_{i}'}"
+        nodes.append(made)
+    return Body(
+        nodes,
+        [names.get(output.name, output.name) for output in graph.output],
+        {names[tensor.name]: tensor for tensor in graph.initializer},
+    )
+
+
+def _renamed(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
+    """Gives a node that reads and writes tensors under other names, its graphs included."""
+    made = NodeProto()
+    made.CopyFrom(node)
+    made.input[:] = [names.get(name, name) for name in node.input]
+    made.output[:] = [names.get(name, name) for name in node.output]
+    for graph in subgraphs(made):
+        _rename_captured(graph, names)
+    return made
+
+
+def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
+    own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+    own |= {name for node in graph.node for name in node.output}
+    captured = {old: new for old, new in names.items() if old not in own}
+    for node in graph.node:
+        node.CopyFrom(_renamed(node, captured))
+    for output in graph.output:
+        output.name = captured.get(output.name, output.name)

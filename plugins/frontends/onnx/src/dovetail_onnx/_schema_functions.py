@@ -1,0 +1,178 @@
+"""Operators that ONNX defines by other operators: those without an importer are written out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import onnx.defs
+from onnx import FunctionProto, ModelProto, NodeProto, TypeProto, helper, inliner, shape_inference
+
+from dovetail_onnx._registry import Importers
+from dovetail_onnx._tables import Tables
+
+# What onnx's type stubs have of it lacks the definitions.
+OpSchema = Any
+# Of the functions made here; no model imports it.
+_DOMAIN = "dovetail.written_out"
+# A definition uses an operator that has one too, and so on; no chain in ONNX is half as long.
+_MOST_ROUNDS = 8
+
+
+def write_out(model: ModelProto, tables: Tables) -> ModelProto:
+    """Gives a model whose operators without an importer are replaced by what defines them.
+
+    Nodes within subgraphs stay as they are, and so do operators that have no definition for the
+    model's operator set.
+
+    Args:
+        model: Without local functions.
+        tables: Where importers are looked for.
+    """
+    for _ in range(_MOST_ROUNDS):
+        written = _write_out_once(model, tables)
+        if written is None:
+            break
+        model = written
+    return model
+
+
+def _write_out_once(model: ModelProto, tables: Tables) -> ModelProto | None:
+    opsets = {_domain(entry.domain): entry.version for entry in model.opset_import}
+    schemas = {i: _schema(node, opsets, tables) for i, node in enumerate(model.graph.node)}
+    wanted = {i: schema for i, schema in schemas.items() if schema is not None}
+    if not wanted:
+        return None
+    types = _types(model) if any(s.has_context_dependent_function for s in wanted.values()) else {}
+    made = ModelProto()
+    made.CopyFrom(model)
+    for i, schema in wanted.items():
+        call = made.graph.node[i]
+        function = _definition(schema, call, made, types)
+        if function is not None:
+            _call(made, call, function, schema, i)
+    if not made.functions:
+        return None
+    made.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
+    return inliner.inline_local_functions(made)
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _schema(node: NodeProto, opsets: dict[str, int], tables: Tables) -> OpSchema | None:
+    """Gives the schema of an operator that has a definition, but no importer."""
+    domain = _domain(node.domain)
+    if domain not in opsets:
+        return None
+    try:
+        schema: OpSchema = onnx.defs.get_schema(node.op_type, opsets[domain], domain)
+    except onnx.defs.SchemaError:
+        return None
+    if not schema.has_function and not schema.has_context_dependent_function:
+        return None
+    table = tables.of(domain, node.op_type)
+    known = isinstance(table, Importers) and table.find(node.op_type, schema.since_version)
+    return None if known else schema
+
+
+def _types(model: ModelProto) -> dict[str, TypeProto]:
+    """Gives what shape inference finds of all tensors; weights are left out of it."""
+    light = ModelProto()
+    light.CopyFrom(model)
+    del light.graph.initializer[:]
+    given = {info.name for info in light.graph.input}
+    light.graph.input.extend(
+        helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        for tensor in model.graph.initializer
+        if tensor.name not in given
+    )
+    try:
+        graph = shape_inference.infer_shapes(light).graph
+    except (shape_inference.InferenceError, RuntimeError, ValueError):
+        graph = light.graph  # the reader finds out what is wrong, and says it better
+    return {info.name: info.type for info in (*graph.input, *graph.value_info, *graph.output)}
+
+
+def _definition(
+    schema: OpSchema, node: NodeProto, model: ModelProto, types: dict[str, TypeProto]
+) -> FunctionProto | None:
+    """Gives the first definition of a node's operator that suits the model's operator sets."""
+    for function in _definitions(schema, node, types):
+        if function.node and _agree_on_opsets(function, model):
+            return function
+    return None
+
+
+def _definitions(
+    schema: OpSchema, node: NodeProto, types: dict[str, TypeProto]
+) -> Iterator[FunctionProto]:
+    """Gives the definitions of a node's operator, newest first; then those made for the node."""
+    for version in sorted(schema.function_opset_versions, reverse=True):
+        yield _parsed(schema.get_function_with_opset_version(version))
+    ins = [types.get(name, TypeProto()).SerializeToString() for name in node.input]
+    for version in sorted(schema.context_dependent_function_opset_versions, reverse=True):
+        yield _parsed(
+            schema.get_context_dependent_function_with_opset_version(
+                version, node.SerializeToString(), ins
+            )
+        )
+
+
+def _parsed(text: bytes) -> FunctionProto:
+    function = FunctionProto()
+    function.ParseFromString(text)
+    return function
+
+
+def _agree_on_opsets(function: FunctionProto, model: ModelProto) -> bool:
+    """Makes a function speak of the model's operator sets, if that changes none of its operators.
+
+    Sets that the model does not import are added to it.
+    """
+    opsets = {_domain(entry.domain): entry.version for entry in model.opset_import}
+    meant = {_domain(entry.domain): entry.version for entry in function.opset_import}
+    for node in function.node:
+        domain = _domain(node.domain)
+        # a definition that does not say which set it means goes with any
+        version = meant.get(domain, opsets.get(domain))
+        if version is None:
+            return False
+        if domain in opsets and not _same(node.op_type, domain, version, opsets[domain]):
+            return False
+    for domain in meant.keys() - opsets.keys():
+        model.opset_import.append(helper.make_opsetid(domain, meant[domain]))
+    del function.opset_import[:]
+    function.opset_import.extend(model.opset_import)
+    return True
+
+
+def _same(op_type: str, domain: str, meant: int, imported: int) -> bool:
+    """Whether an operator takes the same inputs and attributes in two versions of its set."""
+    try:
+        schemas = [onnx.defs.get_schema(op_type, v, domain) for v in (meant, imported)]
+    except onnx.defs.SchemaError:
+        return False
+    first, second = (([i.name for i in s.inputs], sorted(s.attributes)) for s in schemas)
+    return first == second
+
+
+def _call(
+    model: ModelProto,
+    call: NodeProto,
+    function: FunctionProto,
+    schema: OpSchema,
+    place: int,
+) -> None:
+    """Turns a node into the call of a function of its own."""
+    stem = call.name or f"{call.op_type}_{place}"
+    given = {attribute.name for attribute in call.attribute}
+    for name, attribute in schema.attributes.items():
+        if name not in given and attribute.default_value.name:
+            call.attribute.append(attribute.default_value)
+    for i, node in enumerate(function.node):
+        node.name = f"{stem}.{node.name or node.op_type}_{i}"
+    function.domain, function.name = _DOMAIN, f"{call.op_type}_{place}"
+    model.functions.append(function)
+    call.domain, call.op_type = function.domain, function.name

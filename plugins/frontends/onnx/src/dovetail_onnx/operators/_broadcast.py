@@ -1,0 +1,27 @@
+"""Broadcasting as ONNX had it before opset 7: where an attribute says so, and to which axis."""
+
+from __future__ import annotations
+
+from dovetail.ir import Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._layout import reshaped
+
+# The first version of every operator of two tensors that broadcasts as NumPy does.
+_FIRST = 7
+
+
+def aligned(op: OpContext) -> list[Tensor]:
+    """Gives an operator's two inputs, the second in a shape that broadcasts as it is meant to.
+
+    Raises:
+        FrontendError: It has no such place in the first one's shape.
+    """
+    a, b = op.tensor(0), op.tensor(1)
+    if op.version >= _FIRST or not op.attr.integer("broadcast", 0):
+        return [a, b]
+    room = len(a.shape) - len(b.shape)
+    axis = op.attr.integer("axis", room)
+    axis += len(a.shape) if axis < 0 else 0
+    if not 0 <= axis <= room:
+        raise op.invalid(f"its input {b.shape} cannot stand at axis {axis} of {a.shape}")
+    return [a, reshaped(op, "aligned", b, (*b.shape, *(1,) * (room - axis)))]

@@ -1,0 +1,108 @@
+"""Bits of integers, in arithmetic: no op of QNN's works on bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.ir import Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Importer
+from dovetail_onnx.operators._layout import reshaped
+from dovetail_onnx.operators._table import ONNX
+
+
+@ONNX.importer("BitShift", versions=(11, 28))
+def bit_shift(op: OpContext) -> Tensor:
+    """A product with a power of two, or a floored quotient; what is shifted out is gone."""
+    x, direction = op.tensor(0), op.attr.text("direction", "")
+    if direction not in ("LEFT", "RIGHT"):
+        raise op.invalid(f"its attribute direction is '{direction}'; it must be LEFT or RIGHT")
+    count = _count(op, x)
+    if direction == "RIGHT" and x.dtype.is_signed:
+        return _signed_right(op, x, count)
+    # a power beyond the type wraps to 0, and a quotient by 0 is 0
+    two = op.static("two", np.asarray(2), x.dtype)
+    power = op.step("power", "ElementWisePower", [two, count])
+    kind = "ElementWiseMultiply" if direction == "LEFT" else "ElementWiseFloorDiv"
+    return op.emit(kind, [x, power])
+
+
+def _count(op: OpContext, x: Tensor) -> Tensor:
+    """Gives how far to shift: a negative number says by all bits."""
+    count = op.tensor(1)
+    if not x.dtype.is_signed:
+        return count
+    zero, all_bits = (
+        op.static(name, np.asarray(value), x.dtype)
+        for name, value in (("zero", 0), ("all", x.dtype.bits))
+    )
+    negative = op.step("negative", "ElementWiseLess", [count, zero])
+    return op.step("count", "ElementWiseSelect", [negative, all_bits, count])
+
+
+def _signed_right(op: OpContext, x: Tensor, count: Tensor) -> Tensor:
+    """Divides twice, as the type does not hold the power that shifts all but the sign out."""
+    two, most, one = (
+        op.static(name, np.asarray(value), x.dtype)
+        for name, value in (("two", 2), ("most", x.dtype.bits - 2), ("one", 1))
+    )
+    first = op.step("first", "ElementWiseMinimum", [count, most])
+    rest = op.step("rest", "ElementWiseSubtract", [count, first])
+    second = op.step("second", "ElementWiseMinimum", [rest, one])
+    powers = [op.step("power", "ElementWisePower", [two, n]) for n in (first, second)]
+    part = op.step("part", "ElementWiseFloorDiv", [x, powers[0]])
+    return op.emit("ElementWiseFloorDiv", [part, powers[1]])
+
+
+@ONNX.importer("BitwiseNot", versions=(18,))
+def bitwise_not(op: OpContext) -> Tensor:
+    """All bits set, minus x: nothing is borrowed."""
+    x = op.tensor(0)
+    ones = -1 if x.dtype.is_signed else x.dtype.stored_range()[1]
+    return op.emit("ElementWiseSubtract", [op.static("ones", np.asarray(ones), x.dtype), x])
+
+
+def _both(op: OpContext, a: Tensor, b: Tensor) -> Tensor:
+    return op.step("both", "ElementWiseMultiply", [a, b])
+
+
+def _either(op: OpContext, a: Tensor, b: Tensor) -> Tensor:
+    return op.step("either", "ElementWiseMaximum", [a, b])
+
+
+def _one(op: OpContext, a: Tensor, b: Tensor) -> Tensor:
+    count = op.step("count", "ElementWiseAdd", [a, b])
+    return op.step("one", "ElementWiseMod", [count, op.static("two", np.asarray(2), a.dtype)])
+
+
+def _bitwise(op: OpContext) -> Tensor:
+    """Takes two integers apart into 0 and 1, combines these, and adds them up again."""
+    combine = {"BitwiseAnd": _both, "BitwiseOr": _either, "BitwiseXor": _one}[op.node.op_type]
+    result = combine(op, _bits(op, 0), _bits(op, 1))
+    weights = [1 << place for place in range(result.dtype.bits)]
+    if result.dtype.is_signed:
+        weights[-1] = -weights[-1]
+    storage = result.dtype.storage
+    factors = op.static("weights", np.asarray(weights, storage), result.dtype)
+    weighted = op.step("weighted", "ElementWiseMultiply", [result, factors])
+    return op.emit("ReduceSum", [weighted], axes=[len(result.shape) - 1], keep_dims=False)
+
+
+def _bits(op: OpContext, i: int) -> Tensor:
+    """Gives the bits of an input, least first, along a new last axis."""
+    x = op.tensor(i)
+    column = reshaped(op, f"column{i}", x, (*x.shape, 1))
+    places = np.arange(x.dtype.bits)
+    # a signed type does not hold the power for its last bit: that one takes two divisions
+    first = np.minimum(places, x.dtype.bits - (2 if x.dtype.is_signed else 1))
+    for part, shifts in (("low", first), ("high", places - first)):
+        if shifts.any():
+            powers = np.asarray([1 << int(n) for n in shifts], x.dtype.storage)
+            divisors = op.static(f"{part}{i}.powers", powers, x.dtype)
+            column = op.step(f"{part}{i}", "ElementWiseFloorDiv", [column, divisors])
+    return op.step(f"bits{i}", "ElementWiseMod", [column, op.static("two", np.asarray(2), x.dtype)])
+
+
+_IMPORTER: Importer = _bitwise
+for _name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
+    ONNX.importer(_name, versions=(18,))(_IMPORTER)

@@ -1,0 +1,45 @@
+"""Running products."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.ir import Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._table import ONNX
+
+
+@ONNX.importer("CumProd", versions=(26,))
+def cumulative_product(op: OpContext) -> Value:
+    """Products with what lies 1, 2, 4 ... places before: as many steps as the extent has bits."""
+    given = op.need_ints(1, "axis")
+    if len(given) != 1:
+        raise op.invalid(f"its axis {given} must be one number")
+    axis = op.axis(given[0], len(op.spec(0).shape))
+    reverse = bool(op.attr.integer("reverse", 0))
+    result = op.tensor(0)
+    if result.shape[axis] == 0:
+        return result
+    if op.attr.integer("exclusive", 0):
+        result = _shifted(op, result, axis, 1, reverse=reverse)
+    distance = 1
+    while distance < result.shape[axis]:
+        before = _shifted(op, result, axis, distance, reverse=reverse)
+        result = op.step("product", "ElementWiseMultiply", [result, before])
+        distance *= 2
+    return result
+
+
+def _shifted(op: OpContext, x: Tensor, axis: int, distance: int, *, reverse: bool) -> Tensor:
+    """Gives what lies some places before each element, or behind it; 1 beyond the end."""
+    extent = x.shape[axis]
+    ones_shape = (*x.shape[:axis], min(distance, extent), *x.shape[axis + 1 :])
+    ones = op.static("ones", np.ones(ones_shape), x.dtype)
+    if distance >= extent:
+        return ones
+    ranges = [(0, n, 1) for n in x.shape]
+    ranges[axis] = (distance, extent, 1) if reverse else (0, extent - distance, 1)
+    rest = op.step("rest", "StridedSlice", [x], ranges=ranges)
+    parts = [rest, ones] if reverse else [ones, rest]
+    return op.step("shifted", "Concat", parts, axis=axis)

@@ -1,0 +1,59 @@
+"""Resizing of images, in float32, where the op set and the library mean the same."""
+
+from __future__ import annotations
+
+from dovetail.runtime.plan import KernelCall, Step
+from dovetail_onednn._api import FORWARD_INFERENCE, Arg, ResamplingAlgorithm
+from dovetail_onednn.handles import engine
+from dovetail_onednn.layouts import images
+from dovetail_onednn.primitives import Attributes, PrimitiveDesc
+from dovetail_onednn.steps import Places, is_float32, is_slow
+
+# The library computes places in float32: beyond this extent their error exceeds 1e-4 of an element.
+_LONGEST = 1024
+
+
+def resize_bilinear(call: KernelCall) -> Step | None:
+    """Runs ResizeBilinear with half_pixel_centers, without antialias; see `Kernel.make`."""
+    op, spatial = call.op, call.spec(0).shape[1:-1]
+    if not is_float32(call) or not op.half_pixel_centers or op.antialias:
+        return None
+    return None if max(spatial) > _LONGEST else _resampled(call, ResamplingAlgorithm.LINEAR)
+
+
+def resize_nearest_neighbor(call: KernelCall) -> Step | None:
+    """Runs ResizeNearestNeighbor where each element becomes equally many; see `Kernel.make`.
+
+    With other factors the library rounds to another element in places.
+    """
+    old, new = call.spec(0).shape, call.outputs[0].shape
+    if not is_float32(call) or call.op.align_corners:
+        return None
+    if any(after % before for before, after in zip(old, new, strict=True)):
+        return None
+    return _resampled(call, ResamplingAlgorithm.NEAREST)
+
+
+def _resampled(call: KernelCall, algorithm: ResamplingAlgorithm) -> Step | None:
+    source, target = (images(s) for s in (call.spec(0).shape, call.outputs[0].shape))
+    what = f"a float32 {algorithm.name.lower()} resampling of {source.key} to {target.key}"
+    with (
+        Attributes() as attributes,
+        PrimitiveDesc(
+            "resampling_forward",
+            engine(),
+            FORWARD_INFERENCE,
+            algorithm,
+            None,
+            source,
+            target,
+            attributes,
+            description=what,
+        ) as desc,
+    ):
+        if is_slow(desc):
+            return None
+        places = Places(call, desc)
+        places.read(Arg.SOURCE, 0, source)
+        places.write(Arg.DESTINATION, 0, target)
+        return places.step()

@@ -1,0 +1,214 @@
+"""Functions of one and of two tensors, their tails and broadcasts, against the ops' references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dovetail_onednn import elementwise
+from dovetail_onednn.elementwise import FUNCTIONS
+from dovetail_onednn.folding import Folding
+from dovetail_onednn.post_ops import BINARY
+from dovetail_opset.ops.activation import Neuron
+
+PARAMS: dict[str, dict[str, Any]] = {
+    "Elu": {"alpha": 0.7},
+    "ReluMinMax": {"min_value": -0.5, "max_value": 0.75},
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def of_any_size() -> Iterator[None]:
+    """Lets the kernels take small tensors, which are NumPy's otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elementwise, "_LEAST", 1)
+        patch.setattr(elementwise, "_LEAST_SLOW", 1)
+        yield
+
+
+def function(model: Any, op_type: str, x: Any, name: str) -> Any:
+    """Adds a function of one tensor; roots are taken of positive numbers."""
+    if op_type == "ElementWiseSquareRoot":
+        x = model.add("ElementWiseAbs", x, name=f"{name}.abs")
+    return model.add(op_type, x, name=name, **PARAMS.get(op_type, {}))
+
+
+@pytest.mark.parametrize("op_type", [f for f in FUNCTIONS if f != "ElementWiseNeuron"])
+@pytest.mark.parametrize("shape", [(), (7,), (3, 5, 11)])
+def test_functions_of_one_tensor(
+    model: Any, agrees: Any, op_type: str, shape: tuple[int, ...]
+) -> None:
+    y = function(model, op_type, model.input("x", *shape), "y")
+    agrees(model, y, engine="y.abs+y" if op_type == "ElementWiseSquareRoot" else "y")
+
+
+@pytest.mark.parametrize("operation", list(Neuron))
+def test_functions_by_number(model: Any, agrees: Any, operation: Neuron) -> None:
+    params = {"min_value": -0.5, "max_value": 0.75} if operation.name == "RELU_MIN_MAX" else {}
+    x = model.input("x", 3, 5, 11)
+    y = model.add("ElementWiseNeuron", x, name="y", operation=operation, **params)
+    agrees(model, y, engine=None if operation.name == "SOFTPLUS" else "y")
+
+
+def test_far_from_zero(model: Any, agrees: Any, close: Any) -> None:
+    # exp overflows from 89 on; the results saturate
+    values = np.array([-1000, -100, -20, -5, -1e-6, 0, 1e-6, 5, 20, 100, 1000], np.float32)
+    for op_type in ("Sigmoid", "Tanh", "Gelu", "HardSwish", "Elu"):
+        model.output(model.add(op_type, model.input(f"{op_type}.x", 11), name=op_type))
+    feeds = {t.name: values for t in model.graph.inputs}
+    wanted = model.expected(feeds)
+    for name, found in model.run(model.prepare(), feeds).items():
+        close(found, wanted[name])
+
+
+@st.composite
+def broadcasts(draw: st.DrawFn) -> dict[str, Any]:
+    shape = draw(st.lists(st.integers(1, 6), max_size=5))
+    other = [n if draw(st.booleans()) else 1 for n in shape]
+    return {
+        "op_type": draw(st.sampled_from(sorted(BINARY))),
+        "shapes": draw(st.permutations([shape, other[draw(st.integers(0, len(other))) :]])),
+        "tail": draw(st.lists(st.sampled_from(["one", "full", "channel", "number"]), max_size=3)),
+    }
+
+
+# each example compiles a primitive, for which no deadline is known
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(case=broadcasts())
+def test_functions_of_two_tensors(new_model: Any, agrees: Any, case: dict[str, Any]) -> None:
+    model = new_model()
+    x, other = (model.input(f"x{i}", *shape) for i, shape in enumerate(case["shapes"]))
+    if case["op_type"] == "ElementWiseDivide":  # quotients by nearly nothing differ by much
+        other = model.add("ElementWiseMaximum", other, model.static("low", 0.5), name="far")
+    y = tail(model, model.add(case["op_type"], x, other, name="y"), case["tail"])
+    agrees(model, y)
+
+
+def tail(model: Any, y: Any, kinds: list[str]) -> Any:
+    """Adds what follows: functions of one tensor, of a full one, one by channel, a number."""
+    for i, kind in enumerate(kinds):
+        name = f"tail{i}"
+        shapes = {"full": y.shape, "channel": y.shape[-1:], "number": ()}
+        if kind == "one":
+            y = model.add("Tanh", y, name=name)
+        else:
+            other = model.input(f"{name}.x", *shapes[kind])
+            y = model.add("ElementWiseMultiply", y, other, name=name)
+    return y
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "engine"),
+    [
+        ((2, 6, 6, 8), (8,), True),
+        ((2, 6, 6, 8), (2, 1, 1, 8), True),
+        ((2, 1, 1, 8), (2, 6, 6, 8), True),
+        ((2, 3, 6, 8), (1, 1, 6, 8), True),
+        ((2, 3, 6, 8), (2, 3, 6, 1), True),
+        ((2, 1, 6, 8), (2, 3, 1, 8), False),  # neither has the result's shape
+    ],
+)
+def test_which_broadcasts_are_taken(
+    model: Any, agrees: Any, first: tuple[int, ...], second: tuple[int, ...], engine: bool
+) -> None:
+    y = model.add("ElementWiseAdd", model.input("a", *first), model.input("b", *second), name="y")
+    agrees(model, model.add("Relu", y, name="relu"), engine="y+relu" if engine else None)
+
+
+@pytest.mark.parametrize("op_type", ["ElementWiseSubtract", "ElementWiseDivide"])
+def test_operands_that_cannot_be_exchanged(
+    model: Any, agrees: Any, kinds: Any, op_type: str
+) -> None:
+    one, x = model.static("one", np.full(8, 3.0)), model.input("x", 2, 6, 8)
+    far = model.add("ElementWiseMaximum", x, model.static("low", 0.5), name="far")
+    agrees(model, model.add(op_type, one, far, name="y"))
+    assert "reference y" in kinds(model.prepare().steps)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("op_type", [f for f in FUNCTIONS if f != "ElementWiseNeuron"])
+def test_a_function_with_a_tail(model: Any, agrees: Any, op_type: str, is_first: bool) -> None:
+    y = function(model, op_type, model.input("x", 2, 5, 7, 12), "y")
+    pair = (y, model.input("other", 2, 5, 7, 12))
+    y = model.add("ElementWiseAdd", *(pair if is_first else pair[::-1]), name="add")
+    y = model.add("ElementWiseMultiply", y, model.random("scale", 12), name="scaled")
+    nodes = "y.abs+y" if op_type == "ElementWiseSquareRoot" else "y"
+    agrees(model, y, engine=f"{nodes}+add+scaled")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("after", [[], ["channel"], ["one", "full"]])
+def test_swish(model: Any, agrees: Any, is_first: bool, after: list[str]) -> None:
+    x = model.input("x", 2, 5, 7, 12)
+    pair = (x, model.add("Sigmoid", x, name="gate"))
+    y = model.add("ElementWiseMultiply", *(pair if is_first else pair[::-1]), name="swish")
+    names = ["gate", "swish", *(f"tail{i}" for i in range(len(after)))]
+    agrees(model, tail(model, y, after), engine="+".join(names))
+
+
+def test_a_gate_of_another_tensor_is_no_swish(model: Any, agrees: Any) -> None:
+    x, other = model.input("x", 2, 5, 7, 12), model.input("other", 2, 5, 7, 12)
+    gate = model.add("Sigmoid", x, name="gate")
+    y = model.add("ElementWiseMultiply", other, gate, name="gated")
+    agrees(model, y, engine="gate+gated")
+
+
+def test_in_place_only_where_nobody_else_reads(model: Any, close: Any, kinds: Any) -> None:
+    y = model.conv(model.input("x", 1, 6, 6, 4), "conv", 8)
+    relu = model.add("Relu", y, name="relu")
+    model.output(model.add("ElementWiseMultiply", relu, relu, name="square"))
+    model.output(model.add("ElementWiseAdd", model.add("Tanh", y, name="tanh"), y, name="sum"))
+    prepared, feeds = model.prepare(), model.feeds()
+    assert all(kind.startswith("engine") for kind in kinds(prepared.steps) if kind != "reorder")
+    wanted = model.expected(feeds)
+    for name, found in model.run(prepared, feeds).items():
+        close(found, wanted[name])
+
+
+def test_no_elements(model: Any) -> None:
+    x = model.input("x", 0, 4)
+    model.output(model.add("Relu", x, name="y"))
+    model.output(model.add("ElementWiseAdd", x, model.random("b", 4), name="z"))
+    found = model.run(model.prepare(), model.feeds())
+    assert {a.shape for a in found.values()} == {(0, 4)}
+
+
+@pytest.mark.parametrize(
+    ("made", "operands", "dims"),
+    [
+        ((2, 6, 6, 8), [], [(1, 576)]),
+        ((2, 6, 6, 8), [(8,)], [(72, 8), (1, 8)]),
+        ((2, 6, 6, 8), [(2, 1, 1, 8), ()], [(2, 8, 36), (2, 8, 1), (1, 1, 1)]),
+        ((1, 6, 1, 8), [(1, 6, 1, 8), (1,)], [(1, 48), (1, 48), (1, 1)]),
+        ((), [()], [(1, 1), (1, 1)]),
+    ],
+)
+def test_axes_that_all_treat_alike_are_joined(
+    made: tuple[int, ...], operands: list[tuple[int, ...]], dims: list[tuple[int, ...]]
+) -> None:
+    folding = Folding.of(made, operands)
+    assert [folding.desc(shape).dims for shape in (made, *operands)] == dims
+
+
+def test_small_tensors_are_left_to_numpy(
+    model: Any, kinds: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elementwise, "_LEAST", 100)
+    model.output(model.add("Relu6", model.input("x", 2, 50), name="large"))
+    y = model.add("Relu", model.input("z", 40), name="relu")
+    model.output(model.add("ElementWiseAbs", y, name="abs"))  # 2 x 40 are too few as well
+    assert kinds(model.prepare().steps) == ["engine large", "reference relu", "reference abs"]
+
+
+@pytest.mark.parametrize(("channels", "engine"), [(15, "reference"), (16, "engine")])
+def test_short_rows_are_left_to_numpy(
+    model: Any, agrees: Any, kinds: Any, channels: int, engine: str
+) -> None:
+    x, row = model.input("x", 5, 7, channels), model.random("row", channels)
+    agrees(model, model.add("ElementWiseSubtract", x, row, name="y"))
+    assert kinds(model.prepare().steps) == [f"{engine} y"]

@@ -1,0 +1,148 @@
+"""Normalizations, softmax and local response normalization against the ops' references."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+@pytest.mark.parametrize("shape", [(1, 7, 9, 16), (2, 5, 33), (4, 17), (6,), (1, 1, 1, 1)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_batch_norm(model: Any, agrees: Any, shape: tuple[int, ...], bias: bool) -> None:
+    inputs = [model.input("x", *shape), model.random("weight", shape[-1])]
+    inputs += [model.random("bias", shape[-1])] if bias else []
+    agrees(model, model.add("Batchnorm", *inputs, name="y"), engine="y")
+
+
+def test_short_rows_are_taken_with_a_bias_only(model: Any, agrees: Any, kinds: Any) -> None:
+    x, weight, bias = model.input("x", 4, 3), model.random("w", 3), model.random("b", 3)
+    model.output(model.add("Batchnorm", x, weight, bias, name="both"))
+    agrees(model, model.add("Batchnorm", x, weight, name="weight"))
+    assert kinds(model.prepare().steps) == ["engine both", "reference weight"]
+
+
+def test_what_follows_a_batch_norm_is_absorbed(model: Any, agrees: Any) -> None:
+    x = model.input("x", 2, 6, 5, 24)
+    y = model.add("Batchnorm", x, model.random("w", 24), model.random("b", 24), name="norm")
+    y = model.add("ElementWiseAdd", y, model.input("other", 2, 6, 5, 24), name="add")
+    agrees(model, model.add("Relu", y, name="relu"), engine="norm+add+relu")
+
+
+def test_factors_of_a_batch_norm_that_change(model: Any, agrees: Any) -> None:
+    inputs = model.input("x", 2, 6, 5, 24), model.input("w", 24), model.input("b", 24)
+    agrees(model, model.add("Batchnorm", *inputs, name="y"), engine="y")
+
+
+@pytest.mark.parametrize("factors", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((2, 5, 33), [2]), ((3, 4, 5, 6), [2, 3]), ((64,), [0]), ((8, 1), [1])]
+)
+def test_layer_norm(
+    model: Any, agrees: Any, shape: tuple[int, ...], axes: list[int], factors: int
+) -> None:
+    some = [model.random(f"factor{i}", *(shape[a] for a in axes)) for i in range(factors)]
+    x = model.input("x", *shape)
+    agrees(model, model.add("LayerNorm", x, *some, name="y", axes=axes), engine="y")
+
+
+@pytest.mark.parametrize("axes", [[1], [2, 1], [0, 2]])
+def test_layer_norms_over_other_axes_are_left(
+    model: Any, agrees: Any, kinds: Any, axes: list[int]
+) -> None:
+    agrees(model, model.add("LayerNorm", model.input("x", 3, 4, 5), name="y", axes=axes))
+    assert kinds(model.prepare().steps) == ["reference y"]
+
+
+@pytest.mark.parametrize("shape", [(1, 9, 7, 16), (1, 50, 64), (1, 3, 4, 5, 32)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_instance_norm(model: Any, agrees: Any, shape: tuple[int, ...], bias: bool) -> None:
+    inputs = [model.input("x", *shape), model.random("gamma", shape[-1])]
+    inputs += [model.random("beta", shape[-1])] if bias else []
+    agrees(model, model.add("InstanceNorm", *inputs, name="y", epsilon=1e-5), engine="y")
+
+
+@pytest.mark.parametrize(
+    ("shape", "params"),
+    [
+        ((2, 9, 7, 16), {}),
+        ((1, 9, 7, 33), {}),  # for channels that fill no vector there is generic code alone
+        ((1, 9, 7, 16), {"mode": 1}),
+        ((1, 9, 7, 16), {"region": 2}),
+        ((1, 9, 7, 16), {"normalize_variance": False}),
+    ],
+)
+def test_instance_norms_that_are_left(
+    model: Any, agrees: Any, kinds: Any, shape: tuple[int, ...], params: dict[str, Any]
+) -> None:
+    x, gamma = model.input("x", *shape), model.random("gamma", shape[-1])
+    agrees(model, model.add("InstanceNorm", x, gamma, name="y", epsilon=1e-5, **params))
+    assert kinds(model.prepare().steps) == ["reference y"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3, 4, 21), 2), ((1, 1000), 1), ((5,), 0), ((2, 7, 1), 1), ((4, 1), 1)]
+)
+def test_softmax(model: Any, agrees: Any, shape: tuple[int, ...], axis: int) -> None:
+    agrees(model, model.add("Softmax", model.input("x", *shape), name="y", axis=axis), engine="y")
+
+
+def test_softmax_of_great_numbers(model: Any, close: Any) -> None:
+    model.output(model.add("Softmax", model.input("x", 4, 9), name="y", axis=1))
+    feeds = {"x": model.feeds()["x"] * 1000}  # powers of e that no float32 holds
+    close(model.run(model.prepare(), feeds)["y"], model.expected(feeds)["y"])
+
+
+@pytest.mark.parametrize("beta", [0.125, -2.0, 0.0])
+def test_softmax_with_a_factor(model: Any, agrees: Any, beta: float) -> None:
+    x = model.input("x", 3, 4, 33)
+    agrees(model, model.add("Softmax", x, name="y", axis=2, beta=beta), engine="y")
+
+
+def test_softmax_with_a_factor_in_place_and_not(model: Any, close: Any) -> None:
+    x = model.conv(model.input("x", 1, 6, 6, 4), "conv", 8)
+    first = model.add("Softmax", x, name="first", axis=3, beta=0.5)
+    model.output(model.add("ElementWiseAdd", first, x, name="sum"))
+    model.output(model.add("Softmax", first, name="second", axis=3, beta=3.0))
+    feeds = model.feeds()
+    wanted = model.expected(feeds)
+    for name, found in model.run(model.prepare(), feeds).items():
+        close(found, wanted[name])
+
+
+def test_softmaxes_along_other_axes_are_left(model: Any, agrees: Any, kinds: Any) -> None:
+    agrees(model, model.add("Softmax", model.input("x", 3, 4, 5), name="y", axis=1))
+    assert kinds(model.prepare().steps) == ["reference y"]
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 6, 32), (1, 4, 4, 7), (3, 3, 96), (1, 2, 2, 3)])
+@pytest.mark.parametrize("alpha", [2e-5, 0.7])
+def test_local_response_norm(model: Any, agrees: Any, shape: tuple[int, ...], alpha: float) -> None:
+    params = {"radius": 2, "alpha": alpha, "beta": 0.75, "bias": 1.5}
+    agrees(model, model.add("Lrn", model.input("x", *shape), name="y", **params))
+
+
+def test_the_usual_local_response_norm_is_taken(model: Any, kinds: Any) -> None:
+    params = {"radius": 2, "alpha": 2e-5, "beta": 0.75, "bias": 1.0}
+    model.output(model.add("Lrn", model.input("x", 1, 13, 13, 256), name="y", **params))
+    assert kinds(model.prepare().steps) == ["engine y"]
+
+
+@pytest.mark.parametrize(
+    "params", [{"radius": 1, "beta": 0.5}, {"radius": 2, "beta": 0.75, "region": 1}]
+)
+def test_local_response_norms_that_are_left(
+    model: Any, agrees: Any, kinds: Any, params: dict[str, Any]
+) -> None:
+    x = model.input("x", 1, 6, 6, 16)
+    agrees(model, model.add("Lrn", x, name="y", alpha=0.1, bias=1.0, **params))
+    assert kinds(model.prepare().steps) == ["reference y"]
+
+
+@pytest.mark.parametrize("op_type", ["Softmax", "Lrn", "LayerNorm", "Batchnorm"])
+def test_no_elements(model: Any, op_type: str) -> None:
+    params = {"Lrn": {"radius": 2}, "LayerNorm": {"axes": [1]}}.get(op_type, {})
+    inputs = [model.input("x", 0, 4)]
+    inputs += [model.random("w", 4)] if op_type == "Batchnorm" else []
+    model.output(model.add(op_type, *inputs, name="y", **params))
+    assert model.run(model.prepare(), model.feeds())["y"].shape == (0, 4)

@@ -1,0 +1,98 @@
+"""Pooling of every geometry against the op's reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+def pool(model: Any, op_type: str, x: Any, name: str = "y", **params: Any) -> Any:
+    """Adds a pooling, by default of 3x3 windows without a padding."""
+    axes = int(op_type[-2])
+    given = {"filter_size": (3,) * axes, "stride": (1,) * axes, "pad_amount": ((0, 0),) * axes}
+    return model.add(op_type, x, name=name, **given | params)
+
+
+@pytest.mark.parametrize("op_type", ["PoolMax2d", "PoolAvg2d"])
+@pytest.mark.parametrize("channels", [1, 3, 16, 33])
+@pytest.mark.parametrize("pad", [0, 1])
+def test_images(model: Any, agrees: Any, op_type: str, channels: int, pad: int) -> None:
+    x = model.input("x", 2, 9, 11, channels)
+    agrees(model, pool(model, op_type, x, stride=(2, 2), pad_amount=((pad, pad),) * 2), engine="y")
+
+
+@pytest.mark.parametrize("op_type", ["PoolMax3d", "PoolAvg3d"])
+def test_volumes(model: Any, agrees: Any, op_type: str) -> None:
+    x = model.input("x", 2, 5, 6, 7, 12)
+    params = {"stride": (1, 2, 3), "pad_amount": ((1, 0), (0, 1), (1, 1))}
+    agrees(model, pool(model, op_type, x, **params), engine="y")
+
+
+def test_the_padding_takes_part_in_maxima(model: Any, agrees: Any, close: Any) -> None:
+    """Of negative numbers, the greatest of a window that meets the padding is 0."""
+    y = pool(model, "PoolMax2d", model.input("x", 1, 5, 5, 8), pad_amount=((1, 0), (0, 1)))
+    model.output(y)
+    feeds = {"x": -1 - np.abs(model.feeds()["x"])}
+    found = model.run(model.prepare(), feeds)["y"]
+    inside = (slice(None), slice(1, None), slice(None, -1))
+    assert (found[inside] < 0).all()
+    assert (found[:, 0] == 0).all()
+    assert (found[:, :, -1] == 0).all()
+    np.testing.assert_array_equal(found, model.expected(feeds)["y"])
+
+
+@st.composite
+def geometries(draw: st.DrawFn) -> dict[str, Any]:
+    axes = draw(st.integers(2, 3))
+    size = [draw(st.integers(1, 4)) for _ in range(axes)]
+    pads = [draw(st.tuples(st.integers(0, 4), st.integers(0, 4))) for _ in range(axes)]
+    # at least one whole window along each axis
+    least = [max(1, n - sum(p)) for n, p in zip(size, pads, strict=True)]
+    params: dict[str, Any] = {
+        "filter_size": size,
+        "pad_amount": pads,
+        "stride": [draw(st.integers(1, 4)) for _ in range(axes)],
+        "rounding_mode": draw(st.integers(0, 1)),
+    }
+    kind = draw(st.sampled_from(["Max", "Avg"]))
+    if kind == "Avg":
+        params["count_pad_for_edges"] = draw(st.booleans())
+    spatial = [n + draw(st.integers(0, 6)) for n in least]
+    shape = (draw(st.integers(1, 2)), *spatial, draw(st.sampled_from([1, 3, 8, 20])))
+    return {"op_type": f"Pool{kind}{axes}d", "shape": shape, "params": params}
+
+
+# each example compiles a primitive, for which no deadline is known
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(case=geometries(), has_tail=st.booleans())
+def test_any_geometry(new_model: Any, agrees: Any, case: dict[str, Any], has_tail: bool) -> None:
+    model = new_model()
+    x = model.input("x", *case["shape"])
+    y = pool(model, case["op_type"], x, **case["params"])
+    if has_tail:
+        y = model.add("ElementWiseMultiply", y, model.random("scale", y.shape[-1]), name="scaled")
+        y = model.add("Relu", model.add("ElementWiseAdd", y, y, name="twice"), name="relu")
+    agrees(model, y)
+
+
+def test_what_follows_is_absorbed(model: Any, agrees: Any) -> None:
+    y = pool(model, "PoolAvg2d", model.input("x", 2, 8, 8, 16))
+    y = model.add("ElementWiseMultiply", y, model.random("scale", 16), name="scaled")
+    y = model.add("ElementWiseAdd", y, model.input("other", *y.shape), name="add")
+    agrees(model, model.add("Relu", y, name="relu"), engine="y+scaled+add+relu")
+
+
+def test_after_a_padded_maximum_nothing_is_absorbed(model: Any, agrees: Any, kinds: Any) -> None:
+    y = pool(model, "PoolMax2d", model.input("x", 2, 8, 8, 16), pad_amount=((1, 1), (1, 1)))
+    agrees(model, model.add("ElementWiseAbs", y, name="abs"))
+    assert kinds(model.prepare().steps)[0] == "engine y"
+
+
+def test_means_of_nothing_are_left_to_the_reference(model: Any, agrees: Any, kinds: Any) -> None:
+    pads = ((4, 0), (0, 0))  # the first window lies wholly in the padding
+    agrees(model, pool(model, "PoolAvg2d", model.input("x", 1, 4, 4, 8), pad_amount=pads))
+    assert kinds(model.prepare().steps) == ["reference y"]

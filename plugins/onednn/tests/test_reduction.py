@@ -1,0 +1,57 @@
+"""Reductions against the ops' references."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+OPS = ["ReduceMean", "ReduceSum", "ReduceMax"]
+
+
+@st.composite
+def reductions(draw: st.DrawFn) -> dict[str, Any]:
+    shape = draw(st.lists(st.integers(1, 7), min_size=1, max_size=5))
+    axes = draw(st.sets(st.sampled_from(range(len(shape))), min_size=1))
+    return {
+        "op_type": draw(st.sampled_from([*OPS, "ReduceMin"])),
+        "shape": shape,
+        "axes": draw(st.permutations(sorted(axes))),
+        "keep_dims": draw(st.booleans()),
+    }
+
+
+# each example compiles a primitive, for which no deadline is known
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(case=reductions())
+def test_any_axes(new_model: Any, agrees: Any, case: dict[str, Any]) -> None:
+    model = new_model()
+    x = model.input("x", *case.pop("shape"))
+    agrees(model, model.add(case.pop("op_type"), x, name="y", **case))
+
+
+@pytest.mark.parametrize("op_type", OPS)
+@pytest.mark.parametrize("axes", [[1, 2], [0, 1, 2], [2], [2, 1]])
+def test_axes_side_by_side_are_taken(
+    model: Any, agrees: Any, op_type: str, axes: list[int]
+) -> None:
+    agrees(
+        model, model.add(op_type, model.input("x", 2, 9, 7, 20), name="y", axes=axes), engine="y"
+    )
+
+
+@pytest.mark.parametrize(
+    ("op_type", "axes"), [("ReduceMean", [3]), ("ReduceSum", [0, 2]), ("ReduceMin", [1])]
+)
+def test_others_are_left(
+    model: Any, agrees: Any, kinds: Any, op_type: str, axes: list[int]
+) -> None:
+    agrees(model, model.add(op_type, model.input("x", 2, 9, 7, 20), name="y", axes=axes))
+    assert kinds(model.prepare().steps) == ["reference y"]
+
+
+def test_many_elements(model: Any, agrees: Any) -> None:
+    """A window beyond what a pooling network has: sums of 40,000 elements stay exact enough."""
+    agrees(model, model.add("ReduceMean", model.input("x", 200, 200, 8), name="y", axes=[0, 1]))

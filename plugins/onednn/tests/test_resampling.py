@@ -1,0 +1,86 @@
+"""Resizing against the ops' references."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dovetail.ir import DType, Spec
+
+
+def resized(model: Any, op_type: str, size: tuple[int, int], x: Any, **params: Any) -> Any:
+    """Adds a resize of an image to another height and width."""
+    spec = Spec(DType.FLOAT_32, (x.shape[0], *size, x.shape[3]))
+    return model.add(op_type, x, name="y", spec=spec, **params)
+
+
+@st.composite
+def sizes(draw: st.DrawFn) -> dict[str, Any]:
+    coordinates = draw(st.sampled_from(["half_pixel_centers", "align_corners", ""]))
+    return {
+        "op_type": draw(st.sampled_from(["ResizeBilinear", "ResizeNearestNeighbor"])),
+        "shape": (draw(st.integers(1, 2)), *draw(st.tuples(*[st.integers(1, 12)] * 2)), 5),
+        "size": draw(st.tuples(*[st.integers(1, 30)] * 2)),
+        "params": {coordinates: True} if coordinates else {},
+    }
+
+
+# each example compiles a primitive, for which no deadline is known
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(case=sizes())
+def test_any_size(new_model: Any, agrees: Any, case: dict[str, Any]) -> None:
+    model = new_model()
+    x = model.input("x", *case["shape"])
+    agrees(model, resized(model, case["op_type"], case["size"], x, **case["params"]))
+
+
+@pytest.mark.parametrize("size", [(26, 22), (17, 30), (5, 4), (13, 11)])
+def test_bilinear(model: Any, agrees: Any, size: tuple[int, int]) -> None:
+    x = model.input("x", 2, 13, 11, 24)
+    y = resized(model, "ResizeBilinear", size, x, half_pixel_centers=True)
+    agrees(model, y, engine="y")
+
+
+@pytest.mark.parametrize("size", [(26, 33), (13, 110), (65, 11)])
+@pytest.mark.parametrize("half_pixel_centers", [True, False])
+def test_nearest(model: Any, agrees: Any, size: tuple[int, int], half_pixel_centers: bool) -> None:
+    x = model.input("x", 2, 13, 11, 24)
+    params = {"half_pixel_centers": half_pixel_centers}
+    agrees(model, resized(model, "ResizeNearestNeighbor", size, x, **params), engine="y")
+
+
+@pytest.mark.parametrize(
+    ("op_type", "size", "params"),
+    [
+        ("ResizeBilinear", (26, 22), {}),
+        ("ResizeBilinear", (26, 22), {"align_corners": True}),
+        ("ResizeBilinear", (6, 5), {"half_pixel_centers": True, "antialias": True}),
+        ("ResizeNearestNeighbor", (17, 22), {"half_pixel_centers": True}),
+        ("ResizeNearestNeighbor", (6, 5), {}),
+        ("ResizeNearestNeighbor", (26, 22), {"align_corners": True}),
+    ],
+)
+def test_what_the_library_means_otherwise_is_left(
+    model: Any,
+    agrees: Any,
+    kinds: Any,
+    op_type: str,
+    size: tuple[int, int],
+    params: dict[str, Any],
+) -> None:
+    agrees(model, resized(model, op_type, size, model.input("x", 1, 13, 11, 8), **params))
+    assert kinds(model.prepare().steps) == ["reference y"]
+
+
+def test_the_longest_extent(model: Any) -> None:
+    """The library's places are float32: off by up to 1e-4 of the step between two elements."""
+    x = model.input("x", 1, 1, 1024, 1)
+    y = resized(model, "ResizeBilinear", (1, 3000), x, half_pixel_centers=True)
+    model.output(y)
+    feeds = model.feeds()
+    found, wanted = model.run(model.prepare(), feeds)["y"], model.expected(feeds)["y"]
+    steps = abs(feeds["x"][0, 0, 1:] - feeds["x"][0, 0, :-1]).max()
+    assert abs(found - wanted).max() < 1e-4 * steps
