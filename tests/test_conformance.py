@@ -54,7 +54,7 @@ def unsupported(report: Report, area: str) -> dict[str, str]:
 
 def test_cpu_runs_every_op(tmp_path: Path) -> None:
     report = conformance(tmp_path, "--backend", "cpu", *OPSET)
-    assert report["without_case"] == []
+    assert report["without_case"] == ["qti.aisw::If"]  # it names graphs, which no node can run
     assert report["versions"] == {"dovetail-core": __version__, "dovetail-cpu": __version__}
     assert unsupported(report, "op cases") == {}
     assert set(unsupported(report, "capabilities")) == {"caching", "updates"}

@@ -42,7 +42,6 @@ OPEN = {
     "GetSparseIndices": "the graph has no sparse tensors",
     "GetSparseValues": "the graph has no sparse tensors",
     "SparseToDense": "the graph has no sparse tensors",
-    "If": "a node cannot name another graph, nor run it",
 }
 _SHORT = {"FLOAT": "f", "UFIXED_POINT": "uq", "SFIXED_POINT": "sq", "UINT": "u", "INT": "i"}
 

@@ -20,7 +20,6 @@ OPEN = {
     "GetSparseIndices": "the graph has no sparse tensors",
     "GetSparseValues": "the graph has no sparse tensors",
     "SparseToDense": "the graph has no sparse tensors",
-    "If": "a node cannot name another graph, nor run it",
 }
 
 # Defaults that the facts say in words, for inputs of rank 3.

@@ -1,0 +1,40 @@
+"""Control flow."""
+
+# ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
+
+from __future__ import annotations
+
+from dovetail.errors import OpError, UnsupportedOpError
+from dovetail.ir import DType, Spec
+from dovetail.ops import Arrays, In, Op, Specs, scalar
+from dovetail_opset._package import PACKAGE
+
+
+@PACKAGE.op("If")
+class If(Op):
+    """Runs one of two graphs, by name: then_graph where the condition is true, else else_graph.
+
+    in[0]: (), BOOL_8. Its outputs are documented nowhere, and no backend of the SDK has it. So a
+    graph that holds it can be read, checked and written; a node that runs another graph does not
+    exist here, and the reference refuses.
+    """
+
+    inputs = (In("in[0]", dtypes=(DType.BOOL_8,)),)
+    outputs = ()
+    source = "spec/qnn_ops.md, If"
+    is_pure = False
+
+    then_graph = scalar(dtypes=(DType.STRING,))
+    else_graph = scalar(None, dtypes=(DType.STRING,))
+
+    def infer(self, ins: Specs, outs: list[Spec | None]) -> tuple[Spec, ...]:
+        condition = ins[0]
+        if condition is not None and condition.shape not in ((), (1,)):
+            raise OpError(f"the condition has the shape {condition.shape}; it must be one bool")
+        return ()
+
+    def reference(self, ins: Arrays, outs: list[Spec]) -> tuple[()]:
+        raise UnsupportedOpError(
+            f"a node cannot run another graph ('{self.then_graph}')",
+            hint="run both graphs and choose with ElementWiseSelect, or choose in the application",
+        )
