@@ -213,6 +213,7 @@ def test_two_packages_of_one_name_are_refused(loaded: bool) -> None:
     with pytest.raises(PluginError, match="two op packages named 'p'") as caught:
         registry.add(OpPackage("p"))
     assert caught.value.code == "PLUGIN_CONFLICT"
+    assert "installed" in caught.value.hint
     assert registry.package("p") is installed
 
 

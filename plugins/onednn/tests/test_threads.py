@@ -96,6 +96,23 @@ def test_little_work_is_for_one_thread() -> None:
     use_threads(None)
 
 
+@pytest.mark.parametrize("counts", [(1, 2), (2, 1), (1, 7, 1), (2, 1, 3)])
+def test_sessions_of_different_numbers_share_no_compiled_code(
+    new_model: Any, close: Any, counts: tuple[int, ...]
+) -> None:
+    # the second one crashed, or was wrong, when a small product was described with one thread and
+    # compiled with two
+    for count in counts:
+        use_threads(count)
+        model = new_model()
+        x, w, b = model.input("x", 1, 12, 128), model.random("w", 128, 32), model.random("b", 32)
+        y = model.add("ElementWiseAdd", model.add("MatMul", x, w, name="m"), b, name="biased")
+        model.output(model.add("ElementWiseAdd", y, model.input("r", 1, 12, 32), name="sum"))
+        feeds = model.feeds()
+        close(model.run(model.prepare(), feeds)["sum"], model.expected(feeds)["sum"])
+    use_threads(None)
+
+
 def threads_of_this_thread() -> int:
     return int(ctypes.CDLL(library().path).omp_get_max_threads())
 

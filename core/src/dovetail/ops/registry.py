@@ -88,7 +88,9 @@ class OpRegistry:
         known = self._packages.get(package.name) or self._load(package.name)
         if known is not None and known is not package:
             raise PluginError(
-                f"there are two op packages named '{package.name}'", code="PLUGIN_CONFLICT"
+                f"there are two op packages named '{package.name}'",
+                code="PLUGIN_CONFLICT",
+                hint="bring none that is installed, and none twice",
             )
         if package not in self._added:
             self._added.append(package)

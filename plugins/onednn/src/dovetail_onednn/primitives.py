@@ -29,7 +29,7 @@ from dovetail_onednn.descriptors import Memory, MemoryDesc
 from dovetail_onednn.errors import check, failure
 from dovetail_onednn.fork import GENERATION
 from dovetail_onednn.handles import Handle, Stream, engine, make
-from dovetail_onednn.threads import ACTIVITY, ReleaseGil
+from dovetail_onednn.threads import ACTIVITY, ReleaseGil, current_threads, threads
 
 # A call longer than this lets other Python threads run: a tenth of the interval in which a busy one
 # gives the interpreter back. So many calls are timed to tell.
@@ -119,10 +119,11 @@ class PrimitiveDesc(Handle):
         BackendError: There is no such primitive; with the description.
     """
 
-    __slots__ = ("description",)
+    __slots__ = ("description", "threads")
 
     def __init__(self, function: str, *arguments: Any, description: str) -> None:
         self.description = description
+        self.threads = current_threads()
         pointer = make(f"{function}_primitive_desc_create", *arguments, doing=description)
         super().__init__("primitive_desc", pointer)
 
@@ -155,7 +156,11 @@ class Primitive(Handle):
         self.generation = GENERATION.number
         self.description = desc.description
         self.scratchpad = desc.desc(Arg.SCRATCHPAD)
-        made = make("primitive_create", desc, doing=desc.description)
+        # the library keeps compiled primitives by description and number of threads, and takes that
+        # number from the moment of creation: another one than it was described with would have it
+        # hand out, for a later description, what was compiled for this one
+        with threads(desc.threads):
+            made = make("primitive_create", desc, doing=desc.description)
         super().__init__("primitive", made)
 
     def bind(self, places: Addresses, release_gil: ReleaseGil = ReleaseGil.AUTO) -> BoundPrimitive:

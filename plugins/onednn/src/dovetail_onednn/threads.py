@@ -68,6 +68,26 @@ def use_threads(count: int | None) -> None:
         found.set_threads(1 if GENERATION.number else count or found.own_threads)
 
 
+def current_threads() -> int:
+    """Gives how many threads the calling thread's work uses; 0 where that is not known."""
+    found = library()
+    return 0 if found.set_threads is None else int(found.get_threads())
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Has so many threads while it is entered; 0 changes nothing."""
+    found, before = library(), current_threads()
+    if count in (0, before) or found.set_threads is None:
+        yield
+        return
+    found.set_threads(count)
+    try:
+        yield
+    finally:
+        found.set_threads(before)
+
+
 @contextmanager
 def threads_for(products: int) -> Iterator[None]:
     """Lets what is described while this is entered have one thread if it does too little for two.
@@ -77,13 +97,5 @@ def threads_for(products: int) -> Iterator[None]:
     Args:
         products: How many numbers are multiplied between two points where threads wait.
     """
-    found = library()
-    if products >= LEAST_SHARED or found.set_threads is None:
+    with threads(1 if products < LEAST_SHARED else 0):
         yield
-        return
-    before = found.get_threads()
-    found.set_threads(1)
-    try:
-        yield
-    finally:
-        found.set_threads(before)

@@ -86,6 +86,15 @@ class PreparedModel(BackendRep):
         }
         return tuple(by_name[name] for name in self._outputs)
 
+    @property
+    def decisive(self) -> tuple[str, ...]:
+        """The inputs whose values were needed for the conversion, as far as is known by now."""
+        return self._specializer.decisive
+
+    def close(self) -> None:
+        """Frees what the runs have prepared; a later run prepares it again."""
+        self._specializer.close()
+
     def _by_name(self, inputs: Any) -> dict[str, Array]:
         if not isinstance(inputs, Mapping):
             if len(inputs) != len(self._inputs):

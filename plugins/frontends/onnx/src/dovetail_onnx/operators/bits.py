@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.ir import Tensor
+from dovetail.ir import DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Importer
+from dovetail_onnx._dtypes import DTYPES, element_type_name
+from dovetail_onnx._registry import Importer, Value
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
@@ -106,3 +107,36 @@ def _bits(op: OpContext, i: int) -> Tensor:
 _IMPORTER: Importer = _bitwise
 for _name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
     ONNX.importer(_name, versions=(18,))(_IMPORTER)
+
+
+@ONNX.importer("BitCast", versions=(26,))
+def bit_cast(op: OpContext) -> Value:
+    """Integers of up to 32 bits with their last bit read as a sign, or no longer; bools as 0 and 1.
+
+    The range of the type that it comes from is moved by arithmetic: Cast says nothing of numbers
+    that do not fit.
+    """
+    x, code = op.tensor(0), op.attr.integer("to", 0)
+    target = DTYPES.get(code)
+    if target is None:
+        raise op.refuse(f"its target type {element_type_name(code)} cannot be converted")
+    if target is x.dtype:
+        return x
+    if target.bits != x.dtype.bits:
+        raise op.invalid(f"{x.dtype.name} and {target.name} differ in size")
+    if x.dtype is DType.BOOL_8:
+        return op.emit("Cast", [x], spec=Spec(target, x.shape))
+    if not (x.dtype.is_int and target.is_int) or target.bits > 32:
+        raise op.refuse(
+            f"it reads the bits of {x.dtype.name} as {target.name}: no op gives a number's bits"
+        )
+    wide = op.step("wide", "Cast", [x], spec=Spec(DType.INT_64, x.shape))
+    turn = 1 << target.bits
+    limit, shift = (turn // 2, -turn) if target.is_signed else (0, turn)
+    kind = "ElementWiseGreaterEqual" if target.is_signed else "ElementWiseLess"
+    beyond = op.step("beyond", kind, [wide, op.static("limit", np.asarray(limit), DType.INT_64)])
+    shifted = op.step(
+        "shifted", "ElementWiseAdd", [wide, op.static("turn", np.asarray(shift), DType.INT_64)]
+    )
+    moved = op.step("moved", "ElementWiseSelect", [beyond, shifted, wide])
+    return op.emit("Cast", [moved], spec=Spec(target, x.shape))

@@ -58,6 +58,14 @@ def range_(op: OpContext) -> Constant:
     return _computed_or_refused(op, "start", "limit", "delta")
 
 
+@ONNX.importer("MelWeightMatrix", versions=(17,))
+def mel_weight_matrix(op: OpContext) -> Constant:
+    """Nothing: with known bounds it is computed at import."""
+    return _computed_or_refused(
+        op, "number of bins", "length", "sample rate", "lower edge", "upper edge"
+    )
+
+
 def _computed_or_refused(op: OpContext, *inputs: str) -> Constant:
     """Refuses a node whose output has a static shape only if its inputs are known."""
     for i, what in enumerate(inputs):

@@ -37,18 +37,18 @@ def pad(op: OpContext) -> Value:
 
 def _wrapped(op: OpContext) -> Value:
     """Gathers, axis by axis, what lies there when the input is repeated all around."""
-    result = op.value(0)
     x = op.tensor(0)
-    for axis, (before, after) in enumerate(_pads(op)):
+    pads = {axis: pair for axis, pair in enumerate(_pads(op)) if pair != (0, 0)}
+    for axis, (before, after) in pads.items():
         extent = x.shape[axis]
-        if (before, after) == (0, 0):
-            continue
         places = np.arange(-before, extent + after)
         if places.size and not extent:
             raise op.invalid(f"it repeats axis {axis} of {x.shape}, which is empty")
         indices = op.static("places", places % max(extent, 1), DType.INT_32)
-        result = x = op.step("wrapped", "Gather", [x, indices], axis=axis)
-    return result
+        if axis == max(pads):
+            return op.emit("Gather", [x, indices], axis=axis)
+        x = op.step("wrapped", "Gather", [x, indices], axis=axis)
+    return x
 
 
 def _pads(op: OpContext) -> list[tuple[int, int]]:

@@ -26,6 +26,8 @@ def cumulative_product(op: OpContext) -> Value:
     distance = 1
     while distance < result.shape[axis]:
         before = _shifted(op, result, axis, distance, reverse=reverse)
+        if 2 * distance >= result.shape[axis]:
+            return op.emit("ElementWiseMultiply", [result, before])
         result = op.step("product", "ElementWiseMultiply", [result, before])
         distance *= 2
     return result

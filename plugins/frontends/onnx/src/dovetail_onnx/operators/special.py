@@ -13,6 +13,7 @@ from dovetail_onnx.operators._table import ONNX
 # Below, erf is the first terms of its series: the last one left out is 1e-9 of the sum.
 _NEAR = 0.5
 _TERMS = 7
+_FAR = 6.0
 
 
 @ONNX.importer("Erf", versions=(9, 13))
@@ -30,7 +31,9 @@ def erf(op: OpContext) -> Tensor:
 
     size = op.step("size", "ElementWiseAbs", [x])
     near = op.step("near", "ElementWiseLess", [size, number("limit", _NEAR)])
-    scaled = op.step("scaled", "ElementWiseMultiply", [x, number("root", math.sqrt(2))])
+    # beyond, erf is 1 in every float type but float64; infinity over itself would be no number
+    inside = op.step("inside", "ReluMinMax", [x], min_value=-_FAR, max_value=_FAR)
+    scaled = op.step("scaled", "ElementWiseMultiply", [inside, number("root", math.sqrt(2))])
     # where it is not used, the divisor is 1: there would be 0 among those that are near
     divisor = op.step("divisor", "ElementWiseSelect", [near, number("one", 1), scaled])
     quotient = op.step(

@@ -1,0 +1,168 @@
+"""If, Loop and Scan, written out; and operators that ONNX defines by others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from dovetail.errors import FrontendError, UnsupportedOpError
+
+F32 = np.float32
+N = helper.make_node
+FLOATS, INTS = TensorProto.FLOAT, TensorProto.INT64
+
+
+def body(name, nodes, inputs, outputs, constants=None):
+    """Gives a graph to be carried; inputs are (name, element type, shape)."""
+    infos = [helper.make_tensor_value_info(*given) for given in inputs]
+    outs = [helper.make_tensor_value_info(o, FLOATS, None) for o in outputs]
+    arrays = [numpy_helper.from_array(a, n) for n, a in (constants or {}).items()]
+    return helper.make_graph(nodes, name, infos, outs, arrays)
+
+
+@pytest.fixture
+def same(model, read, evaluate):
+    """Compares a model with ONNX's own evaluator, and gives the graph."""
+
+    def run(nodes, feeds, outputs, constants=None, *, opset=17):
+        made = model(nodes, feeds, outputs, constants, opset=opset)
+        graph = read(made)
+        found = evaluate(graph, feeds)
+        wanted = ReferenceEvaluator(made).run(None, dict(feeds))
+        for name, want in zip(outputs, wanted, strict=True):
+            np.testing.assert_allclose(found[name], want, rtol=1e-6, err_msg=name)
+        return graph
+
+    return run
+
+
+def branches(condition="c"):
+    """Gives an If: the sum with 1, or what is around it, doubled."""
+    then = body("then", [N("Add", ["x", "one"], ["t"])], [], ["t"], {"one": np.ones(1, F32)})
+    other = body("else", [N("Add", ["x", "x"], ["e"])], [], ["e"])
+    return N("If", [condition], ["y"], name="choice", then_branch=then, else_branch=other)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_only_the_branch_that_is_taken_is_read(same, taken) -> None:
+    x = np.arange(3, dtype=F32)
+    graph = same([branches()], {"x": x}, ["y"], {"c": np.array(taken)})
+    (node,) = (n for n in graph.nodes if n.op_type == "ElementWiseAdd")
+    assert node.sources == ("choice",)
+    assert node.name.startswith("choice.then." if taken else "choice.else.")
+
+
+def test_a_condition_may_be_a_shape(same) -> None:
+    nodes = [N("Size", ["x"], ["n"]), N("Greater", ["n", "two"], ["c"]), branches()]
+    same(nodes, {"x": np.ones(3, F32)}, ["y"], {"two": np.array(2)})
+
+
+def test_a_choice_that_data_make_is_refused(model, read) -> None:
+    feeds = {"x": np.ones(3, F32), "c": np.array(True)}
+    with pytest.raises(UnsupportedOpError, match="its condition 'c' is computed") as caught:
+        read(model([branches()], feeds, ["y"]))
+    assert caught.value.inputs == ("c",)
+    assert "split the model there" in caught.value.problems[0].hint
+
+
+def loop(count="n", condition=""):
+    """Gives a Loop that adds what is around it and keeps each sum and the turn's number."""
+    nodes = [
+        N("Identity", ["going"], ["again"]),
+        N("Add", ["before", "x"], ["after"]),
+        N("Cast", ["i"], ["turn"], to=FLOATS),
+        N("Mul", ["after", "turn"], ["row"]),
+    ]
+    inputs = [("i", INTS, []), ("going", TensorProto.BOOL, []), ("before", FLOATS, [3])]
+    made = body("body", nodes, inputs, ["again", "after", "row"])
+    return N("Loop", [count, condition, "start"], ["sum", "rows"], name="turns", body=made)
+
+
+def test_turns_of_a_known_number(same) -> None:
+    feeds = {"x": np.arange(3, dtype=F32), "start": np.ones(3, F32)}
+    same([loop()], feeds, ["sum", "rows"], {"n": np.array(4)})
+
+
+def test_a_loop_in_a_branch(same) -> None:
+    inner = loop()
+    then = body("then", [inner], [], ["sum", "rows"], {"n": np.array(2)})
+    other = body("else", [N("Neg", ["x"], ["a"]), N("Neg", ["x"], ["b"])], [], ["a", "b"])
+    node = N("If", ["c"], ["y", "z"], then_branch=then, else_branch=other)
+    feeds = {"x": np.arange(3, dtype=F32), "start": np.ones(3, F32)}
+    same([node], feeds, ["y", "z"], {"c": np.array(True)}, opset=11)
+
+
+def test_no_turn_leaves_the_state(same, model, read) -> None:
+    feeds = {"x": np.arange(3, dtype=F32), "start": np.ones(3, F32)}
+    node = loop()
+    del node.output[1]
+    same([node], feeds, ["sum"], {"n": np.array(0)})
+    with pytest.raises(UnsupportedOpError, match="makes no turn"):
+        read(model([loop()], feeds, ["sum", "rows"], {"n": np.array(0)}))
+
+
+def test_too_many_turns(model, read) -> None:
+    feeds = {"x": np.arange(3, dtype=F32), "start": np.ones(3, F32)}
+    nodes = [N("Identity", ["going"], ["again"]), *[N("Identity", ["b"], [f"b{i}"]) for i in "xyz"]]
+    inputs = [("i", INTS, []), ("going", TensorProto.BOOL, []), ("b", FLOATS, [3])]
+    # every turn has 4 nodes that cost nothing: the bound alone ends it
+    made = body("body", nodes, inputs, ["again", "bz"])
+    node = N("Loop", ["n", "", "start"], ["y"], body=made)
+    with pytest.raises(UnsupportedOpError, match="more than 100000 nodes"):
+        read(model([node], feeds, ["y"], {"n": np.array(2**62)}))
+
+
+@pytest.mark.parametrize("reverse", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_scan(same, rng, axis, reverse) -> None:
+    nodes = [N("Add", ["s", "v"], ["t"]), N("Mul", ["t", "around"], ["row"])]
+    made = body("body", nodes, [("s", FLOATS, [3]), ("v", FLOATS, [3])], ["t", "row"])
+    node = N(
+        "Scan",
+        ["start", "x"],
+        ["sum", "rows"],
+        body=made,
+        num_scan_inputs=1,
+        scan_input_axes=[axis],
+        scan_input_directions=[reverse],
+        scan_output_axes=[axis],
+        scan_output_directions=[reverse],
+    )
+    x = rng.normal(size=(4, 3) if axis == 0 else (3, 4)).astype(F32)
+    feeds = {"start": np.zeros(3, F32), "x": x, "around": np.arange(3, dtype=F32)}
+    same([node], feeds, ["sum", "rows"])
+
+
+def test_scan_over_several_lengths(model, read) -> None:
+    made = body(
+        "body", [N("Add", ["a", "b"], ["c"])], [("a", FLOATS, []), ("b", FLOATS, [])], ["c"]
+    )
+    node = N("Scan", ["x", "y"], ["z"], body=made, num_scan_inputs=2)
+    with pytest.raises(FrontendError, match="several lengths"):
+        read(model([node], {"x": np.ones(3, F32), "y": np.ones(4, F32)}, ["z"]))
+
+
+def test_what_a_body_cannot_is_refused_once_for_all_turns(model, read) -> None:
+    nodes = [N("Identity", ["going"], ["again"]), N("Nonesuch", ["b"], ["c"], domain="com.none")]
+    inputs = [("i", INTS, []), ("going", TensorProto.BOOL, []), ("b", FLOATS, [3])]
+    node = N("Loop", ["n", "", "x"], ["y"], body=body("body", nodes, inputs, ["again", "c"]))
+    feeds = {"x": np.ones(3, F32)}
+    with pytest.raises(UnsupportedOpError, match="com.none") as caught:
+        read(model([node], feeds, ["y"], {"n": np.array(3)}))
+    assert len(caught.value.problems) == 1
+
+
+def test_an_operator_without_an_importer_becomes_what_defines_it(check, rng) -> None:
+    logits = rng.normal(size=(4, 3)).astype(F32)
+    labels = np.array([0, 2, 1, 1])
+    graph = check("SoftmaxCrossEntropyLoss", [logits, labels], opset=13, reduction="mean")
+    assert len(graph.nodes) > 1
+    assert all(node.name.startswith("the_node.") for node in graph.nodes[:-1])
+
+
+def test_definitions_of_definitions(check, rng) -> None:
+    q, k, v = (rng.normal(size=(2, 3, n, 8)).astype(F32) for n in (4, 6, 6))
+    graph = check("Attention", [q, k, v], opset=23, is_causal=1, rtol=1e-4, atol=1e-5)
+    assert {"MatMul", "Softmax"} <= {node.op_type for node in graph.nodes}

@@ -1,0 +1,117 @@
+"""Quantized operators, against ONNX Runtime and ONNX's own evaluator; scales known or not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from dovetail.errors import FrontendError
+
+F32 = np.float32
+
+
+def byte(rng, *shape, dtype=np.uint8):
+    """Gives bytes of all sizes."""
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+def scalar(value, dtype=F32):
+    """Gives one number."""
+    return np.array(value, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("known", [True, False])
+def test_quantize_saturates_and_rounds_to_even(check, rng, dtype, known) -> None:
+    x = np.concatenate([rng.normal(0, 40, 60), np.arange(-6, 6) * 0.25]).astype(F32)
+    factors = [scalar(0.5), scalar(3, dtype)]
+    if known:
+        check("QuantizeLinear", [x], known=factors, opset=13)
+    else:
+        check("QuantizeLinear", [x, *factors], opset=13)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_quantize_and_dequantize_along_an_axis(check, rng, axis) -> None:
+    x = rng.normal(0, 20, (3, 4, 2)).astype(F32)
+    count = x.shape[axis]
+    scale, zero = rng.uniform(0.1, 1, count).astype(F32), byte(rng, count)
+    check("QuantizeLinear", [x, scale, zero], opset=13, axis=axis)
+    check("DequantizeLinear", [byte(rng, 3, 4, 2), scale, zero], opset=13, axis=axis)
+
+
+@pytest.mark.parametrize("block", [2, 3])
+def test_blocks_share_a_scale_and_the_last_may_be_short(check, rng, block) -> None:
+    x = rng.normal(0, 20, (2, 6, 3)).astype(F32)
+    shape = (2, -(-6 // block), 3)
+    scale, zero = rng.uniform(0.1, 1, shape).astype(F32), byte(rng, *shape, dtype=np.int8)
+    attributes = {"axis": 1, "block_size": block}
+    check("QuantizeLinear", [x, scale, zero], opset=21, **attributes)
+    stored = byte(rng, 2, 6, 3, dtype=np.int8)
+    check("DequantizeLinear", [stored, scale, zero], opset=21, **attributes)
+
+
+def test_a_scale_that_does_not_fit(model, read) -> None:
+    node = helper.make_node("DequantizeLinear", ["x", "s"], ["y"])
+    feeds = {"x": np.zeros((2, 3), np.int8), "s": np.ones(4, F32)}
+    with pytest.raises(FrontendError, match=r"its input 1 of shape \(4,\) does not fit"):
+        read(model([node], feeds, ["y"], opset=13))
+
+
+def test_dynamic_quantization_is_written_out(check, rng) -> None:
+    check("DynamicQuantizeLinear", [rng.normal(3, 9, (4, 5)).astype(F32)], outputs=3, opset=11)
+
+
+@pytest.mark.parametrize("depth", [5, 300])
+def test_integer_products_are_exact(check, rng, depth) -> None:
+    # 300 products of bytes may be more than float32 holds: they are summed in float64
+    a, b = byte(rng, 2, 3, depth), byte(rng, depth, 4)
+    graph = check("MatMulInteger", [a, b, scalar(200, np.uint8), scalar(7, np.uint8)], opset=10)
+    (product,) = (n for n in graph.nodes if n.op_type == "MatMul")
+    assert product.inputs[0].dtype.name == ("FLOAT_32" if depth < 258 else "FLOAT_64")
+
+
+def test_quantized_products(check, rng) -> None:
+    a, b = byte(rng, 4, 6), byte(rng, 6, 5)
+    zeros = [scalar(v, np.uint8) for v in (120, 130, 118)]
+    check(
+        "QLinearMatMul",
+        [a, scalar(0.02), zeros[0], b, scalar(0.03), zeros[1], scalar(0.05), zeros[2]],
+        opset=10,
+    )
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_integer_convolutions(check, rng, group) -> None:
+    x, w = byte(rng, 1, 4, 6, 5), byte(rng, 4, 4 // group, 3, 2)
+    zeros = [scalar(130, np.uint8), scalar(100, np.uint8)]
+    check("ConvInteger", [x, w, *zeros], opset=10, group=group, pads=[1, 0, 1, 2])
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+def test_quantized_convolutions_scale_by_filter(check, rng, rank) -> None:
+    spatial, kernel = (7, 6)[: rank - 2], (3, 2)[: rank - 2]
+    x, w = byte(rng, 2, 3, *spatial), byte(rng, 4, 3, *kernel, dtype=np.int8)
+    inputs = [
+        x,
+        scalar(0.02),
+        scalar(120, np.uint8),
+        w,
+        rng.uniform(0.01, 0.03, 4).astype(F32),
+        np.zeros(4, np.int8),
+        scalar(0.4),
+        scalar(110, np.uint8),
+        rng.integers(-500, 500, 4, np.int32),
+    ]
+    check("QLinearConv", inputs, opset=10, strides=[2] * (rank - 2))
+
+
+def test_a_type_that_is_not_known(model, read) -> None:
+    node = helper.make_node(
+        "QuantizeLinear", ["x", "s"], ["y"], output_dtype=TensorProto.FLOAT8E5M2
+    )
+    feeds = {"x": np.zeros(3, F32), "s": scalar(1)}
+    with pytest.raises(Exception, match="FLOAT8E5M2 cannot be converted"):
+        read(model([node], feeds, ["y"], opset=21))
