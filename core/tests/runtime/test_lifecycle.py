@@ -227,6 +227,20 @@ def test_a_backend_that_cannot_be_started_is_named() -> None:
     assert isinstance(error.__cause__, OSError)
 
 
+@pytest.mark.parametrize("method", ["validate", "prepare"])
+def test_a_backend_whose_code_fails_is_named(
+    monkeypatch: pytest.MonkeyPatch, context: runtime.Context, method: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr(ReferenceBackend, method, fail)
+    with pytest.raises(BackendError, match=f"`{method}` failed: ZeroDivisionError") as caught:
+        composed(context, "Scale").finalize()
+    assert "backend 'reference', graph" in caught.value.where
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [

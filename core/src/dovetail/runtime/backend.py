@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from weakref import WeakSet
@@ -141,6 +142,29 @@ class Backend(Handle):
                 f"backend '{self.name}' does not have the capability '{capability}'", code=code
             )
 
+    @contextmanager
+    def blamed(self, method: str, where: str) -> Iterator[None]:
+        """Names the plugin's method where something else than an error of ours comes out of it.
+
+        Args:
+            method: The method that is called meanwhile.
+            where: What it is called for.
+
+        Raises:
+            BackendError: The plugin's code failed.
+        """
+        try:
+            yield
+        except DovetailError:
+            raise
+        except Exception as error:
+            raise BackendError(
+                f"the backend's `{method}` failed: {type(error).__name__}: {error}",
+                code="GRAPH_ERROR_FINALIZE_FAILED",
+                where=f"backend '{self.name}', {where}",
+                hint="tell the backend's authors; --log-level debug shows where it failed",
+            ) from error
+
     @api_call("backend_has_capability")
     def has_capability(self, key: int) -> bool:
         """Says whether the backend has the property with QNN's number `key`.
@@ -172,7 +196,8 @@ class Backend(Handle):
         """
         if faults := node_faults(node, self.ops):
             raise OpError("the node does not fit its op", where=node.where, problems=faults)
-        return self.plugin.validate(contract.NodeView.of(node, self.ops))
+        with self.blamed("validate", node.where):
+            return self.plugin.validate(contract.NodeView.of(node, self.ops))
 
     @api_call("device_create")
     def create_device(self, config: DeviceConfig | Mapping[str, Any] | None = None) -> Device:

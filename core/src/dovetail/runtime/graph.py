@@ -334,7 +334,7 @@ class Graph(Handle):
                 f"{len(faults)} fault(s) found", where=self.describe(), problems=faults
             )
         self._require_support()
-        with controlled(signal, None) as control:
+        with controlled(signal, None) as control, backend.blamed("prepare", self.describe()):
             prepared = backend.plugin.prepare(self.ir, backend.options, self.context.weights)
             control.check()
         return prepared
@@ -385,10 +385,11 @@ class Graph(Handle):
 
     def _require_support(self) -> None:
         backend = self.context.backend
-        verdicts = [
-            (node, backend.plugin.validate(NodeView.of(node, backend.ops)))
-            for node in self.ir.nodes
-        ]
+        with backend.blamed("validate", self.describe()):
+            verdicts = [
+                (node, backend.plugin.validate(NodeView.of(node, backend.ops)))
+                for node in self.ir.nodes
+            ]
         refused = [Problem(str(v), node.where) for node, v in verdicts if not v.ok]
         if refused:
             raise UnsupportedOpError(

@@ -184,7 +184,7 @@ FAULTS = [
     ("Domain=", "Domian=", 2, "has no attribute 'Domian'; did you mean 'Domain'?"),
     ("      <Name>Blend</Name>\n      <Desc", "      <Desc", 5, "<OpDef> lacks <Name>"),
     ("<Name>Blend</Name>\n      <D", "<Name>Bl end</Name>\n      <D", 6, "'Bl end' is no name"),
-    ("<Name>Table</Name>", "<Name>Blend</Name>", 58, "there are two op named 'Blend' (line 5)"),
+    ("<Name>Table</Name>", "<Name>Blend</Name>", 58, "there is another op named 'Blend' (line 5)"),
     (
         "<Mandatory>true</Mandatory>\n        <Con",
         "<Mandatory>maybe</Mandatory>\n<Con",
@@ -207,7 +207,12 @@ FAULTS = [
     ("<Name>mode</Name>\n", "<Name>ins</Name>\n", 31, "no parameter can be named 'ins'"),
     ("<Name>mode</Name>\n", "<Name>__slots__</Name>\n", 31, "can be named '__slots__'"),
     ("<Enum>SOFT</Enum>", "<Enum>mro</Enum>", 37, "<Enum> 'mro' cannot be one"),
-    ("<Name>exact</Name>", "<Name>mode</Name>", 47, "there are two parameter of op 'Blend' named"),
+    (
+        "<Name>exact</Name>",
+        "<Name>mode</Name>",
+        47,
+        "there is another parameter of op 'Blend' named",
+    ),
     (">HTP</Supp", ">HTTP</Supp", 56, "'HTTP' is no backend; there are CPU, GPU, HTP"),
     ("<OpName>Table", "<OpName>Tabel", 75, "CPU has an op 'Tabel'; did you mean 'Table'?"),
     ('Backend="CPU"', 'Backend="GPU"', 75, "supplemented for GPU, which is no <SupportedBackend>"),

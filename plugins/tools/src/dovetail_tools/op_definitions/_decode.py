@@ -159,7 +159,7 @@ class _Decoder:
         if name is None:
             return None
         if name in _RESERVED or keyword.iskeyword(name) or name.startswith("__"):
-            self._fault(element.line, f"no parameter can be named '{name}': Python needs the word")
+            self._fault(element.line, f"no parameter can be named '{name}': ops need the name")
             return None
         dtypes, specific = self._dtypes(element)
         choices = self._choices(element)
@@ -364,8 +364,9 @@ class _Decoder:
     def _unique(self, what: str, named: Iterable[tuple[str, int]]) -> None:
         seen: dict[str, int] = {}
         for name, line in named:
-            if name and seen.setdefault(name, line) != line:
-                self._fault(line, f"there are two {what} named '{name}' (line {seen[name]})")
+            if name and name in seen:
+                self._fault(line, f"there is another {what} named '{name}' (line {seen[name]})")
+            seen.setdefault(name, line)
 
 
 def _by_backend(
