@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,8 @@ class OpContext:
         node: SourceNode,
         version: int,
         values: Values,
-        wanted: frozenset[str],
-        read: frozenset[str],
+        wanted: Set[str],
+        read: Set[str],
     ) -> None:
         self.node = node
         self.version = version

@@ -21,15 +21,16 @@ from dovetail_onnx._refusals import ValueNeededError
 from dovetail_onnx._registry import Value
 from dovetail_onnx._source import SourceNode
 
-# What a model may grow to in this way; longer loops belong to the application.
-MAX_NODES = 100_000
-
 
 class Reader(Protocol):
     """What reads the nodes of a carried graph and knows the values."""
 
     def read_body(self, nodes: Sequence[NodeProto], outputs: Iterable[str], by: SourceNode) -> bool:
-        """Reads nodes; `outputs` are what is wanted of them. Gives whether all went well."""
+        """Reads nodes; `outputs` are what is wanted of them. Gives whether all went well.
+
+        Raises:
+            UnsupportedOpError: The model grows too large in this way.
+        """
 
     def value(self, name: str) -> Value | None:
         """Gives a value, None where it is not known."""
@@ -59,7 +60,6 @@ class _Control:
         self.node = node
         self.reader = reader
         self.attr = Attributes(node.proto)
-        self._nodes = 0
 
     def graph(self, name: str) -> GraphProto:
         """Gives the graph in an attribute."""
@@ -100,13 +100,6 @@ class _Control:
                 f"its graph '{graph.name}' has {len(graph.input)} inputs, where it gives "
                 f"{len(given)}",
                 where=self.node.where,
-            )
-        self._nodes += len(graph.node)
-        if self._nodes > MAX_NODES:
-            raise UnsupportedOpError(
-                f"written out turn by turn it has more than {MAX_NODES} nodes",
-                where=self.node.where,
-                hint="leave the loop to the application, and convert its body",
             )
         names = dict(zip((i.name for i in graph.input), given, strict=True))
         body: Body = instantiate(graph, f"{self.node.name}.{turn}.", names)

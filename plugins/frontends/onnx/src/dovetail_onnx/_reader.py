@@ -26,6 +26,8 @@ from dovetail_onnx._values import Values
 from dovetail_opset import build
 
 _LOG = logging.getLogger("dovetail.onnx")
+# What the bodies of a model's loops may grow to, written out turn by turn: some seconds.
+MAX_BODY_NODES = 10_000
 
 
 class GraphReader:
@@ -58,8 +60,9 @@ class GraphReader:
         self._values = Values(source, tensors, self._graph, Declared(source, specs))
         self._tables = tables
         self._makers = {name: node for node in source.nodes for name in node.outputs if name}
-        self._read_names = frozenset(n for node in source.nodes for n in node.reads)
-        self._wanted = self._read_names | frozenset(source.outputs)
+        self._read_names = {n for node in source.nodes for n in node.reads}
+        self._wanted = self._read_names | set(source.outputs)
+        self._body_nodes = 0
         self.unsupported: list[Refusal] = list(survey.refusals)
         self.invalid: list[Problem] = list(survey.malformed.values())
         for name, spec in specs.items():
@@ -101,13 +104,24 @@ class GraphReader:
 
         Returns:
             Whether nothing was refused.
+
+        Raises:
+            UnsupportedOpError: The model grows too large in this way.
         """
+        self._body_nodes += 1 + len(nodes)
+        if self._body_nodes > MAX_BODY_NODES:
+            raise UnsupportedOpError(
+                f"written out turn by turn, the model's loops have more than {MAX_BODY_NODES} nodes",
+                where=by.where,
+                hint="leave the loop to the application, and convert its body",
+            )
         before = len(self.unsupported), len(self.invalid)
         opsets = self._source.opsets
         made = [source_node(proto, proto.name, opsets, by.sources) for proto in nodes]
         self._makers |= {name: node for node in made for name in node.outputs if name}
-        self._read_names |= {name for node in made for name in node.reads}
-        self._wanted |= self._read_names | set(outputs)
+        read = {name for node in made for name in node.reads}
+        self._read_names |= read
+        self._wanted |= read | set(outputs)
         for node in made:
             match look_up(node, self._tables):
                 case Found() as found:
