@@ -348,3 +348,11 @@ def test_on_a_terminal_it_asks(tmp_path: Path) -> None:
     code = (tmp_path / "my-ops/src/my_ops/ops.py").read_text()
     assert "by = float32(default=2.0)" in code
     assert "(n, 2 * c)" in code
+
+
+def test_the_name_of_another_installed_package_is_refused(run: Any, xml: str) -> None:
+    Path("taken.xml").write_text(XML.replace("Shop.Ops", "qti.aisw"))
+    done = run(*GENERATOR, "-p", "taken.xml")
+    assert done.code == 2
+    assert "the op package 'qti.aisw' is there already, by dovetail-opset" in done.err
+    assert not Path("qti-aisw").exists()

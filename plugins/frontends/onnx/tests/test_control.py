@@ -16,7 +16,8 @@ FLOATS, INTS = TensorProto.FLOAT, TensorProto.INT64
 def body(name, nodes, inputs, outputs, constants=None):
     """Gives a graph to be carried; inputs are (name, element type, shape)."""
     infos = [helper.make_tensor_value_info(*given) for given in inputs]
-    outs = [helper.make_tensor_value_info(o, FLOATS, None) for o in outputs]
+    kinds = {"again": TensorProto.BOOL}
+    outs = [helper.make_tensor_value_info(o, kinds.get(o, FLOATS), None) for o in outputs]
     arrays = [numpy_helper.from_array(a, n) for n, a in (constants or {}).items()]
     return helper.make_graph(nodes, name, infos, outs, arrays)
 

@@ -111,7 +111,7 @@ class GraphReader:
         self._body_nodes += 1 + len(nodes)
         if self._body_nodes > MAX_BODY_NODES:
             raise UnsupportedOpError(
-                f"written out turn by turn, the model's loops have more than {MAX_BODY_NODES} nodes",
+                f"written out turn by turn, loops have more than {MAX_BODY_NODES} nodes",
                 where=by.where,
                 hint="leave the loop to the application, and convert its body",
             )

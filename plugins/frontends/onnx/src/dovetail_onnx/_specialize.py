@@ -56,11 +56,15 @@ class Specializer:
             else:
                 self._sessions[key] = Session(model, backend=self._backend)
 
+    def proto(self, known: Mapping[str, Array]) -> ModelProto:
+        """Gives the model with some inputs as constants of these values."""
+        return with_values(self._proto, known)
+
     def _convert(self, known: Mapping[str, Array]) -> Model:
         # a frontend reads files, as the user's models are
         with tempfile.TemporaryDirectory(prefix="dovetail-") as folder:
             path = Path(folder) / "model.onnx"
-            path.write_bytes(with_values(self._proto, known).SerializeToString())
+            path.write_bytes(self.proto(known).SerializeToString())
             return convert(path)
 
     def close(self) -> None:

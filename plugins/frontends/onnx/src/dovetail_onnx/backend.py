@@ -91,6 +91,15 @@ class PreparedModel(BackendRep):
         """The inputs whose values were needed for the conversion, as far as is known by now."""
         return self._specializer.decisive
 
+    def specialized(self, inputs: Any) -> ModelProto:
+        """Gives the model with the inputs that decide shapes as constants, as far as is known.
+
+        Args:
+            inputs: As in `run`.
+        """
+        feeds = self._by_name(inputs)
+        return self._specializer.proto({name: feeds[name] for name in self.decisive})
+
     def close(self) -> None:
         """Frees what the runs have prepared; a later run prepares it again."""
         self._specializer.close()

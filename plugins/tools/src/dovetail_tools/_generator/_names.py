@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from dovetail.errors import Problem
 from dovetail.ir import DType
+from dovetail.plugins import list_plugins
 from dovetail_tools._generator._imports import TAKEN
 from dovetail_tools._generator._text import literal
 from dovetail_tools.op_definitions import Definitions, OpDefinition, Parameter, Tensor
@@ -80,10 +81,23 @@ def fresh(name: str, taken: set[str], suffix: str) -> str:
     return name
 
 
+def _claim_faults(definitions: Definitions) -> Iterator[Problem]:
+    """Gives which other installed dist has an op package of the name: both would be refused."""
+    for plugin in list_plugins("dovetail.op_packages"):
+        if plugin.name == definitions.package and plugin.dist != Names.of(definitions).dist:
+            yield Problem(
+                f"the op package '{plugin.name}' is there already, by {plugin.dist} "
+                f"{plugin.version}",
+                definitions.file,
+                "choose another PackageName",
+            )
+
+
 def name_faults(definitions: Definitions) -> list[Problem]:
     """Gives what of some definitions cannot be a name in a dist; nothing if all can."""
     package, domain, version = definitions.package, definitions.domain, definitions.version
     found = package_faults(package, domain, version, definitions.file)
+    found += _claim_faults(definitions)
     for op in definitions.ops:
         where = f"{definitions.file}:{op.line}" if definitions.file else f"op '{op.name}'"
         found += [Problem(text, where) for text in _op_faults(op)]

@@ -1,0 +1,195 @@
+"""Writes docs/onnx_coverage.md: how many of ONNX's own backend tests pass, by operator.
+
+    python tools/onnx_coverage.py
+
+Every case in scope is run. Which are out of scope, and why those that fail do, is what the data
+file of the tests says; where that is not what happens, nothing is written.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import tempfile
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+import onnx.defs
+
+from dovetail.errors import DovetailError
+from dovetail_onnx import OnnxFrontend, backend
+from dovetail_onnx.operators import ONNX
+
+ROOT = Path(__file__).parents[1]
+TARGET = ROOT / "docs" / "onnx_coverage.md"
+sys.path.insert(0, str(ROOT / "plugins" / "frontends" / "onnx" / "tests" / "helpers"))
+
+from onnx_cases import (  # noqa: E402 - what the tests of a dist share lies in no dist
+    KINDS,
+    REASONS,
+    Case,
+    Scope,
+    load_cases,
+    load_scope,
+    run_case,
+)
+
+_CONTROL = ("If", "Loop", "Scan")
+_NOTHING = "nothing is left: computed or passed on"
+
+
+@dataclass
+class Row:
+    """What is known of one operator.
+
+    Attributes:
+        cases: How many there are.
+        scope: How many are in scope.
+        passed: How many pass.
+        ops: What the models become, before any pass.
+        reasons: Why the other cases do not pass.
+    """
+
+    cases: int = 0
+    scope: int = 0
+    passed: int = 0
+    ops: set[str] = field(default_factory=set)
+    reasons: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a case: the ops of its graph before any pass, None where it fails."""
+
+    case: Case
+    ops: frozenset[str] | None
+
+
+def main() -> None:
+    """Measures and writes."""
+    logging.disable(logging.WARNING)  # about shapes that the cases leave open
+    scope, cases = load_scope(), load_cases()
+    if not scope.is_of_installed:
+        sys.exit(f"the cases listed are those of onnx {scope.onnx}, not {onnx.__version__}")
+    results = [measured(case) for case in cases if case.name not in scope.out]
+    wrong = {r.case.name for r in results if r.ops is None} ^ set(scope.failing)
+    if wrong:
+        sys.exit(f"these do not pass or fail as listed: {', '.join(sorted(wrong))}")
+    TARGET.write_text("\n".join(document(scope, cases, results)) + "\n", "utf-8")
+
+
+def measured(case: Case) -> Result:
+    """Runs a case."""
+    with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that it is about
+        try:
+            prepared = run_case(case)
+        except (DovetailError, AssertionError):
+            return Result(case, None)
+        return Result(case, frozenset(ops_of(case, prepared)))
+
+
+def ops_of(case: Case, prepared: backend.PreparedModel) -> Iterator[str]:
+    """Gives the ops that a case's model becomes, before any pass."""
+    inputs, _ = next(case.data_sets())
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(prepared.specialized(inputs).SerializeToString())
+        yield from (node.op_type for node in OnnxFrontend().read(path).nodes)
+
+
+def document(scope: Scope, cases: Sequence[Case], results: Sequence[Result]) -> Iterator[str]:
+    """Gives the lines of the document."""
+    passed = [result for result in results if result.ops is not None]
+    folded = [result for result in passed if not result.ops]
+    yield "# ONNX coverage"
+    yield ""
+    yield f"Of the {len(cases)} backend tests of onnx {onnx.__version__}, {len(results)} are in"
+    yield f"scope and **{len(passed)} pass ({len(passed) / len(results):.1%})**, each at its own"
+    yield "tolerance, on the backend `cpu`. Written by `python tools/onnx_coverage.py`, which runs"
+    yield "them; the cases out of scope and those that fail are listed, with reasons, in"
+    yield "`plugins/frontends/onnx/tests/backend/scope.toml`."
+    yield ""
+    yield "Shapes are static, so an input that decides a shape or an attribute becomes a constant of"
+    yield f"the value that the case gives it. Of {len(folded)} of the cases that pass nothing is left"
+    yield "then but constants and inputs, for ONNX's own evaluator computes what is known at import."
+    yield from ("", "| tests | all | in scope | passed |", "|---|---|---|---|")
+    counts = Counter(case.kind for case in cases)
+    tried = Counter(result.case.kind for result in results)
+    good = Counter(result.case.kind for result in passed)
+    for kind in KINDS:
+        yield f"| {kind} | {counts[kind]} | {tried[kind]} | {good[kind]} |"
+    yield from ("", "| out of scope | cases |", "|---|---|")
+    for reason in REASONS:
+        yield f"| {reason} | {sum(r == reason for r in scope.out.values())} |"
+    rows = by_operator(scope, cases, results)
+    yield from (
+        "",
+        "## Operators",
+        "",
+        "By the node tests of each, its written-out forms included.",
+    )
+    yield "Versions are those that an importer knows; an operator without one is replaced by ONNX's"
+    yield "own definition, where it has one. All else is refused, with the reason."
+    yield from ("", "| operator | versions | becomes | passed / in scope / all | why not |")
+    yield "|---|---|---|---|---|"
+    for operator in sorted(rows):
+        row = rows[operator]
+        becomes = ", ".join(sorted(row.ops)) or (_NOTHING if row.passed else "-")
+        counted = f"{row.passed} / {row.scope} / {row.cases}"
+        why = "; ".join(row.reasons) or "-"
+        yield f"| {operator} | {versions(operator)} | {becomes} | {counted} | {why} |"
+
+
+def by_operator(
+    scope: Scope, cases: Sequence[Case], results: Sequence[Result]
+) -> Mapping[str, Row]:
+    """Gives what is known of each operator by its node tests."""
+    found = {result.case.name: result for result in results}
+    operators = dict(_operators([case for case in cases if case.kind == "node"]))
+    rows: dict[str, Row] = defaultdict(Row)
+    for case in (case for case in cases if case.name in operators):
+        row, result = rows[operators[case.name]], found.get(case.name)
+        row.cases += 1
+        row.scope += result is not None
+        if result is not None and result.ops is not None:
+            row.passed += 1
+            row.ops |= result.ops
+        else:
+            row.reasons[scope.out.get(case.name) or scope.failing[case.name]] = None
+    return rows
+
+
+def _operators(cases: Sequence[Case]) -> Iterator[tuple[str, str]]:
+    """Gives the operator that each case is about; a written-out one is named like another case."""
+    plain = {case.name: case for case in cases if len(case.model.graph.node) == 1}
+    for case in cases:
+        about = plain.get(case.name.partition("_expanded")[0], case)
+        node = about.model.graph.node[0]
+        yield case.name, f"{node.domain}:{node.op_type}" if node.domain else node.op_type
+
+
+def versions(operator: str) -> str:
+    """Gives the versions of an operator that are converted, or what becomes of it instead."""
+    if known := ONNX.versions(operator):
+        return " ".join(map(str, known))
+    if operator in _CONTROL:
+        return "written out"
+    domain, _, op_type = operator.rpartition(":")
+    try:
+        schema = onnx.defs.get_schema(op_type, domain)
+    except onnx.defs.SchemaError:
+        return "-"
+    given = any(
+        # what onnx's type stubs have of a schema lacks them
+        getattr(schema, name)
+        for name in ("has_function", "has_context_dependent_function")
+    )
+    return "by definition" if given else "-"
+
+
+if __name__ == "__main__":
+    main()
