@@ -286,7 +286,7 @@ def test_spelled_ops_are_the_same_as_their_xml(run: Any) -> None:
         ("S(in x: {A, B}, out y)", "'x' is no param, and only params have choices"),
         ("S(out y, param a*)", "character 10: 'a' is a param, which cannot be repeated"),
         ("S(out y, param a = 1.x)", "character 10: the default of 'a' '1.x' is no number"),
-        ("S(out y, param a, param a)", "there are two parameter of op 'S' named 'a'"),
+        ("S(out y, param a, param a)", "there is another parameter of op 'S' named 'a'"),
         ("S(in a*, in b, out y)", "input 'a' is repeated, but is not the last one"),
         ("S(out y, param source)", "no parameter can be named 'source'"),
         ("S(out y)\x00", "is no op"),
