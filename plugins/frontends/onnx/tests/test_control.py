@@ -93,13 +93,13 @@ def test_a_loop_in_a_branch(same) -> None:
     same([node], feeds, ["y", "z"], {"c": np.array(True)}, opset=11)
 
 
-def test_no_turn_leaves_the_state(same, model, read) -> None:
+def test_no_turn_leaves_the_state(model, read, evaluate) -> None:
     feeds = {"x": np.arange(3, dtype=F32), "start": np.ones(3, F32)}
-    node = loop()
-    del node.output[1]
-    same([node], feeds, ["sum"], {"n": np.array(0)})
+    made = model([loop()], feeds, ["sum", "rows"], {"n": np.array(0)})
     with pytest.raises(UnsupportedOpError, match="makes no turn"):
-        read(model([loop()], feeds, ["sum", "rows"], {"n": np.array(0)}))
+        read(made)
+    del made.graph.node[0].output[1], made.graph.output[1]
+    np.testing.assert_array_equal(evaluate(read(made), feeds)["sum"], feeds["start"])
 
 
 def test_too_many_turns(model, read) -> None:
@@ -172,3 +172,35 @@ def test_definitions_of_definitions(check, rng) -> None:
     q, k, v = (rng.normal(size=(2, 3, n, 8)).astype(F32) for n in (4, 6, 6))
     graph = check("Attention", [q, k, v], opset=23, is_causal=1, rtol=1e-4, atol=1e-5)
     assert {"MatMul", "Softmax"} <= {node.op_type for node in graph.nodes}
+
+
+BROKEN = {
+    "reads what nothing gives": [N("Add", ["b", "nothing"], ["c"])],
+    "needs 2": [],
+}
+
+
+@pytest.mark.parametrize("said", BROKEN)
+def test_bodies_that_are_wrong(model, read, said) -> None:
+    inputs = [("i", INTS, []), ("again", TensorProto.BOOL, []), ("b", FLOATS, [3])]
+    outputs = ["again", "c"] if BROKEN[said] else ["again"]
+    made = body("body", BROKEN[said], inputs, outputs)
+    node = N("Loop", ["n", "", "x"], ["y"], body=made)
+    # a name that the body alone does not know is looked for around it
+    feeds = {"x": np.ones(3, F32)}
+    with pytest.raises(FrontendError, match=f"{said}|'nothing', which nothing in the model gives"):
+        read(model([node], feeds, ["y"], {"n": np.array(2)}))
+
+
+def test_unsorted_bodies(model, read) -> None:
+    inputs = [("i", INTS, []), ("again", TensorProto.BOOL, []), ("b", FLOATS, [3])]
+    nodes = [N("Neg", ["d"], ["c"]), N("Abs", ["b"], ["d"])]
+    node = N("Loop", ["n", "", "x"], ["y"], body=body("body", nodes, inputs, ["again", "c"]))
+    with pytest.raises(FrontendError, match="is unsorted"):
+        read(model([node], {"x": np.ones(3, F32)}, ["y"], {"n": np.array(2)}))
+
+
+def test_counts_are_one_number(model, read) -> None:
+    feeds = {"x": np.ones(3, F32), "start": np.ones(3, F32)}
+    with pytest.raises(FrontendError, match="trip count 'n' has 2 elements"):
+        read(model([loop()], feeds, ["sum", "rows"], {"n": np.array([1, 2])}))

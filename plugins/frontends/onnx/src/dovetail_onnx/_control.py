@@ -67,7 +67,7 @@ class _Control:
             if attribute.name == name:
                 found: GraphProto = attribute.g
                 return found
-        raise FrontendError(f"it lacks the graph '{name}'", where=self.node.where)
+        raise self.invalid(f"it lacks the graph '{name}'")
 
     def name(self, i: int) -> str:
         """Gives an input's name, empty where it is left out."""
@@ -96,17 +96,29 @@ class _Control:
             given: Names of what its inputs are.
         """
         if len(given) != len(graph.input):
-            raise FrontendError(
+            raise self.invalid(
                 f"its graph '{graph.name}' has {len(graph.input)} inputs, where it gives "
-                f"{len(given)}",
-                where=self.node.where,
+                f"{len(given)}"
             )
         names = dict(zip((i.name for i in graph.input), given, strict=True))
         body: Body = instantiate(graph, f"{self.node.name}.{turn}.", names)
         for name, proto in body.initializers.items():
             self.reader.set_initializer(name, proto)
         done = self.reader.read_body(body.nodes, body.outputs, self.node)
+        if done and any(self.reader.value(name) is None for name in body.outputs):
+            raise self.invalid(f"its graph '{graph.name}' reads what nothing gives, or is unsorted")
         return body.outputs if done else None
+
+    def known_number(self, name: str, what: str) -> Array:
+        """Gives a value that must be known at import, and one number."""
+        found = self.known(name, what)
+        if found.size != 1:
+            raise self.invalid(f"its {what} '{name}' has {found.size} elements; it must be one")
+        return found.reshape(())
+
+    def invalid(self, why: str) -> FrontendError:
+        """Gives the error for what the model must not say; raise it."""
+        return FrontendError(why, where=self.node.where)
 
     def constant(self, suffix: str, values: Array) -> str:
         """Makes a constant known, and gives its name."""
@@ -147,7 +159,7 @@ class _Control:
 
 def _branch(control: _Control) -> None:
     """If: the one branch that its condition asks for."""
-    taken = bool(control.known(control.name(0), "condition").all())
+    taken = bool(control.known_number(control.name(0), "condition"))
     graph = control.graph("then_branch" if taken else "else_branch")
     outputs = control.turn(graph, "then" if taken else "else", [])
     if outputs is not None:
@@ -158,9 +170,10 @@ def _loop(control: _Control) -> None:
     """Loop: turn by turn, as long as its condition and its count say."""
     graph = control.graph("body")
     count, condition = control.name(0), control.name(1)
-    most = int(control.known(count, "trip count").reshape(())) if count else None
-    going = not condition or bool(control.known(condition, "condition").all())
+    most = int(control.known_number(count, "trip count")) if count else None
+    going = not condition or bool(control.known_number(condition, "condition"))
     carried = list(control.node.inputs[2:])
+    _check_outputs(control, graph, 1 + len(carried))
     rows: list[list[str]] = [[] for _ in graph.output[1 + len(carried) :]]
     turn = 0
     while going and (most is None or turn < most):
@@ -169,7 +182,7 @@ def _loop(control: _Control) -> None:
         outputs = control.turn(graph, str(turn), [index, again, *carried])
         if outputs is None:
             return
-        going = bool(control.known(outputs[0], "condition").all())
+        going = bool(control.known_number(outputs[0], "condition"))
         carried = outputs[1 : 1 + len(carried)]
         for row, name in zip(rows, outputs[1 + len(carried) :], strict=True):
             row.append(name)
@@ -177,6 +190,13 @@ def _loop(control: _Control) -> None:
     control.give(carried)
     for i, row in enumerate(rows):
         control.stack(row, 0, len(carried) + i)
+
+
+def _check_outputs(control: _Control, graph: GraphProto, least: int) -> None:
+    if len(graph.output) < least:
+        raise control.invalid(
+            f"its graph '{graph.name}' has {len(graph.output)} outputs; it needs {least}"
+        )
 
 
 def _scan(control: _Control) -> None:
@@ -188,7 +208,10 @@ def _scan(control: _Control) -> None:
             hint="convert the model to opset 13 or later with onnx.version_converter",
         )
     graph, count = control.graph("body"), control.attr.integer("num_scan_inputs", 1)
+    if not 1 <= count <= len(control.node.inputs):
+        raise control.invalid(f"its num_scan_inputs is {count}; it has {len(control.node.inputs)}")
     states = list(control.node.inputs[: len(control.node.inputs) - count])
+    _check_outputs(control, graph, len(states))
     rows: list[list[str]] = [[] for _ in graph.output[len(states) :]]
     slices = _Slices(control, control.node.inputs[len(states) :])
     for turn in range(slices.length):
@@ -202,6 +225,8 @@ def _scan(control: _Control) -> None:
     control.give(states)
     axes = control.attr.integers("scan_output_axes") or (0,) * len(rows)
     backwards = control.attr.integers("scan_output_directions") or (0,) * len(rows)
+    if not len(axes) == len(backwards) == len(rows):
+        raise control.invalid(f"its attributes do not fit the {len(rows)} outputs of its turns")
     for i, row in enumerate(rows):
         control.stack(row[::-1] if backwards[i] else row, axes[i], len(states) + i)
 
@@ -219,9 +244,8 @@ class _Slices:
         fits = fits and all(-len(s) <= a < len(s) for s, a in zip(shapes, axes, strict=True))
         lengths = {s[a] for s, a in zip(shapes, axes, strict=True)} if fits else set()
         if len(lengths) != 1:
-            raise FrontendError(
-                "its inputs are of several lengths, or its attributes do not fit them",
-                where=control.node.where,
+            raise control.invalid(
+                "its inputs are of several lengths, or its attributes do not fit them"
             )
         self._axes = [a % len(s) for s, a in zip(shapes, axes, strict=True)]
         self.length = lengths.pop()

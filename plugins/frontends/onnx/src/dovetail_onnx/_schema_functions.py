@@ -8,6 +8,7 @@ from typing import Any
 import onnx.defs
 from onnx import FunctionProto, ModelProto, NodeProto, TypeProto, helper, inliner, shape_inference
 
+from dovetail.errors import FrontendError
 from dovetail_onnx._registry import Importers
 from dovetail_onnx._tables import Tables
 
@@ -54,7 +55,13 @@ def _write_out_once(model: ModelProto, tables: Tables) -> ModelProto | None:
     if not made.functions:
         return None
     made.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
-    return inliner.inline_local_functions(made)
+    try:
+        return inliner.inline_local_functions(made)
+    except (RuntimeError, ValueError) as error:
+        raise FrontendError(
+            f"operators cannot be replaced by what defines them: {error}",
+            hint="the model is damaged, or wrong where it uses them; export it again",
+        ) from error
 
 
 def _domain(domain: str) -> str:
@@ -113,11 +120,13 @@ def _definitions(
         yield _parsed(schema.get_function_with_opset_version(version))
     ins = [types.get(name, TypeProto()).SerializeToString() for name in node.input]
     for version in sorted(schema.context_dependent_function_opset_versions, reverse=True):
-        yield _parsed(
-            schema.get_context_dependent_function_with_opset_version(
+        try:
+            text = schema.get_context_dependent_function_with_opset_version(
                 version, node.SerializeToString(), ins
             )
-        )
+        except (RuntimeError, ValueError, LookupError):
+            continue  # the node is wrong, which the survey says better
+        yield _parsed(text)
 
 
 def _parsed(text: bytes) -> FunctionProto:
