@@ -1,7 +1,8 @@
 """Builds every dist's wheel and tries the wheels in three clean environments.
 
 1. core alone: the package imports, the command lists its own commands and no plugin;
-2. core + opset + cpu: the op package and the backend are found;
+2. core + opset + cpu, with the oneDNN library that it is made of: the op package and the backend
+   are found;
 3. everything, through the umbrella: a real model is converted, run, and right.
 
 Run it with the workspace's Python (`make wheels`).
@@ -114,7 +115,7 @@ def main() -> int:
             Environment(
                 "core + opset + cpu",
                 base / "cpu",
-                ("dovetail-core", "dovetail-opset", "dovetail-cpu"),
+                ("dovetail-core", "dovetail-opset", "dovetail-onednn", "dovetail-cpu"),
             ),
             Environment("everything", base / "everything", tuple(wheels)),
         ]
