@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import cache, framework, rounds, summary, tables
-from benchmarks.engines import ENGINES
+from benchmarks.engines import COMPARED, ENGINES
 from benchmarks.gauges import QUICK, Effort
 from benchmarks.process import ProcessFailedError
 from benchmarks.recipes import ADDS, NETWORKS, RECIPES
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
-    parser.add_argument("--engines", type=_names(ENGINES), default=list(ENGINES), metavar="A,B")
+    parser.add_argument("--engines", type=_names(ENGINES), default=COMPARED, metavar="A,B")
     parser.add_argument("--networks", type=_names(NETWORKS), default=list(NETWORKS), metavar="A,B")
     parser.add_argument("--parts", type=_names(PARTS), default=list(PARTS), metavar="A,B")
     parser.add_argument("--rounds", type=_count, default=5)

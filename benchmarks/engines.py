@@ -39,19 +39,20 @@ class Engine(Protocol):
         """Runs once, the way that users call it."""
 
 
-def our_config(threads: int) -> dict[str, dict[str, dict[str, int]]]:
+def our_config(threads: int, engine: str = "auto") -> dict[str, dict[str, dict[str, Any]]]:
     """Gives the config of a session of ours that computes with so many threads."""
-    return {"backend": {"cpu": {"num_threads": threads}}}
+    return {"backend": {"cpu": {"num_threads": threads, "engine": engine}}}
 
 
 class Dovetail:
     """Ours, on the backend `cpu`."""
 
     package: ClassVar[str] = "dovetail"
+    engine: ClassVar[str] = "auto"
 
     def __init__(self, path: str, threads: int) -> None:
         self._module = importlib.import_module(self.package)
-        self._session = self._module.Session(path, config=our_config(threads))
+        self._session = self._module.Session(path, config=our_config(threads, self.engine))
 
     @property
     def version(self) -> str:
@@ -69,6 +70,17 @@ class Dovetail:
         """Runs once."""
         found: Outputs = self._session.run(inputs)
         return found
+
+
+class DovetailNumpy(Dovetail):
+    """Ours, on NumPy's kernels alone: what runs where there is no oneDNN."""
+
+    engine: ClassVar[str] = "numpy"
+
+    @property
+    def version(self) -> str:
+        """Ours, and NumPy's."""
+        return f"{self._module.__version__}, engine numpy {np.__version__}"
 
 
 class OnnxRuntime:
@@ -150,9 +162,12 @@ class OpenVinoBfloat16(OpenVino):
 
 ENGINES: Mapping[str, type[Engine]] = {
     "dovetail": Dovetail,
+    "dovetail-numpy": DovetailNumpy,
     "onnxruntime": OnnxRuntime,
     "openvino": OpenVino,
     "openvino-bf16": OpenVinoBfloat16,
 }
+# Those that are measured unless others are asked for.
+COMPARED = [name for name in ENGINES if name != "dovetail-numpy"]
 # What each must compute in, for its column to mean what it says.
 PRECISIONS = {name: "float32" for name in ENGINES} | {"openvino-bf16": "bfloat16"}

@@ -101,7 +101,7 @@ def _once(model: Files, engine: str, threads: int, effort: Effort, outputs: Path
         "measure_network",
         {
             "engine": engine,
-            "model": str(model.dvt if engine == "dovetail" else model.onnx),
+            "model": str(model.dvt if engine.startswith("dovetail") else model.onnx),
             "inputs": str(model.inputs),
             "outputs": str(outputs),
             "threads": threads,
