@@ -237,7 +237,9 @@ def test_a_backend_whose_code_fails_is_named(
     monkeypatch.setattr(ReferenceBackend, method, fail)
     with pytest.raises(BackendError, match=f"`{method}` failed: ZeroDivisionError") as caught:
         composed(context, "Scale").finalize()
-    assert "backend 'reference', graph" in caught.value.where
+    assert caught.value.where == "backend 'reference'"
+    codes = {"validate": "GRAPH_ERROR_GENERAL", "prepare": "GRAPH_ERROR_FINALIZE_FAILED"}
+    assert caught.value.code == codes[method]
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 

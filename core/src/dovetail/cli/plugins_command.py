@@ -15,6 +15,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _PREFIX = "dovetail."
 _OP_PACKAGES = "dovetail.op_packages"
+_PRIORITY = """\
+A node of a foreign domain becomes an op of, in this order: a package brought with --op-packages,
+by the op's name; what the importers of its domain make; the package of the domain's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,7 @@ def plugins(
     tried. The environment variable DOVETAIL_PLUGINS restricts the plugins to those whose dist or
     name it lists, separated by commas; core's own commands always stay.
 
-    Of op packages it also says which kernels and importers serve them. A node of a foreign domain
-    becomes an op of a package that was brought for the model (--op-packages), if one has an op of
-    its name; else what the importers of its domain make of it; else an op of the package that has
-    the domain's name.
+    Of op packages it also says which kernels and importers serve them, and who wins a node.
     """
     found = list_plugins(None if group is None else _full_name(group))
     if group is None:  # lines of help are no plugins of their own
@@ -103,7 +103,8 @@ def _text(found: tuple[Plugin, ...], served: list[_Served]) -> str:
     if not served:
         return listed
     more = [(s.name, _by(s.kernels), _by(s.importers)) for s in served]
-    return f"{listed}\n\n{table(('OP PACKAGE', 'KERNELS FOR', 'IMPORTERS OF'), more)}"
+    packages = table(("OP PACKAGE", "KERNELS FOR", "IMPORTERS OF"), more)
+    return f"{listed}\n\n{packages}\n\n{_PRIORITY}"
 
 
 def _by(dists: dict[str, str]) -> str:

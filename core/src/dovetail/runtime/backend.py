@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from weakref import WeakSet
 
 from dovetail import ir
-from dovetail.errors import BackendError, DovetailError, OpError, PluginError
+from dovetail.errors import BackendError, OpError, PluginError
 from dovetail.ops import OpPackage, OpRegistry, node_faults
 from dovetail.plugins import load
 from dovetail.plugins.hooks import hooks
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import contract
+from dovetail.runtime.blame import blamed
 from dovetail.runtime.config import ContextConfig, DeviceConfig, Priority, typed_config
 from dovetail.runtime.context import Context
 from dovetail.runtime.handle import Handle, announce, api_call
@@ -113,7 +113,11 @@ class Backend(Handle):
             registry = installed_ops() if ops is None else ops
             where = f"options of backend '{plugin_class.name}'"
             options = typed_config(config, plugin_class.options_type, where)
-            return cls(_started(plugin_class, registry), options, registry)
+            with blamed(
+                plugin_class.name, "it cannot be started", "BACKEND_ERROR_CANNOT_INITIALIZE"
+            ):
+                plugin = plugin_class(registry)
+            return cls(plugin, options, registry)
 
         return announce("backend_create", {"name": name, "config": config, "ops": ops}, create)
 
@@ -141,29 +145,6 @@ class Backend(Handle):
             raise BackendError(
                 f"backend '{self.name}' does not have the capability '{capability}'", code=code
             )
-
-    @contextmanager
-    def blamed(self, method: str, where: str) -> Iterator[None]:
-        """Names the plugin's method where something else than an error of ours comes out of it.
-
-        Args:
-            method: The method that is called meanwhile.
-            where: What it is called for.
-
-        Raises:
-            BackendError: The plugin's code failed.
-        """
-        try:
-            yield
-        except DovetailError:
-            raise
-        except Exception as error:
-            raise BackendError(
-                f"the backend's `{method}` failed: {type(error).__name__}: {error}",
-                code="GRAPH_ERROR_FINALIZE_FAILED",
-                where=f"backend '{self.name}', {where}",
-                hint="tell the backend's authors; --log-level debug shows where it failed",
-            ) from error
 
     @api_call("backend_has_capability")
     def has_capability(self, key: int) -> bool:
@@ -196,7 +177,7 @@ class Backend(Handle):
         """
         if faults := node_faults(node, self.ops):
             raise OpError("the node does not fit its op", where=node.where, problems=faults)
-        with self.blamed("validate", node.where):
+        with blamed(self.name, "its `validate` failed", "GRAPH_ERROR_GENERAL"):
             return self.plugin.validate(contract.NodeView.of(node, self.ops))
 
     @api_call("device_create")
@@ -296,20 +277,6 @@ class Backend(Handle):
             context.free()
         if not self.is_freed:
             self.free()
-
-
-def _started(plugin_class: type[contract.Backend], ops: OpRegistry) -> contract.Backend:
-    """Makes the plugin's object; what its library or device raises becomes an error of ours."""
-    try:
-        return plugin_class(ops)
-    except DovetailError:
-        raise
-    except Exception as error:
-        raise BackendError(
-            f"it cannot be started: {type(error).__name__}: {error}",
-            code="BACKEND_ERROR_CANNOT_INITIALIZE",
-            where=f"backend '{plugin_class.name}'",
-        ) from error
 
 
 def _backend_class(name: str) -> type[contract.Backend]:

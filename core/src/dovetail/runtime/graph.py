@@ -13,6 +13,7 @@ from dovetail.errors import BackendError, GraphError, OpError, Problem, Unsuppor
 from dovetail.ir import Array, Blob, DType, Encoding, Param, Shape, TensorKind
 from dovetail.ops import find_op_faults, node_faults
 from dovetail.plugins.hooks import hooks
+from dovetail.runtime.blame import blamed
 from dovetail.runtime.buffers import Buffer, Interface, checked_buffers
 from dovetail.runtime.config import GraphConfig, Priority, typed_config
 from dovetail.runtime.contract import NodeView, Prepared, RunControl, Watch
@@ -334,7 +335,10 @@ class Graph(Handle):
                 f"{len(faults)} fault(s) found", where=self.describe(), problems=faults
             )
         self._require_support()
-        with controlled(signal, None) as control, backend.blamed("prepare", self.describe()):
+        with (
+            controlled(signal, None) as control,
+            blamed(backend.name, "its `prepare` failed", "GRAPH_ERROR_FINALIZE_FAILED"),
+        ):
             prepared = backend.plugin.prepare(self.ir, backend.options, self.context.weights)
             control.check()
         return prepared
@@ -385,7 +389,7 @@ class Graph(Handle):
 
     def _require_support(self) -> None:
         backend = self.context.backend
-        with backend.blamed("validate", self.describe()):
+        with blamed(backend.name, "its `validate` failed", "GRAPH_ERROR_GENERAL"):
             verdicts = [
                 (node, backend.plugin.validate(NodeView.of(node, backend.ops)))
                 for node in self.ir.nodes
