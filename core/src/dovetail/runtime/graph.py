@@ -250,8 +250,11 @@ class Graph(Handle):
         measured = Measurement(self.name, profile, watch)
         self.context.enter(queued=False)
         try:
-            with controlled(signal, measured.watch) as control:
+            control = take_control(signal, measured.watch)
+            try:
                 took = self._run(prepared, given, taken, control)
+            finally:
+                release_control(signal)
         finally:
             self.context.leave()
         measured.note(took)

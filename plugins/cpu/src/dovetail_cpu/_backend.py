@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, ClassVar
@@ -140,17 +141,24 @@ class CpuPrepared(PlanPrepared):
     """
 
     def __init__(self, plan: Plan, enter_thread: Callable[[], None]) -> None:
-        super().__init__(plan)
         self._enter_thread = enter_thread
+        # NumPy's settings are the context's: entering one that has them is quicker than making them
+        self._settings = contextvars.copy_context()
+        self._settings.run(_set_numpy)
+        super().__init__(plan)
 
     def run(
         self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
     ) -> None:
         """Executes the plan once; infinities and NaN are results and raise no warnings."""
         self._enter_thread()
-        with ACTIVITY.running(), np.errstate(all="ignore"):
-            np.setbufsize(_BUFFER)  # until `errstate` ends
-            super().run(inputs, outputs, control)
+        with ACTIVITY:
+            self._settings.run(super().run, inputs, outputs, control)
+
+
+def _set_numpy() -> None:
+    np.seterr(all="ignore")
+    np.setbufsize(_BUFFER)
 
 
 def _specs_of(view: NodeView) -> Iterator[tuple[str, Spec]]:

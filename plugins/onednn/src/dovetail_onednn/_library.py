@@ -125,11 +125,11 @@ def candidates() -> Iterator[str]:
         yield named
 
 
-def _openmp(loaded: ctypes.CDLL) -> tuple[Any, int, Any]:
+def _openmp(held: ctypes.PyDLL) -> tuple[Any, int, Any]:
     """Gives what sets the threads of a library's OpenMP, their own number, and what tells it."""
     try:
         # looked up in what the library depends on, too
-        set_number, number = loaded.omp_set_num_threads, loaded.omp_get_max_threads
+        set_number, number = held.omp_set_num_threads, held.omp_get_max_threads
     except AttributeError:
         return None, 0, None
     set_number.restype, set_number.argtypes = None, (ctypes.c_int,)
@@ -137,8 +137,8 @@ def _openmp(loaded: ctypes.CDLL) -> tuple[Any, int, Any]:
     return set_number, int(number()), number
 
 
-def _execute_held(path: str) -> Any:
-    function = ctypes.PyDLL(path).dnnl_primitive_execute
+def _execute_held(held: ctypes.PyDLL) -> Any:
+    function = held.dnnl_primitive_execute
     function.restype, function.argtypes = ctypes.c_int, EXECUTE
     return function
 
@@ -151,7 +151,8 @@ def load(path: str) -> Library:
     """
     try:
         found = ctypes.CDLL(path)
-        functions = declare(found) | {"primitive_execute_held": _execute_held(path)}
+        held = ctypes.PyDLL(path)  # its calls keep the interpreter to themselves
+        functions = declare(found) | {"primitive_execute_held": _execute_held(held)}
     except OSError as error:
         reason = str(error)
         if reason.startswith(f"{path}: cannot open"):
@@ -171,4 +172,4 @@ def load(path: str) -> Library:
             where=path,
         )
     isa = int(functions["get_effective_cpu_isa"]())
-    return Library(path, version, isa, functions, *_openmp(found))
+    return Library(path, version, isa, functions, *_openmp(held))

@@ -30,6 +30,11 @@ class MemoryDesc(Handle):
         self.dims = self._list(Query.DIMS, self._number(Query.NDIMS))
         self.key = self._key()
 
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """How far apart elements, or blocks of them, lie along each axis."""
+        return self._list(Query.STRIDES, len(self.dims))
+
     @classmethod
     def strided(cls, dims: Sequence[int], strides: Sequence[int]) -> MemoryDesc:
         """Describes float32 elements that lie `strides` elements apart."""

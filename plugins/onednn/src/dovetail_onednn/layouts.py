@@ -8,10 +8,13 @@ in memory. So each layout also knows the descriptor of the tensor's dense, row-m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dovetail_onednn.descriptors import MemoryDesc
+
+FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,49 @@ class OneDnnLayout:
         return None if desc == dense else cls(desc, dense)
 
 
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """A dense tensor that is read in another order of axes: a transpose that moves nothing.
+
+    Attributes:
+        shape: Extents in the order of the tensor's axes.
+        strides: How far apart its elements lie along each of them.
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a value in this layout."""
+        return math.prod(self.shape) * FLOAT_BYTES
+
+    @classmethod
+    def transposed(cls, shape: Sequence[int], perm: Sequence[int]) -> Strided:
+        """Gives the transpose by `perm` of a dense tensor of this shape."""
+        along = row_major(shape)
+        return cls(tuple(shape[p] for p in perm), tuple(along[p] for p in perm))
+
+    def along(self, dense: MemoryDesc) -> MemoryDesc:
+        """Describes it with axes in the logical order of a descriptor of its dense form."""
+        wanted = list(zip(self.shape, row_major(self.shape), self.strides, strict=True))
+        strides = []
+        for extent, step in zip(dense.dims, dense.strides, strict=True):
+            match = [w for w in wanted if w[:2] == (extent, step)] or [(extent, step, step)]
+            if match[0] in wanted:  # else an axis of 1 that the tensor does not have
+                wanted.remove(match[0])
+            strides.append(match[0][2])
+        return MemoryDesc.strided(dense.dims, strides)
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Gives the strides of a dense tensor."""
+    strides = [1] * len(shape)
+    for axis in reversed(range(len(shape) - 1)):
+        strides[axis] = strides[axis + 1] * shape[axis + 1]
+    return tuple(strides)
+
+
 def permuted(shape: Sequence[int], axes: Sequence[int]) -> MemoryDesc:
     """Describes a dense, row-major tensor whose axes oneDNN names in another order.
 
@@ -44,9 +90,7 @@ def permuted(shape: Sequence[int], axes: Sequence[int]) -> MemoryDesc:
         shape: Extents in memory order.
         axes: For each logical axis, which one of `shape` it is.
     """
-    strides = [1] * len(shape)
-    for axis in reversed(range(len(shape) - 1)):
-        strides[axis] = strides[axis + 1] * shape[axis + 1]
+    strides = row_major(shape)
     return MemoryDesc.strided([shape[a] for a in axes], [strides[a] for a in axes])
 
 

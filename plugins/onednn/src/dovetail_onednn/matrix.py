@@ -18,7 +18,7 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import OneDnnLayout, aligned, dense, permuted, vector
+from dovetail_onednn.layouts import OneDnnLayout, Strided, aligned, dense, permuted, vector
 from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
 from dovetail_onednn.reorder import pack
@@ -128,22 +128,47 @@ def _batched(call: KernelCall) -> Step | None:
     """Multiplies stacks of matrices, transposed by strides, broadcast by extents of 1."""
     made = call.outputs[0].shape
     rank = len(made)
-    source, weights = (
-        _matrices(aligned(call.spec(index).shape, rank), is_transposed)
-        for index, is_transposed in enumerate((call.op.transpose_in0, call.op.transpose_in1))
-    )
     bias = dense(aligned(made[-1:], rank)) if call.has(2) else None
     chain = chain_of(call, lambda shape: dense(aligned(shape, rank)))
-    return _step(call, Product("matmul", source, weights, bias, dense(made)), chain)
+    transposed = (call.op.transpose_in0, call.op.transpose_in1)
+    for as_they_lie in (True, False):
+        source, weights = (
+            _matrices(call, index, rank, is_transposed, as_they_lie=as_they_lie)
+            for index, is_transposed in enumerate(transposed)
+        )
+        product = Product("matmul", source, weights, bias, dense(made))
+        if step := _step(call, product, chain, as_they_lie=as_they_lie):
+            return step
+    return None
 
 
-def _matrices(shape: Shape, is_transposed: bool) -> MemoryDesc:
-    *batch, row, column = range(len(shape))
-    return permuted(shape, (*batch, column, row) if is_transposed else (*batch, row, column))
+def _matrices(
+    call: KernelCall, index: int, rank: int, is_transposed: bool, *, as_they_lie: bool
+) -> MemoryDesc:
+    """Describes a stack of matrices: where it is a transpose that was not moved, by its strides."""
+    shape, layout = aligned(call.spec(index).shape, rank), call.layout(index)
+    *batch, row, column = range(rank)
+    form = permuted(shape, (*batch, column, row) if is_transposed else (*batch, row, column))
+    return layout.along(form) if as_they_lie and isinstance(layout, Strided) else form
 
 
-def _step(call: KernelCall, product: Product, chain: Chain, *, packs: bool = False) -> Step | None:
-    """Gives the step of a product; None where the library has but its generic code for it."""
+def _step(
+    call: KernelCall,
+    product: Product,
+    chain: Chain,
+    *,
+    packs: bool = False,
+    as_they_lie: bool = False,
+) -> Step | None:
+    """Gives the step of a product; None where the library has but its generic code for it.
+
+    Args:
+        call: The kernel's.
+        product: Its operands.
+        chain: What is done to the result.
+        packs: Whether the weights are known and packed.
+        as_they_lie: Whether the operands are described in the layouts they are in.
+    """
     wanted = product
     if packs:
         wanted = replace(product, weights=MemoryDesc.any(product.weights.dims))
@@ -153,11 +178,15 @@ def _step(call: KernelCall, product: Product, chain: Chain, *, packs: bool = Fal
         if is_slow(desc):
             return None
         places = Places(call, desc)
-        places.read(Arg.SOURCE, 0, product.source)
-        if packs:
-            _pack_weights(call, places, desc, product.weights)
+        if as_they_lie:
+            places.read_as_it_lies(Arg.SOURCE, 0)
+            places.read_as_it_lies(Arg.WEIGHTS, 1)
         else:
-            places.read(Arg.WEIGHTS, 1, product.weights)
+            places.read(Arg.SOURCE, 0, product.source)
+            if packs:
+                _pack_weights(call, places, desc, product.weights)
+            else:
+                places.read(Arg.WEIGHTS, 1, product.weights)
         if product.bias is not None:
             places.read(Arg.BIAS, 2, product.bias)
         places.read_chain(chain)

@@ -11,7 +11,7 @@ from dovetail.runtime.plan import KernelCall, Step, Value
 from dovetail_onednn._api import Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import permuted
+from dovetail_onednn.layouts import Strided, permuted
 from dovetail_onednn.primitives import (
     Attributes,
     Primitive,
@@ -26,10 +26,12 @@ _MULTIPLE_SOURCE = 1024  # a concatenation's sources are arguments from here on
 
 
 def transpose(call: KernelCall) -> Step | None:
-    """Runs Transpose as a reorder from permuted strides."""
+    """Runs Transpose: who can reads other strides, for others it is a reorder from them."""
     if not is_float32(call) or math.prod(call.outputs[0].shape) < _LEAST:
         return None
     shape, perm = call.spec(0).shape, [int(p) for p in call.op.perm]
+    if lazy := call.view(layout=Strided.transposed(shape, perm)):
+        return lazy
     made = [shape[p] for p in perm]
     return _reordered(call, permuted(shape, perm), permuted(made, range(len(made))))
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.ir import Array, Shape
+from dovetail.ir import Array, Node, Shape, Tensor
 from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg, PoolingAlgorithm
-from dovetail_onednn.descriptors import array
+from dovetail_onednn.descriptors import MemoryDesc, array
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import aligned, images
+from dovetail_onednn.layouts import OneDnnLayout, aligned, images
 from dovetail_onednn.post_ops import Chain, absorbs, chain_of
 from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
 from dovetail_onednn.steps import Places, is_float32, is_slow
@@ -66,8 +66,15 @@ class Pooling:
             for outputs, stride, before, size in axes
         ]
 
-    def described(self, post_ops: Sequence[PostOp] = ()) -> PrimitiveDesc:
-        """Describes the primitive."""
+    def described(
+        self, post_ops: Sequence[PostOp] = (), source: MemoryDesc | None = None
+    ) -> PrimitiveDesc:
+        """Describes the primitive.
+
+        Args:
+            post_ops: What is done to the result.
+            source: What is read, where it is not dense; the result is then as the library likes.
+        """
         tail = "".join(f" + {op}" for op in post_ops)
         with Attributes(post_ops) as attributes:
             return PrimitiveDesc(
@@ -75,8 +82,8 @@ class Pooling:
                 engine(),
                 FORWARD_INFERENCE,
                 self.algorithm,
-                images(self.source),
-                images(self.target),
+                source or images(self.source),
+                MemoryDesc.any(_channels_first(self.target)) if source else images(self.target),
                 array(self.stride),
                 array(self.size),
                 array((0,) * len(self.size)),
@@ -86,18 +93,23 @@ class Pooling:
                 description=f"a float32 {self.algorithm.name.lower()} pooling{tail}: {self}",
             )
 
-    def step(self, call: KernelCall, before: tuple[PostOp, ...] = ()) -> Step | None:
+    def step(
+        self, call: KernelCall, before: tuple[PostOp, ...] = (), *, dense: bool = True
+    ) -> Step | None:
         """Gives the step of a call whose head is this pooling.
 
         Args:
             call: All float32, with elements; without a tail where something comes before that.
             before: What is done to the result before the call's tail.
+            dense: Whether the result must be; else it is blocked where the source is.
         """
         rank = len(self.target)
         chain = chain_of(call, lambda shape: images(aligned(shape, rank)))
         if before:
             chain = Chain(before, ())
-        with self.described(chain.ops) as desc:
+        layout = call.layout(0)
+        blocked = layout.desc if isinstance(layout, OneDnnLayout) and not dense else None
+        with self.described(chain.ops, blocked) as desc:
             if is_slow(desc):
                 return None
             places = Places(call, desc)
@@ -138,11 +150,23 @@ def pool_max(call: KernelCall) -> Step | None:
     if not is_float32(call):
         return None
     pooling = Pooling.of(call, PoolingAlgorithm.MAXIMUM)
-    step = pooling.step(call)
     edges = list(_edges(pooling, [int(after) for _, after in call.op.pad_amount]))
+    step = pooling.step(call, dense=bool(edges))
     if step is None or not edges:
         return step
     return replace(step, bind=_with_zeros(step, edges))
+
+
+def _channels_first(shape: Shape) -> Shape:
+    batch, *spatial, channels = shape
+    return (batch, channels, *spatial)
+
+
+def pools_blocked(node: Node) -> bool:
+    """Whether a node is pooling that takes a blocked source as it is, nothing being padded."""
+    pads = node.params.get("pad_amount")
+    is_padded = isinstance(pads, Tensor) and bool(pads.values().any())
+    return node.op_type in ("PoolMax2d", "PoolMax3d") and not is_padded
 
 
 def _edges(pooling: Pooling, after: Sequence[int]) -> Iterator[tuple[int, slice]]:

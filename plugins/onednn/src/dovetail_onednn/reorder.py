@@ -7,7 +7,7 @@ from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, Step, Value
 from dovetail_onednn._api import Arg
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.layouts import OneDnnLayout
+from dovetail_onednn.layouts import OneDnnLayout, Strided, dense
 from dovetail_onednn.primitives import Addresses, reorder_primitive
 
 
@@ -52,12 +52,12 @@ def moved(data: Array, source: MemoryDesc, target: MemoryDesc) -> Array:
 
 
 def _descs(source: Value, target: Value) -> tuple[MemoryDesc, MemoryDesc]:
-    known = [v.layout for v in (source, target) if isinstance(v.layout, OneDnnLayout)]
-    if not known:
-        raise AssertionError(f"neither form of {source.name} is in a layout of oneDNN")
-    dense = known[0].dense
-    return _desc(source, dense), _desc(target, dense)
+    known = [v.layout.dense for v in (source, target) if isinstance(v.layout, OneDnnLayout)]
+    form = known[0] if known else dense(source.spec.shape)
+    return _desc(source, form), _desc(target, form)
 
 
-def _desc(value: Value, dense: MemoryDesc) -> MemoryDesc:
-    return value.layout.desc if isinstance(value.layout, OneDnnLayout) else dense
+def _desc(value: Value, form: MemoryDesc) -> MemoryDesc:
+    if isinstance(value.layout, Strided):
+        return value.layout.along(form)
+    return value.layout.desc if isinstance(value.layout, OneDnnLayout) else form

@@ -50,8 +50,11 @@ class Places:
             dense: Its dense form.
         """
         wanted = self._desc.desc(arg)
-        value = self._call.read(index, OneDnnLayout.of(wanted, dense))
-        self._found[arg] = wanted, value
+        self._found[arg] = wanted, self._call.read(index, OneDnnLayout.of(wanted, dense))
+
+    def read_as_it_lies(self, arg: int, index: int) -> None:
+        """Declares that an input is read in the layout it is in: the primitive was told of it."""
+        self._found[arg] = self._desc.desc(arg), self._call.read(index, self._call.layout(index))
 
     def read_chain(self, chain: Chain) -> None:
         """Declares that the operands of post-ops are read; they are dense."""
@@ -68,9 +71,17 @@ class Places:
         made = self._desc.desc(arg)
         self._found[arg] = made, self._call.write(index, OneDnnLayout.of(made, dense))
 
-    def step(self, *, in_place: Sequence[tuple[int, int]] = ()) -> Step:
-        """Compiles the primitive and gives the step that executes it."""
-        return execute(self._call, Primitive(self._desc), self._found, in_place=in_place)
+    def step(
+        self, *, in_place: Sequence[tuple[int, int]] = (), fixed_threads: bool = False
+    ) -> Step:
+        """Compiles the primitive and gives the step that executes it.
+
+        Args:
+            in_place: As in `KernelCall.step`.
+            fixed_threads: As for `Primitive`.
+        """
+        primitive = Primitive(self._desc, fixed_threads=fixed_threads)
+        return execute(self._call, primitive, self._found, in_place=in_place)
 
 
 def execute(
@@ -114,12 +125,15 @@ class Binding:
         self._places = places
         self._release_gil = release_gil
         self._bound: BoundPrimitive | None = None
+        self._moving: dict[int, Value] = {}
 
     def __call__(self, buffers: Buffers) -> Bound:
         """Gives the call for these buffers."""
         if self._bound is None:
             found = {a: (desc, buffers.address(value)) for a, (desc, value) in self._places.items()}
             self._bound = self._primitive.bind(found, self._release_gil)
+            values = {a: value for a, (_, value) in self._places.items()}
+            self._moving = {a: value for a, value in values.items() if value.is_application}
         else:
-            self._bound.move({a: buffers.address(value) for a, (_, value) in self._places.items()})
+            self._bound.move({a: buffers.address(value) for a, value in self._moving.items()})
         return self._bound

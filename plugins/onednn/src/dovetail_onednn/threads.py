@@ -30,7 +30,7 @@ class ReleaseGil(enum.Enum):
 
 
 class Activity:
-    """How many sessions compute at this moment.
+    """How many sessions compute at this moment; entered by each while it does.
 
     Attributes:
         count: Their number.
@@ -40,16 +40,13 @@ class Activity:
         self.count = 0
         self._counting = threading.Lock()
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Counts one more while it is entered."""
+    def __enter__(self) -> None:
         with self._counting:
             self.count += 1
-        try:
-            yield
-        finally:
-            with self._counting:
-                self.count -= 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._counting:
+            self.count -= 1
 
 
 ACTIVITY = Activity()
@@ -74,18 +71,25 @@ def current_threads() -> int:
     return 0 if found.set_threads is None else int(found.get_threads())
 
 
-@contextmanager
-def threads(count: int) -> Iterator[None]:
+class threads:  # noqa: N801 - reads as a verb: `with threads(1)`
     """Has so many threads while it is entered; 0 changes nothing."""
-    found, before = library(), current_threads()
-    if count in (0, before) or found.set_threads is None:
-        yield
-        return
-    found.set_threads(count)
-    try:
-        yield
-    finally:
-        found.set_threads(before)
+
+    __slots__ = ("_before", "_count")
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._before = 0
+
+    def __enter__(self) -> None:
+        found = library()
+        if self._count and found.set_threads is not None:
+            self._before = int(found.get_threads())
+            if self._before != self._count:
+                found.set_threads(self._count)
+
+    def __exit__(self, *error: object) -> None:
+        if self._before and self._before != self._count:
+            library().set_threads(self._before)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +58,7 @@ def build_plan(
         reorder: Converts between the layouts that the kernels choose.
         fuse: Whether kernels may absorb nodes.
     """
-    builder = _Builder(weights, options, reorder)
+    builder = _Builder(graph, weights, options, reorder)
     values = {t.name: builder.application(t, Storage.INPUT) for t in graph.inputs}
     for head, tail in _groups(graph, ops, kernels, fuse):
         builder.add(head, tail, kernels)
@@ -69,7 +69,10 @@ def build_plan(
 class _Builder:
     """The `Scope` of the kernels of one plan."""
 
-    def __init__(self, weights: WeightStore, options: Any, reorder: Reorder | None) -> None:
+    def __init__(
+        self, graph: Graph, weights: WeightStore, options: Any, reorder: Reorder | None
+    ) -> None:
+        self._graph = graph
         self.weights = weights
         self.options = options
         self.steps: list[Step] = []
@@ -127,12 +130,15 @@ class _Builder:
         self._values[tensor] = {layout: value}
         return value
 
-    def view(self, tensor: Tensor, source: Value) -> Value | None:
+    def view(self, tensor: Tensor, source: Value, layout: Layout | None) -> Value | None:
         if tensor.kind.is_output or source.root.layout is not None:
             return None
-        value = Value(tensor.name, tensor.spec, source.root.storage, alias_of=source)
-        self._values[tensor] = {None: value}
+        value = Value(tensor.name, tensor.spec, source.root.storage, layout, alias_of=source)
+        self._values[tensor] = {layout: value}
         return value
+
+    def readers(self, tensor: Tensor) -> Sequence[Node]:
+        return self._graph.consumers(tensor)
 
     def constant(self, name: str, array: Array, layout: Layout | None) -> Value:
         dtype = DType.of(array.dtype)

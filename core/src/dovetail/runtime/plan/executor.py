@@ -11,7 +11,7 @@ from dovetail.runtime.contract import Image, RunControl, Watch
 from dovetail.runtime.plan.arena import Arena, ArenaBuffers, plan_arena
 from dovetail.runtime.plan.builder import Plan, dense_copy
 from dovetail.runtime.plan.kernels import nothing
-from dovetail.runtime.plan.values import Bound, Step, Storage, Value
+from dovetail.runtime.plan.values import Bound, Step, Value
 
 # What a kernel may raise. Not KeyboardInterrupt, which is the user's.
 _ANYTHING = (Exception, SystemExit)
@@ -32,7 +32,7 @@ class PlanPrepared:
         self._touching = _touching(plan.steps)
         self._run_list: tuple[tuple[int, Bound], ...] = ()
         for i, step in enumerate(plan.steps):
-            if not any(_is_application(v) for v in (*step.reads, *step.writes)):
+            if not any(v.is_application for v in (*step.reads, *step.writes)):
                 self._bound[i] = step.bind(self._buffers)
 
     @property
@@ -90,15 +90,18 @@ class PlanPrepared:
                 if bound.get(value) is not arrays[name]:
                     bound[value] = arrays[name]
                     stale.update(self._touching.get(value, ()))
-        if not stale and self._run_list:
-            return
-        self._run_list = ()
+        changed = not self._run_list
         for i in stale:
             try:
-                self._bound[i] = self._plan.steps[i].bind(self._buffers)
+                call = self._plan.steps[i].bind(self._buffers)
             except _ANYTHING as error:
                 bound.clear()  # what is bound no longer fits them: the next run starts afresh
+                self._run_list = ()
                 raise self._located(error, i) from _cause(error)
+            changed = changed or call is not self._bound[i]
+            self._bound[i] = call
+        if not changed:
+            return
         self._run_list = tuple(
             (i, call)
             for i, call in enumerate(self._bound)
@@ -142,14 +145,10 @@ def _cause(error: BaseException) -> BaseException | None:
     return error.__cause__ if isinstance(error, DovetailError) else error
 
 
-def _is_application(value: Value) -> bool:
-    return value.root.storage in (Storage.INPUT, Storage.OUTPUT)
-
-
 def _touching(steps: Sequence[Step]) -> dict[Value, tuple[int, ...]]:
     """The steps that touch each of the application's values."""
     found: dict[Value, list[int]] = {}
     for i, step in enumerate(steps):
-        for value in {v.root for v in (*step.reads, *step.writes) if _is_application(v)}:
+        for value in {v.root for v in (*step.reads, *step.writes) if v.is_application}:
             found.setdefault(value, []).append(i)
     return {value: tuple(indices) for value, indices in found.items()}

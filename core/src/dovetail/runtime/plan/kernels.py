@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from dovetail.container import WeightStore
 from dovetail.errors import PluginError
-from dovetail.ir import Array, Spec, Tensor
+from dovetail.ir import Array, Node, Spec, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Value
@@ -146,8 +146,11 @@ class Scope(Protocol):
     def write(self, tensor: Tensor, layout: Layout | None) -> Value:
         """Gives the value that a tensor is written to."""
 
-    def view(self, tensor: Tensor, source: Value) -> Value | None:
+    def view(self, tensor: Tensor, source: Value, layout: Layout | None) -> Value | None:
         """Makes a tensor a view of a value's bytes, if it may be one."""
+
+    def readers(self, tensor: Tensor) -> Sequence[Node]:
+        """Gives the nodes that read a tensor."""
 
     def constant(self, name: str, array: Array, layout: Layout | None) -> Value:
         """Gives a constant value."""
@@ -257,14 +260,22 @@ class KernelCall:
         self._scratch.append(value)
         return value
 
-    def view(self, index: int = 0) -> Step | None:
+    def readers(self, index: int = 0) -> Sequence[Node]:
+        """Gives the nodes that read an output; beside them the application may."""
+        return self._scope.readers(self.outputs[index])
+
+    def view(self, index: int = 0, layout: Layout | None = None) -> Step | None:
         """Makes the only output a view of an input's bytes: a step that does nothing.
+
+        Args:
+            index: The input.
+            layout: What the output is in, of as many bytes as the input is dense.
 
         Returns:
             The step, or None where the bytes cannot be shared; the kernel must then copy.
         """
         source = self._scope.read(self._tensor(index), None)
-        target = self._scope.view(self.outputs[0], source)
+        target = self._scope.view(self.outputs[0], source, layout)
         if target is None:
             return None
         return Step(self.nodes, (source,), (target,), bind=lambda buffers: nothing)

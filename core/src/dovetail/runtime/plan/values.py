@@ -72,6 +72,11 @@ class Value:
             value = value.alias_of
         return value
 
+    @property
+    def is_application(self) -> bool:
+        """Whether its bytes are the application's, which may bring others for every run."""
+        return self.root.storage in (Storage.INPUT, Storage.OUTPUT)
+
 
 class Buffers(Protocol):
     """The places of values, given to a step when it is bound."""
