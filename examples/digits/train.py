@@ -20,7 +20,7 @@ second run writes the same bytes; elsewhere rounding may differ, the accuracy sh
 import argparse
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -99,15 +99,35 @@ def as_input(images: NDArray[np.uint8]) -> NDArray[np.float32]:
     return (images[:, None].astype(np.float32) / 16).astype(np.float32)
 
 
-def train(images: NDArray[np.uint8], labels: NDArray[np.uint8]) -> DigitsNet:
+def split() -> list[NDArray[np.uint8]]:
+    """Give the images to train on, the held-out images, and the labels of either."""
+    data = load_digits()
+    parts: list[NDArray[np.uint8]] = train_test_split(
+        data.images.astype(np.uint8),
+        data.target.astype(np.uint8),
+        test_size=HELD_OUT_IMAGES,
+        stratify=data.target,
+        random_state=SEED,
+    )
+    return parts
+
+
+def train(
+    images: NDArray[np.uint8],
+    labels: NDArray[np.uint8],
+    make_net: Callable[[], nn.Module] = DigitsNet,
+    *,
+    epochs: int = EPOCHS,
+    peak_learning_rate: float = PEAK_LEARNING_RATE,
+) -> nn.Module:
     """Train from scratch on images ``(n, 8, 8)``, labels ``(n,)``; the net is in eval mode."""
     torch.manual_seed(SEED)
     x, y = torch.from_numpy(as_input(images)), torch.from_numpy(labels.astype(np.int64))
-    net = DigitsNet()
-    optimizer = torch.optim.AdamW(net.parameters(), lr=PEAK_LEARNING_RATE, weight_decay=1e-2)
-    steps = EPOCHS * (len(x) // BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, PEAK_LEARNING_RATE, steps)
-    for _ in range(EPOCHS):
+    net = make_net()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=peak_learning_rate, weight_decay=1e-2)
+    steps = epochs * (len(x) // BATCH)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peak_learning_rate, steps)
+    for _ in range(epochs):
         order = torch.randperm(len(x))
         for step in range(len(x) // BATCH):  # the last, shorter batch would make noisy statistics
             picked = order[step * BATCH : (step + 1) * BATCH]
@@ -187,7 +207,7 @@ def to_onnx(net: DigitsNet) -> onnx.ModelProto:
 
 
 def onnx_accuracy(
-    model: bytes, net: DigitsNet, images: NDArray[np.uint8], labels: NDArray[np.uint8]
+    model: bytes, net: nn.Module, images: NDArray[np.uint8], labels: NDArray[np.uint8]
 ) -> float:
     """Top-1 accuracy (0..1) of the ONNX model in onnxruntime, after comparing it with ``net``."""
     x = as_input(images)
@@ -200,12 +220,16 @@ def onnx_accuracy(
     return float(np.mean(scores.argmax(axis=1) == labels))
 
 
-def cross_validate(images: NDArray[np.uint8], labels: NDArray[np.uint8]) -> None:
+def cross_validate(
+    images: NDArray[np.uint8],
+    labels: NDArray[np.uint8],
+    fit_net: Callable[[NDArray[np.uint8], NDArray[np.uint8]], nn.Module] = train,
+) -> None:
     """Print the accuracy of the recipe on each of five folds of the training images."""
     folds = StratifiedKFold(5, shuffle=True, random_state=SEED).split(images, labels)
     accuracies = []
     for number, (fit, check) in enumerate(folds, start=1):
-        net = train(images[fit], labels[fit])
+        net = fit_net(images[fit], labels[fit])
         with torch.no_grad():
             guess = net(torch.from_numpy(as_input(images[check]))).argmax(1).numpy()
         accuracies.append(float(np.mean(guess == labels[check])))
@@ -222,14 +246,7 @@ def main() -> int:
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
 
-    data = load_digits()
-    images, held_images, labels, held_labels = train_test_split(
-        data.images.astype(np.uint8),
-        data.target.astype(np.uint8),
-        test_size=HELD_OUT_IMAGES,
-        stratify=data.target,
-        random_state=SEED,
-    )
+    images, held_images, labels, held_labels = split()
     if arguments.cross_validate:
         cross_validate(images, labels)
         return 0
