@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from reference_backend import OPS, chain
 
 import dovetail
-from dovetail.errors import DovetailError, GraphError, PluginError, UnsupportedOpError
+from dovetail.errors import (
+    DovetailError,
+    FrontendError,
+    GraphError,
+    PluginError,
+    UnsupportedOpError,
+)
 from dovetail.ir import DType, Graph
 from dovetail.ops import OpPackage, OpRegistry
 from dovetail.ops.frontend import FrontendOptions
@@ -63,3 +72,32 @@ def test_an_op_package_of_two_dists_is_said_once(monkeypatch: pytest.MonkeyPatch
 
     ops = OpRegistry(load, list)
     assert refusal(chain("Scale", "Scale", "Scale"), monkeypatch, ops) is conflict
+
+
+def test_options_are_said_in_the_manifest_however_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "dovetail.api.conversion.find_frontend", lambda path: Frontend(chain("Scale"))
+    )
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", tuple)
+    monkeypatch.setattr("dovetail.api.conversion.hash_source", lambda path: "0" * 64)
+    large = np.arange(10**5, dtype=np.float32)
+    options = FrontendOptions(batch=2, input_values={"shape": np.array([2, -1]), "w": large})
+    said = dovetail.convert("a.net", options, ops=OPS).producer.options
+    assert said["batch"] == "2"
+    assert json.loads(said["input_values"]) == {
+        "shape": {"dtype": "int64", "shape": [2], "values": [2, -1]},
+        "w": {
+            "dtype": "float32",
+            "shape": [10**5],
+            "sha256": hashlib.sha256(large.tobytes()).hexdigest(),
+        },
+    }
+    assert said.keys() == {"batch", "input_values"}
+
+
+def test_values_that_a_frontend_makes_nothing_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "dovetail.api.conversion.find_frontend", lambda path: Frontend(chain("Scale"))
+    )
+    with pytest.raises(FrontendError, match="cannot make constants of inputs: x"):
+        dovetail.convert("a.net", FrontendOptions(input_values={"x": np.zeros(3)}), ops=OPS)

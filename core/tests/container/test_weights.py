@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -169,3 +170,26 @@ def test_aligned_memory(nbytes: int, alignment: int) -> None:
 def test_impossible_memory_is_refused(nbytes: int, alignment: int) -> None:
     with pytest.raises(ValueError, match=f"{nbytes} bytes|alignment {alignment} "):
         aligned_empty(nbytes, alignment)
+
+
+def test_siblings_take_forms_from_each_other_as_long_as_one_holds_them() -> None:
+    first = WeightStore()
+    second, third = first.sibling(), first.sibling()
+    make, calls = counted(lambda: np.arange(6.0))
+    form = second.get(blob(1), "a", make)
+    assert third.get(blob(1), "a", make) is form
+    assert first.packed == ()  # it was not asked
+    assert second.nbytes == third.nbytes == 48
+    del second, form
+    gc.collect()
+    first.get(blob(1), "a", make)
+    assert len(calls) == 1
+    del first, third
+    other = WeightStore()
+    other.get(blob(1), "a", make)
+    assert len(calls) == 2
+    pool = other.sibling()
+    del other
+    gc.collect()
+    pool.get(blob(1), "a", make)
+    assert len(calls) == 3

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 import msgspec
+import numpy as np
 
 import dovetail
 from dovetail.container import Model, Producer, hash_source, is_container
 from dovetail.errors import FrontendError, PluginError
 from dovetail.files import unreadable
-from dovetail.ir import Pass, run_passes
+from dovetail.ir import Graph, Pass, run_passes
 from dovetail.ops import OpRegistry, check_ops, find_op_faults
 from dovetail.ops.frontend import Frontend, FrontendOptions
 from dovetail.plugins import load as load_plugin
@@ -27,6 +29,8 @@ from dovetail.runtime.names import refuse_foreign
 PathLike = str | os.PathLike[str]
 PIPELINE = "convert.default"
 SUFFIX = ".dvt"
+# Values of an input that the manifest says in full; of more it has the hash.
+_SHOWN_VALUES = 16
 
 
 class Pipeline(Pass, Protocol):
@@ -60,8 +64,12 @@ def load_model(path: PathLike, ops: OpRegistry | None = None) -> Model:
     Raises:
         DovetailError: The file cannot be loaded or converted.
     """
-    by_name = Path(path).suffix.lower() == SUFFIX
-    return load(path) if by_name or is_container(path) else convert(path, ops=ops)
+    return load(path) if is_converted(path) else convert(path, ops=ops)
+
+
+def is_converted(path: PathLike) -> bool:
+    """Whether a file is a Dovetail model, by its name or its first bytes."""
+    return Path(path).suffix.lower() == SUFFIX or is_container(path)
 
 
 def convert(
@@ -92,6 +100,7 @@ def convert(
     frontend = find_frontend(source)
     options = FrontendOptions() if options is None else options
     graph = frontend.read(source, options, registry)
+    _require_taken(options, graph, source)
     graph.name = name or source.stem
     check_ops(graph, registry)  # passes take a valid graph: what is wrong is not their fault
     if optimize:
@@ -168,12 +177,32 @@ def _finished(graph: str, step: str, changed: bool, ms: float) -> None:
         hooks.pass_finished(PassFinished(graph, step, changed, ms))
 
 
+def _require_taken(options: FrontendOptions, graph: Graph, source: Path) -> None:
+    """Refuses what a frontend did that knows nothing of `input_values`."""
+    if left := sorted(options.input_values.keys() & {t.name for t in graph.inputs}):
+        raise FrontendError(
+            f"the frontend for this format cannot make constants of inputs: {', '.join(left)}",
+            where=str(source),
+            hint="give no `input_values` or `specialize`, or fix the values in the model",
+        )
+
+
 def _as_text(options: FrontendOptions) -> dict[str, str]:
     """The options that were really given."""
-    given = msgspec.to_builtins(options)
+    given = msgspec.to_builtins(options, enc_hook=_summary)
     defaults = msgspec.to_builtins(FrontendOptions())
     return {
         name: msgspec.json.encode(value, order="sorted").decode()
         for name, value in given.items()
         if value != defaults[name]
     }
+
+
+def _summary(values: object) -> dict[str, object]:
+    """What the manifest says of an array, however large it is."""
+    if not isinstance(values, np.ndarray):
+        raise NotImplementedError(f"no option is a {type(values).__name__}")
+    said: dict[str, object] = {"dtype": str(values.dtype), "shape": list(values.shape)}
+    if values.size <= _SHOWN_VALUES and values.dtype.kind in "iub":
+        return said | {"values": values.tolist()}
+    return said | {"sha256": hashlib.sha256(values.tobytes()).hexdigest()}

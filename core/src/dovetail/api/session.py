@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,11 +12,12 @@ import numpy as np
 
 from dovetail import typed
 from dovetail.api.conversion import PathLike, load_model
-from dovetail.container import Model
+from dovetail.api.specialization import MAX_SPECIALIZATIONS, Specializer, sole_source
+from dovetail.container import Model, WeightStore
 from dovetail.errors import BackendError, unknown_name
 from dovetail.ir import Array, DType, Tensor
 from dovetail.ops import OpRegistry, from_real, to_real, unstorable
-from dovetail.runtime import Backend, Graph, Profile, Signal
+from dovetail.runtime import Backend, Context, Graph, Profile, Signal
 from dovetail.runtime.config_file import RunConfig, checked, load_config
 from dovetail.runtime.names import backend_name
 
@@ -29,6 +31,11 @@ class Session:
         backend: Name of the backend.
         config: Path of a config file, or plain data of the form of our TOML.
         ops: Finds ops; by default those of all installed op packages.
+        specialize: Names of inputs of a model file that a frontend reads. Their shapes are those
+            of the arrays that a run gets, whatever the file says, and so are the values of those
+            that decide shapes or attributes. The file is converted when a run first brings them;
+            what is wrong with it for these shapes, or with a name, shows then.
+        max_specializations: How many graphs are kept then; what was used longest ago is freed.
 
     Raises:
         DovetailError: The model cannot be loaded, or the backend does not run it.
@@ -41,34 +48,50 @@ class Session:
         config: PathLike | Mapping[str, Any] | None = None,
         *,
         ops: OpRegistry | None = None,
+        specialize: Sequence[str] = (),
+        max_specializations: int = MAX_SPECIALIZATIONS,
     ) -> None:
         one = isinstance(model, Model | str | os.PathLike)
         given: Sequence[Model | PathLike] = [model] if one else model  # type: ignore[list-item, assignment]
-        models = [m if isinstance(m, Model) else load_model(m, ops) for m in given]
+        names = [specialize] if isinstance(specialize, str) else list(specialize)
+        path = sole_source(given) if names else None
+        models = [] if path else [m if isinstance(m, Model) else load_model(m, ops) for m in given]
         name = backend_name(backend)
-        run = _run_config(config, name)
+        self._config = run = _run_config(config, name)
         self._backend = Backend.create(name, run.backend.get(name), ops)
+        self._weights = WeightStore()
+        self._specializer: Specializer | None = None
         try:
-            run.require_graphs(name for each in models for name in each.graphs)
-            self._context = self._backend.create_context(config=run.context_config)
-            for each in models:
-                for graph in self._context.compose(each):
-                    if (settings := run.graph_config(graph.name)).graph_priority is not None:
-                        graph.set_config(settings)
-                    graph.finalize()
+            if path is not None:
+                run.require_graphs([path.stem])
+                self._specializer = Specializer(
+                    path, names, self._prepared, ops, max_specializations
+                )
+            else:
+                run.require_graphs(name for each in models for name in each.graphs)
+                self._fixed = nullcontext(self._prepared(*models))
         except BaseException:
             self.close()
             raise
 
     @property
     def graphs(self) -> Mapping[str, Graph]:
-        """The graphs by name, as handles of `dovetail.runtime`."""
-        return self._context.graphs
+        """The graphs by name, as handles of `dovetail.runtime`.
+
+        Of a session with `specialize`, the graph that ran last; none before the first run.
+        """
+        context = self._specializer.latest if self._specializer else self._fixed.enter_result
+        return {} if context is None else context.graphs
 
     @property
     def backend(self) -> Backend:
         """The backend, as a handle of `dovetail.runtime`."""
         return self._backend
+
+    @property
+    def decisive(self) -> tuple[str, ...]:
+        """Those inputs of `specialize` whose values a conversion needed, as far as is known."""
+        return self._specializer.decisive if self._specializer else ()
 
     def run(
         self,
@@ -83,7 +106,8 @@ class Session:
 
         Args:
             inputs: By input name, anything that NumPy takes as an array of the input's shape. Real
-                values, converted to the input's type; with `native`, stored values.
+                values, converted to the input's type; with `native`, stored values, but for those
+                whose values decide.
             graph: Name of the graph, where there are several.
             native: Whether inputs and outputs are stored values of the graph's types.
             profile: Takes the times.
@@ -96,16 +120,33 @@ class Session:
         Raises:
             BackendError: The inputs do not fit, or the run failed; every misfit is listed.
         """
-        handle = self._graph(graph)
-        tensors = {t.name: t for t in handle.inputs}
-        given = {
-            name: _stored(value, tensors[name]) if name in tensors and not native else value
-            for name, value in inputs.items()
-        }
-        outputs = handle.execute(given, profile=profile, signal=signal)
+        with self._context_for(inputs) as context:
+            handle = _graph_of(context, graph)
+            tensors = {t.name: t for t in handle.inputs}
+            named = self._specializer.names if self._specializer else ()  # constants, some of them
+            given = {
+                name: _stored(value, tensors[name]) if name in tensors and not native else value
+                for name, value in inputs.items()
+                if name in tensors or name not in named
+            }
+            outputs = handle.execute(given, profile=profile, signal=signal)
         if native:
             return outputs
         return {t.name: _real(outputs[t.name], t) for t in handle.outputs}
+
+    @contextmanager
+    def specialized(self, inputs: Mapping[str, Any]) -> Iterator[Graph]:
+        """Gives the graph for these inputs, which is not freed while the `with` block lasts.
+
+        Args:
+            inputs: Real values of those that `specialize` names are among them.
+
+        Raises:
+            BackendError: Such an input is missing, or there are several graphs.
+            DovetailError: The model cannot be converted or prepared for them.
+        """
+        with self._context_for(inputs) as context:
+            yield _graph_of(context, None)
 
     def close(self) -> None:
         """Frees everything; a second call does nothing."""
@@ -123,19 +164,40 @@ class Session:
     ) -> None:
         self.close()
 
-    def _graph(self, name: str | None) -> Graph:
-        self._context.require_alive()
-        graphs = self.graphs
-        if name is None and len(graphs) == 1:
-            return next(iter(graphs.values()))
-        if name is None or name not in graphs:
-            wanted = "the session has several graphs" if name is None else f"no graph '{name}'"
-            raise BackendError(
-                wanted,
-                code="GRAPH_ERROR_GRAPH_DOES_NOT_EXIST",
-                hint=unknown_name(name or "", graphs),
-            )
-        return graphs[name]
+    def _prepared(self, *models: Model) -> Context:
+        """Gives a context with the models' graphs, finalized."""
+        context = self._backend.create_context(config=self._config.context_config)
+        context.weights = self._weights.sibling()
+        try:
+            for each in models:
+                for graph in context.compose(each):
+                    settings = self._config.graph_config(graph.name)
+                    if settings.graph_priority is not None:
+                        graph.set_config(settings)
+                    graph.finalize()
+        except BaseException:
+            context.free()
+            raise
+        return context
+
+    def _context_for(self, inputs: Mapping[str, Any]) -> AbstractContextManager[Context]:
+        self._backend.require_alive()
+        return self._specializer.context(inputs) if self._specializer else self._fixed
+
+
+def _graph_of(context: Context, name: str | None) -> Graph:
+    context.require_alive()
+    graphs = context.graphs
+    if name is None and len(graphs) == 1:
+        return next(iter(graphs.values()))
+    if name is None or name not in graphs:
+        wanted = "the session has several graphs" if name is None else f"no graph '{name}'"
+        raise BackendError(
+            wanted,
+            code="GRAPH_ERROR_GRAPH_DOES_NOT_EXIST",
+            hint=unknown_name(name or "", graphs),
+        )
+    return graphs[name]
 
 
 def _run_config(config: PathLike | Mapping[str, Any] | None, backend: str) -> RunConfig:
@@ -149,6 +211,8 @@ def _run_config(config: PathLike | Mapping[str, Any] | None, backend: str) -> Ru
 def _stored(value: Any, tensor: Tensor) -> Array:
     """Real values in a tensor's stored form; what does not fit is left to the graph to refuse."""
     array = np.asarray(value)
+    if tensor.dtype is DType.FLOAT_32 and array.dtype == np.float32:
+        return array
     if array.shape != tensor.shape or array.dtype.kind not in "fiub":
         return array
     is_whole = tensor.dtype.is_int or tensor.dtype is DType.BOOL_8
@@ -163,5 +227,7 @@ def _stored(value: Any, tensor: Tensor) -> Array:
 
 
 def _real(stored: Array, tensor: Tensor) -> Array:
+    if tensor.dtype is DType.FLOAT_32:
+        return stored
     real = to_real(stored, tensor.spec)
     return real.astype(np.float32, copy=False) if real.dtype.kind == "f" else real

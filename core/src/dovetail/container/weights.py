@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -41,10 +42,21 @@ class WeightStore:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._held: dict[tuple[str, str], Array] = {}
+        # All that this store and its siblings hold; what the last of them lets go of leaves it.
+        self._pool: WeakValueDictionary[tuple[str, str], Array] = WeakValueDictionary()
         # One lock for each form being made: making is slow and must not hold up other forms. It
         # may be taken again by its own thread, so that a `make` that asks for its own result
         # fails instead of waiting for ever.
         self._making: dict[tuple[str, str], threading.RLock] = {}
+
+    def sibling(self) -> WeightStore:
+        """Gives an empty store that takes what this one and its other siblings hold from them.
+
+        Each holds what it was asked for, so that a form lives as long as one of those who asked.
+        """
+        made = WeightStore()
+        made._pool = self._pool
+        return made
 
     def get(self, blob: Blob, layout: str, make: Callable[[], Array]) -> Array:
         """Gives the prepacked form of a blob, made at the first call.
@@ -68,9 +80,11 @@ class WeightStore:
             # another thread may have made it while this one waited
             held = self._held.get(key)
             if held is None:
-                held = _settled(make())
+                held = self._pool.get(key)
+                held = _settled(make()) if held is None else held
                 with self._guard:
                     self._held[key] = held
+                    self._pool[key] = held
                     self._making.pop(key, None)
             return held
 

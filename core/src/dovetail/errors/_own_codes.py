@@ -104,6 +104,24 @@ OWN_CODES: tuple[Entry, ...] = (
         "A tensor's range is wanted, but calibration saw no finite value of it.",
         "Give samples that reach the tensor, and look for NaN in what it is computed from.",
     ),
+    Entry(
+        "ENCODING_UNMATCHED",
+        3,
+        "An encodings file names tensors that the model does not have.",
+        "Use the names of the model that was converted, or pass the option lenient.",
+    ),
+    Entry(
+        "CALIBRATION_MISFIT",
+        3,
+        "Samples for calibration are not what the graph's inputs take.",
+        "Give one array for each input, of its shape; the error lists what differs.",
+    ),
+    Entry(
+        "CALIBRATION_NOT_FINITE",
+        3,
+        "A tensor held NaN or infinity while calibrating, which no range can span.",
+        "Look at the sample and the tensor that the error names first.",
+    ),
     # Model and data files
     Entry(
         "MODEL_INVALID",
@@ -134,6 +152,12 @@ OWN_CODES: tuple[Entry, ...] = (
         3,
         "A model has dimensions without a value.",
         "Bind them with `--input-dim` or `--define-symbol`.",
+    ),
+    Entry(
+        "MODEL_VALUES_UNKNOWN",
+        4,
+        "Shapes or attributes of a model depend on the values of its inputs; ours are static.",
+        "Name the inputs in `Session(..., specialize=[...])`, which converts for their values.",
     ),
     Entry(
         "INPUT_INVALID",

@@ -5,19 +5,20 @@ A frontend is an entry point of `dovetail.frontends` that loads a class, made wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
 
 import msgspec
 
-from dovetail.errors import Problem
+from dovetail.errors import Problem, UnsupportedOpError
 from dovetail.ir.encodings import Shape
 from dovetail.ir.graph import Graph
+from dovetail.ir.storage import Array
 from dovetail.ops.registry import OpRegistry
 
 
-class FrontendOptions(msgspec.Struct, frozen=True, kw_only=True):
+class FrontendOptions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What the user decides about reading a model.
 
     Attributes:
@@ -26,12 +27,43 @@ class FrontendOptions(msgspec.Struct, frozen=True, kw_only=True):
         batch: First extent of every input that `input_dims` does not name (`--batch`).
         out_names: Tensors that are to be the outputs, the graph being cut there; none leaves the
             outputs that the model declares (`--out-name`).
+        input_values: Values of inputs by name, which become constants of the graph: real values of
+            any numeric type that the input's own type holds exactly.
     """
 
     input_dims: Mapping[str, Shape] = {}
     symbols: Mapping[str, int] = {}
     batch: int | None = None
     out_names: tuple[str, ...] = ()
+    input_values: Mapping[str, Array] = {}
+
+
+class InputsNeededError(UnsupportedOpError):
+    """A model cannot be converted as long as the values of some of its inputs are not known.
+
+    Args:
+        message: As of any error.
+        inputs: The inputs' names. There may be more, that only a further try finds.
+        code: MODEL_VALUES_UNKNOWN where nothing else is wrong as far as is known.
+        where: The file.
+        hint: What to do.
+        problems: What cannot be converted.
+    """
+
+    default_code = "MODEL_VALUES_UNKNOWN"
+
+    def __init__(
+        self,
+        message: str,
+        inputs: tuple[str, ...],
+        *,
+        code: str | None = None,
+        where: str = "",
+        hint: str = "",
+        problems: Iterable[Problem] = (),
+    ) -> None:
+        super().__init__(message, code=code, where=where, hint=hint, problems=problems)
+        self.inputs = inputs
 
 
 class OpUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +124,8 @@ class Frontend(Protocol):
         Raises:
             ConfigError: The options do not fit the model (USAGE): not the model's fault.
             FrontendError: The file or the model is wrong; says everything that is.
-            UnsupportedOpError: Operators that cannot be converted, all of them.
+            UnsupportedOpError: Operators that cannot be converted, all of them. An
+                InputsNeededError if it would help to know the values of some inputs.
         """
 
     def dry_run(self, path: Path, options: FrontendOptions, ops: OpRegistry) -> DryRun:

@@ -10,15 +10,16 @@ from typing import ClassVar
 from dovetail.errors import ConfigError, DovetailError, FrontendError, Problem, UnsupportedOpError
 from dovetail.ir import Graph
 from dovetail.ops import OpRegistry
-from dovetail.ops.frontend import DryRun, FrontendOptions
+from dovetail.ops.frontend import DryRun, FrontendOptions, InputsNeededError
 from dovetail.plugins.ops import installed_ops
 from dovetail_onnx._functions import inline_functions
 from dovetail_onnx._fusion import fuse_gelu
 from dovetail_onnx._inputs import bind_inputs
+from dovetail_onnx._known import with_values
 from dovetail_onnx._options import check_options
 from dovetail_onnx._proto import looks_like_onnx, read_proto
 from dovetail_onnx._reader import GraphReader
-from dovetail_onnx._refusals import InputsNeededError, Refusal, count_nodes, grouped
+from dovetail_onnx._refusals import Refusal, count_nodes, grouped
 from dovetail_onnx._schema_functions import write_out
 from dovetail_onnx._source import SourceGraph, check_text, cut, parse_model
 from dovetail_onnx._survey import Survey, survey
@@ -26,6 +27,17 @@ from dovetail_onnx._tables import Tables
 from dovetail_onnx._tensors import TensorReader
 
 _LOG = logging.getLogger("dovetail.onnx")
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is known of a model before anything is built, and the options for the rest of it."""
+
+    source: SourceGraph
+    options: FrontendOptions
+    tensors: TensorReader
+    survey: Survey
+    tables: Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +110,7 @@ class OnnxFrontend:
         """
         options = options or FrontendOptions()
         try:
-            source, _, seen, _ = self._look(path, options, ops)
+            look = self._look(path, options, ops)
         except DovetailError as error:
             error.where = error.where or str(path)
             raise
@@ -109,17 +121,15 @@ class OnnxFrontend:
             error.where = error.where or str(path)
             raise
         except DovetailError as error:
-            refusals = list(seen.refusals)
-            invalid = [*_as_problems(error), *seen.malformed.values()]
+            refusals = list(look.survey.refusals)
+            invalid = [*_as_problems(error), *look.survey.malformed.values()]
         return DryRun(
-            operators=seen.operators,
+            operators=look.survey.operators,
             problems=(*grouped(refusals), *invalid),
-            unused_inputs=source.unused_inputs,
+            unused_inputs=look.source.unused_inputs,
         )
 
-    def _look(
-        self, path: Path, options: FrontendOptions, ops: OpRegistry | None
-    ) -> tuple[SourceGraph, TensorReader, Survey, Tables]:
+    def _look(self, path: Path, options: FrontendOptions, ops: OpRegistry | None) -> _Look:
         tables = Tables(installed_ops() if ops is None else ops)
         model = inline_functions(read_proto(path))
         check_text(model)
@@ -127,20 +137,21 @@ class OnnxFrontend:
         tensors = TensorReader(path.parent)
         whole = parse_model(model)
         check_options(whole, options)
+        whole, options = with_values(whole, options)
         source = fuse_gelu(cut(whole, options.out_names), tensors)
-        return source, tensors, survey(source, tables), tables
+        return _Look(source, options, tensors, survey(source, tables), tables)
 
     def _import(self, path: Path, options: FrontendOptions, ops: OpRegistry | None) -> _Imported:
-        source, tensors, seen, tables = self._look(path, options, ops)
+        look = self._look(path, options, ops)
+        source, refused = look.source, look.survey.refusals
         try:
-            specs = bind_inputs(source.inputs, options, str(path))
+            specs = bind_inputs(source.inputs, look.options, str(path))
         except FrontendError as error:
-            if error.code != "MODEL_SHAPE_UNKNOWN" or not seen.refusals:
+            if error.code != "MODEL_SHAPE_UNKNOWN" or not refused:
                 raise
             # without shapes nothing can be built, and what is unsupported weighs more
-            refusals, problems = list(seen.refusals), list(error.problems)
-            return _Imported(Graph(source.name), source, refusals, problems)
-        reader = GraphReader(source, specs, seen, tensors, tables)
+            return _Imported(Graph(source.name), source, list(refused), list(error.problems))
+        reader = GraphReader(source, specs, look.survey, look.tensors, look.tables)
         graph = reader.run()
         needed = reader.needed_inputs()
         return _Imported(graph, source, reader.unsupported, reader.invalid, needed)
@@ -149,9 +160,22 @@ class OnnxFrontend:
 def _unsupported(made: _Imported, where: str) -> UnsupportedOpError:
     message = f"{count_nodes(made.refusals)} of the model cannot be converted"
     problems = [*grouped(made.refusals), *made.invalid]
-    if made.needed:
-        return InputsNeededError(message, made.needed, where=where, problems=problems)
-    return UnsupportedOpError(message, where=where, problems=problems)
+    if not made.needed:
+        return UnsupportedOpError(message, where=where, problems=problems)
+    if made.invalid or not all(refusal.needs for refusal in made.refusals):
+        code, what = "OP_UNSUPPORTED", "some of it may be, once the values"
+    else:
+        code, what = "MODEL_VALUES_UNKNOWN", "it can be once the values"
+    values = ", ".join(f"{name!r}: ..." for name in made.needed)
+    return InputsNeededError(
+        message,
+        made.needed,
+        code=code,
+        where=where,
+        problems=problems,
+        hint=f"{what} of inputs are known: in Python, Session(..., specialize="
+        f"{list(made.needed)}), or FrontendOptions(input_values={{{values}}})",
+    )
 
 
 def _as_problems(error: DovetailError) -> list[Problem]:

@@ -10,6 +10,7 @@ from onnx import TensorShapeProto, ValueInfoProto
 
 from dovetail.errors import ConfigError, FrontendError, Problem, UnsupportedOpError
 from dovetail.ir import DType, Shape, Spec
+from dovetail.ir.check import MAX_EXTENT
 from dovetail.ops.frontend import FrontendOptions
 from dovetail_onnx._dtypes import DTYPES, MAX_RANK, element_type_name
 
@@ -49,10 +50,24 @@ def bind_inputs(
             problems=unknown,
             hint=_how_to_bind(bound, symbols, file),
         )
-    return {
+    specs = {
         name: Spec(_dtype(info), _shape(bound[name] or (), symbols))
         for name, info in inputs.items()
     }
+    _check_extents(specs)
+    return specs
+
+
+def _check_extents(specs: Mapping[str, Spec]) -> None:
+    problems = [
+        Problem(
+            f"it has the shape {spec.shape}; no extent can be over {MAX_EXTENT}", f"input '{n}'"
+        )
+        for n, spec in specs.items()
+        if any(extent > MAX_EXTENT for extent in spec.shape)
+    ]
+    if problems:
+        raise FrontendError("the model has inputs that are too large", problems=problems)
 
 
 def _dtype(info: ValueInfoProto) -> DType:
@@ -178,8 +193,10 @@ def _how_to_bind(
         python.append(f"symbols={{{', '.join(f'{s!r}: VALUE' for s in values)}}}")
     if shapes:
         python.append(f"input_dims={{{', '.join(shapes)}}}")
+    unbound = [name for name, dims in bound.items() if list(_open_dims(name, dims, symbols))]
     return (
-        f"convert it first: `{' '.join(words)}` (in Python: FrontendOptions({', '.join(python)}))"
+        f"convert it first: `{' '.join(words)}` (in Python: FrontendOptions({', '.join(python)})), "
+        f"or let the arrays of each run say: Session(..., specialize={unbound})"
     )
 
 

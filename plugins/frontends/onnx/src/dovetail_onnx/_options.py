@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dovetail.errors import ConfigError, Problem, unknown_name
 from dovetail.ops.frontend import FrontendOptions
 from dovetail_onnx._inputs import Dim, dims_of
+from dovetail_onnx._known import value_problems
 from dovetail_onnx._source import SourceGraph
 
 _INT32_MAX = 2**31 - 1
@@ -24,6 +25,7 @@ def check_options(source: SourceGraph, options: FrontendOptions) -> None:
         *_symbols(dims, options),
         *_batch(options),
         *_out_names(source, options),
+        *_input_values(source, options),
     ]
     if problems:
         raise ConfigError(
@@ -69,6 +71,17 @@ def _out_names(source: SourceGraph, options: FrontendOptions) -> Iterator[Proble
     for name in options.out_names:
         if name not in known:
             yield _unknown("tensor", f"--out-name {name}", name, known)
+
+
+def _input_values(source: SourceGraph, options: FrontendOptions) -> Iterator[Problem]:
+    for name, values in options.input_values.items():
+        where = f"values of input '{name}'"
+        if name not in source.inputs:
+            yield _unknown("input", where, name, source.inputs)
+        elif name in options.input_dims:
+            yield Problem("they have a shape already, and --input-dim gives it one", where)
+        else:
+            yield from value_problems(source.inputs[name], values)
 
 
 def _unknown(what: str, where: str, name: str, valid: Collection[str]) -> Problem:

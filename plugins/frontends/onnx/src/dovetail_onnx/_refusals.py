@@ -26,23 +26,6 @@ class ValueNeededError(UnsupportedOpError):
         self.tensor = tensor
 
 
-class InputsNeededError(UnsupportedOpError):
-    """A model cannot be converted as long as the values of some of its inputs are not known.
-
-    Args:
-        message: As of any error.
-        inputs: The inputs' names. There may be more, that only a further try finds.
-        where: The file.
-        problems: What cannot be converted.
-    """
-
-    def __init__(
-        self, message: str, inputs: tuple[str, ...], *, where: str, problems: Iterable[Problem]
-    ) -> None:
-        super().__init__(message, where=where, problems=problems)
-        self.inputs = inputs
-
-
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why one node cannot be converted.

@@ -10,8 +10,11 @@
 
 from __future__ import annotations
 
-import contextlib
+import shutil
+import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +22,12 @@ import onnx
 from onnx import ModelProto, NodeProto, helper
 from onnx.backend.base import Backend, BackendRep
 
-from dovetail.errors import BackendError, DovetailError
-from dovetail.ir import Array
+from dovetail.api import Session
+from dovetail.errors import BackendError, DovetailError, FrontendError
+from dovetail.ir import Array, Graph
+from dovetail.ops.frontend import FrontendOptions, InputsNeededError
 from dovetail_onnx._dtypes import from_stored, to_stored
-from dovetail_onnx._refusals import InputsNeededError
-from dovetail_onnx._specialize import Specializer
+from dovetail_onnx._frontend import OnnxFrontend
 
 __all__ = [
     "DovetailBackend",
@@ -41,11 +45,11 @@ BACKEND = "cpu"
 class PreparedModel(BackendRep):
     """A model ready to run.
 
-    It is converted when it is first run: inputs that decide shapes or attributes become constants
-    of the values that are given, once for each set of these.
+    It is converted when it is first run: for the shapes of the arrays that are given, and for the
+    values of those inputs that decide shapes or attributes.
 
     Args:
-        model: The model.
+        model: The model; external data cannot be found.
         backend: Name of the backend that runs it.
     """
 
@@ -53,16 +57,33 @@ class PreparedModel(BackendRep):
         constants = {tensor.name for tensor in model.graph.initializer}
         self._inputs = [i.name for i in model.graph.input if i.name not in constants]
         self._outputs = [o.name for o in model.graph.output]
-        self._specializer = Specializer(model, backend)
+        # a frontend reads files, as the user's models are
+        folder = tempfile.mkdtemp(prefix="dovetail-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._path = Path(folder) / "model.onnx"
+        self._path.write_bytes(model.SerializeToString())
+        self._backend = backend
+        self._session: Session | None = None
+        self._decisive: tuple[str, ...] = ()
+
+    @property
+    def decisive(self) -> tuple[str, ...]:
+        """The inputs whose values the last run's conversion needed."""
+        return self._decisive
 
     def check(self) -> None:
-        """Converts the model with no input known, if that can be done.
+        """Reads the model with no input known, if that can be done.
 
         Raises:
             DovetailError: It cannot be converted, and knowing inputs would not help.
         """
-        with contextlib.suppress(InputsNeededError):
-            self._specializer.session({})
+        try:
+            OnnxFrontend().read(self._path)
+        except InputsNeededError:
+            pass
+        except FrontendError as error:
+            if error.code != "MODEL_SHAPE_UNKNOWN":
+                raise
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Gives the outputs in the model's order and types.
@@ -75,34 +96,39 @@ class PreparedModel(BackendRep):
             DovetailError: The model cannot be converted or run, or the inputs do not fit it.
         """
         feeds = self._by_name(inputs)
-        session = self._specializer.session(feeds)
-        (graph,) = session.graphs.values()
-        tensors = {t.name: t for t in graph.inputs}
-        given = {n: to_stored(a, tensors[n].dtype) for n, a in feeds.items() if n in tensors}
-        found = session.run(given, native=True)
-        by_name = {
-            name: from_stored(found[t.name], t.dtype)
-            for name, t in zip(dict.fromkeys(self._outputs), graph.outputs, strict=True)
-        }
+        if self._session is None:
+            self._session = Session(self._path, backend=self._backend, specialize=self._inputs)
+        with self._session.specialized(feeds) as graph:
+            self._decisive = self._session.decisive
+            given = {t.name: to_stored(feeds[t.name], t.dtype) for t in graph.inputs}
+            found = graph.execute(given)
+            by_name = {
+                name: from_stored(found[t.name], t.dtype)
+                for name, t in zip(dict.fromkeys(self._outputs), graph.outputs, strict=True)
+            }
         return tuple(by_name[name] for name in self._outputs)
 
-    @property
-    def decisive(self) -> tuple[str, ...]:
-        """The inputs whose values were needed for the conversion, as far as is known by now."""
-        return self._specializer.decisive
-
-    def specialized(self, inputs: Any) -> ModelProto:
-        """Gives the model with the inputs that decide shapes as constants, as far as is known.
+    def read(self, inputs: Any) -> Graph:
+        """Gives the graph before any pass, as far as is known which inputs decide.
 
         Args:
             inputs: As in `run`.
+
+        Raises:
+            DovetailError: The model cannot be converted, or the inputs do not fit it.
         """
         feeds = self._by_name(inputs)
-        return self._specializer.proto({name: feeds[name] for name in self.decisive})
+        options = FrontendOptions(
+            input_dims={n: a.shape for n, a in feeds.items() if n not in self._decisive},
+            input_values={n: feeds[n] for n in self._decisive},
+        )
+        return OnnxFrontend().read(self._path, options)
 
     def close(self) -> None:
         """Frees what the runs have prepared; a later run prepares it again."""
-        self._specializer.close()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
 
     def _by_name(self, inputs: Any) -> dict[str, Array]:
         if not isinstance(inputs, Mapping):

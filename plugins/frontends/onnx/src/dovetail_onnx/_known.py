@@ -1,0 +1,89 @@
+"""Inputs whose values the user gives: they become constants before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+from onnx import TensorProto, ValueInfoProto
+
+from dovetail.errors import Problem
+from dovetail.ir import Array, Shape, Spec
+from dovetail.ops import from_real, unstorable
+from dovetail.ops.frontend import FrontendOptions
+from dovetail_onnx._dtypes import DTYPES, element_type_name
+from dovetail_onnx._inputs import dims_of
+from dovetail_onnx._source import SourceGraph
+
+
+def value_problems(info: ValueInfoProto, values: Array) -> Iterator[Problem]:
+    """Gives what speaks against values as those of an input.
+
+    Args:
+        info: The input as the file states it.
+        values: Real values.
+    """
+    where = f"values of input '{info.name}'"
+    dims, real = dims_of(info), _real(values)
+    if dims is not None and (
+        len(dims) != real.ndim
+        or any(isinstance(d, int) and d != n for d, n in zip(dims, real.shape, strict=True))
+    ):
+        said = ", ".join("?" if dim is None else str(dim) for dim in dims)
+        yield Problem(f"their shape is {real.shape}, and the model says ({said})", where)
+    code = info.type.tensor_type.elem_type
+    if code not in DTYPES:
+        text = f"the input's element type {element_type_name(code)} cannot be converted"
+        yield Problem(text, where)
+    elif real.dtype.kind not in "fiub":
+        yield Problem(f"they are no real numbers, but of type {real.dtype}", where)
+    elif (wrong := unstorable(real, DTYPES[code])).any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        text = f"element {at} is {real[at]}, which {element_type_name(code)} cannot hold"
+        yield Problem(text, where)
+
+
+def with_values(
+    source: SourceGraph, options: FrontendOptions
+) -> tuple[SourceGraph, FrontendOptions]:
+    """Gives a model whose inputs with given values are constants, and the options for the rest.
+
+    The shapes of the values bind symbolic dimensions, which other inputs may have too.
+
+    Args:
+        source: The model.
+        options: Those that fit it.
+    """
+    infos = {name: source.inputs[name] for name in options.input_values}
+    symbols = {
+        dim: extent
+        for name, info in infos.items()
+        for dim, extent in zip(
+            dims_of(info) or (), np.shape(options.input_values[name]), strict=False
+        )
+        if isinstance(dim, str)
+    }
+    constants = {name: _tensor(info, options.input_values[name]) for name, info in infos.items()}
+    inputs = {name: info for name, info in source.inputs.items() if name not in infos}
+    return (
+        replace(source, inputs=inputs, initializers=source.initializers | constants),
+        msgspec.structs.replace(options, symbols=symbols | dict(options.symbols)),
+    )
+
+
+def _shape(options: FrontendOptions, name: str) -> Shape:
+    return np.shape(options.input_values[name])
+
+
+def _tensor(info: ValueInfoProto, values: Array) -> TensorProto:
+    code, real = info.type.tensor_type.elem_type, _real(values)
+    stored = from_real(real, Spec(DTYPES[code], real.shape))
+    return TensorProto(name=info.name, data_type=code, dims=real.shape, raw_data=stored.tobytes())
+
+
+def _real(values: Array) -> Array:
+    found = np.asarray(values)
+    # ml_dtypes' bfloat16 is no number to NumPy
+    return found.astype(np.float32) if found.dtype.name == "bfloat16" else found
