@@ -86,7 +86,7 @@ def test_the_driver_imports_no_engine() -> None:
     ("arguments", "said"),
     [
         (("--networks", "resnet5"), "did you mean resnet50?"),
-        (("--engines", "tvm"), "there are dovetail, dovetail-numpy, onnxruntime"),
+        (("--engines", "tvm"), "there are dovetail, dovetail-bf16, dovetail-numpy, onnxruntime"),
         (("--rounds", "0"), "'0' is not a whole number of at least 1"),
     ],
 )

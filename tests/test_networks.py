@@ -24,6 +24,9 @@ RELATIVE = 1e-4
 # differently (measured with 0.3.31 on AVX-512: 48 of 64 columns), oneDNN does not.
 SOFTMAX_OF_EQUALS = "squeezenet, constant fill, softmax"
 
+# Besides what is the default: the other engine, every node by itself, every tensor in its place.
+OTHER_WAYS = ({"engine": "numpy"}, {"fuse": False, "memory": "plain"})
+
 CASES = {
     SOFTMAX_OF_EQUALS: lambda: networks.light("squeezenet"),
     "squeezenet, constant fill": lambda: networks.light("squeezenet", logits=True),
@@ -86,6 +89,12 @@ def test_network_matches_onnxruntime(case: str, tmp_path: Path) -> None:
         inputs = {t.name: rng.normal(0, 1, t.shape).astype(np.float32) for t in graph.inputs}
         ours = session.run(inputs)
     assert_close(ours, reference(str(tmp_path / "net.onnx"), inputs))
+    for options in OTHER_WAYS:
+        if case == SOFTMAX_OF_EQUALS and options.get("engine") == "numpy":
+            continue
+        config = {"backend": {"cpu": options}}
+        with dovetail.Session(tmp_path / "net.dvt", config=config) as session:
+            assert_close(session.run(inputs), ours)
 
 
 def test_channel_shuffles_cost_no_transposes(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dovetail.container import Model, Producer, summarize
+from dovetail.container import Model, Producer, WeightStore, summarize
 from dovetail.ir import Graph, Tensor
 
 MIB = 1 << 20
@@ -51,6 +51,17 @@ def test_loading_a_large_file_touches_little_of_it(large: Path) -> None:
     assert mapping_of(large)[2] <= MIB // 2
     assert tensors["w1"].values().sum() == MIB // 4
     assert MIB <= mapping_of(large)[2] <= 2 * MIB  # the one blob that was used
+
+
+@linux
+def test_what_was_packed_leaves_memory_and_comes_back(large: Path) -> None:
+    tensor = Model.load(large).graphs["g"].tensors["w2"]
+    blob, values = tensor.data, tensor.values()
+    assert blob is not None
+    WeightStore().get(blob, "doubled", lambda: 2 * values)
+    assert mapping_of(large)[2] <= MIB
+    assert values.sum() == 2 * 24 * MIB // 4
+    assert mapping_of(large)[2] >= 24 * MIB
 
 
 @linux

@@ -14,8 +14,8 @@ from dovetail.ops import OpRegistry
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared
 from dovetail.typed import convert
-from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice, _engine
-from dovetail_onednn import checked_library
+from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice, MemoryPlan, _engine
+from dovetail_onednn import Precision, checked_library
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
 
@@ -70,9 +70,11 @@ def network(*, fixed: bool = True) -> tuple[Graph, dict[str, Array]]:
     return graph, feeds
 
 
-def run(graph: Graph, feeds: dict[str, Array], choice: EngineChoice) -> tuple[Array, list[str]]:
+def run(
+    graph: Graph, feeds: dict[str, Array], choice: EngineChoice, **others: Any
+) -> tuple[Array, list[str]]:
     """Gives the result, and the module of each step's work."""
-    options = CpuOptions(engine=choice)
+    options = CpuOptions(engine=choice, **others)
     prepared: Any = CpuBackend(OPS).prepare(graph, options, WeightStore())
     assert isinstance(prepared, PlanPrepared)
     out = {t.name: np.empty(t.shape, np.float32) for t in graph.outputs}
@@ -114,6 +116,35 @@ def test_without_onednn() -> None:
         run(graph, feeds, EngineChoice.ONEDNN)
     first, *_ = CpuBackend(OPS).doctor()
     assert first == "engine numpy: oneDNN is not installed"
+
+
+@pytest.mark.usefixtures("onednn")
+def test_a_lower_precision_rounds_factors_and_no_more() -> None:
+    graph, feeds = network()
+    exact, _ = run(graph, feeds, EngineChoice.ONEDNN)
+    rounded, _ = run(graph, feeds, EngineChoice.ONEDNN, precision=Precision.BF16)
+    # 8 bits of mantissa in each factor; where the processor has no AMX nothing is rounded at all
+    assert np.abs(rounded - exact).max() < 2**-7 * np.abs(exact).max()
+    has_amx = "AMX" in checked_library().instruction_set_name
+    assert np.array_equal(rounded, exact) is not has_amx
+    again, _ = run(graph, feeds, EngineChoice.ONEDNN)
+    np.testing.assert_array_equal(again, exact)
+
+
+def test_a_plain_memory_keeps_every_tensor() -> None:
+    graph, feeds = network()
+    exact, _ = run(graph, feeds, EngineChoice.NUMPY)
+    plain, _ = run(graph, feeds, EngineChoice.NUMPY, memory=MemoryPlan.PLAIN)
+    np.testing.assert_array_equal(plain, exact)
+    sizes = {}
+    for memory in MemoryPlan:
+        options = CpuOptions(engine=EngineChoice.NUMPY, memory=memory, fuse=False)
+        prepared: Any = CpuBackend(OPS).prepare(graph, options, WeightStore())
+        sizes[memory] = prepared.arena.nbytes
+    tensors = [t.spec.nbytes for node in graph.nodes for t in node.outputs if not t.kind.is_output]
+    # beside tensors there are scratchpads, which are not shared then either
+    assert sizes[MemoryPlan.PLAIN] - sizes[MemoryPlan.ARENA] >= sum(tensors[:-1])
+    assert sizes[MemoryPlan.PLAIN] >= sum(tensors)
 
 
 def test_engine_in_a_config() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 from collections.abc import Callable, Iterator
@@ -29,6 +30,9 @@ from dovetail.errors import ConfigError, ContainerError, Problem, unknown_name
 from dovetail.files import unreadable
 from dovetail.ir import Blob
 
+# Where the system has no such advice, pages stay until it wants them back by itself.
+_DROP: int | None = getattr(mmap, "MADV_DONTNEED", None)
+
 Integrity = Literal["bind", "manifest"]
 
 
@@ -39,6 +43,7 @@ class Container(Generic[M]):
     Attributes:
         where: Name of the file, for errors.
         data: All of the file, mapped; alive as long as anything refers to it.
+        mapping: What maps it; None for an empty file.
         header: Its header.
         manifest: Its manifest.
         placement: Where its blobs and its padding lie.
@@ -46,6 +51,7 @@ class Container(Generic[M]):
 
     where: str
     data: Bytes
+    mapping: mmap.mmap | None
     header: Header
     manifest: M
     placement: Placement
@@ -79,9 +85,23 @@ class Container(Generic[M]):
         """
         bind = integrity == "bind"
         return tuple(
-            Blob(self.view(i), hash=entry.sha256, check=self._checker(i) if bind else None)
+            Blob(
+                self.view(i),
+                hash=entry.sha256,
+                check=self._checker(i) if bind else None,
+                release=self._releaser(i),
+            )
             for i, entry in enumerate(self.manifest.blobs)
         )
+
+    def _releaser(self, index: int) -> Callable[[], None] | None:
+        """Gives what drops the pages of a blob alone; the file has them still."""
+        start = self.placement.offsets[index]
+        first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+        length = start + self.manifest.blobs[index].size - first
+        if length < mmap.PAGESIZE or self.mapping is None or _DROP is None:
+            return None
+        return functools.partial(self.mapping.madvise, _DROP, first, length)
 
     def _checker(self, index: int) -> Callable[[], None]:
         def check() -> None:
@@ -105,7 +125,7 @@ def open_container(path: str | os.PathLike[str], kind: Kind, to: type[M]) -> Con
         ContainerError: It is not a container of this kind, is of a newer format, or is damaged.
     """
     where = os.fspath(path)
-    data = _mapped(where)
+    data, mapping = _mapped(where)
     header = unpack_header(data, where)
     raw = check_manifest(header, data, where)
     if header.kind is not kind:
@@ -123,7 +143,7 @@ def open_container(path: str | os.PathLike[str], kind: Kind, to: type[M]) -> Con
             f"its blobs would end at byte {placement.file_bytes}, the file at {header.file_bytes}",
             where=f"{where}: $.blobs",
         )
-    return Container(where, data, header, manifest, placement)
+    return Container(where, data, mapping, header, manifest, placement)
 
 
 def check_padding(container: Container[M]) -> None:
@@ -150,15 +170,15 @@ def check_integrity(integrity: str) -> None:
         )
 
 
-def _mapped(path: str) -> Bytes:
+def _mapped(path: str) -> tuple[Bytes, mmap.mmap | None]:
     try:
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped
-                return np.empty(0, np.uint8)
+                return np.empty(0, np.uint8), None
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise unreadable(Path(path), error) from error
-    return np.frombuffer(mapping, np.uint8)
+    return np.frombuffer(mapping, np.uint8), mapping
 
 
 def _check_table(entries: tuple[BlobEntry, ...], where: str) -> None:

@@ -81,7 +81,9 @@ class WeightStore:
             held = self._held.get(key)
             if held is None:
                 held = self._pool.get(key)
-                held = _settled(make()) if held is None else held
+                if held is None:
+                    held = _settled(make())
+                    blob.release()  # or the weights would lie in memory twice
                 with self._guard:
                     self._held[key] = held
                     self._pool[key] = held

@@ -22,9 +22,10 @@ class Blob:
             any more.
         hash: SHA-256 in hex where it is known already (a container's manifest says it).
         check: Called once, before the bytes are first used; raises when they are damaged.
+        release: Gives back the memory under bytes that a file has, too.
     """
 
-    __slots__ = ("_bytes", "_check", "_hash")
+    __slots__ = ("_bytes", "_check", "_hash", "_release")
 
     def __init__(
         self,
@@ -32,12 +33,14 @@ class Blob:
         *,
         hash: str | None = None,
         check: Callable[[], None] | None = None,
+        release: Callable[[], None] | None = None,
     ) -> None:
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         flat.flags.writeable = False
         self._bytes = flat
         self._hash = hash
         self._check = check
+        self._release = release
 
     @property
     def nbytes(self) -> int:
@@ -58,6 +61,14 @@ class Blob:
         if self._hash is None:
             self._hash = hashlib.sha256(self.bytes.data).hexdigest()
         return self._hash
+
+    def release(self) -> None:
+        """Says that the bytes will not be used soon: those of a file leave memory until they are.
+
+        Arrays over them stay valid.
+        """
+        if self._release is not None:
+            self._release()
 
 
 def pack(values: Array, dtype: DType) -> Blob:

@@ -4,8 +4,8 @@
 op package brings arrives through the entry point `cpu:PACKAGE` of the group `dovetail.kernels`.
 """
 
-from dovetail_cpu._backend import CpuBackend, CpuOptions
+from dovetail_cpu._backend import CpuBackend, CpuOptions, MemoryPlan
 from dovetail_cpu._engine import EngineChoice
 from dovetail_cpu.kernels import KERNELS
 
-__all__ = ["KERNELS", "CpuBackend", "CpuOptions", "EngineChoice"]
+__all__ = ["KERNELS", "CpuBackend", "CpuOptions", "EngineChoice", "MemoryPlan"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import enum
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, ClassVar
@@ -26,7 +27,7 @@ from dovetail.runtime.contract import (
 )
 from dovetail.runtime.plan import Plan, PlanPrepared, build_plan, with_brought
 from dovetail_cpu._engine import EngineChoice, about, engine
-from dovetail_onednn import ACTIVITY, ReleaseGil
+from dovetail_onednn import ACTIVITY, Precision, ReleaseGil, computing_in
 
 # A string is no number to compute with, and a type that is not known cannot be stored.
 _REFUSED = (DType.STRING, DType.UNDEFINED)
@@ -35,6 +36,13 @@ _ALLOWED = tuple(d.name for d in DType if d not in _REFUSED)
 # Elements that NumPy gathers where the rows of operands are short, before it computes. It allocates
 # its buffers at every call: at its default of 8192 they cost more than they save.
 _BUFFER = 1024
+
+
+class MemoryPlan(enum.Enum):
+    """How intermediate tensors lie in memory."""
+
+    ARENA = "arena"
+    PLAIN = "plain"
 
 
 class CpuOptions(Options, frozen=True):
@@ -47,6 +55,10 @@ class CpuOptions(Options, frozen=True):
             are set for a process, by OPENBLAS_NUM_THREADS.
         release_gil: Whether other Python threads run while a step of oneDNN does. AUTO: while long
             ones do, and while another session computes.
+        precision: What oneDNN may round the factors of convolutions and products to, where it is
+            quicker so; a permission. BF16 takes effect on processors with AMX.
+        memory: How intermediate tensors lie. ARENA: those that do not live at once share places.
+            PLAIN: each has its own, so that all of them are there after a run.
         fuse: Whether a kernel may run the nodes that follow it too. Without it every tensor of the
             graph is computed on its own and can be watched.
     """
@@ -54,6 +66,8 @@ class CpuOptions(Options, frozen=True):
     engine: EngineChoice = EngineChoice.AUTO
     num_threads: Annotated[int, msgspec.Meta(ge=1, le=1024)] | None = None
     release_gil: ReleaseGil = ReleaseGil.AUTO
+    precision: Precision = Precision.FLOAT32
+    memory: MemoryPlan = MemoryPlan.ARENA
     fuse: bool = True
 
 
@@ -104,16 +118,18 @@ class CpuBackend:
         chosen = engine(options.engine)
         chosen.enter_thread(options.num_threads)
         packages = {node.package for node in graph.nodes}
-        plan = build_plan(
-            graph,
-            self._ops,
-            with_brought(chosen.kernels, packages, self._ops),
-            weights,
-            options,
-            reorder=chosen.reorder,
-            fuse=options.fuse,
-        )
-        return CpuPrepared(plan, functools.partial(chosen.enter_thread, options.num_threads))
+        with computing_in(options.precision):
+            plan = build_plan(
+                graph,
+                self._ops,
+                with_brought(chosen.kernels, packages, self._ops),
+                weights,
+                options,
+                reorder=chosen.reorder,
+                fuse=options.fuse,
+            )
+        enter_thread = functools.partial(chosen.enter_thread, options.num_threads)
+        return CpuPrepared(plan, enter_thread, shares=options.memory is MemoryPlan.ARENA)
 
     def doctor(self) -> tuple[str, ...]:
         """Says which engine computes, for `dovetail doctor`."""
@@ -138,14 +154,15 @@ class CpuPrepared(PlanPrepared):
     Args:
         plan: The plan.
         enter_thread: Called in each thread before it runs the plan.
+        shares: As for `PlanPrepared`.
     """
 
-    def __init__(self, plan: Plan, enter_thread: Callable[[], None]) -> None:
+    def __init__(self, plan: Plan, enter_thread: Callable[[], None], *, shares: bool) -> None:
         self._enter_thread = enter_thread
         # NumPy's settings are the context's: entering one that has them is quicker than making them
         self._settings = contextvars.copy_context()
         self._settings.run(_set_numpy)
-        super().__init__(plan)
+        super().__init__(plan, shares=shares)
 
     def run(
         self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl

@@ -9,6 +9,7 @@ from dovetail_onednn._library import Library, library
 from dovetail_onednn.kernels import onednn_kernels
 from dovetail_onednn.known_answer import checked_library
 from dovetail_onednn.layouts import OneDnnLayout
+from dovetail_onednn.precision import Precision, computing_in
 from dovetail_onednn.reorder import reorder
 from dovetail_onednn.threads import ACTIVITY, ReleaseGil, use_threads
 
@@ -16,8 +17,10 @@ __all__ = [
     "ACTIVITY",
     "Library",
     "OneDnnLayout",
+    "Precision",
     "ReleaseGil",
     "checked_library",
+    "computing_in",
     "library",
     "onednn_kernels",
     "reorder",

@@ -169,6 +169,7 @@ _STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "primitive_attr_create": (_OUT,),
     "primitive_attr_destroy": (c_void_p,),
     "primitive_attr_set_scratchpad_mode": (c_void_p, c_int),
+    "primitive_attr_set_fpmath_mode": (c_void_p, c_int),
     "primitive_attr_set_post_ops": (c_void_p, c_void_p),
     "post_ops_create": (_OUT,),
     "post_ops_destroy": (c_void_p,),

@@ -138,7 +138,7 @@ def convolution_desc(
     name = "deconvolution" if geometry.is_transposed else "convolution"
     algorithm = DECONVOLUTION_DIRECT if geometry.is_transposed else CONVOLUTION_DIRECT
     tail = "".join(f" + {op}" for op in post_ops)
-    with Attributes(post_ops) as attributes:
+    with Attributes(post_ops, multiplies=True) as attributes:
         return PrimitiveDesc(
             f"{name}_forward",
             engine(),

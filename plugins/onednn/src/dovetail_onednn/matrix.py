@@ -67,7 +67,7 @@ class Product:
         tail = "".join(f" + {op}" for op in chain.ops)
         operands = (self.source, self.weights, self.bias, self.target)
         what = f"a float32 {self.primitive}{tail}: {self}"
-        with Attributes(chain.ops) as attributes:
+        with Attributes(chain.ops, multiplies=True) as attributes:
             if self.primitive == "matmul":
                 return PrimitiveDesc("matmul", engine(), *operands, attributes, description=what)
             leading = ("inner_product_forward", engine(), FORWARD_INFERENCE)

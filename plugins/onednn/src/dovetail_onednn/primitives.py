@@ -29,6 +29,7 @@ from dovetail_onednn.descriptors import Memory, MemoryDesc
 from dovetail_onednn.errors import check, failure
 from dovetail_onednn.fork import GENERATION
 from dovetail_onednn.handles import Handle, Stream, engine, make
+from dovetail_onednn.precision import math_mode
 from dovetail_onednn.threads import ACTIVITY, ReleaseGil, current_threads, threads
 
 # A call longer than this lets other Python threads run: a tenth of the interval in which a busy one
@@ -76,16 +77,23 @@ Addresses = dict[int, tuple[MemoryDesc, int]]  # by argument: what lies where
 
 
 class Attributes(Handle):
-    """How a primitive is to work: the scratchpad from outside, and post-ops."""
+    """How a primitive is to work: the scratchpad from outside, and post-ops.
+
+    Args:
+        post_ops: What is done to the result.
+        multiplies: Whether it sums products, whose factors the present precision may round.
+    """
 
     __slots__ = ()
 
-    def __init__(self, post_ops: Sequence[PostOp] = ()) -> None:
+    def __init__(self, post_ops: Sequence[PostOp] = (), *, multiplies: bool = False) -> None:
         doing = f"making attributes with the post-ops [{', '.join(map(str, post_ops))}]"
         super().__init__("primitive_attr", make("primitive_attr_create", doing=doing))
         functions = library().functions
         set_mode = functions["primitive_attr_set_scratchpad_mode"]
         check(set_mode(self, USER_SCRATCHPAD), doing)
+        if multiplies:
+            check(functions["primitive_attr_set_fpmath_mode"](self, math_mode()), doing)
         with Handle("post_ops", make("post_ops_create", doing=doing)) as chain:
             for op in post_ops:
                 check(_append(functions, chain, op), doing)

@@ -88,7 +88,7 @@ class Layer:
             f"a float32 {self.primitive} layer: source {self.source.key}, "
             f"weights {self.inputs.key}, result {self.target.key}, direction {self.direction}"
         )
-        with Attributes() as attributes:
+        with Attributes(multiplies=True) as attributes:
             return PrimitiveDesc(
                 f"{self.primitive}_forward",
                 engine(),

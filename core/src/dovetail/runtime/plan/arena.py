@@ -37,14 +37,21 @@ class _Life:
     last: int
 
 
-def plan_arena(steps: Sequence[Step]) -> Arena:
+def plan_arena(steps: Sequence[Step], *, shares: bool = True) -> Arena:
     """Shares bytes in place where steps allow it, and gives every value an offset.
 
     Large values are placed first, each at the lowest offset that no value alive at the same time
     covers. Sets `alias_of` on values computed in place.
+
+    Args:
+        steps: The plan's.
+        shares: Whether to; else every value has bytes of its own.
     """
     lives = _lives(steps)
-    _share_in_place(steps, lives)
+    if shares:
+        _share_in_place(steps, lives)
+    else:
+        lives = {value: _Life(0, len(steps)) for value in lives}
     ends: dict[Value, int] = {}
     offsets: dict[Value, int] = {}
     order = sorted(lives, key=lambda v: (-v.nbytes, lives[v].first))

@@ -22,11 +22,15 @@ class PlanPrepared:
 
     The application's last buffers stay referenced until others come: comparing them by identity is
     what makes a repeated run on the same buffers free of any binding.
+
+    Args:
+        plan: The plan.
+        shares: Whether values that do not live at once share places.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, shares: bool = True) -> None:
         self._plan = plan
-        self.arena: Arena = plan_arena(plan.steps)
+        self.arena: Arena = plan_arena(plan.steps, shares=shares)
         self._buffers = ArenaBuffers(self.arena)
         self._bound: list[Bound | None] = [None] * len(plan.steps)
         self._touching = _touching(plan.steps)
