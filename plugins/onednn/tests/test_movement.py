@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -91,60 +92,43 @@ def test_what_is_small_is_left_to_others(
     assert kinds(model.prepare().steps) == ["reference y"]
 
 
-def after_transpose(op_type: str, model: Any, x: Any) -> Any:
-    """What reads (2, 6, 5, 3), the transpose of (2, 3, 5, 6) or of (2, 3, 6, 5)."""
-    if op_type == "convolution":
-        return model.conv(x, "y", 8)
-    if op_type == "pooled convolution":
-        y = model.conv(x, "conv", 8)
-        params = {"filter_size": (2, 2), "stride": (1, 1), "pad_amount": ((0, 0), (0, 0))}
-        return model.add("PoolMax2d", y, name="y", **params)
-    if op_type == "padded pooling":
-        y = model.conv(x, "conv", 8)
-        params = {"filter_size": (2, 2), "stride": (1, 1), "pad_amount": ((1, 1), (0, 1))}
-        return model.add("PoolMax2d", y, name="y", **params)
-    if op_type == "source of a product":
-        return model.add("MatMul", x, model.input("other", 2, 6, 3, 16), name="y")
-    if op_type == "transposed source":
-        other = model.input("other", 2, 6, 5, 16)
-        return model.add("MatMul", x, other, name="y", transpose_in0=True)
-    if op_type == "weights of a product":
-        return model.add("MatMul", model.input("other", 2, 6, 7, 5), x, name="y")
-    if op_type == "both":
-        return model.add("MatMul", x, x, name="y", transpose_in1=True)
-    if op_type == "transpose":
-        return model.add("Transpose", x, name="y", perm=(1, 0, 3, 2))
-    if op_type == "softmax":
-        return model.add("Softmax", x, name="y")
-    return model.add("ElementWiseAdd", model.add("Relu", x, name="relu"), x, name="y")
+def pooled(model: Any, x: Any, *, relu: bool = False, pads: Any = ((0, 0), (0, 0))) -> Any:
+    y = model.conv(x, "conv", 8)
+    y = model.add("Relu", y, name="relu") if relu else y
+    window = {"filter_size": (2, 2), "stride": (1, 1), "pad_amount": pads}
+    return model.add("PoolMax2d", y, name="y", **window)
+
+
+# What reads (2, 6, 5, 3), the transpose of (2, 3, 5, 6) or of (2, 3, 6, 5).
+READERS: dict[str, Callable[[Any, Any], Any]] = {
+    "convolution": lambda m, x: m.conv(x, "y", 8),
+    "pooled convolution": pooled,
+    "padded pooling": lambda m, x: pooled(m, x, pads=((1, 1), (0, 1))),
+    "padded pooling after relu": lambda m, x: pooled(m, x, relu=True, pads=((1, 1), (0, 1))),
+    "source of a product": lambda m, x: m.add("MatMul", x, m.input("z", 2, 6, 3, 16), name="y"),
+    "transposed source": lambda m, x: m.add(
+        "MatMul", x, m.input("z", 2, 6, 5, 16), name="y", transpose_in0=True
+    ),
+    "weights of a product": lambda m, x: m.add("MatMul", m.input("z", 2, 6, 7, 5), x, name="y"),
+    "both": lambda m, x: m.add("MatMul", x, x, name="y", transpose_in1=True),
+    "transpose": lambda m, x: m.add("Transpose", x, name="y", perm=(1, 0, 3, 2)),
+    "softmax": lambda m, x: m.add("Softmax", x, name="y"),
+    "two readers": lambda m, x: m.add("ElementWiseAdd", m.add("Relu", x, name="relu"), x, name="y"),
+}
 
 
 @pytest.mark.parametrize("perm", [(0, 3, 2, 1), (0, 2, 3, 1)], ids=["0321", "0231"])
-@pytest.mark.parametrize(
-    "op_type",
-    [
-        "convolution",
-        "pooled convolution",
-        "padded pooling",
-        "source of a product",
-        "transposed source",
-        "weights of a product",
-        "both",
-        "transpose",
-        "softmax",
-        "two readers",
-    ],
-)
+@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("is_input", [True, False])
 def test_what_reads_a_transpose(
-    model: Any, close: Any, op_type: str, perm: tuple[int, ...], is_input: bool
+    model: Any, close: Any, reader: str, perm: tuple[int, ...], is_input: bool
 ) -> None:
     shape = [0] * 4
     for axis, extent in zip(perm, (2, 6, 5, 3), strict=True):
         shape[axis] = extent
     x = model.input("x", *shape)
     x = x if is_input else model.add("Tanh", x, name="tanh")
-    model.output(after_transpose(op_type, model, model.add("Transpose", x, name="t", perm=perm)))
+    model.output(READERS[reader](model, model.add("Transpose", x, name="t", perm=perm)))
     prepared = model.prepare()
     for _ in range(2):  # the second time with other arrays, which have to be found
         feeds = model.feeds()
@@ -152,13 +136,13 @@ def test_what_reads_a_transpose(
 
 
 @pytest.mark.parametrize(
-    ("op_type", "moved"),
+    ("reader", "moved"),
     [("pooled convolution", 1), ("padded pooling", 1), ("source of a product", 0)],
 )
 def test_who_can_reads_a_transpose_as_it_lies(
-    model: Any, kinds: Any, op_type: str, moved: int
+    model: Any, kinds: Any, reader: str, moved: int
 ) -> None:
     x = model.add("Transpose", model.input("x", 2, 3, 6, 5), name="t", perm=(0, 2, 3, 1))
-    model.output(after_transpose(op_type, model, x))
+    model.output(READERS[reader](model, x))
     prepared = model.prepare()
     assert kinds(prepared.steps).count("reorder") == moved

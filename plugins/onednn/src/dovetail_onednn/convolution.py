@@ -18,7 +18,7 @@ from dovetail_onednn._api import CONVOLUTION_DIRECT, DECONVOLUTION_DIRECT, FORWA
 from dovetail_onednn.descriptors import MemoryDesc, array
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, Strided, aligned, filters, images, vector
-from dovetail_onednn.pooling import pools_blocked
+from dovetail_onednn.pooling import takes_blocks
 from dovetail_onednn.post_ops import chain_of
 from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
 from dovetail_onednn.reorder import pack
@@ -189,8 +189,8 @@ def _as_channels_first(call: KernelCall, geometry: Geometry) -> MemoryDesc | Non
     layout, channels = call.layout(0), geometry.source.dims[1]
     if not isinstance(layout, Strided) or channels >= _FEW_CHANNELS:
         return None
-    readers = call.readers()
-    fits = len(readers) == 1 and pools_blocked(readers[0])
+    readers, last = call.readers(), (call.head, *(tail.view for tail in call.tail))[-1]
+    fits = len(readers) == 1 and takes_blocks(readers[0], last.node)
     return layout.along(geometry.source) if fits else None
 
 

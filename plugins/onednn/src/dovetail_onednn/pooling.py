@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.ir import Array, Node, Shape, Tensor
+from dovetail.ir import Array, Node, Scalar, Shape, Tensor
 from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg, PoolingAlgorithm
@@ -65,6 +65,15 @@ class Pooling:
             [(i * stride - before, i * stride - before + size) for i in range(outputs)]
             for outputs, stride, before, size in axes
         ]
+
+    @property
+    def has_empty_windows(self) -> bool:
+        """Whether there are windows without any element of the source."""
+        return any(
+            min(last, extent) <= max(first, 0)
+            for extent, windows in zip(self.source[1:-1], self.windows(), strict=True)
+            for first, last in windows
+        )
 
     def described(
         self, post_ops: Sequence[PostOp] = (), source: MemoryDesc | None = None
@@ -127,12 +136,7 @@ def pool_avg(call: KernelCall) -> Step | None:
         return Pooling.of(call, PoolingAlgorithm.AVERAGE_WITH_PADDING).step(call)
     pooling = Pooling.of(call, PoolingAlgorithm.AVERAGE)
     # the mean of no elements is 0 in the op set, and nothing that can be used in the library
-    has_empty = any(
-        min(last, extent) <= max(first, 0)
-        for extent, windows in zip(pooling.source[1:-1], pooling.windows(), strict=True)
-        for first, last in windows
-    )
-    return None if has_empty else pooling.step(call)
+    return None if pooling.has_empty_windows else pooling.step(call)
 
 
 def absorbs_after_maximum(group: Sequence[NodeView], node: NodeView) -> bool:
@@ -151,6 +155,8 @@ def pool_max(call: KernelCall) -> Step | None:
         return None
     pooling = Pooling.of(call, PoolingAlgorithm.MAXIMUM)
     edges = list(_edges(pooling, [int(after) for _, after in call.op.pad_amount]))
+    if not pooling.has_empty_windows and is_never_negative(call.writer(0)):
+        edges = []  # 0 changes no maximum
     step = pooling.step(call, dense=bool(edges))
     if step is None or not edges:
         return step
@@ -162,11 +168,24 @@ def _channels_first(shape: Shape) -> Shape:
     return (batch, channels, *spatial)
 
 
-def pools_blocked(node: Node) -> bool:
-    """Whether a node is pooling that takes a blocked source as it is, nothing being padded."""
+def takes_blocks(node: Node, source: Node) -> bool:
+    """Whether a node is pooling that takes what another one made in whatever layout.
+
+    Not where 0 is to take part in maxima that it may change.
+    """
     pads = node.params.get("pad_amount")
     is_padded = isinstance(pads, Tensor) and bool(pads.values().any())
-    return node.op_type in ("PoolMax2d", "PoolMax3d") and not is_padded
+    is_maximum = node.op_type in ("PoolMax2d", "PoolMax3d")
+    return is_maximum and (not is_padded or is_never_negative(source))
+
+
+def is_never_negative(node: Node | None) -> bool:
+    """Whether what a node writes is 0 or more, or NaN, whatever it reads."""
+    if node is None:
+        return False
+    least = node.params.get("min_value")
+    is_clipped = isinstance(least, Scalar) and float(least.value) >= 0
+    return node.op_type in ("Relu", "Sigmoid") or (node.op_type == "ReluMinMax" and is_clipped)
 
 
 def _edges(pooling: Pooling, after: Sequence[int]) -> Iterator[tuple[int, slice]]:

@@ -140,6 +140,9 @@ class _Builder:
     def readers(self, tensor: Tensor) -> Sequence[Node]:
         return self._graph.consumers(tensor)
 
+    def writer(self, tensor: Tensor) -> Node | None:
+        return self._graph.producer(tensor)
+
     def constant(self, name: str, array: Array, layout: Layout | None) -> Value:
         dtype = DType.of(array.dtype)
         return Value(name, Spec(dtype, array.shape), Storage.CONSTANT, layout, array=array)

@@ -152,6 +152,9 @@ class Scope(Protocol):
     def readers(self, tensor: Tensor) -> Sequence[Node]:
         """Gives the nodes that read a tensor."""
 
+    def writer(self, tensor: Tensor) -> Node | None:
+        """Gives the node that writes a tensor."""
+
     def constant(self, name: str, array: Array, layout: Layout | None) -> Value:
         """Gives a constant value."""
 
@@ -263,6 +266,10 @@ class KernelCall:
     def readers(self, index: int = 0) -> Sequence[Node]:
         """Gives the nodes that read an output; beside them the application may."""
         return self._scope.readers(self.outputs[index])
+
+    def writer(self, index: int) -> Node | None:
+        """Gives the node that writes an input, if one does."""
+        return self._scope.writer(self._tensor(index))
 
     def view(self, index: int = 0, layout: Layout | None = None) -> Step | None:
         """Makes the only output a view of an input's bytes: a step that does nothing.
