@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dovetail import runtime
-    from dovetail.api import Model, Session, convert, load, load_model
+    from dovetail.api import Model, Session, convert, export, load, load_model, quantize
     from dovetail.errors import DovetailError
 
 __version__ = "0.1.0"
@@ -28,8 +28,10 @@ __all__ = [
     "Session",
     "__version__",
     "convert",
+    "export",
     "load",
     "load_model",
+    "quantize",
     "runtime",
 ]
 
@@ -38,8 +40,10 @@ _HOMES = {
     "Model": "dovetail.api",
     "Session": "dovetail.api",
     "convert": "dovetail.api",
+    "export": "dovetail.api",
     "load": "dovetail.api",
     "load_model": "dovetail.api",
+    "quantize": "dovetail.api",
 }
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dovetail.api import Model
 from dovetail.api import convert as convert_model
 from dovetail.api.conversion import find_frontend
 from dovetail.cli.output import current_output
+from dovetail.cli.quantizing import quantized, show_notes
 from dovetail.errors import ConfigError, Problem
 from dovetail.files import unwritable
 from dovetail.ir import Shape, Tensor
@@ -23,6 +26,43 @@ from dovetail_tools._op_packages import load_op_packages
 from dovetail_tools.op_definitions import load_definitions
 
 SUFFIX = ".dvt"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantizing:
+    """What the command line says of quantizing.
+
+    Attributes:
+        input_list: Path of a list of raw inputs.
+        native: Whether they hold values of the inputs' types.
+        given: The quantizer's options that were given.
+    """
+
+    input_list: str | None
+    native: bool
+    given: Mapping[str, Any]
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the model is to be quantized."""
+        half = self.given.get("float_bitwidth") == 16
+        return self.input_list is not None or "float_fallback" in self.given or half
+
+    def check(self) -> None:
+        """Refuses options of a quantizer that is not wanted.
+
+        Raises:
+            ConfigError: There are some; all are named.
+        """
+        if self.wanted or not (self.given or self.native):
+            return
+        names = ["--" + name.replace("_", "-") for name in self.given]
+        names += ["--use-native-input-files"] * self.native
+        raise usage(
+            f"{', '.join(names)} would do nothing: the model is not quantized",
+            where="dovetail convert",
+            hint="give --input-list, --float-fallback or --float-bitwidth 16",
+        )
 
 
 def frontend_options(
@@ -71,6 +111,7 @@ def convert_file(
     options: FrontendOptions,
     graph_name: str | None,
     ops: OpRegistry,
+    quantizing: Quantizing,
     *,
     optimize: bool,
 ) -> None:
@@ -82,6 +123,7 @@ def convert_file(
         options: What the user decides about reading it.
         graph_name: Of its graph; the file's name without suffix if left out.
         ops: Finds ops.
+        quantizing: Whether and how it is quantized.
         optimize: Whether the passes run.
 
     Raises:
@@ -90,7 +132,14 @@ def convert_file(
     start = time.perf_counter()
     find_frontend(source)  # what cannot be read at all is refused before anything else
     target = _target(source, output)
+    quantizing.check()
     model = convert_model(source, options, name=graph_name, optimize=optimize, ops=ops)
+    if quantizing.wanted:
+        made = quantized(
+            model, quantizing.input_list, quantizing.given, ops, native=quantizing.native
+        )
+        show_notes(made.report)
+        model = made.model
     model.save(target)
     _report(source, target, model, time.perf_counter() - start)
 

@@ -1,29 +1,10 @@
-"""The errors of the tools: a command line, and input data that do not fit."""
+"""The error of a command line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
-
-from dovetail.errors import ConfigError, DovetailError, Problem
-
-# A list of thousands of lines may be wrong in each of them.
-SHOWN = 50
-
-
-class InputError(DovetailError):
-    """Input data, or the list that names them, do not fit the model."""
-
-    default_code: ClassVar[str] = "INPUT_INVALID"
+from dovetail.errors import ConfigError
 
 
 def usage(message: str, *, where: str = "", hint: str = "") -> ConfigError:
     """Gives the error for a command line that cannot be taken."""
     return ConfigError(message, code="USAGE", where=where, hint=hint)
-
-
-def shortened(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """Gives the first SHOWN problems, and one more that counts the others."""
-    if len(problems) <= SHOWN:
-        return tuple(problems)
-    return (*problems[:SHOWN], Problem(f"and {len(problems) - SHOWN} more"))

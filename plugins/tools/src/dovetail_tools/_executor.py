@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
+from dovetail.cli.inputs.raw_files import RawReader
+from dovetail.cli.progress import Advance
 from dovetail.files import unwritable
 from dovetail.ir import Array
 from dovetail.runtime import Execution, Graph, Profile, ProfileLevel, Signal, SignalKind
 from dovetail_tools._jobs import Job
 from dovetail_tools._output_files import write_result
-from dovetail_tools._progress import Advance
-from dovetail_tools._raw_files import RawReader
 from dovetail_tools._request import Request
 from dovetail_tools._timings import Timings
 

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dovetail.api import Model, load_model
+from dovetail.cli.inputs.errors import InputError, shortened
+from dovetail.cli.inputs.feed import Feed, make_feed
+from dovetail.cli.inputs.listed import read_input_list
+from dovetail.cli.inputs.raw_files import RawFormat
 from dovetail.errors import ConfigError, FrontendError, Problem, unknown_name
 from dovetail.ir import Graph
 from dovetail.ops import OpRegistry
 from dovetail.runtime.config_file import RunConfig
 from dovetail_tools import _metadata, _profiling
-from dovetail_tools._errors import InputError, shortened, usage
-from dovetail_tools._feed import Feed, make_feed
-from dovetail_tools._input_list import read_input_list
+from dovetail_tools._errors import usage
 from dovetail_tools._output_files import (
     OutputFile,
     distinct,
@@ -23,7 +25,6 @@ from dovetail_tools._output_files import (
     unsplittable,
 )
 from dovetail_tools._outputs_chosen import chosen_outputs, computed, with_outputs
-from dovetail_tools._raw_files import RawFormat
 from dovetail_tools._request import Request
 
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from dovetail.cli.inputs.raw_files import RawFormat
 from dovetail.ir import Shape, Tensor
 from dovetail_tools._output_files import OutputFile
-from dovetail_tools._raw_files import RawFormat
 
 NAME = "execution_metadata.yaml"
 

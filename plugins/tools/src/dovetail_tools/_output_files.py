@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from dovetail.cli.inputs.raw_files import RawFormat, write_raw
 from dovetail.errors import FrontendError, Problem
 from dovetail.files import safe_name
 from dovetail.ir import Array, DType, Graph, Tensor
-from dovetail_tools._raw_files import RawFormat, write_raw
 
 _LONGEST = 255  # bytes of a file's name, on all common file systems
 

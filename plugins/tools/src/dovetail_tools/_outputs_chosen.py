@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from dovetail.cli.inputs.listed import InputList, resolve_layers
 from dovetail.errors import Problem, unknown_name
 from dovetail.ir import Graph, Node, Tensor, TensorKind
-from dovetail_tools._input_list import InputList, resolve_layers
 
 _AS_OUTPUT = {
     TensorKind.NATIVE: TensorKind.APP_READ,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dovetail.cli.progress import progress
 from dovetail.files import unwritable
 from dovetail.runtime import Backend, Context, Graph, ProfileLevel, backend_name
 from dovetail.runtime.config_file import RunConfig, load_config
@@ -18,7 +19,6 @@ from dovetail_tools._metadata import graph_metadata, write_metadata
 from dovetail_tools._op_packages import load_op_packages
 from dovetail_tools._output_folder import OutputFolder, check_replaceable
 from dovetail_tools._profiling import profiling_data, write_profiling
-from dovetail_tools._progress import progress
 from dovetail_tools._request import Profiling, Request
 from dovetail_tools._timings import Timings
 

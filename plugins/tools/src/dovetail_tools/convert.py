@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from dovetail.cli.quantization import takes_quantization
 from dovetail_tools._pairs import PairCommand, split_pairs
 from dovetail_tools._request import split_list
 
@@ -18,7 +20,9 @@ class _Command(PairCommand):
 
 
 @app.command(cls=_Command)
+@takes_quantization
 def convert(
+    *,
     input_network: Annotated[
         Path,
         typer.Option("-i", "--input-network", metavar="FILE", help="The model to convert."),
@@ -108,6 +112,20 @@ def convert(
             "be repeated. The converted model runs once an op package brings the code.",
         ),
     ] = None,
+    input_list: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="List of raw inputs, as net-run takes it: the model is quantized with them.",
+        ),
+    ] = None,
+    use_native_input_files: Annotated[
+        bool,
+        typer.Option(
+            "--use-native-input-files",
+            help="Raw inputs hold values of the graph's types instead of float32.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -116,14 +134,17 @@ def convert(
             "any of them cannot be converted (then the exit code is not 0), and unused inputs.",
         ),
     ] = False,
+    quantization: Mapping[str, Any],
 ) -> None:
     """Convert a model file to a Dovetail model.
 
     The format is found by the file's suffix, then by its content. The .dvt appears only when all
-    of it is written. `dovetail explain compat` lists the SDK's options that are not offered.
+    of it is written. With --input-list, --float-fallback or --float-bitwidth 16 the model is
+    quantized, too, as by `dovetail quantize`, whose options are the last ones below. `dovetail
+    explain compat` lists the SDK's options that are not offered.
     """
     # imported here: the help needs no numpy
-    from dovetail_tools._conversion import convert_file, frontend_options, ops_with
+    from dovetail_tools._conversion import Quantizing, convert_file, frontend_options, ops_with
     from dovetail_tools._dry_run import show_dry_run
 
     options = frontend_options(
@@ -133,6 +154,13 @@ def convert(
     if dry_run:
         show_dry_run(input_network, options, ops, optimize=not no_simplification)
     else:
+        quantizing = Quantizing(input_list, use_native_input_files, quantization)
         convert_file(
-            input_network, output_path, options, graph_name, ops, optimize=not no_simplification
+            input_network,
+            output_path,
+            options,
+            graph_name,
+            ops,
+            quantizing,
+            optimize=not no_simplification,
         )

@@ -1,0 +1,82 @@
+"""Export: a model through an exporter into a file of another format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from dovetail.api.conversion import PathLike, load_model
+from dovetail.container import Model
+from dovetail.errors import ConfigError, unknown_name
+from dovetail.ir import Graph
+from dovetail.ops.exporter import Exporter, ExportOptions
+from dovetail.plugins import load as load_plugin
+
+GROUP = "dovetail.exporters"
+DEFAULT = "onnx-qdq"
+
+
+def export(
+    model: Model | PathLike,
+    path: PathLike,
+    format: str = DEFAULT,
+    options: ExportOptions | None = None,
+    *,
+    graph: str | None = None,
+) -> tuple[str, ...]:
+    """Writes a model in another format.
+
+    Args:
+        model: A `Model`, or a file that can be loaded or converted. It is not changed.
+        path: Where it goes; the file appears only when all of it is written.
+        format: Name of an installed exporter.
+        options: What the user decides.
+        graph: Name of the graph, where the model has several.
+
+    Returns:
+        Where what was written differs in structure or meaning from the graph, a sentence each.
+
+    Raises:
+        ConfigError: The name does not end as the format wants, is that of the model itself, or the
+            graph is not told; all that holds is listed by the first that does.
+        PluginError: There is no such exporter, or it is broken.
+        UnsupportedOpError: Nodes that the format cannot express, all of them.
+        ContainerError: The file cannot be written.
+    """
+    exporter = cast("type[Exporter]", load_plugin(GROUP, format))()
+    target = Path(path)
+    if target.suffix.lower() != exporter.suffix:
+        raise _usage(
+            f"{format} writes {exporter.suffix} files, and the name must say so",
+            f"path {target}",
+            f"say {target.with_suffix(exporter.suffix)}",
+        )
+    if not isinstance(model, Model):
+        source = Path(model)
+        if target.exists() and source.exists() and target.samefile(source):
+            raise _usage(
+                "the exported model would take the place of the one that it is made of",
+                f"path {target}",
+                "give another name",
+            )
+        model = load_model(source)
+    return exporter.export(_chosen(model, graph), target, options or ExportOptions())
+
+
+def _chosen(model: Model, name: str | None) -> Graph:
+    graphs = model.graphs
+    if name is None and len(graphs) == 1:
+        return next(iter(graphs.values()))
+    if name is None:
+        raise _usage(
+            f"the model has {len(graphs)} graphs, and one can be exported at a time",
+            "graph",
+            f"name one of {', '.join(graphs)}",
+        )
+    if name not in graphs:
+        raise _usage(f"the model has no graph '{name}'", "graph", unknown_name(name, graphs))
+    return graphs[name]
+
+
+def _usage(message: str, where: str, hint: str) -> ConfigError:
+    return ConfigError(message, code="USAGE", where=where, hint=hint)

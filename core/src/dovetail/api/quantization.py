@@ -1,0 +1,113 @@
+"""Quantization: a float model and samples of its inputs through the installed quantizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from dovetail.api.conversion import PathLike, load_model
+from dovetail.container import Model
+from dovetail.errors import ConfigError, unknown_name
+from dovetail.ops import OpRegistry
+from dovetail.plugins import load as load_plugin
+from dovetail.plugins.ops import installed_ops
+from dovetail.quantization import (
+    Calibration,
+    QuantizationOptions,
+    Quantized,
+    Quantizer,
+    options_from,
+)
+
+GROUP = "dovetail.quantizers"
+DEFAULT = "default"
+
+
+def quantize(
+    model: Model | PathLike,
+    calibration: Calibration | Mapping[str, Calibration] | None = None,
+    *,
+    ops: OpRegistry | None = None,
+    **options: Any,
+) -> Model:
+    """Quantizes a model.
+
+    Args:
+        model: A float `Model`, or a file that can be loaded or converted. It is not changed.
+        calibration: Sets of inputs, one after the other: arrays by input name, or bare arrays for
+            a graph with one input; an array of them all will do. For several graphs a mapping from
+            graph to sets. Left out where nothing is calibrated.
+        ops: Finds ops; by default those of all installed op packages.
+        options: Fields of `dovetail.quantization.QuantizationOptions`.
+
+    Returns:
+        A new model, whose tensors are fixed-point as far as they can be.
+
+    Raises:
+        ConfigError: An option is wrong; all that are, are listed.
+        QuantizationError: Samples are missing or do not fit, or encodings do not.
+    """
+    return quantize_with_report(model, calibration, ops=ops, **options).model
+
+
+def quantize_with_report(
+    model: Model | PathLike,
+    calibration: Calibration | Mapping[str, Calibration] | None = None,
+    *,
+    ops: OpRegistry | None = None,
+    **options: Any,
+) -> Quantized:
+    """Quantizes a model and says of each tensor what was decided, and why; see `quantize`."""
+    registry = installed_ops() if ops is None else ops
+    loaded = model if isinstance(model, Model) else load_model(model, registry)
+    return run_quantizer(loaded, calibration, options_from(options), registry)
+
+
+def run_quantizer(
+    model: Model,
+    calibration: Calibration | Mapping[str, Calibration] | None,
+    options: QuantizationOptions,
+    ops: OpRegistry,
+) -> Quantized:
+    """Hands a model to the installed quantizer; see `quantize`.
+
+    Raises:
+        PluginError: No quantizer is installed, or it is broken.
+    """
+    quantizer = cast("type[Quantizer]", load_plugin(GROUP, DEFAULT))()
+    return quantizer.quantize(model, _by_graph(model, calibration), options, ops)
+
+
+def _by_graph(
+    model: Model, calibration: Calibration | Mapping[str, Calibration] | None
+) -> dict[str, Calibration]:
+    if calibration is None:
+        return {}
+    if isinstance(calibration, Mapping):
+        if unknown := [name for name in calibration if name not in model.graphs]:
+            raise ConfigError(
+                f"there is no graph '{unknown[0]}' to calibrate",
+                where="calibration",
+                hint=f"{unknown_name(unknown[0], model.graphs)}; a single set of inputs goes into "
+                "a list",
+            )
+        return dict(calibration)
+    if len(model.graphs) != 1:
+        raise ConfigError(
+            f"the model has {len(model.graphs)} graphs, and samples for one",
+            where="calibration",
+            hint="give a mapping from the names of graphs to their samples",
+        )
+    (graph,) = model.graphs.values()
+    if isinstance(calibration, np.ndarray) and len(graph.inputs) == 1:
+        calibration = _split(calibration, graph.inputs[0].shape)
+    return {graph.name: calibration}
+
+
+def _split(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> Calibration:
+    """One array for all samples, as they come: each a whole input, or elements of its batch."""
+    if shape and shape[0] and array.shape[1:] == shape[1:] and len(array) % shape[0] == 0:
+        return [array[i : i + shape[0]] for i in range(0, len(array), shape[0])]
+    return list(array)

@@ -1,0 +1,118 @@
+"""The exporters `onnx-qdq` and `onnx`."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from dovetail.errors import OpError, Problem, QuantizationError, UnsupportedOpError
+from dovetail.ir import Graph, Node, Tensor
+from dovetail.ops import bind_node
+from dovetail.ops.exporter import ExportOptions
+from dovetail_onnx.exporter import _file
+from dovetail_onnx.exporter._model import ModelBuilder
+from dovetail_onnx.exporter._node import NodeExport
+from dovetail_onnx.exporter._types import type_problems
+from dovetail_onnx.exporter._values import Values
+from dovetail_onnx.exporter.operators import EXPORTERS
+from dovetail_opset import PACKAGE
+
+# What comes with a tensor's type, shape or order of axes, and not with an op.
+_OF_TENSORS = ("Cast", "DequantizeLinear", "QuantizeLinear", "Reshape", "Transpose")
+_HINT = "docs/export.md lists the ops that can be exported"
+
+
+class OnnxQdqExporter:
+    """Writes graphs as ONNX with a QuantizeLinear and DequantizeLinear at each quantized tensor.
+
+    Inputs and outputs of the model are real values. A graph without quantized tensors becomes plain
+    float ONNX.
+    """
+
+    name: ClassVar[str] = "onnx-qdq"
+    suffix: ClassVar[str] = ".onnx"
+
+    def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
+        """Writes a model that computes what a graph does; see `dovetail.ops.exporter.Exporter`.
+
+        Raises:
+            UnsupportedOpError: Nodes or tensors that ONNX cannot express, all of them.
+            ContainerError: The file cannot be written.
+        """
+        names = [t.name for t in (*graph.inputs, *graph.outputs)]
+        builder = ModelBuilder(graph.name, names)
+        values = Values(graph, builder)
+        for tensor in graph.inputs:
+            values.add_input(tensor)
+        problems = [p for node in graph.nodes for p in _export_node(node, values)]
+        outputs = values.finish()
+        values.notes += _spelled_out(graph, builder)
+        problems += [*values.problems, *type_problems(builder)]
+        if problems:
+            raise UnsupportedOpError(
+                "the graph cannot be expressed in ONNX",
+                where=f"graph '{graph.name}'",
+                hint=_HINT,
+                problems=problems,
+            )
+        _file.write(builder, outputs, path, external=options.external_data)
+        return tuple(values.notes)
+
+
+class OnnxExporter(OnnxQdqExporter):
+    """Writes float graphs as ONNX, and refuses quantized ones."""
+
+    name: ClassVar[str] = "onnx"
+
+    def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
+        """Writes a model that computes what a graph does; see `dovetail.ops.exporter.Exporter`.
+
+        Raises:
+            UnsupportedOpError: Quantized tensors, or what ONNX cannot express; all of it.
+            ContainerError: The file cannot be written.
+        """
+        quantized = [t for t in graph.tensors.values() if t.dtype.is_fixed_point]
+        if quantized:
+            raise UnsupportedOpError(
+                "the graph is quantized, and this format is for float graphs",
+                where=f"graph '{graph.name}'",
+                hint="export it as onnx-qdq, or export the model as it was before quantization",
+                problems=[_quantized_problem(tensor) for tensor in quantized],
+            )
+        return super().export(graph, path, options)
+
+
+def _spelled_out(graph: Graph, builder: ModelBuilder) -> list[str]:
+    """Says which ops have become several operators, and which."""
+    made: dict[str, list[str]] = defaultdict(list)
+    for node in builder.nodes:
+        if node.op_type not in _OF_TENSORS:
+            made[node.where].append(node.op_type)
+    counts = Counter((node.op_type, tuple(made[node.where])) for node in graph.nodes)
+    return [
+        f"{op_type} is written as {', '.join(operators)} ({count} of the nodes)"
+        for (op_type, operators), count in counts.items()
+        if len(operators) > 1
+    ]
+
+
+def _quantized_problem(tensor: Tensor) -> Problem:
+    return Problem(f"it is {tensor.dtype.name}", where=f"tensor '{tensor.source}'")
+
+
+def _export_node(node: Node, values: Values) -> Iterator[Problem]:
+    """Exports one node; gives why that cannot be."""
+    try:
+        write = EXPORTERS.get(node.op_type) if node.package == PACKAGE.name else None
+        if write is None:
+            text = f"{node.package}::{node.op_type} is none of the ops that can be exported"
+            raise UnsupportedOpError(text, where=node.where)
+        op = bind_node(PACKAGE.schemas[node.op_type], node)
+        write(NodeExport(node, op, values))
+    except (UnsupportedOpError, OpError, QuantizationError) as error:
+        yield Problem(error.message, where=error.where or node.where, hint=error.hint)
+        for tensor in node.outputs:
+            if values.order(tensor) is None:
+                values.forget(tensor)

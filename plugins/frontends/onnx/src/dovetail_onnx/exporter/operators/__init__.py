@@ -1,0 +1,54 @@
+"""How ops are written, by family; importing this registers all of them in `EXPORTERS`."""
+
+from dovetail_onnx.exporter._table import EXPORTERS
+from dovetail_onnx.exporter.operators import (
+    activation,
+    arrangement,
+    blocks,
+    columns,
+    convolution,
+    elementwise,
+    gather,
+    image,
+    layout,
+    logic,
+    matrix,
+    normalization,
+    pooling,
+    ranking,
+    recurrent,
+    reduction,
+    resize,
+    slicing,
+    softmax,
+    transform,
+    types,
+    unary,
+)
+
+FAMILIES = (
+    activation,
+    arrangement,
+    blocks,
+    columns,
+    convolution,
+    elementwise,
+    gather,
+    image,
+    layout,
+    logic,
+    matrix,
+    normalization,
+    pooling,
+    ranking,
+    recurrent,
+    reduction,
+    resize,
+    slicing,
+    softmax,
+    transform,
+    types,
+    unary,
+)
+
+__all__ = ["EXPORTERS", "FAMILIES"]

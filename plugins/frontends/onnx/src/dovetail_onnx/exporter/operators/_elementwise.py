@@ -1,0 +1,59 @@
+"""What elementwise ops share: they follow the layout that their inputs lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from onnx import TensorProto
+
+from dovetail_onnx.exporter._node import NodeExport, OpExporter
+
+Body = Callable[[NodeExport, str], str]
+PairBody = Callable[[NodeExport, str, str], str]
+
+
+def follow(e: NodeExport, body: Body) -> None:
+    """Writes a function of one tensor, in the layout that this lies in."""
+    order = e.layout(0)
+    e.put(body(e, e.input(0, order)), order)
+
+
+def follow_pair(e: NodeExport, body: PairBody, *, kind: int | None = None) -> None:
+    """Writes a function of two tensors that broadcast, in the layout that most of them lie in.
+
+    Args:
+        e: The node.
+        body: Gives the result of two values.
+        kind: Element type that both are made first.
+    """
+    order = e.layout()
+    a, b = (e.aligned(i, order) for i in (0, 1))
+    if kind is not None:
+        a, b = e.cast(a, kind), e.cast(b, kind)
+    e.put(body(e, a, b), order)
+
+
+def one(op_type: str, **attributes: Any) -> Body:
+    """Gives the body that is one ONNX node of one input."""
+    return lambda e, x: e.add(op_type, [x], **attributes)
+
+
+def two(op_type: str, **attributes: Any) -> PairBody:
+    """Gives the body that is one ONNX node of two inputs."""
+    return lambda e, a, b: e.add(op_type, [a, b], **attributes)
+
+
+def question(op_type: str) -> PairBody:
+    """Gives the body that is one ONNX node of two inputs that answers with a bool."""
+    return lambda e, a, b: e.add(op_type, [a, b], TensorProto.BOOL)
+
+
+def exporter(body: Body) -> OpExporter:
+    """Gives the exporter of a function of one tensor."""
+    return lambda e: follow(e, body)
+
+
+def pair_exporter(body: PairBody, *, kind: int | None = None) -> OpExporter:
+    """Gives the exporter of a function of two tensors."""
+    return lambda e: follow_pair(e, body, kind=kind)

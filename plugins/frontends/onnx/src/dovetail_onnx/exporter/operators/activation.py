@@ -1,0 +1,107 @@
+"""Activations."""
+
+from __future__ import annotations
+
+import math
+
+from onnx import TensorProto
+
+from dovetail_onnx.exporter._node import FLOATS, NodeExport
+from dovetail_onnx.exporter._table import exports
+from dovetail_onnx.exporter.operators._elementwise import exporter, follow, one
+from dovetail_opset.ops.activation import Neuron
+
+for _name, _operator in (
+    ("Relu", "Relu"),
+    ("Sigmoid", "Sigmoid"),
+    ("Tanh", "Tanh"),
+    ("Gelu", "Gelu"),
+    ("HardSwish", "HardSwish"),
+):
+    exports(_name)(exporter(one(_operator)))
+
+
+@exports("ReluMinMax")
+def relu_min_max(e: NodeExport) -> None:
+    """Clip."""
+    follow(e, lambda e, x: clipped(e, x, e.op.min_value, e.op.max_value))
+
+
+@exports("Relu1")
+def relu1(e: NodeExport) -> None:
+    """Clip to [-1, 1]."""
+    follow(e, lambda e, x: clipped(e, x, -1, 1))
+
+
+@exports("Relu6")
+def relu6(e: NodeExport) -> None:
+    """Clip to [0, 6]."""
+    follow(e, lambda e, x: clipped(e, x, 0, 6))
+
+
+@exports("Prelu")
+def prelu(e: NodeExport) -> None:
+    """PRelu, whose slopes broadcast to x as those of the op do."""
+    order = e.layout(0)
+    e.put(e.add("PRelu", [e.input(0, order), e.aligned(1, order)]), order)
+
+
+@exports("Elu")
+def elu(e: NodeExport) -> None:
+    """Elu."""
+    follow(e, one("Elu", alpha=float(e.op.alpha)))
+
+
+@exports("ElementWiseSoftplus")
+def softplus(e: NodeExport) -> None:
+    """Softplus of beta * x, over beta; x itself beyond a threshold that is not negative."""
+    follow(e, lambda e, x: _softplus(e, x, e.op.beta, e.op.threshold))
+
+
+@exports("ElementWiseNeuron")
+def neuron(e: NodeExport) -> None:
+    """The activation of the number."""
+    follow(e, _neuron)
+
+
+def clipped(e: NodeExport, x: str, low: float, high: float) -> str:
+    """Gives a value within bounds, for integers the whole ones inside them."""
+    code = e.builder.types[x]
+    if code not in FLOATS:
+        least, greatest = e.out.dtype.stored_range()
+        low, high = (min(max(v, least), greatest) for v in (low, high))
+        low, high = math.ceil(low), math.floor(high)
+    return e.add("Clip", [x, e.constant(low, x), e.constant(high, x)])
+
+
+def _softplus(e: NodeExport, x: str, beta: float, threshold: float) -> str:
+    factor = e.constant(beta, x)
+    scaled = x if beta == 1 else e.add("Mul", [x, factor])
+    result = e.add("Softplus", [scaled])
+    if beta != 1:
+        result = e.add("Div", [result, factor])
+    if threshold < 0:
+        return result
+    beyond = e.add("Greater", [scaled, e.constant(threshold, x)], TensorProto.BOOL)
+    return e.add("Where", [beyond, x, result], e.builder.types[x])
+
+
+def _neuron(e: NodeExport, x: str) -> str:
+    op = e.op
+    alpha = 1.0 if op.alpha is None else float(op.alpha)
+    match op.operation:
+        case Neuron.ELU:
+            return e.add("Elu", [x], alpha=alpha)
+        case Neuron.HARD_SIGMOID:
+            slope = 0.2 if op.alpha is None else float(op.alpha)
+            start = 0.5 if op.beta is None else float(op.beta)
+            return e.add("HardSigmoid", [x], alpha=slope, beta=start)
+        case Neuron.RELU_MIN_MAX:
+            return clipped(e, x, op.min_value, op.max_value)
+        case Neuron.SOFTPLUS:
+            return _softplus(e, x, 1.0 if op.beta is None else float(op.beta), op.threshold)
+        case Neuron.GELU:
+            return e.add("Gelu", [x])
+        case Neuron.HARD_SWISH:
+            return e.add("HardSwish", [x])
+    return e.add(op.operation.name.capitalize(), [x])

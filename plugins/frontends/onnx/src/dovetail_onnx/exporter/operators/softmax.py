@@ -1,0 +1,28 @@
+"""Softmax and its relatives."""
+
+from __future__ import annotations
+
+from dovetail_onnx.exporter._node import NodeExport
+from dovetail_onnx.exporter._table import exports
+from dovetail_opset.ops.softmax import MaskMode
+
+
+@exports("Softmax", "LogSoftmax")
+def softmax(e: NodeExport) -> None:
+    """The operator of the same name along the axis where it lies, of beta times x."""
+    order = e.layout(0)
+    x = e.input(0, order)
+    if e.op.beta != 1:
+        x = e.add("Mul", [x, e.constant(e.op.beta, x)])
+    e.put(e.add(e.node.op_type, [x], axis=order.index(e.op.axis)), order)
+
+
+@exports("MaskedSoftmax")
+def masked_softmax(e: NodeExport) -> None:
+    """Softmax of the sum with the mask."""
+    if e.op.mode is not MaskMode.UNCOMPRESSED:
+        raise e.refuse("ONNX has no softmax of sequences that lie one behind the other")
+    batch, channels = e.spec(1).shape
+    x = e.input(0)
+    mask = e.cast(e.flat(1, (batch, 1, 1, channels)), e.builder.types[x])
+    e.put(e.add("Softmax", [e.add("Add", [x, mask])], axis=3))

@@ -1,0 +1,45 @@
+"""Changes of type and encoding; shapes and constants as values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.ir import DType
+from dovetail_onnx.exporter._node import NodeExport
+from dovetail_onnx.exporter._table import exports
+
+
+@exports("Convert", "Quantize", "Dequantize")
+def convert(e: NodeExport) -> None:
+    """Nothing more than what the output's own type brings: quantization, or a Cast."""
+    order = e.layout(0)
+    e.put(e.input(0, order), order)
+
+
+@exports("Cast")
+def cast(e: NodeExport) -> None:
+    """Cast of plain numbers."""
+    if e.spec(0).dtype.is_fixed_point or e.out.dtype.is_fixed_point:
+        raise e.refuse(
+            "it takes stored integers as numbers, but tensors hold real values in ONNX",
+            hint="Convert keeps real values",
+        )
+    order = e.layout(0)
+    e.put(e.cast(e.input(0, order), e.out.dtype), order)
+
+
+@exports("Shape")
+def shape(e: NodeExport) -> None:
+    """A constant, since shapes are static."""
+    extents = e.spec(0).shape[e.op.start : e.op.end]
+    e.put(e.constant(np.array(extents), DType.UINT_32))
+
+
+@exports("ConstantOfShape")
+def constant_of_shape(e: NodeExport) -> None:
+    """A constant, since shapes are static."""
+    out = e.out
+    if out.dtype.is_fixed_point:
+        raise e.refuse("it gives stored integers, but tensors hold real values in ONNX")
+    value = e.constant(e.op.value, out.dtype)
+    e.put(e.add("Expand", [value, e.integers(out.shape)]))

@@ -1,0 +1,44 @@
+"""What `dovetail export` does once its options are read."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from dovetail.api import export
+from dovetail.cli.output import current_output
+from dovetail.ops.exporter import ExportOptions
+
+
+def export_file(
+    source: Path, target: Path, format: str, graph: str | None, *, external_data: bool
+) -> None:
+    """Exports a model, says in one line what came of it, and lists what differs.
+
+    Args:
+        source: A model that can be loaded or converted.
+        target: Where the exported model goes.
+        format: Name of the exporter.
+        graph: Which graph; may be left out where there is one.
+        external_data: Whether weights go to a file of their own in any case.
+
+    Raises:
+        DovetailError: The model cannot be loaded or exported, or the file not written.
+    """
+    start = time.perf_counter()
+    options = ExportOptions(external_data=external_data)
+    notes = export(source, target, format, options, graph=graph)
+    seconds = time.perf_counter() - start
+    output, size = current_output(), target.stat().st_size
+    output.message(f"{source} -> {target}: {size / 1e6:.2f} MB, {seconds:.2f} s")
+    for note in notes:
+        output.message(f"  differs: {note}")
+    if output.json:
+        data = {
+            "source": str(source),
+            "model": str(target),
+            "notes": list(notes),
+            "file_bytes": size,
+            "seconds": seconds,
+        }
+        output.data(data, "")

@@ -1,0 +1,187 @@
+"""Networks exported as ONNX: what ONNX Runtime makes of them, and what converting them gives."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import networks
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import ModelProto
+
+import dovetail
+from dovetail.ir import Graph
+from dovetail.ops.exporter import ExportOptions
+from dovetail.plugins import load
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import export_table  # noqa: E402 - a script, which lies in no dist
+
+# Float32 sums of a few hundred products, in another order, through some fifty layers.
+RELATIVE = 1e-5
+# Each with how many Transpose nodes its export may have: those that the network's own ops are.
+CASES: dict[str, tuple[Callable[[], ModelProto], int]] = {
+    "MobileNetV2": (functools.partial(networks.mobilenet_v2, size=32), 0),
+    "MobileNetV3": (functools.partial(networks.mobilenet_v3, size=32), 0),
+    "U-Net": (functools.partial(networks.unet, size=32, width=8), 0),
+    "LSTM": (networks.lstm, 1),
+    "transformer encoder": (networks.encoder, 8),
+    "squeezenet": (functools.partial(networks.light, "squeezenet", seed=1, logits=True), 0),
+    "shufflenet": (functools.partial(networks.light, "shufflenet", seed=2, logits=True), 16),
+    "inception v1": (functools.partial(networks.light, "inception_v1", seed=2, logits=True), 0),
+}
+
+
+def export(graph: Graph, path: Path) -> tuple[str, ...]:
+    notes: tuple[str, ...] = load("dovetail.exporters", "onnx-qdq")().export(
+        graph, path, ExportOptions()
+    )
+    onnx.checker.check_model(str(path), full_check=True)
+    return notes
+
+
+def reference(
+    path: Path, feeds: dict[str, np.ndarray], *, optimized: bool = True
+) -> dict[str, np.ndarray]:
+    options = onnxruntime.SessionOptions()
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options)
+    names = [o.name for o in session.get_outputs()]
+    return dict(zip(names, session.run(None, feeds), strict=True))
+
+
+def drawn(graph: Graph, seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {t.name: rng.normal(0, 1, t.shape).astype(np.float32) for t in graph.inputs}
+
+
+def assert_close(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> None:
+    assert found.keys() == wanted.keys()
+    for name, want in wanted.items():
+        assert np.abs(want).max() > 0, "a network that gives zeros shows nothing"
+        assert np.abs(found[name] - want).max() <= RELATIVE * np.abs(want).max()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_float_network_goes_out_and_comes_back(case: str, tmp_path: Path) -> None:
+    make, transposes = CASES[case]
+    first, second = tmp_path / "first.onnx", tmp_path / "second.onnx"
+    onnx.save(make(), first)
+    model = dovetail.convert(first)
+    (graph,) = model.graphs.values()
+    notes = export(graph, second)
+    # a MatMul with a bias; all else is one operator an op
+    assert bool(notes) is (case == "transformer encoder"), notes
+    feeds = drawn(graph, 3)
+    assert_close(reference(second, feeds), reference(first, feeds))
+    kinds = Counter(node.op_type for node in onnx.load(second).graph.node)
+    assert kinds["Transpose"] == transposes
+
+    assert len(shared_names(first, second)) >= 0.5 * len(graph.nodes)
+
+    back = dovetail.convert(second)
+    (again,) = back.graphs.values()
+    assert ops_of(again) == ops_of(graph)
+    with dovetail.Session(model) as ours, dovetail.Session(back) as theirs:
+        assert_close(theirs.run(feeds), ours.run(feeds))
+
+
+def shared_names(first: Path, second: Path) -> set[str]:
+    """Gives the values that have one name in both models: encodings and errors speak of them."""
+    one, two = ({o for n in onnx.load(p).graph.node for o in n.output} for p in (first, second))
+    return one & two
+
+
+def ops_of(graph: Graph) -> Counter[str]:
+    return Counter(node.op_type for node in graph.nodes)
+
+
+@pytest.mark.parametrize("optimized", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"use_per_channel_quantization": True, "bias_bitwidth": 32},
+        {"act_bitwidth": 16, "bias_bitwidth": 32},
+        {"weights_bitwidth": 4, "use_per_channel_quantization": True, "bias_bitwidth": 32},
+        {"act_bitwidth": 16, "weights_bitwidth": 4, "bias_bitwidth": 8},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("case", ["MobileNetV3", "U-Net", "LSTM"])
+def test_a_quantized_network_gives_what_ours_gives(
+    case: str, options: dict[str, int | bool], optimized: bool, tmp_path: Path
+) -> None:
+    """Within 1 % of the output, and far closer than the float network is.
+
+    Bits cannot agree through a whole network: what lies half-way between two steps goes either way,
+    and such a step grows from layer to layer.
+    """
+    make, transposes = CASES[case]
+    onnx.save(make(), tmp_path / "float.onnx")
+    floats = dovetail.convert(tmp_path / "float.onnx")
+    (graph,) = floats.graphs.values()
+    *samples, feeds = (drawn(graph, seed) for seed in range(3))
+    model = dovetail.quantize(floats, calibration=samples, **options)
+    export(next(iter(model.graphs.values())), tmp_path / "quantized.onnx")
+    kinds = Counter(node.op_type for node in onnx.load(tmp_path / "quantized.onnx").graph.node)
+    assert kinds["Transpose"] == transposes
+    assert kinds["QuantizeLinear"] >= len(graph.nodes) / 2
+    theirs = reference(tmp_path / "quantized.onnx", feeds, optimized=optimized)
+    with dovetail.Session(model) as session, dovetail.Session(floats) as exact:
+        (ours,), (real,) = session.run(feeds).values(), exact.run(feeds).values()
+    (found,) = theirs.values()
+    distance = np.linalg.norm(found - ours)
+    assert distance <= 0.01 * np.linalg.norm(ours)
+    assert distance <= 0.5 * np.linalg.norm(ours - real)
+
+
+def run_command(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("dovetail")), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_command_writes_a_model_that_runs(tmp_path: Path) -> None:
+    source = ROOT / "examples" / "digits" / "digits.onnx"
+    target = tmp_path / "out.onnx"
+    done = run_command("--json", "export", source, "-o", target)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["notes"] == []
+    assert said["file_bytes"] == target.stat().st_size
+    images = np.load(source.with_name("heldout.npz"))["images"].astype(np.float32)[:20, None] / 16
+    for image in images:
+        feeds = {"image": image[None]}
+        assert_close(reference(target, feeds), reference(source, feeds))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["-o", "out.tflite"], 2, "onnx-qdq writes .onnx files"),
+        (["-o", "out.onnx", "--format", "onnx-qda"], 6, "did you mean 'onnx-qdq'?"),
+        (["-o", "out.onnx", "--graph", "digit"], 2, "did you mean 'digits'?"),
+        (["-o", str(ROOT / "examples/digits/digits.onnx")], 2, "take the place of the one"),
+    ],
+)
+def test_the_command_refuses(words: list[str], code: int, text: str) -> None:
+    done = run_command("export", ROOT / "examples" / "digits" / "digits.onnx", *words)
+    assert done.returncode == code
+    assert text in done.stderr
+    assert not Path("out.onnx").exists()
+
+
+def test_the_table_in_the_document_is_what_the_exporter_does() -> None:
+    text = export_table.TARGET.read_text("utf-8")
+    assert export_table.table() in text, "run `python tools/export_table.py`"

@@ -1,0 +1,75 @@
+"""Writes the table of docs/export.md: for each op, which ONNX operators it is exported as.
+
+    python tools/export_table.py
+
+It is read off the models that the op cases of the conformance kit are exported as.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+
+from dovetail.errors import UnsupportedOpError
+from dovetail.ops.exporter import ExportOptions
+from dovetail.testing import bind
+from dovetail_onnx.exporter import EXPORTERS, OnnxQdqExporter
+from dovetail_opset import PACKAGE
+from dovetail_opset.testing import CASES
+
+TARGET = Path(__file__).parents[1] / "docs" / "export.md"
+BEGIN, END = "<!-- table -->\n", "<!-- end of table -->\n"
+# What comes with a tensor's type or order of axes, and not with an op.
+_OF_TENSORS = {"Cast", "DequantizeLinear", "QuantizeLinear", "Transpose"}
+
+
+def main() -> None:
+    """Tries all cases and writes."""
+    head, rest = TARGET.read_text("utf-8").split(BEGIN)
+    _, tail = rest.split(END)
+    TARGET.write_text(f"{head}{BEGIN}{table()}{END}{tail}", "utf-8")
+
+
+def table() -> str:
+    """Gives the table, and under it the ops that cannot be exported."""
+    operators, refusals = tried()
+    lines = ["| op | ONNX operators | refused |\n", "|---|---|---|\n"]
+    for op_type in sorted(EXPORTERS):
+        made = ", ".join(sorted(operators[op_type])) or "-"
+        lines.append(f"| `{op_type}` | {made} | {'; '.join(sorted(refusals[op_type])) or '-'} |\n")
+    missing = sorted(set(PACKAGE.schemas) - set(EXPORTERS))
+    listed = ", ".join(f"`{op_type}`" for op_type in missing)
+    lines.append(f"\nNot exported ({len(missing)} of {len(PACKAGE.schemas)}): {listed}.\n")
+    return "".join(lines)
+
+
+def tried() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """Gives the operators that each op's cases became, and why cases of it were refused."""
+    operators: dict[str, set[str]] = defaultdict(set)
+    refusals: dict[str, set[str]] = defaultdict(set)
+    exporter = OnnxQdqExporter()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "case.onnx"
+        for case in CASES:
+            graph = bind(case).graph(PACKAGE.schemas[case.op_type])
+            try:
+                exporter.export(graph, path, ExportOptions())
+            except UnsupportedOpError as error:
+                refusals[case.op_type] |= {problem.message for problem in error.problems}
+                continue
+            operators[case.op_type] |= set(_operators(path))
+    return operators, refusals
+
+
+def _operators(path: Path) -> Iterator[str]:
+    made = {node.op_type for node in onnx.load(path).graph.node}
+    # an op that is nothing else is its tensors' own
+    return iter(made - _OF_TENSORS or made)
+
+
+if __name__ == "__main__":
+    main()
