@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import tempfile
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ import onnx.defs
 
 from dovetail.errors import DovetailError
 from dovetail.ir import TensorKind
-from dovetail_onnx import OnnxFrontend, backend
+from dovetail_onnx import backend
 from dovetail_onnx.operators import ONNX
 
 ROOT = Path(__file__).parents[1]
@@ -38,6 +37,7 @@ from onnx_cases import (  # noqa: E402 - what the tests of a dist share lies in 
     load_scope,
     run_case,
 )
+from onnx_coverage_microsoft import lines as microsoft_lines  # noqa: E402 - it needs the same
 
 _CONTROL = ("If", "Loop", "Scan")
 _NOTHING = "computed at import, or passed on"
@@ -80,7 +80,8 @@ def main() -> None:
     wrong = {r.case.name for r in results if r.ops is None} ^ set(scope.failing)
     if wrong:
         sys.exit(f"these do not pass or fail as listed: {', '.join(sorted(wrong))}")
-    TARGET.write_text("\n".join(document(scope, cases, results)) + "\n", "utf-8")
+    found = (*document(scope, cases, results), *microsoft_lines())
+    TARGET.write_text("\n".join(found) + "\n", "utf-8")
 
 
 def measured(case: Case) -> Result:
@@ -99,12 +100,9 @@ def ops_of(case: Case, prepared: backend.PreparedModel) -> Iterator[str]:
     A constant that is an output goes through an op too, which says nothing of the operator.
     """
     inputs, _ = next(case.data_sets())
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
-        path.write_bytes(prepared.specialized(inputs).SerializeToString())
-        for node in OnnxFrontend().read(path).nodes:
-            if any(t is not None and t.kind is not TensorKind.STATIC for t in node.inputs):
-                yield node.op_type
+    for node in prepared.read(inputs).nodes:
+        if any(t is not None and t.kind is not TensorKind.STATIC for t in node.inputs):
+            yield node.op_type
 
 
 def document(scope: Scope, cases: Sequence[Case], results: Sequence[Result]) -> Iterator[str]:

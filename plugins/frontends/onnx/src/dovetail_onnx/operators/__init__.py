@@ -1,4 +1,7 @@
-"""The importers of ONNX's own operators, by family; importing this registers all of them."""
+"""The importers of ONNX's own operators, by family; importing this registers all of them.
+
+Those of ONNX Runtime's own operators are in `microsoft`.
+"""
 
 from dovetail_onnx.operators import (
     activation,
@@ -10,6 +13,7 @@ from dovetail_onnx.operators import (
     convolution,
     deformed,
     detection,
+    dynamic_quantization,
     einsum,
     elementwise,
     fourier,
@@ -39,6 +43,7 @@ from dovetail_onnx.operators import (
     unpooling,
 )
 from dovetail_onnx.operators._table import ONNX
+from dovetail_onnx.operators.microsoft import MICROSOFT
 
 FAMILIES = (
     activation,
@@ -50,6 +55,7 @@ FAMILIES = (
     convolution,
     deformed,
     detection,
+    dynamic_quantization,
     einsum,
     elementwise,
     fourier,
@@ -79,4 +85,4 @@ FAMILIES = (
     unpooling,
 )
 
-__all__ = ["FAMILIES", "ONNX"]
+__all__ = ["FAMILIES", "MICROSOFT", "ONNX"]

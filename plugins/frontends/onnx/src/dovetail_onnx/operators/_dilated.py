@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -41,6 +43,28 @@ def pooled_by_slices(op: OpContext, x: Tensor, window: Window, combine: str) -> 
         ]
         x = reduce(lambda a, b: op.step("combined", combine, [a, b]), slices)
     return x
+
+
+def thinned(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
+    """Gives (n, ..., c) without the elements that no window sees, and the window over the rest.
+
+    Where the stride is a multiple of the dilation, nothing of the dilation is left.
+
+    Args:
+        op: The pooling.
+        x: Padded already.
+        window: Without padding.
+    """
+    steps = tuple(map(math.gcd, window.strides, window.dilations))
+    if set(steps) == {1}:
+        return x, window
+    rows = [(0, n, step) for n, step in zip(x.shape, (1, *steps, 1), strict=True)]
+    seen = op.step("seen", "StridedSlice", [x], ranges=rows)
+    return seen, replace(
+        window,
+        strides=tuple(s // step for s, step in zip(window.strides, steps, strict=True)),
+        dilations=tuple(d // step for d, step in zip(window.dilations, steps, strict=True)),
+    )
 
 
 def element_counts(window: Window, spatial: Shape, *, padding: bool) -> Array:

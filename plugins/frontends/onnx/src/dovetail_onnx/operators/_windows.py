@@ -8,6 +8,9 @@ from dovetail.ir import Shape, Tensor
 from dovetail_onnx._context import OpContext
 
 Pairs = tuple[tuple[int, int], ...]
+# Of a kernel, its dilation or padding: no honest model has as much, and engines are slow to say
+# that they cannot.
+_MOST_ALONG_AXIS = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,11 @@ def window_of(op: OpContext, kernel: Shape, spatial: Shape) -> Window:
     dilations = positive(op, "dilations", rank)
     spans = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
     pads = _pads(op, spatial, spans, strides)
+    if max(*kernel, *dilations, *(abs(p) for pair in pads for p in pair)) > _MOST_ALONG_AXIS:
+        raise op.invalid(
+            f"its kernel {kernel}, dilations {dilations} and pads {pads} must not be over "
+            f"{_MOST_ALONG_AXIS} along an axis"
+        )
     ceil = bool(op.attr.integer("ceil_mode", 0))
     flat = (1,) * (2 - rank)
     unpadded = ((0, 0),) * (2 - rank)

@@ -45,7 +45,7 @@ def prelu(op: OpContext) -> Tensor:
             raise op.invalid(f"its slope {slope.shape} does not fit its input {x.shape}")
         by_channel = (*slope.shape, *(1,) * (len(x.shape) - 2))
         return _prelu(op, reshaped(op, "slope", op.tensor(1), by_channel))
-    if not _broadcasts(slope.shape, x.shape):
+    if not broadcasts(slope.shape, x.shape):
         raise op.invalid(f"its slope {slope.shape} does not broadcast to its input {x.shape}")
     if slope.shape:
         return _prelu(op, op.tensor(1))
@@ -55,7 +55,8 @@ def prelu(op: OpContext) -> Tensor:
     return _prelu(op, reshaped(op, "slope", op.tensor(1), (1,)))
 
 
-def _broadcasts(shape: Shape, to: Shape) -> bool:
+def broadcasts(shape: Shape, to: Shape) -> bool:
+    """Whether a tensor of a shape can be added to one of another, without changing that one's."""
     try:
         return bool(np.broadcast_shapes(to, shape) == to)
     except ValueError:

@@ -45,7 +45,7 @@ def expand(op: OpContext) -> Value:
 def trilu(op: OpContext) -> Tensor:
     """ElementWiseSelect between the input and 0."""
     x = op.tensor(0)
-    diagonal = int(op.need_constant(1, "diagonal").reshape(())) if op.has(1) else 0
+    diagonal = int(op.need_number(1, "diagonal")) if op.has(1) else 0
     if len(x.shape) < 2:
         raise op.invalid(f"its input must have rank 2 or more, but has the shape {x.shape}")
     rows, columns = x.shape[-2:]

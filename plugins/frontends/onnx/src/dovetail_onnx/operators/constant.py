@@ -85,7 +85,9 @@ def eye_like(op: OpContext) -> Constant:
     rows, columns = like.shape
     # beyond the corners all diagonals are alike, and NumPy takes no greater numbers
     diagonal = max(-rows, min(op.attr.integer("k", 0), columns))
-    return _typed(op, np.eye(rows, columns, diagonal), DTYPES[code] if code else like.dtype)
+    return _typed(
+        op, np.eye(rows, columns, diagonal, np.bool_), DTYPES[code] if code else like.dtype
+    )
 
 
 def _typed(op: OpContext, values: Array, dtype: DType) -> Constant:

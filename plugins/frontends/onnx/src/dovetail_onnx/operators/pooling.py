@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from dovetail.ir import DType, Tensor
+from dovetail.ir import DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._dilated import element_counts, pooled_by_slices
+from dovetail_onnx.operators._dilated import element_counts, pooled_by_slices, thinned
 from dovetail_onnx.operators._layout import spatial_input, spatial_output
+from dovetail_onnx.operators._maxima import places_of_maxima
 from dovetail_onnx.operators._signs import is_nonnegative
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators._windows import Window, cropped, window_of
@@ -19,22 +21,34 @@ _CONSTANT = 0  # Pad's scheme
 
 
 @ONNX.importer("MaxPool", versions=(1, 8, 10, 11, 12, 22))
-def max_pool(op: OpContext) -> Tensor:
+def max_pool(op: OpContext) -> Sequence[Tensor | None]:
     """PoolMax2d or 3d, whose padding holds 0: where that could win, the least value is padded.
 
-    No pooling op has dilation: a dilated window is the greatest of slices.
+    No pooling op has dilation: where strides do not make up for it, a dilated window is the
+    greatest of slices. None gives the places of the maxima either: these are found among slices.
     """
-    if op.wants(1):
-        raise op.refuse("its second output, the indices of the maxima, cannot be converted")
     x, window = _input(op)
+    places = _places(op, x, window) if op.wants(1) else None
     if window.is_dilated:
         x, window = cropped(op, x, window.covering(x.shape[1:-1]))
-        x, window = _padded(op, x, window, _least(x.dtype))
-        return _output(op, pooled_by_slices(op, x, window, "ElementWiseMaximum"))
+        x, window = thinned(op, *_padded(op, x, window, _least(x.dtype)))
+        if window.is_dilated:
+            return [_output(op, pooled_by_slices(op, x, window, "ElementWiseMaximum")), places]
+        return [_output(op, _pool(op, "PoolMax", x, window)), places]
     x, window = cropped(op, x, window.fitted(x.shape[1:-1]))
     if window.is_padded and not is_nonnegative(op.graph, x):
         x, window = _padded(op, x, window, _least(x.dtype))
-    return _output(op, _pool(op, "PoolMax", x, window))
+    return [_output(op, _pool(op, "PoolMax", x, window)), places]
+
+
+def _places(op: OpContext, x: Tensor, window: Window) -> Tensor:
+    """Emits the second output of MaxPool."""
+    if not x.dtype.is_float:  # what is padded must be less than any element
+        x = op.step("wide", "Cast", [x], spec=Spec(DType.INT_32, x.shape))
+    x, covering = cropped(op, x, window.covering(x.shape[1:-1]))
+    x, covering = _padded(op, x, covering, _least(x.dtype))
+    given = window_of(op, op.attr.integers("kernel_shape") or (), op.spec(0).shape[2:])
+    return places_of_maxima(op, x, covering, given)
 
 
 @ONNX.importer("AveragePool", versions=(1, 7, 10, 11, 19, 22))
@@ -47,6 +61,10 @@ def average_pool(op: OpContext) -> Tensor:
     x, window = _input(op)
     if window.is_dilated:
         spatial = x.shape[1:-1]
+        windows = window.counts(spatial)
+        op.check_size(windows)
+        for count, taps in zip(windows, window.kernel, strict=True):
+            op.check_size((2, count, taps))  # of 64 bits
         counts = element_counts(window, spatial, padding=counts_padding)
         x, window = cropped(op, x, window.covering(spatial))
         x, window = _padded(op, x, window, 0.0)

@@ -23,6 +23,8 @@ from dovetail_opset.ops.resize import Interpolation, Resize, ResizeBilinear, Res
 from dovetail_opset.resampling import Coordinates, Nearest
 
 _CONSTANT = 0  # Pad's scheme
+# Where each element of an axis comes from is a table, made for inputs of any size.
+_MOST_ALONG_AXIS = 2**20
 Params = dict[str, Any]
 
 
@@ -42,6 +44,11 @@ def _resized(op: OpContext, style: Style) -> Result:
     shape = op.spec(0).shape
     new = targets(op, shape)
     op.check_size(tuple(extent for extent, _ in new))
+    if max(*shape, *(count for count, _ in new), 0) > _MOST_ALONG_AXIS:
+        raise op.invalid(
+            f"it makes {tuple(n for n, _ in new)} of {shape}; along an axis {_MOST_ALONG_AXIS} "
+            "elements can be"
+        )
     if 0 in shape or any(not extent for extent, _ in new):
         raise op.refuse(f"it makes {tuple(n for n, _ in new)} of {shape}: there are no elements")
     regions = _regions(op, style, len(shape))

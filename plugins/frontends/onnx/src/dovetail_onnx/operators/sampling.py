@@ -7,6 +7,7 @@ import numpy as np
 from dovetail.ir import Array, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._cubic import cubic_samples
 from dovetail_onnx.operators._layout import spatial_output, to_last
 from dovetail_onnx.operators._table import ONNX
 
@@ -18,26 +19,30 @@ _PADDING = {"zeros": 0, "border": 1, "reflection": 2}
 
 @ONNX.importer("GridSample", versions=(16, 20, 22))
 def grid_sample(op: OpContext) -> Tensor:
-    """GridSample, channels last."""
+    """GridSample, channels last; of cubic interpolation, what it is made of."""
     rank = len(op.spec(0).shape)
     if rank not in (4, 5):
         raise op.refuse(
             f"it samples {rank - 2} spatial dimension(s); two or three can be converted"
         )
     mode = op.attr.text("mode", "linear")
-    if mode in _CUBIC:
-        raise op.refuse(
-            f"its mode '{mode}' cannot be converted: GridSample has no cubic interpolation",
-            hint="sample linearly",
-        )
     padding = op.attr.text("padding_mode", "zeros")
-    if mode not in _MODES or padding not in _PADDING:
+    if mode not in (*_MODES, *_CUBIC) or padding not in _PADDING:
         raise op.invalid(f"its mode '{mode}' or padding_mode '{padding}' is none of ONNX's")
+    corners = bool(op.attr.integer("align_corners", 0))
+    x, grid = op.arranged(0, to_last(rank)), op.tensor(1)
+    if mode in _CUBIC:
+        if rank != 4:
+            raise op.refuse(
+                f"its mode '{mode}' can be converted for two spatial dimensions only",
+                hint="sample linearly",
+            )
+        return spatial_output(op, cubic_samples(op, x, grid, corners=corners, padding=padding), 4)
     y = op.step(
         "channels_last",
         "GridSample",
-        [op.arranged(0, to_last(rank)), op.tensor(1)],
-        align_corners=bool(op.attr.integer("align_corners", 0)),
+        [x, grid],
+        align_corners=corners,
         mode=_MODES[mode],
         padding_mode=_PADDING[padding],
     )

@@ -70,6 +70,7 @@ def tensor_scatter(op: OpContext) -> Tensor:
     mode = op.attr.text("mode", "linear")
     if axis == 0 or mode not in ("linear", "circular"):
         raise op.invalid(f"its axis {axis} is the batch, or its mode '{mode}' is unknown")
+    op.check_size(update.shape)
     steps = np.arange(update.shape[axis]).reshape(-1, *(1,) * (len(cache.shape) - axis - 1))
     places = op.static("steps", np.broadcast_to(steps, update.shape), DType.INT_32)
     if op.has(2):

@@ -128,7 +128,9 @@ def _sizes(op: OpContext, extent: int) -> tuple[int, ...]:
     if (given := op.attr.integers("split")) is not None:
         return given
     count = op.attr.integer("num_outputs", len(op.node.outputs))
-    if count < 1 or (op.version < 18 and extent % count):
+    if count != len(op.node.outputs):
+        raise op.invalid(f"its num_outputs is {count}, but it has {len(op.node.outputs)} outputs")
+    if op.version < 18 and extent % count:
         raise op.invalid(f"{extent} elements do not divide into {count} equal parts")
     each = -(-extent // count)  # since version 18 the last part may be smaller
     return (*(each,) * (count - 1), extent - each * (count - 1))

@@ -1,0 +1,129 @@
+"""Operators made of others: of ONNX's own, by their importers, and of small arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dovetail.ir import DType, Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._dtypes import Constant
+from dovetail_onnx._fold import can_fold, fold
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._table import ONNX
+
+# What onnx's newest files have; only folding asks.
+_IR_VERSION = 10
+
+
+def made_of(
+    op: OpContext,
+    suffix: str,
+    op_type: str,
+    inputs: Sequence[Value | None],
+    *,
+    version: int = 0,
+    output: int | None = None,
+    **attributes: Any,
+) -> Value:
+    """Gives what one of ONNX's own operators makes of values: at import if all are known then.
+
+    Args:
+        op: The node that it is a part of.
+        suffix: Names it, after the node's name.
+        op_type: The operator.
+        inputs: What it is given, None for a left-out one.
+        version: Of its schema, by default the newest that is known.
+        output: Which of the node's outputs it writes; None for none.
+        attributes: Its attributes; None leaves one out.
+    """
+    version = version or ONNX.versions(op_type)[-1]
+    part = op.part(suffix, op_type, version, inputs, output=output, **attributes)
+    given = {name: part.value(i) for i, name in enumerate(part.node.inputs) if name}
+    known = {name: value for name, value in given.items() if isinstance(value, Constant)}
+    if len(known) == len(given) and can_fold(part.node):
+        folded = fold(part.node, known, _IR_VERSION)
+        if folded:
+            return folded[0]
+    importer = ONNX.find(op_type, version)
+    if importer is None:
+        raise AssertionError(f"no importer of version {version} of {op_type}")
+    result = importer(part)
+    first = result if isinstance(result, Tensor | Constant | np.ndarray) else result[0]
+    if first is None:
+        raise AssertionError(f"the importer of {op_type} gave nothing")
+    return Constant.of(first, part.node.name) if isinstance(first, np.ndarray) else first
+
+
+def constant(op: OpContext, suffix: str, values: Any, dtype: DType) -> Constant:
+    """Gives known values of a type, named after the node.
+
+    Raises:
+        FrontendError: The type cannot hold them.
+    """
+    held = np.float32 if dtype is DType.BFLOAT_16 else dtype.storage
+    with np.errstate(all="ignore"):  # what does not fit is refused below
+        made = np.asarray(np.asarray(values), held)
+    if not dtype.is_float and not np.array_equal(made, values):
+        raise op.invalid(f"it computes with {values}, which its type {dtype.name} cannot hold")
+    return Constant(made, dtype, f"{op.node.name}.{suffix}")
+
+
+def number(op: OpContext, suffix: str, value: float, dtype: DType) -> Tensor:
+    """Gives a scalar as a static tensor."""
+    return op.static(suffix, np.asarray(value), dtype)
+
+
+def value(op: OpContext, i: int) -> Value | None:
+    """Gives an input as it is known, None where it is left out."""
+    return op.value(i) if op.has(i) else None
+
+
+def summed(op: OpContext, suffix: str, x: Value, i: int) -> Value:
+    """Gives a value plus an input; itself where that is left out."""
+    return made_of(op, suffix, "Add", [x, op.value(i)]) if op.has(i) else x
+
+
+def refuse_inputs(op: OpContext, names: Mapping[int, str], hint: str) -> None:
+    """Refuses a node that is given one of these inputs.
+
+    Args:
+        op: The node.
+        names: Of the inputs, by number.
+        hint: What to do.
+
+    Raises:
+        UnsupportedOpError: It is given some; says which.
+    """
+    given = [f"{name} ('{op.node.inputs[i]}')" for i, name in names.items() if op.has(i)]
+    if given:
+        raise op.refuse(f"its input {' and '.join(given)} cannot be converted", hint)
+
+
+def refuse_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str) -> None:
+    """Refuses a node with one of these attributes at another value than the one that means nothing.
+
+    Args:
+        op: The node.
+        neutral: The values that mean nothing, by attribute.
+        hint: What to do.
+
+    Raises:
+        UnsupportedOpError: It has some; says which.
+    """
+    found: list[str] = []
+    for name, nothing in neutral.items():
+        getter = op.attr.text if isinstance(nothing, str) else op.attr.integer
+        given = getter(name, nothing)  # type: ignore[arg-type]
+        if given != nothing:
+            found.append(f"{name} = {given}")
+    if found:
+        raise op.refuse(f"its attribute {' and '.join(found)} cannot be converted", hint)
+
+
+def given(op: OpContext, names: Sequence[str]) -> dict[str, Any]:
+    """Gives those attributes that the node has of these, to hand them on."""
+    found = op.attr.plain()
+    return {name: found[name] for name in names if name in found}

@@ -1,0 +1,44 @@
+"""Quantization to bytes whose scale and zero point are those of the numbers themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._parts import constant, made_of
+from dovetail_onnx.operators._table import ONNX
+
+_STEPS = 255
+
+
+@ONNX.importer("DynamicQuantizeLinear", versions=(11,))
+def dynamic_quantize_linear(op: OpContext) -> Sequence[Value]:
+    """The quotient by the scale, rounded, plus the zero point; the least and greatest decide."""
+    x = op.value(0)
+    scale, point = byte_coding(op, x, *(i if op.wants(i) else None for i in (1, 2)))
+    return [made_of(op, "stored", "QuantizeLinear", [x, scale, point], output=0), scale, point]
+
+
+def byte_coding(
+    op: OpContext, x: Value, scale_output: int | None = None, point_output: int | None = None
+) -> tuple[Value, Value]:
+    """Gives scale and zero point with which UINT_8 holds 0 and all of a tensor.
+
+    Args:
+        op: The node.
+        x: The tensor.
+        scale_output: Which of the node's outputs is the scale; None for none.
+        point_output: Which is the zero point.
+    """
+    zero = constant(op, "nothing", 0, x.dtype)
+    least = made_of(op, "least", "ReduceMin", [x], keepdims=0)
+    most = made_of(op, "most", "ReduceMax", [x], keepdims=0)
+    low = made_of(op, "low", "Min", [least, zero])
+    extent = made_of(op, "extent", "Sub", [made_of(op, "high", "Max", [most, zero]), low])
+    quotient = made_of(op, "steps", "Div", [extent, constant(op, "count", _STEPS, x.dtype)])
+    is_flat = made_of(op, "is_flat", "Equal", [extent, zero])
+    one = constant(op, "one", 1, x.dtype)  # all is 0, whatever the scale
+    scale = made_of(op, "scale", "Where", [is_flat, one, quotient], output=scale_output)
+    below = made_of(op, "below", "Neg", [low])
+    return scale, made_of(op, "point", "QuantizeLinear", [below, scale], output=point_output)

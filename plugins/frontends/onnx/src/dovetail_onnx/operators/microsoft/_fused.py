@@ -1,0 +1,57 @@
+"""The activations that ONNX Runtime fuses into what comes before them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._parts import constant, made_of
+
+# The attributes that each one's numbers are, in the order in which they are given.
+_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "Relu": (),
+    "Sigmoid": (),
+    "Tanh": (),
+    "HardSwish": (),
+    "Softplus": (),
+    "Softsign": (),
+    "Elu": ("alpha",),
+    "LeakyRelu": ("alpha",),
+    "ThresholdedRelu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "Clip": ("min", "max"),
+}
+
+
+def activated(op: OpContext, x: Value, name: str, numbers: Sequence[float]) -> Value:
+    """Emits an activation of a value as the node's output; gives the value where there is none.
+
+    Args:
+        op: The node that it is fused into.
+        x: What comes before it.
+        name: Of the activation, empty for none.
+        numbers: Its attributes.
+
+    Raises:
+        FrontendError: It has another number of attributes.
+        UnsupportedOpError: It is none that can be converted.
+    """
+    if not name:
+        return x
+    if name not in _ATTRIBUTES:
+        raise op.refuse(
+            f"its activation '{name}' cannot be converted",
+            hint=f"fuse only one of {', '.join(_ATTRIBUTES)}, or save the model without fusing",
+        )
+    names = _ATTRIBUTES[name]
+    if len(numbers) != len(names):
+        raise op.invalid(
+            f"its activation '{name}' has {len(numbers)} parameter(s); it must have {len(names)}"
+        )
+    if name == "Clip":  # the one whose numbers are inputs
+        bounds = [constant(op, "bound", bound, x.dtype) for bound in numbers]
+        return made_of(op, "clip", name, [x, *bounds], output=0)
+    attributes: dict[str, Any] = dict(zip(names, numbers, strict=True))
+    return made_of(op, name.lower(), name, [x], output=0, **attributes)

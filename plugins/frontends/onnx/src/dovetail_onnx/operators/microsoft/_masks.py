@@ -1,0 +1,133 @@
+"""What is added to scores of attention so that some places are not looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.ir import DType, Shape
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._dtypes import Constant
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._parts import constant, made_of
+
+FILTER = -10000.0
+# Well below what padding gets, and a float16: what lies ahead is never looked at, though all that
+# lies behind is padding.
+_AHEAD = -60000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The extents that a mask is for.
+
+    Attributes:
+        batch: Of sequences.
+        queries: Rows that look.
+        keys: Rows that are looked at, those of the past included.
+    """
+
+    batch: int
+    queries: int
+    keys: int
+
+    @property
+    def past(self) -> int:
+        """How many keys are before the first query's own."""
+        return max(self.keys - self.queries, 0)
+
+
+def padding_bias(op: OpContext, i: int, places: Places, dtype: DType) -> Value:
+    """Gives what an input that is a mask adds to scores.
+
+    It may be (batch, keys) or (batch, queries, keys), above 0 where to look; or numbers: (batch,)
+    ends, (2 * batch,) ends and then starts, (3 * batch + 2,) ends and then what is not needed.
+
+    Args:
+        op: The node.
+        i: The input.
+        places: The extents.
+        dtype: Of the scores.
+
+    Raises:
+        FrontendError: It has none of these shapes.
+        UnsupportedOpError: It has four dimensions.
+    """
+    shape, batch = op.spec(i).shape, places.batch
+    if len(shape) == 4:
+        raise op.refuse(
+            f"its mask has the shape {shape}; one of four dimensions cannot be converted",
+            hint="give it as (batch, queries, keys), or add it as attention_bias",
+        )
+    if shape == (batch, places.keys):
+        looks = _is_greater(op, _reshaped(op, op.value(i), (batch, 1, 1, places.keys)), 0)
+    elif shape == (batch, places.queries, places.keys):
+        looks = _is_greater(op, _reshaped(op, op.value(i), (batch, 1, *shape[1:])), 0)
+    elif shape in ((batch,), (2 * batch,), (3 * batch + 2,)):
+        looks = _between(op, i, places)
+    else:
+        raise op.invalid(
+            f"its mask of shape {shape} does not fit a batch of {batch} with {places.queries} "
+            f"queries and {places.keys} keys"
+        )
+    filtered = op.attr.number("mask_filter_value", FILTER)
+    values = [constant(op, f"mask_{v}", v, dtype) for v in (0.0, filtered)]
+    return made_of(op, "mask_bias", "Where", [looks, *values])
+
+
+def causal_bias(op: OpContext, places: Places, dtype: DType, *, window: int = -1) -> Constant:
+    """Gives (queries, keys) of what is added so that nobody looks ahead.
+
+    Args:
+        op: The node.
+        places: The extents.
+        dtype: Of the scores.
+        window: How many keys are looked at, the query's own being the last; below 1 for all.
+
+    Raises:
+        FrontendError: It would be too large.
+    """
+    op.check_size((places.queries, places.keys))
+    least = -65504.0 if dtype is DType.FLOAT_16 else float(np.finfo(np.float32).min)
+    ahead = max(min(_AHEAD, 6 * op.attr.number("mask_filter_value", FILTER)), least)
+
+    def make() -> Constant:
+        own = np.arange(places.queries)[:, None] + places.past
+        keys = np.arange(places.keys)
+        hidden = keys > own
+        if window > 0:
+            hidden |= keys <= own - window
+        return constant(op, "causal_bias", np.where(hidden, ahead, 0.0), dtype)
+
+    # it is the largest constant, and the same for all layers
+    extents = places.queries, places.keys
+    return op.shared(("causal", extents, window, ahead, dtype), make)
+
+
+def _between(op: OpContext, i: int, places: Places) -> Value:
+    """Gives (batch, 1, 1, keys) of where to look: before the ends, and from the starts on."""
+    numbers, batch = op.value(i), places.batch
+    keys = constant(op, "keys", np.arange(places.keys), numbers.dtype)
+    ends = _numbers(op, numbers, 0, batch)
+    looks = made_of(op, "before", "Less", [keys, ends])
+    if numbers.shape != (2 * batch,):
+        return looks
+    starts = _numbers(op, numbers, batch, 2 * batch)
+    after = made_of(op, "from", "GreaterOrEqual", [keys, starts])
+    return made_of(op, "between", "And", [looks, after])
+
+
+def _numbers(op: OpContext, numbers: Value, begin: int, end: int) -> Value:
+    bounds = [constant(op, "bound", [n], DType.INT_64) for n in (begin, end)]
+    if numbers.shape != (end - begin,):
+        numbers = made_of(op, "numbers", "Slice", [numbers, *bounds])
+    return _reshaped(op, numbers, (end - begin, 1, 1, 1))
+
+
+def _is_greater(op: OpContext, x: Value, number: int) -> Value:
+    return made_of(op, "looks", "Greater", [x, constant(op, "zero", number, x.dtype)])
+
+
+def _reshaped(op: OpContext, x: Value, shape: Shape) -> Value:
+    return made_of(op, "mask", "Reshape", [x, constant(op, "shape", shape, DType.INT_64)])

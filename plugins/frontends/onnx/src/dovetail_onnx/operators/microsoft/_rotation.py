@@ -1,0 +1,86 @@
+"""Rotary embeddings: pairs of elements turned by angles that grow with their place."""
+
+from __future__ import annotations
+
+from dovetail.ir import DType, Shape, Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._layout import reshaped
+from dovetail_onnx.operators._parts import constant, made_of
+
+
+def angles(op: OpContext, tables: tuple[int, int], places: Value, shape: Shape) -> list[Tensor]:
+    """Gives cosines and sines of places, at import where both are known.
+
+    Args:
+        op: The node.
+        tables: The inputs that are the tables, (most places, pairs).
+        places: Integers, (batch, rows).
+        shape: What the results are given, the pairs left out.
+
+    Raises:
+        FrontendError: The tables are no matrices of one shape.
+    """
+    first, second = (op.spec(i).shape for i in tables)
+    if first != second or len(first) != 2:
+        raise op.invalid(f"its tables {first} of cosines and {second} of sines must be alike")
+    target = constant(op, "angles_shape", (*shape, first[1]), DType.INT_64)
+    found = []
+    for name, i in zip(("cosines", "sines"), tables, strict=True):
+        rows = made_of(op, f"{name}_rows", "Gather", [op.value(i), places], axis=0)
+        found.append(op.as_tensor(made_of(op, name, "Reshape", [rows, target])))
+    return found
+
+
+def rotated(
+    op: OpContext, suffix: str, x: Tensor, turns: list[Tensor], *, interleaved: bool
+) -> Tensor:
+    """Gives (..., size) with its first elements turned in pairs.
+
+    Args:
+        op: The node.
+        suffix: Names it.
+        x: (..., size).
+        turns: Cosines and sines, (..., pairs), that go with x.
+        interleaved: Whether an element's partner is the next one, and not one half further on.
+
+    Raises:
+        FrontendError: There are more pairs than x has.
+    """
+    pairs, size = turns[0].shape[-1], x.shape[-1]
+    if 2 * pairs > size:
+        raise op.invalid(f"it turns {2 * pairs} elements of heads of {size}")
+    step = 2 if interleaved else 1
+    first = _part(op, f"{suffix}_real", x, 0, 2 * pairs if interleaved else pairs, step)
+    second = _part(op, f"{suffix}_imaginary", x, 1 if interleaved else pairs, 2 * pairs, step)
+    cosines, sines = turns
+    real = op.step(
+        f"{suffix}_turned_real",
+        "ElementWiseSubtract",
+        [_times(op, suffix, first, cosines), _times(op, suffix, second, sines)],
+    )
+    imaginary = op.step(
+        f"{suffix}_turned_imaginary",
+        "ElementWiseAdd",
+        [_times(op, suffix, first, sines), _times(op, suffix, second, cosines)],
+    )
+    axis = len(x.shape) - 1
+    parts = [real, imaginary]
+    if interleaved:
+        columns = [reshaped(op, f"{suffix}_column", t, (*t.shape, 1)) for t in parts]
+        both = op.step(f"{suffix}_pairs", "Concat", columns, axis=axis + 1)
+        parts = [reshaped(op, f"{suffix}_turned", both, (*x.shape[:-1], 2 * pairs))]
+    if 2 * pairs < size:
+        parts.append(_part(op, f"{suffix}_rest", x, 2 * pairs, size, 1))
+    if len(parts) == 1:
+        return parts[0]
+    return op.step(f"{suffix}_rotated", "Concat", parts, axis=axis)
+
+
+def _part(op: OpContext, suffix: str, x: Tensor, begin: int, end: int, step: int) -> Tensor:
+    ranges = [(0, extent, 1) for extent in x.shape[:-1]]
+    return op.step(suffix, "StridedSlice", [x], ranges=[*ranges, (begin, end, step)])
+
+
+def _times(op: OpContext, suffix: str, x: Tensor, turn: Tensor) -> Tensor:
+    return op.step(f"{suffix}_product", "ElementWiseMultiply", [x, turn])

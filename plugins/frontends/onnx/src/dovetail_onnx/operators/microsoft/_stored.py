@@ -1,0 +1,62 @@
+"""Values stored as integers, with a scale and a zero point each, made real and back."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from dovetail.ir import DType
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._parts import constant, made_of, value
+
+
+def dequantized(op: OpContext, i: int, *, scale: int, zero: int) -> Value:
+    """Gives what an input stores, as real numbers; the others' numbers are told."""
+    inputs = [op.value(i), op.value(scale), value(op, zero)]
+    return made_of(op, f"real{i}", "DequantizeLinear", inputs)
+
+
+def emit_quantized(op: OpContext, real: Value, *, scale: int, zero: int, like: DType) -> Value:
+    """Emits real numbers as the node's output, stored as the zero point is.
+
+    Args:
+        op: The node.
+        real: The numbers.
+        scale: The input that is the scale.
+        zero: That which is the zero point.
+        like: What they are stored as where that is left out, and 0.
+    """
+    point = op.value(zero) if op.has(zero) else constant(op, "zero", 0, like)
+    return made_of(op, "stored", "QuantizeLinear", [real, op.value(scale), point], output=0)
+
+
+def integer_product(
+    op: OpContext, a: Value, b: Value, zeros: tuple[int, int], *, bias: int | None = None
+) -> Value:
+    """Gives the product of stored matrices less their zero points, exactly, as float32.
+
+    Args:
+        op: The node.
+        a: The first matrix.
+        b: The second.
+        zeros: The inputs that are their zero points.
+        bias: One of 32 bits that is added, None for none.
+    """
+    inputs = [a, b, *(value(op, i) for i in zeros)]
+    sums = made_of(op, "integers", "MatMulInteger", inputs)
+    if bias is not None and op.has(bias):
+        sums = made_of(op, "sums", "Add", [sums, op.value(bias)])
+    return made_of(op, "real_sums", "Cast", [sums], to=TensorProto.FLOAT)
+
+
+def need_one(op: OpContext, i: int, what: str) -> None:
+    """Refuses an input of several numbers.
+
+    Raises:
+        UnsupportedOpError: It has.
+    """
+    if op.has(i) and op.spec(i).shape not in ((), (1,)):
+        raise op.refuse(
+            f"its {what} has the shape {op.spec(i).shape}; only one number can be converted",
+            hint="quantize that matrix as a whole",
+        )

@@ -1,0 +1,79 @@
+"""Matrix products with weights of a few bits, each block of them with a scale of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.ir import Array, DType, Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._parts import refuse_attributes, refuse_inputs
+from dovetail_onnx.operators.microsoft._table import MICROSOFT
+
+_BITS = (2, 4, 8)
+_LEAST_BLOCK = 16
+
+
+@MICROSOFT.importer("MatMulNBits", versions=(1,))
+def matmul_n_bits(op: OpContext) -> Tensor:
+    """FullyConnected; the weights are spelt out in the type of the scales, which must be known."""
+    refuse_attributes(op, {"weight_prepacked": 0}, "save the model before its weights are packed")
+    refuse_inputs(op, {4: "g_idx"}, "quantize without reordering the rows (act order, desc_act)")
+    units, inputs = (op.attr.integer(name, 0) for name in ("N", "K"))
+    block, bits = op.attr.integer("block_size", 0), op.attr.integer("bits", 4)
+    if bits not in _BITS:
+        raise op.refuse(f"its weights have {bits} bits; 2, 4 and 8 can be converted")
+    if min(units, inputs) < 1 or block < _LEAST_BLOCK or block & (block - 1):
+        raise op.invalid(
+            f"its N {units}, K {inputs} and block_size {block} must be positive, the last a power "
+            f"of two from {_LEAST_BLOCK} on"
+        )
+    x = op.spec(0).shape
+    if not x or x[-1] != inputs:
+        raise op.invalid(f"its input {x} must have {inputs} elements in the last dimension")
+    op.check_size((units, inputs))
+    weights = _weights(op, units, -(-inputs // block), block, bits)[:, :inputs]
+    made = op.static("weights", weights, op.spec(2).dtype)
+    keep = True if len(x) > 2 else None
+    return op.emit("FullyConnected", [op.tensor(0), made, op.optional(5)], keep_dims=keep)
+
+
+def _weights(op: OpContext, units: int, blocks: int, block: int, bits: int) -> Array:
+    """Gives (units, blocks * block) of weights."""
+    packed = _bytes(op, 1, "weights", (units, blocks, block * bits // 8))
+    scales = _shaped(op, 2, "scales", (units, blocks)).astype(np.float32)
+    stored = _unpacked(packed, bits).astype(np.float32)
+    stored -= _zeros(op, units, blocks, bits)[..., None]
+    stored *= scales[..., None]
+    weights: Array = stored.reshape(units, blocks * block)
+    return weights
+
+
+def _zeros(op: OpContext, units: int, blocks: int, bits: int) -> Array:
+    """Gives (units, blocks) of zero points: in the middle where they are left out."""
+    if not op.has(3):
+        return np.full((units, blocks), 2 ** (bits - 1), np.float32)
+    if op.spec(3).dtype.is_float:
+        return _shaped(op, 3, "zero points", (units, blocks)).astype(np.float32)
+    packed = _bytes(op, 3, "zero points", (units, -(-blocks * bits // 8)))
+    return _unpacked(packed, bits)[:, :blocks].astype(np.float32)
+
+
+def _unpacked(packed: Array, bits: int) -> Array:
+    """Gives (..., n * 8 / bits) of numbers that (..., n) bytes hold, the lowest bits first."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    numbers = packed[..., None] >> shifts & np.uint8(2**bits - 1)
+    return numbers.reshape(*packed.shape[:-1], -1)
+
+
+def _bytes(op: OpContext, i: int, what: str, shape: tuple[int, ...]) -> Array:
+    if op.spec(i).dtype is not DType.UINT_8:
+        raise op.invalid(f"its {what} are {op.spec(i).dtype.name}; they must be UINT_8")
+    return _shaped(op, i, what, shape)
+
+
+def _shaped(op: OpContext, i: int, what: str, shape: tuple[int, ...]) -> Array:
+    """Gives a known input in a shape, which the file may state flat."""
+    values = op.need_constant(i, what)
+    if values.size != np.prod(shape):
+        raise op.invalid(f"its {what} of shape {values.shape} must be {shape}")
+    return values.reshape(shape)

@@ -1,0 +1,30 @@
+"""Convolutions with what follows them."""
+
+from __future__ import annotations
+
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._parts import given, made_of, value
+from dovetail_onnx.operators.microsoft._fused import activated
+from dovetail_onnx.operators.microsoft._table import MICROSOFT
+
+_ATTRIBUTES = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+
+
+@MICROSOFT.importer("FusedConv", versions=(1,))
+def fused_conv(op: OpContext) -> Value:
+    """A convolution, plus a tensor of the result's shape, and an activation."""
+    activation = op.attr.text("activation", "")
+    inputs = [value(op, i) for i in range(min(op.count, 3))]
+    adds = op.has(3)
+    y = made_of(
+        op,
+        "conv",
+        "Conv",
+        inputs,
+        output=None if adds or activation else 0,
+        **given(op, _ATTRIBUTES),
+    )
+    if adds:
+        y = made_of(op, "sum", "Add", [y, op.value(3)], output=None if activation else 0)
+    return activated(op, y, activation, op.attr.numbers("activation_params") or ())

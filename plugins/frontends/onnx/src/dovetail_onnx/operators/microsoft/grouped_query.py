@@ -1,0 +1,173 @@
+"""Attention whose heads of keys and values serve several heads of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dovetail.ir import DType, Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._parts import (
+    constant,
+    made_of,
+    refuse_attributes,
+    refuse_inputs,
+    value,
+)
+from dovetail_onnx.operators.microsoft._attended import attended
+from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, split_heads, with_past
+from dovetail_onnx.operators.microsoft._masks import Places, causal_bias
+from dovetail_onnx.operators.microsoft._rotation import angles, rotated
+from dovetail_onnx.operators.microsoft._table import MICROSOFT
+
+_CONSTANT = 0  # Pad's scheme
+_PLAIN = "export the model with a plain cache of keys and values, in the type of the query"
+
+
+@MICROSOFT.importer("GroupQueryAttention", versions=(1,))
+def group_query_attention(op: OpContext) -> Sequence[Tensor | None]:
+    """Products and Softmax for each head, of a prompt or of rows after a past that is full.
+
+    Rows of a prompt beyond what seqlens_k says are padding, of which nothing is promised: they see
+    what comes before them, as all others do.
+    """
+    _refuse(op)
+    query, key, values = _heads(op)
+    past = _past_rows(op, query)
+    if op.attr.integer("do_rotary", 0):
+        query, key = _turned(op, query, key, past)
+    key, present_key = _remembered(op, "keys", 3, key, past)
+    values, present_values = _remembered(op, "values", 4, values, past)
+    biases = [value(op, 10), _causal(op, query, key)]
+    cap = op.attr.number("softcap", 0.0)
+    y = attended(op, query, key, values, biases, softcap=cap, sink=_sink(op, query))
+    return [emit_joined(op, y), present_key, present_values]
+
+
+def _refuse(op: OpContext) -> None:
+    nothing = {"kv_cache_bit_width": 0, "sliding_window_cache": 0, "qk_output": 0}
+    types = {"k_quant_type": "NONE", "v_quant_type": "NONE"}
+    refuse_attributes(op, {**nothing, **types}, _PLAIN)
+    refuse_inputs(op, {12: "k_scale", 13: "v_scale"}, _PLAIN)
+    norms = {14: "q_norm_weight", 15: "k_norm_weight"}
+    refuse_inputs(op, norms, "leave SimplifiedLayerNormalization of query and key unfused")
+    if op.has(3) != op.has(4):
+        raise op.invalid("it has one of past_key and past_value without the other")
+    for i in (3, 4):
+        if op.has(i) and len(op.spec(i).shape) != 4:
+            raise op.invalid(f"its past {op.spec(i).shape} must be (batch, heads, rows, size)")
+
+
+def _heads(op: OpContext) -> tuple[Tensor, Tensor, Tensor]:
+    """Gives query, key and value as (batch, heads, rows, size)."""
+    heads, groups = op.attr.integer("num_heads", 0), op.attr.integer("kv_num_heads", 0)
+    if min(heads, groups) < 1 or heads % groups:
+        raise op.invalid(f"its {groups} kv_num_heads do not divide its {heads} num_heads")
+    query = op.tensor(0)
+    if len(query.shape) != 3:
+        raise op.invalid(f"its query {query.shape} must be (batch, rows, elements)")
+    if op.has(1):
+        given = [query, op.tensor(1), op.tensor(2)]
+    else:
+        size = query.shape[2] // (heads + 2 * groups)
+        given = cut(op, "packed", query, 2, (heads * size, groups * size, groups * size))
+    names, counts = ("query", "key", "value"), (heads, groups, groups)
+    made = [split_heads(op, n, t, c) for n, t, c in zip(names, given, counts, strict=True)]
+    if made[1].shape != made[2].shape or any(
+        made[0].shape[axis] != made[1].shape[axis] for axis in (0, 2, 3)
+    ):
+        shapes = ", ".join(str(t.shape) for t in made)
+        raise op.invalid(f"its query, key and value do not fit each other: heads of {shapes}")
+    return made[0], made[1], made[2]
+
+
+def _past_rows(op: OpContext, query: Tensor) -> int:
+    """Gives how many rows of the past are looked at: all or none.
+
+    Raises:
+        UnsupportedOpError: Only some are; or it is not known whether.
+    """
+    held = op.spec(3).shape[2] if op.has(3) else 0
+    if held == 0:
+        return 0
+    batch, _, rows, _ = query.shape
+    total = op.need_ints(6, "total_sequence_length")
+    if total == (rows,) and rows <= held:
+        return 0  # a prompt, and a buffer for later
+    full = held + rows - 1
+    if total == (full + 1,) and (batch == 1 or set(op.need_ints(5, "seqlens_k")) == {full}):
+        return held
+    raise op.refuse(
+        f"its past of {held} rows is used in part: it has {rows} new rows, and is to look at "
+        f"{total[0] if total else 'no'} of all",
+        hint="convert the model for the prompt, or with a past of exactly the rows before",
+    )
+
+
+def _remembered(
+    op: OpContext, suffix: str, i: int, x: Tensor, past: int
+) -> tuple[Tensor, Tensor | None]:
+    """Gives what is looked at of keys or values, and the output that is the next run's past."""
+    output = i - 2
+    if past or not op.has(i) or op.spec(i).shape[2] <= x.shape[2]:
+        seen = with_past(op, suffix, op.tensor(i) if past else None, x, output)
+        return seen, seen if op.wants(output) else None
+    if not op.wants(output):
+        return x, None
+    after = op.spec(i).shape[2] - x.shape[2]
+    pads = ((0, 0), (0, 0), (0, after), (0, 0))
+    made = op.emit(
+        "Pad", [x], output=output, scheme=_CONSTANT, pad_amount=pads, pad_constant_value=0.0
+    )
+    return x, made
+
+
+def _turned(op: OpContext, query: Tensor, key: Tensor, past: int) -> tuple[Tensor, Tensor]:
+    """Gives query and key with rotary embeddings."""
+    batch, _, rows, _ = query.shape
+    places: Value = constant(op, "places", np.arange(rows)[None] + past, DType.INT_64)
+    if op.has(9) and past:
+        places = op.value(9)
+    elif op.has(9):  # a prompt's first place is that of all sequences
+        corner = [constant(op, "corner", ends, DType.INT_64) for ends in ((0, 0), (1, 1))]
+        first = made_of(op, "first_place", "Slice", [op.value(9), *corner])
+        places = made_of(op, "counted", "Add", [first, places])
+    if places.shape not in ((1, rows), (batch, rows)):
+        raise op.invalid(f"its position_ids {places.shape} must be {(batch, rows)}")
+    turns = angles(op, (7, 8), places, (places.shape[0], 1, rows))
+    interleaved = bool(op.attr.integer("rotary_interleaved", 0))
+    return (
+        rotated(op, "query", query, turns, interleaved=interleaved),
+        rotated(op, "key", key, turns, interleaved=interleaved),
+    )
+
+
+def _causal(op: OpContext, query: Tensor, key: Tensor) -> Value | None:
+    """Gives what hides the rows ahead, and those behind a window; None where none are."""
+    window = op.attr.integer("local_window_size", -1)
+    if not op.attr.integer("causal", 1):
+        if window > 0:
+            raise op.invalid(f"it is not causal, but has a local_window_size of {window}")
+        return None
+    places = Places(query.shape[0], query.shape[2], key.shape[2])
+    if places.queries == 1 and not 0 < window < places.keys:
+        return None
+    return causal_bias(op, places, query.dtype, window=window)
+
+
+def _sink(op: OpContext, query: Tensor) -> Tensor | None:
+    """Gives (batch, heads, rows, 1) of scores of a place without a value; None for no place."""
+    batch, heads, rows, _ = query.shape
+    if op.has(11):
+        if op.spec(11).shape != (heads,):
+            raise op.invalid(f"its head_sink {op.spec(11).shape} must be ({heads},)")
+        shapes = [(1, heads, 1, 1), (batch, heads, rows, 1)]
+        column, whole = (constant(op, "sink_shape", s, DType.INT_64) for s in shapes)
+        scores = made_of(op, "sink_column", "Reshape", [op.value(11), column])
+        return op.as_tensor(made_of(op, "sink", "Expand", [scores, whole]))
+    if op.attr.integer("smooth_softmax", -1) == 1:
+        op.check_size((batch, heads, rows, 1))
+        return op.static("sink", np.zeros((batch, heads, rows, 1)), query.dtype)
+    return None

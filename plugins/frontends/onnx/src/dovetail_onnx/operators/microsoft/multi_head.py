@@ -1,0 +1,124 @@
+"""Attention of queries to keys and values that are given, or packed into one tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dovetail.ir import Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._layout import reshaped
+from dovetail_onnx.operators._parts import refuse_inputs, value
+from dovetail_onnx.operators.microsoft._attended import attended
+from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, split_heads, with_past
+from dovetail_onnx.operators.microsoft._masks import Places, causal_bias, padding_bias
+from dovetail_onnx.operators.microsoft._table import MICROSOFT
+
+_NAMES = ("query", "key", "value")
+
+
+@MICROSOFT.importer("MultiHeadAttention", versions=(1,))
+def multi_head_attention(op: OpContext) -> Sequence[Tensor | None]:
+    """Products and Softmax for each head; a past is put before keys and values."""
+    refuse_inputs(
+        op,
+        {8: "past_sequence_length", 9: "cache_indirection"},
+        "export the model with a past of its own, not in a shared buffer",
+    )
+    if op.wants(3):
+        raise op.refuse("its output qk cannot be converted", hint="leave it out")
+    if op.has(6) != op.has(7):
+        raise op.invalid("it has one of past_key and past_value without the other")
+    query, key, values = _heads(op)
+    same = query.shape[:2] == key.shape[:2] and query.shape[3] == key.shape[3]
+    if not same or key.shape[:3] != values.shape[:3]:
+        raise op.invalid(
+            f"its query {query.shape}, key {key.shape} and value {values.shape} do not fit each "
+            "other, as (batch, heads, rows, size)"
+        )
+    key = with_past(op, "keys", op.optional(6), key, 1)
+    values = with_past(op, "values", op.optional(7), values, 2)
+    places = Places(query.shape[0], query.shape[2], key.shape[2])
+    biases: list[Value | None] = [value(op, 5)]
+    if op.has(4):
+        biases.append(padding_bias(op, 4, places, query.dtype))
+    if op.attr.integer("unidirectional", 0) and places.queries > 1:
+        biases.append(_causal(op, places, query))
+    y = emit_joined(op, attended(op, query, key, values, biases))
+    return [y, key if op.wants(1) else None, values if op.wants(2) else None]
+
+
+def _causal(op: OpContext, places: Places, query: Tensor) -> Value:
+    """Gives what hides keys; counted from the first one, where they are not the queries' own."""
+    before = op.spec(6).shape[2] if op.has(6) else 0
+    if places.keys - places.queries == before:
+        return causal_bias(op, places, query.dtype)
+    raise op.refuse(
+        f"it is unidirectional, but has {places.queries} queries for {places.keys - before} keys",
+        hint="leave unidirectional out, and say with key_padding_mask where to look",
+    )
+
+
+def _heads(op: OpContext) -> tuple[Tensor, Tensor, Tensor]:
+    """Gives query, key and value as (batch, heads, rows, size), with their biases."""
+    heads = op.attr.integer("num_heads", 0)
+    given = _given(op, heads)
+    if op.has(3):
+        given = _biased(op, given)
+    query, key, values = (
+        t if len(t.shape) == 4 else split_heads(op, name, t, heads)
+        for name, t in zip(_NAMES, given, strict=True)
+    )
+    return query, key, values
+
+
+def _given(op: OpContext, heads: int) -> list[Tensor]:
+    """Gives query, key and value: (batch, rows, heads * size), or in heads already."""
+    query, key = op.tensor(0), op.optional(1)
+    if key is None:
+        if query.shape[2:4] != (heads, 3) or len(query.shape) != 5:
+            raise op.invalid(
+                f"it has no key, so its query {query.shape} must be (batch, rows, heads, 3, size)"
+            )
+        return _unpacked(op, query)
+    if len(query.shape) != 3:
+        raise op.invalid(f"its query {query.shape} must be (batch, rows, heads * size)")
+    if len(key.shape) == 5 and not op.has(2):
+        if key.shape[2:4] != (heads, 2):
+            raise op.invalid(f"its key {key.shape} must be (batch, rows, heads, 2, size)")
+        return [query, *_unpacked(op, key)]
+    given = [query, key, op.tensor(2)]
+    if {len(t.shape) for t in given[1:]} not in ({3}, {4}):
+        raise op.invalid(f"its key {key.shape} and value {given[2].shape} are of other ranks")
+    return given
+
+
+def _unpacked(op: OpContext, packed: Tensor) -> list[Tensor]:
+    """Gives the parts of (batch, rows, heads, parts, size), each (batch, rows, heads * size)."""
+    batch, rows, heads, parts, size = packed.shape
+    pieces = cut(op, "packed", packed, 3, (1,) * parts)
+    return [reshaped(op, "unpacked", t, (batch, rows, heads * size)) for t in pieces]
+
+
+def _biased(op: OpContext, given: Sequence[Tensor]) -> list[Tensor]:
+    """Gives query, key and value plus their parts of the bias; those in heads have theirs."""
+    first, *others = given
+    size = first.shape[-1]
+    last = [t.shape[-1] if len(t.shape) == 3 else t.shape[1] * t.shape[3] for t in others]
+    pieces = _cut_bias(op, (size, *last))
+    return [
+        op.step(f"{name}_biased", "ElementWiseAdd", [t, piece]) if len(t.shape) == 3 else t
+        for name, t, piece in zip(_NAMES, given, pieces, strict=True)
+    ]
+
+
+def _cut_bias(op: OpContext, sizes: Sequence[int]) -> list[Tensor]:
+    """Gives the parts of the bias: at import where it is known."""
+    known = op.constant(3)
+    if known is None or known.shape != (sum(sizes),):
+        return cut(op, "bias", op.tensor(3), 0, sizes)
+    parts = np.split(known, np.cumsum(sizes)[:-1])
+    dtype = op.spec(3).dtype
+    return [op.static(f"{n}_bias", part, dtype) for n, part in zip(_NAMES, parts, strict=True)]

@@ -1,0 +1,76 @@
+"""Normalizations, with the sums and embeddings before them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dovetail.ir import Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Importer, Result, Value
+from dovetail_onnx.operators._parts import made_of, value
+from dovetail_onnx.operators._table import ONNX
+from dovetail_onnx.operators.activation import broadcasts
+from dovetail_onnx.operators.microsoft._table import MICROSOFT
+from dovetail_onnx.operators.normalization import layer_normalization, rms_normalization
+
+# ONNX Runtime knows the first before ONNX does, with the same meaning, and the second alone. Both
+# stand in ONNX's domain.
+OF_ONNX_DOMAIN = {"LayerNormalization": 1, "SimplifiedLayerNormalization": 1}
+
+ONNX.importer("LayerNormalization", versions=(1,))(layer_normalization)
+
+
+@ONNX.importer("SimplifiedLayerNormalization", versions=(1,))
+def simplified_layer_normalization(op: OpContext) -> Result | Sequence[Result | None]:
+    """RmsNorm."""
+    if op.wants(1):
+        raise op.refuse(
+            "its second output, 1 over the root mean square, cannot be converted",
+            hint="leave it out",
+        )
+    return rms_normalization(op)
+
+
+def _with_skip(op_type: str, *, factors: tuple[int, ...], bias: int) -> Importer:
+    """Gives the importer of a normalization of a sum.
+
+    Args:
+        op_type: The normalization, of ONNX's own.
+        factors: The numbers of its other inputs.
+        bias: That of what is added to the two others.
+    """
+
+    def convert(op: OpContext) -> Sequence[Value | None]:
+        if op.wants(1) or op.wants(2):
+            raise op.refuse(
+                "its outputs mean and inv_std_var are for training, and cannot be converted",
+                hint="leave them out",
+            )
+        total = _sum(op, bias)
+        inputs = [total, *(value(op, i) for i in factors)]
+        epsilon = op.attr.number("epsilon", 1e-12)
+        y = made_of(op, "norm", op_type, inputs, output=0, axis=-1, epsilon=epsilon)
+        return [y, None, None, total]
+
+    return convert
+
+
+def _sum(op: OpContext, bias: int) -> Tensor:
+    """Emits the sum of two inputs and a bias, which is the fourth output where that is wanted."""
+    x, skip = op.spec(0).shape, op.spec(1).shape
+    if not broadcasts(skip, x):
+        raise op.invalid(f"its skip {skip} does not fit its input {x}")
+    first = [op.tensor(0), op.tensor(1)]
+    if op.has(bias):
+        first = [op.step("sum", "ElementWiseAdd", first), op.tensor(bias)]
+    if op.wants(3):
+        return op.emit("ElementWiseAdd", first, output=3)
+    return op.step("skipped", "ElementWiseAdd", first)
+
+
+MICROSOFT.importer("SkipLayerNormalization", versions=(1,))(
+    _with_skip("LayerNormalization", factors=(2, 3), bias=4)
+)
+MICROSOFT.importer("SkipSimplifiedLayerNormalization", versions=(1,))(
+    _with_skip("RMSNormalization", factors=(2,), bias=3)
+)

@@ -1,0 +1,91 @@
+"""Quantization, and matrix products of what is stored as integers."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from dovetail.ir import DType
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._parts import (
+    constant,
+    given,
+    made_of,
+    value,
+)
+from dovetail_onnx.operators.dynamic_quantization import byte_coding
+from dovetail_onnx.operators.microsoft._stored import (
+    emit_quantized,
+    integer_product,
+    need_one,
+)
+from dovetail_onnx.operators.microsoft._table import MICROSOFT
+
+
+@MICROSOFT.importer("DequantizeLinear", versions=(1,))
+def dequantize_linear(op: OpContext) -> Value:
+    """The difference to the zero point, times the scale, as ONNX's own."""
+    inputs = [value(op, i) for i in range(3)]
+    return made_of(op, "real", "DequantizeLinear", inputs, output=0, **given(op, ["axis"]))
+
+
+@MICROSOFT.importer("QuantizeLinear", versions=(1,))
+def quantize_linear(op: OpContext) -> Value:
+    """The quotient by the scale, rounded, plus the zero point, as ONNX's own."""
+    inputs = [value(op, i) for i in range(3)]
+    return made_of(op, "stored", "QuantizeLinear", inputs, output=0, **given(op, ["axis"]))
+
+
+@MICROSOFT.importer("MatMulIntegerToFloat", versions=(1,))
+def matmul_integer_to_float(op: OpContext) -> Value:
+    """An exact product of integers, times both scales, plus a bias."""
+    need_one(op, 2, "a_scale")
+    need_one(op, 4, "a_zero_point")
+    sums = integer_product(op, op.value(0), op.value(1), (4, 5))
+    return _emit_scaled(op, sums, op.value(2), 3, bias=6)
+
+
+@MICROSOFT.importer("DynamicQuantizeMatMul", versions=(1,))
+def dynamic_quantize_matmul(op: OpContext) -> Value:
+    """The same for a real matrix, stored as bytes between its least and greatest number."""
+    x = op.value(0)
+    scale, point = byte_coding(op, x)
+    stored = made_of(op, "stored", "QuantizeLinear", [x, scale, point])
+    sums = made_of(op, "integers", "MatMulInteger", [stored, op.value(1), point, value(op, 3)])
+    real = made_of(op, "real_sums", "Cast", [sums], to=TensorProto.FLOAT)
+    return _emit_scaled(op, real, scale, 2, bias=4)
+
+
+@MICROSOFT.importer("QGemm", versions=(1,))
+def quantized_gemm(op: OpContext) -> Value:
+    """An exact product of integers, plus integers, times the scales, stored again or left real."""
+    need_one(op, 1, "a_scale")
+    need_one(op, 2, "a_zero_point")
+    a = _turned(op, 0, "transA")
+    b = _turned(op, 3, "transB")
+    sums = integer_product(op, a, b, (2, 5), bias=6)
+    scale, alpha = op.value(1), op.attr.number("alpha", 1.0)
+    if alpha != 1:
+        scale = made_of(op, "alpha", "Mul", [scale, constant(op, "factor", alpha, scale.dtype)])
+    if not op.has(7):
+        return _emit_scaled(op, sums, scale, 4)
+    scales = made_of(op, "scales", "Mul", [scale, op.value(4)])
+    real = made_of(op, "real", "Mul", [sums, scales])
+    return emit_quantized(op, real, scale=7, zero=8, like=DType.UINT_8)
+
+
+def _turned(op: OpContext, i: int, attribute: str) -> Value:
+    if not op.attr.integer(attribute, 0):
+        return op.value(i)
+    return made_of(op, f"input{i}", "Transpose", [op.value(i)], perm=[1, 0])
+
+
+def _emit_scaled(
+    op: OpContext, sums: Value, scale: Value, other: int, *, bias: int | None = None
+) -> Value:
+    """Emits sums times a scale and that of an input, plus the bias of another input."""
+    scales = made_of(op, "scales", "Mul", [scale, op.value(other)])
+    if bias is None or not op.has(bias):
+        return made_of(op, "scaled", "Mul", [sums, scales], output=0)
+    real = made_of(op, "scaled", "Mul", [sums, scales])
+    return made_of(op, "biased", "Add", [real, op.value(bias)], output=0)

@@ -1,0 +1,118 @@
+"""Operators between what is stored as integers: made real, computed, and stored again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Importer, Value
+from dovetail_onnx.operators._layout import to_first, to_last
+from dovetail_onnx.operators._parts import given, made_of, value
+from dovetail_onnx.operators.microsoft._stored import dequantized, emit_quantized
+from dovetail_onnx.operators.microsoft._table import MICROSOFT
+
+_POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
+_MAX_POOL = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
+_CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+# Softmax takes one axis from here on.
+_SOFTMAX_OF_ONE_AXIS = 13
+
+
+def _of_two(op_type: str) -> Importer:
+    """Gives the importer of an operator of two stored inputs."""
+
+    def convert(op: OpContext) -> Value:
+        both = [dequantized(op, i, scale=i + 1, zero=i + 2) for i in (0, 3)]
+        real = made_of(op, "result", op_type, both)
+        return emit_quantized(op, real, scale=6, zero=7, like=op.spec(0).dtype)
+
+    return convert
+
+
+MICROSOFT.importer("QLinearAdd", versions=(1,))(_of_two("Add"))
+MICROSOFT.importer("QLinearMul", versions=(1,))(_of_two("Mul"))
+
+
+def _of_one(op: OpContext, op_type: str, *, version: int = 0, **attributes: Any) -> Value:
+    """Converts an operator of one stored input, (n, ..., c) where its attribute says so."""
+    rank = len(op.spec(0).shape)
+    is_last = bool(op.attr.integer("channels_last", 0))
+    x = dequantized(op, 0, scale=1, zero=2)
+    if is_last:
+        x = made_of(op, "first", "Transpose", [x], perm=to_first(rank))
+    real = made_of(op, "result", op_type, [x], version=version, **attributes)
+    if is_last:
+        real = made_of(op, "last", "Transpose", [real], perm=to_last(rank))
+    return emit_quantized(op, real, scale=3, zero=4, like=op.spec(0).dtype)
+
+
+@MICROSOFT.importer("QLinearSigmoid", versions=(1,))
+def sigmoid(op: OpContext) -> Value:
+    """Sigmoid."""
+    return _of_one(op, "Sigmoid")
+
+
+@MICROSOFT.importer("QLinearLeakyRelu", versions=(1,))
+def leaky_relu(op: OpContext) -> Value:
+    """Prelu with one slope."""
+    return _of_one(op, "LeakyRelu", alpha=op.attr.number("alpha", 0.01))
+
+
+@MICROSOFT.importer("QLinearSoftmax", versions=(1,))
+def softmax(op: OpContext) -> Value:
+    """Softmax, over an axis or, as ONNX had it before opset 13, over all from there on."""
+    is_old = op.attr.integer("opset", _SOFTMAX_OF_ONE_AXIS) < _SOFTMAX_OF_ONE_AXIS
+    axis = op.attr.integer("axis", -1)
+    return _of_one(op, "Softmax", version=11 if is_old else 0, axis=axis)
+
+
+@MICROSOFT.importer("QLinearGlobalAveragePool", versions=(1,))
+def global_average_pool(op: OpContext) -> Value:
+    """PoolAvg2d with a window over everything."""
+    return _of_one(op, "GlobalAveragePool")
+
+
+@MICROSOFT.importer("QLinearAveragePool", versions=(1,))
+def average_pool(op: OpContext) -> Value:
+    """PoolAvg2d or 3d."""
+    return _of_one(op, "AveragePool", **given(op, _POOL))
+
+
+@MICROSOFT.importer("NhwcMaxPool", versions=(1,))
+def max_pool(op: OpContext) -> Value:
+    """PoolMax2d or 3d of (n, ..., c); the scale is that of the input."""
+    rank = len(op.spec(0).shape)
+    first = made_of(op, "first", "Transpose", [op.value(0)], perm=to_first(rank))
+    y = made_of(op, "pool", "MaxPool", [first], **given(op, _MAX_POOL))
+    return made_of(op, "last", "Transpose", [y], output=0, perm=to_last(rank))
+
+
+@MICROSOFT.importer("QLinearWhere", versions=(1,))
+def where(op: OpContext) -> Value:
+    """ElementWiseSelect."""
+    both = [dequantized(op, i, scale=i + 1, zero=i + 2) for i in (1, 4)]
+    real = made_of(op, "result", "Where", [op.value(0), *both])
+    return emit_quantized(op, real, scale=7, zero=8, like=op.spec(1).dtype)
+
+
+@MICROSOFT.importer("QLinearConcat", versions=(1,))
+def concat(op: OpContext) -> Value:
+    """Concat; the inputs come in threes, after the output's scale and zero point."""
+    if op.count < 5 or op.count % 3 != 2:
+        raise op.invalid(f"it has {op.count} inputs; they must be 2 and then 3 for each tensor")
+    parts = [dequantized(op, i, scale=i + 1, zero=i + 2) for i in range(2, op.count, 3)]
+    real = made_of(op, "result", "Concat", parts, axis=op.attr.integer("axis", 0))
+    return emit_quantized(op, real, scale=0, zero=1, like=op.spec(2).dtype)
+
+
+@MICROSOFT.importer("QLinearConv", versions=(1,))
+def conv(op: OpContext) -> Value:
+    """As ONNX's own, (n, ..., c) where its attribute says so."""
+    attributes, rank = given(op, _CONV), len(op.spec(0).shape)
+    inputs: Sequence[Value | None] = [value(op, i) for i in range(op.count)]
+    if not op.attr.integer("channels_last", 0):
+        return made_of(op, "conv", "QLinearConv", inputs, output=0, **attributes)
+    first = made_of(op, "first", "Transpose", [op.value(0)], perm=to_first(rank))
+    y = made_of(op, "conv", "QLinearConv", [first, *inputs[1:]], **attributes)
+    return made_of(op, "last", "Transpose", [y], output=0, perm=to_last(rank))

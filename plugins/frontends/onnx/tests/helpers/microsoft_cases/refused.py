@@ -1,0 +1,217 @@
+"""Nodes that are not converted: what it is about them, what is said, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.ir import Array
+from microsoft_cases._case import F32, Case, Known, case
+
+I32 = np.int32
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A node that is not converted.
+
+    Attributes:
+        case: The node; it says what is refused.
+        message: A pattern of what is said.
+        hint: A part of what to do.
+    """
+
+    case: Case
+    message: str
+    hint: str
+
+
+def fed(*shape: int, dtype: type = F32) -> Array:
+    """Gives an input that is fed."""
+    return np.zeros(shape, dtype)
+
+
+def held(*shape: int, dtype: type = F32) -> Known:
+    """Gives an input that the model holds."""
+    return Known(fed(*shape, dtype=dtype))
+
+
+X = fed(2, 3, 4)
+QKV = [X, held(4, 12), held(12)]
+MHA = [X, X, X]
+PROMPT = [fed(1, 2, 32), *[fed(1, 2, 16)] * 2]
+LENGTHS = [np.array([1], I32), np.array(2, I32)]
+GQA = [*PROMPT, None, None, *LENGTHS]
+BITS = [fed(2, 16), held(3, 1, 8, dtype=np.uint8), held(3, 1)]
+NBITS = {"N": 3, "K": 16, "block_size": 16}
+TWO = {"num_heads": 2}
+GROUPED = {"num_heads": 4, "kv_num_heads": 2}
+TABLES = [held(9, 2), held(9, 2)]
+IDS = fed(2, 3, dtype=np.int64)
+PAST = [fed(2, 1, 32), *[fed(2, 1, 16)] * 2, *[fed(2, 2, 4, 8)] * 2]
+PART = [*PAST, Known(np.array([2, 2], I32)), Known(np.array(3, I32))]
+UNEVEN = [*PAST, Known(np.array([4, 3], I32)), Known(np.array(5, I32))]
+
+REFUSED = (
+    Refused(
+        case("Attention", "do_rotary", QKV, do_rotary=1, **TWO),
+        "its attribute do_rotary = 1 cannot be converted",
+        "MultiHeadAttention",
+    ),
+    Refused(
+        case("Attention", "past_present_share_buffer", QKV, past_present_share_buffer=1, **TWO),
+        "past_present_share_buffer = 1",
+        "fuse the model for MultiHeadAttention",
+    ),
+    Refused(
+        case("Attention", "a mask of four dimensions", [*QKV, fed(2, 1, 3, 3, dtype=I32)], **TWO),
+        r"its mask has the shape \(2, 1, 3, 3\)",
+        "attention_bias",
+    ),
+    Refused(
+        case("MultiHeadAttention", "the output qk", MHA, outputs=("y0", "", "", "y3"), **TWO),
+        "its output qk cannot be converted",
+        "leave it out",
+    ),
+    Refused(
+        case(
+            "MultiHeadAttention",
+            "past_sequence_length, cache_indirection",
+            [*MHA, *[None] * 5, *[fed(1, dtype=I32)] * 2],
+            **TWO,
+        ),
+        r"its input past_sequence_length \('x8'\) and cache_indirection \('x9'\)",
+        "past of its own",
+    ),
+    Refused(
+        case(
+            "MultiHeadAttention",
+            "unidirectional with fewer keys or more than queries",
+            [X, *[fed(2, 5, 4)] * 2],
+            unidirectional=1,
+            **TWO,
+        ),
+        "it is unidirectional, but has 3 queries for 5 keys",
+        "key_padding_mask",
+    ),
+    Refused(
+        case(
+            "GroupQueryAttention",
+            "k_quant_type, v_quant_type, k_scale, v_scale",
+            GQA,
+            k_quant_type="PER_TENSOR",
+            **GROUPED,
+        ),
+        "its attribute k_quant_type = PER_TENSOR",
+        "plain cache",
+    ),
+    Refused(
+        case("GroupQueryAttention", "sliding_window_cache", GQA, sliding_window_cache=1, **GROUPED),
+        "sliding_window_cache = 1",
+        "plain cache",
+    ),
+    Refused(
+        case(
+            "GroupQueryAttention",
+            "q_norm_weight, k_norm_weight",
+            [*GQA, *[None] * 7, held(8), held(8)],
+            **GROUPED,
+        ),
+        r"q_norm_weight \('c14'\) and k_norm_weight \('c15'\)",
+        "SimplifiedLayerNormalization",
+    ),
+    Refused(
+        case("RotaryEmbedding", "is_packed_batching", [X, IDS, *TABLES], is_packed_batching=1),
+        "is_packed_batching = 1",
+        "batch",
+    ),
+    Refused(
+        case("RotaryEmbedding", "scale", [X, IDS, *TABLES], scale=2.0),
+        "its attribute scale cannot be converted",
+        "tables",
+    ),
+    Refused(
+        case("MatMulNBits", "g_idx", [*BITS, None, held(16, dtype=I32)], **NBITS),
+        r"its input g_idx \('c4'\) cannot be converted",
+        "act order",
+    ),
+    Refused(
+        case("MatMulNBits", "weight_prepacked", BITS, weight_prepacked=1, **NBITS),
+        "weight_prepacked = 1",
+        "before its weights are packed",
+    ),
+    Refused(
+        case("MatMulNBits", "bits other than 2, 4, 8", BITS, bits=3, **NBITS),
+        "its weights have 3 bits; 2, 4 and 8 can be converted",
+        "",
+    ),
+    Refused(
+        case("FusedGemm", "other activations", [fed(2, 3), held(3, 4)], activation="Selu"),
+        "its activation 'Selu' cannot be converted",
+        "LeakyRelu",
+    ),
+    Refused(
+        case("SkipLayerNormalization", "outputs mean, inv_std_var", [X, X, held(4)], outputs=2),
+        "mean and inv_std_var are for training",
+        "leave them out",
+    ),
+    Refused(
+        case(
+            "MatMulIntegerToFloat",
+            "a_scale by row",
+            [fed(2, 3, dtype=np.uint8), held(3, 4, dtype=np.uint8), held(4), held(4)],
+        ),
+        r"its a_scale has the shape \(4,\)",
+        "as a whole",
+    ),
+    Refused(
+        case("QAttention", "do_rotary", [], do_rotary=1, **TWO),
+        "do_rotary = 1",
+        "MultiHeadAttention",
+    ),
+    Refused(
+        case("QAttention", "past_present_share_buffer", [], past_present_share_buffer=1, **TWO),
+        "past_present_share_buffer = 1",
+        "MultiHeadAttention",
+    ),
+    Refused(
+        case("GroupQueryAttention", "qk_output", GQA, qk_output=1, outputs=4, **GROUPED),
+        "qk_output = 1",
+        "plain cache",
+    ),
+    Refused(
+        case("GroupQueryAttention", "a past of which a part is looked at", PART, **GROUPED),
+        "its past of 4 rows is used in part: it has 1 new rows, and is to look at 3 of all",
+        "for the prompt",
+    ),
+    Refused(
+        case(
+            "GroupQueryAttention", "sequences of different lengths after a past", UNEVEN, **GROUPED
+        ),
+        "its past of 4 rows is used in part",
+        "exactly the rows before",
+    ),
+    Refused(
+        case("FusedConv", "other activations", [X, X], activation="Gelu"),
+        "its activation 'Gelu' cannot be converted",
+        "HardSigmoid",
+    ),
+    Refused(
+        case("SkipSimplifiedLayerNormalization", "outputs mean, inv_std_var", [X, X, X], outputs=3),
+        "for training",
+        "leave them out",
+    ),
+    Refused(
+        case("QGemm", "a_scale by row", [IDS, held(4), IDS, IDS, held(4), IDS]),
+        r"its a_scale has the shape \(4,\)",
+        "as a whole",
+    ),
+    Refused(
+        case(
+            "SimplifiedLayerNormalization", "output inv_std_var", [X, held(4)], outputs=2, domain=""
+        ),
+        "1 over the root mean square",
+        "leave it out",
+    ),
+)

@@ -1,0 +1,24 @@
+"""The operators of the domain com.microsoft against ONNX Runtime's kernels."""
+
+from __future__ import annotations
+
+import pytest
+from microsoft_cases import Case, assert_like, load_cases, run_peer
+
+from dovetail_onnx.operators import MICROSOFT
+
+CASES = load_cases()
+
+
+@pytest.mark.parametrize("given", CASES, ids=[case.name for case in CASES])
+def test_it_gives_what_onnx_runtime_gives(read, evaluate, given: Case) -> None:
+    model = given.model
+    assert_like(given, evaluate(read(model), given.feeds), run_peer(model, given.feeds))
+
+
+def test_every_operator_has_a_case() -> None:
+    assert set(MICROSOFT.operators) <= {case.op_type for case in CASES}
+
+
+def test_names_are_unique() -> None:
+    assert len({case.name for case in CASES}) == len(CASES)

@@ -1,0 +1,148 @@
+"""What of the domain com.microsoft is not converted, and what is said of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from microsoft_cases import case
+from microsoft_cases.refused import (
+    GQA,
+    GROUPED,
+    I32,
+    IDS,
+    MHA,
+    NBITS,
+    PAST,
+    QKV,
+    REFUSED,
+    TWO,
+    X,
+    fed,
+    held,
+)
+from onnx import helper
+
+from dovetail.errors import FrontendError, UnsupportedOpError
+from dovetail_onnx import OnnxFrontend
+
+INVALID = {
+    "heads that do not divide": (
+        case("Attention", "", QKV, num_heads=3),
+        r"its query \(2, 3, 4\) must be \(batch, rows, 3 heads \* size\)",
+    ),
+    "sizes that do not add up": (
+        case("Attention", "", QKV, qkv_hidden_sizes=[4, 4, 2], **TWO),
+        "cannot be cut into pieces",
+    ),
+    "half a past": (
+        case("MultiHeadAttention", "", [*MHA, *[None] * 3, fed(2, 2, 1, 2)], **TWO),
+        "past_key and past_value without the other",
+    ),
+    "keys of another rank than values": (
+        case("MultiHeadAttention", "", [X, fed(2, 2, 3, 2), X], **TWO),
+        "are of other ranks",
+    ),
+    "a mask that does not fit": (
+        case("MultiHeadAttention", "", [*MHA, None, fed(2, 7, dtype=I32)], **TWO),
+        r"its mask of shape \(2, 7\) does not fit a batch of 2 with 3 queries and 3 keys",
+    ),
+    "a window that is not causal": (
+        case("GroupQueryAttention", "", GQA, causal=0, local_window_size=2, **GROUPED),
+        "not causal, but has a local_window_size",
+    ),
+    "tables that differ": (
+        case("RotaryEmbedding", "", [X, IDS, held(9, 2), held(8, 2)]),
+        "must be alike",
+    ),
+    "a skip that does not fit": (
+        case("SkipLayerNormalization", "", [X, fed(2, 4, 4), held(4)]),
+        r"its skip \(2, 4, 4\) does not fit its input \(2, 3, 4\)",
+    ),
+    "a Clip of one number": (
+        case(
+            "FusedConv",
+            "",
+            [fed(1, 2, 3, 3), held(1, 2, 1, 1)],
+            activation="Clip",
+            activation_params=[1.0],
+        ),
+        r"'Clip' has 1 parameter\(s\); it must have 2",
+    ),
+    "filters that do not fit": (
+        case("FusedConv", "", [fed(1, 2, 3, 3), held(1, 3, 1, 1)], activation="Relu"),
+        r"Conv node 'the_node\.conv': filters \(1, 3, 1, 1\) in 1 group",
+    ),
+    "weights of another size": (
+        case("MatMulNBits", "", [fed(2, 16), held(3, 1, 9, dtype=np.uint8), held(3, 1)], **NBITS),
+        r"its weights of shape \(3, 1, 9\) must be \(3, 1, 8\)",
+    ),
+    "tensors without their scales": (
+        case("QLinearConcat", "", [held(), held(), X], axis=0),
+        "it has 3 inputs",
+    ),
+}
+
+
+@pytest.mark.parametrize("given", REFUSED, ids=[refused.case.name for refused in REFUSED])
+def test_it_is_refused_with_the_node_the_reason_and_what_to_do(read, given) -> None:
+    with pytest.raises(UnsupportedOpError, match=given.message) as caught:
+        read(given.case.model)
+    (problem,) = caught.value.problems
+    prefix = f"{given.case.domain}:" if given.case.domain else ""
+    assert problem.where == f"{prefix}{given.case.op_type} node 'the_node'"
+    assert given.hint in problem.hint
+
+
+def test_an_operator_that_is_not_known_is_refused(read) -> None:
+    with pytest.raises(UnsupportedOpError, match="no version of this operator can be converted"):
+        read(case("Inverse", "", [fed(2, 2)]).model)
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_what_makes_no_sense_is_said(read, name) -> None:
+    given, message = INVALID[name]
+    with pytest.raises(FrontendError, match=message) as caught:
+        read(given.model)
+    (problem,) = caught.value.problems
+    assert problem.where == f"com.microsoft:{given.op_type} node 'the_node'"
+
+
+def test_all_faults_of_a_model_are_said(model, read) -> None:
+    nodes = [
+        helper.make_node("Inverse", ["x"], ["a"], name="first", domain="com.microsoft"),
+        helper.make_node("QuickGelu", ["x"], ["b"], name="second", domain="com.microsoft"),
+        helper.make_node(
+            "RotaryEmbedding",
+            ["x", "i", "c", "c"],
+            ["d"],
+            name="third",
+            domain="com.microsoft",
+            scale=3.0,
+        ),
+    ]
+    feeds = {"x": fed(1, 2, 4), "i": fed(1, 2, dtype=np.int64), "c": fed(5, 2)}
+    made = model(nodes, feeds, ["a", "b", "d"])
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    with pytest.raises(UnsupportedOpError, match="2 nodes of the model") as caught:
+        read(made)
+    assert [p.where.split("'")[1] for p in caught.value.problems] == ["first", "third"]
+
+
+def test_the_inputs_that_decide_how_much_of_a_past_is_seen_are_named(read) -> None:
+    lengths = [np.full(2, 4, I32), np.array(5, I32)]
+    given = case("GroupQueryAttention", "", [*PAST, *lengths], **GROUPED)
+    with pytest.raises(UnsupportedOpError, match="its total_sequence_length 'x6'") as caught:
+        read(given.model)
+    assert caught.value.inputs == ("x6",)
+
+
+def test_a_dry_run_counts_them_as_supported(tmp_path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(case("QuickGelu", "", [X]).model.SerializeToString())
+    (use,) = OnnxFrontend().dry_run(path).operators
+    assert (use.domain, use.op_type, use.version, use.supported) == (
+        "com.microsoft",
+        "QuickGelu",
+        1,
+        True,
+    )

@@ -1,0 +1,86 @@
+"""The part of docs/onnx_coverage.md about ONNX Runtime's own operators: what is said of each."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from microsoft_cases import Case, assert_like, load_cases, run_peer
+from microsoft_cases.refused import REFUSED
+
+from dovetail.errors import UnsupportedOpError
+from dovetail.ir import Graph, TensorKind
+from dovetail_onnx import OnnxFrontend, backend
+from dovetail_onnx.operators import MICROSOFT, ONNX
+from dovetail_onnx.operators.microsoft.normalization import OF_ONNX_DOMAIN
+
+
+def lines() -> Iterator[str]:
+    """Gives the lines, after running all cases on the backend and on ONNX Runtime.
+
+    Raises:
+        AssertionError: A case does not give what ONNX Runtime gives, or one that is to be refused
+            is not.
+    """
+    cases = [c for c in load_cases() if c.domain or c.op_type in OF_ONNX_DOMAIN]
+    becomes: dict[str, set[str]] = defaultdict(set)
+    for case in cases:
+        becomes[_operator(case)] |= set(ops_of(case))
+    refused: dict[str, list[str]] = defaultdict(list)
+    for each in REFUSED:
+        refused[_operator(each.case)].append(_refusal(each.case))
+    yield from ("", "## ONNX Runtime's operators", "")
+    yield f"Those of the domain com.microsoft, and two that it puts in ONNX's. {len(cases)} cases,"
+    yield "all on the backend `cpu`, give what ONNX Runtime's own kernels give; they say what an"
+    yield "operator becomes before any pass. All else of the domain is refused."
+    yield from (
+        "",
+        "| operator | versions | becomes | cases | not converted |",
+        "|---|---|---|---|---|",
+    )
+    for operator in sorted(becomes):
+        count = sum(_operator(case) == operator for case in cases)
+        ops, why = ", ".join(sorted(becomes[operator])), "; ".join(refused[operator])
+        yield f"| {operator} | {_versions(operator)} | {ops} | {count} | {why or '-'} |"
+
+
+def ops_of(case: Case) -> Iterator[str]:
+    """Gives the ops that a case becomes: those that compute anything; after running it."""
+    prepared = backend.prepare(case.model)
+    try:
+        names = [info.name for info in case.model.graph.input]
+        found = prepared.run([case.feeds[name] for name in names])
+    finally:
+        prepared.close()
+    wanted = run_peer(case.model, case.feeds)
+    assert_like(case, dict(zip(wanted, found, strict=True)), wanted)
+    for node in _read(case).nodes:
+        if any(t is not None and t.kind is not TensorKind.STATIC for t in node.inputs):
+            yield node.op_type
+
+
+def _refusal(case: Case) -> str:
+    try:
+        _read(case)
+    except UnsupportedOpError:
+        return case.about
+    raise AssertionError(f"{case.name} is not refused")
+
+
+def _read(case: Case) -> Graph:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(case.model.SerializeToString())
+        return OnnxFrontend().read(path)
+
+
+def _operator(case: Case) -> str:
+    return f"{case.domain}:{case.op_type}" if case.domain else case.op_type
+
+
+def _versions(operator: str) -> str:
+    domain, _, op_type = operator.rpartition(":")
+    versions: Sequence[int] = (MICROSOFT if domain else ONNX).versions(op_type)
+    return " ".join(map(str, versions))
