@@ -16,13 +16,14 @@ DISTS := $(patsubst %/pyproject.toml,%,$(PROJECTS))
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help install demo test check lint types imports sizes tests wheels bench clean
+.PHONY: help install demo test check lint types imports sizes tests wheels bench fuzz clean
 
 help:
-	@echo 'make demo    convert the digits model, run it, print its accuracy'
+	@echo 'make demo    convert and quantize the digits model, print both accuracies'
 	@echo 'make test    everything: check, the tests, the wheels in clean environments'
 	@echo 'make check   ruff, mypy --strict, import contracts, file sizes'
 	@echo 'make bench   measure against peers, side by side'
+	@echo 'make fuzz    convert 20,000 mutated ONNX files: each must succeed or be refused'
 	@echo 'make clean   remove .venv and all caches'
 
 install: $(READY)
@@ -67,6 +68,10 @@ wheels: $(READY)
 bench: $(BENCH_READY)
 	@$(BIN)/python benchmarks/startup.py
 	@$(BIN)/python -m benchmarks
+
+# Say FUZZ='--seed 2' or FUZZ='--target dvt' for other files.
+fuzz: $(READY)
+	@$(BIN)/python tools/fuzz_onnx.py --details $(FUZZ)
 
 # The peers that only measurements need: nothing else may come to depend on them.
 $(BENCH_READY): $(READY)

@@ -56,5 +56,5 @@ def test_functions_that_multiply(model, read) -> None:
     for i in range(1, 41):
         calls = [N(f"F{i - 1}", [s], [t], domain="local") for s, t in ("ac", "cd", "db")]
         functions.append(function(f"F{i}", calls))
-    with pytest.raises(FrontendError, match="more than 2000000 nodes"):
+    with pytest.raises(FrontendError, match="more than 21220 nodes"):
         read(with_functions(model, functions, "F40"))

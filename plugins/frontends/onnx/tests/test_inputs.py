@@ -76,7 +76,8 @@ def test_the_hint_names_the_command_and_the_python_options(shapes, tmp_path) -> 
     assert caught.value.hint == (
         f"convert it first: `dovetail convert -i {path} --input-dim z 4,VALUE,VALUE "
         "--define-symbol H VALUE` (in Python: FrontendOptions(symbols={'H': VALUE}, "
-        "input_dims={'z': (4, VALUE, VALUE)}))"
+        "input_dims={'z': (4, VALUE, VALUE)})), or let the arrays of each run say: "
+        "Session(..., specialize=['x', 'z', 'w'])"
     )
 
 

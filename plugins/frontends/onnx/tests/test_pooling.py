@@ -203,15 +203,84 @@ def test_global_lp(check, model, read, run, rng, order, spatial) -> None:
     np.testing.assert_allclose(y.reshape(2, 3), wanted, rtol=1e-5)  # sums of 60 float32 numbers
 
 
+@pytest.mark.parametrize("opset", [8, 11, 22])
+@pytest.mark.parametrize("window", WINDOWS)
+def test_places_of_maxima(check, rng, opset, window) -> None:
+    check("MaxPool", [negative(rng, 2, 3, 9, 8)], opset=opset, outputs=2, **window)
+
+
+@pytest.mark.parametrize("size", [(7, 7), (8, 9)])
+@pytest.mark.parametrize("window", [*CEIL, *DILATED])
+def test_places_of_maxima_rounded_up_and_dilated(check, rng, window, size) -> None:
+    check("MaxPool", [negative(rng, 2, 3, *size)], opset=22, outputs=2, ceil_mode=1, **window)
+
+
+@pytest.mark.parametrize("spatial", [(9,), (5, 6), (4, 5, 6)])
+@pytest.mark.parametrize("order", [0, 1])
+def test_places_of_maxima_by_rank_and_order(model, read, run, rng, spatial, order) -> None:
+    # ONNX Runtime's column-major order is not that of PyTorch or ONNX's text in three dimensions
+    x = negative(rng, 2, 3, *spatial)
+    axes = len(spatial)
+    window = {"kernel_shape": [3] * axes, "strides": [2] * axes, "pads": [1] * 2 * axes}
+    node = helper.make_node("MaxPool", ["x"], ["y", "i"], storage_order=order, **window)
+    found = run(read(model([node], {"x": x}, ["y", "i"], opset=22)), {"x": x})
+    size = int(np.prod(spatial))
+    planes = x.reshape(6, *spatial)
+    flat = np.stack([plane.reshape(-1, order="CF"[order]) for plane in planes]).reshape(-1)
+    assert found["i"].dtype == np.int64
+    np.testing.assert_array_equal(flat[found["i"]], found["y"])
+    of_plane = np.arange(6).reshape(2, 3, *[1] * axes)
+    np.testing.assert_array_equal(found["i"] // size, np.broadcast_to(of_plane, found["i"].shape))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_places_of_the_first_of_equal_integers(check, dtype) -> None:
+    # the least number there is, everywhere: padding must not win
+    x = np.full((1, 2, 5, 5), np.iinfo(dtype).min, dtype)
+    x[0, 1, 2, 3] = 9
+    window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    check("MaxPool", [x], opset=12, outputs=2, **window)
+
+
+def test_places_in_a_cropped_input(model, read, run, rng) -> None:
+    # runtimes take no negative pads
+    x = negative(rng, 2, 2, 8, 9)
+    window = {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [-2, 1, 0, -1]}
+    node = helper.make_node("MaxPool", ["x"], ["y", "i"], **window)
+    found = run(read(model([node], {"x": x}, ["y", "i"], opset=22)), {"x": x})
+    np.testing.assert_array_equal(x.reshape(-1)[found["i"]], found["y"])
+
+
+def test_pooling_undone(agree, model, rng) -> None:
+    x = rng.standard_normal((2, 3, 8, 6)).astype(F32)
+    window = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p", "i"], **window),
+        helper.make_node("MaxUnpool", ["p", "i"], ["y"], **window),
+    ]
+    agree(model(nodes, {"x": x}, ["y"], opset=11), {"x": x})
+
+
+@pytest.mark.parametrize("pads", [[0, 0, 0, 0], [2, 1, 1, 0]])
+@pytest.mark.parametrize(
+    ("strides", "dilations", "is_pool"),
+    [([3, 2], [3, 2], True), ([4, 6], [2, 3], True), ([4, 3], [6, 2], False)],
+)
+def test_strides_make_up_for_dilation(check, rng, strides, dilations, is_pool, pads) -> None:
+    window = {"kernel_shape": [3, 2], "strides": strides, "dilations": dilations, "pads": pads}
+    graph = check("MaxPool", [negative(rng, 2, 3, 17, 16)], opset=22, **window)
+    assert ("PoolMax2d" in [n.op_type for n in graph.nodes]) == is_pool
+
+
 def test_refusals(model, read, rng) -> None:
     x = rng.standard_normal((1, 2, 90, 6)).astype(F32)
-    indices = helper.make_node("MaxPool", ["x"], ["y", "i"], name="indexed", kernel_shape=[2, 2])
+    indices = helper.make_node("MaxPool", ["x"], ["y", "i"], name="indexed", kernel_shape=[8, 7])
     large = helper.make_node("MaxPool", ["x"], ["z"], kernel_shape=[40, 2], dilations=[2, 1])
     order = helper.make_node("LpPool", ["x"], ["p"], kernel_shape=[2, 2], p=0)
     with pytest.raises(UnsupportedOpError) as caught:
         read(model([indices, large, order], {"x": x}, ["y", "i", "z", "p"]))
     messages = [str(p) for p in caught.value.problems]
     assert len(messages) == 3
-    assert "indices" in messages[0]
+    assert "would take 56 slices, and at most 49" in messages[0]
     assert "more than 32 slices" in messages[1]
     assert "its p 0 must be at least 1" in messages[2]

@@ -36,15 +36,42 @@ def test_grid_sample_of_volumes(check, rng, padding, corners) -> None:
     check("GridSample", [x, grid], opset=20, mode="linear", **params, **LOOSE)
 
 
-def test_cubic_samples_are_refused(model, read, rng) -> None:
-    x, grid = np.ones((1, 1, 3, 3), F32), np.zeros((1, 2, 2, 2), F32)
+@pytest.mark.parametrize(("opset", "mode"), [(16, "bicubic"), (20, "cubic"), (22, "cubic")])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("corners", [0, 1])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 2, 1, 7), (2, 1, 2, 3)])
+def test_cubic_samples(check, rng, opset, mode, padding, corners, shape) -> None:
+    x = rng.standard_normal(shape).astype(F32)
+    # some far outside; with one row, mirrored at its middle, ONNX Runtime divides by 0 there
+    grid = rng.uniform(-2.5, 2.5, (shape[0], 3, 6, 2)).astype(F32)
+    if shape[2] == 1 and corners and padding == "reflection":
+        grid[..., 1] = 0
+    params = {"mode": mode, "padding_mode": padding, "align_corners": corners}
+    check("GridSample", [x, grid], opset=opset, **params, **LOOSE)
+
+
+def test_cubic_samples_at_the_elements_are_these(model, read, run, rng) -> None:
+    x = rng.standard_normal((2, 3, 4, 5)).astype(F32)
+    rows, columns = np.meshgrid(np.linspace(-1, 1, 4), np.linspace(-1, 1, 5), indexing="ij")
+    grid = np.stack([np.stack([columns, rows], axis=-1)] * 2).astype(F32)
+    node = helper.make_node("GridSample", ["x", "g"], ["y"], mode="cubic", align_corners=1)
+    graph = read(model([node], {"x": x, "g": grid}, ["y"], opset=20))
+    # places are off by a rounding of float32
+    np.testing.assert_allclose(run(graph, {"x": x, "g": grid})["y"], x, atol=1e-5)
+
+
+def test_samples_that_are_refused(model, read) -> None:
+    x, grid = np.ones((1, 1, 3, 3, 3), F32), np.zeros((1, 2, 2, 2, 3), F32)
     cubic = helper.make_node("GridSample", ["x", "g"], ["y"], mode="cubic")
-    with pytest.raises(UnsupportedOpError, match="GridSample has no cubic interpolation"):
+    with pytest.raises(UnsupportedOpError, match="for two spatial dimensions only"):
         read(model([cubic], {"x": x, "g": grid}, ["y"], opset=20))
     line = helper.make_node("GridSample", ["x", "g"], ["y"])
-    given = {"x": x[0], "g": np.zeros((1, 2, 1), F32)}
+    given = {"x": x[0, 0], "g": np.zeros((1, 2, 1), F32)}
     with pytest.raises(UnsupportedOpError, match="two or three can be converted"):
         read(model([line], given, ["y"], opset=20))
+    wrong = helper.make_node("GridSample", ["x", "g"], ["y"], mode="sinc")
+    with pytest.raises(FrontendError, match="none of ONNX's"):
+        read(model([wrong], {"x": x, "g": grid}, ["y"], opset=20))
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Hashable, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from dovetail.errors import FrontendError, UnsupportedOpError
 from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor
+from dovetail.ir.check import MAX_EXTENT
 from dovetail.ops import OpPackage
 from dovetail_onnx._attributes import Attributes
 from dovetail_onnx._dtypes import MAX_BYTES, Constant
@@ -98,8 +100,8 @@ class OpContext:
         Raises:
             UnsupportedOpError: They are not.
         """
-        found = self.constant(i)
-        if found is None:
+        value = self.value(i)
+        if not isinstance(value, Constant):
             raise ValueNeededError(
                 f"its {what} '{self.node.inputs[i]}' is computed from the model's inputs; it must "
                 "be known when the model is converted",
@@ -107,7 +109,7 @@ class OpContext:
                 where=self.node.where,
                 hint="export the model with static shapes, or simplify it with fixed input shapes",
             )
-        return found
+        return value.values
 
     def need_ints(self, i: int, what: str) -> tuple[int, ...]:
         """Gives the values of an integer input that must be known at import, flattened.
@@ -115,7 +117,22 @@ class OpContext:
         Raises:
             UnsupportedOpError: They are not.
         """
-        return tuple(int(v) for v in self.need_constant(i, what).reshape(-1))
+        found = self.need_constant(i, what)
+        if not np.isfinite(found).all():  # OneHot's depth may be a float
+            raise self.invalid(f"its {what} is not finite")
+        return tuple(int(v) for v in found.reshape(-1))
+
+    def need_number(self, i: int, what: str) -> Array:
+        """Gives the value, an array of rank 0, of an input that must be known at import.
+
+        Raises:
+            FrontendError: It is not one number.
+            UnsupportedOpError: It is not known.
+        """
+        found = self.need_constant(i, what)
+        if found.size != 1:
+            raise self.invalid(f"its {what} has {found.size} elements; it must be one")
+        return found.reshape(())
 
     def axis(self, axis: int, rank: int) -> int:
         """Gives an axis counted from the front.
@@ -131,7 +148,7 @@ class OpContext:
         """Refuses to make a constant of a shape that no honest model has.
 
         Raises:
-            FrontendError: It would take more than 1 GiB.
+            FrontendError: It would take more than 512 MiB.
         """
         if math.prod(shape) * 4 > MAX_BYTES:
             raise self.invalid(f"its output has the shape {shape}, which is too large")
@@ -156,6 +173,64 @@ class OpContext:
     def graph(self) -> Graph:
         """The graph as built so far, for importers that look at what feeds them."""
         return self._values.graph
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def part(
+        self,
+        suffix: str,
+        op_type: str,
+        version: int,
+        inputs: Sequence[Value | None],
+        *,
+        output: int | None = None,
+        **attributes: Any,
+    ) -> OpContext:
+        """Gives one of ONNX's own operators that this one is made of, for that one's importer.
+
+        Args:
+            suffix: Names it, after the node's name.
+            op_type: The operator.
+            version: Of its schema.
+            inputs: What it is given, None for a left-out one.
+            output: Which of the node's outputs it writes; None for none.
+            attributes: Its attributes; None leaves one out.
+        """
+        own = self._values.fresh(f"{self.node.name}.{suffix}")
+        written = "" if output is None else self.node.outputs[output]
+        names = tuple("" if value is None else self._named(value) for value in inputs)
+        name = self.node.name if written else own
+        outputs = (written or own,)
+        given = {key: value for key, value in attributes.items() if value is not None}
+        proto = helper.make_node(op_type, names, outputs, name=name, **given)
+        node = replace(
+            self.node,
+            name=name,
+            op_type=op_type,
+            domain="",
+            opset=version,
+            inputs=names,
+            outputs=outputs,
+            proto=proto,
+        )
+        return OpContext(node, version, self._values, self._wanted, self._read)
+
+    def as_tensor(self, value: Value) -> Tensor:
+        """Gives a value as a tensor of the graph; the same one for the same constant."""
+        return self._values.tensor(value)
+
+    def shared(self, key: Hashable, make: Callable[[], Constant]) -> Constant:
+        """Gives a constant that nodes of the graph share, made by the first that asks for it."""
+        return self._values.shared(key, make)
+
+    def _named(self, value: Value) -> str:
+        """Gives a name that a value is known by."""
+        stem = name = value.name
+        count = 1
+        while (known := self._values.get(name)) is not None and known is not value:
+            name, count = self._values.fresh(f"{stem}_{count}"), count + 1
+        self._values.set(name, value)
+        return name
 
     # -- emitting --------------------------------------------------------------------------------
 
@@ -271,7 +346,7 @@ class OpContext:
         **params: Any,
     ) -> tuple[Tensor, ...]:
         try:
-            return build.add_all(
+            made = build.add_all(
                 self._values.graph,
                 op_type,
                 inputs,
@@ -283,6 +358,10 @@ class OpContext:
             )
         except OverflowError as error:  # ONNX's attributes have 64 bits, QNN's params 32
             raise self.invalid(f"one of its attributes does not fit 32 bits: {error}") from error
+        for tensor in made:
+            if not all(0 <= extent <= MAX_EXTENT for extent in tensor.shape):
+                raise self.invalid(f"it gives the shape {tensor.shape}, which is impossible")
+        return made
 
     def static(self, suffix: str, values: Array, dtype: DType) -> Tensor:
         """Adds a static tensor of computed values and gives it."""

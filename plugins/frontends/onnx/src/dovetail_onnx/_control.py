@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
-from onnx import GraphProto, NodeProto, TensorProto, helper
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, helper
 
 from dovetail.errors import FrontendError, UnsupportedOpError
 from dovetail.ir import Array
@@ -64,7 +64,7 @@ class _Control:
     def graph(self, name: str) -> GraphProto:
         """Gives the graph in an attribute."""
         for attribute in self.node.proto.attribute:
-            if attribute.name == name:
+            if attribute.name == name and attribute.type == AttributeProto.GRAPH:
                 found: GraphProto = attribute.g
                 return found
         raise self.invalid(f"it lacks the graph '{name}'")
@@ -133,6 +133,13 @@ class _Control:
             if name and value is not None:
                 self.reader.set(name, value)
 
+    def check_count(self, given: int) -> None:
+        """Refuses a node that has more outputs than its graph gives."""
+        if any(self.node.outputs[given:]):
+            raise self.invalid(
+                f"it has {len(self.node.outputs)} outputs where its graph gives {given}"
+            )
+
     def stack(self, parts: Sequence[str], axis: int, output: int) -> None:
         """Makes an output of the parts that the turns gave, along a new axis."""
         if output >= len(self.node.outputs) or not self.node.outputs[output]:
@@ -163,6 +170,7 @@ def _branch(control: _Control) -> None:
     graph = control.graph("then_branch" if taken else "else_branch")
     outputs = control.turn(graph, "then" if taken else "else", [])
     if outputs is not None:
+        control.check_count(len(outputs))
         control.give(outputs)
 
 
@@ -175,10 +183,11 @@ def _loop(control: _Control) -> None:
     carried = list(control.node.inputs[2:])
     _check_outputs(control, graph, 1 + len(carried))
     rows: list[list[str]] = [[] for _ in graph.output[1 + len(carried) :]]
+    control.check_count(len(carried) + len(rows))
     turn = 0
     while going and (most is None or turn < most):
-        index = control.constant(f"{turn}.index", np.asarray(turn, np.int64))
-        again = control.constant(f"{turn}.again", np.asarray(True))
+        index = control.constant(f"index{turn}", np.asarray(turn, np.int64))
+        again = control.constant(f"again{turn}", np.asarray(True))
         outputs = control.turn(graph, str(turn), [index, again, *carried])
         if outputs is None:
             return
@@ -213,6 +222,7 @@ def _scan(control: _Control) -> None:
     states = list(control.node.inputs[: len(control.node.inputs) - count])
     _check_outputs(control, graph, len(states))
     rows: list[list[str]] = [[] for _ in graph.output[len(states) :]]
+    control.check_count(len(states) + len(rows))
     slices = _Slices(control, control.node.inputs[len(states) :])
     for turn in range(slices.length):
         taken = slices.take(turn)
@@ -256,7 +266,7 @@ class _Slices:
         for i, (name, axis) in enumerate(zip(self._names, self._axes, strict=True)):
             place = self.length - 1 - turn if self._backwards[i] else turn
             index = self._control.constant(f"at{place}", np.asarray(place, np.int64))
-            made = f"{self._control.node.name}.{turn}.slice{i}"
+            made = f"{self._control.node.name}.slice{i}.{turn}"
             nodes.append(helper.make_node("Gather", [name, index], [made], made, axis=axis))
         names = [node.output[0] for node in nodes]
         return names if self._control.reader.read_body(nodes, names, self._control.node) else None

@@ -26,7 +26,7 @@ DTYPES: dict[int, DType] = {
     TensorProto.BFLOAT16: DType.BFLOAT_16,
 }
 # Greater constants are not made at import: a hostile shape must not take all memory.
-MAX_BYTES = 2**30
+MAX_BYTES = 2**29
 # What NumPy can hold.
 MAX_RANK = 64
 ELEMENT_TYPES: dict[DType, int] = {dtype: code for code, dtype in DTYPES.items()}

@@ -9,11 +9,13 @@ import math
 
 import numpy as np
 import onnx.defs
-from onnx import GraphProto, NodeProto, TypeProto, helper, numpy_helper, shape_inference
+from onnx import GraphProto, TypeProto, helper, numpy_helper, shape_inference
+from onnx.checker import ValidationError
 from onnx.reference import ReferenceEvaluator
 
 from dovetail.errors import FrontendError
-from dovetail.ir import Array
+from dovetail.ir import Array, Shape
+from dovetail_onnx._budget import Budget
 from dovetail_onnx._dtypes import DTYPES, ELEMENT_TYPES, MAX_BYTES, Constant
 from dovetail_onnx._source import SourceNode
 
@@ -24,7 +26,9 @@ _NOT_FOLDED = frozenset(
     ("RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout", "Identity")
 )
 # What the evaluator's Python code raises on inputs that do not go together.
-_FAILURES = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError)
+_FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+# Those that nothing but computing them converts.
+_ONLY_FOLDED = frozenset(("ConstantOfShape", "Range", "MelWeightMatrix"))
 
 
 def can_fold(node: SourceNode) -> bool:
@@ -37,24 +41,39 @@ def can_fold(node: SourceNode) -> bool:
     )
 
 
-def fold(node: SourceNode, ins: dict[str, Constant], ir_version: int) -> list[Constant] | None:
+def fold(
+    node: SourceNode, ins: dict[str, Constant], ir_version: int, budget: Budget | None = None
+) -> list[Constant] | None:
     """Computes a node.
 
     Args:
         node: One that may be folded.
         ins: Its inputs by name.
         ir_version: Of the model.
+        budget: What the model may have computed; by default what is so for a model of its own.
 
     Returns:
-        Its outputs in order, or None where the evaluator has no such operator or the IR no type
-        for a result.
+        Its outputs in order, or None where the evaluator has no such operator, the IR no type for
+        a result, or it takes more than is left of the budget.
 
     Raises:
         FrontendError: The result would be too large, or the inputs do not go together.
     """
-    _check_size(node, ins, ir_version)
+    _check_indices(node, ins)
+    budget = budget or Budget()
+    outs = _sizes(node, ins, ir_version)
+    shapes = [shape for shape, _ in outs]
+    made, read = sum(nbytes for _, nbytes in outs), sum(c.values.nbytes for c in ins.values())
+    if not budget.allows(node.proto, [c.shape for c in ins.values()], shapes):
+        return None
+    if not budget.has(made, read):
+        if node.op_type in _ONLY_FOLDED:
+            raise _too_large(node, f"would take {made} bytes more than all the others")
+        return None
     try:
         evaluator = ReferenceEvaluator(_as_graph(node, list(ins)), opsets={"": node.opset})
+    except ValueError as error:
+        raise _uncomputed(node, error) from error
     except (RuntimeError, NotImplementedError, TypeError, LookupError):
         return None
     feeds = {name: constant.like_onnx() for name, constant in ins.items()}
@@ -63,13 +82,39 @@ def fold(node: SourceNode, ins: dict[str, Constant], ir_version: int) -> list[Co
             found: list[Array] = evaluator.run(None, feeds)  # type: ignore[assignment]
     except NotImplementedError:
         return None
-    except (*_FAILURES, ValueError) as error:
-        raise FrontendError(
-            f"its inputs are constant, but it cannot be computed: {_first_line(error)}",
-            where=node.where,
-            hint="the model is wrong there; export it again",
-        ) from error
+    except _FAILURES as error:
+        raise _uncomputed(node, error) from error
     return _constants(node, found)
+
+
+def _check_indices(node: SourceNode, ins: dict[str, Constant]) -> None:
+    """Refuses indices beyond the end, which the evaluator comes back from step by step."""
+    if node.op_type != "GatherElements" or len(node.inputs) != 2:
+        return
+    data, indices = (ins[name].values for name in node.inputs)
+    axis = next((a.i for a in node.proto.attribute if a.name == "axis"), 0)
+    if not -data.ndim <= axis < data.ndim or not indices.size:
+        return  # the evaluator says it
+    low, high, extent = int(indices.min()), int(indices.max()), data.shape[axis]
+    if low < -extent or high >= extent:
+        why = f"its indices are from {low} to {high}, where there are {extent} elements"
+        raise _uncomputed(node, ValueError(why))
+
+
+def _uncomputed(node: SourceNode, error: Exception) -> FrontendError:
+    return FrontendError(
+        f"its inputs are constant, but it cannot be computed: {_first_line(error)}",
+        where=node.where,
+        hint="the model is wrong there; export it again",
+    )
+
+
+def _too_large(node: SourceNode, why: str) -> FrontendError:
+    return FrontendError(
+        f"its output is constant and {why}",
+        where=node.where,
+        hint="the model is damaged, or made to exhaust memory",
+    )
 
 
 def _as_graph(node: SourceNode, ins: list[str]) -> GraphProto:
@@ -99,23 +144,40 @@ def _as_array(values: Array) -> Array:
     return array
 
 
-def _check_size(node: SourceNode, ins: dict[str, Constant], ir_version: int) -> None:
-    for name, kind in _inferred(node.proto, node.opset, ins, ir_version).items():
+def _sizes(node: SourceNode, ins: dict[str, Constant], ir_version: int) -> list[tuple[Shape, int]]:
+    """Gives shapes and bytes of the outputs, as far as they are known before they are there."""
+    if node.op_type == "Range":  # ONNX's rule wants scalars, though its own functions give others
+        return [_range_size(node, ins)]
+    found: list[tuple[Shape, int]] = []
+    for kind in _inferred(node, ins, ir_version).values():
         dims = kind.tensor_type.shape.dim
-        if all(dim.HasField("dim_value") for dim in dims):
-            count = math.prod(dim.dim_value for dim in dims)
-            dtype = DTYPES.get(kind.tensor_type.elem_type)
-            if count * (1 if dtype is None else dtype.storage.itemsize) > MAX_BYTES:
-                raise FrontendError(
-                    f"its output '{name}' is constant and would have {count} elements",
-                    where=node.where,
-                    hint="the model is damaged, or made to exhaust memory",
-                )
+        if not all(dim.HasField("dim_value") for dim in dims):
+            continue
+        shape = tuple(dim.dim_value for dim in dims)
+        dtype = DTYPES.get(kind.tensor_type.elem_type)
+        nbytes = math.prod(shape) * (1 if dtype is None else dtype.storage.itemsize)
+        if nbytes > MAX_BYTES or any(extent < 0 for extent in shape):
+            raise _too_large(node, f"would have {math.prod(shape)} elements, of shape {shape}")
+        found.append((shape, nbytes))
+    return found
 
 
-def _inferred(
-    proto: NodeProto, opset: int, ins: dict[str, Constant], ir_version: int
-) -> dict[str, TypeProto]:
+def _range_size(node: SourceNode, ins: dict[str, Constant]) -> tuple[Shape, int]:
+    bounds = [ins[name].values for name in node.inputs if name]
+    if len(bounds) != 3 or any(bound.size != 1 for bound in bounds):
+        raise _uncomputed(node, ValueError("its start, limit and delta must be one number each"))
+    start, limit, delta = (bound.reshape(()).item() for bound in bounds)
+    try:
+        count = max(0, math.ceil((limit - start) / delta))
+    except (ArithmeticError, ValueError, TypeError) as error:  # a delta of 0, or not a number
+        raise _uncomputed(node, error) from error
+    nbytes = count * bounds[0].itemsize
+    if nbytes > MAX_BYTES:
+        raise _too_large(node, f"would have {count} elements")
+    return (count,), nbytes
+
+
+def _inferred(node: SourceNode, ins: dict[str, Constant], ir_version: int) -> dict[str, TypeProto]:
     types = {
         name: helper.make_tensor_type_proto(ELEMENT_TYPES[c.dtype], c.shape)
         for name, c in ins.items()
@@ -126,17 +188,19 @@ def _inferred(
         if c.values.size <= _SMALL
     }
     try:
-        schema = onnx.defs.get_schema(proto.op_type, opset, "")
+        schema = onnx.defs.get_schema(node.op_type, node.opset, "")
         found = shape_inference.infer_node_outputs(
             schema,
-            proto,
+            node.proto,
             types,
             small,
-            opset_imports=[helper.make_opsetid("", opset)],
+            opset_imports=[helper.make_opsetid("", node.opset)],
             ir_version=ir_version,
         )
-    except (onnx.defs.SchemaError, shape_inference.InferenceError, RuntimeError, ValueError):
-        return {}  # the evaluator finds out what is wrong and says it better
+    except onnx.defs.SchemaError:
+        return {}  # the evaluator has no such operator either
+    except (ValidationError, shape_inference.InferenceError, RuntimeError, ValueError) as error:
+        raise _uncomputed(node, error) from error
     return {name: kind for name, kind in found.items() if kind.tensor_type.HasField("shape")}
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from onnx import FunctionProto, ModelProto, NodeProto, inliner
+from onnx.checker import ValidationError
 
-from dovetail.errors import FrontendError
+from dovetail.errors import FrontendError, Problem
+from dovetail_onnx._source import any_graphs
 
 FunctionId = tuple[str, str, str]
-# A few nested functions can multiply without bound; no honest model comes near.
-MAX_NODES = 2_000_000
+_Size = tuple[int, int]  # nodes and bytes
+# A few nested functions can multiply without bound. Exporters' functions make a model several times
+# as large, in nodes and in bytes; what is larger takes longer than its file explains.
+_FREE_NODES, _FREE_BYTES, _GROWTH = 20_000, 32 << 20, 10
 
 
 def inline_functions(model: ModelProto) -> ModelProto:
@@ -22,20 +27,42 @@ def inline_functions(model: ModelProto) -> ModelProto:
     """
     if not model.functions:
         return model
+    _check_unique(model)
     _check_expansion(model)
     try:
         return inliner.inline_local_functions(model)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, ValidationError) as error:
         raise FrontendError(f"its local functions cannot be inlined: {error}") from error
+
+
+def _check_unique(model: ModelProto) -> None:
+    counts = Counter(_id_of(function) for function in model.functions)
+    problems = [
+        Problem(f"there are {count} of this name", f"function '{domain}:{name}'")
+        for (domain, name, _), count in counts.items()
+        if count > 1
+    ]
+    if problems:
+        raise FrontendError(
+            "the model is not well formed",
+            problems=problems,
+            hint="names of functions are unique within a domain; export the model again",
+        )
 
 
 def _check_expansion(model: ModelProto) -> None:
     functions = {_id_of(f): f for f in model.functions}
-    sizes: dict[FunctionId, int] = {}
+    written = [len(f.node) for f in model.functions]
+    limits = (
+        _FREE_NODES + _GROWTH * (len(model.graph.node) + sum(written)),
+        _FREE_BYTES + _GROWTH * sum(f.ByteSize() for f in model.functions),
+    )
+    sizes: dict[FunctionId, _Size] = {}
     for function in _callees_first(functions):
         sizes[function] = _size(functions[function].node, sizes)
-        _check_size(sizes[function], f"function '{function[0]}:{function[1]}'")
-    _check_size(_size(model.graph.node, sizes), f"graph '{model.graph.name}'")
+        _check_size(sizes[function], limits, f"function '{function[0]}:{function[1]}'")
+    called = [node for node in all_nodes(model.graph.node) if _target_of(node) in functions]
+    _check_size(_size(called, sizes), limits, f"graph '{model.graph.name}'")
 
 
 def _callees_first(functions: dict[FunctionId, FunctionProto]) -> Iterator[FunctionId]:
@@ -65,30 +92,42 @@ def _callees_first(functions: dict[FunctionId, FunctionProto]) -> Iterator[Funct
 def _called(
     function: FunctionProto, functions: dict[FunctionId, FunctionProto]
 ) -> Iterator[FunctionId]:
-    return (key for node in _all_nodes(function.node) if (key := _target_of(node)) in functions)
+    return (key for node in all_nodes(function.node) if (key := _target_of(node)) in functions)
 
 
-def _size(nodes: Iterable[NodeProto], sizes: dict[FunctionId, int]) -> int:
-    return sum(sizes.get(_target_of(node), 1) for node in _all_nodes(nodes))
+def _size(nodes: Iterable[NodeProto], sizes: dict[FunctionId, _Size]) -> _Size:
+    """Gives how many nodes, and of how many bytes, some nodes become."""
+    count = nbytes = 0
+    for node in all_nodes(nodes):
+        within = sizes.get(_target_of(node))
+        made = (1, _own_bytes(node)) if within is None else within
+        count, nbytes = count + made[0], nbytes + made[1]
+    return count, nbytes
 
 
-def _check_size(size: int, what: str) -> None:
-    if size > MAX_NODES:
-        raise FrontendError(
-            f"inlining the model's functions gives {what} more than {MAX_NODES} nodes",
-            hint="export the model without nested functions",
-        )
+def _own_bytes(node: NodeProto) -> int:
+    """Gives a node's size without the nodes in its any_graphs, which are counted themselves."""
+    carried = sum(inner.ByteSize() for graph in any_graphs(node) for inner in graph.node)
+    return int(node.ByteSize()) - int(carried)
 
 
-def _all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """Gives nodes and those in their subgraphs."""
+def _check_size(size: _Size, limits: _Size, what: str) -> None:
+    for found, limit, word in zip(size, limits, ("nodes", "bytes"), strict=True):
+        if found > limit:
+            raise FrontendError(
+                f"inlining the model's functions gives {what} more than {limit} {word}",
+                hint="export the model without nested functions",
+            )
+
+
+def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Gives nodes and those in their any_graphs."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
         yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                waiting.extend(graph.node)
+        for graph in any_graphs(node):
+            waiting.extend(graph.node)
 
 
 def _id_of(function: FunctionProto) -> FunctionId:

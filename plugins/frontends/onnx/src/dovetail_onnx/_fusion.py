@@ -91,6 +91,15 @@ def _gelu(match: _Match) -> SourceNode:
     )
 
 
+# How many inputs an operator has here; each has one output.
+_INPUTS = {"Constant": 0, "Add": 2, "Sum": 2, "Mul": 2, "Div": 2, "CastLike": 2}
+
+
+def _is_regular(node: SourceNode) -> bool:
+    """Whether a node has the inputs and outputs that it must; nobody has checked that yet."""
+    return len(node.outputs) == 1 and len(node.inputs) == _INPUTS.get(node.op_type, 1)
+
+
 class _Matcher:
     def __init__(self, source: SourceGraph, reader: TensorReader) -> None:
         self._reader = reader
@@ -104,7 +113,7 @@ class _Matcher:
 
     def match(self, erf: SourceNode) -> _Match | None:
         """Gives the nodes around an Erf that make it a GELU, the last one last."""
-        scale = self._makers.get(erf.inputs[0])
+        scale = self._makers.get(erf.inputs[0]) if _is_regular(erf) else None
         x = None if scale is None else self._times(scale, math.sqrt(0.5))
         if scale is None or x is None or self._only_reader(scale) is not erf:
             return None
@@ -136,7 +145,7 @@ class _Matcher:
         current = found.last.outputs[0]
         if self._times(step, 0.5) == current:
             return {"half"}
-        if step.op_type != "Mul" or current not in step.inputs:
+        if step.op_type != "Mul" or not _is_regular(step) or current not in step.inputs:
             return set()
         other = step.inputs[1 - step.inputs.index(current)]
         if other == x:
@@ -149,16 +158,16 @@ class _Matcher:
 
     def _times(self, node: SourceNode, factor: float) -> str | None:
         """Gives what a node multiplies by a constant, or divides by its inverse."""
-        if (node.op_type, node.domain) == ("Div", "") and self._is(node.inputs[1], 1 / factor):
-            return node.inputs[0]
-        if (node.op_type, node.domain) != ("Mul", ""):
+        if node.domain or node.op_type not in ("Div", "Mul") or not _is_regular(node):
             return None
+        if node.op_type == "Div":
+            return node.inputs[0] if self._is(node.inputs[1], 1 / factor) else None
         a, b = node.inputs
         return a if self._is(b, factor) else b if self._is(a, factor) else None
 
     def _adds(self, node: SourceNode, name: str, value: float) -> bool:
         """Whether a node of two inputs adds a number to a tensor."""
-        if node.op_type not in ("Add", "Sum") or node.domain or len(node.inputs) != 2:
+        if node.op_type not in ("Add", "Sum") or node.domain or not _is_regular(node):
             return False
         return name in node.inputs and self._is(node.inputs[1 - node.inputs.index(name)], value)
 
@@ -176,7 +185,7 @@ class _Matcher:
         maker = self._makers.get(name)
         if maker is None:
             return self._read(self._initializers.get(name), name)
-        if maker.domain:
+        if maker.domain or not _is_regular(maker):
             return None
         if maker.op_type == "Constant":
             return self._constant(maker, name)

@@ -7,11 +7,12 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
-from dovetail.errors import FrontendError
+from dovetail.errors import FrontendError, Problem
 from dovetail.files import unreadable
 
 # What protobuf can hold in one message.
 MAX_BYTES = 2**31 - 1
+_MAX_VERSION = 2**31 - 1
 # First bytes of what people mistake for an ONNX file.
 _OTHERS = (
     (b"PK\x03\x04", "a zip archive, as PyTorch and Keras write them; export the model to ONNX"),
@@ -53,7 +54,29 @@ def read_proto(path: Path) -> ModelProto:
         raise _not_onnx(path, data, "it has no graph")
     if not model.opset_import and model.ir_version >= 3:
         raise _not_onnx(path, data, "it names no operator set")
+    _check_versions(model)
     return model
+
+
+def _check_versions(model: ModelProto) -> None:
+    """Refuses versions that no release has; ONNX's own code takes 32 bits."""
+    given = [("its ir_version", model.ir_version)]
+    given += [
+        (f"the version of its operator set '{entry.domain}'", entry.version)
+        for part in (model, *model.functions)
+        for entry in part.opset_import
+    ]
+    problems = [
+        Problem(f"{what} is {version}, which there is not")
+        for what, version in given
+        if not 0 <= version <= _MAX_VERSION
+    ]
+    if problems:
+        raise FrontendError(
+            "the model is not well formed",
+            problems=problems,
+            hint="the file is damaged; fetch or export the model again",
+        )
 
 
 def _read(path: Path) -> bytes:

@@ -10,6 +10,8 @@ from onnx import NodeProto, TensorProto
 
 from dovetail.errors import DovetailError, FrontendError, OpError, Problem, UnsupportedOpError
 from dovetail.ir import Array, Graph, Shape, Spec, Tensor, TensorKind
+from dovetail_onnx._budget import Budget
+from dovetail_onnx._checker import NodeChecker
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._control import read_control
 from dovetail_onnx._declared import Declared
@@ -63,6 +65,9 @@ class GraphReader:
         self._read_names = {n for node in source.nodes for n in node.reads}
         self._wanted = self._read_names | set(source.outputs)
         self._body_nodes = 0
+        self._checker = NodeChecker(source.ir_version)
+        held = _held_bytes(source)
+        self._budget = Budget(lambda: held + tensors.mapped_bytes)
         self.unsupported: list[Refusal] = list(survey.refusals)
         self.invalid: list[Problem] = list(survey.malformed.values())
         for name, spec in specs.items():
@@ -123,14 +128,24 @@ class GraphReader:
         self._read_names |= read
         self._wanted |= read | set(outputs)
         for node in made:
-            match look_up(node, self._tables):
-                case Found() as found:
-                    self._try(node, found)
-                case Refusal() as refusal if self._folds(node):
-                    self._try(node, Found(refusal.version, None))
-                case Refusal() as refusal:
-                    self.unsupported.append(refusal)
+            found = look_up(node, self._tables)
+            if isinstance(found, Refusal) and self._folds(node):
+                found = Found(found.version, None)
+            problem = self._body_fault(node, found)
+            if problem is not None:
+                self.invalid.append(problem)
+            elif isinstance(found, Refusal):
+                self.unsupported.append(found)
+            else:
+                self._try(node, found)
         return before == (len(self.unsupported), len(self.invalid))
+
+    def _body_fault(self, node: SourceNode, found: Found | Refusal) -> Problem | None:
+        """Gives what is wrong with a node of a carried graph, which nobody has looked at yet."""
+        for name in filter(None, node.outputs):
+            if self._values.get(name) is not None or name in self._graph.tensors:
+                return Problem(f"it writes '{name}', which is known already", node.where)
+        return self._checker.fault(node, converted=isinstance(found, Found))
 
     def value(self, name: str) -> Value | None:
         """Gives a value, None where it is not known."""
@@ -174,7 +189,7 @@ class GraphReader:
             return
         constants = {name: v for name, v in ins.items() if isinstance(v, Constant)}
         if len(constants) == len(ins) and can_fold(node):
-            results = fold(node, constants, self._source.ir_version)
+            results = fold(node, constants, self._source.ir_version, self._budget)
             if results is not None:
                 for result in results:
                     self._values.set(result.name, result)
@@ -188,6 +203,10 @@ class GraphReader:
     def _keep(self, node: SourceNode, given: Result | Sequence[Result | None]) -> None:
         single = isinstance(given, Tensor | Constant | np.ndarray)
         results: Sequence[Result | None] = [given] if single else given  # type: ignore[list-item,assignment]
+        if any(name in self._wanted for name in node.outputs[len(results) :]):
+            raise FrontendError(
+                f"it has {len(node.outputs)} outputs where its operator gives {len(results)}"
+            )
         for name, result in zip(node.outputs, results, strict=False):
             if name and result is not None:
                 self._values.set(name, _as_value(result, name))
@@ -220,6 +239,12 @@ class GraphReader:
         return build.add(
             self._graph, "Reshape", [tensor], name=f"{name}.copy", outputs=output, spec=tensor.spec
         )
+
+
+def _held_bytes(source: SourceGraph) -> int:
+    """Gives the bytes of the constants that are in the model file itself."""
+    held = sum(tensor.ByteSize() for tensor in source.initializers.values())
+    return int(held) + sum(int(n.proto.ByteSize()) for n in source.nodes if n.op_type == "Constant")
 
 
 def _drop_unread(graph: Graph) -> None:

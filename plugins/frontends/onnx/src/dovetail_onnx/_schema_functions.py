@@ -7,8 +7,11 @@ from typing import Any
 
 import onnx.defs
 from onnx import FunctionProto, ModelProto, NodeProto, TypeProto, helper, inliner, shape_inference
+from onnx.checker import ValidationError
 
 from dovetail.errors import FrontendError
+from dovetail_onnx._checker import breaks_inference
+from dovetail_onnx._functions import all_nodes
 from dovetail_onnx._registry import Importers
 from dovetail_onnx._tables import Tables
 
@@ -57,7 +60,7 @@ def _write_out_once(model: ModelProto, tables: Tables) -> ModelProto | None:
     made.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
     try:
         return inliner.inline_local_functions(made)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, ValidationError) as error:
         raise FrontendError(
             f"operators cannot be replaced by what defines them: {error}",
             hint="the model is damaged, or wrong where it uses them; export it again",
@@ -96,8 +99,9 @@ def _types(model: ModelProto) -> dict[str, TypeProto]:
         if tensor.name not in given
     )
     try:
-        graph = shape_inference.infer_shapes(light).graph
-    except (shape_inference.InferenceError, RuntimeError, ValueError):
+        can_infer = not any(map(breaks_inference, all_nodes(light.graph.node)))
+        graph = shape_inference.infer_shapes(light).graph if can_infer else light.graph
+    except (shape_inference.InferenceError, ValidationError, RuntimeError, ValueError):
         graph = light.graph  # the reader finds out what is wrong, and says it better
     return {info.name: info.type for info in (*graph.input, *graph.value_info, *graph.output)}
 
@@ -118,7 +122,11 @@ def _definitions(
     """Gives the definitions of a node's operator, newest first; then those made for the node."""
     for version in sorted(schema.function_opset_versions, reverse=True):
         yield _parsed(schema.get_function_with_opset_version(version))
-    ins = [types.get(name, TypeProto()).SerializeToString() for name in node.input]
+    known = [types.get(name, TypeProto()) for name in node.input]
+    pairs = zip(node.input, known, strict=True)
+    if any(name and kind.WhichOneof("value") is None for name, kind in pairs):
+        return  # ONNX's code relies on the types of all inputs
+    ins = [kind.SerializeToString() for kind in known]
     for version in sorted(schema.context_dependent_function_opset_versions, reverse=True):
         try:
             text = schema.get_context_dependent_function_with_opset_version(

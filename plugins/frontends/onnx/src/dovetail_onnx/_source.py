@@ -106,6 +106,8 @@ def parse_model(model: ModelProto) -> SourceGraph:
     problems = [*_twice(graph, nodes), *_undefined(graph, nodes)]
     if not graph.output:
         problems.append(Problem("it has no outputs", hint="export the model again"))
+    if not all(o.name for o in graph.output):
+        problems.append(Problem("an output has no name", hint="export the model again"))
     if graph.sparse_initializer:
         problems.append(Problem("it has sparse initializers, which cannot be converted"))
     if problems:
@@ -146,23 +148,32 @@ def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
 
 
 def check_text(model: ModelProto) -> None:
-    """Checks that all names are text: protobuf gives bytes for what is not UTF-8.
+    """Checks that all names are usable text: protobuf gives bytes for what is not UTF-8.
 
     Raises:
         FrontendError: Some are not.
     """
-    graph = model.graph
-    texts: list[str | bytes] = [graph.name, *(entry.domain for entry in model.opset_import)]
-    for part in (graph.input, graph.output, graph.initializer):
-        texts += [entry.name for entry in part]
-    for node in graph.node:
-        texts += [node.name, node.op_type, node.domain, *node.input, *node.output]
-    wrong = [text for text in texts if isinstance(text, bytes)]
+    wrong = [text for text in _texts(model) if isinstance(text, bytes) or "\0" in text]
     if wrong:
         raise FrontendError(
-            f"{len(wrong)} of its names are not UTF-8, among them {wrong[0]!r}",
+            f"{len(wrong)} of its names are not UTF-8, or hold a zero, among them {wrong[0]!r}",
             hint="the file is damaged; fetch or export the model again",
         )
+
+
+def _texts(model: ModelProto) -> Iterator[str | bytes]:
+    """Gives all names in a model and in the graphs that its nodes carry."""
+    yield from (entry.domain for entry in model.opset_import)
+    waiting = [model.graph]
+    while waiting:
+        graph = waiting.pop()
+        yield graph.name
+        for part in (graph.input, graph.output, graph.initializer):
+            yield from (entry.name for entry in part)
+        for node in graph.node:
+            yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+            yield from (attribute.name for attribute in node.attribute)
+            waiting.extend(any_graphs(node))
 
 
 def _domain(domain: str) -> str:
@@ -222,6 +233,17 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
     """Gives the graphs that a node carries."""
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def any_graphs(node: NodeProto) -> Iterator[GraphProto]:
+    """Gives the graphs in a node, those too of attributes that say that they hold something else.
+
+    ONNX's own code may look at these.
+    """
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
             yield attribute.g
         yield from attribute.graphs
 

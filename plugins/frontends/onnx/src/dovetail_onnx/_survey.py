@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import onnx.checker
 import onnx.defs
 
 from dovetail.errors import Problem, unknown_name
 from dovetail.ops.frontend import OpUse
+from dovetail_onnx._checker import NodeChecker
 from dovetail_onnx._control import CONTROL
 from dovetail_onnx._fold import can_fold
 from dovetail_onnx._packages import PackageImporters, importer_hint
@@ -123,9 +123,10 @@ def _version(node: SourceNode, table: Importers | str) -> int:
         try:
             return int(onnx.defs.get_schema(node.op_type, node.opset, "").since_version)
         except onnx.defs.SchemaError:
-            return 0
+            pass  # some are ONNX Runtime's, which puts them in ONNX's domain
     known = table.versions(node.op_type) if isinstance(table, Importers) else ()
-    return max((v for v in known if v <= node.opset), default=node.opset)
+    default = node.opset if node.domain else 0
+    return max((v for v in known if v <= node.opset), default=default)
 
 
 def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refusal:
@@ -155,33 +156,11 @@ def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refu
 
 def _malformed(source: SourceGraph, found: Mapping[str, Found]) -> Iterator[tuple[str, Problem]]:
     """Checks number of inputs and outputs, and attributes, against ONNX's schemas."""
-    context = onnx.checker.C.CheckerContext()
-    context.ir_version = source.ir_version
+    checker = NodeChecker(source.ir_version)
     for node in source.nodes:
-        if node.opset > onnx.defs.onnx_opset_version():
-            continue
-        # constants are looked at when they are read, and copying them here would cost
-        if node.domain or node.op_type == "Constant" or node.has_subgraphs:
-            continue
-        if _is_deprecated(node) and node.name in found:
-            continue  # the checker takes it for wrong, though it is converted
-        context.opset_imports = {"": node.opset}
-        try:
-            onnx.checker.check_node(node.proto, context)
-        except UnicodeDecodeError:
-            text = "something is wrong with it, and its text is not UTF-8: the file is damaged"
-        except onnx.checker.ValidationError as error:
-            text = str(error).strip().splitlines()[0]
-        else:
-            continue
-        yield node.name, Problem(text, node.where, "export the model again")
-
-
-def _is_deprecated(node: SourceNode) -> bool:
-    try:
-        return bool(onnx.defs.get_schema(node.op_type, node.opset, "").deprecated)
-    except onnx.defs.SchemaError:
-        return False
+        problem = checker.fault(node, converted=node.name in found)
+        if problem is not None:
+            yield node.name, problem
 
 
 def _warn_of_newer(source: SourceGraph) -> None:

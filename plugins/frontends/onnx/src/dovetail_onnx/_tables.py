@@ -3,7 +3,8 @@
 In this order:
 
 1. the op packages that the user brought for this model, by the operator's name alone;
-2. the importers of its domain: ONNX's own, or those of the entry point `onnx:DOMAIN`;
+2. the importers of its domain: ONNX's own and ONNX Runtime's, or those of the entry point
+   `onnx:DOMAIN`, which may also add operators to ONNX Runtime's;
 3. the installed op package that has the domain's name.
 """
 
@@ -14,7 +15,9 @@ from dovetail.errors import PluginError
 from dovetail.ops import OpPackage, OpRegistry
 from dovetail_onnx._packages import PackageImporters, package_importers
 from dovetail_onnx._registry import GROUP, Importers
-from dovetail_onnx.operators import ONNX
+from dovetail_onnx.operators import MICROSOFT, ONNX
+
+_OWN = {table.domain: table for table in (ONNX, MICROSOFT)}
 
 
 class Tables:
@@ -26,7 +29,7 @@ class Tables:
 
     def __init__(self, ops: OpRegistry) -> None:
         self._ops = ops
-        self._by_domain: dict[str, Importers | str] = {"": ONNX}
+        self._by_domain: dict[str, Importers | str] = {}
         self._by_package = {p.name: PackageImporters(p) for p in ops.added}
 
     def of(self, domain: str, op_type: str) -> Importers | str:
@@ -36,6 +39,9 @@ class Tables:
             return _twice(op_type, brought)
         if brought:
             return self._by_package[brought[0].name]
+        own = _OWN.get(domain)
+        if own is not None and (domain == "" or own.versions(op_type)):
+            return own
         if domain not in self._by_domain:
             self._by_domain[domain] = self._load(domain)
         return self._by_domain[domain]
@@ -46,7 +52,8 @@ class Tables:
             table = plugins.load(GROUP, name)
         except PluginError as error:
             if error.code == "PLUGIN_MISSING":
-                if (found := package_importers(domain, self._ops)) is not None:
+                found = package_importers(domain, self._ops) or _OWN.get(domain)
+                if found is not None:
                     return found
                 return f"no importers of the domain '{domain}' are installed (plugin '{name}')"
             return f"the importers of the domain '{domain}' cannot be used: {error.message}"

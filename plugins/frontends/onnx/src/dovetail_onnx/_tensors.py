@@ -15,6 +15,7 @@ from dovetail.ir.storage import bfloat16_to_float32
 from dovetail_onnx._dtypes import DTYPES, MAX_RANK, Constant, element_type_name
 
 _EXTERNAL = "MODEL_EXTERNAL_DATA"
+_MAX_DIGITS = 19  # of the greatest size of a file
 # The field that holds a type's values where raw_data does not.
 _FIELDS = {
     DType.FLOAT_32: "float_data",
@@ -35,6 +36,11 @@ class TensorReader:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files: dict[Path, Array] = {}
+
+    @property
+    def mapped_bytes(self) -> int:
+        """How many bytes the files of external data have that were opened so far."""
+        return sum(data.size for data in self._files.values())
 
     def read(self, proto: TensorProto, name: str) -> Constant:
         """Gives a tensor's values, without a copy where the file holds them as they are.
@@ -103,15 +109,22 @@ class TensorReader:
                 f"its external data {error.message}", code=_EXTERNAL, where=where, hint=error.hint
             ) from error
         if path not in self._files:
-            if not path.is_file():
+            if not _is_file(path):
                 raise FrontendError(
-                    f"its external data file '{location}' is missing from {self._folder}",
+                    f"its external data file '{location[:80]}' is missing from {self._folder}",
                     code=_EXTERNAL,
                     where=where,
                     hint=hint,
                 )
             self._files[path] = _map(path)
         return self._files[path]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:  # longer than a name can be
+        raise unreadable(path, error) from error
 
 
 def _map(path: Path) -> Array:
@@ -164,9 +177,9 @@ def _wrong_size(found: str, wanted: str, proto: TensorProto, where: str) -> Fron
 
 
 def _number(text: str, key: str, where: str) -> int:
-    if not text.isascii() or not text.isdigit():
+    if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
         raise FrontendError(
-            f"the {key} '{text}' of its external data is not a number of bytes",
+            f"the {key} '{text[:40]}' of its external data is not a number of bytes",
             code=_EXTERNAL,
             where=where,
         )

@@ -38,6 +38,7 @@ class Values:
         self._reserved = set(source.names())
         self._known: dict[str, Value] = {}
         self._statics: dict[tuple[Constant, Hashable], Tensor] = {}
+        self._shared: dict[Hashable, Constant] = {}
 
     def get(self, name: str) -> Value | None:
         """Gives a value, None where it is not known (yet).
@@ -53,6 +54,12 @@ class Values:
     def set(self, name: str, value: Value) -> None:
         """Makes a value known."""
         self._known[name] = value
+
+    def shared(self, key: Hashable, make: Callable[[], Constant]) -> Constant:
+        """Gives the constant of a key, made when it is first asked for."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
 
     def fresh(self, stem: str) -> str:
         """Gives a name like `stem` that no tensor of the graph has and none of the model will."""

@@ -71,7 +71,8 @@ def channel_bias(layer: Node, channels: int) -> NDArray[np.float64] | None:
 def new_constant(graph: Graph, like: Tensor, name: str, values: NDArray[np.float64]) -> Tensor:
     """Adds a constant with the type and origin of another."""
     rounded = values.astype(like.dtype.storage)
-    return static(graph, name, rounded, like.dtype, source=like.source)
+    perm = like.source_perm if values.shape == like.shape else None
+    return static(graph, name, rounded, like.dtype, source=like.source, source_perm=perm)
 
 
 def _fold(
@@ -87,10 +88,10 @@ def _fold(
     if only_reader(graph, x) is not node or x.spec != node.outputs[0].spec:
         return False
     weight, channels = layer.inputs[1], x.shape[-1]
-    scale, bias = channel_values(factor, channels), channel_bias(layer, channels)
-    added = channel_values(shift[0], channels) if any(shift) else np.zeros(channels)
     if weight is None or not (is_fixed(weight) and is_float(weight, x)):
         return False
+    scale, bias = channel_values(factor, channels), channel_bias(layer, channels)
+    added = channel_values(shift[0], channels) if any(shift) else np.zeros(channels)
     if scale is None or bias is None or added is None:
         return False
     # in float64, so that folding costs one rounding

@@ -57,7 +57,15 @@ def _fold(graph: Graph, layer: Node) -> bool:
     # (units, c, h, w) to (units, h, w, c), or whatever undoes the transpose
     spread = weight.values().reshape(weight.shape[0], *shape[1:])
     values = spread.transpose(inverse(perm)).reshape(weight.shape)
-    moved = static(graph, f"{weight.name}.last", values, weight.dtype, source=weight.source)
+    moved = static(
+        graph,
+        f"{weight.name}.last",
+        values,
+        weight.dtype,
+        source=weight.source,
+        # its rows are still the source's output channels; only their elements changed places
+        source_perm=weight.source_perm,
+    )
     again = add(
         graph,
         "Reshape",

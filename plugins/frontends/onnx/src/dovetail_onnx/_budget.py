@@ -1,0 +1,122 @@
+"""What may be computed while converting: judged by shapes, before anything is allocated.
+
+A few numbers in a file can ask for any amount of memory or time. What goes beyond the bounds here
+is left to its importer, so that the model computes it when it runs, or refused if it has none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from onnx import AttributeProto, NodeProto
+
+from dovetail.ir import Shape
+
+# Of all results of a model together, and how many times what its files hold may come to that: a
+# light VGG-19 of ONNX's tests has 548 MiB of weights that are computed from nothing.
+_FREE_BYTES, _GROWTH = 640 << 20, 16
+# Bytes read and written for them: some ten seconds.
+_FREE_TRAFFIC, _TRAFFIC_GROWTH = 8 << 30, 64
+# Elements that operators may take which ONNX's evaluator computes in Python loops, some 50 us each;
+# of a model together: some ten seconds.
+_LOOPED, _ALL_LOOPED = 1 << 16, 1 << 18
+# Multiplications within one product of matrices: of integers NumPy does some 10 ** 9 a second.
+_PRODUCTS = 1 << 32
+# Greater numbers make even such results slow that are small, as pads and strides together do.
+_MOST_IN_ATTRIBUTES = 1 << 12
+# Those that NumPy computes at once.
+# fmt: off
+_VECTORIZED = frozenset(
+    (
+        "Abs", "Add", "And", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
+        "Cast", "CastLike", "Ceil", "Clip", "Concat", "ConstantOfShape", "Cos", "CumSum",
+        "DepthToSpace", "DequantizeLinear", "Div", "Equal", "Exp", "Expand", "Flatten", "Floor",
+        "Gather", "GatherElements", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log",
+        "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pad", "Pow", "QuantizeLinear",
+        "Range", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
+        "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
+        "Relu", "Reshape", "Round", "Shape", "Sigmoid", "Sign", "Sin", "Size", "Slice",
+        "Softmax", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tan", "Tanh",
+        "Tile", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor",
+    )
+)
+# fmt: on
+_PRODUCT = ("MatMul", "Gemm", "MatMulInteger", "QLinearMatMul")
+
+
+class Budget:
+    """What one model may have computed, and what of that is left.
+
+    Args:
+        stored: Gives the bytes of constants that the model's files hold, as far as is known.
+    """
+
+    def __init__(self, stored: Callable[[], int] = lambda: 0) -> None:
+        self._stored = stored
+        self._made = self._traffic = self._looped = 0
+
+    def allows(self, node: NodeProto, ins: Sequence[Shape], outs: Sequence[Shape]) -> bool:
+        """Whether a node is quickly computed, and counts it if so.
+
+        Args:
+            node: The node.
+            ins: Shapes of its inputs.
+            outs: Shapes of its outputs, as far as they are known.
+        """
+        elements = sum(map(math.prod, (*ins, *outs)))
+        if node.op_type in _VECTORIZED:
+            return True
+        if node.op_type in _PRODUCT:
+            deep = max((shape[-1] for shape in ins if shape), default=1)
+            return math.prod(outs[0]) * deep <= _PRODUCTS if outs else elements <= _LOOPED
+        work = _work(node, ins, elements)
+        if work > _LOOPED or self._looped + work > _ALL_LOOPED:
+            return False
+        self._looped += work
+        return True
+
+    def has(self, made: int, read: int) -> bool:
+        """Whether there is room for a result, and time to make it; counts it if so.
+
+        Args:
+            made: Its bytes.
+            read: The bytes that it is made of.
+        """
+        stored = self._stored()
+        if self._made + made > _FREE_BYTES + _GROWTH * stored:
+            return False
+        if self._traffic + made + read > _FREE_TRAFFIC + _TRAFFIC_GROWTH * stored:
+            return False
+        self._made += made
+        self._traffic += made + read
+        return True
+
+
+def _work(node: NodeProto, ins: Sequence[Shape], elements: int) -> int:
+    """Gives about how many steps a loop over elements takes."""
+    if _greatest_number(node) > _MOST_IN_ATTRIBUTES:
+        return _LOOPED + 1
+    if node.op_type == "Einsum":
+        # every pair of elements at worst, which is far too much for few and quick for a shape
+        return math.prod(max(1, math.prod(shape)) for shape in ins)
+    if node.op_type == "NonMaxSuppression":
+        return elements**2
+    return elements * _taps(node, ins)
+
+
+def _greatest_number(node: NodeProto) -> int:
+    numbers = [abs(a.i) for a in node.attribute if a.type == AttributeProto.INT]
+    numbers += [abs(i) for a in node.attribute for i in a.ints]
+    return int(max(numbers, default=0))
+
+
+def _taps(node: NodeProto, ins: Sequence[Shape]) -> int:
+    """Gives how often an element is read: kernels and pads make that often."""
+    lists = {a.name: list(a.ints) for a in node.attribute}
+    kernel = lists.get("kernel_shape") or (ins[1][2:] if "Conv" in node.op_type and ins[1:] else ())
+    spatial = ins[0][2:] if ins else ()
+    pads = lists.get("pads", ())
+    grown = math.prod(1 + sum(map(abs, pads)) // max(1, extent) for extent in spatial)
+    taps = math.prod(abs(int(extent)) for extent in kernel)
+    return taps * (grown if pads else 1)

@@ -1,0 +1,78 @@
+"""Single nodes against ONNX's schemas: number of inputs and outputs, attributes and their types."""
+
+from __future__ import annotations
+
+import onnx.checker
+import onnx.defs
+from onnx import NodeProto
+
+from dovetail.errors import Problem
+from dovetail_onnx._control import CONTROL
+from dovetail_onnx._source import SourceNode
+
+
+class NodeChecker:
+    """Says what nodes say that their operators do not allow.
+
+    Args:
+        ir_version: Of the model.
+    """
+
+    def __init__(self, ir_version: int) -> None:
+        self._context = onnx.checker.C.CheckerContext()
+        self._context.ir_version = ir_version
+
+    def fault(self, node: SourceNode, *, converted: bool) -> Problem | None:
+        """Gives what is wrong with a node, None where nothing is, or nothing can be said.
+
+        Args:
+            node: The node.
+            converted: Whether there is an importer for it, or something else that reads it.
+        """
+        text = self._text(node, converted)
+        return Problem(text, node.where, "export the model again") if text else None
+
+    def _text(self, node: SourceNode, converted: bool) -> str:
+        if node.domain:
+            return ""
+        if node.op_type == "Constant":  # its value is looked at when it is read; a copy would cost
+            return "" if len(node.outputs) == 1 else f"it has {len(node.outputs)} outputs, not one"
+        if node.op_type in CONTROL:  # what it carries is looked at when it is read
+            return ""
+        # a newer operator set than ONNX knows is taken to mean what the newest known one does
+        opset = min(node.opset, onnx.defs.onnx_opset_version())
+        if converted and not _is_current(node.op_type, opset):
+            return ""  # the checker takes it for wrong, though it is converted
+        if wrong := breaks_inference(node.proto):
+            return wrong
+        self._context.opset_imports = {"": opset}
+        try:
+            onnx.checker.check_node(node.proto, self._context)
+        except UnicodeDecodeError:
+            return "something is wrong with it, and its text is not UTF-8: the file is damaged"
+        except onnx.checker.ValidationError as error:
+            return str(error).strip().splitlines()[0]
+        return ""
+
+
+def breaks_inference(node: NodeProto) -> str:
+    """Gives what of a node ONNX's own shape inference must not see; empty if there is nothing.
+
+    It makes as many parts of a Split as that says, be it all that memory can hold, and counts
+    from a negative number of batch dimensions without a look.
+    """
+    for attribute in node.attribute:
+        if (node.op_type, attribute.name) == ("Split", "num_outputs"):
+            if attribute.i != len(node.output):
+                return f"its num_outputs is {attribute.i}, but it has {len(node.output)} outputs"
+        elif (node.op_type, attribute.name) == ("GatherND", "batch_dims") and attribute.i < 0:
+            return f"its batch_dims is {attribute.i}; it must not be negative"
+    return ""
+
+
+def _is_current(op_type: str, opset: int) -> bool:
+    """Whether ONNX has an operator in an operator set, and does not deprecate it."""
+    try:
+        return not onnx.defs.get_schema(op_type, opset, "").deprecated
+    except onnx.defs.SchemaError:
+        return False

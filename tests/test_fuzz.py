@@ -1,0 +1,95 @@
+"""The fuzzing driver: it finds what it is to find, repeats it, and finds nothing in ours."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fuzz import workers
+from fuzz.containers import mutate_container
+from fuzz.mutation import mutate_onnx
+from fuzz.seeds import container_seeds, own_seeds
+
+from dovetail.errors import FrontendError, GraphError
+
+SCRIPT = Path(__file__).parents[1] / "tools" / "fuzz_onnx.py"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("target", ["onnx", "dvt"])
+def test_mutated_files_are_read_or_refused(target: str) -> None:
+    done = run("--target", target, "--count", "300", "--details")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "mutations        300" in done.stdout
+    assert "findings         0" in done.stdout
+
+
+def test_one_file_can_be_had_again(tmp_path: Path) -> None:
+    wanted = mutate_container(container_seeds(), 3, 17)
+    done = run("--target", "dvt", "--seed", "3", "--only", "17", "--save", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert wanted.origin in done.stdout
+    assert (tmp_path / "3-17.dvt").read_bytes() == wanted.data
+
+
+def test_numbers_and_seeds_give_other_files() -> None:
+    for seeds, mutate in ((own_seeds(), mutate_onnx), (container_seeds(), mutate_container)):
+        made = [mutate(seeds, seed, n).data for seed in (1, 2) for n in range(20)]
+        assert made == [mutate(seeds, seed, n).data for seed in (1, 2) for n in range(20)]
+        assert len(set(made)) > 30
+
+
+def misbehave(path: Path) -> None:
+    """What a bad reader does with a file that says so."""
+    match path.read_text():
+        case "crash":
+            os.abort()
+        case "hang":
+            time.sleep(60)
+        case "allocate":
+            bytearray(2 << 30)
+        case "hide":
+            try:
+                bytearray(2 << 30)
+            except MemoryError as error:
+                raise FrontendError("it is too large") from error
+        case "raise":
+            raise IndexError("out of range")
+        case "blame":
+            raise GraphError("there are faults")
+        case "refuse":
+            raise FrontendError("it is wrong")
+
+
+def test_what_must_not_be_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "LIMIT_S", 1.0)
+    words = ["refuse", "crash", "hang", "allocate", "hide", "raise", "blame", "good", "crash"]
+    found = dict(
+        workers.try_all(range(len(words)), lambda n: words[n].encode(), misbehave, ".txt", jobs=1)
+    )
+    verdicts = {n: outcome.verdict for n, outcome in found.items()}
+    assert [verdicts[n].partition(" at ")[0] for n in range(len(words))] == [
+        "MODEL_INVALID",
+        "died: SIGABRT",
+        "hangs: no answer in 1 s",
+        "MemoryError",
+        "MemoryError",
+        "IndexError",
+        "GraphError",
+        "succeeded",
+        "died: SIGABRT",
+    ]
+    assert [n for n, outcome in found.items() if not outcome.is_finding] == [0, 7]

@@ -1,0 +1,1 @@
+"""Mutated files against the converters: seeds, mutations, workers with limits, a summary."""

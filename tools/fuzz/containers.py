@@ -1,0 +1,90 @@
+"""Mutated containers: damaged bytes, and manifests that were changed and sealed again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from dovetail.container._format import HEADER_BYTES, Header, Kind, pack_header, place, unpack_header
+from fuzz import pick
+from fuzz.damage import damage
+from fuzz.mutation import Mutated
+from fuzz.seeds import Seed
+
+_BYTES = 0.3
+
+
+def mutate_container(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
+    """Gives a container."""
+    random = Random(f"{run}:{number}")
+    seed = seeds[random.randrange(len(seeds))]
+    if random.random() < _BYTES:
+        return Mutated(seed.name, ("bytes",), damage(seed.data, random))
+    header = unpack_header(np.frombuffer(seed.data, np.uint8), seed.name)
+    end = HEADER_BYTES + header.manifest_bytes
+    manifest = json.loads(seed.data[HEADER_BYTES:end])
+    sizes = [blob["size"] for blob in manifest["blobs"]]
+    offsets = place(header.manifest_bytes, sizes).offsets
+    blobs = [seed.data[o : o + s] for o, s in zip(offsets, sizes, strict=True)]
+    for _ in range(random.choice((1, 1, 2, 3))):
+        _change(manifest, random)
+    raw = json.dumps(manifest).encode()
+    if random.random() < 0.1:
+        raw = damage(raw, random)
+    return Mutated(seed.name, ("manifest",), _sealed(raw, blobs))
+
+
+def _sealed(raw: bytes, blobs: Sequence[bytes]) -> bytes:
+    """Gives the container of a manifest and blobs whose checksums fit."""
+    placement = place(len(raw), map(len, blobs))
+    header = Header(Kind.MODEL, len(raw), placement.file_bytes, hashlib.sha256(raw).digest())
+    data = bytearray(placement.file_bytes)
+    data[:HEADER_BYTES] = pack_header(header)
+    data[HEADER_BYTES : HEADER_BYTES + len(raw)] = raw
+    for offset, blob in zip(placement.offsets, blobs, strict=True):
+        data[offset : offset + len(blob)] = blob
+    return bytes(data)
+
+
+def _change(manifest: Any, random: Random) -> None:
+    """Changes one thing, anywhere."""
+    places = list(_places(manifest))
+    parent, key = random.choice(places)
+    how = random.random()
+    if how < 0.15:
+        del parent[key]
+    elif how < 0.3 and isinstance(parent, list):
+        parent.append(parent[key])
+    elif how < 0.5:
+        other, name = random.choice(places)
+        if name in other if isinstance(other, dict) else name < len(other):
+            parent[key] = json.loads(json.dumps(other[name]))
+    else:
+        parent[key] = _value(parent[key], random)
+
+
+def _value(value: Any, random: Random) -> Any:
+    if isinstance(value, bool) or random.random() < 0.1:
+        return random.choice((True, False, None, [], {}, "", 0, [[[]]], {"a": 1}))
+    if isinstance(value, int):
+        return random.choice((*pick.INTEGERS, value + 1, value - 1, 2**70))
+    if isinstance(value, float):
+        return random.choice(pick.FLOATS)
+    if isinstance(value, str):
+        return random.choice((*pick.TEXTS, value + "x", "Conv2d", "qti.aisw", "../x"))
+    return random.choice((None, 0, "x", [], {}))
+
+
+def _places(value: Any) -> Any:
+    """Gives every place in a document: what holds it, and under which key."""
+    keys = (
+        value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    )
+    for key in list(keys):
+        yield value, key
+        yield from _places(value[key])

@@ -1,0 +1,91 @@
+"""What the mutations start from: models of our own, and those of ONNX's own backend tests."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import ModelProto, TensorProto, numpy_helper
+from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.loader import load_model_tests
+
+import dovetail
+from dovetail.errors import DovetailError
+from fuzz import control, models
+
+_LIGHT = ("light_squeezenet", "light_shufflenet")
+# Larger ones take longer, and say nothing more.
+_MOST_BYTES = 100_000
+# Ours are few and rich: about a fifth of all files shall be made of them.
+_TIMES = 30
+# Numbers in an input that says what shape an output has, or along which axes.
+_FEW = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A file as it was before anything happened to it."""
+
+    name: str
+    data: bytes
+
+
+def own_seeds() -> list[Seed]:
+    """Gives the models of our own."""
+    made = [*models.models(), *control.models()]
+    return [Seed(name, model.SerializeToString()) for name, model in made]
+
+
+def onnx_seeds() -> list[Seed]:
+    """Gives the models of our own, many times, and those of the installed onnx."""
+    with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that they are about
+        nodes = load_model_tests(kind="node")
+    seeds = [Seed(c.name, c.model.SerializeToString()) for c in nodes if c.model is not None]
+    seeds += [seed for case in nodes if (seed := _with_numbers(case)) is not None]
+    data = Path(onnx.__file__).parent / "backend" / "test" / "data"
+    files = [data / "light" / f"{name}.onnx" for name in _LIGHT]
+    for folder in ("simple", "pytorch-operator", "pytorch-converted"):
+        files += sorted((data / folder).glob("*/model.onnx"))
+    seeds += [Seed(f"{file.parent.name}/{file.stem}", file.read_bytes()) for file in files]
+    return own_seeds() * _TIMES + [seed for seed in seeds if len(seed.data) < _MOST_BYTES]
+
+
+def _with_numbers(case: TestCase) -> Seed | None:
+    """Gives a case's model with its small inputs of integers as constants, if it has any.
+
+    So what decides shapes is known, and can be changed.
+    """
+    if case.model is None or not case.data_sets:
+        return None
+    model = ModelProto()
+    model.CopyFrom(case.model)
+    for info, given in zip(case.model.graph.input, case.data_sets[0][0], strict=False):
+        values = numpy_helper.to_array(given) if isinstance(given, TensorProto) else given
+        if isinstance(values, np.ndarray) and values.dtype.kind == "i" and values.size <= _FEW:
+            model.graph.input.remove(info)
+            model.graph.initializer.append(numpy_helper.from_array(values, info.name))
+    if len(model.graph.input) == len(case.model.graph.input):
+        return None
+    return Seed(f"{case.name} with numbers", model.SerializeToString())
+
+
+def container_seeds() -> list[Seed]:
+    """Gives containers: those of our own models that can be converted."""
+    logging.disable(logging.WARNING)
+    seeds = []
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / models.WEIGHTS_FILE).write_bytes(bytes(models.WEIGHTS_BYTES))
+        path, made = Path(folder) / "model.onnx", Path(folder) / "model.dvt"
+        for seed in own_seeds():
+            path.write_bytes(seed.data)
+            try:
+                dovetail.convert(path).save(made)
+            except DovetailError:
+                continue
+            seeds.append(Seed(seed.name, made.read_bytes()))
+    return seeds

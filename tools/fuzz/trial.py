@@ -1,0 +1,162 @@
+"""One mutated file tried in this process: it is read, or refused as it should be."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import dovetail
+from dovetail import Model, Session
+from dovetail.errors import ContainerError, DovetailError, FrontendError, UnsupportedOpError
+from fuzz.models import WEIGHTS_BYTES, WEIGHTS_FILE
+
+# Beside the folder of the model, where no model may look.
+_SECRET = b"this must not be read by any model"
+# Of all tensors of a graph: beyond that it is not prepared, which takes as much memory.
+_MOST_PREPARED = 16 << 20
+
+
+class FaultError(Exception):
+    """What a conversion that raised nothing got wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a file.
+
+    Attributes:
+        verdict: "succeeded", an error's code, or for a finding what it is and where.
+        is_finding: Whether it must not be.
+        seconds: How long it took.
+        peak_bytes: How far memory grew meanwhile.
+        detail: The traceback of a finding.
+    """
+
+    verdict: str
+    is_finding: bool = False
+    seconds: float = 0.0
+    peak_bytes: int = 0
+    detail: str = ""
+
+
+def make_folder(root: Path) -> Path:
+    """Makes a folder for models, with what they may refer to, and gives it."""
+    folder = root / "models"
+    folder.mkdir()
+    (folder / WEIGHTS_FILE).write_bytes(bytes(range(WEIGHTS_BYTES)))
+    (root / "secret.bin").write_bytes(_SECRET)
+    (folder / "link").symlink_to("../secret.bin")
+    os.mkfifo(folder / "fifo")
+    return folder
+
+
+def attempt(read: Callable[[Path], None], path: Path) -> Outcome:
+    """Reads a file and judges what came of it."""
+    start, before = time.perf_counter(), _reset_peak()
+    try:
+        read(path)
+        outcome = Outcome("succeeded")
+    except (FrontendError, UnsupportedOpError, ContainerError) as error:
+        outcome = _refused(error)
+    except (Exception, RecursionError) as error:  # noqa: BLE001 - any other is what is looked for
+        outcome = _found(error)
+    seconds, grown = time.perf_counter() - start, max(0, _status("VmHWM") - before)
+    return Outcome(outcome.verdict, outcome.is_finding, seconds, grown, outcome.detail)
+
+
+def convert(path: Path) -> None:
+    """Converts a model; what comes of it is kept, loaded, and prepared where it is small.
+
+    Raises:
+        DovetailError: It is refused.
+        FaultError: The result is wrong.
+    """
+    model = dovetail.convert(path)
+    _check_secret(model)
+    kept = path.with_suffix(".dvt")
+    if _total_bytes(model) > _MOST_PREPARED:
+        return
+    try:
+        model.save(kept)
+        dovetail.load(kept)
+    except DovetailError as error:
+        raise FaultError(f"what was converted cannot be kept: {error}") from error
+    _prepare(model)
+
+
+def load(path: Path) -> None:
+    """Loads a container, and prepares what it holds where that is small.
+
+    Raises:
+        DovetailError: It is refused.
+    """
+    model = dovetail.load(path)
+    for graph in model.graphs.values():
+        for tensor in graph.tensors.values():
+            if tensor.data is not None:
+                tensor.stored()
+    if _total_bytes(model) <= _MOST_PREPARED:
+        _prepare(model)
+
+
+def _prepare(model: Model) -> None:
+    with suppress(DovetailError):  # a backend may refuse what can be converted
+        Session(model, backend="cpu").close()
+
+
+def _total_bytes(model: Model) -> int:
+    return sum(
+        math.prod(tensor.shape) * 8
+        for graph in model.graphs.values()
+        for tensor in graph.tensors.values()
+    )
+
+
+def _check_secret(model: Model) -> None:
+    for graph in model.graphs.values():
+        for tensor in graph.tensors.values():
+            if tensor.data is None or tensor.spec.nbytes > _MOST_PREPARED:
+                continue
+            if _SECRET[:8] in tensor.stored().tobytes():
+                raise FaultError(f"tensor {tensor.name} holds what lies outside of its folder")
+
+
+def _refused(error: DovetailError) -> Outcome:
+    str(error).encode()  # a command prints it
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError):
+            return _found(cause)
+        cause = cause.__cause__ or cause.__context__
+    return Outcome(error.code)
+
+
+def _found(error: BaseException) -> Outcome:
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in frames if "dovetail" in f.filename] or frames[-1:]
+    place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "?"
+    detail = "".join(traceback.format_exception(error))
+    return Outcome(f"{type(error).__name__} at {place}", True, detail=detail)
+
+
+def _reset_peak() -> int:
+    """Makes the process's peak of memory its present use, and gives that in bytes."""
+    with suppress(OSError):  # where it is not allowed, peaks are those since the process began
+        Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def _status(field: str) -> int:
+    text = Path("/proc/self/status").read_text()
+    return int(text.split(f"{field}:")[1].split()[0]) * 1024
+
+
+def memory_in_use() -> tuple[int, int]:
+    """Gives the bytes of this process: those resident, and all that have addresses."""
+    return _status("VmRSS"), _status("VmSize")

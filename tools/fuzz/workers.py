@@ -1,0 +1,161 @@
+"""Worker processes with limits: one that dies, hangs or grows is replaced, and says which file."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import multiprocessing
+import os
+import resource
+import signal
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+from fuzz.trial import Outcome, attempt, make_folder, memory_in_use
+
+LIMIT_S = 10.0
+LIMIT_BYTES = 1 << 30
+# A worker that has grown by this much, or done so many files, is replaced: what is kept from file
+# to file must not count for one of them.
+_MOST_GROWN, _MOST_DONE = 128 << 20, 2000
+_FORK = multiprocessing.get_context("fork")  # what is imported and the seeds cost nothing then
+
+Make = Callable[[int], bytes]
+Read = Callable[[Path], None]
+
+
+def try_all(
+    numbers: Iterable[int], make: Make, read: Read, suffix: str, *, jobs: int = 2
+) -> Iterator[tuple[int, Outcome]]:
+    """Gives what comes of each file, in the order in which they are done.
+
+    Args:
+        numbers: Which files.
+        make: Gives the bytes of one.
+        read: Reads it, in a worker.
+        suffix: Of its name.
+        jobs: How many workers.
+    """
+    waiting = iter(numbers)
+    workers = [_Worker(make, read, suffix) for _ in range(jobs)]
+    try:
+        busy = {w for w in workers if w.start(next(waiting, None))}
+        while busy:
+            wait([w.connection for w in busy], timeout=0.5)
+            for worker in list(busy):
+                outcome = worker.poll()
+                if outcome is None:
+                    continue
+                yield worker.number, outcome
+                if not worker.start(next(waiting, None)):
+                    busy.remove(worker)
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+class _Worker:
+    """One process, and the next one when it is gone."""
+
+    def __init__(self, make: Make, read: Read, suffix: str) -> None:
+        self._arguments = make, read, suffix
+        self.number = -1
+        self._begin()
+
+    def _begin(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="fuzz-")
+        self.connection, theirs = _FORK.Pipe()
+        root = Path(self._folder.name)
+        arguments = (theirs, root, *self._arguments)
+        self._process = _FORK.Process(target=_serve, args=arguments, daemon=True)
+        self._process.start()
+        theirs.close()
+        self._done = 0
+
+    def end(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.join()
+        self.connection.close()
+        self._folder.cleanup()
+
+    def start(self, number: int | None, *, again: bool = False) -> bool:
+        """Begins with a file; gives whether there is one."""
+        if number is None:
+            return False
+        self.number, self._again, self._since = number, again, time.monotonic()
+        self.connection.send(number)
+        return True
+
+    def poll(self) -> Outcome | None:
+        """Gives what came of the file, None as long as that is open."""
+        try:
+            if self.connection.poll():
+                outcome, grown = self.connection.recv()
+                self._done += 1
+                if grown > _MOST_GROWN or self._done >= _MOST_DONE:
+                    self._replace()
+                return _judged(outcome)
+        except (EOFError, ConnectionError):
+            self._process.join()
+            code = self._process.exitcode or 0
+            name = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+            return self._lost(f"died: {name}")
+        if time.monotonic() - self._since < LIMIT_S + 1:
+            return None
+        if not self._again:  # the machine may have been busy with something else
+            self._replace()
+            self.start(self.number, again=True)
+            return None
+        return self._lost(f"hangs: no answer in {LIMIT_S:.0f} s")
+
+    def _lost(self, verdict: str) -> Outcome:
+        stack = Path(self._folder.name) / "stack"
+        detail = stack.read_text(errors="replace")[-8000:]
+        place = next((line.strip() for line in detail.splitlines() if "dovetail" in line), "")
+        self._replace()
+        return Outcome(f"{verdict} {place}".strip(), True, LIMIT_S, 0, detail)
+
+    def _replace(self) -> None:
+        self.end()
+        self._begin()
+
+
+def _judged(outcome: Outcome) -> Outcome:
+    if outcome.is_finding:
+        return outcome
+    found = "", ""
+    if outcome.seconds > LIMIT_S:
+        found = "takes long", f"{outcome.seconds:.1f} s"
+    if outcome.peak_bytes > LIMIT_BYTES:
+        found = "takes much memory", f"{outcome.peak_bytes >> 20} MiB"
+    verdict, detail = found
+    if not verdict:
+        return outcome
+    return Outcome(verdict, True, outcome.seconds, outcome.peak_bytes, detail)
+
+
+def _serve(connection: Connection, root: Path, make: Make, read: Read, suffix: str) -> None:
+    """What a worker does: reads numbers, and sends what comes of each."""
+    folder, parent = make_folder(root), os.getppid()
+    path = folder / f"model{suffix}"
+    warnings.simplefilter("ignore")  # NumPy's, of the infinities in the files
+    gc.freeze()
+    resident, addresses = memory_in_use()
+    resource.setrlimit(resource.RLIMIT_AS, (addresses + LIMIT_BYTES,) * 2)
+    with (root / "stack").open("w") as stack:
+        faulthandler.enable(stack)
+        while True:
+            while not connection.poll(5.0):
+                if os.getppid() != parent:  # it was killed; other workers keep the pipe open
+                    return
+            number = connection.recv()
+            path.write_bytes(make(number))
+            faulthandler.dump_traceback_later(LIMIT_S, file=stack)
+            outcome = attempt(read, path)
+            faulthandler.cancel_dump_traceback_later()
+            connection.send((outcome, memory_in_use()[0] - resident))

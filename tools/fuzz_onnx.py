@@ -1,0 +1,108 @@
+"""Converts mutated ONNX files: each must succeed, or be refused with the right error.
+
+    python tools/fuzz_onnx.py                   20,000 files, 2 workers
+    python tools/fuzz_onnx.py --only 12345      one of them, with its traceback
+    python tools/fuzz_onnx.py --only 12345 --save DIR
+    python tools/fuzz_onnx.py --target dvt      containers, loaded
+
+Conversion is fuzzed whole, passes included; what succeeds and is small is saved, loaded and
+prepared on the backend `cpu`, which may refuse it. A file that takes over 10 s, grows memory by
+over 1 GiB, ends the process or raises anything else is a finding; with any, the status is 1.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy comes
+
+import argparse
+import logging
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fuzz import trial
+from fuzz.containers import mutate_container
+from fuzz.mutation import Mutate, mutate_onnx
+from fuzz.seeds import Seed, container_seeds, onnx_seeds
+from fuzz.summary import Summary
+from fuzz.workers import Read, try_all
+
+Target = tuple[Callable[[], Sequence[Seed]], Mutate, Read, str]
+TARGETS: dict[str, Target] = {
+    "onnx": (onnx_seeds, mutate_onnx, trial.convert, ".onnx"),
+    "dvt": (container_seeds, mutate_container, trial.load, ".dvt"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Fuzzes, prints the summary and gives the status."""
+    given = _parser().parse_args(arguments)
+    logging.disable(logging.CRITICAL)  # the files are strange; that is no news
+    make_seeds, mutate, read, suffix = TARGETS[given.target]
+    seeds = make_seeds()
+    if given.only is not None:
+        return _one(given, seeds)
+    start, summary = time.monotonic(), Summary()
+    numbers = range(given.first, given.first + given.count)
+    made = try_all(
+        numbers, lambda n: mutate(seeds, given.seed, n).data, read, suffix, jobs=given.jobs
+    )
+    for done, (number, outcome) in enumerate(made, 1):
+        summary.add(number, outcome)
+        if outcome.is_finding and given.save:
+            _save(given, seeds, number)
+        if done % 2000 == 0:
+            found = sum(map(len, summary.findings.values()))
+            print(f"{done} of {given.count}, {found} findings", file=sys.stderr, flush=True)
+    print(f"target           {given.target}, {len(seeds)} seeds, --seed {given.seed}")
+    print("\n".join(summary.lines(time.monotonic() - start)))
+    if given.details:
+        for verdict, detail in summary.details.items():
+            print(f"\n== {verdict}\n{detail}")
+    return 1 if summary.findings else 0
+
+
+def _one(given: argparse.Namespace, seeds: Sequence[Seed]) -> int:
+    _, mutate, read, suffix = TARGETS[given.target]
+    made = mutate(seeds, given.seed, given.only)
+    print(f"{given.only}: {made.origin}: {', '.join(made.how)}; {len(made.data)} bytes")
+    if given.save:
+        print(_save(given, seeds, given.only))
+    with TemporaryDirectory(prefix="fuzz-") as root:
+        path = trial.make_folder(Path(root)) / f"model{suffix}"
+        path.write_bytes(made.data)
+        outcome = trial.attempt(read, path)
+    print(f"{outcome.verdict}, {outcome.seconds:.2f} s, {outcome.peak_bytes >> 20} MiB")
+    print(outcome.detail, end="")
+    return 1 if outcome.is_finding else 0
+
+
+def _save(given: argparse.Namespace, seeds: Sequence[Seed], number: int) -> Path:
+    _, mutate, _, suffix = TARGETS[given.target]
+    given.save.mkdir(parents=True, exist_ok=True)
+    path: Path = given.save / f"{given.seed}-{number}{suffix}"
+    path.write_bytes(mutate(seeds, given.seed, number).data)
+    return path
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--target", choices=sorted(TARGETS), default="onnx")
+    parser.add_argument("--seed", type=int, default=1, help="another seed, other files")
+    parser.add_argument("--first", type=int, default=0, help="number of the first file")
+    parser.add_argument("--count", type=int, default=20_000, help="how many files")
+    parser.add_argument("--jobs", type=int, choices=(1, 2), default=2, help="worker processes")
+    parser.add_argument("--only", type=int, help="this file alone, here, with its traceback")
+    parser.add_argument("--save", type=Path, help="write the files that are findings here")
+    parser.add_argument("--details", action="store_true", help="print a traceback of each kind")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
