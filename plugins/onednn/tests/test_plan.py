@@ -303,3 +303,55 @@ def test_failures_name_the_node(model: Any, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(BackendError, match="executing a float32 convolution") as caught:
         model.run(prepared, model.feeds())
     assert caught.value.where == "node conv, relu"
+
+
+GATES = {
+    "swish": ("Sigmoid", {}),
+    "hard swish of its own": ("ElementWiseNeuron", {"operation": 2, "alpha": 0.3, "beta": 0.4}),
+}
+
+
+def gated(model: Any, x: Any, gate: str, *, first: bool = True) -> Any:
+    """x times a function of x."""
+    op_type, params = GATES[gate]
+    factor = model.add(op_type, x, name="gate", **params)
+    return model.add("ElementWiseMultiply", *((x, factor) if first else (factor, x)), name="joint")
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("head", ["conv", "product"])
+def test_a_gate_is_absorbed(
+    model: Any, close: Any, kinds: Any, head: str, gate: str, first: bool
+) -> None:
+    if head == "conv":
+        y = model.conv(model.input("x", 1, 6, 5, 16), "head", 32)
+    else:
+        y = model.add("MatMul", model.input("x", 6, 16), model.random("w", 16, 32), name="head")
+    y = gated(model, model.add("Relu6", y, name="relu"), gate, first=first)
+    model.output(model.add("ElementWiseAdd", y, model.random("b", 32), name="y"))
+    prepared, feeds = model.prepare(), model.feeds()
+    close(model.run(prepared, feeds)["y"], model.expected(feeds)["y"])
+    assert [k for k in kinds(prepared.steps) if k != "reorder"] == ["engine head+relu+gate+joint+y"]
+
+
+@pytest.mark.parametrize("other", ["a reader", "another factor", "another gate", "an output"])
+def test_what_only_looks_like_a_gate_stays(model: Any, close: Any, kinds: Any, other: str) -> None:
+    y = model.conv(model.input("x", 1, 6, 5, 16), "head", 16)
+    if other == "a reader":
+        joint = gated(model, y, "swish")
+        z = model.add("ElementWiseAdd", joint, y, name="z")
+    elif other == "another factor":
+        factor = model.add("Sigmoid", y, name="gate")
+        z = model.add("ElementWiseSubtract", y, factor, name="z")
+    elif other == "another gate":
+        z = model.add("ElementWiseMultiply", y, model.add("Tanh", y, name="tanh"), name="z")
+    else:
+        model.output(y)
+        z = gated(model, y, "swish")
+    model.output(z)
+    prepared, feeds = model.prepare(), model.feeds()
+    found, wanted = model.run(prepared, feeds), model.expected(feeds)
+    for tensor in model.graph.outputs:
+        close(found[tensor.name], wanted[tensor.name])
+    assert "engine head" in kinds(prepared.steps)

@@ -7,7 +7,7 @@ nothing.
 
 from dovetail_onednn._library import Library, library
 from dovetail_onednn.kernels import onednn_kernels
-from dovetail_onednn.known_answer import checked_library
+from dovetail_onednn.known_answer import Kind, checked_library
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.precision import Precision, computing_in
 from dovetail_onednn.reorder import reorder
@@ -15,6 +15,7 @@ from dovetail_onednn.threads import ACTIVITY, ReleaseGil, use_threads
 
 __all__ = [
     "ACTIVITY",
+    "Kind",
     "Library",
     "OneDnnLayout",
     "Precision",

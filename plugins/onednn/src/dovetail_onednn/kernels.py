@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dovetail.runtime.plan import KernelRegistry
+import functools
+import logging
+from collections.abc import Callable
+
+from dovetail.errors import PluginError
+from dovetail.runtime.plan import KernelRegistry, Make
 from dovetail_onednn import movement
 from dovetail_onednn.convolution import convolution, depthwise_convolution
 from dovetail_onednn.elementwise import FUNCTIONS, binary, eltwise
+from dovetail_onednn.known_answer import Kind, checked_library
 from dovetail_onednn.local_response import lrn
 from dovetail_onednn.matrix import fully_connected, matmul
 from dovetail_onednn.normalization import batchnorm, instance_norm, layer_norm
@@ -19,21 +25,30 @@ from dovetail_onednn.transposed import transposed_convolution
 
 OPSET = "qti.aisw"
 
+_LOG = logging.getLogger("dovetail.onednn")
 
-def onednn_kernels(backend: str) -> KernelRegistry:
+
+def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
     """Gives the kernels for ops of the standard op set.
+
+    The library must have passed its check of products; that of convolutions is made at the first
+    one.
 
     Args:
         backend: Name of the backend that they are for.
+        strict: Whether failing that is an error; else convolutions are declined.
     """
     kernels = KernelRegistry(backend)
-    for axes in (1, 2, 3):
-        kernels.register(OPSET, f"Conv{axes}d", absorbs=absorbs)(convolution)
-        kernels.register(OPSET, f"TransposeConv{axes}d", absorbs=absorbs)(transposed_convolution)
-    for axes in (1, 2):
-        kernels.register(OPSET, f"DepthWiseConv{axes}d", absorbs=absorbs)(depthwise_convolution)
-    kernels.register(OPSET, "FullyConnected", absorbs=absorbs)(fully_connected)
-    kernels.register(OPSET, "MatMul", absorbs=absorbs)(matmul)
+    if_right = _if_right(Kind.CONVOLUTION, strict=strict)
+    sums_of_products: dict[str, Make] = {
+        **{f"Conv{axes}d": if_right(convolution) for axes in (1, 2, 3)},
+        **{f"DepthWiseConv{axes}d": if_right(depthwise_convolution) for axes in (1, 2)},
+        **{f"TransposeConv{axes}d": if_right(transposed_convolution) for axes in (1, 2, 3)},
+        "FullyConnected": fully_connected,
+        "MatMul": matmul,
+    }
+    for op_type, make in sums_of_products.items():
+        kernels.register(OPSET, op_type, absorbs=absorbs, gates=True)(make)
     kernels.register(OPSET, "Lstm")(lstm)
     kernels.register(OPSET, "Gru")(gru)
     kernels.register(OPSET, "Transpose")(movement.transpose)
@@ -57,3 +72,23 @@ def onednn_kernels(backend: str) -> KernelRegistry:
     kernels.register(OPSET, "ResizeNearestNeighbor")(resize_nearest_neighbor)
     kernels.register(OPSET, "Softmax")(softmax)
     return kernels
+
+
+def _if_right(kind: Kind, *, strict: bool) -> Callable[[Make], Make]:
+    """Gives what has a kernel wait for a check, and decline, or raise, where it fails."""
+
+    @functools.cache  # asked for each node, and said once
+    def is_right() -> bool:
+        try:
+            checked_library((kind,))
+        except PluginError as error:
+            if strict:
+                raise
+            _LOG.info("%s are left to other kernels: %s", kind.value, error.message)
+            return False
+        return True
+
+    def guarded(make: Make) -> Make:
+        return lambda call: make(call) if is_right() else None
+
+    return guarded

@@ -28,6 +28,8 @@ COMMUTATIVE = (
     BinaryAlgorithm.MAXIMUM,
     BinaryAlgorithm.MINIMUM,
 )
+# What the product of a value and a function of it is.
+GATED = {Algorithm.LOGISTIC: Algorithm.SWISH, Algorithm.HARDSIGMOID: Algorithm.HARDSWISH}
 # Where each dense tensor of the result's rank lies, in the order of axes of the library.
 Placed = Callable[[Shape], MemoryDesc]
 
@@ -49,6 +51,11 @@ def absorbs(group: Sequence[NodeView], node: NodeView) -> bool:
     """Whether a group that begins with a primitive runs a node too; see `Kernel.absorbs`."""
     if len(group) >= LONGEST or node.package != group[0].package:
         return False
+    if len(group) > 1 and group[-2].node.outputs[0] in node.node.inputs:  # joins a gate
+        gate = eltwise_of(group[-1])
+        return (
+            node.op_type == "ElementWiseMultiply" and gate is not None and gate.algorithm in GATED
+        )
     if any(s is None or s.dtype is not DType.FLOAT_32 for s in (*node.ins, *node.outs)):
         return False
     algorithm = BINARY.get(node.op_type)
@@ -130,10 +137,22 @@ def chain_of(call: KernelCall, placed: Placed) -> Chain:
     ops: list[PostOp] = []
     operands: list[tuple[int, int]] = []
     for tail in call.tail:
+        if tail.is_gate:
+            ops.append(_gated(ops.pop()))
+            continue
         others = [index for index in tail.operands if index is not None]
         operands += [(len(ops), index) for index in others]
         ops.append(_post_op(call, tail, others, placed))
     return Chain(tuple(ops), tuple(operands))
+
+
+def _gated(gate: PostOp) -> Eltwise:
+    """Gives what a value times this function of it is; its factor is that of the function."""
+    if not isinstance(gate, Eltwise) or gate.algorithm not in GATED:
+        raise AssertionError(f"{gate} was absorbed as a gate")
+    if gate.algorithm is Algorithm.LOGISTIC:
+        return Eltwise(Algorithm.SWISH, 1.0)
+    return Eltwise(GATED[gate.algorithm], gate.alpha, gate.beta)
 
 
 def _post_op(call: KernelCall, tail: Tail, others: list[int], placed: Placed) -> PostOp:

@@ -157,15 +157,17 @@ class _Builder:
         # tail operands go behind every declared input of the head, so that indices are the op's
         tensors += [None] * (len(head.schema.inputs) - len(tensors))
         before, tails = head, []
+        within = {head.node.outputs[0]}
         for view in tail:
             operands: list[int | None] = []
             for tensor in view.node.inputs:
-                if tensor is before.node.outputs[0]:
+                if tensor in within:
                     operands.append(None)
                 else:
                     operands.append(len(tensors))
                     tensors.append(_present(tensor))
-            tails.append(Tail(view, tuple(operands)))
+            tails.append(Tail(view, tuple(operands), is_gate=operands.count(None) > 1))
+            within.add(view.node.outputs[0])
             before = view
         return KernelCall(self, head, tuple(tails), tuple(tensors), before.node.outputs)
 
@@ -208,11 +210,29 @@ def _chain(
 ) -> list[NodeView]:
     chain = [head]
     while kernel.absorbs is not None:
-        after = _only_reader(graph, chain[-1].node)
-        if after is None or after in absorbed or not kernel.absorbs(chain, views[after]):
+        longer = list(chain)
+        for node in _following(graph, chain[-1].node, gates=kernel.gates):
+            if node in absorbed or not kernel.absorbs(longer, views[node]):
+                return chain
+            longer.append(views[node])
+        if len(longer) == len(chain):
             break
-        chain.append(views[after])
+        chain = longer
     return chain
+
+
+def _following(graph: Graph, node: Node, *, gates: bool) -> tuple[Node, ...]:
+    """The node that alone reads a result; or a gate and what joins it with what it is made of."""
+    if (reader := _only_reader(graph, node)) is not None:
+        return (reader,)
+    if not gates or len(node.outputs) != 1 or node.outputs[0].kind is not TensorKind.NATIVE:
+        return ()
+    result, readers = node.outputs[0], graph.consumers(node.outputs[0])
+    for gate, joint in (readers, readers[::-1]) if len(readers) == 2 else ():
+        is_gate = gate.inputs == (result,) and _only_reader(graph, gate) is joint
+        if is_gate and sorted(map(id, joint.inputs)) == sorted((id(result), id(gate.outputs[0]))):
+            return gate, joint
+    return ()
 
 
 def _only_reader(graph: Graph, node: Node) -> Node | None:

@@ -27,10 +27,13 @@ class Kernel:
             is made for; the op then runs by its reference.
         absorbs: Whether the kernel runs a node (the second argument) together with the nodes it
             has already (the first); that node reads the last one's only output.
+        gates: Whether `absorbs` may also be asked for gates: for a node of one input that only a
+            second node reads, together with what the first one read; then for that second node.
     """
 
     make: Make
     absorbs: Absorbs | None = None
+    gates: bool = False
 
 
 class KernelRegistry:
@@ -45,9 +48,14 @@ class KernelRegistry:
         self._kernels: dict[tuple[str, str], Kernel] = {}
 
     def register(
-        self, package: str, op_type: str, *, absorbs: Absorbs | None = None
+        self,
+        package: str,
+        op_type: str,
+        *,
+        absorbs: Absorbs | None = None,
+        gates: bool = False,
     ) -> Callable[[Make], Make]:
-        """Registers the decorated function as the kernel of an op.
+        """Registers the decorated function as the kernel of an op; see `Kernel`.
 
         Raises:
             PluginError: The op has one already.
@@ -59,7 +67,7 @@ class KernelRegistry:
                     f"there are two {self.backend} kernels for {package}::{op_type}",
                     code="PLUGIN_CONFLICT",
                 )
-            self._kernels[package, op_type] = Kernel(make, absorbs)
+            self._kernels[package, op_type] = Kernel(make, absorbs, gates)
             return make
 
         return register
@@ -77,7 +85,8 @@ class KernelRegistry:
         both = KernelRegistry(self.backend)
         for registry in (self, other):
             for (package, op_type), kernel in registry._kernels.items():
-                both.register(package, op_type, absorbs=kernel.absorbs)(kernel.make)
+                add = both.register(package, op_type, absorbs=kernel.absorbs, gates=kernel.gates)
+                add(kernel.make)
         return both
 
     def before(self, other: KernelRegistry) -> KernelRegistry:
@@ -114,7 +123,7 @@ def _first_of(kernel: Kernel, other: Kernel | None) -> Kernel:
         # the other one knows nothing of what this one absorbed
         return other.make(call) if step is None and not call.tail else step
 
-    return Kernel(make, kernel.absorbs)
+    return Kernel(make, kernel.absorbs, kernel.gates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +132,14 @@ class Tail:
 
     Attributes:
         view: The node.
-        operands: For each of its inputs, the index of the call's input, or None for the result of
-            the node before it.
+        operands: For each of its inputs, the index of the call's input, or None for a result of
+            the nodes before it: the last one's or, of a gate, also what that one read.
+        is_gate: Whether it reads both.
     """
 
     view: NodeView
     operands: tuple[int | None, ...]
+    is_gate: bool = False
 
 
 class Scope(Protocol):
