@@ -355,3 +355,35 @@ def test_what_only_looks_like_a_gate_stays(model: Any, close: Any, kinds: Any, o
     for tensor in model.graph.outputs:
         close(found[tensor.name], wanted[tensor.name])
     assert "engine head" in kinds(prepared.steps)
+
+
+@pytest.mark.parametrize("slopes", ["one", "each channel", "computed"])
+@pytest.mark.parametrize("head", ["conv", "depthwise", "transposed", "product", "pool", "sum"])
+def test_prelu(model: Any, close: Any, kinds: Any, head: str, slopes: str) -> None:
+    channels = 24
+    x = model.input("x", 1, 9, 7, channels)
+    filters = model.random("w", 3, 3, channels, channels)
+    window = {"stride": (1, 1), "pad_amount": ((1, 1), (1, 1))}
+    if head == "conv":
+        y = model.conv(x, "head", channels)
+    elif head == "depthwise":
+        once = model.random("w1", 3, 3, 1, channels)
+        y = model.add("DepthWiseConv2d", x, once, name="head", **window)
+    elif head == "transposed":
+        y = model.add("TransposeConv2d", x, filters, name="head", **window)
+    elif head == "product":
+        y = model.add("MatMul", x, model.random("w2", channels, channels), name="head")
+    elif head == "pool":
+        y = model.add("PoolAvg2d", x, name="head", filter_size=(3, 3), **window)
+    else:
+        y = model.add("ElementWiseAdd", x, model.input("z", 1, 9, 7, channels), name="head")
+    if slopes == "computed":
+        slope = model.add("Tanh", model.input("slope", channels), name="tanh")
+    else:
+        slope = model.random("slope", 1 if slopes == "one" else channels)
+    model.output(model.add("Prelu", y, slope, name="y"))
+    prepared, feeds = model.prepare(), model.feeds()
+    close(model.run(prepared, feeds)["y"], model.expected(feeds)["y"])
+    by_channel = head in ("conv", "depthwise", "transposed")
+    is_one_step = "engine head+y" in kinds(prepared.steps)
+    assert is_one_step is (by_channel or (slopes == "one" and head != "sum"))

@@ -175,6 +175,7 @@ _STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "post_ops_destroy": (c_void_p,),
     "post_ops_append_eltwise": (c_void_p, c_int, c_float, c_float),
     "post_ops_append_binary": (c_void_p, c_int, c_void_p),
+    "post_ops_append_prelu": (c_void_p, c_int),
     "convolution_forward_primitive_desc_create": _CONVOLUTION,
     "deconvolution_forward_primitive_desc_create": _CONVOLUTION,
     "matmul_primitive_desc_create": (_OUT, *(c_void_p,) * 6),

@@ -34,6 +34,7 @@ FUNCTIONS = (
     "Elu",
     "Gelu",
     "HardSwish",
+    "Prelu",
     "Relu",
     "Relu1",
     "Relu6",

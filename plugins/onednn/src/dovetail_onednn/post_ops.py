@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dovetail.ir import DType, Shape
+from dovetail.ir import DType, Shape, TensorKind
 from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan import KernelCall, Tail
 from dovetail_onednn._api import Algorithm, BinaryAlgorithm
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.primitives import Binary, Eltwise, PostOp
+from dovetail_onednn.primitives import Binary, Eltwise, PostOp, Slopes
 
+PRELU = "Prelu"
 LONGEST = 8  # nodes in a group; the library takes at most 32 post-ops
 BINARY = {
     "ElementWiseAdd": BinaryAlgorithm.ADD,
@@ -40,7 +42,7 @@ class Chain:
 
     Attributes:
         ops: In order.
-        operands: For each `Binary`, its position among them and the input of the call it reads.
+        operands: For each that reads a tensor, its position among them and the input of the call.
     """
 
     ops: tuple[PostOp, ...]
@@ -58,10 +60,11 @@ def absorbs(group: Sequence[NodeView], node: NodeView) -> bool:
         )
     if any(s is None or s.dtype is not DType.FLOAT_32 for s in (*node.ins, *node.outs)):
         return False
-    algorithm = BINARY.get(node.op_type)
+    algorithm, before = BINARY.get(node.op_type), group[-1]
     if algorithm is None:
-        return eltwise_of(node) is not None
-    before = group[-1]
+        if node.op_type == PRELU and node.node.inputs[0] is not before.node.outputs[0]:
+            return False  # it is the slopes
+        return eltwise_of(node) is not None or _has_slopes(group[0], node)
     made = before.outs[0]
     if made is None or node.outs[0] is None or made.shape != node.outs[0].shape:
         return False  # the other operand would widen the result
@@ -78,8 +81,26 @@ def _is_common(shape: Shape, made: Shape) -> bool:
     return shape == made or (all(n == 1 for n in others) and len(shape) <= len(made))
 
 
+def _has_slopes(head: NodeView, node: NodeView) -> bool:
+    """Whether a node is Prelu with a slope for each channel, behind a convolution."""
+    if node.op_type != PRELU or "Conv" not in head.op_type:
+        return False
+    made, slopes = node.outs[0].shape, node.ins[1]
+    return slopes is not None and math.prod(slopes.shape) == slopes.shape[-1] == made[-1]
+
+
+def _leak(view: NodeView) -> Eltwise | None:
+    """Gives Prelu with one known slope for all elements."""
+    slopes = view.node.inputs[1]
+    if slopes is None or slopes.kind is not TensorKind.STATIC or math.prod(slopes.shape) != 1:
+        return None
+    return Eltwise(Algorithm.RELU, float(slopes.values().reshape(-1)[0]))
+
+
 def eltwise_of(view: NodeView) -> Eltwise | None:
     """Gives the function of each element that a node computes, if the library has it."""
+    if view.op_type == PRELU:
+        return _leak(view)
     op: Any = view.op  # its class is the op set's, which this package does not import
     name = op.operation.name if view.op_type == "ElementWiseNeuron" else view.op_type
     make = _ELTWISE.get(name)
@@ -141,8 +162,10 @@ def chain_of(call: KernelCall, placed: Placed) -> Chain:
             ops.append(_gated(ops.pop()))
             continue
         others = [index for index in tail.operands if index is not None]
-        operands += [(len(ops), index) for index in others]
-        ops.append(_post_op(call, tail, others, placed))
+        op = _post_op(call, tail, others, placed)
+        if not isinstance(op, Eltwise):
+            operands += [(len(ops), index) for index in others]
+        ops.append(op)
     return Chain(tuple(ops), tuple(operands))
 
 
@@ -158,7 +181,8 @@ def _gated(gate: PostOp) -> Eltwise:
 def _post_op(call: KernelCall, tail: Tail, others: list[int], placed: Placed) -> PostOp:
     if (algorithm := BINARY.get(tail.view.op_type)) is not None:
         return Binary(algorithm, placed(call.spec(others[0]).shape))
-    found = eltwise_of(tail.view)
-    if found is None:
+    if (found := eltwise_of(tail.view)) is not None:
+        return found
+    if tail.view.op_type != PRELU:
         raise AssertionError(f"{tail.view.op_type} was absorbed, but has no post-op")
-    return found
+    return Slopes(placed(call.spec(others[0]).shape))

@@ -72,7 +72,26 @@ class Binary:
         return self.algorithm.name.lower()
 
 
-PostOp = Eltwise | Binary
+@dataclass(frozen=True, slots=True)
+class Slopes:
+    """Post-op: the result where it is positive, else a slope times it.
+
+    Attributes:
+        other: The slopes, one for each channel.
+    """
+
+    other: MemoryDesc
+
+    @property
+    def mask(self) -> int:
+        """The axes along which there are slopes, a bit for each."""
+        return sum(1 << axis for axis, extent in enumerate(self.other.dims) if extent > 1)
+
+    def __str__(self) -> str:
+        return "prelu"
+
+
+PostOp = Eltwise | Binary | Slopes
 Addresses = dict[int, tuple[MemoryDesc, int]]  # by argument: what lies where
 
 
@@ -104,15 +123,18 @@ class Attributes(Handle):
 def _append(functions: dict[str, Any], chain: Handle, op: PostOp) -> int:
     if isinstance(op, Binary):
         status = functions["post_ops_append_binary"](chain, op.algorithm, op.other)
+    elif isinstance(op, Slopes):
+        status = functions["post_ops_append_prelu"](chain, op.mask)
     else:
         append = functions["post_ops_append_eltwise"]
         status = append(chain, op.algorithm, op.alpha, op.beta)
     return int(status)
 
 
-def operand(position: int) -> int:
-    """Gives the argument that the `Binary` at this position of the post-ops reads."""
-    return POST_OP_BASE * (position + 1) | Arg.OTHER
+def operand(position: int, op: Binary | Slopes) -> int:
+    """Gives the argument that the post-op at this position reads."""
+    which = Arg.OTHER if isinstance(op, Binary) else Arg.WEIGHTS
+    return POST_OP_BASE * (position + 1) | which
 
 
 class PrimitiveDesc(Handle):

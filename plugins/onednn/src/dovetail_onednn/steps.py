@@ -10,7 +10,13 @@ from dovetail_onednn._api import Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.post_ops import Chain
-from dovetail_onednn.primitives import BoundPrimitive, Primitive, PrimitiveDesc, operand
+from dovetail_onednn.primitives import (
+    BoundPrimitive,
+    Eltwise,
+    Primitive,
+    PrimitiveDesc,
+    operand,
+)
 from dovetail_onednn.threads import ReleaseGil
 
 # Its generic code; of batch normalizations, that for channels that fill no vector.
@@ -59,8 +65,10 @@ class Places:
     def read_chain(self, chain: Chain) -> None:
         """Declares that the operands of post-ops are read; they are dense."""
         for position, index in chain.operands:
-            wanted = self._desc.desc(operand(position))
-            self._found[operand(position)] = wanted, self._call.read(index)
+            op = chain.ops[position]
+            if isinstance(op, Eltwise):
+                raise AssertionError(f"{op} reads no tensor")
+            self._found[operand(position, op)] = op.other, self._call.read(index)
 
     def constant(self, arg: int, value: Value, desc: MemoryDesc) -> None:
         """Declares a constant that the kernel made."""
