@@ -35,7 +35,8 @@ def function(model: Any, op_type: str, x: Any, name: str) -> Any:
     """Adds a function of one tensor; roots are taken of positive numbers."""
     if op_type == "ElementWiseSquareRoot":
         x = model.add("ElementWiseAbs", x, name=f"{name}.abs")
-    return model.add(op_type, x, name=name, **PARAMS.get(op_type, {}))
+    slope = [model.static(f"{name}.slope", [0.3])] if op_type == "Prelu" else []
+    return model.add(op_type, x, *slope, name=name, **PARAMS.get(op_type, {}))
 
 
 @pytest.mark.parametrize("op_type", [f for f in FUNCTIONS if f != "ElementWiseNeuron"])
@@ -43,6 +44,8 @@ def function(model: Any, op_type: str, x: Any, name: str) -> Any:
 def test_functions_of_one_tensor(
     model: Any, agrees: Any, op_type: str, shape: tuple[int, ...]
 ) -> None:
+    if op_type == "Prelu":
+        shape = shape or (1,)  # it takes no scalar
     y = function(model, op_type, model.input("x", *shape), "y")
     agrees(model, y, engine="y.abs+y" if op_type == "ElementWiseSquareRoot" else "y")
 
