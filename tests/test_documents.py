@@ -68,6 +68,10 @@ def test_the_demo_reaches_its_accuracy_and_says_where_things_are(tmp_path: Path)
     found = re.search(r"top-1 accuracy +([\d.]+)%", done.stdout)
     assert found is not None, done.stdout
     assert float(found[1]) >= 97
+    quantized = re.search(r"8-bit accuracy +([\d.]+)%", done.stdout)
+    assert quantized is not None, done.stdout
+    # half a point is what 8 bits may cost
+    assert float(quantized[1]) >= float(found[1]) - 0.5
     assert len(list(tmp_path.glob("results/Result_*/scores.raw"))) == 360
     assert "time per image" in done.stdout
     assert "What to try next" in done.stdout

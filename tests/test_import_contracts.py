@@ -69,6 +69,7 @@ def test_lawful_imports_keep_the_contracts(tmp_path: Path) -> None:
         "dovetail_onednn.part": "import dovetail.runtime",
         "dovetail_cpu.part": "import dovetail_opset, dovetail_onednn, dovetail.runtime",
         "dovetail_onnx.part": "import dovetail_opset, dovetail.ir",
+        "dovetail_quantizers.part": "import dovetail_opset, dovetail.quantization, dovetail.cli",
         "dovetail_tools.part": "import dovetail.api",
     }
     done = lint(tmp_path, lawful)
@@ -90,6 +91,10 @@ def test_lawful_imports_keep_the_contracts(tmp_path: Path) -> None:
         ("dovetail_onednn.part", "dovetail_opset"),
         ("dovetail_onnx.part", "dovetail_onednn"),
         ("dovetail_tools.part", "dovetail_cpu"),
+        ("dovetail_tools.part", "dovetail_quantizers"),
+        ("dovetail_quantizers.part", "dovetail_onnx"),
+        ("dovetail_quantizers.part", "dovetail_onednn"),
+        ("dovetail.quantization", "dovetail.runtime"),
         ("dovetail_cpu.part", "dovetail_onnx"),
     ],
 )

@@ -21,7 +21,13 @@ UMBRELLA = "dovetail"
 CORE_COMMANDS = ("doctor", "explain", "inspect", "plugins")
 
 # The dists that bring a named thing, which `dovetail plugins` must show exactly when installed.
-PLUGIN_DISTS = ("dovetail-cpu", "dovetail-onnx", "dovetail-opset", "dovetail-tools")
+PLUGIN_DISTS = (
+    "dovetail-cpu",
+    "dovetail-onnx",
+    "dovetail-opset",
+    "dovetail-quantizers",
+    "dovetail-tools",
+)
 
 DIGITS = ROOT / "examples" / "digits"
 IMAGES = 10
@@ -64,6 +70,7 @@ def check_commands(env: Environment) -> None:
     text = env.run("dovetail", "--help")
     commands = {c: True for c in CORE_COMMANDS}
     commands |= {c: "dovetail-tools" in env.dists for c in ("convert", "net-run")}
+    commands |= {"quantize": "dovetail-quantizers" in env.dists}
     # A command is the first word of its own line; its name may also occur in a help text.
     listed = {line.split()[0] for line in text.splitlines() if line.strip()}
     for command, expected in commands.items():

@@ -378,5 +378,5 @@ def test_no_cache_is_written_to_the_users_home(site: Any, tmp_path: Path) -> Non
 
 
 def test_every_group_says_what_it_loads() -> None:
-    assert len(GROUPS) == 13
+    assert len(GROUPS) == 14
     assert all(group.startswith("dovetail.") and GROUPS[group] for group in GROUPS)

@@ -43,6 +43,15 @@ OPTIONS = {
         signature_name use_native_dtype use_native_input_files use_native_output_files
         use_per_channel_quantization use_per_row_quantization weights_bitwidth
         """,
+    "quantize": """
+        act_bitwidth act_quantizer act_quantizer_calibration act_quantizer_schema algorithms
+        bias_bitwidth debug dump_encoding_json float_bias_bitwidth float_bitwidth float_fallback
+        ignore_encodings input_dlc input_list op_package_lib output_dlc param_quantizer
+        param_quantizer_calibration param_quantizer_schema percentile_calibration_value
+        restrict_quantization_steps use_aimet_quantizer use_native_input_files
+        use_native_output_files use_per_channel_quantization use_per_row_quantization
+        weights_bitwidth
+        """,
     "net-run": """
         backend batch_multiplier config_file debug dlc_path duration graph_profiling_num_executions
         graph_profiling_start_delay input_list io_tensor_mem_handle_type keep_num_outputs log_level
@@ -83,6 +92,12 @@ REASONS = {
         "platform_options": _DEVICE,
         "shared_buffer": _DEVICE,
         "use_mmap": "files are always memory-mapped here",
+    },
+    "quantize": {
+        "debug": _LOG_LEVEL,
+        "op_package_lib": _LIBRARY,
+        "use_aimet_quantizer": "the quantizer is Dovetail's own; AIMET's encodings files are read",
+        "use_native_output_files": "the quantizer writes no outputs of the model",
     },
     "op-package-generator": {
         "converter_op_package": "an op says its shapes itself, to converters and backends alike",

@@ -20,6 +20,7 @@ GROUPS: Mapping[str, str] = MappingProxyType(
         "dovetail.exporters": "an Exporter class",
         "dovetail.passes": "a graph pass",
         "dovetail.range_estimators": "a RangeEstimator class",
+        "dovetail.quantizers": "a Quantizer class",
         "dovetail.quantization_algorithms": "a graph-level quantization algorithm",
         "dovetail.verifiers": "a Verifier function",
         "dovetail.hooks": "a module or object with hook implementations",

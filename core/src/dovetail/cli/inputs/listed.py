@@ -1,0 +1,201 @@
+"""Input lists: which raw files make up each set of inputs.
+
+Source: spec/tools.md, "File conventions".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dovetail.cli.inputs.errors import InputError
+from dovetail.errors import Problem, unknown_name
+from dovetail.files import safe_name, unreadable
+
+_ASSIGN = ":="
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One set of inputs.
+
+    Attributes:
+        number: Of the line, from 1.
+        text: As written; what it means depends on the names of the inputs.
+    """
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputList:
+    """A list as it is written.
+
+    Attributes:
+        path: Its file.
+        lines: Its sets of inputs.
+        layers: Nodes whose outputs alone are to be written (`#`), with their lines' numbers.
+        tensors: Tensors that alone are to be written (`%`), likewise.
+        problems: What is wrong with it already.
+    """
+
+    path: Path
+    lines: tuple[Line, ...]
+    layers: tuple[tuple[int, str], ...]
+    tensors: tuple[tuple[int, str], ...]
+    problems: tuple[Problem, ...]
+
+    def place(self, number: int) -> str:
+        """Names a line in errors."""
+        return f"{self.path}:{number}"
+
+
+def read_input_list(path: Path) -> InputList:
+    """Reads a list; what is wrong with it is noted, not raised.
+
+    Raises:
+        FrontendError: The file cannot be read.
+        InputError: It is not UTF-8 text.
+    """
+    try:
+        text = path.read_text("utf-8-sig")
+        if "\0" in text:
+            raise UnicodeDecodeError("utf-8", b"\0", 0, 1, "text holds no NUL")
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "the input list is not UTF-8 text", where=str(path), hint="is it one of the raw files?"
+        ) from error
+    lines: list[Line] = []
+    chosen: dict[str, list[tuple[int, str]]] = {"#": [], "%": []}
+    problems: list[Problem] = []
+    for number, row in enumerate(text.split("\n"), 1):
+        content = row.strip()
+        if not content:
+            continue
+        if content[0] not in chosen:
+            lines.append(Line(number, content))
+        elif lines:
+            message = "lines that choose outputs (# and %) come before the inputs"
+            problems.append(Problem(message, f"{path}:{number}"))
+        else:
+            chosen[content[0]] += [(number, name) for name in content[1:].split()]
+    if not lines:
+        problems.append(Problem("there is no line with inputs", str(path)))
+    return InputList(path, tuple(lines), tuple(chosen["#"]), tuple(chosen["%"]), tuple(problems))
+
+
+def resolve_line(
+    listed: InputList, line: Line, names: Sequence[str], problems: list[Problem]
+) -> dict[str, Path]:
+    """Gives the files of a line by input name.
+
+    Args:
+        listed: The list.
+        line: One of its lines.
+        names: The graph's inputs.
+        problems: Gets every fault of the line.
+    """
+    where = listed.place(line.number)
+    found: dict[str, Path] = {}
+    spelled = _spellings(names)
+    items = _items(line.text, spelled)
+    for given, text in items:
+        if given is None and len(names) == len(items) == 1:
+            name: str | Problem = names[0]
+        else:
+            name = _name(given, text, spelled)
+        if isinstance(name, Problem):
+            problems.append(Problem(name.message, where, name.hint))
+        elif name in found:
+            problems.append(Problem(f"input '{name}' is given twice", where))
+        else:
+            found[name] = _located(text, listed.path)
+    if len(items) == len(found):  # otherwise a misspelt one would be told of twice
+        absent = [Problem(f"input '{n}' is missing", where) for n in names if n not in found]
+        problems += absent
+    return found
+
+
+def _spellings(names: Sequence[str]) -> dict[str, str]:
+    """Inputs by what a line may call them: their names, or those of their files where clear."""
+    files = [safe_name(name) for name in names]
+    exact = {name: name for name in names}
+    pairs = zip(files, names, strict=True)
+    return exact | {f: n for f, n in pairs if f not in exact and files.count(f) == 1}
+
+
+def _items(text: str, spelled: Mapping[str, str]) -> list[tuple[str | None, str]]:
+    """Names and paths of a line as written; a bare path has the name None."""
+    # names may hold spaces, so those that are known come first, the longest one before the others
+    known = "".join(f"{re.escape(name)}|" for name in sorted(spelled, key=len, reverse=True))
+    marks = list(re.finditer(rf"(?<!\S)({known}\S+?|){_ASSIGN}", text))
+    ends = [mark.start() for mark in marks] + [len(text)]
+    items: list[tuple[str | None, str]] = [(None, word) for word in text[: ends[0]].split()]
+    for mark, end in zip(marks, ends[1:], strict=True):
+        value = text[mark.end() : end]
+        path, *others = re.split(r"\s+", value.rstrip())  # a path begins right behind the mark
+        items += [(mark[1], path), *((None, word) for word in others)]
+    return items
+
+
+def _name(given: str | None, text: str, spelled: Mapping[str, str]) -> str | Problem:
+    if given is None:
+        message = f"'{text}' does not say which input it is for"
+        return Problem(message, hint=_example(spelled))
+    if given not in spelled:
+        hint = unknown_name(given, list(dict.fromkeys(spelled.values())))
+        return Problem(f"the graph has no input '{given}'", hint=hint)
+    return spelled[given] if text else Problem(f"input '{given}' has no path")
+
+
+def _example(spelled: Mapping[str, str]) -> str:
+    """A line that would do; every name in it has been read back."""
+    chosen: dict[str, str] = {}  # by name; the names themselves come first in `spelled`
+    for text, name in spelled.items():
+        if name not in chosen and _is_writable(text, spelled):
+            chosen[name] = text
+    names = list(dict.fromkeys(spelled.values()))
+    lost = [repr(name) for name in names if name not in chosen]
+    if lost:
+        return f"no list can name {', '.join(lost)}: rename it in the model"
+    return "the line is to be: " + " ".join(f"{chosen[name]}{_ASSIGN}PATH" for name in names)
+
+
+def _is_writable(text: str, spelled: Mapping[str, str]) -> bool:
+    if not text.isprintable() or text != text.strip() or text[:1] in ("", "#", "%"):
+        return False
+    return _items(f"{text}{_ASSIGN}PATH", spelled) == [(text, "PATH")]
+
+
+def _located(text: str, beside: Path) -> Path:
+    """Relative to the working directory, then to the list."""
+    # os.path's `exists`, since pathlib's raises where a name is too long
+    direct = Path(text)
+    return direct if direct.is_absolute() or os.path.exists(direct) else beside.parent / direct
+
+
+def resolve_layers(
+    listed: InputList, outputs_of: Mapping[str, tuple[str, ...]], problems: list[Problem]
+) -> list[str]:
+    """Gives the tensors that the nodes of `#` lines write.
+
+    Args:
+        listed: The list.
+        outputs_of: Tensors by node name.
+        problems: Gets a fault for each unknown node.
+    """
+    found: list[str] = []
+    for number, layer in listed.layers:
+        if layer in outputs_of:
+            found += outputs_of[layer]
+        else:
+            hint = unknown_name(layer, outputs_of)
+            place = listed.place(number)
+            problems.append(Problem(f"the graph has no node '{layer}'", place, hint))
+    return found

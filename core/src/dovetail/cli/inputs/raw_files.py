@@ -1,0 +1,150 @@
+"""Raw files: little-endian, C order, float32 or stored values; no header."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dovetail.cli.inputs.errors import InputError
+from dovetail.files import unreadable
+from dovetail.ir import Array, DType, Tensor
+from dovetail.ops import from_real, to_real, unstorable
+
+_FLOAT = np.dtype("<f4")
+
+
+@dataclass(frozen=True, slots=True)
+class RawFormat:
+    """How the values of one tensor lie in a raw file.
+
+    Attributes:
+        tensor: The tensor.
+        native: Whether files hold stored values, one array item each (4-bit values take a byte);
+            otherwise they hold float32.
+    """
+
+    tensor: Tensor
+    native: bool
+
+    @property
+    def item(self) -> np.dtype[np.generic]:
+        """Type of one value in the file."""
+        return self.tensor.dtype.storage if self.native else _FLOAT
+
+    @property
+    def count(self) -> int:
+        """Number of values of the whole tensor."""
+        return int(np.prod(self.tensor.shape, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a file that holds the whole tensor."""
+        return self.count * self.item.itemsize
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether a file's bytes are the tensor's own."""
+        return self.item == self.tensor.dtype.storage
+
+    def __str__(self) -> str:
+        name = self.tensor.dtype.name if self.native else "float32"
+        return f"{name} of shape {self.tensor.shape}"
+
+
+class RawReader:
+    """Fills the array of one input from raw files.
+
+    Attributes:
+        stored: Stored values of the input, its shape, C-contiguous.
+    """
+
+    def __init__(self, form: RawFormat) -> None:
+        self._form = form
+        tensor = form.tensor
+        self.stored: Array = np.zeros(tensor.shape, tensor.dtype.storage)
+        # values that must be converted arrive here first
+        self._staged = self.stored if form.is_stored else np.zeros(tensor.shape, form.item)
+
+    def read(self, paths: list[Path], parts: int = 1) -> None:
+        """Reads files, each of which holds one of `parts` equal parts of the leading axis.
+
+        Parts without a file become zeros.
+
+        Raises:
+            FrontendError: A file cannot be read.
+            InputError: A file is shorter than it was, or holds what the input cannot.
+        """
+        if self._staged.size == 0:
+            return
+        rows = self._staged.reshape(parts, -1)
+        for row, path in zip(rows, paths, strict=False):
+            _read_into(path, row)
+            self._check(path, row)
+        rows[len(paths) :] = 0
+        if self._staged is not self.stored:
+            # beyond float16 is infinite there; NaN becomes something in fixed point
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.stored[...] = from_real(self._staged, self._form.tensor.spec)
+
+    def _check(self, path: Path, row: Array) -> None:
+        dtype = self._form.tensor.dtype
+        if dtype is DType.BOOL_8 and self._form.native:
+            # any byte may stand in a file, but only these two in an array of bools
+            _refuse(path, row.view(np.uint8), row.view(np.uint8) > 1, self._form)
+        elif not self._form.is_stored:
+            _refuse(path, row, unstorable(row, dtype), self._form)
+
+
+def write_raw(path: Path, stored: Array, form: RawFormat) -> None:
+    """Writes a tensor, or a part of it.
+
+    Args:
+        path: The file.
+        stored: Stored values.
+        form: How they are to lie in the file; values of types wider than float32 are rounded.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    values = stored
+    if not form.is_stored:
+        with np.errstate(over="ignore"):  # beyond float32 is infinite there
+            values = to_real(stored, form.tensor.spec).astype(_FLOAT)
+    path.write_bytes(np.ascontiguousarray(values).tobytes())
+
+
+def _read_into(path: Path, row: Array) -> None:
+    view = row.view(np.uint8).data
+    try:
+        with path.open("rb", buffering=0) as file:
+            done = 0
+            while done < len(view) and (count := file.readinto(view[done:])):
+                done += count
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if done < len(view):
+        raise InputError(
+            f"the file holds {done} bytes now, but {len(view)} are needed",
+            where=str(path),
+            hint="it was longer when the run began: does another program write it?",
+        )
+
+
+def _refuse(path: Path, row: Array, wrong: Array, form: RawFormat) -> None:
+    if not wrong.any():
+        return
+    at = int(np.argmax(wrong))
+    hint = (
+        "save the values 0 and 1"
+        if form.native
+        else "if the file holds values of that type, say --use-native-input-files, or "
+        f"--native-input-tensor-names {form.tensor.name}"
+    )
+    raise InputError(
+        f"value {at} of the file is {row[at]!s}, which the type {form.tensor.dtype.name} of input "
+        f"'{form.tensor.name}' cannot hold",
+        where=str(path),
+        hint=hint,
+    )

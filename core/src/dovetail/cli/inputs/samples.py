@@ -1,0 +1,52 @@
+"""An input list as samples: what calibrates a quantizer from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from dovetail.cli.inputs.errors import InputError, shortened
+from dovetail.cli.inputs.feed import Feed, make_feed
+from dovetail.cli.inputs.listed import read_input_list
+from dovetail.cli.inputs.raw_files import RawFormat, RawReader
+from dovetail.ir import Array, Graph
+
+
+class ListedSamples:
+    """The samples of a list, read as they are asked for; they can be gone through again.
+
+    An array is valid until the next sample is read.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+
+    def __len__(self) -> int:
+        return self._feed.inferences
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        readers = {name: RawReader(form) for name, form in self._feed.forms.items()}
+        for inference in range(self._feed.inferences):
+            self._feed.fill(readers, inference)
+            yield {name: reader.stored for name, reader in readers.items()}
+
+
+def listed_samples(graph: Graph, path: Path, *, native: bool) -> ListedSamples:
+    """Gives the samples that a list names for a graph; no raw file is read yet.
+
+    Args:
+        graph: The graph that they are for.
+        path: The list.
+        native: Whether files hold values of the inputs' types instead of float32.
+
+    Raises:
+        InputError: Files are missing, empty or of a wrong size, or lines are wrong; all are named.
+    """
+    listed = read_input_list(path)
+    forms = {t.name: RawFormat(t, native) for t in graph.inputs}
+    feed, problems = make_feed(graph, listed, forms)
+    if problems:
+        raise InputError(
+            "the input list cannot be used", where=str(path), problems=shortened(problems)
+        )
+    return ListedSamples(feed)

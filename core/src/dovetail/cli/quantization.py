@@ -1,0 +1,136 @@
+"""The quantizer's options on the command line, for every command that quantizes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dovetail.errors import ConfigError
+
+_BITS = "BITS"
+_ESTIMATOR = "min-max, percentile, mse, entropy, sqnr or any installed estimator"
+_SCHEMA = "asymmetric (default), symmetric or unsignedsymmetric"
+_MODES = "Older way to say estimator and schema: tf, enhanced, adjusted or symmetric"
+
+# Nothing of `dovetail.quantization` is imported here, which would load numpy for a command's help;
+# a test compares. Field of QuantizationOptions -> type on the command line, metavar, help.
+_VALUES: Mapping[str, tuple[Any, str, str]] = {
+    "quantization_overrides": (Path, "FILE", "Encodings that count instead of calibration's."),
+    "act_bitwidth": (int, _BITS, "Of activations: 8 (default) or 16."),
+    "weights_bitwidth": (int, _BITS, "Of weights: 4, 8 (default) or 16."),
+    "bias_bitwidth": (int, _BITS, "Of biases: 8 (default) or 32."),
+    "float_bitwidth": (int, _BITS, "Of what stays float: 32 (default) or 16."),
+    "float_bias_bitwidth": (int, _BITS, "Of biases that stay float."),
+    "act_quantizer_calibration": (str, "NAME", f"Range of activations: {_ESTIMATOR}."),
+    "param_quantizer_calibration": (str, "NAME", f"Range of weights: {_ESTIMATOR}."),
+    "act_quantizer_schema": (str, "NAME", f"Grid of activations: {_SCHEMA}."),
+    "param_quantizer_schema": (str, "NAME", f"Grid of weights: {_SCHEMA}."),
+    "act_quantizer": (str, "MODE", f"{_MODES}, for activations."),
+    "param_quantizer": (str, "MODE", f"{_MODES}, for weights."),
+    "percentile_calibration_value": (float, "PERCENT", "90 to 100; 99.99 if left out."),
+    "weights_block_size": (int, "N", "One scale for N weights along the axis of a product's sum."),
+    "restrict_quantization_steps": (str, '"MIN MAX"', 'Ends of the grid, as "-0x80 0x7F".'),
+    "concat": (str, "HOW", "Whether joined tensors share (default) an encoding or requantize."),
+    "algorithms": (str, "NAME[,NAME]", "Algorithms that improve the result, in order."),
+    "algorithm_params": (
+        list[str],
+        "NAME.KEY=VALUE",
+        "A parameter of an algorithm; as often as needed.",
+    ),
+    "calibration_backend": (str, "NAME", "Backend that runs the float model; cpu if left out."),
+    "calibration_cache": (Path, "FILE", "Keeps observed ranges for the next time."),
+}
+_FLAGS: Mapping[str, str] = {
+    "use_per_channel_quantization": "A scale for each output channel of a convolution.",
+    "use_per_row_quantization": "A scale for each output of MatMul and FullyConnected.",
+    "ignore_encodings": "Leave out what encodings the model brings.",
+    "float_fallback": "Keep float what no encoding reaches, instead of calibrating.",
+    "disable_relu_squashing": "Give what a Relu cuts off a place in its producer's range.",
+    "lenient": "Pass over entries that match nothing, and over infinities.",
+    "pack_4_bit_weights": "Store 4-bit weights in half a byte each.",
+    "preserve_io_datatype": "Keep inputs and outputs of the model float.",
+}
+# Those of older tools; no option is abbreviated otherwise.
+OTHER_SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "act_bitwidth": ("--act-bw",),
+    "bias_bitwidth": ("--bias-bw",),
+    "float_bias_bitwidth": ("--float-bias-bw",),
+    "float_bitwidth": ("--float-bw",),
+    "float_fallback": ("--floatFallback",),
+    "weights_bitwidth": ("--weight-bw", "--weights-bw"),
+}
+
+
+def takes_quantization(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command that takes the quantizer's options besides its own.
+
+    Args:
+        command: Has a parameter `quantization`, a mapping: gets the options that were given, as
+            `dovetail.quantize` takes them.
+    """
+    declared = inspect.signature(command, eval_str=True).parameters.values()
+    own = [p for p in declared if p.name != "quantization"]
+    added = [*map(_value, _VALUES), *map(_flag, _FLAGS)]
+    names = {p.name for p in added}
+
+    @functools.wraps(command)
+    def wrapped(**arguments: Any) -> None:
+        given = {
+            n: v for n, v in arguments.items() if n in names and v is not None and v is not False
+        }
+        rest = {n: v for n, v in arguments.items() if n not in names}
+        if "algorithms" in given:
+            given["algorithms"] = tuple(given["algorithms"].split(","))
+        if "algorithm_params" in given:
+            given["algorithm_params"] = _by_algorithm(given["algorithm_params"])
+        command(**rest, quantization=given)
+
+    wrapped.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {p.name: p.annotation for p in (*own, *added)} | {"return": None}
+    return wrapped
+
+
+def _by_algorithm(texts: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Gives what NAME.KEY=VALUE says, by name and key."""
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        target, equals, value = text.partition("=")
+        name, dot, key = target.partition(".")
+        if not (equals and dot and name and key):
+            raise ConfigError(
+                f"'{text}' names no parameter of an algorithm",
+                code="USAGE",
+                where="--algorithm-param",
+                hint="say NAME.KEY=VALUE, such as adaround.iterations=2000",
+            )
+        found.setdefault(name, {})[key] = value
+    return found
+
+
+def _value(name: str) -> inspect.Parameter:
+    kind, metavar, text = _VALUES[name]
+    option = typer.Option(*_spellings(name), metavar=metavar, help=text)
+    return _parameter(name, Annotated[kind | None, option], None)
+
+
+def _flag(name: str) -> inspect.Parameter:
+    return _parameter(
+        name, Annotated[bool, typer.Option(*_spellings(name), help=_FLAGS[name])], False
+    )
+
+
+def _spellings(name: str) -> list[str]:
+    if name == "algorithm_params":
+        return ["--algorithm-param"]  # each gives one
+    return ["--" + name.replace("_", "-"), *OTHER_SPELLINGS.get(name, ())]
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+    )

@@ -1,0 +1,79 @@
+"""What commands do to quantize a model, once their options are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dovetail.api.quantization import run_quantizer
+from dovetail.cli.inputs.samples import listed_samples
+from dovetail.cli.output import current_output, table
+from dovetail.cli.progress import shown_progress
+from dovetail.container import Model
+from dovetail.errors import ConfigError
+from dovetail.ops import OpRegistry
+from dovetail.quantization import Calibration, QuantizationReport, Quantized, options_from
+
+
+def quantized(
+    model: Model,
+    input_list: str | None,
+    given: Mapping[str, Any],
+    ops: OpRegistry,
+    *,
+    native: bool,
+) -> Quantized:
+    """Quantizes a model with what the command line says.
+
+    Args:
+        model: Not changed.
+        input_list: Paths of lists, one for each graph, separated by commas; None for none.
+        given: Options by name.
+        ops: Finds ops.
+        native: Whether raw files hold values of the inputs' types.
+
+    Raises:
+        DovetailError: Options, lists or samples are wrong.
+    """
+    options = options_from(given, "command line")
+    paths = [] if input_list is None else input_list.split(",")
+    if paths and len(paths) != len(model.graphs):
+        raise ConfigError(
+            f"there are {len(paths)} lists for {len(model.graphs)} graphs",
+            code="USAGE",
+            where=f"--input-list {input_list}",
+            hint="give one list for each graph, in the model's order, with commas between",
+        )
+    samples: dict[str, Calibration] = {
+        name: listed_samples(graph, Path(path), native=native)
+        for (name, graph), path in zip(model.graphs.items(), paths, strict=False)
+    }
+    with shown_progress():
+        return run_quantizer(model, samples or None, options, ops)
+
+
+def show_notes(report: QuantizationReport) -> None:
+    """Says in messages what a user should know of a quantization."""
+    output = current_output()
+    for note in report.notes:
+        output.message(f"note: {note}")
+    for graph, names in report.uncovered.items():
+        if names:
+            listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            output.message(f"graph '{graph}': {len(names)} tensors without an entry: {listed}")
+
+
+def report_table(report: QuantizationReport) -> str:
+    """Gives the report as text: a line for each tensor."""
+    rows = []
+    for graph, decisions in report.tensors.items():
+        for each in decisions:
+            ends = "" if each.least is None else f"{each.least:.6g} .. {each.greatest:.6g}"
+            scale = "" if each.scale is None else f"{each.scale:.6g}, {each.offset}"
+            count = f"{each.scales} scales" if each.scales not in (None, 1) else scale
+            shared = f" (shared with {each.shared_with})" if each.shared_with else ""
+            type_name = each.dtype if each.bitwidth is None else f"{each.dtype} ({each.bitwidth})"
+            rows.append((graph, each.tensor, each.role, type_name, count, ends, each.why + shared))
+    headers = ("graph", "tensor", "role", "type", "scale, offset", "range", "why")
+    return table(headers, rows)

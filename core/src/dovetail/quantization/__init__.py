@@ -1,0 +1,42 @@
+"""What a quantizer is: its options, what it reports, and what an algorithm of it may do."""
+
+from dovetail.quantization.algorithm import (
+    Layer,
+    Observation,
+    QuantizationAlgorithm,
+    Refinement,
+    Statistics,
+    Workspace,
+)
+from dovetail.quantization.options import (
+    LEGACY_NAMES,
+    QuantizationOptions,
+    Sharing,
+    options_from,
+)
+from dovetail.quantization.quantizer import Calibration, Quantized, Quantizer, Sample
+from dovetail.quantization.report import QuantizationReport, TensorDecision
+from dovetail.quantization.roles import Bias, Granularity, Role, Weight
+
+__all__ = [
+    "LEGACY_NAMES",
+    "Bias",
+    "Calibration",
+    "Granularity",
+    "Layer",
+    "Observation",
+    "QuantizationAlgorithm",
+    "QuantizationOptions",
+    "QuantizationReport",
+    "Quantized",
+    "Quantizer",
+    "Refinement",
+    "Role",
+    "Sample",
+    "Sharing",
+    "Statistics",
+    "TensorDecision",
+    "Weight",
+    "Workspace",
+    "options_from",
+]

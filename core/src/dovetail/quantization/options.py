@@ -1,0 +1,161 @@
+"""The quantizer's options: the SDK's long names in snake case, and a few of our own."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from dovetail import typed
+from dovetail.errors import ConfigError, Problem
+
+
+class Sharing(enum.Enum):
+    """What the inputs and the output of a Concat have in common."""
+
+    SHARE = "share"
+    REQUANTIZE = "requantize"
+
+
+LegacyMode = Literal["tf", "enhanced", "adjusted", "symmetric"]
+Schema = Literal["asymmetric", "symmetric", "unsignedsymmetric"]
+
+# An older tool's name of an option -> the name it has here.
+LEGACY_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "act_bw": "act_bitwidth",
+        "bias_bw": "bias_bitwidth",
+        "weight_bw": "weights_bitwidth",
+        "weights_bw": "weights_bitwidth",
+        "float_bw": "float_bitwidth",
+        "float_bias_bw": "float_bias_bitwidth",
+    }
+)
+
+
+class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """How a model is to be quantized. None stands for "not said", where that differs from a value.
+
+    Attributes:
+        act_bitwidth: Of activations.
+        weights_bitwidth: Of weights.
+        bias_bitwidth: Of biases: 8 with a range of their own, 32 with the scale input x weight.
+        float_bitwidth: Of tensors that stay float.
+        float_bias_bitwidth: Of the biases of nodes that stay float; as `float_bitwidth` if None.
+        act_quantizer, param_quantizer: The older modes: estimator and schema in one.
+        act_quantizer_calibration, param_quantizer_calibration: Name of a range estimator;
+            `min-max` if None.
+        act_quantizer_schema, param_quantizer_schema: How a range becomes a grid; asymmetric if
+            None.
+        percentile_calibration_value: For the estimator `percentile`; 99.99 if None.
+        use_per_channel_quantization: Weights of convolutions get a scale for each output channel.
+        use_per_row_quantization: Weights of MatMul and FullyConnected get one for each output.
+        weights_block_size: Weights of MatMul and FullyConnected get a scale for each block of as
+            many elements along the axis that is summed over.
+        restrict_quantization_steps: Least and greatest stored value, whose difference is the
+            number of steps that a range is divided into; as text, "-0x80 0x7F".
+        disable_relu_squashing: What a Relu cuts off keeps a place in its producer's range.
+        concat: Whether the inputs of a Concat take the encoding of its output.
+        algorithms: Names of installed algorithms, in order.
+        algorithm_params: Parameters of them, by algorithm and name.
+        quantization_overrides: Path of an encodings file.
+        ignore_encodings: Encodings that the model brings count for nothing.
+        lenient: Entries of an encodings file that match nothing, and infinities while calibrating,
+            are no errors.
+        float_fallback: What no encoding reaches stays float; there is no calibration then.
+        pack_4_bit_weights: 4-bit weights take half a byte each.
+        preserve_io_datatype: Inputs and outputs of the graph stay float.
+        calibration_backend: Name of the backend that runs the float graph.
+        calibration_cache: Path of a file that keeps the observed ranges from run to run.
+    """
+
+    act_bitwidth: Literal[8, 16] = 8
+    weights_bitwidth: Literal[4, 8, 16] = 8
+    bias_bitwidth: Literal[8, 32] = 8
+    float_bitwidth: Literal[16, 32] = 32
+    float_bias_bitwidth: Literal[16, 32] | None = None
+    act_quantizer: LegacyMode | None = None
+    param_quantizer: LegacyMode | None = None
+    act_quantizer_calibration: str | None = None
+    param_quantizer_calibration: str | None = None
+    act_quantizer_schema: Schema | None = None
+    param_quantizer_schema: Schema | None = None
+    percentile_calibration_value: Annotated[float, Meta(ge=90, le=100)] | None = None
+    use_per_channel_quantization: bool = False
+    use_per_row_quantization: bool = False
+    weights_block_size: Annotated[int, Meta(ge=1)] | None = None
+    restrict_quantization_steps: tuple[int, int] | str | None = None
+    disable_relu_squashing: bool = False
+    concat: Sharing = Sharing.SHARE
+    algorithms: tuple[str, ...] = ()
+    algorithm_params: dict[str, dict[str, Any]] = {}
+    quantization_overrides: str | None = None
+    ignore_encodings: bool = False
+    lenient: bool = False
+    float_fallback: bool = False
+    pack_4_bit_weights: bool = False
+    preserve_io_datatype: bool = False
+    calibration_backend: str = "cpu"
+    calibration_cache: str | None = None
+
+
+def options_from(
+    given: Mapping[str, Any], where: str = "quantization options"
+) -> QuantizationOptions:
+    """Gives checked options from plain values by name; older tools' names are taken, too.
+
+    Raises:
+        ConfigError: A name or a value is wrong, or options contradict each other; says all that do.
+    """
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        own = LEGACY_NAMES.get(name, name)
+        if own in values:
+            text = f"'{own}' is given twice, by two of its names"
+            raise ConfigError("options contradict each other", problems=[Problem(text, where)])
+        values[own] = _plain(value)
+    options = typed.convert(values, QuantizationOptions, where=where)
+    if problems := list(_contradictions(options, where)):
+        raise ConfigError("options contradict each other", problems=problems)
+    return options
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return value.value
+    if hasattr(value, "__fspath__"):
+        return value.__fspath__()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _contradictions(options: QuantizationOptions, where: str) -> list[Problem]:
+    texts = []
+    for what in ("act", "param"):
+        mode = getattr(options, f"{what}_quantizer")
+        newer = [f"{what}_quantizer_calibration", f"{what}_quantizer_schema"]
+        said = [name for name in newer if getattr(options, name) is not None]
+        if mode is not None and said:
+            texts.append(
+                f"{what}_quantizer is an older way to say {' and '.join(said)}; give one or other"
+            )
+    if options.ignore_encodings and options.quantization_overrides is not None:
+        texts.append("ignore_encodings leaves quantization_overrides nothing to say")
+    if options.ignore_encodings and options.float_fallback:
+        texts.append("float_fallback needs the encodings that ignore_encodings leaves out")
+    if options.percentile_calibration_value is not None and "percentile" not in (
+        options.act_quantizer_calibration,
+        options.param_quantizer_calibration,
+    ):
+        texts.append("percentile_calibration_value needs a quantizer calibration of percentile")
+    if options.pack_4_bit_weights and options.weights_bitwidth != 4:
+        texts.append("pack_4_bit_weights needs a weights_bitwidth of 4")
+    texts += [
+        f"algorithm_params are for '{name}', which is not among the algorithms"
+        for name in options.algorithm_params
+        if name not in options.algorithms
+    ]
+    return [Problem(text, where) for text in texts]

@@ -1,0 +1,58 @@
+"""What a quantizer says it decided: one line for each tensor, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class TensorDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one tensor.
+
+    Attributes:
+        tensor: Its name in the user's model.
+        role: `activation`, `weight`, `bias`, `constant` or `untouched`.
+        dtype: The type it got.
+        why: What decided it, in words.
+        bitwidth: Bits really used, where it is fixed-point.
+        scales: Number of its scales: 1 per tensor, more per channel or block.
+        scale, offset: Where it has one scale.
+        least, greatest: The range that its encoding spans, of all its channels.
+        observed: The range that calibration saw.
+        shared_with: The tensor whose encoding it shares.
+    """
+
+    tensor: str
+    role: str
+    dtype: str
+    why: str
+    bitwidth: int | None = None
+    scales: int | None = None
+    scale: float | None = None
+    offset: int | None = None
+    least: float | None = None
+    greatest: float | None = None
+    observed: tuple[float, float] | None = None
+    shared_with: str | None = None
+
+
+class QuantizationReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a model.
+
+    Attributes:
+        tensors: Decisions by graph, in the graph's order.
+        samples: Sets of inputs that calibration saw, by graph.
+        uncovered: Tensors that an encodings file was given for and says nothing of, by graph.
+        notes: What a user should know besides.
+    """
+
+    tensors: dict[str, tuple[TensorDecision, ...]] = {}
+    samples: dict[str, int] = {}
+    uncovered: dict[str, tuple[str, ...]] = {}
+    notes: tuple[str, ...] = ()
+
+    def to_builtins(self) -> dict[str, Any]:
+        """Gives the report as plain data, for JSON."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain

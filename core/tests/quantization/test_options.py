@@ -1,0 +1,76 @@
+"""The quantizer's options: checked together, and the same on the command line."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from dovetail.cli.quantization import OTHER_SPELLINGS, takes_quantization
+from dovetail.errors import ConfigError
+from dovetail.quantization import LEGACY_NAMES, QuantizationOptions, Sharing, options_from
+
+
+def test_defaults_are_the_sdks() -> None:
+    made = options_from({})
+    widths = (made.act_bitwidth, made.weights_bitwidth, made.bias_bitwidth, made.float_bitwidth)
+    assert widths == (8, 8, 8, 32)
+    assert not made.use_per_channel_quantization
+    assert made.concat is Sharing.SHARE
+
+
+def test_older_names_are_taken() -> None:
+    made = options_from({"act_bw": 16, "weight_bw": 4, "bias_bw": 32, "float_bias_bw": 16})
+    assert (made.act_bitwidth, made.weights_bitwidth) == (16, 4)
+    assert (made.bias_bitwidth, made.float_bias_bitwidth) == (32, 16)
+
+
+def test_every_contradiction_is_told() -> None:
+    with pytest.raises(ConfigError) as caught:
+        options_from(
+            {
+                "act_quantizer": "tf",
+                "act_quantizer_calibration": "mse",
+                "param_quantizer": "symmetric",
+                "param_quantizer_schema": "symmetric",
+                "pack_4_bit_weights": True,
+                "percentile_calibration_value": 95,
+            }
+        )
+    assert len(caught.value.problems) == 4
+
+
+def test_the_command_line_has_every_option() -> None:
+    def command(*, mine: int = 1, quantization: Any) -> None: ...
+
+    offered = inspect.signature(takes_quantization(command)).parameters
+    fields = {f.name for f in msgspec.structs.fields(QuantizationOptions)}
+    assert offered.keys() == fields | {"mine"}
+
+
+def test_the_command_line_has_every_older_name() -> None:
+    older = {f"--{old.replace('_', '-')}": new for old, new in LEGACY_NAMES.items()}
+    offered = {flag: name for name, flags in OTHER_SPELLINGS.items() for flag in flags}
+    assert offered == older | {"--floatFallback": "float_fallback"}
+
+
+def test_a_command_gets_what_was_given() -> None:
+    seen: list[Any] = []
+
+    def command(*, mine: int = 1, quantization: Any) -> None:
+        seen.append((mine, dict(quantization)))
+
+    wrapped = takes_quantization(command)
+    wrapped(mine=2, act_bitwidth=16, algorithms="cle,adaround", lenient=False, concat=None)
+    assert seen == [(2, {"act_bitwidth": 16, "algorithms": ("cle", "adaround")})]
+
+
+def test_widths_on_the_command_line_are_numbers() -> None:
+    def command(*, quantization: Any) -> None: ...
+
+    annotation = (
+        inspect.signature(takes_quantization(command)).parameters["act_bitwidth"].annotation
+    )
+    assert int in get_args(get_args(annotation)[0])

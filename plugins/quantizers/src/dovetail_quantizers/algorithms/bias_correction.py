@@ -1,0 +1,68 @@
+"""The algorithm `bias-correction`: takes the mean error of each output channel off its bias."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.quantization import Layer, QuantizationAlgorithm, Refinement
+from dovetail_quantizers.algorithms.channel_paths import title
+from dovetail_quantizers.algorithms.parameters import Between, check_parameters
+
+
+@dataclass(frozen=True)
+class BiasCorrection(QuantizationAlgorithm):
+    """Moves biases until each output channel has the mean that it has in the float network.
+
+    Layers come in order, and each is computed from what the quantized network gives it, with all
+    that was corrected before: so a layer makes up for the errors of its inputs, too. One that has
+    no bias gets one.
+
+    Attributes:
+        samples: As many of the first samples are compared. Memory grows with it.
+
+    Source: Nagel et al. 2019, Data-Free Quantization Through Weight Equalization and Bias
+    Correction, appendix D (empirical bias correction).
+    """
+
+    name: ClassVar[str] = "bias-correction"
+
+    samples: int = field(default=32, metadata=Between(1, 1_000_000).metadata)
+
+    def __post_init__(self) -> None:
+        """Checks the parameters.
+
+        Raises:
+            ConfigError: A value is of the wrong type, or out of range; says all that are.
+        """
+        check_parameters(self, self.name)
+
+    def refine(self, work: Refinement) -> Sequence[str]:
+        """Corrects each layer; the notes say by how much."""
+        notes = []
+        for layer in work.layers(self.samples):
+            error = _mean_error(layer)
+            if not error.any():
+                continue
+            # accumulated() adds the bias as it is stored, so that is what the error lies beside
+            present = layer.quantized_bias
+            bias = error if present is None else present.astype(np.float64) + error
+            layer.set_bias(bias.astype(np.float32))
+            added = "a bias was added" if present is None else "moved"
+            most = np.abs(error).max()
+            notes.append(f"{title(layer.node)}: {added}, by up to {most:.3g} in {error.size}")
+        return notes or ("no layer had a mean error",)
+
+
+def _mean_error(layer: Layer) -> NDArray[np.float64]:
+    """Gives what the float network's results have more, on the mean, by output channel."""
+    count = layer.float_outputs[0].shape[-1]
+    total, rows = np.zeros(count), 0
+    for exact, near in zip(layer.float_outputs, layer.accumulated(), strict=True):
+        total += (exact - near).reshape(-1, count).sum(axis=0, dtype=np.float64)
+        rows += exact.size // max(count, 1)
+    return total / max(rows, 1)

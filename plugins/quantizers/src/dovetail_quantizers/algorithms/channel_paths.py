@@ -1,0 +1,156 @@
+"""Where the channels of a tensor go, through ops that pass positive factors of them on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
+from dovetail_opset.ops.activation import Neuron
+from dovetail_quantizers.algorithms.linear_layer import LINEAR, integers, is_standard, number
+
+POOLS = ("PoolMax2d", "PoolMax3d", "PoolAvg2d", "PoolAvg3d")
+_REDUCTIONS = ("ReduceMean", "ReduceMax", "ReduceSum")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A layer whose data are the channels that were followed.
+
+    Attributes:
+        node: The layer.
+        data: Its data, along whose `axis` the channels repeat as often as they fit.
+        axis: The axis that it sums over.
+        path: The nodes between.
+    """
+
+    node: Node
+    data: Tensor
+    axis: int
+    path: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """Channels to follow.
+
+    Attributes:
+        graph: The graph.
+        count: Number of channels.
+        relu6: Whether Relu6 counts as Relu.
+        branches: Whether several nodes may read them.
+    """
+
+    graph: Graph
+    count: int
+    relu6: bool = False
+    branches: bool = False
+
+    def arrivals(self, tensor: Tensor, axis: int, path: tuple[Node, ...] = ()) -> list[Arrival]:
+        """Gives all layers that the channels along an axis of a tensor reach.
+
+        Raises:
+            AstrayError: They reach something else, too.
+        """
+        if tensor.kind is not TensorKind.NATIVE:
+            raise AstrayError(f"'{tensor.source}' is an output of the graph")
+        if tensor.dtype is not DType.FLOAT_32:
+            raise AstrayError(f"'{tensor.source}' is {tensor.dtype.name}, not FLOAT_32")
+        if not self.count:
+            raise AstrayError("it makes no channels")
+        readers = self.graph.consumers(tensor)
+        if not readers:
+            raise AstrayError("nothing reads its result")
+        if len(readers) > 1 and not self.branches:
+            raise AstrayError(f"{len(readers)} nodes read '{tensor.source}'")
+        return [found for each in readers for found in self._through(each, tensor, axis, path)]
+
+    def _through(
+        self, node: Node, tensor: Tensor, axis: int, path: tuple[Node, ...]
+    ) -> Iterator[Arrival]:
+        if is_standard(node, *LINEAR) and node.inputs[0] is tensor:
+            if not self._sums_over(node, axis):
+                raise AstrayError(f"{title(node)} does not sum over its channels")
+            yield Arrival(node, tensor, axis, path)
+            return
+        moved = moved_axis(node, axis, self.count, relu6=self.relu6)
+        if moved is None:
+            raise AstrayError(f"{title(node)} passes no factors of channels on")
+        yield from self.arrivals(node.outputs[0], moved, (*path, node))
+
+    def _sums_over(self, node: Node, axis: int) -> bool:
+        data, weight = node.inputs[:2]
+        if axis != summed_axis(node) or data is weight or weight is None:
+            return False
+        # rows that FullyConnected cuts its data into may begin with any channel
+        return node.op_type != "FullyConnected" or weight.shape[1] % self.count == 0
+
+
+class AstrayError(Exception):
+    """Channels come where no factor of them can go; it says where."""
+
+
+def title(node: Node) -> str:
+    """Gives the op of a node and its name in the user's model."""
+    return f"{node.op_type} '{node.sources[0] if node.sources else node.name}'"
+
+
+def summed_axis(node: Node) -> int:
+    """Gives the axis of a layer's data that it sums over."""
+    data = node.inputs[0]
+    assert data is not None
+    return len(data.shape) - (2 if number(node, "transpose_in0") else 1)
+
+
+def is_relu(node: Node) -> bool:
+    """Whether a node is max(x, 0)."""
+    if is_standard(node, "ElementWiseNeuron"):
+        return number(node, "operation", -1) == Neuron.RELU
+    return is_standard(node, "Relu")
+
+
+def is_relu6(node: Node) -> bool:
+    """Whether a node is min(max(x, 0), 6)."""
+    if is_standard(node, "ElementWiseNeuron"):
+        if number(node, "operation", -1) != Neuron.RELU_MIN_MAX:
+            return False
+    elif not is_standard(node, "ReluMinMax"):
+        return is_standard(node, "Relu6")
+    return (number(node, "min_value", -1), number(node, "max_value")) == (0, 6)
+
+
+def passes(node: Node) -> bool:
+    """Whether a node passes factors of channels on, along some axis at least."""
+    return is_relu(node) or is_standard(node, *POOLS, *_REDUCTIONS, "Transpose", "Reshape")
+
+
+def moved_axis(node: Node, axis: int, count: int, *, relu6: bool) -> int | None:
+    """Gives the axis along which a node's result has the channels that its input has along one.
+
+    Each channel's result grows by the factor that the channel grows by. None where that is not so.
+    """
+    if not node.inputs or node.inputs[0] is None:
+        return None
+    before, after = node.inputs[0].shape, node.outputs[0].shape
+    if is_relu(node) or (relu6 and is_relu6(node)):
+        return axis
+    if is_standard(node, *POOLS):
+        return axis if axis == len(before) - 1 else None
+    if is_standard(node, "Transpose"):
+        return integers(node, "perm").index(axis)
+    if is_standard(node, *_REDUCTIONS):
+        over = {a % len(before) for a in integers(node, "axes")}
+        gone = 0 if number(node, "keep_dims") else sum(a < axis for a in over)
+        return None if axis in over else axis - gone
+    if is_standard(node, "Reshape"):
+        return _reshaped(before, after, axis, count)
+    return None
+
+
+def _reshaped(before: tuple[int, ...], after: tuple[int, ...], axis: int, count: int) -> int | None:
+    within = math.prod(before[axis + 1 :])
+    for i, extent in enumerate(after):
+        if math.prod(after[i + 1 :]) == within and extent and extent % count == 0:
+            return i
+    return None

@@ -1,0 +1,118 @@
+"""Layers in a row whose channels can be scaled against each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dovetail.ir import Graph, Node
+from dovetail_quantizers.algorithms.channel_paths import AstrayError, Channels, title
+from dovetail_quantizers.algorithms.linear_layer import (
+    LINEAR,
+    LinearLayer,
+    Vector,
+    has_weights,
+    is_standard,
+    why_not_linear,
+)
+
+_BIAS_SHARE = 1 / 64
+
+
+@dataclass(slots=True)
+class Pair:
+    """Two layers, the second of which alone reads what the first makes.
+
+    Attributes:
+        first, second: The layers.
+        path: The nodes between.
+        factors: What the channels between are divided by, so far.
+    """
+
+    first: LinearLayer
+    second: LinearLayer
+    path: tuple[Node, ...]
+    factors: Vector = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Starts with no scaling."""
+        self.second.repeat_inputs(self.first.made)
+        self.factors = np.ones(self.first.made)
+
+    def ranges(self) -> tuple[Vector, Vector]:
+        """Gives those of the channels between, as the first layer makes them and the second reads.
+
+        A bias counts as a weight of a share of it: a channel that the normalization before folding
+        switched off has hardly any weights, and equalizing those alone would blow its bias up.
+        """
+        made = np.maximum(self.first.output_ranges(), np.abs(self.first.bias) * _BIAS_SHARE)
+        return made, self.second.input_ranges(len(self.factors))
+
+    def divide(self, factors: Vector) -> None:
+        """Divides the channels between."""
+        self.first.divide_outputs(factors)
+        self.second.multiply_inputs(factors)
+        self.factors = self.factors * factors
+
+
+class Search:
+    """The pairs of a graph.
+
+    Args:
+        graph: The graph.
+        relu6: Whether Relu6 counts as Relu.
+
+    Attributes:
+        pairs: In the order of computation.
+        notes: What keeps layers out, in the user's names.
+    """
+
+    def __init__(self, graph: Graph, *, relu6: bool) -> None:
+        self.pairs: list[Pair] = []
+        self.notes: list[str] = []
+        self._graph = graph
+        self._relu6 = relu6
+        self._layers: dict[Node, LinearLayer] = {}
+        for node in graph.nodes:
+            if is_standard(node, *LINEAR) and has_weights(node):
+                self._add(node)
+
+    def layers_in_pairs(self) -> list[LinearLayer]:
+        """Gives each layer of a pair once."""
+        return list({id(x): x for pair in self.pairs for x in (pair.first, pair.second)}.values())
+
+    def chains(self) -> list[list[Pair]]:
+        """Gives the pairs in rows in which the second layer of each is the first of the next."""
+        following = {pair.first.node: pair for pair in self.pairs}
+        later = {pair.second.node for pair in self.pairs}
+        found = []
+        for pair in self.pairs:
+            if pair.first.node not in later:
+                row = [pair]
+                while (after := following.get(row[-1].second.node)) is not None:
+                    row.append(after)
+                found.append(row)
+        return found
+
+    def _add(self, node: Node) -> None:
+        made = node.outputs[0]
+        try:
+            channels = Channels(self._graph, made.shape[-1] if made.shape else 0, self._relu6)
+            (found,) = channels.arrivals(made, len(made.shape) - 1)
+        except AstrayError as why:
+            self.notes.append(f"{title(node)} -> nothing: {why}")
+            return
+        for each in (node, found.node):
+            why_not = why_not_linear(self._graph, each)
+            if why_not is not None:
+                self.notes.append(
+                    f"{title(node)} -> nothing: {title(each)} cannot be rewritten: {why_not}"
+                )
+                return
+        self.pairs.append(Pair(self._layer(node), self._layer(found.node), found.path))
+
+    def _layer(self, node: Node) -> LinearLayer:
+        if node not in self._layers:
+            self._layers[node] = LinearLayer(node)
+        return self._layers[node]

@@ -1,0 +1,196 @@
+"""Layers that multiply channels with static weights, and factors moved into their weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.ir import Array, DType, Graph, Node, Scalar, Tensor, TensorKind, pack
+from dovetail_opset import PACKAGE
+
+Vector = NDArray[np.float64]
+
+DEPTHWISE = ("DepthWiseConv1d", "DepthWiseConv2d")
+CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", *DEPTHWISE)
+TRANSPOSED = ("TransposeConv1d", "TransposeConv2d", "TransposeConv3d")
+LINEAR = frozenset((*CONVOLUTIONS, *TRANSPOSED, "FullyConnected", "MatMul"))
+
+
+class LinearLayer:
+    """A convolution, FullyConnected or MatMul with weights and bias that it alone reads.
+
+    Weights are seen as (taps, taken, groups, made): input channel i of a group makes output channel
+    o of it. All channels of the node are those of its first group, then those of its second, ...
+
+    Factors gather here and are applied once, by `store`. Those of input channels may be fewer than
+    there are: then they repeat.
+
+    Attributes:
+        node: The node.
+        taken, made: Numbers of input and output channels.
+        bias: (made,), zeros where there is none; as the factors have it by now.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._weight = _input(node, 1)
+        _, taken, groups, made = _view(node, self._weight.values()).shape
+        self.taken, self.made = taken * groups, made * groups
+        self._times = np.ones((groups, taken))
+        self._over = np.ones((groups, made))
+        self._period = taken
+        bias = node.inputs[2] if len(node.inputs) > 2 else None
+        self.bias = np.zeros(self.made) if bias is None else bias.values().astype(np.float64)
+
+    def repeat_inputs(self, count: int) -> None:
+        """Promises that factors of input channels will come by `count`: ranges then cost less."""
+        if len(self._times) == 1:
+            self._period = count
+
+    @cached_property
+    def _magnitudes(self) -> NDArray[np.float32]:
+        """The greatest of all that gets the same factors, (period, groups, made)."""
+        values = _view(self.node, np.asarray(self._weight.values(), np.float32))
+        values = values.reshape(-1, self._period, *self._over.shape)
+        greatest, least = values.max(axis=0, initial=0.0), values.min(axis=0, initial=0.0)
+        return np.asarray(np.maximum(greatest, -least), np.float32)
+
+    def output_ranges(self) -> Vector:
+        """Gives the greatest magnitude of the weights of each output channel, (made,)."""
+        times = self._times[:, : self._period].astype(np.float32)
+        greatest = (self._magnitudes * times.T[:, :, None]).max(axis=0, initial=0.0)
+        return np.asarray((greatest / self._over).ravel(), np.float64)
+
+    def input_ranges(self, count: int) -> Vector:
+        """Gives the greatest magnitude of the weights of each of `count` input channels."""
+        scaled = (self._magnitudes / self._over.astype(np.float32)).max(axis=2, initial=0.0)
+        ranges = (scaled.T * self._times[:, : self._period]).reshape(-1, count)
+        return np.asarray(ranges.max(axis=0, initial=0.0), np.float64)
+
+    def divide_outputs(self, factors: Vector) -> None:
+        """Makes each output channel smaller by its factor, (made,)."""
+        self._over *= factors.reshape(self._over.shape)
+        self.bias = self.bias / factors
+
+    def multiply_inputs(self, factors: Vector) -> None:
+        """Expects each input channel to be smaller by its factor."""
+        self._times *= self._spread(factors)
+
+    def response(self, shift: Vector) -> Vector:
+        """Gives what input channels that are higher by a shift add to outputs, (made,).
+
+        That is so where all taps see the shift: not beside a zero padding.
+        """
+        shifts = self._spread(shift) * self._times
+        some = shifts.any(axis=0)
+        weights = _view(self.node, self._weight.values())[:, some].sum(axis=0, dtype=np.float64)
+        reached = np.einsum("tgm,gt->gm", weights, shifts[:, some])
+        return np.asarray((reached / self._over).ravel(), np.float64)
+
+    def store(self, graph: Graph) -> None:
+        """Writes the weights and the bias anew."""
+        values = np.asarray(self._weight.values(), np.float32)
+        # one after the other, for all factors at once would take twice the weights' memory
+        scaled = _view(self.node, values) * self._times.T[:, :, None].astype(np.float32)
+        scaled /= self._over.astype(np.float32)
+        self._weight.data = pack(_unview(self.node, scaled, values.shape), self._weight.dtype)
+        if self.bias.any() or len(self.node.inputs) > 2:
+            store_vector(graph, self.node, 2, self.bias)
+
+    def _spread(self, values: Vector) -> Vector:
+        return np.tile(values, self.taken // len(values)).reshape(self._times.shape)
+
+
+def has_weights(node: Node) -> bool:
+    """Whether the second input of a node, one of LINEAR, is static: then it is a layer."""
+    weight = node.inputs[1]
+    return weight is not None and weight.kind.is_static
+
+
+def why_not_linear(graph: Graph, node: Node) -> str | None:
+    """Gives why the weights of a node of LINEAR cannot be rewritten; None where they can."""
+    present = [t for t in node.inputs[1:] if t is not None]
+    if not present or any(t.kind is not TensorKind.STATIC or t.data is None for t in present):
+        return "its weights or its bias are no constants"
+    if any(t.dtype is not DType.FLOAT_32 for t in present):
+        return "its weights or its bias are not FLOAT_32"
+    weight = present[0]
+    if len(graph.consumers(weight)) > 1 or node.inputs.count(weight) > 1:
+        return f"others share its weights '{weight.source}'"
+    if node.op_type == "MatMul" and math.prod(weight.shape[:-2]) != 1:
+        return "it multiplies with a batch of matrices"
+    return None
+
+
+def store_vector(graph: Graph, node: Node, port: int, values: Vector) -> None:
+    """Makes a vector an input of a node, in place of the one there, which others may read."""
+    inputs = [*node.inputs, *[None] * (port + 1 - len(node.inputs))]
+    old = inputs[port]
+    if old is not None and len(graph.consumers(old)) == 1 and inputs.count(old) == 1:
+        old.data = pack(values.astype(np.float32), old.dtype)
+        return
+    stem = f"{node.name}.{port}" if old is None else f"{old.name}.{node.name}"
+    made = Tensor.static(
+        graph.fresh_name(stem),
+        values.astype(np.float32),
+        source=None if old is None else old.source,
+        source_perm=None if old is None else old.source_perm,
+    )
+    inputs[port] = graph.add_tensor(made)
+    graph.set_inputs(node, inputs)
+
+
+def is_standard(node: Node, *op_types: str) -> bool:
+    """Whether a node is one of these ops of the standard set."""
+    return node.package == PACKAGE.name and node.op_type in op_types
+
+
+def number(node: Node, name: str, default: float = 0) -> float:
+    """Gives a scalar among a node's params, or what stands for one that is left out."""
+    param = node.params.get(name)
+    return float(param.value) if isinstance(param, Scalar) else default
+
+
+def integers(node: Node, name: str) -> tuple[int, ...]:
+    """Gives the numbers of a tensor or a scalar among a node's params, none if it is left out."""
+    param = node.params.get(name)
+    if isinstance(param, Tensor):
+        return tuple(int(v) for v in param.values().ravel())
+    return () if param is None else (int(param.value),)
+
+
+def _input(node: Node, i: int) -> Tensor:
+    found = node.inputs[i]
+    assert found is not None
+    return found
+
+
+def _view(node: Node, weight: Array) -> Array:
+    """Gives weights as (taps, taken, groups, made)."""
+    return _shaped(node, weight.shape)[0](weight)
+
+
+def _unview(node: Node, weight: Array, shape: tuple[int, ...]) -> Array:
+    return _shaped(node, shape)[1](weight).reshape(shape)
+
+
+_Arrange = Callable[[Array], Array]
+
+
+def _shaped(node: Node, shape: tuple[int, ...]) -> tuple[_Arrange, _Arrange]:
+    """Gives how weights of a shape become (taps, taken, groups, made), and the way back."""
+    taps, (taken, made) = math.prod(shape[:-2]), shape[-2:]
+    groups = int(number(node, "group", 1))
+    if node.op_type in TRANSPOSED:
+        by_group = (taps, groups, taken // groups, made)
+        return lambda w: w.reshape(by_group).swapaxes(1, 2), lambda v: v.swapaxes(1, 2)
+    if node.op_type in DEPTHWISE:
+        groups = _input(node, 0).shape[-1]
+    if node.op_type == "FullyConnected" or number(node, "transpose_in1"):
+        turned = (1, made, 1, taken)  # it is (made, taken), read the wrong way round
+        return lambda w: w.swapaxes(-1, -2).reshape(turned), lambda v: v[0, :, 0].T
+    return lambda w: w.reshape(taps, taken, groups, made // groups), lambda v: v

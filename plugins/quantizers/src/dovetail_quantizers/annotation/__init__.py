@@ -1,0 +1,1 @@
+"""Annotation: a plan's decisions written into the graph."""

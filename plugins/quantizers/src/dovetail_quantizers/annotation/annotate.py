@@ -1,0 +1,184 @@
+"""Writing decisions into a graph: types, encodings, stored weights, and ops between differing ones.
+
+A tensor is stored as its producer writes it. Where a reader wants it otherwise, a Convert stands
+between; a static tensor is stored once for each way in which it is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dovetail.ir import Graph, Node, Spec, Tensor, TensorKind, pack, quantize
+from dovetail.ops import from_real
+from dovetail_opset.build import add
+from dovetail_quantizers.annotation.statics import values_of
+from dovetail_quantizers.annotation.wants import Wants, all_wants, as_float
+from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.groups import Group
+from dovetail_quantizers.planning.plan import Plan
+from dovetail_quantizers.planning.recipe import float_type
+from dovetail_quantizers.planning.rules import is_quantized
+
+Decisions = dict[Tensor, Encoded]
+
+
+def annotate(plan: Plan, decided: Mapping[Group, Encoded]) -> Decisions:
+    """Writes a plan into its graph and gives what each tensor of it got.
+
+    Args:
+        plan: The plan; its graph is changed.
+        decided: Encodings of groups.
+    """
+    wants = all_wants(plan, decided)
+    writer = _Writer(plan, decided, wants)
+    for tensor in list(plan.graph.tensors.values()):
+        if not is_quantized(tensor):
+            continue
+        if tensor.kind.is_static:
+            writer.write_static(tensor)
+        else:
+            writer.write_flowing(tensor)
+    return writer.decisions
+
+
+class _Writer:
+    def __init__(self, plan: Plan, decided: Mapping[Group, Encoded], wants: Wants) -> None:
+        self.decisions: Decisions = {}
+        self._plan = plan
+        self._graph: Graph = plan.graph
+        self._decided = decided
+        self._wants: dict[Tensor, list[tuple[Node, int, Encoded]]] = {}
+        for (node, i), wanted in wants.items():
+            tensor = node.inputs[i]
+            assert tensor is not None
+            self._wants.setdefault(tensor, []).append((node, i, wanted))
+
+    def write_static(self, tensor: Tensor) -> None:
+        """Stores a static tensor in each way in which it is wanted."""
+        variants: dict[Spec, tuple[Encoded, list[tuple[Node, int]]]] = {}
+        for node, i, wanted in self._wants.get(tensor, ()):
+            spec = Spec(wanted.dtype, tensor.shape, wanted.encoding)
+            variants.setdefault(spec, (wanted, []))[1].append((node, i))
+        values = values_of(tensor) if variants else np.zeros(0, np.float32)
+        for number, (wanted, places) in enumerate(variants.values()):
+            if number == 0:
+                made = tensor
+            else:
+                made = self._graph.add_tensor(
+                    Tensor(
+                        self._graph.fresh_name(tensor.name),
+                        tensor.dtype,
+                        tensor.shape,
+                        tensor.kind,
+                        source=tensor.source,
+                        source_perm=tensor.source_perm,
+                    )
+                )
+                self._redirect(tensor, made, places)
+            _store(made, values, wanted)
+            self.decisions[made] = wanted
+
+    def write_flowing(self, tensor: Tensor) -> None:
+        """Gives a tensor what its producer writes, and readers that want another type a Convert."""
+        stored = self._stored(tensor)
+        if stored is None:
+            return
+        shown = self._kept_float(tensor, stored)
+        inner = tensor if shown is None else shown
+        inner.dtype, inner.encoding = stored.dtype, stored.encoding
+        self.decisions[tensor] = stored if shown is None else as_float(tensor.dtype, "an interface")
+        copies: dict[Spec, list[tuple[Node, int]]] = {}
+        for node, i, wanted in self._wants.get(tensor, ()):
+            spec = Spec(wanted.dtype, tensor.shape, wanted.encoding)
+            if spec != inner.spec:
+                copies.setdefault(spec, []).append((node, i))
+        for spec, places in copies.items():
+            # an input that stays float is what float readers want
+            same = shown is not None and tensor.kind.is_input and spec == tensor.spec
+            made = tensor if same else self._converted(inner, spec, "Convert")
+            self._redirect(inner, made, places)
+
+    def _stored(self, tensor: Tensor) -> Encoded | None:
+        """What the producer writes; an input is what its readers want, if any is fixed-point."""
+        producer = self._graph.producer(tensor)
+        if producer is not None and producer in self._plan.floats:
+            chosen = self._plan.floats[producer]
+            return as_float(float_type(chosen.bitwidth), chosen.why)
+        readers = self._wants.get(tensor, [])
+        if tensor in self._plan.overrides.float_inputs:
+            bitwidth = self._plan.overrides.float_inputs[tensor]
+            return as_float(float_type(bitwidth), "the encodings file says float")
+        if producer is None:
+            fixed = [wanted for _, _, wanted in readers if wanted.encoding is not None]
+            if not fixed:
+                return readers[0][2] if readers else None
+        group = self._plan.groups.get(tensor)
+        return None if group is None else self._decided.get(group)
+
+    def _kept_float(self, tensor: Tensor, stored: Encoded) -> Tensor | None:
+        """Where an interface stays float: what stands for it inside, else None."""
+        kind = tensor.kind
+        if not self._plan.options.preserve_io_datatype or stored.dtype is tensor.dtype:
+            return None
+        if not (kind.is_input or kind.is_output):
+            return None
+        spec = Spec(stored.dtype, tensor.shape, stored.encoding)
+        if kind.is_input:
+            readers = self._graph.consumers(tensor)
+            made = self._converted(tensor, spec, "Convert" if spec.encoding is None else "Quantize")
+            for node in readers:
+                self._graph.set_inputs(node, [made if t is tensor else t for t in node.inputs])
+            return made
+        producer = self._graph.producer(tensor)
+        assert producer is not None
+        made = self._inner_like(tensor, "fixed")
+        made.dtype, made.encoding = spec.dtype, spec.encoding
+        self._graph.replace_uses(tensor, made)
+        outputs = [made if t is tensor else t for t in producer.outputs]
+        self._graph.set_outputs(producer, outputs)
+        op_type = "Convert" if spec.encoding is None else "Dequantize"
+        add(
+            self._graph, op_type, [made], name=f"{tensor.name}.inner", outputs=tensor,
+            sources=(),
+        )  # fmt: skip
+        return made
+
+    def _converted(self, tensor: Tensor, spec: Spec, op_type: str) -> Tensor:
+        made = self._inner_like(tensor, op_type.lower())
+        made.dtype, made.encoding = spec.dtype, spec.encoding
+        return add(
+            self._graph, op_type, [tensor], name=f"{tensor.name}.{op_type.lower()}", outputs=made,
+            sources=(),
+        )  # fmt: skip
+
+    def _inner_like(self, tensor: Tensor, suffix: str) -> Tensor:
+        return self._graph.add_tensor(
+            Tensor(
+                self._graph.fresh_name(f"{tensor.name}.{suffix}"),
+                tensor.dtype,
+                tensor.shape,
+                TensorKind.NATIVE,
+                source=tensor.source,
+                source_perm=tensor.source_perm,
+            )
+        )
+
+    def _redirect(self, old: Tensor, new: Tensor, places: list[tuple[Node, int]]) -> None:
+        for node, i in places:
+            inputs = [new if j == i and t is old else t for j, t in enumerate(node.inputs)]
+            self._graph.set_inputs(node, inputs)
+
+
+def _store(tensor: Tensor, values: np.ndarray, wanted: Encoded) -> None:
+    """Makes a static tensor hold values in a type and encoding."""
+    tensor.dtype, tensor.encoding = wanted.dtype, wanted.encoding
+    if wanted.encoding is None:
+        tensor.data = (
+            pack(values, wanted.dtype)
+            if wanted.dtype.bits > 16
+            else pack(from_real(values, tensor.spec), wanted.dtype)
+        )
+    else:
+        tensor.data = pack(quantize(values, wanted.encoding, wanted.dtype), wanted.dtype)

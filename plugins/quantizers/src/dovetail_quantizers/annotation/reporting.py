@@ -1,0 +1,81 @@
+"""The report of a graph: what each tensor got, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dovetail.ir import Encoding, ScaleOffset, Tensor
+from dovetail.quantization import Bias, TensorDecision, Weight
+from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.plan import Plan
+from dovetail_quantizers.planning.roles import present, roles_of
+
+
+def decisions_of(plan: Plan, decisions: Mapping[Tensor, Encoded]) -> tuple[TensorDecision, ...]:
+    """Gives one line for each tensor of a plan's graph that got a type."""
+    roles = _roles(plan)
+    return tuple(
+        _line(plan, tensor, roles.get(tensor, "activation"), got)
+        for tensor in plan.graph.tensors.values()
+        if (got := decisions.get(tensor)) is not None
+    )
+
+
+def _line(plan: Plan, tensor: Tensor, role: str, got: Encoded) -> TensorDecision:
+    group = plan.groups.get(tensor)
+    leader = None if group is None or got.encoding is None else group.leader
+    why, shared = got.why, None
+    if group is not None and leader is not None and leader is not tensor:
+        shared = leader.source
+        clipper = group.squashed.get(tensor)
+        why = f"clipped by {clipper.where}" if clipper else "values are only moved"
+    least, greatest = _ends(tensor)
+    one = tensor.encoding if isinstance(tensor.encoding, ScaleOffset) else None
+    return TensorDecision(
+        tensor=tensor.source,
+        role=role,
+        dtype=tensor.dtype.name,
+        why=why,
+        bitwidth=_bitwidth(tensor),
+        scales=None if tensor.encoding is None else _scales(tensor.encoding),
+        scale=None if one is None else one.scale,
+        offset=None if one is None else one.offset,
+        least=least,
+        greatest=greatest,
+        observed=got.observed if shared is None else None,
+        shared_with=shared,
+    )
+
+
+def _roles(plan: Plan) -> dict[Tensor, str]:
+    found: dict[Tensor, str] = {}
+    for node in plan.graph.nodes:
+        roles = roles_of(node, plan.ops)
+        for i, tensor in present(node):
+            if tensor.kind.is_static:
+                role = roles.get(i)
+                name = "weight" if isinstance(role, Weight) else "constant"
+                found[tensor] = "bias" if isinstance(role, Bias) else name
+    return found
+
+
+def _bitwidth(tensor: Tensor) -> int | None:
+    if tensor.encoding is None:
+        return None
+    return getattr(tensor.encoding, "bitwidth", None) or tensor.dtype.bits
+
+
+def _scales(encoding: Encoding) -> int:
+    return 1 if isinstance(encoding, ScaleOffset) else int(np.size(getattr(encoding, "scales", 0)))
+
+
+def _ends(tensor: Tensor) -> tuple[float | None, float | None]:
+    """The least and the greatest value that a tensor's encoding holds."""
+    if tensor.encoding is None or not all(tensor.shape):
+        return None, None
+    scale, offset = tensor.encoding.grid(tensor.shape)
+    low, high = tensor.dtype.stored_range(_bitwidth(tensor))
+    wide = offset.astype(np.float64)
+    return float(((wide + low) * scale).min()), float(((wide + high) * scale).max())

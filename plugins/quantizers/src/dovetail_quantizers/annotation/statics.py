@@ -1,0 +1,230 @@
+"""Encodings of static tensors: weights, biases, and constants that are read like activations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.errors import Problem, QuantizationError
+from dovetail.ir import (
+    Array,
+    AxisScaleOffset,
+    Block,
+    DType,
+    Encoding,
+    Graph,
+    Node,
+    ScaleOffset,
+    Tensor,
+)
+from dovetail.ops import OpRegistry
+from dovetail.quantization import Bias, Granularity, QuantizationOptions, Weight
+from dovetail_quantizers.grid import Scheme, grids_for, storage_type
+from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.recipe import MIN_MAX, Recipe
+from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
+from dovetail_quantizers.planning.rules import ends_of, is_quantized
+
+# A bias of 32 bits stays this far within its type, so that rounding its scale cannot overflow it.
+_MOST = 2.0**31 - 2.0**8
+_PACKED = {DType.SFIXED_POINT_8: DType.SFIXED_POINT_4, DType.UFIXED_POINT_8: DType.UFIXED_POINT_4}
+
+
+def constant_encoding(values: Array, recipe: Recipe) -> Encoded:
+    """Gives the encoding of a constant by its own values."""
+    least, greatest = ends_of(values)
+    grid = recipe.grid(least, greatest)
+    return Encoded(grid.dtype, grid.encoding, "its own values", (least, greatest))
+
+
+def weight_encoding(
+    values: Array, node: Node, role: Weight, recipe: Recipe, options: QuantizationOptions
+) -> Encoded:
+    """Gives the encoding of a weight: per tensor, per channel or row, or per block."""
+    axis, summed = weight_axes(role, node, values.ndim)
+    block = options.weights_block_size
+    if block is not None and summed is not None and values.shape[summed] % block == 0:
+        return _per_block(values, summed, block, recipe, options)
+    wanted = {
+        Granularity.TENSOR: False,
+        Granularity.CHANNEL: options.use_per_channel_quantization,
+        Granularity.ROW: options.use_per_row_quantization,
+    }[role.granularity]
+    if wanted and axis is not None:
+        return _per_axis(values, axis, recipe, options)
+    least, greatest = _range_of(values, recipe)
+    grid = recipe.grid(least, greatest)
+    dtype, encoding = _stored(grid.dtype, grid.encoding, options)
+    return Encoded(dtype, encoding, f"{recipe.estimator} of its values", (least, greatest))
+
+
+def bias_encoding(
+    values: Array, role: Bias, data: Encoded | None, weight: Encoded | None, bitwidth: int,
+    recipe: Recipe,
+) -> Encoded:  # fmt: skip
+    """Gives the encoding of a bias.
+
+    Args:
+        values: The bias, (n,).
+        role: What it belongs to.
+        data: What the data got.
+        weight: What the weight got.
+        bitwidth: 8 for a range of its own, 32 for the product of their scales.
+        recipe: Of a range of its own.
+    """
+    scales = None
+    if bitwidth == 32 and role.data is not None and data is not None and weight is not None:
+        scales = product_of_scales(data.encoding, weight.encoding, len(values))
+    if scales is None:
+        own = recipe if bitwidth == 8 else recipe.symmetric()
+        found = constant_encoding(values, own.with_bitwidth(bitwidth))
+        return Encoded(found.dtype, found.encoding, "its own values", found.observed)
+    encoding: Encoding
+    if scales.size == 1 and isinstance(weight and weight.encoding, ScaleOffset):
+        encoding = ScaleOffset(float(scales[0]))
+    else:
+        encoding = AxisScaleOffset(0, scales)
+    return Encoded(DType.SFIXED_POINT_32, encoding, "scale of the input x scale of the weights")
+
+
+def product_of_scales(
+    data: Encoding | None, weight: Encoding | None, channels: int
+) -> NDArray[np.float32] | None:
+    """Gives the scales of a bias, (1,) or (channels,); None where there is no one product."""
+    if not isinstance(data, ScaleOffset):
+        return None
+    if isinstance(weight, ScaleOffset):
+        return np.asarray([np.float64(data.scale) * weight.scale], np.float32)
+    if not isinstance(weight, AxisScaleOffset) or channels % len(weight.scales):
+        return None
+    # a transposed convolution in groups has the scales of one group for all of them
+    scales = np.tile(weight.scales, channels // len(weight.scales)).astype(np.float64)
+    return np.asarray(scales * data.scale, np.float32)
+
+
+def with_room_for_bias(weight: Encoded, bias: Array, data: Encoded | None) -> Encoded:
+    """Gives a weight's encoding with scales large enough for its bias to fit 32 bits.
+
+    A channel of tiny weights makes tiny steps, of which a bias may need more than there are.
+    """
+    if data is None or not isinstance(data.encoding, ScaleOffset) or not bias.size:
+        return weight
+    needed = np.abs(bias.astype(np.float64)) / (_MOST * data.encoding.scale)
+    encoding = weight.encoding
+    if isinstance(encoding, ScaleOffset):
+        if encoding.scale >= needed.max() or encoding.offset not in (0,):
+            return weight
+        wider: Encoding = ScaleOffset(float(needed.max()), 0, encoding.bitwidth)
+    elif isinstance(encoding, AxisScaleOffset) and bias.size % len(encoding.scales) == 0:
+        each = needed.reshape(-1, len(encoding.scales)).max(axis=0)
+        if (encoding.scales >= each).all():
+            return weight
+        scales = np.maximum(encoding.scales, each.astype(np.float32))
+        wider = AxisScaleOffset(encoding.axis, scales, encoding.offsets, encoding.bitwidth)
+    else:
+        return weight
+    why = f"{weight.why}; widened for its bias to fit 32 bits"
+    return Encoded(weight.dtype, wider, why, weight.observed)
+
+
+def check_statics(graph: Graph, ops: OpRegistry) -> None:
+    """Refuses weights and biases that are not finite, and constants that hold NaN.
+
+    Raises:
+        QuantizationError: There are some; all are named.
+    """
+    roles: dict[Tensor, bool] = {}
+    for node in graph.nodes:
+        known = roles_of(node, ops)
+        for i, tensor in present(node):
+            if tensor.kind.is_static and is_quantized(tensor):
+                roles[tensor] = roles.get(tensor, False) or i in known
+    problems = []
+    for tensor, is_param in roles.items():
+        values = values_of(tensor)
+        if not (np.isfinite(values).all() if is_param else not np.isnan(values).any()):
+            problems.append(Problem("holds NaN or infinity", f"tensor '{tensor.source}'"))
+    if problems:
+        raise QuantizationError(
+            "some weights have no place on any grid",
+            where=f"graph '{graph.name}'",
+            problems=problems,
+            hint="look at how the model was trained or exported",
+        )
+
+
+def values_of(tensor: Tensor) -> NDArray[np.float32]:
+    """Gives a static tensor's numbers."""
+    return np.asarray(tensor.values(), np.float32)
+
+
+def _per_axis(values: Array, axis: int, recipe: Recipe, options: QuantizationOptions) -> Encoded:
+    rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
+    least, greatest = _ranges_of(rows, recipe)
+    scales, _ = grids_for(
+        least, greatest, recipe.bitwidth, Scheme.SYMMETRIC, steps=recipe.symmetric().steps
+    )
+    dtype = storage_type(recipe.bitwidth, Scheme.SYMMETRIC)
+    narrow = recipe.bitwidth if recipe.bitwidth < dtype.bits else None
+    kept, encoding = _stored(dtype, AxisScaleOffset(axis, scales, None, narrow), options)
+    why = f"{recipe.estimator} of each of {len(rows)} channels"
+    return Encoded(kept, encoding, why, _whole(least, greatest))
+
+
+def _per_block(
+    values: Array, axis: int, block: int, recipe: Recipe, options: QuantizationOptions
+) -> Encoded:
+    shape = values.shape
+    split = (*shape[:axis], shape[axis] // block, block, *shape[axis + 1 :])
+    blocks = np.moveaxis(values.reshape(split), axis + 1, -1)
+    least, greatest = _ranges_of(blocks.reshape(math.prod(blocks.shape[:-1]), block), recipe)
+    scales, _ = grids_for(least, greatest, recipe.bitwidth, Scheme.SYMMETRIC)
+    dtype = storage_type(recipe.bitwidth, Scheme.SYMMETRIC)
+    narrow = recipe.bitwidth if recipe.bitwidth < dtype.bits else None
+    sizes = tuple(block if i == axis else 1 for i in range(values.ndim))
+    shaped = scales.reshape(blocks.shape[:-1])
+    kept, encoding = _stored(dtype, Block(sizes, shaped, None, narrow), options)
+    why = f"{recipe.estimator} of each of {scales.size} blocks of {block}"
+    return Encoded(kept, encoding, why, _whole(least, greatest))
+
+
+def _range_of(values: Array, recipe: Recipe) -> tuple[float, float]:
+    least, greatest = _ranges_of(values.reshape(1, -1), recipe)
+    return float(least[0]), float(greatest[0])
+
+
+def _ranges_of(rows: Array, recipe: Recipe) -> tuple[Array, Array]:
+    """Gives the least and the greatest value to hold of each row, (n,) each."""
+    if not rows.size:
+        return np.zeros(len(rows)), np.zeros(len(rows))
+    if recipe.estimator == MIN_MAX:
+        return rows.min(axis=1), rows.max(axis=1)
+    found = np.empty((len(rows), 2))
+    for i, row in enumerate(rows):
+        estimator = recipe.new_estimator()
+        estimator.observe(row)
+        found[i] = estimator.range()
+    return found[:, 0], found[:, 1]
+
+
+def _whole(least: Array, greatest: Array) -> tuple[float, float]:
+    if not len(least):
+        return 0.0, 0.0
+    return float(np.min(least)), float(np.max(greatest))
+
+
+def _stored(
+    dtype: DType, encoding: Encoding, options: QuantizationOptions
+) -> tuple[DType, Encoding]:
+    """Gives a type of half a byte for 4 bits, where that is asked for."""
+    if not options.pack_4_bit_weights or encoding.bitwidth != 4:
+        return dtype, encoding
+    packed = _PACKED[dtype]
+    if isinstance(encoding, ScaleOffset):
+        return packed, ScaleOffset(encoding.scale, encoding.offset)
+    if isinstance(encoding, AxisScaleOffset):
+        return packed, AxisScaleOffset(encoding.axis, encoding.scales, encoding.offsets)
+    assert isinstance(encoding, Block)
+    return packed, Block(encoding.block_size, encoding.scales, encoding.offsets)

@@ -1,0 +1,116 @@
+"""What each node is to read: the encoding of every input, as the plan and the values decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from dovetail.errors import QuantizationError
+from dovetail.ir import DType, Node, Tensor
+from dovetail.quantization import Bias, Weight
+from dovetail_quantizers.annotation.statics import (
+    bias_encoding,
+    constant_encoding,
+    values_of,
+    weight_encoding,
+    with_room_for_bias,
+)
+from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.groups import Group
+from dovetail_quantizers.planning.plan import Plan
+from dovetail_quantizers.planning.recipe import Recipe, float_type
+from dovetail_quantizers.planning.roles import present, roles_of
+from dovetail_quantizers.planning.rules import is_quantized
+
+# By a node and the number of its input.
+Wants = dict[tuple[Node, int], Encoded]
+
+
+def all_wants(plan: Plan, decided: Mapping[Group, Encoded]) -> Wants:
+    """Gives what each input of each node is to be; inputs that stay as they are have no entry."""
+    found: Wants = {}
+    for node in plan.graph.nodes:
+        if plan.is_fixed(node):
+            _fixed(plan, decided, node, found)
+        elif node in plan.floats:
+            _float(plan, node, found)
+    return found
+
+
+def _fixed(plan: Plan, decided: Mapping[Group, Encoded], node: Node, found: Wants) -> None:
+    roles = roles_of(node, plan.ops)
+    inputs = [(i, t) for i, t in present(node) if is_quantized(t)]
+    biases = [(i, t) for i, t in inputs if t.kind.is_static and isinstance(roles.get(i), Bias)]
+    for i, tensor in inputs:
+        if (i, tensor) not in biases:
+            with _named(tensor):
+                found[node, i] = _one(plan, decided, node, i, tensor)
+    for i, tensor in biases:
+        role = roles[i]
+        assert isinstance(role, Bias)
+        if tensor in plan.overrides.encodings:
+            found[node, i] = plan.overrides.encodings[tensor]
+        else:
+            with _named(tensor):
+                found[node, i] = _bias(plan, node, role, tensor, found)
+
+
+@contextmanager
+def _named(tensor: Tensor) -> Iterator[None]:
+    """Says in an error which tensor it is about: values that no grid spans, for one."""
+    try:
+        yield
+    except QuantizationError as error:
+        error.where = f"tensor '{tensor.source}'"
+        raise
+
+
+def _one(
+    plan: Plan, decided: Mapping[Group, Encoded], node: Node, i: int, tensor: Tensor
+) -> Encoded:
+    if not tensor.kind.is_static:
+        return decided[plan.groups[tensor]]
+    if tensor in plan.groups:
+        return decided[plan.groups[tensor]]
+    if tensor in plan.overrides.encodings:
+        return plan.overrides.encodings[tensor]
+    width = plan.overrides.widths.get(tensor)
+    role = roles_of(node, plan.ops).get(i)
+    if isinstance(role, Weight):
+        recipe = _in_width(plan.recipes.weight, width)
+        return weight_encoding(values_of(tensor), node, role, recipe, plan.options)
+    recipe = _in_width(plan.recipes.activation, width)
+    return constant_encoding(values_of(tensor), recipe)
+
+
+def _bias(plan: Plan, node: Node, role: Bias, tensor: Tensor, found: Wants) -> Encoded:
+    values = values_of(tensor)
+    bitwidth = plan.overrides.widths.get(tensor, int(plan.options.bias_bitwidth))
+    data = None if role.data is None else found.get((node, role.data))
+    weight = None if role.weight is None else found.get((node, role.weight))
+    if bitwidth == 32 and weight is not None and role.weight is not None:
+        static = node.inputs[role.weight]
+        if static is not None and static.kind.is_static and static not in plan.overrides.encodings:
+            weight = with_room_for_bias(weight, values, data)
+            found[node, role.weight] = weight
+    return bias_encoding(values, role, data, weight, bitwidth, plan.recipes.bias)
+
+
+def _in_width(recipe: Recipe, width: int | None) -> Recipe:
+    return recipe if width in (None, recipe.bitwidth) else recipe.with_bitwidth(width)
+
+
+def _float(plan: Plan, node: Node, found: Wants) -> None:
+    bitwidth = plan.floats[node].bitwidth
+    roles = roles_of(node, plan.ops)
+    for i, tensor in present(node):
+        if is_quantized(tensor):
+            bits = bitwidth
+            if isinstance(roles.get(i), Bias) and plan.options.float_bias_bitwidth is not None:
+                bits = plan.options.float_bias_bitwidth
+            found[node, i] = as_float(float_type(bits), plan.floats[node].why)
+
+
+def as_float(dtype: DType, why: str) -> Encoded:
+    """Gives what a tensor that stays float gets."""
+    return Encoded(dtype, None, why)

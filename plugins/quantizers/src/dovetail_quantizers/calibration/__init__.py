@@ -1,0 +1,1 @@
+"""Calibration: the float graph run over samples, and what is observed of its tensors."""

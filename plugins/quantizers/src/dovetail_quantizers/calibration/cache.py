@@ -1,0 +1,130 @@
+"""Observed ranges kept from run to run, in a file of JSON.
+
+They are found again by everything that they depend on: the graph with its weights, what was
+observed and how, the number of samples, and the first of them. Other samples of the same number
+that begin alike are taken for the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence, Sized
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dovetail import typed
+from dovetail.errors import QuantizationError
+from dovetail.files import atomic_write, unreadable
+from dovetail.ir import Graph, Tensor, to_text
+from dovetail.quantization import Calibration
+from dovetail_quantizers.calibration.samples import samples_of
+from dovetail_quantizers.planning.rules import Range
+
+# Older results than these make room; each is a few kilobytes.
+_KEPT = 32
+
+
+class _Result(msgspec.Struct, frozen=True):
+    samples: int
+    ranges: dict[str, tuple[float, float]]
+
+
+class _File(msgspec.Struct):
+    version: int = 1
+    results: dict[str, _Result] = {}
+
+
+class RangeCache:
+    """A file of observed ranges, for one calibration.
+
+    Args:
+        path: The file; it need not be there.
+        key: From `key_of`.
+    """
+
+    def __init__(self, path: Path, key: str) -> None:
+        self._path = path
+        self._key = key
+
+    def get(self) -> tuple[dict[str, Range], int] | None:
+        """Gives the ranges and the number of samples that they are of, if they are known.
+
+        Raises:
+            FrontendError: The file cannot be read.
+            QuantizationError: It is damaged, or something else.
+        """
+        found = self._read().results.get(self._key)
+        return None if found is None else (dict(found.ranges), found.samples)
+
+    def put(self, ranges: Mapping[str, Range], samples: int) -> None:
+        """Keeps ranges; after an error the file is what it was.
+
+        Raises:
+            ContainerError: The file cannot be written.
+        """
+        file = self._read()
+        file.results.pop(self._key, None)
+        file.results[self._key] = _Result(samples, dict(ranges))
+        for key in list(file.results)[:-_KEPT]:
+            del file.results[key]
+        with atomic_write(self._path) as out:
+            out.write(msgspec.json.format(msgspec.json.encode(file), indent=1))
+
+    def _read(self) -> _File:
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return _File()
+        except OSError as error:
+            raise unreadable(self._path, error) from error
+        try:
+            plain = msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise QuantizationError(
+                "it is no calibration cache",
+                where=str(self._path),
+                hint="name another file, or delete this one",
+            ) from error
+        file = typed.convert(plain, _File, where=str(self._path), error=QuantizationError)
+        if file.version != 1:
+            raise QuantizationError(
+                f"it is a calibration cache of version {file.version}; 1 is known",
+                where=str(self._path),
+            )
+        return file
+
+
+def key_of(
+    graph: Graph,
+    calibration: Calibration,
+    watched: Mapping[str, Sequence[Tensor]],
+    how: Mapping[str, Any],
+) -> str | None:
+    """Gives what a calibration's ranges are found by; None if its samples are not known yet.
+
+    Args:
+        graph: The float graph.
+        calibration: The samples, which must say how many they are.
+        watched: What is observed.
+        how: Of each name of `watched`, what its estimator is made of.
+    """
+    if not isinstance(calibration, Sized):  # what passes only once says no length either
+        return None
+    digest = hashlib.sha256()
+    digest.update(to_text(graph).encode())
+    for tensor in graph.tensors.values():
+        if tensor.data is not None:
+            digest.update(tensor.data.hash.encode())
+    for node in graph.nodes:
+        for name, param in node.params.items():
+            text = param.data.hash if isinstance(param, Tensor) and param.data else repr(param)
+            digest.update(f"{node.name}\0{name}\0{text}".encode())
+    named = {name: [t.name for t in each] for name, each in watched.items()}
+    digest.update(repr((len(calibration), sorted(named.items()), sorted(how.items()))).encode())
+    for sample in samples_of(graph, calibration):
+        for name, array in sorted(sample.items()):
+            digest.update(name.encode() + array.tobytes())
+        break
+    return digest.hexdigest()

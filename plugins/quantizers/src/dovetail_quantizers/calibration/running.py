@@ -1,0 +1,53 @@
+"""Running a graph over samples with some of its inner tensors in sight, on any backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+
+from dovetail.container import Model, Producer
+from dovetail.ir import Array, Graph
+from dovetail.ops import OpRegistry
+from dovetail.runtime import Backend
+from dovetail_quantizers.copying import copy_graph
+
+# Runs once; the arrays given back are valid until the next run.
+Runner = Callable[[Mapping[str, Array]], dict[str, Array]]
+
+
+@contextmanager
+def runner(
+    graph: Graph, ops: OpRegistry, backend: str, watched: Collection[str]
+) -> Iterator[Runner]:
+    """Gives what runs a graph and shows tensors: stored values by name, inputs among them.
+
+    The watched tensors become outputs of a copy, so that a backend that fuses needs no way of its
+    own to show them. Their buffers are made once.
+
+    Raises:
+        DovetailError: The backend is not there, or does not run the graph.
+    """
+    copy = copy_graph(graph, watched=watched)
+    producer = Producer("dovetail-quantizers", "0")
+    handle = Backend.create(backend, None, ops)
+    try:
+        context = handle.create_context()
+        (made,) = context.compose(Model.of(copy, producer=producer, registry=ops))
+        made.finalize()
+        buffers = {t.name: np.empty(t.shape, t.dtype.storage) for t in copy.outputs}
+
+        def run(inputs: Mapping[str, Array]) -> dict[str, Array]:
+            outputs = made.execute(inputs, buffers)
+            return {**inputs, **outputs}
+
+        yield run
+    finally:
+        handle.__exit__(None, None, None)
+
+
+def over(run: Runner, samples: Iterable[Mapping[str, Array]]) -> Iterator[dict[str, Array]]:
+    """Gives what each sample's run shows; an array is valid until the next is asked for."""
+    for sample in samples:
+        yield run(sample)

@@ -1,0 +1,104 @@
+"""Samples as they are given, made the arrays that a graph takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dovetail.errors import Problem, QuantizationError, unknown_name
+from dovetail.ir import Array, DType, Graph, Tensor
+from dovetail.ops import from_real, unstorable
+from dovetail.quantization import Calibration
+
+# So many problems are listed; what comes after is as wrong as they are.
+_LISTED = 50
+
+
+def samples_of(graph: Graph, calibration: Calibration) -> Iterator[dict[str, Array]]:
+    """Gives the inputs of each run, stored values by input name.
+
+    Raises:
+        QuantizationError: There is none, or some do not fit; then all that do not are listed.
+    """
+    count = 0
+    samples = iter(calibration)
+    for count, sample in enumerate(samples, 1):
+        problems: list[Problem] = []
+        arrays = _arrays(graph, sample, count, problems)
+        if problems:
+            raise _misfit(graph, problems, count, samples)
+        yield arrays
+    if count == 0:
+        raise QuantizationError(
+            "there are no samples to calibrate with",
+            code="CALIBRATION_EMPTY",
+            where=f"graph '{graph.name}'",
+            hint="give some sets of inputs that are like those the model will get",
+        )
+
+
+def _misfit(
+    graph: Graph, problems: list[Problem], count: int, rest: Iterator[Any]
+) -> QuantizationError:
+    for sample in rest:
+        count += 1
+        _arrays(graph, sample, count, problems)
+        if len(problems) > _LISTED:
+            problems = [*problems[:_LISTED], Problem("there are more; these are listed")]
+            break
+    return QuantizationError(
+        "samples do not fit the graph's inputs",
+        code="CALIBRATION_MISFIT",
+        where=f"graph '{graph.name}'",
+        problems=problems,
+    )
+
+
+def _arrays(graph: Graph, sample: Any, number: int, problems: list[Problem]) -> dict[str, Array]:
+    where = f"sample {number}"
+    tensors = {t.name: t for t in graph.inputs}
+    if not isinstance(sample, Mapping):
+        if len(tensors) != 1:
+            listed = ", ".join(tensors)
+            text = f"is a bare array, but the graph has {len(tensors)} inputs: {listed}"
+            problems.append(Problem(text, where, "give a mapping from names to arrays"))
+            return {}
+        sample = {next(iter(tensors)): sample}
+    problems += [
+        Problem(f"there is no input '{name}'", where, unknown_name(str(name), tensors))
+        for name in sample
+        if name not in tensors
+    ]
+    found: dict[str, Array] = {}
+    for name, tensor in tensors.items():
+        if name not in sample:
+            problems.append(Problem(f"input '{name}' is missing", where))
+        elif isinstance(array := _stored(sample[name], tensor), str):
+            problems.append(Problem(f"input '{name}' {array}", where))
+        else:
+            found[name] = array
+    return found
+
+
+def _stored(value: Any, tensor: Tensor) -> Array | str:
+    """The stored form of real values, or why they do not fit."""
+    array = np.asarray(value)
+    if array.shape != tensor.shape and not _is_element(array.shape, tensor.shape):
+        return f"has shape {array.shape}; the graph has {tensor.shape}"
+    if array.dtype.kind not in "fiub":
+        return f"holds {array.dtype}, not numbers"
+    array = array.reshape(tensor.shape)
+    is_whole = tensor.dtype.is_int or tensor.dtype is DType.BOOL_8
+    if is_whole and (wrong := unstorable(array, tensor.dtype)).any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        return f"holds {array[at]} at {at}, which {tensor.dtype.name} cannot"
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        return "holds NaN or infinity"
+    return np.ascontiguousarray(from_real(array, tensor.spec))
+
+
+def _is_element(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether only the first dimension, of extent 1, is left out."""
+    return whole[:1] == (1,) and shape == whole[1:]

@@ -1,0 +1,48 @@
+"""What the estimators that choose a range by the squared error share."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from dovetail.ir import Array
+from dovetail_quantizers.estimators.histogram import DEFAULT_BINS, Histogram
+from dovetail_quantizers.estimators.search import cheapest_range
+from dovetail_quantizers.estimators.squared_error import squared_error
+from dovetail_quantizers.estimators.target import Target
+
+# What the search begins with: a bin is then about a step of an 8-bit grid.
+_ROUGH_BINS = 512
+
+
+class LeastSquares:
+    """Gives the range with the least squared error, where clipping may weigh more than rounding."""
+
+    _clipping_weight = 1.0
+
+    def __init__(
+        self,
+        *,
+        bitwidth: int = 8,
+        symmetric: bool = False,
+        unsigned_symmetric: bool = False,
+        bins: int = DEFAULT_BINS,
+    ) -> None:
+        self._target = Target(bitwidth, symmetric, unsigned_symmetric)
+        self._histogram = Histogram(bins=bins)
+
+    def observe(self, batch: Array) -> None:
+        """Takes the values of one run into account, any shape."""
+        self._histogram.observe(batch)
+
+    def range(self) -> tuple[float, float]:
+        """Gives the range that was found best; the whole range where none is better.
+
+        Raises:
+            QuantizationError: No finite value was observed (CALIBRATION_EMPTY).
+        """
+        bins = self._histogram.contents()
+        many = bins.counts.size > _ROUGH_BINS
+        rough = self._histogram.contents(_ROUGH_BINS) if many else None
+        cost = partial(squared_error, clipping_weight=self._clipping_weight)
+        scheme = self._target.scheme(bins.least)
+        return cheapest_range(bins, cost, self._target.bitwidth, scheme, rough=rough)

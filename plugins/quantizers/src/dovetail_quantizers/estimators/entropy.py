@@ -1,0 +1,112 @@
+"""The range estimator `entropy`."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.ir import Array
+from dovetail_quantizers.estimators.histogram import DEFAULT_BINS, Bins, Histogram
+from dovetail_quantizers.estimators.search import Grids, cheapest_range
+from dovetail_quantizers.estimators.target import Target
+
+Floats = NDArray[np.float64]
+
+_LEAST_MEAN_COUNT = 16
+
+
+class Entropy:
+    """Gives the range whose grid loses least information: the least Kullback-Leibler divergence.
+
+    P is the histogram with what lies beyond the grid moved to the last bin within. Q is what the
+    grid knows of it: all bins that round to one point are equal, and what was beyond is unknown.
+    Both are of the bins that are not empty, on the very grid that the range will get, so both sides
+    are cut by themselves; zeros are left out, since every grid holds them.
+
+    No range is cut so far that a step would be less than a bin, for what rounding loses could not
+    be seen any more. With 16 bits that leaves the whole range. So do few values: the bins are
+    merged until one holds 16 on average, or chance differences between bins would pass for
+    information.
+
+    Args:
+        bitwidth: Of the grid to come, 2 to 16.
+        symmetric: Whether that grid is symmetric.
+        unsigned_symmetric: Whether a symmetric grid is unsigned where no value is below zero.
+        bins: Of the histogram.
+
+    Raises:
+        ConfigError: A parameter is out of range.
+
+    Source: S. Migacz, 8-bit Inference with TensorRT, GTC 2017, for ranges symmetric about zero.
+    """
+
+    def __init__(
+        self,
+        *,
+        bitwidth: int = 8,
+        symmetric: bool = False,
+        unsigned_symmetric: bool = False,
+        bins: int = DEFAULT_BINS,
+    ) -> None:
+        self._target = Target(bitwidth, symmetric, unsigned_symmetric)
+        self._histogram = Histogram(bins=bins)
+
+    def observe(self, batch: Array) -> None:
+        """Takes the values of one run into account, any shape."""
+        self._histogram.observe(batch)
+
+    def range(self) -> tuple[float, float]:
+        """Gives the range of least divergence; the whole range where none is better.
+
+        Raises:
+            QuantizationError: No finite value was observed (CALIBRATION_EMPTY).
+        """
+        bins = self._histogram.contents()
+        enough = int(bins.counts.sum()) // _LEAST_MEAN_COUNT
+        bins = self._histogram.contents(max(enough, 2))
+        span = max(bins.greatest, 0) - min(bins.least, 0)
+        ratio = span / bins.width / (1 << self._target.bitwidth)
+        return cheapest_range(
+            bins,
+            divergence,
+            self._target.bitwidth,
+            self._target.scheme(bins.least),
+            deepest=math.log2(ratio) if ratio > 1 else 0.0,
+        )
+
+
+def divergence(bins: Bins, grids: Grids) -> Floats:
+    """Gives the divergence of the values from what each of several grids (g,) keeps of them, (g,).
+
+    A grid on which all is beyond its ends has an infinite one.
+    """
+    full = bins.counts > 0
+    centres = ((bins.edges[:-1] + bins.edges[1:]) / 2)[full]
+    counts = bins.counts[full].astype(np.float64)
+    if not counts.size:
+        return np.zeros(grids.scales.size)
+    return np.array(
+        [
+            _of_one(counts, np.rint(centres / scale), below, above)
+            for scale, below, above in zip(grids.scales, grids.below, grids.above, strict=True)
+        ]
+    )
+
+
+def _of_one(counts: Floats, steps: Floats, below: float, above: float) -> float:
+    """Gives the divergence on one grid of bins that round to `steps`, in order."""
+    start, stop = np.searchsorted(steps, [below, above + 1])
+    if start == stop:
+        return math.inf
+    held = counts[start:stop]
+    # Bins of one point are a run; each gets the mean of its run.
+    firsts = np.flatnonzero(np.diff(steps[start:stop], prepend=-math.inf))
+    lengths = np.diff(firsts, append=held.size)
+    known = np.repeat(np.add.reduceat(held, firsts) / lengths, lengths) / held.sum()
+    true = held.copy()
+    true[0] += counts[:start].sum()
+    true[-1] += counts[stop:].sum()
+    true /= counts.sum()
+    return float(true @ np.log(true / known))

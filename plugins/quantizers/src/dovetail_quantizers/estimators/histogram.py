@@ -1,0 +1,150 @@
+"""A streaming histogram: bounded memory, and the same counts whatever the batches were.
+
+A bin is 2^k wide and bin i holds the values from i * 2^k up to (i + 1) * 2^k, so zero is an edge
+and two bins of one width make exactly one of the next. k is the least that lets the bins reach from
+zero to both extremes; when they move out, bins merge. The counts thus depend on the values alone,
+not on their order or on how they were split.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.errors import ConfigError
+from dovetail.ir import Array
+from dovetail_quantizers.estimators.extremes import Extremes, pieces
+
+# 8 to 16 bins for a step of an 8-bit grid over the whole range.
+DEFAULT_BINS = 4096
+# 2^126 and 2^-126 are normal float32 numbers both.
+_LEAST_EXPONENT, _GREATEST_FLOAT_32_EXPONENT = -126, 126
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """What a histogram holds, without long stretches of nothing.
+
+    edges: in order, (n + 1,), from the least to the greatest value, zero among them if there are
+    zeros; counts: of the values from edge to edge that are not zero, (n,); zeros: how many are;
+    width: of a bin, where nothing was left out and none was cut off at an extreme.
+    """
+
+    edges: Floats
+    counts: Counts
+    zeros: int
+    width: float
+
+    @property
+    def least(self) -> float:
+        """The least value observed."""
+        return float(self.edges[0])
+
+    @property
+    def greatest(self) -> float:
+        """The greatest value observed."""
+        return float(self.edges[-1])
+
+
+class Histogram:
+    """Counts values in bins of one width.
+
+    Args:
+        bins: The most bins that there may be; half of them are in use at least, once values differ.
+
+    Raises:
+        ConfigError: Too few bins.
+    """
+
+    def __init__(self, *, bins: int = DEFAULT_BINS) -> None:
+        if isinstance(bins, bool) or not isinstance(bins, int) or bins < 16:
+            raise ConfigError(
+                f"a histogram of {bins} bins", hint=f"give 16 or more, such as {DEFAULT_BINS}"
+            )
+        self._bins = bins
+        self._extremes = Extremes()
+        self._exponent = _LEAST_EXPONENT
+        self._first = 0  # index of the first bin: minus the number of those below zero
+        self._counts: Counts = np.zeros(1, np.int64)
+        self._zeros = 0
+
+    def observe(self, batch: Array) -> None:
+        """Counts the finite elements of a batch, any shape."""
+        for piece, least, greatest in pieces(batch):
+            self._extremes.widen(least, greatest)
+            if piece.dtype != np.float32:
+                piece = piece.astype(np.float32 if piece.dtype == np.float16 else np.float64)
+            self._reach(*self._extremes.range())
+            indices = self._indices(piece)
+            self._counts += np.bincount(indices, minlength=self._counts.size)
+            self._zeros += int(np.count_nonzero(piece == 0))
+
+    def contents(self, most: int | None = None) -> Bins:
+        """Gives what was counted.
+
+        Args:
+            most: The most bins wanted, 2 at least, where fewer will do: they are merged.
+
+        Raises:
+            QuantizationError: No finite value was observed (CALIBRATION_EMPTY).
+        """
+        least, greatest = self._extremes.range()
+        layout = (self._exponent, self._first, self._counts.size)
+        if most is not None:
+            layout = self._layout(min(least, 0.0), max(greatest, 0.0), most)
+        counts = self._laid_out(*layout)
+        exponent, first, size = layout
+        counts[-first] -= self._zeros
+        edges = np.ldexp(np.arange(first, first + size + 1).astype(np.float64), exponent)
+        # An edge counts if there is something on one side of it; all between two others is empty.
+        kept = np.zeros(edges.size, np.bool_)
+        kept[:-1] |= counts > 0
+        kept[1:] |= counts > 0
+        kept[[0, -first, -1]] = True
+        edges = np.clip(edges[kept], least, greatest)
+        return Bins(edges, counts[kept[:-1]], self._zeros, math.ldexp(1.0, exponent))
+
+    def _indices(self, values: Array) -> NDArray[np.intp]:
+        """Gives the place in `counts` of each value, which is within reach."""
+        if self._exponent > _GREATEST_FLOAT_32_EXPONENT:
+            values = values.astype(np.float64)
+        # A product with a power of two is exact.
+        scaled: Array = values * values.dtype.type(math.ldexp(1.0, -self._exponent))
+        if self._first < 0:
+            np.floor(scaled, out=scaled)  # a cast alone rounds to zero, which is down above zero
+            scaled -= scaled.dtype.type(self._first)
+        return scaled.astype(np.intp)
+
+    def _reach(self, least: float, greatest: float) -> None:
+        """Widens the bins, or adds some, so that they hold both values."""
+        layout = self._layout(min(least, 0.0), max(greatest, 0.0), self._bins)
+        if layout != (self._exponent, self._first, self._counts.size):
+            self._counts = self._laid_out(*layout)
+            self._exponent, self._first, _ = layout
+
+    def _laid_out(self, exponent: int, first: int, size: int) -> Counts:
+        """Gives the counts of wider or of more bins, (size,)."""
+        # 2^40 old bins to a new one are as many as there are any
+        shift = min(exponent - self._exponent, 40)
+        places = (np.arange(self._first, self._first + self._counts.size) >> shift) - first
+        counts = np.zeros(size, np.int64)
+        np.add.at(counts, places, self._counts)
+        return counts
+
+    def _layout(self, least: float, greatest: float, most: int) -> tuple[int, int, int]:
+        """Gives exponent of the width, first bin and number of bins for extremes about zero."""
+        # Halves, since the whole may be beyond a float64.
+        half = greatest / most / 2 - least / most / 2
+        exponent = max(self._exponent, math.frexp(half)[1]) if half else self._exponent
+        while True:
+            first = math.floor(math.ldexp(least, -exponent))
+            size = math.floor(math.ldexp(greatest, -exponent)) - first + 1
+            if size <= most:
+                return exponent, first, size
+            exponent += 1

@@ -1,0 +1,28 @@
+"""The range estimator `min-max`, the SDK's default and its mode `tf`."""
+
+from __future__ import annotations
+
+from dovetail.ir import Array
+from dovetail_quantizers.estimators.extremes import Extremes
+
+
+class MinMax:
+    """Gives the least and the greatest value observed.
+
+    Source: SDK reference, "Quantization Modes", TF.
+    """
+
+    def __init__(self) -> None:
+        self._extremes = Extremes()
+
+    def observe(self, batch: Array) -> None:
+        """Takes the values of one run into account, any shape."""
+        self._extremes.observe(batch)
+
+    def range(self) -> tuple[float, float]:
+        """Gives the least and the greatest value.
+
+        Raises:
+            QuantizationError: No finite value was observed (CALIBRATION_EMPTY).
+        """
+        return self._extremes.range()

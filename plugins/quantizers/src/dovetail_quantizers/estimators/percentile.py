@@ -1,0 +1,64 @@
+"""The range estimator `percentile`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.errors import ConfigError
+from dovetail.ir import Array
+from dovetail_quantizers.estimators.histogram import DEFAULT_BINS, Bins, Histogram
+
+
+class Percentile:
+    """Leaves out what lies beyond a percentile at either end.
+
+    With 99.99 the range begins where 0.01 % of the values are below, and ends where 0.01 % are
+    above.
+
+    Args:
+        percentile: From 90 to 100; 100 leaves out nothing.
+        bins: Of the histogram: the result is off by at most one of them.
+
+    Raises:
+        ConfigError: The percentile or the number of bins is out of range.
+
+    Source: SDK reference, qairt-quantizer, --percentile_calibration_value.
+    """
+
+    def __init__(self, *, percentile: float = 99.99, bins: int = DEFAULT_BINS) -> None:
+        number = isinstance(percentile, int | float) and not isinstance(percentile, bool)
+        if not number or not 90 <= percentile <= 100:
+            raise ConfigError(
+                f"the percentile is {percentile}", hint="it must be from 90 to 100, such as 99.99"
+            )
+        self._percentile = float(percentile)
+        self._histogram = Histogram(bins=bins)
+
+    def observe(self, batch: Array) -> None:
+        """Takes the values of one run into account, any shape."""
+        self._histogram.observe(batch)
+
+    def range(self) -> tuple[float, float]:
+        """Gives the two percentiles.
+
+        Raises:
+            QuantizationError: No finite value was observed (CALIBRATION_EMPTY).
+        """
+        bins = self._histogram.contents()
+        if self._percentile == 100:
+            return bins.least, bins.greatest
+        edges, below = _cumulative(bins)
+        out = below[-1] * (1 - self._percentile / 100)
+        least, greatest = np.interp([out, below[-1] - out], below, edges)
+        return float(least), float(greatest)
+
+
+def _cumulative(bins: Bins) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Gives edges and how many values are below each: zeros are a bin of no width."""
+    edges, counts = bins.edges, bins.counts
+    if bins.zeros:
+        # Zero is an edge: one of the histogram's own, or the least or the greatest value.
+        place = int(np.searchsorted(edges, 0.0))
+        edges, counts = np.insert(edges, place, 0.0), np.insert(counts, place, bins.zeros)
+    return edges, np.concatenate([[0.0], np.cumsum(counts)])

@@ -1,0 +1,149 @@
+"""The search for the range whose grid costs least, whatever the cost is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail_quantizers.estimators.histogram import Bins
+from dovetail_quantizers.grid import Scheme, grids_for, storage_type
+
+Floats = NDArray[np.float64]
+
+# A side is cut to 2^-c of its length: first c in steps of 1/4, then finer ones about the best, and
+# in the end on the bins as they are.
+_COARSE = np.arange(0, 12.1, 0.25)
+_FINER = (1 / 8, 1 / 16)
+_FINEST = 1 / 32
+_AROUND = np.arange(-2.0, 3.0)
+_DEEPEST_OF_NET = 8
+_MOST_MOVES = 4  # at each fineness, before a finer one
+
+
+@dataclass(frozen=True, slots=True)
+class Grids:
+    """Several grids: scales (g,); below and above: their ends in steps from zero, (g,)."""
+
+    scales: Floats
+    below: Floats
+    above: Floats
+
+    def part(self, start: int, stop: int) -> Grids:
+        """Gives the grids from one on and up to another."""
+        some = slice(start, stop)
+        return Grids(self.scales[some], self.below[some], self.above[some])
+
+
+Cost = Callable[[Bins, Grids], Floats]
+
+
+def grids_of(least: Floats, greatest: Floats, bitwidth: int, scheme: Scheme) -> Grids:
+    """Gives the grids that quantizing with these ranges (g,) would use."""
+    scales, offsets = grids_for(least, greatest, bitwidth, scheme)
+    low, high = storage_type(bitwidth, scheme).stored_range(bitwidth)
+    steps = offsets.astype(np.float64)
+    return Grids(scales.astype(np.float64), low + steps, high + steps)
+
+
+def cheapest_range(
+    bins: Bins,
+    cost: Cost,
+    bitwidth: int,
+    scheme: Scheme,
+    *,
+    rough: Bins | None = None,
+    deepest: float = 12.0,
+) -> tuple[float, float]:
+    """Gives the part of a histogram's range that costs least when quantized.
+
+    The whole range is among those compared, and wins a tie.
+
+    Args:
+        bins: The values.
+        cost: Gives the cost of each of several grids.
+        bitwidth: Of the grids.
+        scheme: Of the grids.
+        rough: The same in fewer bins, to look for the right place on.
+        deepest: How far a side is cut at most: to 2^-deepest of its length.
+    """
+    search = _Search(bins if rough is None else rough, cost, bitwidth, scheme, deepest)
+    best = search.coarse()
+    for fineness in _FINER:
+        best = search.around(best, fineness)
+    if rough is not None:
+        search = _Search(bins, cost, bitwidth, scheme, deepest)
+    return search.range(search.around(best, _FINEST))
+
+
+class _Search:
+    """Cuts are (c, d): the sides below and above zero shrink to 2^-c and 2^-d of their lengths."""
+
+    def __init__(
+        self, bins: Bins, cost: Cost, bitwidth: int, scheme: Scheme, deepest: float
+    ) -> None:
+        self._bins, self._cost = bins, cost
+        self._bitwidth, self._scheme = bitwidth, scheme
+        self._deepest = deepest
+        below, above = min(bins.least, 0.0), max(bins.greatest, 0.0)
+        self._joined = scheme is Scheme.SYMMETRIC
+        if self._joined:
+            above = max(-below, above)
+            below = -above
+        self._below, self._above = below, above
+
+    def coarse(self) -> Floats:
+        """Gives the best of cuts all over, (2,)."""
+        cuts = _COARSE[self._deepest >= _COARSE]
+        if self._joined or self._below == 0 or self._above == 0:
+            return self._best(self._pairs(cuts))
+        return self._best_of_both(cuts)
+
+    def around(self, best: Floats, fineness: float) -> Floats:
+        """Gives the best cut near another, (2,): moves there and on, while that helps."""
+        for _ in range(_MOST_MOVES):
+            moves: Floats = _AROUND * fineness
+            near = best + self._pairs(moves)
+            found = self._best(np.unique(np.clip(near, 0, self._deepest), axis=0))
+            moved = np.abs(found - best).max()
+            best = found
+            if moved < 2 * fineness:
+                break
+        return best
+
+    def range(self, cut: Floats) -> tuple[float, float]:
+        """Gives the range of a cut, (2,): no wider than what was observed."""
+        below, above = self._below * 2.0 ** -cut[0], self._above * 2.0 ** -cut[1]
+        least, greatest = np.clip([self._bins.least, self._bins.greatest], below, above)
+        return float(least), float(greatest)
+
+    def _best(self, cuts: Floats) -> Floats:
+        """Gives the cheapest of cuts (n, 2) and of none at all, of equal ones the first."""
+        cuts = np.concatenate([np.zeros((1, 2)), cuts])
+        shrunk = 2.0**-cuts
+        least, greatest = self._below * shrunk[:, 0], self._above * shrunk[:, 1]
+        grids = grids_of(least, greatest, self._bitwidth, self._scheme)
+        return np.asarray(cuts[int(np.argmin(self._cost(self._bins, grids)))])
+
+    def _best_of_both(self, cuts: Floats) -> Floats:
+        """Gives the best pair of cuts, from a net of some: one side, the other, till none moves."""
+        best = self._best(self._pairs(cuts[cuts <= _DEEPEST_OF_NET][::2]))
+        for _ in range(_MOST_MOVES):
+            before = best
+            for side in (0, 1):
+                pairs = np.tile(best, (cuts.size, 1))
+                pairs[:, side] = cuts
+                best = self._best(np.concatenate([best[np.newaxis], pairs]))
+            if np.array_equal(before, best):
+                break
+        return best
+
+    def _pairs(self, moves: Floats) -> Floats:
+        """Gives each move below zero with each above, (n, 2); none where there is no value."""
+        if self._joined:
+            return np.stack([moves, moves], 1)
+        none = np.zeros(1)
+        sides = (moves if self._below else none, moves if self._above else none)
+        return np.stack(np.meshgrid(*sides, indexing="ij"), -1).reshape(-1, 2)

@@ -1,0 +1,39 @@
+"""What the estimators that weigh quantization's error must know of the grid to come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dovetail.errors import ConfigError
+from dovetail_quantizers.grid import Scheme
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The grid that a range is chosen for.
+
+    bitwidth: 2 to 16; symmetric: whether the grid is; unsigned_symmetric: whether a symmetric grid
+    is unsigned where no value is below zero.
+
+    Raises:
+        ConfigError: The bitwidth is none of these.
+    """
+
+    bitwidth: int = 8
+    symmetric: bool = False
+    unsigned_symmetric: bool = False
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.bitwidth, int) and not isinstance(self.bitwidth, bool)
+        if not whole or not 2 <= self.bitwidth <= 16:
+            raise ConfigError(
+                f"a range for a bitwidth of {self.bitwidth}",
+                hint="give a whole number from 2 to 16; with more bits take min-max",
+            )
+
+    def scheme(self, least: float) -> Scheme:
+        """Gives the scheme of the grid for values from `least` up."""
+        if not self.symmetric:
+            return Scheme.ASYMMETRIC
+        unsigned = self.unsigned_symmetric and least >= 0
+        return Scheme.UNSIGNED_SYMMETRIC if unsigned else Scheme.SYMMETRIC

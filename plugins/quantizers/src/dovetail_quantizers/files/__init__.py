@@ -1,0 +1,30 @@
+"""Encodings files: AIMET's of every version, the SDK's overrides, the ones in `model_net.json`."""
+
+from dovetail_quantizers.files.form import (
+    QNN_JSON,
+    VERSIONS,
+    EncodingsFile,
+    Form,
+    TensorEncoding,
+)
+from dovetail_quantizers.files.from_graph import encodings_of, entry_of
+from dovetail_quantizers.files.reading import parse_encodings, read_encodings
+from dovetail_quantizers.files.to_graph import to_encoding
+from dovetail_quantizers.files.writing import WRITTEN, Dumped, dump_encodings, write_encodings
+
+__all__ = [
+    "QNN_JSON",
+    "VERSIONS",
+    "WRITTEN",
+    "Dumped",
+    "EncodingsFile",
+    "Form",
+    "TensorEncoding",
+    "dump_encodings",
+    "encodings_of",
+    "entry_of",
+    "parse_encodings",
+    "read_encodings",
+    "to_encoding",
+    "write_encodings",
+]

@@ -1,0 +1,49 @@
+"""What is wrong with a file, and what was read otherwise than written: collected, not raised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dovetail.errors import Problem
+
+
+@dataclass(slots=True)
+class Findings:
+    """Faults and notes of one file."""
+
+    faults: list[Problem] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
+
+    def at(self, path: str, name: str | None = None) -> Place:
+        """Gives a place in the file to report to: a JSON path, and the tensor it is about."""
+        return Place(self, path, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a file."""
+
+    findings: Findings
+    path: str
+    name: str | None = None
+
+    def fault(self, message: str, below: str = "", hint: str = "") -> None:
+        """Reports a fault; `below` continues the path."""
+        self.findings.faults.append(Problem(message, self._where(below), hint))
+
+    def note(self, message: str, below: str = "") -> None:
+        """Reports what was read otherwise than written."""
+        self.findings.notes.append(Problem(message, self._where(below)))
+
+    def below(self, more: str, name: str | None = None) -> Place:
+        """Gives a place further down."""
+        return Place(self.findings, self.path + more, self.name if name is None else name)
+
+    @property
+    def faults(self) -> int:
+        """How many faults the file has so far."""
+        return len(self.findings.faults)
+
+    def _where(self, below: str) -> str:
+        path = self.path + below
+        return f"'{self.name}' at {path}" if self.name is not None else path

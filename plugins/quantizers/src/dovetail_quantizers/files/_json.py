@@ -1,0 +1,147 @@
+"""JSON from strangers: every key once, every value of its type, all faults at once."""
+
+from __future__ import annotations
+
+import json
+import math
+import reprlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from dovetail.errors import FrontendError, QuantizationError, unknown_name
+from dovetail.files import unreadable
+from dovetail_quantizers.files._findings import Findings, Place
+from dovetail_quantizers.files.form import Floats
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+MAX_BYTES = 1 << 30
+_DEPTH = 40
+
+
+class _Repeating(dict[str, Any]):
+    """An object in which keys came more than once."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(key for key, _ in pairs)
+        self.repeated = [key for key, count in counts.items() if count > 1]
+
+
+def load_object(path: Path, findings: Findings) -> dict[str, Any]:
+    """Gives the object that a JSON file holds; keys that come twice are reported.
+
+    Raises:
+        FrontendError: The file cannot be read.
+        QuantizationError: It is not a JSON object.
+    """
+    try:
+        data = json.loads(_text(path), object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        place = f"{path}:{error.lineno}:{error.colno}"
+        raise QuantizationError(f"not valid JSON: {error.msg}", where=place) from error
+    except (ValueError, RecursionError) as error:  # digits without end, brackets without end
+        raise QuantizationError(f"not usable JSON: {error}", where=str(path)) from error
+    if not isinstance(data, dict):
+        raise QuantizationError("an encodings file is a JSON object; this is none", where=str(path))
+    for place, key in _repeated(data, "$"):
+        findings.at(place).fault(f"the key {key!r} comes more than once")
+    return data
+
+
+def decode(data: object, to: type[S], at: Place) -> S | None:
+    """Gives plain data as a Struct; otherwise each of its keys that is wrong is reported."""
+    try:
+        return msgspec.convert(data, to)
+    except msgspec.ValidationError:
+        pass  # by key, to find all of them
+    if not isinstance(data, dict):
+        at.fault(f"an object is wanted, not {shown(data)}")
+        return None
+    fields = {f.encode_name: f for f in msgspec.structs.fields(to)}
+    for key in data.keys() - fields.keys():
+        at.fault("unknown key", f".{key}", unknown_name(str(key), fields))
+    for key, known in fields.items():
+        if key in data:
+            _check(data[key], known.type, at, f".{key}")
+        elif known.required:
+            at.fault(f"the key '{key}' is missing")
+    return None
+
+
+def take(data: dict[str, Any], key: str, to: Any, at: Place) -> Any:
+    """Gives the value of a key as a type; None if it is missing, or wrong and reported."""
+    if key not in data or not _check(data[key], to, at, f".{key}"):
+        return None
+    return data[key]
+
+
+def array(value: object, at: Place, below: str) -> Floats | None:
+    """Gives a number or a regular nested list of numbers as an array; reports anything else."""
+    try:
+        found = np.asarray(value)
+    except (ValueError, RecursionError):
+        found = np.asarray(None)
+    if found.dtype.kind in "iuf" and found.size:
+        return found.astype(np.float64)
+    what = "an empty list" if found.size == 0 else shown(value)
+    at.fault(f"a number or a regular list of numbers is wanted, not {what}", below)
+    return None
+
+
+def finite(value: object) -> bool:
+    """Whether a number is one that JSON has; true of everything else."""
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def shown(value: object) -> str:
+    """Gives a value for a message, not too long."""
+    return reprlib.repr(value)
+
+
+def _check(value: object, to: Any, at: Place, below: str) -> bool:
+    try:
+        msgspec.convert(value, to)
+    except msgspec.ValidationError as error:
+        text, _, inner = str(error).rpartition(" - at ")
+        at.fault(text or inner, below + inner.strip("`").removeprefix("$") if text else below)
+        return False
+    return True
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            stored = file.read(MAX_BYTES + 1)
+        if len(stored) > MAX_BYTES:
+            raise QuantizationError(
+                f"it is longer than {MAX_BYTES} bytes, which no encodings file is", where=str(path)
+            )
+        return stored.decode("utf-8-sig")
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except UnicodeDecodeError as error:
+        raise FrontendError("it is not UTF-8 text", where=str(path)) from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    return made if len(made) == len(pairs) else _Repeating(pairs)
+
+
+def _repeated(data: object, path: str) -> Iterator[tuple[str, str]]:
+    if path.count("[") + path.count(".") > _DEPTH:
+        return  # deeper than any object that is read
+    if isinstance(data, _Repeating):
+        yield from ((path, key) for key in data.repeated)
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from _repeated(value, f"{path}.{key}")
+    elif isinstance(data, list) and data and isinstance(data[0], dict | list):
+        for i, value in enumerate(data):
+            yield from _repeated(value, f"{path}[{i}]")

@@ -1,0 +1,131 @@
+"""Scales, offsets and ranges as files give them: checked, and brought to one convention."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.errors import DovetailError
+from dovetail_quantizers.files._findings import Place
+from dovetail_quantizers.files.form import Floats, Ints
+from dovetail_quantizers.grid import Scheme, grids_for
+
+# Ends of a range that are more steps than this away from what scale and offset make contradict
+# them: a symmetric range may leave out the lowest step, and text is rounded.
+STEPS_APART = 1.01
+_FLOAT_MAX = float(np.finfo(np.float32).max)
+
+
+def are_scales(scales: Floats, at: Place, key: str) -> bool:
+    """Whether scales can be float32 scales: all positive, or all 0; reports what they are not."""
+    before = at.faults
+    if np.any(wrong := ~np.isfinite(scales)):
+        at.fault(f"{_first(scales, wrong)} is no number to scale by", key)
+    elif np.any(wrong := scales < 0):
+        at.fault(f"{_first(scales, wrong)} is a negative scale", key)
+    elif np.any(wrong := scales > _FLOAT_MAX):
+        at.fault(f"{_first(scales, wrong)} is more than a float32 holds", key)
+    elif np.any(wrong := (scales > 0) & (scales.astype(np.float32) == 0)):
+        at.fault(f"{_first(scales, wrong)} is less than a float32 holds", key)
+    elif np.any(scales) and np.any(wrong := scales == 0):
+        hint = "only a tensor whose scales are all 0 is derived from others, as biases are"
+        at.fault(f"{_first(scales, wrong)} is no scale", key, hint)
+    return at.faults == before
+
+
+def are_ranges(minimum: Floats | None, maximum: Floats | None, at: Place) -> bool:
+    """Whether two arrays are ends of ranges: finite and in order; reports what they are not."""
+    if minimum is None or maximum is None:
+        return False
+    before = at.faults
+    for values, key in ((minimum, ".min"), (maximum, ".max")):
+        if np.any(wrong := ~np.isfinite(values)):
+            at.fault(f"{_first(values, wrong)} is not finite", key)
+    if at.faults == before and np.any(order := minimum > maximum):
+        i = int(np.flatnonzero(order)[0])
+        at.fault(f"the least value {_at(minimum, i)} is above the greatest, {_at(maximum, i)}")
+    return at.faults == before
+
+
+def whole(values: Floats, at: Place, key: str) -> Ints | None:
+    """Gives numbers as integers; reports the first that is none."""
+    wrong = ~((np.abs(values) < 2.0**53) & (np.rint(values) == values))
+    if np.any(wrong):
+        at.fault(f"{_first(values, wrong)} is not a whole number", key)
+        return None
+    return values.astype(np.int64)
+
+
+def on_unsigned_grid(offsets: Ints, bitwidth: int, at: Place, key: str) -> Ints | None:
+    """Gives offsets on the unsigned grid, positive ones taken as zero points; or reports."""
+    steps = (1 << bitwidth) - 1
+    if np.any(outside := np.abs(offsets) > steps):
+        hint = f"offsets lie between -{steps} and 0"
+        at.fault(f"{_first(offsets, outside)} is outside the grid of {bitwidth} bits", key, hint)
+        return None
+    if np.any(positive := offsets > 0):
+        at.note(f"{_first(offsets, positive)} is positive and was taken as the zero point", key)
+    return -np.abs(offsets)
+
+
+def given_numbers(
+    scales: Floats, offsets: Floats, bitwidth: int, at: Place, keys: tuple[str, str]
+) -> tuple[Floats, Ints] | None:
+    """Gives scales, and offsets on the unsigned grid, as a file gives both; or reports."""
+    found = whole(offsets, at, keys[1])
+    if not are_scales(scales, at, keys[0]) or found is None:
+        return None
+    if not np.any(scales):
+        return placeholder(scales, offsets, at, keys[1])
+    found = on_unsigned_grid(found, bitwidth, at, keys[1])
+    return None if found is None else (scales, found)
+
+
+def placeholder(
+    scales: Floats, offsets: Floats | None, at: Place, key: str = ".offset"
+) -> tuple[Floats, Ints] | None:
+    """Gives scales of 0 with offsets of 0; reports offsets that are not 0."""
+    if offsets is not None and np.any(offsets != 0):
+        at.fault(f"{_first(offsets, offsets != 0)} with a scale of 0", key)
+        return None
+    return scales, np.zeros(scales.shape, np.int64)
+
+
+def grid_of(
+    minimum: Floats | None, maximum: Floats | None, bitwidth: int, symmetric: bool, at: Place
+) -> tuple[Floats, Ints] | None:
+    """Gives scales and offsets (unsigned grid) of ranges, as the quantizer itself makes them."""
+    if minimum is None or maximum is None:
+        return None
+    if np.any(away := (minimum > 0) | (maximum < 0)):
+        i = int(np.flatnonzero(away)[0])
+        at.note(f"{_at(minimum, i)} to {_at(maximum, i)} does not hold zero and was widened to it")
+    scheme = Scheme.SYMMETRIC if symmetric else Scheme.ASYMMETRIC
+    try:
+        scales, offsets = grids_for(minimum.ravel(), maximum.ravel(), bitwidth, scheme)
+    except DovetailError as error:
+        at.fault(f"no grid spans the range: {error.message}", hint=error.hint)
+        return None
+    half = 1 << (bitwidth - 1) if symmetric else 0
+    wide = offsets.astype(np.int64) - half
+    return scales.astype(np.float64).reshape(minimum.shape), wide.reshape(minimum.shape)
+
+
+def steps_apart(
+    scales: Floats, offsets: Ints, bitwidth: int, ranges: tuple[Floats, Floats]
+) -> Floats:
+    """Gives how many steps the ends of ranges are from what scales and offsets make."""
+    last = offsets + ((1 << bitwidth) - 1)
+    with np.errstate(over="ignore"):  # infinitely far is far
+        low, high = np.abs(ranges[0] / scales - offsets), np.abs(ranges[1] / scales - last)
+    return np.maximum(low, high)
+
+
+def _first(values: Floats | Ints, wrong: NDArray[np.bool_]) -> str:
+    """Names the first of the values that are wrong, and which of how many it is."""
+    i = int(np.flatnonzero(wrong)[0])
+    return _at(values, i) if values.size == 1 else f"{_at(values, i)} (at {i} of {values.size})"
+
+
+def _at(values: Floats | Ints, i: int) -> str:
+    return repr(values.reshape(-1)[i].item())

@@ -1,0 +1,212 @@
+"""Versions 0.4.0, 0.5.0 and 0.6.1, and the SDK's own override form: objects of lists.
+
+Source: spec/aimet_encodings.md, section 3; SDK reference, "Quantization Overrides".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from dovetail_quantizers.files import _numbers
+from dovetail_quantizers.files._findings import Place
+from dovetail_quantizers.files._json import decode, shown
+from dovetail_quantizers.files.form import Floats, Form, Ints, TensorEncoding
+
+SECTIONS = (("activation_encodings", False), ("param_encodings", True))
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One encoding: of a tensor, or of one of its channels."""
+
+    bitwidth: int
+    dtype: Literal["int", "float"] = "int"
+    is_symmetric: bool | Literal["True", "False", "true", "false"] | None = None
+    max: float | None = None
+    min: float | None = None
+    offset: float | None = None
+    scale: float | None = None
+
+    @property
+    def says_symmetric(self) -> bool | None:
+        """Whether it says so; None if it says nothing."""
+        if isinstance(self.is_symmetric, str):
+            return self.is_symmetric.lower() == "true"
+        return self.is_symmetric
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The numbers of a list of encodings, each () or (n,), None where the file has none."""
+
+    scale: Floats | None
+    offset: Floats | None
+    minimum: Floats | None
+    maximum: Floats | None
+
+
+def read_tensor(name: str, data: Any, is_param: bool, at: Place) -> TensorEncoding | None:
+    """Gives the entry that a list of encodings makes, one for each channel; or reports."""
+    if not isinstance(data, list) or not data:
+        at.fault(f"a list of encodings is wanted, not {shown(data)}")
+        return None
+    entries = _decoded(data, at)
+    if len(entries) < len(data) or not _agree(entries, at):
+        return None
+    first = entries[0]
+    widths = (16, 32) if first.dtype == "float" else range(2, 33)
+    if first.bitwidth not in widths:
+        wanted = "16 or 32" if first.dtype == "float" else "2 to 32"
+        at.fault(f"{first.bitwidth} bits; {first.dtype}s have {wanted}", "[0].bitwidth")
+        return None
+    if first.dtype == "float":
+        if any(e.scale is not None or e.min is not None for e in entries):
+            at.note("it is a float entry; its scale and range were left out")
+        return TensorEncoding(name, "float", first.bitwidth, is_param=is_param)
+    columns = _columns(entries, at)
+    return None if columns is None else _entry(name, first, columns, is_param, at)
+
+
+def _decoded(data: list[Any], at: Place) -> list[Entry]:
+    try:
+        return msgspec.convert(data, list[Entry])
+    except msgspec.ValidationError:  # one by one, to find all that is wrong
+        found = (decode(item, Entry, at.below(f"[{i}]")) for i, item in enumerate(data))
+        return [entry for entry in found if entry is not None]
+
+
+def _agree(entries: Sequence[Entry], at: Place) -> bool:
+    """Whether the encodings of a tensor's channels are of one kind; reports if not."""
+    before = at.faults
+    # as they are spelt first: there may be very many, and they are mostly spelt alike
+    kinds = {(entry.bitwidth, entry.dtype, entry.is_symmetric): entry for entry in entries}
+    for key in ("bitwidth", "dtype", "says_symmetric"):
+        values = sorted({str(getattr(entry, key)) for entry in kinds.values()})
+        if len(values) > 1:
+            name = key.replace("says", "is")
+            at.fault(f"its encodings differ in {name}: {', '.join(values)}")
+    return at.faults == before
+
+
+def _columns(entries: Sequence[Entry], at: Place) -> _Columns | None:
+    before = at.faults
+    made = _Columns(*(_column(entries, key, at) for key in ("scale", "offset", "min", "max")))
+    if at.faults > before:
+        return None
+    if (made.minimum is None) != (made.maximum is None):
+        at.fault("one end of the range is given without the other")
+    elif made.scale is None and made.minimum is None and made.offset is not None:
+        at.fault("an offset is given without a scale")
+    elif made.scale is None and made.minimum is None and len(entries) > 1:
+        at.fault("several encodings, but neither scales nor ranges")
+    return made if at.faults == before else None
+
+
+def _column(entries: Sequence[Entry], key: str, at: Place) -> Floats | None:
+    values = [getattr(entry, key) for entry in entries]
+    missing = [i for i, value in enumerate(values) if value is None]
+    if len(missing) == len(values):
+        return None
+    if missing:
+        at.fault(f"'{key}' is given for some channels only", f"[{missing[0]}]")
+        return None
+    return np.asarray(values[0] if len(values) == 1 else values, np.float64)
+
+
+def _entry(
+    name: str, first: Entry, columns: _Columns, is_param: bool, at: Place
+) -> TensorEncoding | None:
+    least, greatest = columns.minimum, columns.maximum
+    symmetric = bool(first.says_symmetric)
+    bare = TensorEncoding(name, "int", first.bitwidth, symmetric=symmetric, is_param=is_param)
+    ranged = least is not None and greatest is not None
+    before = at.faults
+    if ranged:
+        _numbers.are_ranges(least, greatest, at)
+    if columns.scale is not None:
+        _numbers.are_scales(columns.scale, at, ".scale")
+    if at.faults > before:
+        return None
+    if columns.scale is not None:
+        numbers = _given(columns, columns.scale, first, at)
+    elif ranged:
+        numbers = _numbers.grid_of(least, greatest, first.bitwidth, symmetric, at)
+        least = greatest = None  # the range is the grid's now
+    else:
+        return bare
+    if numbers is None:
+        return None
+    scales, offsets = numbers
+    made = dataclasses.replace(
+        bare,
+        form=Form.PER_TENSOR if scales.ndim == 0 else Form.PER_CHANNEL,
+        scales=scales,
+        offsets=offsets,
+        minimum=least,
+        maximum=greatest,
+    )
+    if first.says_symmetric is None and scales.ndim and made.is_centred:
+        return dataclasses.replace(made, symmetric=True)  # per channel there is no other
+    return made
+
+
+def _given(
+    columns: _Columns, scales: Floats, first: Entry, at: Place
+) -> tuple[Floats, Ints] | None:
+    """Gives the scales and offsets that a file gives itself, checked against its ranges."""
+    if not np.any(scales):
+        return _numbers.placeholder(scales, columns.offset, at)
+    ranges = None
+    if columns.minimum is not None and columns.maximum is not None:
+        ranges = (columns.minimum, columns.maximum)
+    offsets = _offsets(columns.offset, scales, first, ranges, at)
+    if offsets is None or ranges is None:
+        return None if offsets is None else (scales, offsets)
+    apart = float(_numbers.steps_apart(scales, offsets, first.bitwidth, ranges).max())
+    if apart > _numbers.STEPS_APART:
+        at.fault(
+            f"scale and offset contradict min and max, by {apart:.4g} steps",
+            hint="min is offset * scale, max is (offset + 2^bitwidth - 1) * scale",
+        )
+        return None
+    return scales, offsets
+
+
+def _offsets(
+    given: Floats | None,
+    scales: Floats,
+    first: Entry,
+    ranges: tuple[Floats, Floats] | None,
+    at: Place,
+) -> Ints | None:
+    half = 1 << (first.bitwidth - 1)
+    if given is None:
+        if first.says_symmetric:
+            return np.full(scales.shape, -half, np.int64)
+        if ranges is None:
+            at.fault("a scale is given without an offset or a range")
+            return None
+        given = np.rint(ranges[0] / scales)
+    offsets = _numbers.whole(given, at, ".offset")
+    if offsets is None:
+        return None
+    if ranges is not None:
+        offsets = _by_range(offsets, scales, half, ranges[0], at)
+    return _numbers.on_unsigned_grid(offsets, first.bitwidth, at, ".offset")
+
+
+def _by_range(offsets: Ints, scales: Floats, half: int, minimum: Floats, at: Place) -> Ints:
+    """Gives offsets of another convention as the range says they are meant."""
+    zeros = -minimum / scales
+    if np.any(positive := offsets > 0) and np.all(np.abs(zeros - offsets)[positive] <= 1.01):
+        at.note("a positive offset was taken as the zero point that min and scale make", ".offset")
+        return np.where(positive, -np.rint(zeros), offsets).astype(np.int64)
+    if not np.any(offsets) and np.all(np.abs(zeros - half) <= 1.01):
+        at.note("an offset of 0 for a range about zero was taken as a signed one", ".offset")
+        return np.full(offsets.shape, -half, np.int64)
+    return offsets

@@ -1,0 +1,194 @@
+"""The one form in memory of encodings files of every version.
+
+Integers of an entry are on the unsigned grid, as in versions up to 1.0.0:
+`real = (q + offset) * scale`, q from 0 to 2^bitwidth - 1, offset = -zero_point. A symmetric entry
+whose offset is -2^(bitwidth - 1) is stored signed by everybody.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.errors import Problem
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Plain = bool | int | float | str | None
+
+QNN_JSON = "qnn-json"
+VERSIONS = ("0.4.0", "0.5.0", "0.6.1", "1.0.0", "2.0.0", "2.1.0", QNN_JSON)
+
+
+class Form(enum.Enum):
+    """What has a scale of its own; the values are the names of version 1.0.0."""
+
+    PER_TENSOR = "PER_TENSOR"
+    PER_CHANNEL = "PER_CHANNEL"
+    PER_BLOCK = "PER_BLOCK"
+    LPBQ = "LPBQ"
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether an axis is cut into blocks."""
+        return self in (Form.PER_BLOCK, Form.LPBQ)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorEncoding:
+    """What a file says of one tensor of the user's model.
+
+    Shapes: per tensor, scales are (); per channel (channels,). Where `axis` of a blocked form is
+    known, `scales` (per block) or `block_scales` (LPBQ) have the tensor's own axes, the blocked one
+    divided, and the `scales` of LPBQ have extent 1 at all axes but the channel's. Where the file
+    does not say it, scales are flat, channel by channel: (channels * blocks,) per block;
+    (channels,) and (channels, blocks) for LPBQ. Offsets have the shape of the scales.
+
+    Attributes:
+        name: Of the tensor in the user's model.
+        kind: Whether integers are stored, or floats of `bitwidth` bits.
+        bitwidth: Of a stored number; for LPBQ, of a decompressed one.
+        form: What has a scale of its own.
+        symmetric: Whether the file says so, or stores signed integers with zero points of 0.
+        scales: None for floats, and where type and bitwidth are all that is said.
+        offsets: On the unsigned grid.
+        axis: Of the channels, or the blocked one; in the user's model, None if the file is silent.
+        block_size: Elements of a block along the axis.
+        block_scales: LPBQ's integer factors.
+        compressed_bitwidth: LPBQ's bits of a stored integer.
+        minimum: Least value of the range as the file says it; shape of the scales.
+        maximum: Greatest value.
+        signed: Whether the file says that integers are stored signed.
+        is_param: Whether it is a weight or bias; None if the file does not say.
+        zero_point_shift: As 1.0.0 gives it.
+    """
+
+    name: str
+    kind: Literal["int", "float"] = "int"
+    bitwidth: int = 8
+    form: Form = Form.PER_TENSOR
+    symmetric: bool = False
+    scales: Floats | None = None
+    offsets: Ints | None = None
+    axis: int | None = None
+    block_size: int | None = None
+    block_scales: Ints | None = None
+    compressed_bitwidth: int | None = None
+    minimum: Floats | None = None
+    maximum: Floats | None = None
+    signed: bool = False
+    is_param: bool | None = None
+    zero_point_shift: Floats | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TensorEncoding):
+            return NotImplemented
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
+        return all(_same(mine, theirs) for mine, theirs in pairs)
+
+    __hash__ = None  # type: ignore[assignment]  # it holds arrays
+
+    @property
+    def steps(self) -> int:
+        """The greatest integer of the unsigned grid."""
+        return (1 << self.bitwidth) - 1
+
+    @property
+    def centre(self) -> int:
+        """The offset of a symmetric grid: -2^(bitwidth - 1)."""
+        return -(1 << (self.bitwidth - 1))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether type and bitwidth are all that is said: the range is calibration's."""
+        return self.kind == "int" and self.scales is None
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether scales of 0 hold the place of what is derived, as a bias's are."""
+        return self.scales is not None and not np.any(self.scales)
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether every offset is a symmetric grid's."""
+        return self.offsets is not None and bool(np.all(self.offsets == self.centre))
+
+    @property
+    def is_stored_signed(self) -> bool:
+        """Whether its integers are stored signed: as the file says, or on a symmetric grid."""
+        return self.signed or (self.symmetric and self.is_centred)
+
+    @property
+    def role_is_param(self) -> bool:
+        """Whether it is a weight or bias, guessed where the file does not say."""
+        if self.is_param is not None:
+            return self.is_param
+        return self.form is not Form.PER_TENSOR or self.bitwidth == 32 or self.is_centred
+
+    @property
+    def range(self) -> tuple[Floats, Floats] | None:
+        """The least and greatest values: the file's, or those of scale and offset."""
+        if self.minimum is not None and self.maximum is not None:
+            return self.minimum, self.maximum
+        return self.grid_range
+
+    @property
+    def grid_range(self) -> tuple[Floats, Floats] | None:
+        """The least and greatest values that scale and offset make."""
+        if self.scales is None or self.offsets is None:
+            return None
+        return self.offsets * self.scales, (self.offsets + self.steps) * self.scales
+
+    def with_factors(self, factors: Ints, compressed_bitwidth: int) -> TensorEncoding:
+        """Gives LPBQ's entry with its integer factors."""
+        return dataclasses.replace(
+            self, block_scales=factors, compressed_bitwidth=compressed_bitwidth
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EncodingsFile:
+    """What an encodings file says.
+
+    Attributes:
+        version: One of VERSIONS; 0.4.0 also for files that name none.
+        entries: By the names of the tensors, in the file's order.
+        producer: Who made it.
+        quantizer_args: What it was made with.
+        excluded_layers: Layers left in float.
+        notes: What was read otherwise than it is written.
+    """
+
+    version: str
+    entries: dict[str, TensorEncoding]
+    producer: dict[str, Plain] | None = None
+    quantizer_args: dict[str, Plain] | None = None
+    excluded_layers: tuple[str, ...] = ()
+    notes: tuple[Problem, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def of(cls, version: str, entries: Iterable[TensorEncoding]) -> EncodingsFile:
+        """Gives a file of some entries; their names must differ."""
+        return cls(version, {entry.name: entry for entry in entries})
+
+    @property
+    def activations(self) -> dict[str, TensorEncoding]:
+        """Entries of activations."""
+        return {name: e for name, e in self.entries.items() if not e.role_is_param}
+
+    @property
+    def params(self) -> dict[str, TensorEncoding]:
+        """Entries of weights and biases."""
+        return {name: e for name, e in self.entries.items() if e.role_is_param}
+
+
+def _same(mine: object, theirs: object) -> bool:
+    if isinstance(mine, np.ndarray) and isinstance(theirs, np.ndarray):
+        return np.array_equal(mine, theirs)
+    return mine is theirs if mine is None or theirs is None else bool(mine == theirs)

@@ -1,0 +1,211 @@
+"""What a quantized graph says of its tensors, in the names and layouts of the user's model."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+
+from dovetail import __version__
+from dovetail.errors import Problem, QuantizationError
+from dovetail.ir import (
+    Array,
+    AxisScaleOffset,
+    Block,
+    BlockwiseExpansion,
+    DType,
+    Graph,
+    ScaleOffset,
+    Shape,
+    Tensor,
+)
+from dovetail_quantizers.files.form import EncodingsFile, Form, Plain, TensorEncoding
+
+_FLOATS = (DType.FLOAT_16, DType.FLOAT_32)
+
+
+def encodings_of(graph: Graph, version: str = "1.0.0") -> EncodingsFile:
+    """Gives the encodings of a quantized graph, as the user's model names and lays out its tensors.
+
+    Integers without an encoding, such as indices, have no entry. Where several tensors come from
+    one of the user's model and differ, all but the first go by their names in the graph.
+
+    Args:
+        graph: Any graph.
+        version: Of the file that is to come of it.
+
+    Raises:
+        QuantizationError: Encodings that no file can hold; all are listed.
+    """
+    entries: dict[str, TensorEncoding] = {}
+    problems: list[Problem] = []
+    # a constant that a pass made of an activation bears its name, and gives way
+    for tensor in sorted(graph.tensors.values(), key=lambda t: t.kind.is_static):
+        try:
+            entry = entry_of(tensor)
+        except QuantizationError as error:
+            problems.append(Problem(error.message, error.where, error.hint))
+            continue
+        if entry is not None and entries.setdefault(entry.name, entry) != entry:
+            own = dataclasses.replace(entry, name=tensor.name)
+            entries.setdefault(own.name, own)
+    if problems:
+        raise QuantizationError(
+            f"{len(problems)} encodings cannot be written to a file",
+            where=f"graph '{graph.name}'",
+            problems=problems,
+        )
+    producer: dict[str, Plain] = {"package": "dovetail", "version": __version__}
+    return EncodingsFile(version, entries, producer, _arguments(entries.values()))
+
+
+def entry_of(tensor: Tensor) -> TensorEncoding | None:
+    """Gives the entry of one tensor; None if it is neither quantized nor float.
+
+    Raises:
+        QuantizationError: Its blocks are none that a file can hold.
+    """
+    name, is_param, encoding = tensor.source, tensor.kind.is_static, tensor.encoding
+    if tensor.dtype in _FLOATS:
+        return TensorEncoding(name, "float", tensor.dtype.bits, is_param=is_param)
+    if encoding is None or not tensor.dtype.is_fixed_point:
+        return None
+    bitwidth = encoding.bitwidth or tensor.dtype.bits
+    if isinstance(encoding, ScaleOffset):
+        scale, offset = encoding.grid(())
+        return _entry(tensor, bitwidth, Form.PER_TENSOR, scale, offset)
+    if isinstance(encoding, AxisScaleOffset):
+        scales, offsets = (np.ravel(a) for a in encoding.grid(tensor.shape))
+        axis = _source_axis(tensor, encoding.axis)
+        return _entry(tensor, bitwidth, Form.PER_CHANNEL, scales, offsets, axis)
+    if isinstance(encoding, Block):
+        return _blocks(tensor, encoding, bitwidth)
+    if isinstance(encoding, BlockwiseExpansion):
+        return _expansion(tensor, encoding, bitwidth)
+    raise _unheld(tensor, f"an encoding of kind {encoding.kind.name}")
+
+
+def _entry(
+    tensor: Tensor,
+    bitwidth: int,
+    form: Form,
+    scales: Array,
+    offsets: Array,
+    axis: int | None = None,
+    block_size: int | None = None,
+) -> TensorEncoding:
+    signed = tensor.dtype.is_signed
+    derived = not np.any(scales)
+    half = 1 << (bitwidth - 1) if signed and not derived else 0
+    return TensorEncoding(
+        tensor.source,
+        "int",
+        bitwidth,
+        form,
+        signed and not np.any(offsets),
+        # float32 to the shortest float64 that reads the same: 0.1, not 0.10000000149011612
+        _exact(scales),
+        offsets.astype(np.int64) - half,
+        axis,
+        block_size,
+        signed=signed,
+        is_param=tensor.kind.is_static,
+    )
+
+
+def _blocks(tensor: Tensor, encoding: Block, bitwidth: int) -> TensorEncoding:
+    """Blocks along one axis; along others every element has its own copy of the numbers."""
+    perm = _to_source(tensor)
+    sizes = tuple(encoding.block_size[p] for p in perm)
+    shape = tuple(tensor.shape[p] for p in perm)
+    # the axis that is cut; where none is, the one that a block spans
+    axis = max(range(len(shape)), key=lambda i: (1 < sizes[i] < shape[i], sizes[i] > 1, i))
+    given = encoding.offsets
+    scales = encoding.scales.transpose(perm)
+    offsets = np.zeros(scales.shape, np.int32) if given is None else given.transpose(perm)
+    for i, size in enumerate(sizes):
+        if i != axis:
+            scales, offsets = np.repeat(scales, size, i), np.repeat(offsets, size, i)
+    return _entry(tensor, bitwidth, Form.PER_BLOCK, scales, offsets, axis, sizes[axis])
+
+
+def _expansion(tensor: Tensor, encoding: BlockwiseExpansion, bitwidth: int) -> TensorEncoding:
+    shape, channel = tensor.shape, encoding.axis
+    rest = [i for i in range(len(shape)) if i != channel]
+    extents = tuple(shape[i] for i in rest)
+    length = math.prod(extents) // encoding.block_scales.shape[1]
+    cut, size = _cut_axis(extents, length)
+    if cut is None or (encoding.offsets is not None and np.any(encoding.offsets)):
+        raise _unheld(tensor, f"blocks of {length} elements that follow no axis, or offsets")
+    every = np.repeat(encoding.block_scales, length, axis=1).reshape(shape[channel], *extents)
+    factors = np.moveaxis(every, 0, channel).take(range(0, extents[cut], size), axis=rest[cut])
+    perm = _to_source(tensor)
+    scales = encoding.scales.reshape([-1 if i == channel else 1 for i in range(len(shape))])
+    narrow = bitwidth
+    made = _entry(
+        tensor,
+        2 * narrow,
+        Form.LPBQ,
+        scales.transpose(perm),
+        np.zeros(scales.shape, np.int32).transpose(perm),
+        _source_axis(tensor, rest[cut]),
+        size,
+    )
+    return made.with_factors(factors.transpose(perm).astype(np.int64), narrow)
+
+
+def _cut_axis(extents: Shape, length: int) -> tuple[int | None, int]:
+    """Gives the axis that blocks of `length` elements in C order cut, and their size along it."""
+    behind = 1
+    for axis in reversed(range(len(extents))):
+        size, left = divmod(length, behind)
+        if (
+            left == 0
+            and 1 <= size <= extents[axis]
+            and extents[axis] % size == 0
+            and (extents[axis] > 1)
+        ):
+            return axis, size
+        behind *= extents[axis]
+    return None, 0
+
+
+def _source_axis(tensor: Tensor, axis: int) -> int:
+    return axis if tensor.source_perm is None else tensor.source_perm[axis]
+
+
+def _to_source(tensor: Tensor) -> Shape:
+    """Gives the perm that leads back to the layout of the user's model."""
+    if tensor.source_perm is None:
+        return tuple(range(len(tensor.shape)))
+    return tuple(int(i) for i in np.argsort(tensor.source_perm))
+
+
+def _exact(scales: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    narrow = np.asarray(scales, np.float32)
+    texts = [str(value) for value in narrow.reshape(-1)]
+    return np.asarray(texts, np.float64).reshape(narrow.shape)
+
+
+def _arguments(entries: Iterable[TensorEncoding]) -> dict[str, Plain]:
+    """What 1.0.0 says of a whole file; by the widths that most tensors have."""
+    widths: dict[bool, list[int]] = {False: [], True: []}
+    for entry in entries:
+        if entry.kind == "int" and entry.bitwidth < 32:  # biases apart
+            widths[bool(entry.is_param)].append(entry.bitwidth)
+    kind: Literal["int", "float"] = "int" if widths[False] or widths[True] else "float"
+    made: dict[str, Plain] = {"dtype": kind}
+    for key, found in (("activation_bitwidth", widths[False]), ("param_bitwidth", widths[True])):
+        if found:
+            made[key] = max(sorted(set(found)), key=found.count)
+    made["per_channel_quantization"] = any(e.form is not Form.PER_TENSOR for e in entries)
+    return made
+
+
+def _unheld(tensor: Tensor, what: str) -> QuantizationError:
+    return QuantizationError(
+        f"it has {what}, which no encodings file holds", where=f"tensor '{tensor.source}'"
+    )

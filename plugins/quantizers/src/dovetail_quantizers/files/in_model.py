@@ -1,0 +1,146 @@
+"""The tensors of a model that entries of a file can be for."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.api import Model, convert, load
+from dovetail.api.conversion import is_converted
+from dovetail.errors import Problem, QuantizationError
+from dovetail.ir import Graph, Shape, Tensor
+from dovetail.ops import OpRegistry
+from dovetail.plugins.ops import installed_ops
+from dovetail_quantizers.files._arrange import placed
+from dovetail_quantizers.files.form import EncodingsFile, TensorEncoding
+from dovetail_quantizers.planning.roles import channel_axes
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A tensor that an entry can be for.
+
+    Attributes:
+        tensor: In the converted graph.
+        axis: Of its output channels, in its own layout, where its use says one.
+    """
+
+    tensor: Tensor
+    axis: int | None
+
+    @property
+    def source_shape(self) -> Shape:
+        """Its shape in the user's model."""
+        perm = self.tensor.source_perm or range(len(self.tensor.shape))
+        return tuple(self.tensor.shape[i] for i in np.argsort(list(perm)))
+
+    @property
+    def source_axis(self) -> int | None:
+        """The axis of its output channels in the user's model."""
+        perm = self.tensor.source_perm
+        return self.axis if perm is None or self.axis is None else perm[self.axis]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What a model has for the entries of a file.
+
+    Attributes:
+        graphs: The model's.
+        ops: Finds their ops.
+        tensors: Those that can be quantized, by their names in the user's model.
+        inner: The same and those that share a name of the user's, by their names in the graph.
+        gone: Names that the user's model has and its conversion does away with.
+    """
+
+    graphs: tuple[Graph, ...]
+    ops: OpRegistry
+    tensors: dict[str, Place]
+    inner: dict[str, Place]
+    gone: frozenset[str]
+
+    def find(self, name: str) -> Place | None:
+        """Gives the tensor that a file means by a name: the user's, or else the graph's."""
+        return self.tensors.get(name) or self.inner.get(name)
+
+    def names(self) -> set[str]:
+        """All names that a file may use."""
+        return {*self.tensors, *self.gone}
+
+
+def places_in(path: str | os.PathLike[str], file: EncodingsFile) -> Places:
+    """Loads or converts a model file and gives its tensors.
+
+    Args:
+        path: The model.
+        file: What it is looked at for: only names that the converted model lacks are looked for
+            in the model as it is before the passes.
+
+    Raises:
+        DovetailError: The file cannot be loaded or converted.
+    """
+    ops = installed_ops()
+    if is_converted(path):
+        return places_of(load(path).graphs.values(), ops)
+    places = places_of(convert(path, ops=ops).graphs.values(), ops)
+    if all(places.find(name) for name in file.entries):
+        return places
+    return places_of(places.graphs, ops, _sources(convert(path, optimize=False, ops=ops)))
+
+
+def places_of(
+    graphs: Iterable[Graph], ops: OpRegistry, before: frozenset[str] = frozenset()
+) -> Places:
+    """Gives the tensors of graphs; `before` names those that the user's model had."""
+    graphs = tuple(graphs)
+    found: dict[str, Place] = {}
+    inner: dict[str, Place] = {}
+    every: set[str] = set()
+    for graph in graphs:
+        axes = channel_axes(graph, ops)
+        for tensor in graph.tensors.values():
+            every.add(tensor.source)
+            if not (tensor.dtype.is_float or tensor.dtype.is_fixed_point):
+                continue
+            place = inner[tensor.name] = Place(tensor, axes.get(tensor))
+            if tensor.source not in found or _rank(place) > _rank(found[tensor.source]):
+                found[tensor.source] = place
+    return Places(graphs, ops, found, inner, before - every)
+
+
+def _rank(place: Place) -> tuple[bool, bool]:
+    """Which of several tensors from one of the user's model an entry means."""
+    # a bias that was folded out of an activation bears its name, but is none of the user's
+    return not place.tensor.kind.is_static, place.axis is not None
+
+
+def fitted(file: EncodingsFile, places: Places) -> tuple[EncodingsFile, tuple[Problem, ...]]:
+    """Gives a file with what a model says of its tensors: axes, blocks, and which are weights.
+
+    Entries for tensors that the model lacks stay as they are.
+
+    Returns:
+        The file without the entries that do not fit their tensors, and what is wrong with those.
+    """
+    problems: list[Problem] = []
+    entries: dict[str, TensorEncoding] = {}
+    for name, entry in file.entries.items():
+        place = places.find(name)
+        if place is None:
+            entries[name] = entry
+            continue
+        try:
+            fit = placed(entry, place.source_shape, place.source_axis)
+        except QuantizationError as error:
+            problems.append(Problem(error.message, f"'{name}'", error.hint))
+            continue
+        entries[name] = dataclasses.replace(fit, is_param=place.tensor.kind.is_static)
+    return dataclasses.replace(file, entries=entries), tuple(problems)
+
+
+def _sources(model: Model) -> frozenset[str]:
+    return frozenset(t.source for g in model.graphs.values() for t in g.tensors.values())

@@ -1,0 +1,181 @@
+"""What is wrong or odd in an encodings file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dovetail.errors import Problem, QuantizationError
+from dovetail.ir import Graph, Tensor
+from dovetail.ops import OpRegistry
+from dovetail.quantization import Bias
+from dovetail_quantizers.files import _numbers
+from dovetail_quantizers.files.coverage import coverage_of
+from dovetail_quantizers.files.form import EncodingsFile, Floats, Form, TensorEncoding
+from dovetail_quantizers.files.in_model import Places
+from dovetail_quantizers.files.to_graph import to_encoding
+from dovetail_quantizers.grid import MINIMUM_RANGE
+from dovetail_quantizers.planning.roles import roles_of
+
+# Text keeps 7 digits of a float32 range, at worst some hundredths of a step of 16 bits.
+_STEPS_OFF = 0.05
+_HUGE_RANGE = 1e10
+# Bias scales are products of two rounded numbers; files that keep 4 digits are still meant well.
+_BIAS_RTOL = 1e-3
+
+Level = Literal["fault", "smell", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One thing about a file.
+
+    Attributes:
+        level: A fault cannot be read or used, a smell hardly be meant, a note is for information.
+        rule: Which check found it.
+        problem: What, where, and what to do.
+    """
+
+    level: Level
+    rule: str
+    problem: Problem
+
+
+def lint(
+    file: EncodingsFile, faults: Iterable[Problem], places: Places | None = None
+) -> list[Remark]:
+    """Gives all that is wrong or odd: faults first, then smells, then notes.
+
+    Args:
+        file: What could be read.
+        faults: What could not.
+        places: The model that the file is for.
+    """
+    found = [Remark("fault", "format", problem) for problem in faults]
+    found += [Remark("note", "reading", problem) for problem in file.notes]
+    for entry in file.entries.values():
+        found += _of_entry(entry)
+    if places is not None:
+        found += _against_model(file, places)
+    order = ("fault", "smell", "note")
+    return sorted(found, key=lambda remark: order.index(remark.level))
+
+
+def _of_entry(entry: TensorEncoding) -> Iterator[Remark]:
+    scales, offsets = entry.scales, entry.offsets
+    if entry.is_open:
+        yield _note(entry, "no-range", "it has neither scale nor range: calibration finds them")
+    if scales is None or offsets is None:
+        return
+    if entry.is_derived:
+        yield _note(entry, "derived", "its scales are 0: they are derived from other tensors")
+        return
+    if entry.form is not Form.PER_TENSOR and not entry.is_centred:
+        text = f"its {entry.form.value} encodings are not symmetric, as backends need them"
+        yield _smell(entry, "asymmetric-per-channel", text, f"every offset {entry.centre}")
+    elif entry.symmetric and not (entry.is_centred or _is_strict(entry)) and np.any(offsets):
+        text = f"it says symmetric, but has the offset {int(offsets)}"
+        yield _smell(entry, "symmetric-offset", text, f"{entry.centre} is the symmetric one")
+    spans = scales * entry.steps
+    if np.any(tiny := spans < MINIMUM_RANGE * (1 - 1e-6)):
+        text = f"{_count(tiny)} a range below {MINIMUM_RANGE}, down to {spans.min():.3g}"
+        yield _smell(entry, "range-tiny", text, "constants and dead channels look like this")
+    if np.any(huge := spans > _HUGE_RANGE):
+        text = f"{_count(huge)} a range of up to {spans.max():.3g}"
+        yield _smell(entry, "range-huge", text, "look for overflow in what was calibrated")
+    yield from _of_range(entry, scales)
+
+
+def _of_range(entry: TensorEncoding, scales: Floats) -> Iterator[Remark]:
+    if entry.minimum is None or entry.maximum is None or entry.offsets is None:
+        return
+    zeros = entry.minimum / scales
+    if np.any(off := np.abs(zeros - np.rint(zeros)) > _STEPS_OFF):
+        text = f"{_count(off)} a range on which zero is no point of the grid"
+        yield _smell(entry, "zero-not-representable", text, "min is a whole number of scales")
+    ranges = (entry.minimum, entry.maximum)
+    apart = _numbers.steps_apart(scales, entry.offsets, entry.bitwidth, ranges)
+    if entry.is_centred:  # a symmetric range may leave out the lowest step
+        ranges = (entry.minimum - scales, entry.maximum)
+        strict = _numbers.steps_apart(scales, entry.offsets, entry.bitwidth, ranges)
+        apart = np.minimum(apart, strict)
+    if np.any(off := apart > _STEPS_OFF):
+        text = f"{_count(off)} min and max up to {apart.max():.3g} steps from scale and offset"
+        yield _smell(entry, "range-mismatch", text, "scale and offset are what counts")
+
+
+def _against_model(file: EncodingsFile, places: Places) -> Iterator[Remark]:
+    covered = coverage_of(file, places)
+    for problem in covered.unmatched:
+        yield Remark("fault", "unknown-tensor", problem)
+    for name in covered.gone:
+        text = "the conversion does away with this tensor"
+        yield Remark("note", "tensor-gone", Problem(text, f"'{name}'"))
+    for name, entry in file.entries.items():
+        place = places.find(name)
+        if place is None or entry.scales is None or entry.is_derived:
+            continue
+        try:
+            to_encoding(entry, place.tensor, place.axis)
+        except QuantizationError as error:
+            problem = Problem(error.message, f"'{name}'", error.hint)
+            yield Remark("fault", "misfit", problem)
+    for graph in places.graphs:
+        yield from _biases(file, graph, places.ops)
+
+
+def _biases(file: EncodingsFile, graph: Graph, ops: OpRegistry) -> Iterator[Remark]:
+    for node in graph.nodes:
+        for i, role in roles_of(node, ops).items():
+            if not isinstance(role, Bias) or role.data is None or role.weight is None:
+                continue
+            numbers = (role.data, role.weight, i)
+            if max(numbers) < len(node.inputs):
+                x, weight, bias = (_entry_of(file, node.inputs[n]) for n in numbers)
+                if x is not None and weight is not None and bias is not None:
+                    yield from _bias(x, weight, bias, node.where)
+
+
+def _bias(
+    x: TensorEncoding, weight: TensorEncoding, bias: TensorEncoding, where: str
+) -> Iterator[Remark]:
+    if x.scales is None or weight.scales is None or bias.scales is None or bias.bitwidth != 32:
+        return
+    if bias.is_derived or weight.is_derived or weight.form.is_blocked or x.scales.size > 1:
+        return
+    hint = f"it is the bias of {where}"
+    wanted, given = (x.scales * weight.scales).ravel(), bias.scales.ravel()
+    if given.size not in (1, wanted.size):
+        text = f"it has {given.size} scales, its weight {wanted.size}"
+        yield _smell(bias, "bias-scale", text, hint)
+        return
+    apart = float(np.max(np.abs(given - wanted) / wanted))
+    if apart > _BIAS_RTOL:
+        text = f"its scale is up to {apart:.3g} of it away from input scale x weight scale"
+        yield _smell(bias, "bias-scale", text, hint)
+
+
+def _entry_of(file: EncodingsFile, tensor: Tensor | None) -> TensorEncoding | None:
+    if tensor is None:
+        return None
+    entry = file.entries.get(tensor.name) or file.entries.get(tensor.source)
+    return entry if entry is not None and entry.kind == "int" else None
+
+
+def _is_strict(entry: TensorEncoding) -> bool:
+    return entry.offsets is not None and bool(np.all(entry.offsets == entry.centre + 1))
+
+
+def _count(which: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> str:
+    return "it has" if which.size == 1 else f"{np.count_nonzero(which)} of {which.size} have"
+
+
+def _smell(entry: TensorEncoding, rule: str, text: str, hint: str) -> Remark:
+    return Remark("smell", rule, Problem(text, f"'{entry.name}'", hint))
+
+
+def _note(entry: TensorEncoding, rule: str, text: str) -> Remark:
+    return Remark("note", rule, Problem(text, f"'{entry.name}'"))

@@ -1,0 +1,156 @@
+"""Reads encodings files of every version."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dovetail.errors import Problem, QuantizationError
+from dovetail_quantizers.files import _read_0, _read_1, _read_2, _read_qnn
+from dovetail_quantizers.files._findings import Findings, Place
+from dovetail_quantizers.files._json import finite, load_object, shown, take
+from dovetail_quantizers.files.form import QNN_JSON, VERSIONS, EncodingsFile, Plain, TensorEncoding
+
+_OLD = re.compile(r"0\.\d{1,3}\.\d{1,3}")
+_SECTIONS = tuple(key for key, _ in _read_0.SECTIONS)
+_TOP = ("version", "producer", "quantizer_args", "excluded_layers", "encodings", *_SECTIONS)
+
+
+def read_encodings(path: str | os.PathLike[str]) -> EncodingsFile:
+    """Reads an encodings file of any version, or the encodings of a `model_net.json`.
+
+    Raises:
+        FrontendError: The file cannot be read.
+        QuantizationError: It is no encodings file, or has faults: all are listed, each with the
+            tensor's name and the place in the file.
+    """
+    file, faults = parse_encodings(path)
+    if faults:
+        raise QuantizationError(
+            f"it has {len(faults)} fault{'s' * (len(faults) > 1)}",
+            where=str(path),
+            problems=faults,
+            hint="`dovetail encodings lint` shows them, and what else is odd",
+        )
+    return file
+
+
+def parse_encodings(path: str | os.PathLike[str]) -> tuple[EncodingsFile, tuple[Problem, ...]]:
+    """Reads what can be read of an encodings file; gives it and the faults.
+
+    Raises:
+        FrontendError: The file cannot be read.
+        QuantizationError: It is no encodings file, or of a version that is not known.
+    """
+    findings = Findings()
+    data = load_object(Path(path), findings)
+    version = _version(data, str(path), findings)
+    entries: dict[str, TensorEncoding] = {}
+    if version == QNN_JSON:
+        _read_graph(data, entries, findings)
+    elif version.startswith("2."):
+        _read_list(data, "encodings", entries, findings.at("$"), _read_2.read_tensor)
+    else:
+        for key, is_param in _read_0.SECTIONS:
+            _read_section(version, key, is_param, data, entries, findings.at("$"))
+    file = EncodingsFile(
+        version,
+        entries,
+        _free(data, "producer", findings.at("$")),
+        _free(data, "quantizer_args", findings.at("$")),
+        _excluded(data, findings.at("$")),
+        tuple(findings.notes),
+    )
+    return file, tuple(findings.faults)
+
+
+def _version(data: dict[str, Any], where: str, findings: Findings) -> str:
+    graph = data.get("graph")
+    if isinstance(graph, dict) and isinstance(graph.get("tensors"), dict):
+        return QNN_JSON
+    for key in sorted(data.keys() - set(_TOP)):
+        findings.at(f"$.{key}").note("unknown key; it was left out")
+    version = data.get("version", "0.4.0")
+    if isinstance(version, str) and _OLD.fullmatch(version) and version not in VERSIONS:
+        findings.at("$.version").note(f"version {version} was read as 0.6.1")
+        version = "0.6.1"
+    if version not in VERSIONS[:-1]:
+        known = ", ".join(VERSIONS[:-1])
+        raise QuantizationError(
+            f"version {shown(version)} is not known", where=where, hint=f"known are {known}"
+        )
+    new = version.startswith("2.")
+    wanted = ("encodings",) if new else _SECTIONS
+    if missing := [key for key in wanted if key not in data]:
+        raise QuantizationError(
+            f"it has no {' and no '.join(missing)}, which version {version} has",
+            where=where,
+            hint="it is no encodings file, or its `version` is not the one that it follows",
+        )
+    return str(version)
+
+
+def _read_section(
+    version: str,
+    key: str,
+    is_param: bool,
+    data: dict[str, Any],
+    entries: dict[str, TensorEncoding],
+    at: Place,
+) -> None:
+    if version == "1.0.0":
+        _read_list(data, key, entries, at, lambda item, p: _read_1.read_tensor(item, is_param, p))
+        return
+    for name, value in (take(data, key, dict[str, Any], at) or {}).items():
+        place = at.below(f".{key}.{name}", name)
+        if name in entries:
+            place.fault("an activation has the same name")
+        elif (entry := _read_0.read_tensor(name, value, is_param, place)) is not None:
+            entries[name] = entry
+
+
+def _read_list(
+    data: dict[str, Any],
+    key: str,
+    entries: dict[str, TensorEncoding],
+    at: Place,
+    read: Callable[[Any, Place], TensorEncoding | None],
+) -> None:
+    for i, item in enumerate(take(data, key, list[Any], at) or []):
+        name = item.get("name") if isinstance(item, dict) else None
+        place = at.below(f".{key}[{i}]", name if isinstance(name, str) else None)
+        if isinstance(name, str) and name in entries:
+            place.fault("another entry has the same name")
+        elif (entry := read(item, place)) is not None:
+            entries[entry.name] = entry
+
+
+def _read_graph(
+    data: dict[str, Any], entries: dict[str, TensorEncoding], findings: Findings
+) -> None:
+    for name, value in data["graph"]["tensors"].items():
+        place = findings.at(f"$.graph.tensors.{name}", name)
+        if (entry := _read_qnn.read_tensor(name, value, place)) is not None:
+            entries[name] = entry
+
+
+def _free(data: dict[str, Any], key: str, at: Place) -> dict[str, Plain] | None:
+    given = take(data, key, dict[str, Any], at)
+    if given is None:
+        return None
+    place = at.below(f".{key}")
+    found: dict[str, Plain] = {}
+    for name in given:
+        value = take(given, name, Plain, place)
+        if finite(value):
+            found[name] = value
+        else:
+            place.fault(f"{value} is no number", f".{name}")
+    return found
+
+
+def _excluded(data: dict[str, Any], at: Place) -> tuple[str, ...]:
+    return tuple(take(data, "excluded_layers", list[str], at) or ())

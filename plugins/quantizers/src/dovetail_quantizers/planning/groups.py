@@ -1,0 +1,193 @@
+"""Groups of tensors that share one encoding, found by what the ops do to values.
+
+Tensors between which values are only moved share; so does, unless that is switched off, what a
+Relu or clip cuts off with what it leaves: values that it would clip need no place on the grid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dovetail.ir import Graph, Node, Tensor, TensorKind
+from dovetail.ops import OpRegistry
+from dovetail.quantization import Sharing
+from dovetail_quantizers.planning.rules import (
+    Range,
+    added_by,
+    cuts_off,
+    ends_of,
+    fixed_range,
+    is_quantized,
+    kept_by,
+    needed_by,
+)
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Tensors with one encoding.
+
+    Attributes:
+        members: In the graph's order, constants among them.
+        sources: Those that bring values of their own: what is to be observed.
+        constants: Static members.
+        bounds: Ranges that are known without looking, with the node that gives each.
+        inside: Nodes that only move or clip values within the group.
+        squashed: Members whose own range does not count, by the node that clips them.
+        needed: What the readers tell apart: values beyond need no place.
+    """
+
+    members: dict[Tensor, None] = field(default_factory=dict)
+    sources: dict[Tensor, None] = field(default_factory=dict)
+    constants: dict[Tensor, None] = field(default_factory=dict)
+    bounds: list[tuple[Range, str]] = field(default_factory=list)
+    inside: set[Node] = field(default_factory=set)
+    squashed: dict[Tensor, Node] = field(default_factory=dict)
+    needed: Range = (-math.inf, math.inf)
+
+    @property
+    def leader(self) -> Tensor:
+        """The tensor that the others are said to share with."""
+        return next(iter(self.sources or self.members))
+
+    def known_range(self) -> Range | None:
+        """Gives the range of what is known without observing: constants and bounds."""
+        ranges = [r for r, _ in self.bounds]
+        for tensor in self.constants:
+            values = np.asarray(tensor.values(), np.float32)
+            if values.size:
+                ranges.append(ends_of(values))
+        if not ranges:
+            return None
+        return min(r[0] for r in ranges), max(r[1] for r in ranges)
+
+
+def find_groups(
+    graph: Graph,
+    ops: OpRegistry,
+    *,
+    concat: Sharing,
+    squash: bool,
+    claims: Mapping[Tensor, Hashable],
+) -> Mapping[Tensor, Group]:
+    """Gives the group of each tensor that takes an encoding as an activation does.
+
+    Args:
+        graph: A float graph; not changed.
+        ops: Finds ops.
+        concat: Whether what is joined shares.
+        squash: Whether producers share with the Relu that reads them.
+        claims: What is given for tensors; those with differing claims do not share.
+    """
+    finder = _Finder(graph, ops, claims)
+    for node in graph.nodes:
+        finder.move(node, *kept_by(node, ops, concat))
+    if squash:
+        for node in graph.nodes:
+            if cuts_off(node, ops):
+                finder.squash(node)
+        finder.limit()
+    for node in graph.nodes:
+        if (known := fixed_range(node, ops)) is not None:
+            finder.fix(node, known)
+    return finder.groups
+
+
+class _Finder:
+    def __init__(self, graph: Graph, ops: OpRegistry, claims: Mapping[Tensor, Hashable]) -> None:
+        self.groups: dict[Tensor, Group] = {}
+        self._graph = graph
+        self._ops = ops
+        self._claims = claims
+        for tensor in _flowing(graph):
+            self.groups[tensor] = Group({tensor: None}, {tensor: None})
+
+    def move(self, node: Node, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
+        """Joins what a node only moves values between."""
+        if not inputs:
+            return
+        for tensor in (t for t in inputs if t not in self.groups):  # constants
+            self.groups[tensor] = Group({tensor: None}, constants={tensor: None})
+        claims: set[Hashable] = set()
+        for tensor in (*inputs, *outputs):
+            claims |= self._claimed(self.groups[tensor])
+        if len(claims) > 1:
+            return
+        merged = self.groups[inputs[0]]
+        for other in (*inputs[1:], *outputs):
+            merged = self._join(merged, self.groups[other])
+        for tensor in outputs:
+            merged.sources.pop(tensor, None)
+        merged.inside.add(node)
+        if (added := added_by(node, self._ops)) is not None:
+            merged.bounds.append((added, node.where))
+
+    def squash(self, node: Node) -> None:
+        """Joins what a node clips with what it leaves, if nobody else sees the former."""
+        cut, left = node.inputs[0], node.outputs[0]
+        if cut is None or cut not in self.groups or left not in self.groups:
+            return
+        before, after = self.groups[cut], self.groups[left]
+        if before is after or before.constants or before.bounds:
+            return
+        # an encoding that was given for what is clipped is not for what is left
+        if self._claimed(before) and self._claimed(before) != self._claimed(after):
+            return
+        if any(not self._is_hidden(t, before, node) for t in before.members):
+            return
+        sources = dict(before.sources)
+        merged = self._join(before, after)
+        for tensor in sources:
+            del merged.sources[tensor]
+            merged.squashed[tensor] = node
+        merged.inside.add(node)
+
+    def limit(self) -> None:
+        """Finds what the readers of each group tell apart."""
+        for group in dict.fromkeys(self.groups.values()):
+            if any(t.kind is not TensorKind.NATIVE for t in group.members):
+                continue
+            readers = {n for t in group.members for n in self._graph.consumers(t)} - group.inside
+            needs = [needed_by(node, self._ops) for node in readers]
+            if needs:
+                low, high = min(n[0] for n in needs), max(n[1] for n in needs)
+                group.needed = (min(low, 0.0), max(high, 0.0))
+
+    def fix(self, node: Node, known: Range) -> None:
+        """Takes an output's range from the op instead of from what is observed."""
+        group = self.groups.get(node.outputs[0])
+        if group is not None and node.outputs[0] in group.sources:
+            del group.sources[node.outputs[0]]
+            group.bounds.append((known, node.where))
+
+    def _is_hidden(self, tensor: Tensor, group: Group, last: Node) -> bool:
+        if tensor.kind is not TensorKind.NATIVE:
+            return False
+        return all(n is last or n in group.inside for n in self._graph.consumers(tensor))
+
+    def _claimed(self, group: Group) -> set[Hashable]:
+        return {self._claims[t] for t in group.members if t in self._claims}
+
+    def _join(self, one: Group, other: Group) -> Group:
+        if one is other:
+            return one
+        one.members |= other.members
+        one.sources |= other.sources
+        one.constants |= other.constants
+        one.bounds += other.bounds
+        one.inside |= other.inside
+        one.squashed |= other.squashed
+        for tensor in other.members:
+            self.groups[tensor] = one
+        return one
+
+
+def _flowing(graph: Graph) -> Iterator[Tensor]:
+    """Inputs and results of nodes: every quantized tensor that is not static."""
+    for tensor in graph.tensors.values():
+        if is_quantized(tensor) and not tensor.kind.is_static:
+            yield tensor

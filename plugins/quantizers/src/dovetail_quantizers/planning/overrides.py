@@ -1,0 +1,143 @@
+"""What an encodings file decides: encodings, widths, and which nodes stay float."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from dovetail.errors import Problem, QuantizationError, unknown_name
+from dovetail.ir import Graph, Node, Tensor
+from dovetail.ops import OpRegistry
+from dovetail.quantization import QuantizationOptions
+from dovetail_quantizers.files import EncodingsFile, TensorEncoding, read_encodings, to_encoding
+from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.precision import Float
+from dovetail_quantizers.planning.roles import channel_axes
+from dovetail_quantizers.planning.rules import is_quantized
+
+_WHY = "given by the encodings file"
+
+
+@dataclass(slots=True)
+class Overrides:
+    """What was given for the tensors of one graph.
+
+    Attributes:
+        encodings: Types and encodings.
+        widths: Bitwidths of tensors of which nothing else is said.
+        floats: Nodes that are to stay float.
+        float_inputs: Inputs of the graph that are to stay float.
+        covered: Names in the user's model that something was said of.
+    """
+
+    encodings: dict[Tensor, Encoded] = field(default_factory=dict)
+    widths: dict[Tensor, int] = field(default_factory=dict)
+    floats: dict[Node, Float] = field(default_factory=dict)
+    float_inputs: dict[Tensor, int] = field(default_factory=dict)
+    covered: set[str] = field(default_factory=set)
+
+    @property
+    def claims(self) -> Mapping[Tensor, Hashable]:
+        """What tensors that share an encoding must agree on."""
+        widths = {t: ("width", width) for t, width in self.widths.items()}
+        return widths | {t: (e.dtype, e.encoding) for t, e in self.encodings.items()}
+
+    def under(self, other: Overrides) -> Overrides:
+        """Gives both together; where both say something of a tensor, the other counts."""
+        said = other.encodings.keys() | other.widths.keys()
+        return Overrides(
+            {t: e for t, e in self.encodings.items() if t not in said} | other.encodings,
+            {t: w for t, w in self.widths.items() if t not in said} | other.widths,
+            self.floats | other.floats,
+            self.float_inputs | other.float_inputs,
+            self.covered | other.covered,
+        )
+
+    def uncovered(self, graph: Graph) -> tuple[str, ...]:
+        """Gives the names in the user's model that nothing was said of."""
+        names = dict.fromkeys(t.source for t in graph.tensors.values() if is_quantized(t))
+        return tuple(name for name in names if name not in self.covered)
+
+
+def read_overrides(options: QuantizationOptions) -> EncodingsFile | None:
+    """Gives the encodings file that the options name, if they name one.
+
+    Raises:
+        FrontendError, QuantizationError: It cannot be read, or has faults.
+    """
+    path = options.quantization_overrides
+    return None if path is None else read_encodings(path)
+
+
+def unmatched(file: EncodingsFile, graphs: Iterable[Graph]) -> list[Problem]:
+    """Gives a problem for each entry that no tensor of any graph goes by."""
+    known = {t.source for graph in graphs for t in graph.tensors.values()}
+    known |= {t.name for graph in graphs for t in graph.tensors.values()}
+    return [
+        Problem(
+            "no tensor of the model has this name", f"entry '{name}'", unknown_name(name, known)
+        )
+        for name in file.entries
+        if name not in known
+    ]
+
+
+def overrides_of(file: EncodingsFile, graph: Graph, ops: OpRegistry) -> Overrides:
+    """Gives what a file says of a graph.
+
+    Raises:
+        QuantizationError: Entries that do not fit their tensors; all of them are listed.
+    """
+    found = Overrides()
+    axes = channel_axes(graph, ops)
+    problems: list[Problem] = []
+    for entry in file.entries.values():
+        for tensor in _matches(entry, graph):
+            found.covered.add(tensor.source)
+            try:
+                _take(entry, tensor, graph, axes.get(tensor), found)
+            except QuantizationError as error:
+                problems.append(Problem(error.message, error.where, error.hint))
+    if problems:
+        raise QuantizationError(
+            "encodings do not fit the model", where=f"graph '{graph.name}'", problems=problems
+        )
+    return found
+
+
+def _matches(entry: TensorEncoding, graph: Graph) -> Iterator[Tensor]:
+    named = [t for t in graph.tensors.values() if t.source == entry.name]
+    if not named and entry.name in graph.tensors:
+        named = [graph.tensors[entry.name]]
+    # a bias that a fold made goes by the name of the result that it was folded from
+    of_kind = [t for t in named if t.kind.is_static == bool(entry.is_param)]
+    if entry.is_param is not None and of_kind:
+        named = of_kind
+    elif entry.is_param is None and any(not t.kind.is_static for t in named):
+        named = [t for t in named if not t.kind.is_static]
+    return (t for t in named if is_quantized(t))
+
+
+def _take(
+    entry: TensorEncoding, tensor: Tensor, graph: Graph, axis: int | None, found: Overrides
+) -> None:
+    if entry.kind == "float":
+        _take_float(entry, tensor, graph, found)
+    elif entry.is_open or entry.is_derived:
+        found.widths[tensor] = entry.bitwidth
+    else:
+        dtype, encoding = to_encoding(entry, tensor, axis)
+        found.encodings[tensor] = Encoded(dtype, encoding, _WHY)
+
+
+def _take_float(entry: TensorEncoding, tensor: Tensor, graph: Graph, found: Overrides) -> None:
+    bitwidth = 16 if entry.bitwidth == 16 else 32
+    chosen = Float(bitwidth, f"the encodings file says float for '{entry.name}'")
+    producer = graph.producer(tensor)
+    if producer is not None:
+        found.floats[producer] = chosen
+    elif tensor.kind.is_static:
+        # output, weights and bias of a node go together
+        found.floats |= dict.fromkeys(graph.consumers(tensor), chosen)
+    else:
+        found.float_inputs[tensor] = bitwidth

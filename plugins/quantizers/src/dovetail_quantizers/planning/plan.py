@@ -1,0 +1,137 @@
+"""The plan of one graph: which nodes are fixed-point, and where each encoding comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from dovetail.calibration import RangeEstimator
+from dovetail.ir import Graph, Node, Tensor
+from dovetail.ops import OpRegistry
+from dovetail.quantization import QuantizationOptions
+from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.fallback import all_float, fallen_back
+from dovetail_quantizers.planning.groups import Group, find_groups
+from dovetail_quantizers.planning.overrides import Overrides
+from dovetail_quantizers.planning.precision import Float, float_nodes, touches_floats
+from dovetail_quantizers.planning.recipe import Recipe, Recipes
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is to be done with a float graph.
+
+    Attributes:
+        graph: The graph.
+        ops: Finds its ops.
+        options: The user's.
+        recipes: What they mean.
+        groups: Of each tensor that takes an encoding as an activation does.
+        floats: Nodes that stay float.
+        overrides: What somebody gave.
+        given: Encodings that need no calibration, by the group they are for.
+        widths: Bitwidths that were given for groups of which nothing else was.
+        notes: What the user should know.
+    """
+
+    graph: Graph
+    ops: OpRegistry
+    options: QuantizationOptions
+    recipes: Recipes
+    groups: Mapping[Tensor, Group]
+    floats: Mapping[Node, Float]
+    overrides: Overrides
+    given: Mapping[Group, Encoded] = field(default_factory=dict)
+    widths: Mapping[Group, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def is_fixed(self, node: Node) -> bool:
+        """Whether a node works on fixed-point tensors."""
+        return node not in self.floats and touches_floats(node)
+
+    def needed(self) -> Iterator[Group]:
+        """Gives the groups that fixed-point nodes read or write, each once, in order."""
+        done: set[Group] = set()
+        for tensor, group in self.groups.items():
+            if group in done or tensor.kind.is_static:
+                continue
+            producer = self.graph.producer(tensor)
+            nodes = (*self.graph.consumers(tensor), *((producer,) if producer else ()))
+            if any(self.is_fixed(node) for node in nodes):
+                done.add(group)
+                yield group
+
+    def watched(self) -> dict[str, Sequence[Tensor]]:
+        """Gives the tensors to observe, by the name of their group's leader."""
+        return {
+            group.leader.name: tuple(group.sources)
+            for group in self.needed()
+            if group.sources and group not in self.given
+        }
+
+    def recipe(self, group: Group) -> Recipe:
+        """Gives how a group gets its grid from its range."""
+        recipe = self.recipes.activation
+        width = self.widths.get(group, recipe.bitwidth)
+        return recipe if width == recipe.bitwidth else recipe.with_bitwidth(width)
+
+    def estimators(self) -> dict[str, RangeEstimator]:
+        """Makes an estimator for each group that is observed."""
+        return {
+            group.leader.name: self.recipe(group).new_estimator()
+            for group in self.needed()
+            if group.sources and group not in self.given
+        }
+
+
+def make_plan(
+    graph: Graph,
+    ops: OpRegistry,
+    options: QuantizationOptions,
+    recipes: Recipes,
+    overrides: Overrides,
+    *,
+    floats_only: bool = False,
+) -> Plan:
+    """Gives the plan of a float graph.
+
+    Args:
+        graph: Not changed; the plan's to be written into.
+        ops: Finds ops.
+        options: The user's.
+        recipes: What they mean.
+        overrides: What was given for the graph's tensors.
+        floats_only: Whether nothing is to become fixed-point.
+    """
+    groups = find_groups(
+        graph,
+        ops,
+        concat=options.concat,
+        squash=not options.disable_relu_squashing,
+        claims=overrides.claims,
+    )
+    chosen = dict(overrides.floats)
+    if options.float_fallback:
+        missing = fallen_back(graph, ops, groups, overrides, options.float_bitwidth)
+        chosen = missing | chosen
+    elif floats_only:
+        chosen = all_float(graph, ops, options.float_bitwidth)
+    pinned = overrides.encodings.keys() | overrides.widths.keys()
+    return Plan(
+        graph,
+        ops,
+        options,
+        recipes,
+        groups,
+        float_nodes(graph, ops, groups, chosen, pinned, options.float_bitwidth),
+        overrides,
+        _of_groups(groups, overrides.encodings),
+        _of_groups(groups, overrides.widths),
+    )
+
+
+def _of_groups(groups: Mapping[Tensor, Group], given: Mapping[Tensor, T]) -> dict[Group, T]:
+    return {groups[tensor]: value for tensor, value in given.items() if tensor in groups}

@@ -1,0 +1,117 @@
+"""Which nodes stay float: those whose op takes no fixed point, and those that somebody chose."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from dovetail.errors import DovetailError
+from dovetail.ir import DType, Graph, Node, ScaleOffset, Spec, Tensor
+from dovetail.ops import Domain, OpRegistry, OpSchema, Port, bind_node
+from dovetail_quantizers.planning.groups import Group
+from dovetail_quantizers.planning.roles import present, schema_of
+from dovetail_quantizers.planning.rules import is_quantized
+
+_ANY = ScaleOffset(1.0)
+# It looks at shapes only, so what is stored does not matter to it.
+_SHAPES_ONLY = ("Shape",)
+
+
+@dataclass(frozen=True, slots=True)
+class Float:
+    """Why a node stays float, and how wide it is then."""
+
+    bitwidth: int
+    why: str
+
+
+def float_nodes(
+    graph: Graph,
+    ops: OpRegistry,
+    groups: Mapping[Tensor, Group],
+    chosen: Mapping[Node, Float],
+    pinned: Collection[Tensor],
+    bitwidth: int,
+) -> dict[Node, Float]:
+    """Gives the nodes that stay float.
+
+    Args:
+        graph: The float graph.
+        ops: Finds ops.
+        groups: Those of its tensors.
+        chosen: Nodes that are to be float in any case.
+        pinned: Tensors that are to be fixed-point, whatever they are computed from.
+        bitwidth: Of what has to stay float.
+    """
+    found: dict[Node, Float] = {}
+    for node in graph.nodes:
+        if not touches_floats(node):
+            continue
+        if node in chosen:
+            found[node] = chosen[node]
+            continue
+        if why := refusal(node, ops):
+            found[node] = Float(bitwidth, why)
+            continue
+        before = _moved_from(graph, node, groups, found)
+        if before is not None and not any(t in pinned for t in node.outputs):
+            found[node] = Float(found[before].bitwidth, f"moves what {before.where} gives")
+    return found
+
+
+def touches_floats(node: Node) -> bool:
+    """Whether a node reads or writes anything that could be quantized."""
+    return any(is_quantized(t) for t in (*(t for _, t in present(node)), *node.outputs))
+
+
+def refusal(node: Node, ops: OpRegistry, dtype: DType = DType.UFIXED_POINT_8) -> str:
+    """Gives why a node's op cannot work on tensors of a type; nothing if it can."""
+    schema = schema_of(node, ops)
+    stored = schema.domain is Domain.STORED and node.op_type not in _SHAPES_ONLY
+    if stored and dtype.is_fixed_point:
+        return f"{node.op_type} looks at stored values, which are no numbers in fixed point"
+    ins = [None if t is None else _as_type(t, dtype) for t in node.inputs]
+    outs = [_as_type(t, dtype) for t in node.outputs]
+    ports = [*_faults(schema.inputs, ins), *_faults(schema.outputs, outs)]
+    if ports:
+        return ports[0]
+    return _inference_fault(schema, node, ins, outs)
+
+
+def _inference_fault(schema: OpSchema, node: Node, ins: list[Spec | None], outs: list[Spec]) -> str:
+    try:
+        inferred = schema.infer(bind_node(schema, node), ins, outs)
+    except DovetailError as error:
+        return error.message
+    for spec, wanted in zip(inferred, outs, strict=False):
+        if spec.dtype is not wanted.dtype:
+            return f"{node.op_type} gives {spec.dtype.name} for inputs of another type"
+    return ""
+
+
+def _as_type(tensor: Tensor, dtype: DType) -> Spec:
+    if not is_quantized(tensor):
+        return tensor.spec
+    return Spec(dtype, tensor.shape, _ANY if dtype.is_fixed_point else None)
+
+
+def _faults(ports: tuple[Port, ...], specs: list[Spec] | list[Spec | None]) -> list[str]:
+    found = []
+    for i, spec in enumerate(specs):
+        port = ports[min(i, len(ports) - 1)]
+        if spec is not None and port.dtypes and spec.dtype not in port.dtypes:
+            found.append(f"its {port.name} takes no {spec.dtype.name}")
+    return found
+
+
+def _moved_from(
+    graph: Graph, node: Node, groups: Mapping[Tensor, Group], found: Mapping[Node, Float]
+) -> Node | None:
+    """The float node whose results this one only moves, if it moves nothing else."""
+    inputs = [t for _, t in present(node) if is_quantized(t) and not t.kind.is_static]
+    if not inputs or any(node not in groups[t].inside for t in inputs):
+        return None
+    makers = [graph.producer(t) for t in inputs]
+    if any(maker is None or maker not in found for maker in makers):
+        return None
+    return makers[0]

@@ -1,0 +1,149 @@
+"""From options to what is done: an estimator and a grid for activations, weights and biases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from dovetail.calibration import RangeEstimator
+from dovetail.errors import PluginError, QuantizationError
+from dovetail.ir import DType
+from dovetail.plugins import load as load_plugin
+from dovetail.quantization import QuantizationOptions
+from dovetail_quantizers.estimators import QUANTIZER_MODES
+from dovetail_quantizers.grid import Grid, Scheme, grid_for, parse_steps
+
+GROUP = "dovetail.range_estimators"
+MIN_MAX = "min-max"
+PERCENTILE = "percentile"
+_SCHEMES = {
+    None: Scheme.ASYMMETRIC,
+    "asymmetric": Scheme.ASYMMETRIC,
+    "symmetric": Scheme.SYMMETRIC,
+    "unsignedsymmetric": Scheme.UNSIGNED_SYMMETRIC,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one kind of tensor gets its grid.
+
+    Attributes:
+        bitwidth: Of a stored integer.
+        scheme: How the grid lies about zero.
+        estimator: Name of the range estimator.
+        parameters: The estimator's.
+        steps: Ends of the stored integers, where they are restricted.
+    """
+
+    bitwidth: int
+    scheme: Scheme
+    estimator: str = MIN_MAX
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    steps: tuple[int, int] | None = None
+
+    @property
+    def signature(self) -> str:
+        """What ranges depend on besides the values: estimator, parameters, grid."""
+        return f"{self.estimator} {sorted(self.parameters.items())} {self.bitwidth} {self.scheme}"
+
+    def new_estimator(self) -> RangeEstimator:
+        """Makes an estimator for one tensor, or one channel of it.
+
+        Raises:
+            PluginError: There is no such estimator, or it does not take the parameters.
+        """
+        made = cast("type[RangeEstimator]", load_plugin(GROUP, self.estimator))
+        try:
+            return made(**self._accepted(made))
+        except TypeError as error:
+            raise PluginError(
+                f"it cannot be made: {error}", where=f"{GROUP} '{self.estimator}'"
+            ) from error
+
+    def grid(self, least: float, greatest: float) -> Grid:
+        """Gives the grid of a range.
+
+        Raises:
+            QuantizationError: No grid spans the range.
+        """
+        scheme = self.scheme
+        if scheme is Scheme.UNSIGNED_SYMMETRIC and least < 0:
+            scheme = Scheme.SYMMETRIC  # values below zero need a sign
+        return grid_for(least, greatest, self.bitwidth, scheme, steps=self.steps)
+
+    def symmetric(self) -> Recipe:
+        """Gives the recipe with a symmetric grid."""
+        return Recipe(self.bitwidth, Scheme.SYMMETRIC, self.estimator, self.parameters, self.steps)
+
+    def with_bitwidth(self, bitwidth: int) -> Recipe:
+        """Gives the recipe with another width."""
+        return Recipe(bitwidth, self.scheme, self.estimator, self.parameters)
+
+    def _accepted(self, made: type[RangeEstimator]) -> dict[str, Any]:
+        # What chooses a range by the error of the grid asks for the grid; the others do not.
+        import inspect  # imported here: most quantizing asks min-max, which takes nothing
+
+        names = inspect.signature(made).parameters
+        about = {"bitwidth": self.bitwidth, "symmetric": self.scheme is not Scheme.ASYMMETRIC}
+        return {n: v for n, v in about.items() if n in names} | dict(self.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipes:
+    """Those of one quantization.
+
+    Attributes:
+        activation: Of activations, and of constants that are read like them.
+        weight: Of weights.
+        bias: Of biases with a range of their own.
+    """
+
+    activation: Recipe
+    weight: Recipe
+    bias: Recipe
+
+
+def recipes_of(options: QuantizationOptions) -> Recipes:
+    """Gives what the options ask for.
+
+    Raises:
+        PluginError: An estimator is not installed.
+        ConfigError: The steps fit no bitwidth.
+    """
+    activation = _recipe(options, "act", options.act_bitwidth)
+    weight = _recipe(options, "param", options.weights_bitwidth)
+    bias = Recipe(8, weight.scheme if options.bias_bitwidth == 8 else Scheme.SYMMETRIC)
+    for each in (activation, weight):
+        each.new_estimator()  # what is not there is said before anything is run
+    return Recipes(activation, weight, bias)
+
+
+def float_type(bitwidth: int) -> DType:
+    """Gives the float type of a width."""
+    return {16: DType.FLOAT_16, 32: DType.FLOAT_32}[bitwidth]
+
+
+def no_range(tensor: str, error: QuantizationError) -> QuantizationError:
+    """Gives an estimator's error with the tensor named."""
+    return QuantizationError(
+        error.message, code=error.code, where=f"tensor '{tensor}'", hint=error.hint
+    )
+
+
+def _recipe(options: QuantizationOptions, what: str, bitwidth: int) -> Recipe:
+    mode: str | None = getattr(options, f"{what}_quantizer")
+    given = options.restrict_quantization_steps
+    steps = parse_steps(given) if isinstance(given, str) else given
+    # A pair of ends is meant for the width that it just fits: weights may have another one.
+    if steps is not None and not 1 << (bitwidth - 1) <= steps[1] - steps[0] < 1 << bitwidth:
+        steps = None
+    if mode is not None:
+        meant = QUANTIZER_MODES[mode]
+        return Recipe(bitwidth, meant.scheme, meant.estimator, {}, steps)
+    schema: str | None = getattr(options, f"{what}_quantizer_schema")
+    estimator: str = getattr(options, f"{what}_quantizer_calibration") or MIN_MAX
+    value = options.percentile_calibration_value
+    parameters = {"percentile": value} if estimator == PERCENTILE and value is not None else {}
+    return Recipe(bitwidth, _SCHEMES[schema], estimator, parameters, steps)

@@ -1,0 +1,169 @@
+"""The driver: calibrate, decide, annotate; what `dovetail.quantize` calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dovetail.container import Model
+from dovetail.errors import QuantizationError
+from dovetail.ir import Graph
+from dovetail.ops import OpRegistry, check_ops
+from dovetail.quantization import (
+    Calibration,
+    QuantizationOptions,
+    QuantizationReport,
+    Quantized,
+    TensorDecision,
+)
+from dovetail_quantizers.algorithms_run import Algorithms
+from dovetail_quantizers.annotation.annotate import annotate
+from dovetail_quantizers.annotation.reporting import decisions_of
+from dovetail_quantizers.annotation.statics import check_statics
+from dovetail_quantizers.calibration.cache import RangeCache, key_of
+from dovetail_quantizers.calibration.observer import Observed, observe
+from dovetail_quantizers.copying import copy_graph
+from dovetail_quantizers.files import EncodingsFile
+from dovetail_quantizers.planning.absorb import absorb
+from dovetail_quantizers.planning.decide import decide
+from dovetail_quantizers.planning.overrides import (
+    Overrides,
+    overrides_of,
+    read_overrides,
+    unmatched,
+)
+from dovetail_quantizers.planning.plan import Plan, make_plan
+from dovetail_quantizers.planning.recipe import MIN_MAX, recipes_of
+from dovetail_quantizers.refinement.walk import Walk
+
+
+class DefaultQuantizer:
+    """Quantizes by calibration, encodings files, or both."""
+
+    def quantize(
+        self,
+        model: Model,
+        calibration: Mapping[str, Calibration],
+        options: QuantizationOptions,
+        ops: OpRegistry,
+    ) -> Quantized:
+        """Quantizes a model; see `dovetail.quantization.Quantizer`."""
+        recipes = recipes_of(options)
+        file = read_overrides(options)
+        notes = _check_entries(file, model, options)
+        graphs: dict[str, Graph] = {}
+        tensors: dict[str, tuple[TensorDecision, ...]] = {}
+        samples: dict[str, int] = {}
+        uncovered: dict[str, tuple[str, ...]] = {}
+        for name, graph in model.graphs.items():
+            check_ops(graph, ops)
+            work = copy_graph(graph)
+            check_statics(work, ops)
+            overrides = absorb(work, ops)
+            if options.ignore_encodings:
+                overrides = Overrides()
+            samples_given = calibration.get(name)
+            algorithms = Algorithms(options)
+            notes += algorithms.rewrite(work, samples_given, ops)
+            float_graph = copy_graph(work) if algorithms else work
+            if file is not None:
+                overrides = overrides.under(overrides_of(file, work, ops))
+            plan = make_plan(
+                work,
+                ops,
+                options,
+                recipes,
+                overrides,
+                floats_only=_floats_only(samples_given, options),
+            )
+            if file is not None:
+                uncovered[name] = overrides.uncovered(work)
+            observed = _observe(plan, samples_given, options)
+            decisions = annotate(plan, decide(plan, observed.ranges))
+            check_ops(work, ops)
+            notes += algorithms.refine(Walk(plan, float_graph, samples_given, decisions))
+            graphs[name] = work
+            tensors[name] = decisions_of(plan, decisions)
+            samples[name] = observed.samples
+            notes += plan.notes
+        made = Model.of(*graphs.values(), producer=model.producer, registry=ops)
+        report = QuantizationReport(
+            tensors=tensors, samples=samples, uncovered=uncovered, notes=tuple(notes)
+        )
+        return Quantized(made, report)
+
+
+def _check_entries(
+    file: EncodingsFile | None, model: Model, options: QuantizationOptions
+) -> list[str]:
+    """Gives notes on entries that match nothing, where these are no errors."""
+    if file is None:
+        return []
+    problems = unmatched(file, model.graphs.values())
+    if problems and not options.lenient:
+        raise QuantizationError(
+            f"{len(problems)} of {len(file.entries)} entries match no tensor",
+            code="ENCODING_UNMATCHED",
+            where=str(options.quantization_overrides),
+            hint="--lenient takes the file for what does match",
+            problems=problems,
+        )
+    return [str(each) for each in (*file.notes, *problems)]
+
+
+def _floats_only(samples: Calibration | None, options: QuantizationOptions) -> bool:
+    """Whether all that is asked for is another float type."""
+    said = options.quantization_overrides is not None or options.float_fallback
+    return samples is None and not said and options.float_bitwidth == 16
+
+
+def _observe(plan: Plan, calibration: Calibration | None, options: QuantizationOptions) -> Observed:
+    where = f"graph '{plan.graph.name}'"
+    if calibration is not None and options.float_fallback:
+        raise QuantizationError(
+            "float_fallback takes the place of calibration, and there are samples",
+            where=where,
+            hint="leave out the samples, or float_fallback",
+        )
+    watched = plan.watched()
+    if not watched:
+        return Observed()
+    if calibration is None:
+        raise QuantizationError(
+            "there are no samples, and ranges that only samples can tell",
+            code="CALIBRATION_EMPTY",
+            where=where,
+            hint="give samples of the inputs (calibration=..., --input-list)",
+        )
+    cache = _cache(plan, calibration)
+    if cache is not None and (kept := cache.get()) is not None:
+        plan.notes.append(f"ranges are from {options.calibration_cache}; nothing was run")
+        return Observed(*kept)
+    observed = observe(
+        plan.graph,
+        calibration,
+        watched,
+        plan.estimators(),
+        plan.ops,
+        backend=options.calibration_backend,
+        lenient=options.lenient,
+        extremes_only=plan.recipes.activation.estimator == MIN_MAX,
+    )
+    if observed.infinite:
+        names = ", ".join(observed.infinite)
+        plan.notes.append(f"infinities counted for nothing in {names}")
+    if cache is not None:
+        cache.put(observed.ranges, observed.samples)
+    return observed
+
+
+def _cache(plan: Plan, calibration: Calibration) -> RangeCache | None:
+    path = plan.options.calibration_cache
+    if path is None:
+        return None
+    how = {group.leader.name: plan.recipe(group).signature for group in plan.needed()}
+    key = key_of(plan.graph, calibration, plan.watched(), how)
+    if key is None:
+        plan.notes.append("the calibration cache was not used: samples pass only once")
+        return None
+    return RangeCache(Path(path), key)

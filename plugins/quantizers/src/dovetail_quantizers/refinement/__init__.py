@@ -1,0 +1,1 @@
+"""What algorithms are given: statistics of the float graph, and both networks layer by layer."""

@@ -1,0 +1,165 @@
+"""Both networks, node by node over the samples: what `Refinement.layers` gives its layers from."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from dovetail.errors import QuantizationError
+from dovetail.ir import Array, Graph, Node, Tensor
+from dovetail.ops import OpRegistry, from_real, to_real
+from dovetail.quantization import Bias, Calibration, Layer, QuantizationOptions
+from dovetail_quantizers.annotation.annotate import Decisions
+from dovetail_quantizers.calibration.samples import samples_of
+from dovetail_quantizers.planning.plan import Plan
+from dovetail_quantizers.planning.roles import present, roles_of
+from dovetail_quantizers.refinement.layer import RefinedLayer, real_values
+from dovetail_quantizers.refinement.node_runner import NodeRunner
+
+
+class Walk:
+    """See `dovetail.quantization.Refinement`.
+
+    Args:
+        plan: The plan, annotated: its graph is the quantized one.
+        float_graph: The float graph that it was.
+        calibration: The samples.
+        decisions: Get what layers decide.
+    """
+
+    def __init__(
+        self, plan: Plan, float_graph: Graph, calibration: Calibration | None, decisions: Decisions
+    ) -> None:
+        self._plan = plan
+        self._float = float_graph
+        self._calibration = calibration
+        self._decisions = decisions
+
+    @property
+    def float_graph(self) -> Graph:
+        """The float graph, as the algorithms rewrote it. Not to be changed."""
+        return self._float
+
+    @property
+    def graph(self) -> Graph:
+        """The quantized graph."""
+        return self._plan.graph
+
+    @property
+    def ops(self) -> OpRegistry:
+        """Finds ops."""
+        return self._plan.ops
+
+    @property
+    def options(self) -> QuantizationOptions:
+        """The user's."""
+        return self._plan.options
+
+    def layers(self, samples: int = 32) -> Iterator[Layer]:
+        """Gives the layers in the order of computation; see `Refinement.layers`."""
+        taken = self._samples(samples)
+        exact = _Values(self._float, taken)
+        rounded = _Values(self.graph, taken)
+        twins = {node.name: node for node in self._float.nodes}
+        for node in self.graph.nodes:
+            twin = twins.get(node.name)
+            if twin is None:  # a Convert that the quantizer put there
+                rounded.set(node.outputs[0], rounded.of(node.inputs[0]))
+                rounded.release(node)
+                continue
+            exact.run(twin, twin, self._plan)
+            bias = self._bias(node)
+            if bias is not None:
+                yield self._layer(node, twin, bias, exact, rounded)
+            rounded.run(node, twin, self._plan)
+            rounded.release(node)
+            exact.release(twin)
+
+    def _samples(self, count: int) -> list[dict[str, Array]]:
+        given = self._calibration
+        if given is None or iter(given) is given:
+            missing = "there are none" if given is None else "these can be gone through only once"
+            raise QuantizationError(
+                f"an algorithm compares both networks over the samples, but {missing}",
+                code="CALIBRATION_EMPTY",
+                where=f"graph '{self.graph.name}'",
+                hint="give the samples as a list",
+            )
+        specs = {t.name: t.spec for t in self._float.inputs}
+        found = itertools.islice(samples_of(self._float, given), count)
+        return [
+            {name: np.array(to_real(a, specs[name])) for name, a in sample.items()}
+            for sample in found
+        ]
+
+    def _bias(self, node: Node) -> tuple[int, Bias] | None:
+        """The bias's input of a fixed-point node whose weight is static, and its role."""
+        for i, role in roles_of(node, self.ops).items():
+            if not isinstance(role, Bias) or role.data is None or role.weight is None:
+                continue
+            data, weight = node.inputs[role.data], node.inputs[role.weight]
+            if data is None or data.kind.is_static or weight is None:
+                continue
+            if weight.kind.is_static and weight.dtype.is_fixed_point:
+                return i, role
+        return None
+
+    def _layer(
+        self, node: Node, twin: Node, bias: tuple[int, Bias], exact: _Values, rounded: _Values
+    ) -> Layer:
+        data = bias[1].data
+        assert data is not None
+        inputs = exact.of(twin.inputs[data]), rounded.of(node.inputs[data])
+        outputs = exact.of(twin.outputs[0])
+        return RefinedLayer(self._plan, node, twin, bias, inputs, outputs, self._decisions)
+
+
+class _Values:
+    """The values of one network's tensors for all samples, as long as some node waits for them."""
+
+    def __init__(self, graph: Graph, samples: Sequence[dict[str, Array]]) -> None:
+        self._graph = graph
+        self._count = len(samples)
+        self._values: dict[Tensor, list[Array]] = {}
+        self._waiting: dict[Tensor, int] = {}
+        for tensor in graph.inputs:
+            self.set(tensor, [sample[tensor.name] for sample in samples])
+
+    def of(self, tensor: Tensor | None) -> list[Array]:
+        """Gives the real values of a tensor that is not static."""
+        assert tensor is not None
+        return self._values[tensor]
+
+    def set(self, tensor: Tensor, values: list[Array]) -> None:
+        """Keeps values, as near to them as the tensor's type and encoding allow."""
+        spec = tensor.spec
+        self._values[tensor] = [to_real(from_real(v, spec), spec) for v in values]
+        self._waiting[tensor] = len(self._graph.consumers(tensor))
+
+    def run(self, node: Node, twin: Node, plan: Plan) -> None:
+        """Computes a node's outputs, in real numbers, by its float twin's params."""
+        inputs = [(i, t) for i, t in present(node)]
+        fixed = {i: real_values(t) for i, t in inputs if t.kind.is_static}
+        shape = Node(node.name, node.package, node.op_type, node.inputs, node.outputs, twin.params)
+        run = NodeRunner(shape, fixed, plan.ops, plan.options.calibration_backend)
+        try:
+            results = [
+                run({i: self._values[t][s] for i, t in inputs if i not in fixed})
+                for s in range(self._count)
+            ]
+        finally:
+            run.close()
+        for i, tensor in enumerate(node.outputs):
+            self.set(tensor, [each[i] for each in results])
+
+    def release(self, node: Node) -> None:
+        """Lets go of what no node reads after this one."""
+        for tensor in {t for _, t in present(node) if not t.kind.is_static}:
+            self._waiting[tensor] -= 1
+            if self._waiting[tensor] == 0:
+                del self._values[tensor]
+        for tensor in node.outputs:
+            if self._waiting.get(tensor) == 0:
+                self._values.pop(tensor, None)

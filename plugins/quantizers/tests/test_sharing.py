@@ -1,0 +1,260 @@
+"""Which tensors share an encoding, and whose range counts."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from quantizing import decisions, dense, encoding, model_of, new_graph, output, quantized
+
+import dovetail as dt
+from dovetail.errors import QuantizationError
+from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor
+from dovetail_opset.build import add, add_all, static
+
+RNG = np.random.default_rng(3)
+
+
+def abs_of(graph: Graph, x: Tensor) -> Tensor:
+    """Something with a range of its own before what is tested."""
+    return add(graph, "ElementWiseAbs", [x], name="before")
+
+
+MOVERS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "Reshape": ((2, 6), {"spec": Spec(DType.FLOAT_32, (3, 4))}),
+    "Transpose": ((2, 6), {"perm": [1, 0]}),
+    "StridedSlice": ((2, 6), {"ranges": [(0, 1, 1), (0, 6, 2)]}),
+    "Tile": ((2, 6), {"multiples": [1, 2]}),
+    "DepthToSpace": ((1, 2, 2, 4), {"block_size": [2, 2]}),
+    "Pad": ((2, 6), {"scheme": 0, "pad_amount": [(1, 1), (0, 0)]}),
+    "PoolMax2d": (
+        (1, 4, 4, 2),
+        {"filter_size": [2, 2], "stride": [2, 2], "pad_amount": [(0, 0), (0, 0)]},
+    ),
+    "ResizeNearestNeighbor": ((1, 2, 2, 3), {"spec": Spec(DType.FLOAT_32, (1, 4, 4, 3))}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op_type", MOVERS)
+def test_moved_values_keep_their_encoding(op_type: str) -> None:
+    shape, params = MOVERS[op_type]
+    graph, x = new_graph(shape)
+    moved = add(graph, op_type, [abs_of(graph, x)], name="moved", **params)
+    output(add(graph, "ElementWiseNeg", [moved], name="y"))
+    samples = RNG.standard_normal((3, *shape)).astype(np.float32)
+    made = quantized(graph, list(samples))
+    assert encoding(made, "moved") == encoding(made, "before")
+    assert encoding(made, "before") == ScaleOffset(float(np.abs(samples).max()) / 255)
+
+
+def test_a_pad_of_more_than_the_data_widens_the_range() -> None:
+    graph, x = new_graph((4,))
+    output(add(graph, "Pad", [x], name="y", scheme=0, pad_amount=[(1, 0)], pad_constant_value=-4.0))
+    made = quantized(graph, [np.array([0, 1, 0, 1])])
+    assert encoding(made, "x") == encoding(made, "y") == ScaleOffset(5 / 255, -204)
+
+
+def test_a_border_of_minus_infinity_takes_no_place() -> None:
+    graph, x = new_graph((1, 2, 2, 1))
+    least = float(np.finfo(np.float32).min)
+    pads = [(0, 0), (1, 1), (1, 1), (0, 0)]
+    padded = add(
+        graph, "Pad", [x], name="padded", scheme=0, pad_amount=pads, pad_constant_value=least
+    )
+    window = {"filter_size": [3, 3], "stride": [1, 1], "pad_amount": [(0, 0), (0, 0)]}
+    output(add(graph, "PoolMax2d", [padded], name="y", **window))
+    sample = np.array([-3, -2, -2, -1], np.float32).reshape(1, 2, 2, 1)
+    made = dt.quantize(model_of(graph), [sample])
+    assert encoding(made.graphs["net"], "y") == ScaleOffset(3 / 255, -255)
+    with dt.Session(made) as session:
+        np.testing.assert_allclose(session.run({"x": sample})["y"], -1, rtol=1e-6)
+
+
+def test_values_that_stand_for_infinity_take_no_place() -> None:
+    graph, x = new_graph((3,))
+    mask = static(graph, "mask", np.array([0, -1e38, -2], np.float32))
+    output(add(graph, "ElementWiseAdd", [x, mask], name="y"))
+    with pytest.raises(QuantizationError, match="tensor 'y'"):
+        quantized(graph, [np.array([1, 2, 3])])
+    made = quantized(graph, [np.array([1, 2, 3])], lenient=True)
+    assert encoding(made, "mask") == ScaleOffset(2 / 255, -255)
+    assert encoding(made, "y") == ScaleOffset(1 / 255)
+
+
+def test_gather_shares_between_table_and_rows_not_indices() -> None:
+    graph, i = new_graph((2,), DType.INT_32)
+    table = static(graph, "table", np.array([[-1, 0], [0, 3]], np.float32))
+    output(add(graph, "Gather", [table, i], name="y", axis=0))
+    made = quantized(graph, [np.array([0, 1])])
+    assert made.tensor("x").dtype is DType.INT_32
+    assert encoding(made, "table") == encoding(made, "y") == ScaleOffset(4 / 255, -64)
+
+
+@pytest.mark.parametrize("how", ["share", "requantize"])
+def test_joined_tensors(how: str) -> None:
+    graph, x = new_graph((1, 2))
+    small = add(graph, "ElementWiseAbs", [x], name="small")
+    factor = static(graph, "factor", np.array([10], np.float32))
+    large = add(graph, "ElementWiseMultiply", [small, factor], name="large")
+    output(add(graph, "Concat", [small, large], name="y", axis=1))
+    made = quantized(graph, [np.array([[1, -2]])], concat=how)
+    assert encoding(made, "y") == encoding(made, "large") == ScaleOffset(20 / 255)
+    assert encoding(made, "small").scale == np.float32((20 if how == "share" else 2) / 255)
+
+
+def test_split_parts_share() -> None:
+    graph, x = new_graph((1, 4))
+    parts = add_all(graph, "Split", [x], name="s", outputs=["a", "b"], axis=1, split_index=[2])
+    for part in parts:
+        output(part)
+    made = quantized(graph, [np.array([[0, 1, 0, 8]])])
+    assert encoding(made, "a") == encoding(made, "b") == ScaleOffset(8 / 255)
+
+
+def test_what_relu_cuts_off_has_no_place() -> None:
+    graph = dense(np.array([[1], [-3]], np.float32), None)
+    samples = [np.array([[2]])]  # fc: 2 and -6
+    squashed, kept = (
+        quantized(graph, samples),
+        quantized(graph, samples, disable_relu_squashing=True),
+    )
+    assert encoding(squashed, "fc") == encoding(squashed, "y") == ScaleOffset(2 / 255)
+    assert encoding(kept, "fc") == ScaleOffset(8 / 255, -191)
+    assert encoding(kept, "y") == ScaleOffset(2 / 255)
+
+
+@pytest.mark.parametrize("op_type", ["Relu6", "ReluMinMax", "ElementWiseNeuron"])
+def test_clips_squash_too(op_type: str) -> None:
+    params = {
+        "Relu6": {},
+        "ReluMinMax": {"min_value": 0.0, "max_value": 6.0},
+        "ElementWiseNeuron": {"operation": 5, "min_value": 0.0, "max_value": 6.0},
+    }[op_type]
+    graph, x = new_graph((2,))
+    neg = add(graph, "ElementWiseNeg", [x], name="neg")
+    output(add(graph, op_type, [neg], name="y", **params))
+    made = quantized(graph, [np.array([5, -30])])
+    assert encoding(made, "neg") == encoding(made, "y") == ScaleOffset(6 / 255)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "params", "least"),
+    [("HardSwish", {}, -3), ("ElementWiseNeuron", {"operation": 2, "alpha": 0.5, "beta": 0.5}, -1)],
+)
+def test_what_a_reader_does_not_tell_apart_has_no_place(
+    op_type: str, params: dict[str, Any], least: float
+) -> None:
+    graph, x = new_graph((3,))
+    neg = add(graph, "ElementWiseNeg", [x], name="neg")
+    output(add(graph, op_type, [neg], name="y", **params))
+    samples = [np.array([20, 4, -0.5])]  # neg: -20, -4 and 0.5
+    made = decisions(graph, samples)["neg"]
+    kept = decisions(graph, samples, disable_relu_squashing=True)["neg"]
+    assert made.least == pytest.approx(least, abs=made.scale)  # zero is on the grid
+    assert made.scale == np.float32((0.5 - least) / 255)
+    assert kept.scale == np.float32(20.5 / 255)
+    output(neg)
+    assert decisions(graph, samples)["neg"].scale == kept.scale
+
+
+def test_squashing_goes_through_what_only_moves() -> None:
+    graph, x = new_graph((1, 2))
+    neg = add(graph, "ElementWiseNeg", [x], name="neg")
+    flat = add(graph, "Reshape", [neg], name="flat", spec=Spec(DType.FLOAT_32, (2,)))
+    output(add(graph, "Relu", [flat], name="y"))
+    found = decisions(graph, [np.array([[5, -3]])])
+    assert {found[n].greatest for n in ("neg", "flat", "y")} == {found["y"].greatest}
+    assert found["neg"].shared_with == "y"
+    assert "Relu" in found["neg"].why
+
+
+@pytest.mark.parametrize("other", ["another reader", "an output", "an input"])
+def test_nothing_is_squashed_that_others_see(other: str) -> None:
+    graph, x = new_graph((2,))
+    cut = x if other == "an input" else add(graph, "ElementWiseNeg", [x], name="cut")
+    output(add(graph, "Relu", [cut], name="y"))
+    if other == "another reader":
+        output(add(graph, "ElementWiseAbs", [cut], name="z"))
+    if other == "an output":
+        output(cut)
+    made = quantized(graph, [np.array([5, -3])])
+    assert encoding(made, cut.name).offset < 0
+
+
+@pytest.mark.parametrize(
+    ("op_type", "params", "expected"),
+    [
+        ("Sigmoid", {}, ScaleOffset(1 / 255)),
+        ("Softmax", {}, ScaleOffset(1 / 255)),
+        ("Tanh", {}, ScaleOffset(2 / 255, -128)),
+        ("ElementWiseNeuron", {"operation": 6}, ScaleOffset(1 / 255)),
+    ],
+)
+def test_fixed_ranges(op_type: str, params: dict[str, Any], expected: ScaleOffset) -> None:
+    graph, x = new_graph((1, 2))
+    output(add(graph, op_type, [x], name="y", **params))
+    made = decisions(graph, [np.array([[0.1, 0.2]])])["y"]
+    assert (made.scale, made.offset) == (expected.scale, expected.offset)
+    assert op_type in made.why
+
+
+def test_types_that_hold_no_reals_are_untouched() -> None:
+    graph, x = new_graph((3,))
+    zero = static(graph, "zero", np.zeros(1, np.float32))
+    positive = add(graph, "ElementWiseGreater", [x, zero], name="positive")
+    output(add(graph, "ElementWiseSelect", [positive, x, zero], name="y"))
+    made = quantized(graph, [np.array([1, -1, 2])])
+    assert made.tensor("positive").dtype is DType.BOOL_8
+    assert made.tensor("y").dtype is DType.UFIXED_POINT_8
+
+
+def test_ops_that_take_no_fixed_point_stay_float_between_converts() -> None:
+    graph, x = new_graph((3,))
+    neg = add(graph, "ElementWiseNeg", [x], name="neg")
+    whole = add(graph, "Cast", [neg], name="whole", spec=Spec(DType.INT_32, (3,)))
+    back = add(graph, "Cast", [whole], name="back", spec=Spec(DType.FLOAT_32, (3,)))
+    output(add(graph, "ElementWiseAbs", [back], name="y"))
+    made = quantized(graph, [np.array([1.5, -2.5, 4])])
+    assert [n.op_type for n in made.nodes] == [
+        "ElementWiseNeg", "Convert", "Cast", "Cast", "Convert", "ElementWiseAbs",
+    ]  # fmt: skip
+    assert made.tensor("back").dtype is DType.FLOAT_32
+    assert encoding(made, "y") == ScaleOffset(4 / 255)
+
+
+def test_a_third_party_op_says_its_own_roles() -> None:
+    from dovetail.api.quantization import quantize
+    from dovetail.container import Model, Producer
+    from dovetail.ir import AxisScaleOffset, Node
+    from dovetail.ops import In, Op, OpPackage, OpRegistry
+    from dovetail.quantization import Bias, Granularity, Weight
+    from dovetail_opset import PACKAGE
+
+    mine = OpPackage("my.ops")
+
+    @mine.op("Scale")
+    class Scale(Op):
+        """x * weight + bias."""
+
+        inputs = (In("in[0]"), In("in[1]"), In("in[2]"))
+        quantization_roles: ClassVar = {1: Weight(0, Granularity.CHANNEL), 2: Bias(0, 1)}
+
+        def infer(self, x: Spec, w: Spec, b: Spec, out: Spec | None) -> Spec:
+            return x if out is None else out
+
+        def reference(self, x: Any, w: Any, b: Any) -> Any:
+            return x * w + b
+
+    graph, x = new_graph((2,))
+    weight = static(graph, "w", np.array([1, 4], np.float32))
+    bias = static(graph, "b", np.array([1, -1], np.float32))
+    y = output(graph.add_tensor(Tensor("y", DType.FLOAT_32, (2,))))
+    graph.add_node(Node("scale", "my.ops", "Scale", [x, weight, bias], [y]))
+    ops = OpRegistry.of(mine, PACKAGE)
+    model = Model.of(graph, producer=Producer("test", "0"), registry=ops)
+    made = quantize(
+        model, [np.array([1, 2])], ops=ops, use_per_channel_quantization=True, bias_bitwidth=32
+    ).graphs["net"]
+    for name in ("w", "b"):
+        assert isinstance(made.tensor(name).encoding, AxisScaleOffset)
