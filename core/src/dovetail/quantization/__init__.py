@@ -1,11 +1,14 @@
 """What a quantizer is: its options, what it reports, and what an algorithm of it may do."""
 
 from dovetail.quantization.algorithm import (
+    Choice,
     Layer,
     Observation,
+    Precision,
     QuantizationAlgorithm,
     Refinement,
     Statistics,
+    Trials,
     Workspace,
 )
 from dovetail.quantization.options import (
@@ -22,9 +25,11 @@ __all__ = [
     "LEGACY_NAMES",
     "Bias",
     "Calibration",
+    "Choice",
     "Granularity",
     "Layer",
     "Observation",
+    "Precision",
     "QuantizationAlgorithm",
     "QuantizationOptions",
     "QuantizationReport",
@@ -36,6 +41,7 @@ __all__ = [
     "Sharing",
     "Statistics",
     "TensorDecision",
+    "Trials",
     "Weight",
     "Workspace",
     "options_from",

@@ -9,7 +9,8 @@ user names the algorithms:
    samples are run once for it.
 2. `rewrite` changes the float graph, before ranges are calibrated: scales moved between layers,
    say. The graph must go on computing what it computed.
-3. `refine` sees each layer in order, as the float network and as the quantized one so far compute
+3. `choose` says how wide nodes are to be, after trying what comes of it.
+4. `refine` sees each layer in order, as the float network and as the quantized one so far compute
    it, and changes stored weights and biases. Encodings of activations are settled by then.
 
 A subclass overrides what it needs; the rest does nothing.
@@ -17,7 +18,7 @@ A subclass overrides what it needs; the rest does nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -84,12 +85,68 @@ class Workspace:
         ops: Finds ops.
         options: The user's.
         seen: What was observed, by tensor name.
+        given: Names of tensors for which the model or a file gives encodings, or says float: what
+            they hold is not to be changed.
     """
 
     graph: Graph
     ops: OpRegistry
     options: QuantizationOptions
     seen: Mapping[str, Statistics]
+    given: Collection[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """How wide a node is to be; None leaves what the options say.
+
+    Attributes:
+        act_bitwidth: Of its results, and of what shares their encoding.
+        weights_bitwidth: Of its weights.
+        float_bitwidth: It stays float, that wide; the other two mean nothing then.
+    """
+
+    act_bitwidth: int | None = None
+    weights_bitwidth: int | None = None
+    float_bitwidth: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What an algorithm chose.
+
+    Attributes:
+        precisions: By the names of nodes.
+        notes: On what it did, for the report.
+    """
+
+    precisions: Mapping[str, Precision]
+    notes: Sequence[str] = ()
+
+
+class Trials(Protocol):
+    """Quantizes a graph in several precisions, without improving weights or biases."""
+
+    @property
+    def graph(self) -> Graph:
+        """The float graph, as the algorithms rewrote it. Not to be changed."""
+
+    @property
+    def ops(self) -> OpRegistry:
+        """Finds ops."""
+
+    @property
+    def options(self) -> QuantizationOptions:
+        """The user's."""
+
+    def quantized(self, chosen: Mapping[str, Precision]) -> Graph:
+        """Gives the graph quantized with some nodes' precisions chosen, by name."""
+
+    def outputs(self, graph: Graph, samples: int) -> Sequence[Mapping[str, Array]]:
+        """Gives the real values of a graph's outputs, for each of the first samples."""
+
+    def fingerprint(self, samples: int) -> str:
+        """Gives what all that is tried depends on: the graph, the options and the samples."""
 
 
 class Layer(Protocol):
@@ -208,6 +265,10 @@ class QuantizationAlgorithm(Protocol):
         The graph must stay valid, and its outputs what they were but for rounding.
         """
         return ()
+
+    def choose(self, work: Trials) -> Choice | None:
+        """Chooses how wide nodes are to be; None leaves them to the options."""
+        return None
 
     def refine(self, work: Refinement) -> Sequence[str]:
         """Changes stored weights and biases, and gives notes on what it did for the report."""

@@ -10,9 +10,11 @@ from dovetail.ops import OpRegistry, find_op_faults
 from dovetail.plugins import load as load_plugin
 from dovetail.quantization import (
     Calibration,
+    Precision,
     QuantizationAlgorithm,
     QuantizationOptions,
     Refinement,
+    Trials,
     Workspace,
 )
 from dovetail_quantizers.algorithm_parameters import make_algorithm
@@ -43,8 +45,20 @@ class Algorithms:
     def __bool__(self) -> bool:
         return bool(self._each)
 
-    def rewrite(self, graph: Graph, calibration: Calibration | None, ops: OpRegistry) -> list[str]:
+    def rewrite(
+        self,
+        graph: Graph,
+        calibration: Calibration | None,
+        ops: OpRegistry,
+        given: frozenset[str] = frozenset(),
+    ) -> list[str]:
         """Lets each rewrite a float graph, with what it wants to know of it; gives their notes.
+
+        Args:
+            graph: Changed.
+            calibration: The samples.
+            ops: Finds ops.
+            given: As in `Workspace`.
 
         Raises:
             QuantizationError: One observes, and there are no samples for it.
@@ -61,11 +75,23 @@ class Algorithms:
                     hint="give the samples as a list, which can be gone through again",
                 )
             seen = gather(graph, calibration, wanted, ops, self._options.calibration_backend)
-            notes += self._named(each, each.rewrite(Workspace(graph, ops, self._options, seen)))
+            work = Workspace(graph, ops, self._options, seen, given)
+            notes += self._named(each, each.rewrite(work))
             if faults := find_op_faults(graph, ops):
                 listed = "; ".join(map(str, faults[:3]))
                 raise AssertionError(f"algorithm '{each.name}' broke the graph: {listed}")
         return notes
+
+    def choose(self, work: Trials) -> tuple[dict[str, Precision], list[str]]:
+        """Lets each choose precisions, the later ones over the earlier; gives these and notes."""
+        chosen: dict[str, Precision] = {}
+        notes: list[str] = []
+        for each in self._each:
+            choice = each.choose(work)
+            if choice is not None:
+                chosen |= choice.precisions
+                notes += self._named(each, choice.notes)
+        return chosen, notes
 
     def refine(self, work: Refinement) -> list[str]:
         """Lets each refine a quantized graph; gives their notes."""

@@ -35,6 +35,7 @@ from dovetail_quantizers.planning.overrides import (
 from dovetail_quantizers.planning.plan import Plan, make_plan
 from dovetail_quantizers.planning.recipe import MIN_MAX, recipes_of
 from dovetail_quantizers.refinement.walk import Walk
+from dovetail_quantizers.trials import Trials, chosen_overrides
 
 
 class DefaultQuantizer:
@@ -62,12 +63,17 @@ class DefaultQuantizer:
             overrides = absorb(work, ops)
             if options.ignore_encodings:
                 overrides = Overrides()
-            samples_given = calibration.get(name)
-            algorithms = Algorithms(options)
-            notes += algorithms.rewrite(work, samples_given, ops)
-            float_graph = copy_graph(work) if algorithms else work
             if file is not None:
                 overrides = overrides.under(overrides_of(file, work, ops))
+            samples_given = calibration.get(name)
+            algorithms = Algorithms(options)
+            notes += algorithms.rewrite(work, samples_given, ops, overrides.given)
+            float_graph = copy_graph(work) if algorithms else work
+            chosen, told = algorithms.choose(
+                Trials(float_graph, samples_given, options, recipes, overrides, ops)
+            )
+            notes += told
+            overrides = chosen_overrides(work, chosen, options, ops).under(overrides)
             plan = make_plan(
                 work,
                 ops,

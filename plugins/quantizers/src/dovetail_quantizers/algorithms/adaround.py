@@ -52,7 +52,7 @@ class AdaRound(QuantizationAlgorithm):
     rows: int = field(default=4096, metadata=Between(1, 10_000_000).metadata)
     batch: int = field(default=256, metadata=Between(1, 1_000_000).metadata)
     iterations: int = field(default=1000, metadata=Between(1, 10_000_000).metadata)
-    rate: float = field(default=0.01, metadata=Between(1e-6, 10).metadata)
+    rate: float = field(default=0.02, metadata=Between(1e-6, 10).metadata)
     regularization: float = field(default=0.01, metadata=Between(0, 100).metadata)
     warm_start: float = field(default=0.2, metadata=Between(0, 1).metadata)
     first_beta: float = field(default=20.0, metadata=Between(1, 100).metadata)
@@ -73,7 +73,7 @@ class AdaRound(QuantizationAlgorithm):
 
     def _notes(self, work: Refinement) -> Iterator[str]:
         twins = {node.name: node for node in work.float_graph.nodes}
-        for number_, layer in enumerate(work.layers(self.samples)):
+        for count, layer in enumerate(work.layers(self.samples)):
             form = rows_of(layer.node, work.ops)
             if form is None:
                 yield f"{title(layer.node)}: weights stay as they are, rounded to nearest"
@@ -81,7 +81,7 @@ class AdaRound(QuantizationAlgorithm):
             twin = twins[layer.node.name]
             readers = work.float_graph.consumers(twin.outputs[0])
             cut = _cut(readers[0]) if len(readers) == 1 else _UNCUT
-            random = np.random.default_rng((self.seed, number_))
+            random = np.random.default_rng((self.seed, count))
             yield self._round(layer, form, cut, random)
 
     def _round(

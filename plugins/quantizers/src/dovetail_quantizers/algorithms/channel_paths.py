@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
@@ -40,12 +40,14 @@ class Channels:
         count: Number of channels.
         relu6: Whether Relu6 counts as Relu.
         branches: Whether several nodes may read them.
+        given: Names of tensors whose encodings are given, and fit only what they hold now.
     """
 
     graph: Graph
     count: int
     relu6: bool = False
     branches: bool = False
+    given: Collection[str] = ()
 
     def arrivals(self, tensor: Tensor, axis: int, path: tuple[Node, ...] = ()) -> list[Arrival]:
         """Gives all layers that the channels along an axis of a tensor reach.
@@ -57,6 +59,8 @@ class Channels:
             raise AstrayError(f"'{tensor.source}' is an output of the graph")
         if tensor.dtype is not DType.FLOAT_32:
             raise AstrayError(f"'{tensor.source}' is {tensor.dtype.name}, not FLOAT_32")
+        if tensor.name in self.given:
+            raise AstrayError(f"an encoding is given for '{tensor.source}'")
         if not self.count:
             raise AstrayError("it makes no channels")
         readers = self.graph.consumers(tensor)

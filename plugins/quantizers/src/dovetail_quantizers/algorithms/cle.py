@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -70,7 +70,7 @@ class CrossLayerEqualization(QuantizationAlgorithm):
 
     def rewrite(self, work: Workspace) -> Sequence[str]:
         """Equalizes and absorbs; the notes say what became of each layer."""
-        search = self._search(work.graph)
+        search = self._search(work.graph, work.given)
         pairs = search.pairs
         if not pairs:
             return (*search.notes, "no two layers could be equalized")
@@ -82,15 +82,10 @@ class CrossLayerEqualization(QuantizationAlgorithm):
             layer.store(work.graph)
         if moved > self.tolerance:
             notes.append(f"ranges still moved by {moved:.1%} in round {rounds}, the last allowed")
-        if work.options.quantization_overrides is not None:
-            notes.append(
-                "ranges that the encodings file gives for what lies between these layers fit only "
-                "if it was made after the same equalization"
-            )
         return (*notes, *search.notes)
 
-    def _search(self, graph: Graph) -> Search:
-        return Search(graph, relu6=self.replace_relu6)
+    def _search(self, graph: Graph, given: Collection[str] = ()) -> Search:
+        return Search(graph, relu6=self.replace_relu6, given=given)
 
     def _equalize(self, chains: Sequence[Sequence[Pair]]) -> tuple[int, float]:
         """Gives the number of rounds, and by what share the last one changed a range at most."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,17 +63,19 @@ class Search:
     Args:
         graph: The graph.
         relu6: Whether Relu6 counts as Relu.
+        given: Names of tensors whose encodings are given: layers beside them stay as they are.
 
     Attributes:
         pairs: In the order of computation.
         notes: What keeps layers out, in the user's names.
     """
 
-    def __init__(self, graph: Graph, *, relu6: bool) -> None:
+    def __init__(self, graph: Graph, *, relu6: bool, given: Collection[str] = ()) -> None:
         self.pairs: list[Pair] = []
         self.notes: list[str] = []
         self._graph = graph
         self._relu6 = relu6
+        self._given = given
         self._layers: dict[Node, LinearLayer] = {}
         for node in graph.nodes:
             if is_standard(node, *LINEAR) and has_weights(node):
@@ -98,13 +101,14 @@ class Search:
     def _add(self, node: Node) -> None:
         made = node.outputs[0]
         try:
-            channels = Channels(self._graph, made.shape[-1] if made.shape else 0, self._relu6)
+            count = made.shape[-1] if made.shape else 0
+            channels = Channels(self._graph, count, self._relu6, given=self._given)
             (found,) = channels.arrivals(made, len(made.shape) - 1)
         except AstrayError as why:
             self.notes.append(f"{title(node)} -> nothing: {why}")
             return
         for each in (node, found.node):
-            why_not = why_not_linear(self._graph, each)
+            why_not = why_not_linear(self._graph, each, self._given)
             if why_not is not None:
                 self.notes.append(
                     f"{title(node)} -> nothing: {title(each)} cannot be rewritten: {why_not}"

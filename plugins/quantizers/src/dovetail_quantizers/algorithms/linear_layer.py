@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 
 import numpy as np
@@ -111,9 +111,17 @@ def has_weights(node: Node) -> bool:
     return weight is not None and weight.kind.is_static
 
 
-def why_not_linear(graph: Graph, node: Node) -> str | None:
-    """Gives why the weights of a node of LINEAR cannot be rewritten; None where they can."""
+def why_not_linear(graph: Graph, node: Node, given: Collection[str] = ()) -> str | None:
+    """Gives why the weights of a node of LINEAR cannot be rewritten; None where they can.
+
+    Args:
+        graph: The graph.
+        node: The node.
+        given: Names of tensors whose encodings are given.
+    """
     present = [t for t in node.inputs[1:] if t is not None]
+    if any(t.name in given for t in present):
+        return "an encoding is given for its weights or its bias"
     if not present or any(t.kind is not TensorKind.STATIC or t.data is None for t in present):
         return "its weights or its bias are no constants"
     if any(t.dtype is not DType.FLOAT_32 for t in present):

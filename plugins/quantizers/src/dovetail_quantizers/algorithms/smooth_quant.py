@@ -59,7 +59,7 @@ class SmoothQuant(QuantizationAlgorithm):
 
     def rewrite(self, work: Workspace) -> Sequence[str]:
         """Smooths; the notes say what became of each layer."""
-        search = Search(work.graph)
+        search = Search(work.graph, work.given)
         notes = []
         for group in search.groups:
             factors = self._factors(group, work.seen)
@@ -69,11 +69,6 @@ class SmoothQuant(QuantizationAlgorithm):
             notes.append(_summary(group, factors))
         for each in search.changed():
             each.store(work.graph)
-        if search.groups and work.options.quantization_overrides is not None:
-            notes.append(
-                "ranges that the encodings file gives for the divided channels fit only if it was "
-                "made after the same smoothing"
-            )
         return (*notes, *search.notes)
 
     def _factors(self, group: Group, seen: Mapping[str, Statistics]) -> Vector:

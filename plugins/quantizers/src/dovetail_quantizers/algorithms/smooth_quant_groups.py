@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,13 +75,18 @@ class Group:
 class Search:
     """The groups of a graph.
 
+    Args:
+        graph: The graph.
+        given: Names of tensors whose encodings are given: layers beside them stay as they are.
+
     Attributes:
         groups: In the order of computation.
         notes: What keeps layers out, in the user's names.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, given: Collection[str] = ()) -> None:
         self.groups: list[Group] = []
+        self._given = given
         self._graph = graph
         self._layers: dict[Node, LinearLayer] = {}
         failed: dict[Node, str] = {}
@@ -100,12 +106,12 @@ class Search:
     def _group(self, node: Node) -> Group:
         made, axis = node.outputs[0], _channel_axis(node)
         count = made.shape[axis] if made.shape else 0
-        found = Channels(self._graph, count, branches=True).arrivals(made, axis)
+        found = Channels(self._graph, count, branches=True, given=self._given).arrivals(made, axis)
         is_norm = is_standard(node, *NORMS)
-        if why := (why_not_norm(node) if is_norm else why_not_linear(self._graph, node)):
+        if why := self._why_not(node, is_norm=is_norm):
             raise AstrayError(f"{title(node)} cannot be rewritten: {why}")
         for each in found:
-            if why := why_not_linear(self._graph, each.node):
+            if why := self._why_not(each.node, is_norm=False):
                 raise AstrayError(f"{title(each.node)} cannot be rewritten: {why}")
         layers = tuple(self._layer(each.node) for each in found)
         for layer in layers:
@@ -113,6 +119,11 @@ class Search:
         return Group(
             Norm(node, count) if is_norm else self._layer(node), count, tuple(found), layers
         )
+
+    def _why_not(self, node: Node, *, is_norm: bool) -> str | None:
+        if is_norm:
+            return why_not_norm(node, self._given)
+        return why_not_linear(self._graph, node, self._given)
 
     def _layer(self, node: Node) -> LinearLayer:
         if node not in self._layers:
@@ -139,9 +150,11 @@ class Search:
         return "its data are an input of the graph"
 
 
-def why_not_norm(node: Node) -> str | None:
+def why_not_norm(node: Node, given: Collection[str] = ()) -> str | None:
     """Gives why the vectors of a normalization cannot be rewritten; None where they can."""
     present = [t for t in node.inputs[1:] if t is not None]
+    if any(t.name in given for t in present):
+        return "an encoding is given for its weights or its bias"
     if any(t.kind is not TensorKind.STATIC or t.data is None for t in present):
         return "its weights or its bias are no constants"
     if any(t.dtype is not DType.FLOAT_32 for t in present):

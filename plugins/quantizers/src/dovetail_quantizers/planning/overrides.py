@@ -42,6 +42,13 @@ class Overrides:
         widths = {t: ("width", width) for t, width in self.widths.items()}
         return widths | {t: (e.dtype, e.encoding) for t, e in self.encodings.items()}
 
+    @property
+    def given(self) -> frozenset[str]:
+        """Names of tensors whose present values something was said of."""
+        float_results = (t.name for node in self.floats for t in node.outputs)
+        said = (t.name for t in (*self.encodings, *self.float_inputs))
+        return frozenset((*said, *float_results))
+
     def under(self, other: Overrides) -> Overrides:
         """Gives both together; where both say something of a tensor, the other counts."""
         said = other.encodings.keys() | other.widths.keys()

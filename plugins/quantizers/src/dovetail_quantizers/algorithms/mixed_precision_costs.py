@@ -1,0 +1,139 @@
+"""What layers cost in each precision: bit operations and bytes of weights."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from dovetail.errors import ConfigError, Problem
+from dovetail.ir import Graph, Node, Tensor
+from dovetail.ops import OpRegistry
+from dovetail.quantization import Bias, Precision
+from dovetail_quantizers.algorithms.channel_paths import title
+from dovetail_quantizers.algorithms.linear_layer import TRANSPOSED
+from dovetail_quantizers.planning.roles import roles_of
+from dovetail_quantizers.planning.rules import is_quantized
+
+_FIXED = re.compile(r"w(4|8|16)a(8|16)")
+_FLOAT = re.compile(r"fp(16|32)")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A precision that a layer may get.
+
+    Attributes:
+        name: As the user writes it.
+        precision: What it is.
+        weight_bits, activation_bits: Widths of what is multiplied, and of the results.
+    """
+
+    name: str
+    precision: Precision
+    weight_bits: int
+    activation_bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A node with weights.
+
+    Attributes:
+        name: The node's.
+        title: What the user knows it by.
+        products: Multiplications of one run.
+        weights: Number of weights.
+        sources: Names of the layers whose results it reads, as far as only ops that have no
+            weights lie between; empty where it reads an input of the graph.
+        input_bits: Width of what it reads where no layer says it.
+    """
+
+    name: str
+    title: str
+    products: int
+    weights: int
+    sources: tuple[str, ...]
+    input_bits: int
+
+    def operations(self, chosen: Mapping[str, Candidate]) -> int:
+        """Gives the bit operations of a run: products times the widths of both sides."""
+        mine = chosen[self.name]
+        read = [chosen[name].activation_bits for name in self.sources]
+        bits = mine.activation_bits if _is_float(mine) else max(read, default=self.input_bits)
+        return self.products * mine.weight_bits * bits
+
+    def bytes(self, candidate: Candidate) -> float:
+        """Gives the bytes of the weights."""
+        return self.weights * candidate.weight_bits / 8
+
+
+def candidates_from(text: str) -> tuple[Candidate, ...]:
+    """Gives the candidates that a text such as "w4a8,w8a16,fp16" names.
+
+    Raises:
+        ConfigError: Names that are none; all are listed.
+    """
+    found: dict[str, Candidate] = {}
+    problems: list[Problem] = []
+    for name in (each.strip() for each in text.split(",")):
+        if fixed := _FIXED.fullmatch(name):
+            weight, activation = int(fixed[1]), int(fixed[2])
+            found[name] = Candidate(name, Precision(activation, weight), weight, activation)
+        elif floats := _FLOAT.fullmatch(name):
+            bits = int(floats[1])
+            found[name] = Candidate(name, Precision(float_bitwidth=bits), bits, bits)
+        else:
+            problems.append(Problem(f"'{name}' is no precision"))
+    if problems:
+        raise ConfigError(
+            "candidates of mixed precision are not understood",
+            hint="write weights' 4, 8 or 16 bits and activations' 8 or 16 as w4a8; or fp16, fp32",
+            problems=problems,
+        )
+    return tuple(found.values())
+
+
+def layers_of(graph: Graph, ops: OpRegistry, input_bits: int) -> tuple[Layer, ...]:
+    """Gives the layers of a float graph, in order."""
+    found: dict[Node, Layer] = {}
+    # of each tensor, the layers that its values come from
+    behind: dict[Tensor, tuple[str, ...]] = {}
+    for node in graph.nodes:
+        read = [t for t in node.inputs if t is not None and not t.kind.is_static]
+        sources = tuple(dict.fromkeys(name for t in read for name in behind.get(t, ())))
+        weight = _weight(node, ops)
+        if weight is not None:
+            products = _positions(node) * math.prod(weight.shape)
+            count = math.prod(weight.shape)
+            found[node] = Layer(node.name, title(node), products, count, sources, input_bits)
+            sources = (node.name,)
+        behind |= dict.fromkeys(node.outputs, sources)
+    return tuple(found.values())
+
+
+def _weight(node: Node, ops: OpRegistry) -> Tensor | None:
+    """The weight of a node that multiplies its data with one."""
+    return next(_weights(node, ops), None)
+
+
+def _weights(node: Node, ops: OpRegistry) -> Iterator[Tensor]:
+    for role in roles_of(node, ops).values():
+        if isinstance(role, Bias) and role.data is not None and role.weight is not None:
+            weight, data = node.inputs[role.weight], node.inputs[role.data]
+            is_weight = weight is not None and weight.kind.is_static and is_quantized(weight)
+            if is_weight and weight is not None and data is not None and not data.kind.is_static:
+                yield weight
+
+
+def _positions(node: Node) -> int:
+    """How often each weight is used in a run."""
+    data = node.inputs[0]
+    assert data is not None
+    used = data if node.op_type in TRANSPOSED else node.outputs[0]
+    return math.prod(used.shape[:-1])
+
+
+def _is_float(candidate: Candidate) -> bool:
+    return candidate.precision.float_bitwidth is not None

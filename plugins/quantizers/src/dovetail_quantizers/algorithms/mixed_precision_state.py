@@ -1,0 +1,100 @@
+"""What a search has tried so far, in a file of JSON that outlives an interruption."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from dovetail import typed
+from dovetail.errors import QuantizationError
+from dovetail.files import atomic_write, unreadable
+
+
+class _File(msgspec.Struct):
+    version: int = 1
+    searches: dict[str, dict[str, float]] = {}
+
+
+class State:
+    """Scores by assignment, of one search; a context manager, which reads the file.
+
+    Each new score is written at once, so that nothing that was tried is lost.
+
+    Args:
+        path: The file, which need not be there; None keeps nothing.
+        key: What the scores depend on; those of other keys stay in the file.
+    """
+
+    def __init__(self, path: Path | None, key: str) -> None:
+        self._path = path
+        self._key = hashlib.sha256(key.encode()).hexdigest()
+        self._file = _File()
+        self._asked: set[str] = set()
+
+    def __enter__(self) -> Self:
+        """Reads the file.
+
+        Raises:
+            FrontendError: It cannot be read.
+            QuantizationError: It is damaged, or something else.
+        """
+        if self._path is not None:
+            self._file = _read(self._path)
+        self._file.searches.setdefault(self._key, {})
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Does nothing: all is written already."""
+
+    def __len__(self) -> int:
+        return len(self._asked)
+
+    def get(self, assignment: str) -> float | None:
+        """Gives a score that is known."""
+        self._asked.add(assignment)
+        return self._scores.get(assignment)
+
+    def put(self, assignment: str, score: float) -> None:
+        """Keeps a score.
+
+        Raises:
+            ContainerError: The file cannot be written.
+        """
+        self._scores[assignment] = score
+        if self._path is not None:
+            with atomic_write(self._path) as out:
+                out.write(msgspec.json.format(msgspec.json.encode(self._file), indent=1))
+
+    @property
+    def _scores(self) -> dict[str, float]:
+        return self._file.searches[self._key]
+
+
+def _read(path: Path) -> _File:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return _File()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    try:
+        plain = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise QuantizationError(
+            "it is no state of a search for mixed precision",
+            where=str(path),
+            hint="name another file, or delete this one",
+        ) from error
+    file = typed.convert(plain, _File, where=str(path), error=QuantizationError)
+    if file.version != 1:
+        raise QuantizationError(f"it is of version {file.version}; 1 is known", where=str(path))
+    return file

@@ -1,0 +1,192 @@
+"""Quantizing the same graph in several precisions, to compare: see `dovetail.quantization.Trials`."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from dovetail.errors import QuantizationError
+from dovetail.ir import Array, Graph
+from dovetail.ops import OpRegistry, check_ops, from_real, to_real
+from dovetail.quantization import Calibration, Precision, QuantizationOptions
+from dovetail_quantizers.annotation.annotate import annotate
+from dovetail_quantizers.calibration.cache import key_of
+from dovetail_quantizers.calibration.observer import observe
+from dovetail_quantizers.calibration.running import runner
+from dovetail_quantizers.calibration.samples import samples_of
+from dovetail_quantizers.copying import copy_graph
+from dovetail_quantizers.planning.decide import decide
+from dovetail_quantizers.planning.groups import find_groups
+from dovetail_quantizers.planning.overrides import Overrides
+from dovetail_quantizers.planning.plan import Plan, make_plan
+from dovetail_quantizers.planning.precision import Float
+from dovetail_quantizers.planning.recipe import MIN_MAX, Recipes
+from dovetail_quantizers.planning.roles import present
+from dovetail_quantizers.planning.rules import Range, is_quantized
+
+_WHY = "an algorithm chose float"
+
+
+class Trials:
+    """See `dovetail.quantization.Trials`.
+
+    Args:
+        graph: The float graph; not changed.
+        calibration: The samples.
+        options: The user's.
+        recipes: What they mean.
+        overrides: What was given for the graph's tensors; it counts in every trial.
+        ops: Finds ops.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        calibration: Calibration | None,
+        options: QuantizationOptions,
+        recipes: Recipes,
+        overrides: Overrides,
+        ops: OpRegistry,
+    ) -> None:
+        self.graph = graph
+        self.options = options
+        self.ops = ops
+        self._calibration = calibration
+        self._recipes = recipes
+        self._overrides = overrides
+        self._ranges: dict[tuple[tuple[str, ...], str], Range] = {}
+
+    def fingerprint(self, samples: int) -> str:
+        """Gives what all that is tried depends on: the graph, the options and the samples."""
+        options = msgspec.structs.replace(self.options, algorithm_params={}, calibration_cache=None)
+        digest = hashlib.sha256(repr(options).encode())
+        digest.update(str(key_of(self.graph, self._samples, {}, {})).encode())
+        for sample in itertools.islice(samples_of(self.graph, self._samples), samples):
+            for name, array in sorted(sample.items()):
+                digest.update(name.encode() + array.tobytes())
+        return digest.hexdigest()
+
+    def quantized(self, chosen: Mapping[str, Precision]) -> Graph:
+        """Gives the graph quantized with some nodes' precisions chosen, by name."""
+        copy = copy_graph(self.graph)
+        given = _in_copy(self._overrides, copy)
+        overrides = chosen_overrides(copy, chosen, self.options, self.ops).under(given)
+        plan = make_plan(copy, self.ops, self.options, self._recipes, overrides)
+        annotate(plan, decide(plan, self._ranges_of(plan)))
+        check_ops(copy, self.ops)
+        return copy
+
+    def outputs(self, graph: Graph, samples: int) -> list[dict[str, Array]]:
+        """Gives the real values of a graph's outputs, for each of the first samples."""
+        taken = itertools.islice(samples_of(self.graph, self._samples), samples)
+        stored = {t.name: t.spec for t in self.graph.inputs}
+        found = []
+        with runner(graph, self.ops, "cpu", ()) as run:
+            for sample in taken:
+                given = {
+                    t.name: np.ascontiguousarray(
+                        from_real(to_real(sample[t.name], stored[t.name]), t.spec)
+                    )
+                    for t in graph.inputs
+                }
+                shown = run(given)
+                found.append({t.name: np.array(to_real(shown[t.name], t.spec)) for t in graph.outputs})
+        return found
+
+    @property
+    def _samples(self) -> Calibration:
+        given = self._calibration
+        if given is None or iter(given) is given:
+            missing = "there are none" if given is None else "these can be gone through only once"
+            raise QuantizationError(
+                f"an algorithm tries precisions over the samples, but {missing}",
+                code="CALIBRATION_EMPTY",
+                where=f"graph '{self.graph.name}'",
+                hint="give the samples as a list",
+            )
+        return given
+
+    def _ranges_of(self, plan: Plan) -> dict[str, Range]:
+        """Gives ranges by the name of the group's leader; samples are run for new ones only."""
+        wanted = plan.watched()
+        by_name = {group.leader.name: plan.recipe(group) for group in plan.needed()}
+        extremes = plan.recipes.activation.estimator == MIN_MAX
+        # extremes do not depend on the width, nor on what else shares the encoding
+        parts = {
+            name: [(t.name,) for t in group] if extremes else [tuple(t.name for t in group)]
+            for name, group in wanted.items()
+        }
+        how = {name: MIN_MAX if extremes else by_name[name].signature for name in wanted}
+        new = {
+            names: by_name[name]
+            for name, each in parts.items()
+            for names in each
+            if (names, how[name]) not in self._ranges
+        }
+        if new:
+            seen = observe(
+                plan.graph,
+                self._samples,
+                {names[0]: [plan.graph.tensor(n) for n in names] for names in new},
+                {names[0]: recipe.new_estimator() for names, recipe in new.items()},
+                self.ops,
+                backend=self.options.calibration_backend,
+                lenient=self.options.lenient,
+                extremes_only=extremes,
+            )
+            for names, recipe in new.items():
+                signature = MIN_MAX if extremes else recipe.signature
+                self._ranges[names, signature] = seen.ranges[names[0]]
+        return {
+            name: _union([self._ranges[names, how[name]] for names in each])
+            for name, each in parts.items()
+        }
+
+
+def chosen_overrides(
+    graph: Graph, chosen: Mapping[str, Precision], options: QuantizationOptions, ops: OpRegistry
+) -> Overrides:
+    """Gives chosen precisions as what is given for a graph's tensors.
+
+    What shares an encoding with a node's result gets its width; of several widths the greatest.
+    """
+    found = Overrides()
+    groups = find_groups(
+        graph, ops, concat=options.concat, squash=not options.disable_relu_squashing, claims={}
+    )
+    nodes = {node.name: node for node in graph.nodes}
+    for name, precision in chosen.items():
+        node = nodes[name]
+        if precision.float_bitwidth is not None:
+            found.floats[node] = Float(precision.float_bitwidth, _WHY)
+            continue
+        if precision.weights_bitwidth is not None:
+            for _, tensor in present(node)[1:2]:
+                if tensor.kind.is_static and is_quantized(tensor):
+                    found.widths[tensor] = precision.weights_bitwidth
+        if precision.act_bitwidth is not None:
+            shared = [t for out in node.outputs if out in groups for t in groups[out].members]
+            for tensor in shared:
+                before = found.widths.get(tensor, 0)
+                found.widths[tensor] = max(before, precision.act_bitwidth)
+    return found
+
+
+def _in_copy(overrides: Overrides, copy: Graph) -> Overrides:
+    """Gives what was given for a graph for a copy of it."""
+    nodes = {node.name: node for node in copy.nodes}
+    return Overrides(
+        {copy.tensor(t.name): e for t, e in overrides.encodings.items()},
+        {copy.tensor(t.name): w for t, w in overrides.widths.items()},
+        {nodes[n.name]: f for n, f in overrides.floats.items()},
+        {copy.tensor(t.name): b for t, b in overrides.float_inputs.items()},
+        set(overrides.covered),
+    )
+
+
+def _union(ranges: Sequence[Range]) -> Range:
+    return min(r[0] for r in ranges), max(r[1] for r in ranges)

@@ -1,0 +1,112 @@
+"""What the quantizer's algorithms do for whole networks: trained ones, and drawn ones."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import networks
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from trained import INPUT, OUTPUT, TRAINED, TrainedNetwork, calibration, held_out
+
+import dovetail as dt
+from dovetail.container import Model, Producer
+from dovetail.ir import Graph
+from dovetail.plugins.ops import installed_ops
+from dovetail.quantization import QuantizationOptions
+from dovetail_quantizers.algorithms_run import Algorithms
+from dovetail_quantizers.copying import copy_graph
+
+Floats = NDArray[np.float32]
+# One point of 360 images.
+ONE_POINT = 3.6
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Any:
+    """Leaves out that an open batch becomes 1."""
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def scores(model: Model) -> Floats:
+    """Scores of the held-out images, one after the other, (360, 10)."""
+    images, _ = held_out()
+    with dt.Session(model) as session:
+        return np.concatenate([session.run({INPUT: image[None]})[OUTPUT] for image in images])
+
+
+def right_when_quantized(network: TrainedNetwork, **options: Any) -> int:
+    images = [image[None] for image in calibration(100)]
+    return network.count_right(scores(dt.quantize(dt.convert(network.path), images, **options)))
+
+
+@pytest.mark.parametrize("algorithm", ["cle", "smooth-quant"])
+@pytest.mark.parametrize("options", [{}, {"bias_bitwidth": 32}], ids=["bias 8", "bias 32"])
+def test_badly_scaled_channels_recover_at_8_bits_per_tensor(
+    algorithm: str, options: dict[str, Any]
+) -> None:
+    network = TRAINED["scaled"]
+    plain = right_when_quantized(network, **options)
+    assert plain < 100  # it guesses: that is what the network is for
+    better = right_when_quantized(network, algorithms=[algorithm], **options)
+    assert better >= network.right - ONE_POINT
+
+
+def test_relu_for_relu6_costs_a_trained_network_less_than_a_point() -> None:
+    network = TRAINED["depthwise"]
+    assert right_when_quantized(network, algorithms=["cle"]) >= network.right - ONE_POINT
+
+
+def computed(graph: Graph, samples: Sequence[dict[str, Floats]]) -> list[Floats]:
+    """All outputs of all samples."""
+    model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
+    with dt.Session(model) as session:
+        return [each for sample in samples for each in session.run(sample).values()]
+
+
+DRAWN = {
+    "MobileNetV3": lambda: networks.mobilenet_v3(size=64, classes=100),
+    "U-Net": lambda: networks.unet(size=32, width=8),
+    "LSTM": networks.lstm,
+    "transformer encoder": networks.encoder,
+    **{name: lambda name=name: onnx.load(TRAINED[name].path) for name in ("scaled", "attention")},
+}
+
+REWRITES = {
+    "MobileNetV3": {"cle", "smooth-quant"},
+    "U-Net": {"cle", "smooth-quant"},
+    "LSTM": set(),
+    "transformer encoder": set(),  # each norm is read by a residual addition, too
+    "scaled": {"cle", "smooth-quant"},
+    "attention": {"smooth-quant"},
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_is_rewritten_computes_what_it_did(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "network.onnx"
+    onnx.save(DRAWN[name](), path)
+    (graph,) = dt.convert(path).graphs.values()
+    rng = np.random.default_rng(71)
+    samples = [
+        {t.name: rng.standard_normal(t.shape).astype(np.float32) for t in graph.inputs}
+        for _ in range(4)
+    ]
+    wanted = computed(graph, samples)
+    for algorithms in (("cle",), ("smooth-quant",), ("cle", "smooth-quant")):
+        made = copy_graph(graph)
+        notes = Algorithms(QuantizationOptions(algorithms=algorithms)).rewrite(
+            made, samples[:2], installed_ops()
+        )
+        rewrote = {note.split(":")[0] for note in notes if " divided by " in note}
+        assert rewrote == set(algorithms) & REWRITES[name]
+        for exact, near in zip(wanted, computed(made, samples), strict=True):
+            # each weight is rounded anew, to 6e-8 of it, in some dozen layers
+            np.testing.assert_allclose(near, exact, rtol=1e-5, atol=1e-5 * np.abs(exact).max())
