@@ -12,7 +12,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 NETWORK_HELPERS = ROOT / "tests" / "helpers"
-# Variables that change how an engine or its libraries compute: a measurement sets its own.
+# Variables that change how an engine or its libraries compute: a measurement sets its own. Without
+# bytecode ours would be compiled at each start, which the modules of an installed dist are not.
 FOREIGN_PREFIXES = (
     "DNNL_",
     "DOVETAIL_",
@@ -25,6 +26,7 @@ FOREIGN_PREFIXES = (
     "OPENBLAS_",
     "ORT_",
     "OV_",
+    "PYTHONDONTWRITEBYTECODE",
 )
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 TIMEOUT_S = 600

@@ -31,7 +31,7 @@ from dovetail.plugins import names
 from dovetail.testing import Bench, OpCase, Status, bind, run_case, typed
 from dovetail_onnx import OnnxFrontend
 from dovetail_opset import PACKAGE
-from dovetail_opset.ops import FAMILIES
+from dovetail_opset.families import FAMILIES
 from dovetail_opset.testing import CASES
 from dovetail_opset.testing.quantized import CASES as QUANTIZED
 
@@ -188,11 +188,10 @@ def document(produced: Mapping[str, Found], run: Mapping[str, Found]) -> Iterato
 
 def _families() -> Iterator[tuple[str, list[str]]]:
     """Gives the ops by family, under the first line of the family's docstring."""
-    for family in FAMILIES:
-        ops = sorted(n for n, s in PACKAGE.schemas.items() if _module(s) == family.__name__)
-        if ops:
-            title = (family.__doc__ or family.__name__).splitlines()[0]
-            yield title.rstrip("."), ops
+    for family, ops in FAMILIES.items():
+        module = sys.modules[_module(PACKAGE.schemas[ops[0]])]
+        title = (module.__doc__ or family).splitlines()[0]
+        yield title.rstrip("."), sorted(ops)
 
 
 def _module(schema: OpSchema) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared
 from dovetail.typed import convert
 from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice, MemoryPlan, _engine
-from dovetail_onednn import Precision, checked_library
+from dovetail_onednn import Kind, Library, Precision, checked_library
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
 
@@ -25,7 +27,7 @@ ONEDNN = "dovetail_onednn."
 
 @pytest.fixture
 def no_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> None:
+    def missing(*_: object) -> None:
         raise PluginError("oneDNN is not installed", code="PLUGIN_MISSING", hint="install it")
 
     monkeypatch.setattr(_engine, "checked_library", missing)
@@ -116,6 +118,29 @@ def test_without_onednn() -> None:
         run(graph, feeds, EngineChoice.ONEDNN)
     first, *_ = CpuBackend(OPS).doctor()
     assert first == "engine numpy: oneDNN is not installed"
+
+
+@pytest.mark.usefixtures("onednn")
+def test_wrong_convolutions_are_left_to_numpy_or_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def checked(kinds: Iterable[Kind] = Kind) -> Library:
+        if Kind.CONVOLUTION in kinds:
+            raise PluginError("a convolution: its answer is wrong")
+        return checked_library(kinds)
+
+    for module in ("dovetail_cpu._engine", "dovetail_onednn.kernels"):
+        monkeypatch.setattr(f"{module}.checked_library", checked)
+    graph, feeds = network()
+    numpy, _ = run(graph, feeds, EngineChoice.NUMPY)
+    mixed, modules = run(graph, feeds, EngineChoice.AUTO)
+    assert "dovetail_cpu.kernels.convolution" in modules
+    assert f"{ONEDNN}steps" in modules  # the pooling
+    np.testing.assert_allclose(mixed, numpy, rtol=1e-5, atol=1e-5)  # as above
+    with pytest.raises(PluginError, match="its answer is wrong"):
+        run(graph, feeds, EngineChoice.ONEDNN)
+    first, *_ = CpuBackend(OPS).doctor()
+    assert re.fullmatch(
+        "engine onednn .*, but numpy for some kernels: a convolution: its answer is wrong", first
+    )
 
 
 @pytest.mark.usefixtures("onednn")

@@ -2,41 +2,142 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dovetail.container import WeightStore
 from dovetail.errors import PluginError
-from dovetail_onednn import checked_library, known_answer, library
+from dovetail.ops import OpRegistry
+from dovetail.runtime.plan import Plan, build_plan
+from dovetail_onednn import Kind, checked_library, known_answer, library, onednn_kernels, reorder
+from dovetail_opset import PACKAGE
+
+ANSWERS = {Kind.PRODUCT: "_multiplied", Kind.CONVOLUTION: "_convolved"}
 
 
 @pytest.fixture
 def unchecked() -> Iterator[None]:
-    known_answer._checked.cache_clear()
+    known_answer._fault.cache_clear()
     yield
-    known_answer._checked.cache_clear()
+    known_answer._fault.cache_clear()
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_the_library_passes_and_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert checked_library() is library()
-    monkeypatch.setattr(known_answer, "_holds", lambda *_: False)
-    assert checked_library() is library()
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("place", [0, -1])
-def test_one_wrong_element_is_found(monkeypatch: pytest.MonkeyPatch, place: int) -> None:
-    right = known_answer._convolved
+def spoil(monkeypatch: pytest.MonkeyPatch, kind: Kind, place: int = -1) -> None:
+    """Makes one element of what NumPy says of a kind another one."""
+    right = getattr(known_answer, ANSWERS[kind])
 
     def wrong(*given: Any) -> Any:
         answer = right(*given)
         answer.reshape(-1)[place] += np.float32(1)
         return answer
 
-    monkeypatch.setattr(known_answer, "_convolved", wrong)
+    monkeypatch.setattr(known_answer, ANSWERS[kind], wrong)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_library_passes_and_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checked_library() is library()
+    for kind in Kind:
+        spoil(monkeypatch, kind)
+    assert checked_library() is library()
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("place", [0, -1])
+@pytest.mark.parametrize("kind", Kind)
+def test_one_wrong_element_is_found(
+    monkeypatch: pytest.MonkeyPatch, kind: Kind, place: int
+) -> None:
+    spoil(monkeypatch, kind, place)
     with pytest.raises(PluginError, match="its answer is wrong") as caught:
         checked_library()
+    assert kind.value.removesuffix("s") in caught.value.message
     assert library().path in str(caught.value.where)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("wrong", Kind)
+def test_a_wrong_kind_says_nothing_of_the_other(
+    monkeypatch: pytest.MonkeyPatch, wrong: Kind
+) -> None:
+    spoil(monkeypatch, wrong)
+    for kind in Kind:
+        if kind is not wrong:
+            assert checked_library((kind,)) is library()
+    with pytest.raises(PluginError):
+        checked_library((wrong,))
+
+
+@pytest.mark.parametrize("shape", [(9, 37), (37, 43), (64, 64), (3, 3, 32, 48), (9, 7, 32)])
+def test_the_numbers_tell_every_row_and_column_from_the_others(shape: tuple[int, ...]) -> None:
+    numbers = known_answer._numbers(shape)
+    assert set(np.unique(numbers)) == set(range(-7, 8))
+    for axis in range(len(shape)):
+        lines = np.moveaxis(numbers, axis, 0).reshape(shape[axis], -1)
+        assert len(np.unique(lines, axis=0)) == shape[axis]
+    # no value is rare: each would be found missing
+    assert np.unique(numbers, return_counts=True)[1].min() > numbers.size / 40
+
+
+def test_what_numpy_says_is_right() -> None:
+    rng = np.random.default_rng(2)
+    x, w, b = (rng.integers(-3, 4, s).astype(np.float32) for s in ((1, 4, 5, 4), (3, 3, 2, 6), 6))
+    found = known_answer._convolved(x, w, b, 2)
+    for h, v, made in np.ndindex(4, 5, 6):
+        total = float(b[made])
+        for row, column, taken in np.ndindex(3, 3, 2):
+            at, to = h + row - 1, v + column - 1
+            if 0 <= at < 4 and 0 <= to < 5:
+                total += x[0, at, to, made // 3 * 2 + taken] * w[row, column, taken, made]
+        assert found[0, h, v, made] == max(total, 0)
+    rows, matrix = x.reshape(20, 4), w.reshape(27, 4).T
+    product = known_answer._multiplied(rows, matrix, np.float32(1))
+    for i, j in np.ndindex(20, 27):
+        assert product[i, j] == max(sum(rows[i, k] * matrix[k, j] for k in range(4)) + 1, 0)
+
+
+def planned(model: Any, *, strict: bool) -> Plan:
+    """Gives the plan of two convolutions and a product."""
+    x = model.conv(model.conv(model.input("x", 1, 4, 4, 8), "first", 8), "second", 8)
+    flat = model.add("FullyConnected", x, model.random("w", 16, 128), name="product")
+    model.output(flat)
+    kernels = onednn_kernels("test", strict=strict)
+    ops = OpRegistry.of(PACKAGE)
+    return build_plan(model.graph, ops, kernels, WeightStore(), None, reorder=reorder)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_convolutions_are_left_to_others_where_they_are_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+    model: Any,
+    kinds: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    spoil(monkeypatch, Kind.CONVOLUTION)
+    with caplog.at_level(logging.INFO, "dovetail.onednn"):
+        plan = planned(model, strict=False)
+    assert kinds(plan.steps) == ["reference first", "reference second", "engine product"]
+    (said,) = caplog.messages  # once, and not for each
+    assert said.startswith("convolutions are left to other kernels: oneDNN 3")
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_wrong_convolutions_are_an_error_where_the_engine_is_demanded(
+    monkeypatch: pytest.MonkeyPatch, model: Any
+) -> None:
+    spoil(monkeypatch, Kind.CONVOLUTION)
+    with pytest.raises(PluginError, match=r"3x3 convolution, .* its answer is wrong"):
+        planned(model, strict=True)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_what_has_no_convolutions_asks_nothing_of_them(
+    monkeypatch: pytest.MonkeyPatch, model: Any, agrees: Any
+) -> None:
+    spoil(monkeypatch, Kind.CONVOLUTION)
+    x, w = model.input("x", 3, 20), model.random("w", 16, 20)
+    agrees(model, model.add("FullyConnected", x, w, name="product"), engine="product")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -13,13 +13,9 @@ from dovetail.errors import ConfigError, unknown_name
 from dovetail.ops import OpRegistry
 from dovetail.plugins import load as load_plugin
 from dovetail.plugins.ops import installed_ops
-from dovetail.quantization import (
-    Calibration,
-    QuantizationOptions,
-    Quantized,
-    Quantizer,
-    options_from,
-)
+
+if TYPE_CHECKING:
+    from dovetail.quantization import Calibration, QuantizationOptions, Quantized, Quantizer
 
 GROUP = "dovetail.quantizers"
 DEFAULT = "default"
@@ -60,6 +56,9 @@ def quantize_with_report(
     **options: Any,
 ) -> Quantized:
     """Quantizes a model and says of each tensor what was decided, and why; see `quantize`."""
+    # imported here: start-up counts, and most sessions quantize nothing
+    from dovetail.quantization import options_from
+
     registry = installed_ops() if ops is None else ops
     loaded = model if isinstance(model, Model) else load_model(model, registry)
     return run_quantizer(loaded, calibration, options_from(options), registry)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
 def nearest(name: str, valid: Iterable[str]) -> str | None:
     """Gives the valid name most like `name`, or None where none is near."""
+    import difflib  # imported here: only a refusal needs it
+
     folded = {candidate.casefold(): candidate for candidate in valid}
     found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
     return folded[found[0]] if found else None

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Iterable
 
 from dovetail.plugins._scan import CORE, normalize
+
+# A requirement as most dists have it: a name, bounds that are plain numbers, and at most an extra.
+_BOUND = r"\s*([<>]=?)\s*(\d+(?:\.\d+)*)\s*"
+_EXTRA = r""";\s*extra\s*==\s*(?:'[\w-]+'|"[\w-]+")\s*"""
+_PLAIN = re.compile(rf"([\w.-]*\w)(?:\[[\w-]*\w\])?({_BOUND}(?:,{_BOUND})*)(?:{_EXTRA})?", re.ASCII)
+_RELEASE = re.compile(r"\d+(?:\.\d+)*", re.ASCII)
+_COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 def core_fault(requires: Iterable[str], core: str) -> str:
@@ -17,21 +26,47 @@ def core_fault(requires: Iterable[str], core: str) -> str:
 
     Source: PEP 440 (versions), PEP 508 (requirements and markers), by `packaging`.
     """
-    # imported here: `dovetail --help` lists commands without judging them
+    for text in requires:
+        if not normalize(text).startswith(CORE) or _plainly_fits(text, core):
+            continue
+        if fault := _fault(text, core):
+            return fault
+    return ""
+
+
+def _plainly_fits(text: str, core: str) -> bool:
+    """Whether a requirement is a plain one that this core meets: `packaging` takes 12 ms to load.
+
+    Releases of plain numbers compare by them, and a missing one is 0. One that is met does no harm
+    whether its extra is wanted or not.
+    """
+    found = _PLAIN.fullmatch(text)
+    if found is None or normalize(found[1]) != CORE or not _RELEASE.fullmatch(core):
+        return False
+    bounds = re.findall(_BOUND, found[2])
+    return all(_COMPARISONS[sign](_numbers(core), _numbers(bound)) for sign, bound in bounds)
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    numbers = [int(part) for part in release.split(".")]
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def _fault(text: str, core: str) -> str:
+    # imported here: plain requirements do without, and `dovetail --help` judges none
     from packaging.requirements import InvalidRequirement, Requirement
 
-    for text in requires:
-        if not normalize(text).startswith(CORE):
-            continue
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement as error:
-            return f"its requirement '{text}' cannot be read: {error}"
-        if normalize(requirement.name) != CORE:
-            continue
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
-            continue
-        # a development version of core is what it will be: its pre-releases are let in
-        if core and not requirement.specifier.contains(core, prereleases=True):
-            return f"it requires {CORE}{requirement.specifier}, and this is {core}"
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement as error:
+        return f"its requirement '{text}' cannot be read: {error}"
+    if normalize(requirement.name) != CORE:
+        return ""
+    if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+        return ""
+    # a development version of core is what it will be: its pre-releases are let in
+    if core and not requirement.specifier.contains(core, prereleases=True):
+        return f"it requires {CORE}{requirement.specifier}, and this is {core}"
     return ""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -193,6 +192,8 @@ def _note_without_effect(section: msgspec.Struct, where: str) -> None:
 
 
 def _toml(path: Path) -> dict[str, Any]:
+    import tomllib  # imported here: most sessions have no config file
+
     try:
         return tomllib.loads(_text(path))
     except tomllib.TOMLDecodeError as error:

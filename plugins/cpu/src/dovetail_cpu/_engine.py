@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dovetail.errors import DovetailError
 from dovetail.runtime.plan import KernelRegistry, Reorder
 from dovetail_cpu.kernels import KERNELS
-from dovetail_onednn import checked_library, onednn_kernels, reorder, use_threads
+from dovetail_onednn import Kind, checked_library, onednn_kernels, reorder, use_threads
 
 _LOG = logging.getLogger("dovetail.cpu")
 
@@ -47,25 +47,28 @@ def engine(choice: EngineChoice) -> Engine:
     """
     if choice is EngineChoice.NUMPY:
         return Engine(KERNELS)
+    is_demanded = choice is EngineChoice.ONEDNN
     try:
-        checked_library()
+        checked_library((Kind.PRODUCT,))  # its kernels see to the rest
     except DovetailError as error:
-        if choice is EngineChoice.ONEDNN:
+        if is_demanded:
             raise
         _LOG.info("computing with NumPy alone: %s", error.message)
         return Engine(KERNELS)
-    return Engine(onednn_kernels(KERNELS.backend).before(KERNELS), reorder, use_threads)
+    kernels = onednn_kernels(KERNELS.backend, strict=is_demanded)
+    return Engine(kernels.before(KERNELS), reorder, use_threads)
 
 
 def about() -> tuple[str, ...]:
     """Says what would compute here, and why."""
     try:
-        library = checked_library()
+        library = checked_library((Kind.PRODUCT,))
     except DovetailError as error:
         problems = [f"  {p.where}: {p.message} {p.hint}".rstrip() for p in error.problems]
         return (f"engine numpy: {error.message}", *problems, f"  {error.hint}")
-    return (
-        f"engine onednn {library.version_text}, {library.instruction_set_name}, "
-        "known answers right",
-        f"  {library.path}",
-    )
+    name = f"engine onednn {library.version_text}, {library.instruction_set_name}"
+    try:
+        checked_library()
+    except DovetailError as error:
+        return f"{name}, but numpy for some kernels: {error.message}", f"  {error.hint}"
+    return f"{name}, known answers right", f"  {library.path}"

@@ -60,7 +60,7 @@ def checked_library(kinds: Iterable[Kind] = Kind) -> Library:
                 f"oneDNN {found.version_text} fails its check on this processor: {fault}",
                 code="PLUGIN_BROKEN",
                 where=found.path,
-                hint="NumPy computes the same (engine = 'numpy'); or install another oneDNN",
+                hint="install another version of oneDNN, or compute with NumPy (engine = 'numpy')",
             )
     return found
 

@@ -3,9 +3,6 @@
 `PACKAGE` holds the ops, `build` makes nodes of them, `passes` rewrites graphs of them.
 """
 
-from dovetail_opset import ops as _ops  # importing the families registers their ops
 from dovetail_opset._package import PACKAGE
 
 __all__ = ["PACKAGE"]
-
-FAMILIES = _ops.FAMILIES

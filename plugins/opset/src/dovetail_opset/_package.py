@@ -1,5 +1,84 @@
-"""The op package itself; `dovetail_opset.ops` fills it."""
+"""The op package itself; the modules of `dovetail_opset.ops` fill it as they are imported."""
 
-from dovetail.ops import OpPackage
+from __future__ import annotations
 
-PACKAGE = OpPackage("qti.aisw", "2.7.0")
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from dovetail.errors import PluginError
+from dovetail.ops import Op, OpPackage, OpSchema
+from dovetail_opset.families import FAMILIES
+
+OPS = "dovetail_opset.ops"
+
+OpClass = TypeVar("OpClass", bound=type[Op])
+
+
+class FamilyPackage(OpPackage):
+    """An op package that imports an op's module when the op is first asked for.
+
+    Args:
+        name: As nodes name it.
+        version: Of the op set.
+        homes: The module of each op.
+    """
+
+    def __init__(self, name: str, version: str, homes: Mapping[str, str]) -> None:
+        super().__init__(name, version)
+        self._homes = homes
+        self._lazy_schemas = _Schemas(super().schemas, homes)
+
+    def op(self, name: str) -> Callable[[OpClass], OpClass]:
+        """Registers the decorated class as the op `name`.
+
+        Raises:
+            PluginError: The class does not fit, the name is taken, or no op of this name was
+                announced for this module.
+        """
+        register: Callable[[OpClass], OpClass] = super().op(name)
+
+        def register_announced(cls: OpClass) -> OpClass:
+            if self._homes.get(name) != cls.__module__:
+                raise PluginError(
+                    f"nobody would find the op '{name}': it is not listed for its module",
+                    where=f"{cls.__module__}.{cls.__qualname__}",
+                    hint="list it in dovetail_opset/families.py",
+                )
+            return register(cls)
+
+        return register_announced
+
+    @property
+    def schemas(self) -> Mapping[str, OpSchema]:
+        """All ops by name; names and their number are known without importing any."""
+        return self._lazy_schemas
+
+
+class _Schemas(Mapping[str, OpSchema]):
+    """The ops that are registered, and those that importing a module will register."""
+
+    def __init__(self, registered: Mapping[str, OpSchema], homes: Mapping[str, str]) -> None:
+        self._registered = registered
+        self._homes = homes
+
+    def __getitem__(self, name: str) -> OpSchema:
+        if name not in self._registered and name in self._homes:
+            importlib.import_module(self._homes[name])
+        return self._registered[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._homes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._homes)
+
+    def __len__(self) -> int:
+        return len(self._homes)
+
+
+PACKAGE = FamilyPackage(
+    "qti.aisw",
+    "2.7.0",
+    {op: f"{OPS}.{family}" for family, ops in FAMILIES.items() for op in ops},
+)

@@ -49,6 +49,10 @@ class Filter:
     radius: int
 
 
+# Counting into a table of this many places for each weight is still quicker than sorting them.
+_DENSE = 8
+
+
 @dataclass(frozen=True, slots=True)
 class Taps:
     """What the elements of a resampled axis are made of.
@@ -91,7 +95,9 @@ class Taps:
             ones = np.ones(taps.indices.shape)
             places.append((rows * extent + taps.indices).reshape(-1))
             weights.append((sign * (ones if taps.weights is None else taps.weights)).reshape(-1))
-        _, which = np.unique(np.concatenate(places), return_inverse=True)
+        which = np.concatenate(places)
+        if len(self.indices) * extent > _DENSE * len(which):
+            _, which = np.unique(which, return_inverse=True)
         left = np.bincount(which, np.concatenate(weights))
         return bool((np.abs(left) < 1e-6).all())
 
