@@ -74,3 +74,31 @@ def test_widths_on_the_command_line_are_numbers() -> None:
         inspect.signature(takes_quantization(command)).parameters["act_bitwidth"].annotation
     )
     assert int in get_args(get_args(annotation)[0])
+
+
+def test_parameters_of_algorithms_are_gathered() -> None:
+    seen: list[Any] = []
+
+    def command(*, quantization: Any) -> None:
+        seen.append(dict(quantization))
+
+    wrapped = takes_quantization(command)
+    wrapped(
+        algorithms="adaround,cle",
+        algorithm_params=["adaround.seed=3", "cle.rounds=5", "adaround.rate=a.b=c"],
+    )
+    assert seen[0]["algorithm_params"] == {
+        "adaround": {"seed": "3", "rate": "a.b=c"},
+        "cle": {"rounds": "5"},
+    }
+    for wrong in ("adaround.seed", "seed=3", ".seed=3", "adaround.=3"):
+        with pytest.raises(ConfigError, match="names no parameter"):
+            wrapped(algorithm_params=[wrong])
+
+
+def test_parameters_need_their_algorithm() -> None:
+    given = {"algorithms": ["cle"], "algorithm_params": {"cle": {}, "adaround": {"seed": 3}}}
+    with pytest.raises(ConfigError) as caught:
+        options_from(given)
+    (problem,) = caught.value.problems
+    assert "'adaround'" in str(problem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from quantizing import dense, encoding, model_of, new_graph, output, quantized
 
 import dovetail as dt
 from dovetail.api.quantization import quantize_with_report
-from dovetail.errors import QuantizationError
+from dovetail.errors import ConfigError, QuantizationError
 from dovetail.ir import Array, DType, Graph, pack
 from dovetail.ops import OpRegistry, to_real
 from dovetail.plugins.ops import installed_ops
@@ -232,3 +233,51 @@ def test_samples_that_pass_once_serve_no_comparison(
     installed["reader"] = Reader
     with pytest.raises(QuantizationError, match="only once"):
         quantized(dense(WEIGHT, None), iter(SAMPLES), algorithms=["reader"])
+
+
+@dataclass(frozen=True)
+class Counter(QuantizationAlgorithm):
+    name: ClassVar[str] = "counter"
+
+    count: int = 1
+    share: float = 0.5
+    loud: bool = False
+
+    def rewrite(self, work: Workspace) -> Sequence[str]:
+        return (f"{self.count!r} {self.share!r} {self.loud!r}",)
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ({}, "1 0.5 False"),
+        ({"count": 3, "share": 1, "loud": True}, "3 1.0 True"),
+        ({"count": "3", "share": "0.25", "loud": "true"}, "3 0.25 True"),
+    ],
+)
+def test_parameters_are_fields_and_text_stands_for_any_type(
+    installed: dict[str, type[QuantizationAlgorithm]], given: dict[str, object], made: str
+) -> None:
+    installed["counter"] = Counter
+    report = quantize_with_report(
+        model_of(dense(WEIGHT, None)),
+        list(SAMPLES),
+        algorithms=["counter"],
+        algorithm_params={"counter": given},
+    ).report
+    assert report.notes == (f"counter: {made}",)
+
+
+def test_all_wrong_parameters_are_told(
+    installed: dict[str, type[QuantizationAlgorithm]],
+) -> None:
+    installed["counter"] = Counter
+    with pytest.raises(ConfigError) as caught:
+        quantized(
+            dense(WEIGHT, None),
+            list(SAMPLES),
+            algorithms=["counter"],
+            algorithm_params={"counter": {"conut": 3, "share": "much", "loud": 7}},
+        )
+    assert len(caught.value.problems) == 3
+    assert "count" in str(caught.value.problems[0])

@@ -44,7 +44,7 @@ def make_algorithm(
     return kind(**values)
 
 
-def _types(kind: type[QuantizationAlgorithm]) -> dict[str, Any]:
+def _types(kind: Any) -> dict[str, Any]:
     if not dataclasses.is_dataclass(kind):
         return {}
     hints = typing.get_type_hints(kind)

@@ -1,4 +1,4 @@
-"""Quantizing the same graph in several precisions, to compare: see `dovetail.quantization.Trials`."""
+"""One graph quantized in several precisions, to compare; see `dovetail.quantization.Trials`."""
 
 from __future__ import annotations
 
@@ -62,12 +62,17 @@ class Trials:
 
     def fingerprint(self, samples: int) -> str:
         """Gives what all that is tried depends on: the graph, the options and the samples."""
-        options = msgspec.structs.replace(self.options, algorithm_params={}, calibration_cache=None)
-        digest = hashlib.sha256(repr(options).encode())
-        digest.update(str(key_of(self.graph, self._samples, {}, {})).encode())
-        for sample in itertools.islice(samples_of(self.graph, self._samples), samples):
+        # what other algorithms do before is in the graph, and what they do later is not tried
+        options = msgspec.structs.replace(
+            self.options, algorithms=(), algorithm_params={}, calibration_cache=None
+        )
+        digest = hashlib.sha256(f"{samples} {options!r}".encode())
+        taken: list[dict[str, Array]] = []
+        for sample in samples_of(self.graph, self._samples):  # ranges are of all of them
+            taken = taken or [sample]
             for name, array in sorted(sample.items()):
                 digest.update(name.encode() + array.tobytes())
+        digest.update(str(key_of(self.graph, taken, {}, {})).encode())
         return digest.hexdigest()
 
     def quantized(self, chosen: Mapping[str, Precision]) -> Graph:
@@ -94,7 +99,9 @@ class Trials:
                     for t in graph.inputs
                 }
                 shown = run(given)
-                found.append({t.name: np.array(to_real(shown[t.name], t.spec)) for t in graph.outputs})
+                found.append(
+                    {t.name: np.array(to_real(shown[t.name], t.spec)) for t in graph.outputs}
+                )
         return found
 
     @property

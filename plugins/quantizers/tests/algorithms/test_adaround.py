@@ -1,4 +1,4 @@
-"""Learned rounding: better than nearest, on the grid, the same every time, for every kind of layer."""
+"""Learned rounding: better than nearest, on the grid, the same every time, for all layers."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from dovetail.quantization import Layer, QuantizationAlgorithm, Refinement
 from dovetail_opset.ops.activation import Neuron
 from dovetail_quantizers.algorithms.adaround_learning import Problem, Schedule, learn
 from dovetail_quantizers.algorithms.adaround_rows import Rows, outputs_at, rows_of
-from dovetail_quantizers.algorithms.channel_paths import is_standard, number, title
+from dovetail_quantizers.algorithms.channel_paths import title
+from dovetail_quantizers.algorithms.linear_layer import is_standard, number
 from dovetail_quantizers.algorithms.parameters import Between, check_parameters
 
 Floats = NDArray[np.float32]

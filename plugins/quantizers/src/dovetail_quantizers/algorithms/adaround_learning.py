@@ -53,7 +53,7 @@ class Problem:
         made = self.rows @ (self.low + self.step * up) + self.bias
         if self.is_cut:
             made = np.clip(made, *self.cut)
-        return np.square(made - self.target, dtype=np.float64).sum(axis=1)
+        return np.asarray(np.square(made - self.target, dtype=np.float64).sum(axis=1))
 
     @property
     def is_cut(self) -> bool:
@@ -118,12 +118,12 @@ class _Descent:
 
     def gate(self) -> Floats:
         """Gives h of every weight."""
-        return np.clip(_sigmoid(self._v) * np.float32(_STRETCH) + np.float32(_GAMMA), 0, 1)
+        return _rectified(_sigmoid(self._v))
 
     def step(self, iteration: int) -> None:
         """Goes one step down."""
         slope = _sigmoid(self._v)
-        gate = np.clip(slope * np.float32(_STRETCH) + np.float32(_GAMMA), 0, 1)
+        gate = _rectified(slope)
         gradient = self._of_error(iteration, gate)
         beta = self._schedule.beta(iteration)
         if beta is not None:
@@ -183,7 +183,12 @@ def _unit(problem: Problem) -> Floats:
     power = np.square(problem.rows).mean(axis=(1, 2))
     steps = np.square(problem.step).mean(axis=1)
     unit = power[:, None] * steps * _CURVATURE
-    return np.maximum(unit, np.finfo(np.float32).tiny)[:, None, :]
+    return np.asarray(np.maximum(unit, np.finfo(np.float32).tiny)[:, None, :])
+
+
+def _rectified(sigmoid: Floats) -> Floats:
+    """Gives h of a sigmoid: stretched, and cut off at 0 and 1."""
+    return np.asarray(np.clip(sigmoid * np.float32(_STRETCH) + np.float32(_GAMMA), 0, 1))
 
 
 def _sigmoid(v: Floats) -> Floats:

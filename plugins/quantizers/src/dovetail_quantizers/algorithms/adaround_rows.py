@@ -92,12 +92,12 @@ class _Matrix:
 
     def weight(self, columns: Array) -> Array:
         (matrix,) = columns
-        return (matrix.T if self.transposed_weight else matrix).reshape(self.shape)
+        return np.asarray((matrix.T if self.transposed_weight else matrix).reshape(self.shape))
 
     def rows(self, data: Array, places: Places) -> Array:
         turned = data.swapaxes(-1, -2) if self.transposed_data else data
         summed = self.shape[-1 if self.transposed_weight else -2]
-        return turned.reshape(-1, summed)[places][None]
+        return np.asarray(turned.reshape(-1, summed)[places][None])
 
 
 @dataclass(frozen=True, slots=True)
