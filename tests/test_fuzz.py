@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from fuzz import workers
 from fuzz.containers import mutate_container
+from fuzz.extremes import extreme_seeds, mutate_extreme
 from fuzz.mutation import mutate_onnx
 from fuzz.seeds import container_seeds, own_seeds
+from onnx import ModelProto
 
 from dovetail.errors import FrontendError, GraphError
 
@@ -29,7 +31,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("target", ["onnx", "dvt"])
+@pytest.mark.parametrize("target", ["onnx", "extremes", "dvt"])
 def test_mutated_files_are_read_or_refused(target: str) -> None:
     done = run("--target", target, "--count", "300", "--details")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -43,6 +45,21 @@ def test_one_file_can_be_had_again(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert wanted.origin in done.stdout
     assert (tmp_path / "3-17.dvt").read_bytes() == wanted.data
+
+
+def test_the_sweep_sets_one_number_in_every_copy_of_a_node() -> None:
+    seeds = extreme_seeds()
+    numbers = [n for n, seed in enumerate(seeds) if seed.name == "test_depthtospace_example"]
+    before, *after = (ModelProto.FromString(mutate_extreme(seeds, 1, n).data) for n in numbers)
+    assert len({name for node in before.graph.node for name in node.output}) == 4
+    sizes = [
+        {a.i for n in m.graph.node for a in n.attribute if a.name == "blocksize"} for m in after
+    ]
+    assert {2**40} in sizes
+    assert {-(2**63)} in sizes
+    assert all(len(values) == 1 for values in sizes)
+    extents = {d.dim_value for m in after for d in m.graph.input[0].type.tensor_type.shape.dim}
+    assert 10**9 in extents
 
 
 def test_numbers_and_seeds_give_other_files() -> None:

@@ -246,3 +246,18 @@ def test_a_layer_of_very_many_channels_without_weights(path: Path) -> None:
     made = model(nodes, {"two": np.array(2, F32)}, shape=(2**31, 2**31))
     path.write_bytes(made.SerializeToString())
     assert dovetail.convert(path).graphs["model"].nodes
+
+
+def test_long_axes_of_several_nodes_take_too_long_together(path: Path) -> None:
+    # each takes a second to be compared with what the resizing ops do
+    sizes = {"s": [1, 1, 3, 3]}
+    nodes = [N("Resize", ["x", "", "", "s"], [f"y{i}"], f"n{i}", antialias=1) for i in range(4)]
+    made = model(nodes, sizes, shape=(1, 1, 10**6, 4), outputs=[f"y{i}" for i in range(4)])
+    for node in made.graph.node:
+        node.attribute.append(helper.make_attribute("mode", "linear"))
+    said = refused(path, made)
+    assert "'n0'" not in said
+    assert (
+        "Resize node 'n3': it makes (1, 1, 3, 3) of (1, 1, 1000000, 4), which takes too long"
+        in said
+    )

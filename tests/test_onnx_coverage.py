@@ -2,9 +2,13 @@
 
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from microsoft_cases import load_cases
+
+from dovetail_onnx.operators import MICROSOFT
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -28,6 +32,8 @@ def test_the_figures_are_those_of_the_tests() -> None:
 
 def test_versions_are_the_importers() -> None:
     assert onnx_coverage.versions("Relu") == "6 13 14"
+    assert onnx_coverage.versions("ai.onnx.ml:Binarizer") == "1"
+    assert onnx_coverage.versions("ai.onnx.ml:Relu") == "-"
     assert onnx_coverage.versions("If") == "written out"
     assert onnx_coverage.versions("Attention") == "by definition"
     assert onnx_coverage.versions("ImageDecoder") == "-"
@@ -35,8 +41,20 @@ def test_versions_are_the_importers() -> None:
 
 @pytest.mark.parametrize(
     ("name", "ops"),
-    [("test_relu", {"Relu"}), ("test_blackmanwindow", set()), ("test_det_2d", None)],
+    [
+        ("test_relu", {"Relu"}),
+        ("test_blackmanwindow", set()),
+        ("test_bitcast_2d_float32_to_int32", None),
+    ],
 )
 def test_what_a_case_becomes_is_read_off_its_graph(name, ops) -> None:
     (case,) = (c for c in onnx_coverage.load_cases() if c.name == name)
     assert onnx_coverage.measured(case).ops == ops
+
+
+def test_all_operators_of_onnx_runtime_are_listed() -> None:
+    rows = re.findall(r"^\| com\.microsoft:(\w+) \| ([\d ]+) \| .* \| (\d+) \| ", DOCUMENT, re.M)
+    assert [name for name, *_ in rows] == list(MICROSOFT.operators)
+    cases = Counter(case.op_type for case in load_cases() if case.domain)
+    assert {name: int(count) for name, _, count in rows} == cases
+    assert all(int(version) in MICROSOFT.versions(name) for name, version, _ in rows)

@@ -91,7 +91,10 @@ def short_data(path: Path) -> None:
 
 
 def unsupported(path: Path) -> None:
-    nodes = [helper.make_node("Det", ["x"], ["a"], "det"), helper.make_node("Nope", ["a"], ["y"])]
+    nodes = [
+        helper.make_node("Multinomial", ["x"], ["a"], "draw"),
+        helper.make_node("Nope", ["a"], ["y"]),
+    ]
     save(path, nodes)
 
 
@@ -105,7 +108,7 @@ def unsupported(path: Path) -> None:
         (missing_data, "MODEL_EXTERNAL_DATA", 3, ["weights.bin"]),
         (short_data, "MODEL_EXTERNAL_DATA", 3, ["weights.bin", "64"]),
         (data_outside, "MODEL_EXTERNAL_DATA", 3, ["outside"]),
-        (unsupported, "OP_UNSUPPORTED", 4, ["det", "Det", "Nope"]),
+        (unsupported, "OP_UNSUPPORTED", 4, ["draw", "Multinomial", "Nope"]),
     ],
 )
 def test_a_bad_model_is_refused(

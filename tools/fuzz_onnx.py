@@ -3,6 +3,7 @@
     python tools/fuzz_onnx.py                   20,000 files, 2 workers
     python tools/fuzz_onnx.py --only 12345      one of them, with its traceback
     python tools/fuzz_onnx.py --only 12345 --save DIR
+    python tools/fuzz_onnx.py --target extremes each number of ONNX's test models made extreme
     python tools/fuzz_onnx.py --target dvt      containers, loaded
 
 Conversion is fuzzed whole, passes included; what succeeds and is small is saved, loaded and
@@ -26,6 +27,7 @@ from tempfile import TemporaryDirectory
 
 from fuzz import trial
 from fuzz.containers import mutate_container
+from fuzz.extremes import extreme_seeds, mutate_extreme
 from fuzz.mutation import Mutate, mutate_onnx
 from fuzz.seeds import Seed, container_seeds, onnx_seeds
 from fuzz.summary import Summary
@@ -34,8 +36,11 @@ from fuzz.workers import Read, try_all
 Target = tuple[Callable[[], Sequence[Seed]], Mutate, Read, str]
 TARGETS: dict[str, Target] = {
     "onnx": (onnx_seeds, mutate_onnx, trial.convert, ".onnx"),
+    "extremes": (extreme_seeds, mutate_extreme, trial.convert, ".onnx"),
     "dvt": (container_seeds, mutate_container, trial.load, ".dvt"),
 }
+
+_COUNT = 20_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.only is not None:
         return _one(given, seeds)
     start, summary = time.monotonic(), Summary()
+    if given.count is None:
+        given.count = len(seeds) if given.target == "extremes" else _COUNT
     numbers = range(given.first, given.first + given.count)
     made = try_all(
         numbers, lambda n: mutate(seeds, given.seed, n).data, read, suffix, jobs=given.jobs
@@ -96,7 +103,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--target", choices=sorted(TARGETS), default="onnx")
     parser.add_argument("--seed", type=int, default=1, help="another seed, other files")
     parser.add_argument("--first", type=int, default=0, help="number of the first file")
-    parser.add_argument("--count", type=int, default=20_000, help="how many files")
+    parser.add_argument(
+        "--count", type=int, help="how many files; by default 20,000, or the whole sweep"
+    )
     parser.add_argument("--jobs", type=int, choices=(1, 2), default=2, help="worker processes")
     parser.add_argument("--only", type=int, help="this file alone, here, with its traceback")
     parser.add_argument("--save", type=Path, help="write the files that are findings here")

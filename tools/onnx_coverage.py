@@ -22,7 +22,7 @@ import onnx.defs
 from dovetail.errors import DovetailError
 from dovetail.ir import TensorKind
 from dovetail_onnx import backend
-from dovetail_onnx.operators import ONNX
+from dovetail_onnx.operators import CLASSICAL, ONNX
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "onnx_coverage.md"
@@ -178,11 +178,12 @@ def _operators(cases: Sequence[Case]) -> Iterator[tuple[str, str]]:
 
 def versions(operator: str) -> str:
     """Gives the versions of an operator that are converted, or what becomes of it instead."""
-    if known := ONNX.versions(operator):
+    domain, _, op_type = operator.rpartition(":")
+    table = CLASSICAL if domain == CLASSICAL.domain else ONNX
+    if known := table.versions(op_type):
         return " ".join(map(str, known))
     if operator in _CONTROL:
         return "written out"
-    domain, _, op_type = operator.rpartition(":")
     try:
         schema = onnx.defs.get_schema(op_type, domain)
     except onnx.defs.SchemaError:

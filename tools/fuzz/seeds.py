@@ -46,7 +46,8 @@ def onnx_seeds() -> list[Seed]:
     with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that they are about
         nodes = load_model_tests(kind="node")
     seeds = [Seed(c.name, c.model.SerializeToString()) for c in nodes if c.model is not None]
-    seeds += [seed for case in nodes if (seed := _with_numbers(case)) is not None]
+    numbered = ((case.name, with_numbers(case)) for case in nodes)
+    seeds += [Seed(f"{name} with numbers", m.SerializeToString()) for name, m in numbered if m]
     data = Path(onnx.__file__).parent / "backend" / "test" / "data"
     files = [data / "light" / f"{name}.onnx" for name in _LIGHT]
     for folder in ("simple", "pytorch-operator", "pytorch-converted"):
@@ -55,7 +56,7 @@ def onnx_seeds() -> list[Seed]:
     return own_seeds() * _TIMES + [seed for seed in seeds if len(seed.data) < _MOST_BYTES]
 
 
-def _with_numbers(case: TestCase) -> Seed | None:
+def with_numbers(case: TestCase) -> ModelProto | None:
     """Gives a case's model with its small inputs of integers as constants, if it has any.
 
     So what decides shapes is known, and can be changed.
@@ -71,7 +72,7 @@ def _with_numbers(case: TestCase) -> Seed | None:
             model.graph.initializer.append(numpy_helper.from_array(values, info.name))
     if len(model.graph.input) == len(case.model.graph.input):
         return None
-    return Seed(f"{case.name} with numbers", model.SerializeToString())
+    return model
 
 
 def container_seeds() -> list[Seed]:

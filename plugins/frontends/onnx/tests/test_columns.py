@@ -30,13 +30,49 @@ def test_attributes(check, rng, image, block, places, attributes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("image", "block", "attributes"),
+    [
+        ((4, 5, 6), (2, 3, 2), {}),
+        ((5, 4, 7), (2, 2, 3), {"strides": [2, 1, 2], "pads": [1, 0, 2, 0, 1, 1]}),
+        ((5, 3, 5), (3, 2, 2), {"dilations": [2, 1, 3]}),
+        ((3, 1, 2), (1, 1, 2), {"pads": [0, 1, 0, 0, 0, 0]}),
+    ],
+)
+def test_volumes(model, read, evaluate, rng, image, block, attributes) -> None:
+    # ONNX Runtime has images only: the meaning, place by place
+    strides = attributes.get("strides", [1] * 3)
+    dilations = attributes.get("dilations", [1] * 3)
+    pads = attributes.get("pads", [0] * 6)
+    counts = [
+        (n + pads[a] + pads[a + 3] - (block[a] - 1) * dilations[a] - 1) // strides[a] + 1
+        for a, n in enumerate(image)
+    ]
+    x = rng.standard_normal((2, 3, *block, *counts)).astype(F32)
+    wanted = np.zeros((2, 3, *image), F32)
+    for tap in np.ndindex(*block):
+        for window in np.ndindex(*counts):
+            place = tuple(
+                window[a] * strides[a] + tap[a] * dilations[a] - pads[a] for a in range(3)
+            )
+            if all(0 <= p < n for p, n in zip(place, image, strict=True)):
+                wanted[(..., *place)] += x[(..., *tap, *window)]
+    known = {"image": np.array(image, I64), "block": np.array(block, I64)}
+    node = helper.make_node("Col2Im", ["x", "image", "block"], ["y"], **attributes)
+    columns = x.reshape(2, 3 * int(np.prod(block)), -1)
+    graph = read(model([node], {"x": columns}, ["y"], known, opset=18))
+    # sums of up to twelve numbers, in another order
+    np.testing.assert_allclose(evaluate(graph, {"x": columns})["y"], wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
     ("shape", "image", "block", "attributes", "message"),
     [
         ((1, 7, 9), (4, 4), (2, 2), {}, "7 rows are no multiple of the 4 elements"),
         ((1, 8, 8), (4, 4), (2, 2), {}, "8 columns"),
         ((8, 9), (4, 4), (2, 2), {}, "rank 3"),
         ((1, 8, 9), (4, 4), (2,), {}, "kernel"),
-        ((1, 8, 9), (4, 4, 4), (2, 2, 2), {}, "3 dimensions; one or two can be converted"),
+        ((1, 8, 9), (4, 4, 4), (2, 2, 2), {}, "9 columns, where its image takes 27"),
+        ((1, 16, 9), (4,) * 4, (2,) * 4, {}, "4 dimensions; one to three can be converted"),
         ((1, 8, 9), (4, 4), (2, 2), {"pads": [-1, 0, 0, 0]}, "must not be negative"),
     ],
 )

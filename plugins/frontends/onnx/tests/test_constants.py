@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from dovetail.errors import FrontendError, UnsupportedOpError
 from dovetail.ir import DType
+from dovetail_onnx import _budget
 
 F32, I64 = np.float32, np.int64
 N = helper.make_node
@@ -216,3 +217,34 @@ def test_initializers_of_every_type(read, model, dtype, raw) -> None:
     found = read(made).tensor("k")
     assert found.dtype.storage == values.dtype
     np.testing.assert_array_equal(found.values(), values)
+
+
+@pytest.fixture
+def small_budget(monkeypatch) -> None:
+    """What little files may have made of them, in tests: 1 MiB."""
+    monkeypatch.setattr(_budget, "_FREE_BYTES", 1 << 20)
+
+
+@pytest.mark.usefixtures("small_budget")
+def test_constants_of_several_nodes_are_too_large_together(model, read) -> None:
+    def identities(count):
+        nodes = [N("EyeLike", ["x"], [f"y{i}"], f"eye{i}") for i in range(count)]
+        return model(nodes, {"x": np.zeros((400, 400), F32)}, [f"y{i}" for i in range(count)])
+
+    read(identities(1))
+    with pytest.raises(FrontendError) as caught:
+        read(identities(3))
+    wheres = [problem.where for problem in caught.value.problems]
+    assert wheres == ["EyeLike node 'eye1'", "EyeLike node 'eye2'"]
+    assert "(400, 400) is made of it, which is too large beside" in str(caught.value)
+
+
+@pytest.mark.usefixtures("small_budget")
+def test_parts_of_operators_are_folded_within_the_same_budget(model, read) -> None:
+    nodes = [N("FusedMatMul", ["a", "b"], [f"y{i}"], domain="com.microsoft") for i in range(3)]
+    known = {"a": np.ones((400, 1), F32), "b": np.ones((1, 400), F32)}
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    made = model(nodes, {}, ["y0", "y1", "y2"], known, opset_imports=opsets)
+    # one product has room; the others are made when the model runs
+    found = sorted(node.op_type for node in read(made).nodes)
+    assert found == ["FullyConnected", "FullyConnected", "Reshape"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from dovetail.errors import UnsupportedOpError
+from dovetail.errors import FrontendError, UnsupportedOpError
 
 F32, I64 = np.float32, np.int64
 
@@ -149,11 +149,49 @@ def test_roi_align_with_its_defaults(check, rng) -> None:
     check("RoiAlign", [x, regions(rng, 2) / 16], known=[np.zeros(2, I64)], opset=16)
 
 
-def test_the_greatest_sample_is_refused(model, read, rng) -> None:
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("samples", [1, 2, 3])
+@pytest.mark.parametrize(("opset", "given"), PIXELS)
+def test_the_greatest_samples(
+    model, read, evaluate, run_peer, rng, opset, given, samples, is_known
+) -> None:
+    x = rng.standard_normal((2, 3, 12, 16)).astype(F32)
+    placed = {"r": regions(rng, 5), "i": np.array([0, 1, 1, 0, 1], I64)}
+    feeds = {"x": x} if is_known else {"x": x, **placed}
+    node = helper.make_node(
+        "RoiAlign",
+        ["x", "r", "i"],
+        ["y"],
+        mode="max",
+        output_height=3,
+        output_width=2,
+        sampling_ratio=samples,
+        spatial_scale=0.125,
+        **given,
+    )
+    known = placed if is_known else {}
+    graph = read(model([node], feeds, ["y"], known, opset=opset))
+    want = run_peer(model([node], feeds, ["y"], known, opset=min(opset, 16)), feeds)["y"]
+    # the places of samples are rounded in another order: 1e-6 of an element, times its neighbour
+    np.testing.assert_allclose(evaluate(graph, feeds)["y"], want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "index", "message"),
+    [
+        ({}, 2, "its sampling_ratio 0: how many samples there are depends on the regions"),
+        ({"sampling_ratio": 2, "output_width": 0}, 2, "at least 1 in height and width"),
+        ({"sampling_ratio": 2}, 3, r"its images \(3,\)"),
+        ({"sampling_ratio": 2**30}, 2, "too large"),
+    ],
+)
+def test_the_greatest_samples_of_what_is_refused(
+    model, read, rng, attributes, index, message
+) -> None:
     x = rng.standard_normal((1, 2, 5, 6)).astype(F32)
-    node = helper.make_node("RoiAlign", ["x", "r", "i"], ["y"], mode="max")
-    given = {"x": x, "r": regions(rng, 2), "i": np.zeros(2, I64)}
-    with pytest.raises(UnsupportedOpError, match="its mode is 'max'"):
+    node = helper.make_node("RoiAlign", ["x", "r", "i"], ["y"], mode="max", **attributes)
+    given = {"x": x, "r": regions(rng, 2), "i": np.zeros(index, I64)}
+    with pytest.raises((FrontendError, UnsupportedOpError), match=message):
         read(model([node], given, ["y"]))
 
 

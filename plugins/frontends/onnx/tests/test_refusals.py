@@ -143,7 +143,7 @@ def test_all_that_cannot_be_converted_is_reported_at_once(model, read) -> None:
     nodes = [
         N("Relu", ["x"], ["a"]),
         N("NonZero", ["a"], ["b"], name="sparse"),
-        N("Det", ["a"], ["c"], name="det"),
+        N("Multinomial", ["a"], ["c"], name="draw"),
         N("Softmax", ["c"], ["d"], name="after"),
         N("Frobnicate", ["a"], ["e"], name="wild"),
         N("Wobble", ["a"], ["f"], name="foreign", domain="com.example"),
@@ -156,24 +156,24 @@ def test_all_that_cannot_be_converted_is_reported_at_once(model, read) -> None:
     assert caught.value.exit_code is ExitCode.UNSUPPORTED_OP
     texts = [str(p) for p in caught.value.problems]
     assert "NonZero node 'sparse': the shape of its output depends on the data" in texts[0]
-    assert "Det node 'det': no version of this operator can be converted" in texts[1]
+    assert "Multinomial node 'draw': no version of this operator can be converted" in texts[1]
     assert "Frobnicate node 'wild': operator set 17 has no operator 'Frobnicate'" in texts[2]
     assert "plugin 'onnx:com.example'" in texts[3]
     assert "MaxPool node 'pool': the indices of the maxima" in texts[4]
 
 
 def hard(model, count):
-    nodes = [N("Det", ["x"], [f"y{i}"], name=f"det_{i}") for i in range(count)]
+    nodes = [N("Multinomial", ["x"], [f"y{i}"], name=f"draw_{i}") for i in range(count)]
     return model(nodes, {"x": X}, [f"y{i}" for i in range(count)])
 
 
 @pytest.mark.parametrize(
     ("count", "nodes", "where"),
     [
-        (1, "1 node", "Det node 'det_0'"),
-        (2, "2 nodes", "Det (version 11): 2 nodes, det_0, det_1"),
-        (3, "3 nodes", "Det (version 11): 3 nodes, det_0, det_1, det_2"),
-        (12, "12 nodes", "Det (version 11): 12 nodes, det_0, det_1, det_2 and 9 more"),
+        (1, "1 node", "Multinomial node 'draw_0'"),
+        (2, "2 nodes", "Multinomial (version 7): 2 nodes, draw_0, draw_1"),
+        (3, "3 nodes", "Multinomial (version 7): 3 nodes, draw_0, draw_1, draw_2"),
+        (12, "12 nodes", "Multinomial (version 7): 12 nodes, draw_0, draw_1, draw_2 and 9 more"),
     ],
 )
 def test_nodes_refused_for_one_reason_are_told_together(model, read, count, nodes, where) -> None:
@@ -189,12 +189,12 @@ def test_other_reasons_stay_apart(model, read) -> None:
         outs = [f"y{i}", f"i{i}"]
         return N("MaxPool", ["x"], outs, name=f"pool_{i}", kernel_shape=kernel)
 
-    nodes = [pool(0, [8, 8]), pool(1, [8, 8]), N("Det", ["x"], ["z"], name="det")]
+    nodes = [pool(0, [8, 8]), pool(1, [8, 8]), N("Multinomial", ["x"], ["z"], name="draw")]
     outs = ["y0", "i0", "y1", "i1", "z"]
     with pytest.raises(UnsupportedOpError, match="3 nodes of the model") as caught:
         read(model(nodes, {"x": np.ones((1, 1, 8, 8), F32)}, outs))
     wheres = {p.where for p in caught.value.problems}
-    assert wheres == {"Det node 'det'", "MaxPool (version 12): 2 nodes, pool_0, pool_1"}
+    assert wheres == {"Multinomial node 'draw'", "MaxPool (version 12): 2 nodes, pool_0, pool_1"}
 
 
 def test_control_flow_says_why(model, read) -> None:
@@ -328,7 +328,7 @@ def test_dry_run(model, tmp_path) -> None:
         N("Shape", ["x"], ["s"]),
         N("Relu", ["x"], ["a"]),
         N("Relu", ["a"], ["b"]),
-        N("Det", ["b"], ["h"], name="det"),
+        N("Multinomial", ["b"], ["h"], name="draw"),
         N("Reshape", ["h", "s"], ["y"]),
     ]
     path = tmp_path / "model.onnx"
@@ -336,16 +336,16 @@ def test_dry_run(model, tmp_path) -> None:
     report = OnnxFrontend().dry_run(path)
     found = {use.op_type: use for use in report.operators}
     assert (found["Relu"].count, found["Relu"].version, found["Relu"].supported) == (2, 14, True)
-    assert (found["Shape"].folded, found["Det"].supported) == (1, False)
+    assert (found["Shape"].folded, found["Multinomial"].supported) == (1, False)
     assert report.unused_inputs == ("idle",)
     (problem,) = report.problems
-    assert problem.where == "Det node 'det'"
+    assert problem.where == "Multinomial node 'draw'"
 
 
 def test_dry_run_without_shapes(model, tmp_path) -> None:
     path = tmp_path / "model.onnx"
-    made = model([N("Det", ["x"], ["y"])], {"x": (1, [1, "width"])}, ["y"])
+    made = model([N("Multinomial", ["x"], ["y"])], {"x": (1, [1, "width"])}, ["y"])
     path.write_bytes(made.SerializeToString())
     texts = [str(p) for p in OnnxFrontend().dry_run(path).problems]
-    assert any("Det" in text for text in texts)
+    assert any("Multinomial" in text for text in texts)
     assert any("'width'" in text for text in texts)

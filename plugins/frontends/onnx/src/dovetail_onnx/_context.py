@@ -15,6 +15,7 @@ from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor
 from dovetail.ir.check import MAX_EXTENT
 from dovetail.ops import OpPackage
 from dovetail_onnx._attributes import Attributes
+from dovetail_onnx._budget import Budget
 from dovetail_onnx._dtypes import MAX_BYTES, Constant
 from dovetail_onnx._refusals import ValueNeededError
 from dovetail_onnx._registry import Value
@@ -145,13 +146,32 @@ class OpContext:
         return axis % rank
 
     def check_size(self, shape: Shape) -> None:
-        """Refuses to make a constant of a shape that no honest model has.
+        """Refuses a shape that no honest model has.
 
         Raises:
             FrontendError: It would take more than 512 MiB.
         """
         if math.prod(shape) * 4 > MAX_BYTES:
             raise self.invalid(f"its output has the shape {shape}, which is too large")
+
+    def claim(self, shape: Shape) -> None:
+        """Counts a constant that is about to be made, of 4 bytes an element.
+
+        Raises:
+            FrontendError: It would take more than 512 MiB, or with all others of the model more
+                than the size of its file explains.
+        """
+        self.check_size(shape)
+        if not self.budget.has(math.prod(shape) * 4, 0):
+            raise self.invalid(
+                f"a constant of the shape {shape} is made of it, which is too large beside those "
+                "of other nodes"
+            )
+
+    @property
+    def budget(self) -> Budget:
+        """What may be computed at import, and what of that is left."""
+        return self._values.budget
 
     def wants(self, i: int) -> bool:
         """Whether anything uses an output."""

@@ -42,7 +42,7 @@ def can_fold(node: SourceNode) -> bool:
 
 
 def fold(
-    node: SourceNode, ins: dict[str, Constant], ir_version: int, budget: Budget | None = None
+    node: SourceNode, ins: dict[str, Constant], ir_version: int, budget: Budget
 ) -> list[Constant] | None:
     """Computes a node.
 
@@ -50,7 +50,7 @@ def fold(
         node: One that may be folded.
         ins: Its inputs by name.
         ir_version: Of the model.
-        budget: What the model may have computed; by default what is so for a model of its own.
+        budget: What the model may have computed.
 
     Returns:
         Its outputs in order, or None where the evaluator has no such operator, the IR no type for
@@ -60,7 +60,6 @@ def fold(
         FrontendError: The result would be too large, or the inputs do not go together.
     """
     _check_indices(node, ins)
-    budget = budget or Budget()
     outs = _sizes(node, ins, ir_version)
     shapes = [shape for shape, _ in outs]
     made, read = sum(nbytes for _, nbytes in outs), sum(c.values.nbytes for c in ins.values())

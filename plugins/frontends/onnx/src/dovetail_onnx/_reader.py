@@ -59,15 +59,16 @@ class GraphReader:
         self._specs = specs
         self._survey = survey
         self._graph = Graph(source.name)
-        self._values = Values(source, tensors, self._graph, Declared(source, specs))
+        held = _held_bytes(source)
+        self._budget = Budget(lambda: held + tensors.mapped_bytes)
+        declared = Declared(source, specs)
+        self._values = Values(source, tensors, self._graph, declared, self._budget)
         self._tables = tables
         self._makers = {name: node for node in source.nodes for name in node.outputs if name}
         self._read_names = {n for node in source.nodes for n in node.reads}
         self._wanted = self._read_names | set(source.outputs)
         self._body_nodes = 0
         self._checker = NodeChecker(source.ir_version)
-        held = _held_bytes(source)
-        self._budget = Budget(lambda: held + tensors.mapped_bytes)
         self.unsupported: list[Refusal] = list(survey.refusals)
         self.invalid: list[Problem] = list(survey.malformed.values())
         for name, spec in specs.items():

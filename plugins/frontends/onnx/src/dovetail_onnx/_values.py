@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from dovetail.ir import Array, DType, Graph, Shape, Tensor
+from dovetail_onnx._budget import Budget
 from dovetail_onnx._declared import Declared
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._registry import Value
@@ -20,19 +21,27 @@ class Values:
         reader: Reads its initializers.
         graph: Gets the static tensors.
         declared: What the file says of tensors.
+        budget: What may be computed at import.
 
     Attributes:
         graph: The graph under construction.
         reader: As given.
         declared: As given.
+        budget: As given.
     """
 
     def __init__(
-        self, source: SourceGraph, reader: TensorReader, graph: Graph, declared: Declared
+        self,
+        source: SourceGraph,
+        reader: TensorReader,
+        graph: Graph,
+        declared: Declared,
+        budget: Budget,
     ) -> None:
         self.graph = graph
         self.reader = reader
         self.declared = declared
+        self.budget = budget
         self._initializers = source.initializers
         self._outputs = frozenset(source.outputs)
         self._reserved = set(source.names())

@@ -8,11 +8,13 @@ from dovetail_onnx.operators import (
     arrangement,
     bits,
     blocks,
+    classical,
     columns,
     constant,
     convolution,
     deformed,
     detection,
+    determinant,
     dynamic_quantization,
     einsum,
     elementwise,
@@ -41,8 +43,10 @@ from dovetail_onnx.operators import (
     trigonometry,
     types,
     unpooling,
+    vectorizer,
 )
 from dovetail_onnx.operators._table import ONNX
+from dovetail_onnx.operators.classical import CLASSICAL
 from dovetail_onnx.operators.microsoft import MICROSOFT
 
 FAMILIES = (
@@ -50,11 +54,13 @@ FAMILIES = (
     arrangement,
     bits,
     blocks,
+    classical,
     columns,
     constant,
     convolution,
     deformed,
     detection,
+    determinant,
     dynamic_quantization,
     einsum,
     elementwise,
@@ -83,6 +89,7 @@ FAMILIES = (
     trigonometry,
     types,
     unpooling,
+    vectorizer,
 )
 
-__all__ = ["FAMILIES", "MICROSOFT", "ONNX"]
+__all__ = ["CLASSICAL", "FAMILIES", "MICROSOFT", "ONNX"]

@@ -68,16 +68,20 @@ def thinned(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
 
 
 def element_counts(window: Window, spatial: Shape, *, padding: bool) -> Array:
-    """Gives how many elements of each window lie in the input, or in its padding too."""
-    found = np.ones((), np.int64)
+    """Gives how many elements of each window lie in the input, or in its padding too, as float32.
+
+    A window that has none along an axis, and so a sum of 0, counts as if it had one there.
+    """
+    found = np.ones((), np.float32)
     for axis, count in enumerate(window.counts(spatial)):
         before, after = window.pads[axis] if padding else (0, 0)
         starts = np.arange(count) * window.strides[axis] - window.pads[axis][0]
         taps = np.arange(window.kernel[axis]) * window.dilations[axis]
         places = starts[:, None] + taps
         inside = (places >= -before) & (places < spatial[axis] + after)
-        found = np.multiply.outer(found, inside.sum(axis=1))
-    return np.maximum(found, 1)
+        along = np.maximum(inside.sum(axis=1), 1).astype(np.float32)
+        found = np.multiply.outer(found, along)
+    return found
 
 
 def _sliced(op: OpContext, x: Tensor, axis: int, row: tuple[int, int, int]) -> Tensor:

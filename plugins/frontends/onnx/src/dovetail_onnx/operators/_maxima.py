@@ -37,8 +37,8 @@ def places_of_maxima(op: OpContext, x: Tensor, window: Window, given: Window) ->
             f"and at most {_MOST_SLICES} can be converted"
         )
     counts = window.counts(x.shape[1:-1])
-    op.check_size((2, *counts))  # of 64 bits, and so are the planes
-    op.check_size((2, *op.spec(0).shape[:2]))
+    op.claim((2, *counts))  # of 64 bits, and so are the planes
+    op.claim((2, *op.spec(0).shape[:2]))
     taps = [op.step("slice", "StridedSlice", [x], ranges=r) for r in _ranges(x, window, counts)]
     packed = op.step("slices", "Pack", taps, axis=len(x.shape))
     found = op.step("greatest", "Argmax", [packed], axis=len(x.shape))

@@ -44,7 +44,7 @@ def made_of(
     given = {name: part.value(i) for i, name in enumerate(part.node.inputs) if name}
     known = {name: value for name, value in given.items() if isinstance(value, Constant)}
     if len(known) == len(given) and can_fold(part.node):
-        folded = fold(part.node, known, _IR_VERSION)
+        folded = fold(part.node, known, _IR_VERSION, op.budget)
         if folded:
             return folded[0]
     importer = ONNX.find(op_type, version)

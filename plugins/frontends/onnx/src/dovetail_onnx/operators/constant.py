@@ -81,7 +81,7 @@ def eye_like(op: OpContext) -> Constant:
         raise op.invalid(f"its input must have rank 2, but has the shape {like.shape}")
     if code and code not in DTYPES:
         raise op.refuse(f"its type {element_type_name(code)} cannot be converted")
-    op.check_size(like.shape)
+    op.claim(like.shape)
     rows, columns = like.shape
     # beyond the corners all diagonals are alike, and NumPy takes no greater numbers
     diagonal = max(-rows, min(op.attr.integer("k", 0), columns))
@@ -111,5 +111,5 @@ def dropout(op: OpContext) -> Sequence[Result]:
         )
     if not op.wants(1):
         return [op.value(0)]
-    op.check_size(op.spec(0).shape)
+    op.claim(op.spec(0).shape)
     return [op.value(0), np.ones(op.spec(0).shape, np.bool_)]

@@ -8,6 +8,7 @@ from dovetail.ir import DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Result
 from dovetail_onnx.operators._layout import spatial_input, spatial_output
+from dovetail_onnx.operators._regions import greatest_samples
 from dovetail_onnx.operators._table import ONNX
 
 # Without a score threshold every finite score takes part.
@@ -93,15 +94,22 @@ def _marked(op: OpContext, rows: Tensor, count: Tensor) -> Tensor:
 
 @ONNX.importer("RoiAlign", versions=(10, 16, 22))
 def roi_align(op: OpContext) -> Tensor:
-    """RoiAlign; half_pixel, the default since version 16, is `aligned`."""
+    """RoiAlign; half_pixel, the default since version 16, is `aligned`.
+
+    The op takes means of samples. The greatest ones are gathered, where their number is known.
+    """
     mode = op.attr.text("mode", "avg")
-    if mode != "avg":
-        raise op.refuse(f"its mode is '{mode}'; only the mean of samples, 'avg', can be converted")
+    if mode not in ("avg", "max"):
+        raise op.invalid(f"its mode '{mode}' is neither avg nor max")
     half_pixel = "half_pixel" if op.version >= 16 else "output_half_pixel"
     pixels = op.attr.text("coordinate_transformation_mode", half_pixel)
     samples = op.attr.integer("sampling_ratio", 0)
     x = _feature_map(op)
     extent = op.attr.integer("output_height", 1), op.attr.integer("output_width", 1)
+    if mode == "max":
+        _check_maxima(op, extent, samples)
+        y = greatest_samples(op, x, extent, samples, half_pixel=pixels == "half_pixel")
+        return spatial_output(op, y, 4)
     index = op.tensor(2)
     y = op.step(
         "channels_last",
@@ -115,6 +123,23 @@ def roi_align(op: OpContext) -> Tensor:
         allow_invalid_roi=True,
     )
     return spatial_output(op, y, 4)
+
+
+def _check_maxima(op: OpContext, extent: tuple[int, int], samples: int) -> None:
+    """Refuses what the greatest samples cannot be gathered for."""
+    regions, index = op.spec(1).shape, op.spec(2).shape
+    if len(regions) != 2 or regions[1] != 4 or index != regions[:1] or min(extent) < 1:
+        raise op.invalid(
+            f"its regions {regions} must be (n, 4), its images {index} (n,), and its output "
+            f"{extent} at least 1 in height and width"
+        )
+    if samples < 1:
+        raise op.refuse(
+            f"its mode is 'max' and its sampling_ratio {samples}: how many samples there are "
+            "depends on the regions",
+            hint="state a sampling_ratio above 0, or take means (mode 'avg')",
+        )
+    op.check_size((regions[0], *(samples * n for n in extent)))
 
 
 @ONNX.importer("MaxRoiPool", versions=(1, 22))

@@ -27,7 +27,7 @@ def dft(op: OpContext) -> Tensor:
     if onesided and (x.shape[-1] == 2) != inverse:
         raise op.refuse("it is onesided, but its input is no half, or no signal of real numbers")
     length = _length(op, x.shape[axis], half=inverse and onesided)
-    op.check_size((_TABLES, x.shape[axis], length if inverse or not onesided else length // 2 + 1))
+    op.claim((_TABLES, x.shape[axis], length if inverse or not onesided else length // 2 + 1))
     matrix = _matrix(x.shape[axis], x.shape[-1], length, inverse=inverse, onesided=onesided)
     order = (*(a for a in range(rank - 1) if a != axis), axis, rank - 1)
     moved = op.step("moved", "Transpose", [x], perm=order)

@@ -62,7 +62,7 @@ def average_pool(op: OpContext) -> Tensor:
     if window.is_dilated:
         spatial = x.shape[1:-1]
         windows = window.counts(spatial)
-        op.check_size(windows)
+        op.claim((2, *windows))  # twice for a moment
         for count, taps in zip(windows, window.kernel, strict=True):
             op.check_size((2, count, taps))  # of 64 bits
         counts = element_counts(window, spatial, padding=counts_padding)

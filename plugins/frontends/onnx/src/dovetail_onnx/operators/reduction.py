@@ -143,7 +143,7 @@ def _of_nothing(op: OpContext, *, least: bool) -> Constant | None:
         return None
     kept = (1 if i in axes else n for i, n in enumerate(x.shape))
     shape = tuple(n for i, n in enumerate(kept) if keep or i not in axes)
-    op.check_size(shape)
+    op.claim(shape)
     if x.dtype.is_float:
         value: float = -np.inf if least else np.inf
         storage = np.dtype(np.float32) if x.dtype is DType.BFLOAT_16 else x.dtype.storage

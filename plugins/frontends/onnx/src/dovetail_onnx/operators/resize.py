@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dovetail.ir import Array, DType, Spec, Tensor
+from dovetail.ir import Array, DType, Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Result
 from dovetail_onnx.operators._layout import reshaped, spatial_input, spatial_output, to_last
@@ -25,6 +25,8 @@ from dovetail_opset.resampling import Coordinates, Nearest
 _CONSTANT = 0  # Pad's scheme
 # Where each element of an axis comes from is a table, made for inputs of any size.
 _MOST_ALONG_AXIS = 2**20
+# The weights of an element are compared with those of some ten ops: as long as moving these bytes.
+_TIME_OF_ELEMENT = 4096
 Params = dict[str, Any]
 
 
@@ -49,6 +51,7 @@ def _resized(op: OpContext, style: Style) -> Result:
             f"it makes {tuple(n for n, _ in new)} of {shape}; along an axis {_MOST_ALONG_AXIS} "
             "elements can be"
         )
+    _claim_time(op, shape, [count for count, _ in new])
     if 0 in shape or any(not extent for extent, _ in new):
         raise op.refuse(f"it makes {tuple(n for n, _ in new)} of {shape}: there are no elements")
     regions = _regions(op, style, len(shape))
@@ -68,6 +71,16 @@ def _resized(op: OpContext, style: Style) -> Result:
         y.source = op.node.outputs[0]
         return y
     return _spatial(op, style, changed)
+
+
+def _claim_time(op: OpContext, shape: Shape, new: Sequence[int]) -> None:
+    """Counts the time that comparing the node with what ops do takes, along all axes."""
+    elements = sum(max(pair) for pair in zip(shape, new, strict=True) if pair[0] != pair[1])
+    if not op.budget.has(0, elements * _TIME_OF_ELEMENT):
+        raise op.invalid(
+            f"it makes {tuple(new)} of {shape}, which takes too long to convert beside what other "
+            "nodes take"
+        )
 
 
 def _regions(op: OpContext, style: Style, rank: int) -> list[tuple[float, float]]:
@@ -164,7 +177,7 @@ def _gathered(op: OpContext, x: Tensor, axis: int, line: Line) -> Tensor:
 
 
 def _multiplied(op: OpContext, x: Tensor, axis: int, line: Line) -> Tensor:
-    op.check_size((line.inside, line.extent))
+    op.claim((line.inside, line.extent))
     before, after = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     shape = (*x.shape[:axis], line.inside, *x.shape[axis + 1 :])
     flat = reshaped(op, f"flat{axis}", x, (before, line.extent, after))

@@ -56,7 +56,7 @@ def affine_grid(op: OpContext) -> Tensor:
     axes = len(size) - 2
     if axes not in (2, 3) or theta.shape != (size[0], axes, axes + 1) or min(size) < 1:
         raise op.invalid(f"its matrices {theta.shape} do not fit the size {size}")
-    op.check_size((*size[2:], axes + 1))
+    op.claim((*size[2:], axes + 1))
     corners = bool(op.attr.integer("align_corners", 0))
     places = _places(size[2:], corners=corners)
     flat = op.static("places", places.reshape(1, -1, axes + 1), theta.dtype)

@@ -70,7 +70,7 @@ def tensor_scatter(op: OpContext) -> Tensor:
     mode = op.attr.text("mode", "linear")
     if axis == 0 or mode not in ("linear", "circular"):
         raise op.invalid(f"its axis {axis} is the batch, or its mode '{mode}' is unknown")
-    op.check_size(update.shape)
+    op.claim(update.shape)
     steps = np.arange(update.shape[axis]).reshape(-1, *(1,) * (len(cache.shape) - axis - 1))
     places = op.static("steps", np.broadcast_to(steps, update.shape), DType.INT_32)
     if op.has(2):
@@ -111,7 +111,7 @@ def _places(op: OpContext, rows: Array, data: tuple[int, ...]) -> Array:
     """Gives the place in flattened data of each element of the updates, flattened."""
     depth = rows.shape[-1]
     each = math.prod(data[depth:])
-    op.check_size((*rows.shape[:-1], each))
+    op.claim((*rows.shape[:-1], each))
     first = np.zeros(rows.shape[:-1], np.int64)
     for i, extent in enumerate(data[:depth]):
         first = first * extent + rows[..., i]

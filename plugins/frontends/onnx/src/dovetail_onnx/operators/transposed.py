@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -89,7 +90,7 @@ def _spread(op: OpContext, kernel: Shape, spatial: Shape) -> _Spread:
         s * (n - 1) + (k - 1) * d + 1 + e
         for s, n, k, d, e in zip(strides, spatial, kernel, dilations, extra, strict=True)
     )
-    pads = _pads(op, spatial, strides, full)
+    pads = _pads(op, spatial, strides, extra, full)
     found = [_settled(e, pair) for e, pair in zip(extra, pads, strict=True)]
     return _Spread(
         strides,
@@ -110,8 +111,11 @@ def _settled(extra: int, pads: tuple[int, int]) -> tuple[int, int, int, int]:
     return max(-before, 0), max(-net, 0), max(before, 0), max(net, 0)
 
 
-def _pads(op: OpContext, spatial: Shape, strides: Shape, full: Shape) -> Pairs:
-    """Gives the elements (before, after) to take off the `full` output of each axis."""
+def _pads(op: OpContext, spatial: Shape, strides: Shape, extra: Shape, full: Shape) -> Pairs:
+    """Gives the elements (before, after) to take off the `full` output of each axis.
+
+    What is below 0 is added: to an output that is a bit larger than its windows reach, behind them.
+    """
     auto = op.attr.text("auto_pad", "NOTSET")
     rank = len(spatial)
     if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
@@ -127,16 +131,25 @@ def _pads(op: OpContext, spatial: Shape, strides: Shape, full: Shape) -> Pairs:
         return tuple(zip(given[:rank], given[rank:], strict=True))
     if len(wanted) != rank or min(wanted) < 1:
         raise op.invalid(f"its output_shape {wanted} must be {rank} positive number(s)")
-    if any(target > extent for extent, target in zip(full, wanted, strict=True)):
+    totals = [extent - target for extent, target in zip(full, wanted, strict=True)]
+    if any(e - total >= s for e, total, s in zip(extra, totals, strides, strict=True)):
         raise op.refuse(
-            f"its output {wanted} is larger than the {full} that its windows reach, and runtimes "
-            "do not agree on where the rest lies",
+            f"its output {wanted} is larger than the {full} that its windows reach, by a stride or "
+            "more: no convolution of it gives the input's extents",
             hint="state it with pads and output_padding",
         )
-    totals = [extent - target for extent, target in zip(full, wanted, strict=True)]
-    if auto == "SAME_UPPER":
-        return tuple((total // 2, total - total // 2) for total in totals)
-    return tuple((total - total // 2, total // 2) for total in totals)
+    return tuple(_halved(total, auto) for total in totals)
+
+
+def _halved(total: int, auto: str) -> tuple[int, int]:
+    """Gives elements (before, after) to take off; what windows do not reach lies behind.
+
+    So ONNX's own tests have it, and ONNX Runtime, whose output under SAME_* is smaller there.
+    """
+    if total < 0:
+        return 0, total
+    less, more = total // 2, total - total // 2
+    return (less, more) if auto == "SAME_UPPER" else (more, less)
 
 
 def _filters(op: OpContext, spread: _Spread) -> tuple[Tensor, _Spread]:
@@ -153,18 +166,35 @@ def _filters(op: OpContext, spread: _Spread) -> tuple[Tensor, _Spread]:
         # one axis becomes two
         grown = grown[None] if rank == 3 else grown
         return op.static("filters", grown, op.spec(1).dtype), spread
-    if dilates:
-        raise op.refuse(
-            f"its dilations {spread.dilations} must be 1, since its filters are computed from the "
-            "model's inputs: zeros can only be put between known ones"
-        )
     filters = op.arranged(1, to_last)
+    if dilates:
+        filters = _dilated(op, filters, spread.dilations)
+        spread = replace(spread, dilations=(1,) * (rank - 2))
     if grows:
         pads = (*spread.taps, (0, 0), (0, 0))
         filters = op.step("grown", "Pad", [filters], scheme=_CONSTANT, pad_amount=pads)
     if rank == 3:
         filters = reshaped(op, "filters", filters, (1, *filters.shape))
     return filters, spread
+
+
+def _dilated(op: OpContext, filters: Tensor, dilations: Shape) -> Tensor:
+    """Gives computed filters (..., c, k) with zeros between the weights along each axis."""
+    for axis, dilation in enumerate(dilations):
+        *extents, channels, kinds = filters.shape
+        before, count = math.prod(extents[:axis]), extents[axis]
+        rest = math.prod(filters.shape[axis + 1 :])
+        if dilation == 1 or count == 1:
+            continue
+        apart = reshaped(op, "apart", filters, (before, count, 1, rest))
+        pads = ((0, 0), (0, 0), (0, dilation - 1), (0, 0))
+        padded = op.step("between", "Pad", [apart], scheme=_CONSTANT, pad_amount=pads)
+        merged = reshaped(op, "spread", padded, (before, count * dilation, rest))
+        extents[axis] = (count - 1) * dilation + 1
+        ranges = [(0, before, 1), (0, extents[axis], 1), (0, rest, 1)]
+        cut = op.step("cut", "StridedSlice", [merged], ranges=ranges)
+        filters = reshaped(op, "dilated", cut, (*extents, channels, kinds))
+    return filters
 
 
 def _without_excess(spread: _Spread) -> _Spread:
@@ -184,7 +214,7 @@ def _grown(op: OpContext, weight: Array, spread: _Spread) -> Array:
         extents.append(lead + (k - 1) * d + 1 + behind)
         where.append(slice(lead, lead + (k - 1) * d + 1, d))
     shape = (*weight.shape[:2], *extents)
-    op.check_size(shape)
+    op.claim(shape)
     grown = np.zeros(shape, weight.dtype)
     grown[(slice(None), slice(None), *where)] = weight
     return grown

@@ -22,8 +22,8 @@ def max_unpool(op: OpContext) -> Tensor:
     if x.shape != indices.shape or len(x.shape) < 3:
         raise op.invalid(f"its input {x.shape} and its indices {indices.shape} do not fit")
     shape = _shape(op, x.shape)
-    op.check_size(shape)
-    zeros = op.static("zeros", np.zeros(math.prod(shape)), x.dtype)
+    op.claim(shape)
+    zeros = op.static("zeros", np.zeros(math.prod(shape), np.float32), x.dtype)
     places = op.step("places", "Cast", [indices], spec=Spec(DType.INT_32, indices.shape))
     count = (math.prod(x.shape),)
     flat = [zeros, reshaped(op, "flat", places, count), reshaped(op, "updates", x, count)]

@@ -88,11 +88,11 @@ def causal_bias(op: OpContext, places: Places, dtype: DType, *, window: int = -1
     Raises:
         FrontendError: It would be too large.
     """
-    op.check_size((places.queries, places.keys))
     least = -65504.0 if dtype is DType.FLOAT_16 else float(np.finfo(np.float32).min)
     ahead = max(min(_AHEAD, 6 * op.attr.number("mask_filter_value", FILTER)), least)
 
     def make() -> Constant:
+        op.claim((places.queries, places.keys))
         own = np.arange(places.queries)[:, None] + places.past
         keys = np.arange(places.keys)
         hidden = keys > own

@@ -30,7 +30,7 @@ def matmul_n_bits(op: OpContext) -> Tensor:
     x = op.spec(0).shape
     if not x or x[-1] != inputs:
         raise op.invalid(f"its input {x} must have {inputs} elements in the last dimension")
-    op.check_size((units, inputs))
+    op.claim((units, inputs))
     weights = _weights(op, units, -(-inputs // block), block, bits)[:, :inputs]
     made = op.static("weights", weights, op.spec(2).dtype)
     keep = True if len(x) > 2 else None

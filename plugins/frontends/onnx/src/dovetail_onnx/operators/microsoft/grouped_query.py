@@ -168,6 +168,6 @@ def _sink(op: OpContext, query: Tensor) -> Tensor | None:
         scores = made_of(op, "sink_column", "Reshape", [op.value(11), column])
         return op.as_tensor(made_of(op, "sink", "Expand", [scores, whole]))
     if op.attr.integer("smooth_softmax", -1) == 1:
-        op.check_size((batch, heads, rows, 1))
-        return op.static("sink", np.zeros((batch, heads, rows, 1)), query.dtype)
+        op.claim((batch, heads, rows, 1))
+        return op.static("sink", np.zeros((batch, heads, rows, 1), np.float32), query.dtype)
     return None

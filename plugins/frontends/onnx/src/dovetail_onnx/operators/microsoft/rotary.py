@@ -55,6 +55,6 @@ def _places(op: OpContext, batch: int, rows: int) -> Value:
         return given
     if given.shape not in ((), (1,)):
         raise op.invalid(f"its position_ids {given.shape} must be (1,) or {(batch, rows)}")
-    op.check_size((batch, rows, 2))  # of 64 bits
+    op.claim((batch, rows, 2))  # of 64 bits
     counted = np.broadcast_to(np.arange(rows), (batch, rows))
     return made_of(op, "places", "Add", [given, constant(op, "rows", counted, DType.INT_64)])

@@ -1,0 +1,89 @@
+"""Determinants."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+
+from dovetail.ir import Array, DType, Spec, Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Result
+from dovetail_onnx.operators._layout import reshaped
+from dovetail_onnx.operators._table import ONNX
+
+# Twice as many products for each row more, and fewer digits: sums of products have none to spare
+# where LU decomposition would choose its pivots.
+_MOST_ROWS = 8
+
+
+@ONNX.importer("Det", versions=(11, 22))
+def determinant(op: OpContext) -> Result:
+    """Laplace's expansion, row by row: no op decomposes a matrix.
+
+    The minors of the first k rows, one for each choice of k columns, give those of k + 1 rows: a
+    sum over the columns of a choice. For two rows that is a * d - b * c.
+    """
+    spec = op.spec(0)
+    if len(spec.shape) < 2 or spec.shape[-1] != spec.shape[-2]:
+        raise op.invalid(f"its input must be (..., n, n), but its shape is {spec.shape}")
+    *batch, rows, _ = spec.shape
+    if rows > _MOST_ROWS:
+        raise op.refuse(
+            f"its matrices have {rows} rows; up to {_MOST_ROWS} can be converted, since every row "
+            "more doubles the work",
+            hint="cut the graph before it with --out-name",
+        )
+    made = Spec(spec.dtype, tuple(batch))
+    if rows == 0:  # a product of nothing
+        op.claim(made.shape)
+        return np.ones(made.shape, spec.dtype.storage)
+    count = math.prod(batch)
+    matrices = reshaped(op, "matrices", op.tensor(0), (count, rows, rows))
+    minors = _row(op, matrices, 0)
+    for i in range(1, rows):
+        minors = _expanded(op, minors, _row(op, matrices, i), i)
+    return op.emit("Reshape", [minors], spec=made)
+
+
+def _row(op: OpContext, matrices: Tensor, i: int) -> Tensor:
+    """Gives (n, columns): one row of each matrix."""
+    count, _, columns = matrices.shape
+    if columns == 1:
+        return reshaped(op, "row", matrices, (count, 1))
+    ranges = [(0, count, 1), (i, i + 1, 1), (0, columns, 1)]
+    return op.step("row", "StridedSlice", [matrices], ranges=ranges, shrink_axes=2)
+
+
+def _expanded(op: OpContext, minors: Tensor, row: Tensor, i: int) -> Tensor:
+    """Gives the minors of i + 1 rows, (n, choices), of those of i rows and of row i."""
+    columns, lesser, signs = _choices(row.shape[1], i + 1)
+    factors = []
+    for suffix, x, places in (("element", row, columns), ("minor", minors, lesser)):
+        index = op.static(f"{suffix}s", places.reshape(-1), DType.INT_32)
+        factors.append(op.step(suffix, "Gather", [x, index], axis=1))
+    product = op.step("product", "ElementWiseMultiply", factors)
+    shaped = reshaped(op, "by_choice", product, (row.shape[0], *columns.shape))
+    signed = op.step(
+        "signed", "ElementWiseMultiply", [shaped, op.static("signs", signs, row.dtype)]
+    )
+    return op.step("minors", "ReduceSum", [signed], axes=(2,), keep_dims=False)
+
+
+def _choices(extent: int, size: int) -> tuple[Array, Array, Array]:
+    """Gives what minors of some columns are made of.
+
+    Args:
+        extent: How many columns there are.
+        size: How many are chosen.
+
+    Returns:
+        (choices, size) of the column whose element is taken, and of the place of the minor of the
+        choice without it; (size,) of the sign.
+    """
+    place = {c: i for i, c in enumerate(combinations(range(extent), size - 1))}
+    chosen = list(combinations(range(extent), size))
+    lesser = [[place[c[:i] + c[i + 1 :]] for i in range(size)] for c in chosen]
+    signs = (-1.0) ** (size - 1 + np.arange(size))
+    return np.array(chosen), np.array(lesser), signs
