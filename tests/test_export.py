@@ -119,14 +119,15 @@ def ops_of(graph: Graph) -> Counter[str]:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("case", ["MobileNetV3", "U-Net", "LSTM"])
+@pytest.mark.parametrize("case", ["squeezenet", "U-Net", "LSTM"])
 def test_a_quantized_network_gives_what_ours_gives(
     case: str, options: dict[str, int | bool], optimized: bool, tmp_path: Path
 ) -> None:
     """Within 1 % of the output, and far closer than the float network is.
 
     Bits cannot agree through a whole network: what lies half-way between two steps goes either way,
-    and such a step grows from layer to layer.
+    and such a step grows from layer to layer. In the deep MobileNets with drawn weights it grows to
+    a tenth of the output, in ours with another order of sums too, so they tell nothing here.
     """
     make, transposes = CASES[case]
     onnx.save(make(), tmp_path / "float.onnx")
