@@ -16,13 +16,14 @@ DISTS := $(patsubst %/pyproject.toml,%,$(PROJECTS))
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help install demo test check lint types imports sizes tests wheels bench fuzz clean
+.PHONY: help install demo test check lint types imports sizes tests wheels bench bench-quantization
+.PHONY: fuzz clean
 
 help:
 	@echo 'make demo    convert and quantize the digits model, print both accuracies'
 	@echo 'make test    everything: check, the tests, the wheels in clean environments'
 	@echo 'make check   ruff, mypy --strict, import contracts, file sizes'
-	@echo 'make bench   measure against peers, side by side'
+	@echo 'make bench   measure against peers, side by side; bench-quantization: the quantizer'
 	@echo 'make fuzz    convert 20,000 mutated ONNX files: each must succeed or be refused'
 	@echo 'make clean   remove .venv and all caches'
 
@@ -68,6 +69,10 @@ wheels: $(READY)
 bench: $(BENCH_READY)
 	@$(BIN)/python benchmarks/startup.py
 	@$(BIN)/python -m benchmarks
+
+# Needs no peer but ONNX Runtime, which the tests have.
+bench-quantization: $(READY)
+	@$(BIN)/python -m benchmarks.quantization
 
 # Say FUZZ='--seed 2' or FUZZ='--target dvt' for other files.
 fuzz: $(READY)

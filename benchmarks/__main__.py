@@ -74,11 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
-    parser.add_argument("--engines", type=_names(ENGINES), default=COMPARED, metavar="A,B")
-    parser.add_argument("--networks", type=_names(NETWORKS), default=list(NETWORKS), metavar="A,B")
-    parser.add_argument("--parts", type=_names(PARTS), default=list(PARTS), metavar="A,B")
-    parser.add_argument("--rounds", type=_count, default=5)
-    parser.add_argument("--threads", type=_count, default=2)
+    parser.add_argument("--engines", type=names(ENGINES), default=COMPARED, metavar="A,B")
+    parser.add_argument("--networks", type=names(NETWORKS), default=list(NETWORKS), metavar="A,B")
+    parser.add_argument("--parts", type=names(PARTS), default=list(PARTS), metavar="A,B")
+    parser.add_argument("--rounds", type=count, default=5)
+    parser.add_argument("--threads", type=count, default=2)
     parser.add_argument("--quick", action="store_true", help="a look, not a measurement")
     parser.add_argument("--cache", type=Path, default=cache.FOLDER, help="folder of the models")
     parser.add_argument("--json", action="store_true", help="data instead of tables")
@@ -92,7 +92,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _names(known: Collection[str]) -> Callable[[str], list[str]]:
+def names(known: Collection[str]) -> Callable[[str], list[str]]:
     """Gives a reader of a list of known names."""
 
     def read(text: str) -> list[str]:
@@ -107,7 +107,8 @@ def _names(known: Collection[str]) -> Callable[[str], list[str]]:
     return read
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """Reads a whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
     return int(text)
@@ -134,13 +135,13 @@ def _measure(options: argparse.Namespace) -> Results:
                 threads=options.threads,
                 effort=effort,
                 scratch=Path(scratch),
-                tell=_tell,
+                tell=tell,
             )
         results.samples.update(samples)
     if "framework" in options.parts:
         results.framework.update(
             framework.measure(
-                files, rounds=turns, threads=options.threads, effort=effort, tell=_tell
+                files, rounds=turns, threads=options.threads, effort=effort, tell=tell
             )
         )
     return results
@@ -154,7 +155,8 @@ def _needed(options: argparse.Namespace) -> list[str]:
     return [name for name in RECIPES if name in needed]
 
 
-def _tell(line: str) -> None:
+def tell(line: str) -> None:
+    """Says how far a measurement is, beside what it prints."""
     print(line, file=sys.stderr, flush=True)
 
 

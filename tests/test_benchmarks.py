@@ -12,14 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import gauges, rounds, summary
+from benchmarks.quantization import subjects
+from benchmarks.quantization import summary as quantization_summary
+from benchmarks.quantization.rounds import Accuracy, Cost, sqnr_db
 from benchmarks.targets import Target
+from trained import TRAINED
 
 ROOT = Path(__file__).parents[1]
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, module: str = "benchmarks") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "benchmarks", *arguments],
+        [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -72,9 +76,56 @@ def test_one_network_end_to_end(tmp_path: Path) -> None:
     assert kinds == ["dvt", "inputs.npz", "onnx", "reference.npz"]
 
 
+def test_a_trained_network_quantized_by_both() -> None:
+    done = run(
+        *("--networks", "recurrent", "--parts", "accuracy", "--json"),
+        module="benchmarks.quantization",
+    )
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    found = data["accuracy"]["recurrent"]
+    assert list(found) == ["dovetail", "onnxruntime"]
+    for quantizer, taken in found.items():
+        # 8 bits are some 50 dB at best; what 5 of 360 images lose is told elsewhere
+        assert 25 < taken["sqnr_db"] < 60, quantizer
+        assert abs(taken["right"] - TRAINED["recurrent"].right) <= 5, quantizer
+        assert taken["images"] == 360, quantizer
+    assert data["targets"] == []  # the trained ones have none
+
+
+def test_the_quantized_networks_are_those_there_are() -> None:
+    assert {name: trained.path for name, trained in TRAINED.items()} == subjects.TRAINED
+    assert {"resnet50", "unet", "mobilenet_v3"} < set(subjects.DRAWN)
+
+
+def test_targets_of_quantizers_leave_the_trained_networks_out() -> None:
+    def both(ours: float, theirs: float) -> dict[str, Accuracy]:
+        found = {"dovetail": ours, "onnxruntime": theirs}
+        return {name: Accuracy(db, None, 1, 0) for name, db in found.items()}
+
+    costs = {
+        "dovetail": [Cost(2, 100, "1"), Cost(9, 3000, "1")],
+        "onnxruntime": [Cost(4, 500, "1"), Cost(9, 500, "1")],
+    }
+    accuracies = {"a": both(30, 29), "b": both(30.5, 31.5), "digits": both(1, 90)}
+    middle, worst, time, memory = quantization_summary.targets(accuracies, {"resnet50": costs})
+    assert (middle.measured, middle.is_met) == (0, True)
+    assert (worst.measured, worst.is_met) == (-1, False)
+    assert "(b)" in worst.label
+    assert (time.measured, time.is_met) == (0.75, True)  # of rounds with a ratio of 1/2 and 1
+    assert (memory.measured, memory.is_met) == (3000, False)
+
+
+def test_noise_is_told_from_the_signal() -> None:
+    exact = np.array([3.0, 4.0], np.float32)
+    assert sqnr_db([(exact, exact)]) == math.inf
+    assert sqnr_db([(exact, exact + np.float32(0.5))]) == pytest.approx(10 * math.log10(25 / 0.5))
+    assert sqnr_db([(exact, exact[:1])]) == -math.inf
+
+
 def test_the_driver_imports_no_engine() -> None:
     program = (
-        "import sys, benchmarks.__main__; "
+        "import sys, benchmarks.__main__, benchmarks.quantization.__main__; "
         "print(sorted({'dovetail', 'onnx', 'onnxruntime', 'openvino'} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", program]

@@ -15,7 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
 
 import dovetail as dt
-from dovetail.ir import DType, ScaleOffset
+from dovetail.api.quantization import quantize_with_report
+from dovetail.ir import AxisScaleOffset, DType, ScaleOffset
 
 ROOT = Path(__file__).parents[1]
 RNG = np.random.default_rng(19)
@@ -163,6 +164,90 @@ def test_what_onnxruntime_quantized_is_absorbed(
             steps = session.run({"x": sample})["y"] - peer.run(None, {"x": sample})[0]
             # a sum that lies between two steps may be rounded either way
             assert np.abs(steps).max() <= 1.01 * encoding.scale
+
+
+def with_stored_weights(path: Path, code: int, scale: Floats, zeros: list[int], **how: int) -> Path:
+    """One convolution between pairs, with integers of a type that are drawn over all its range."""
+    low, high = {
+        TensorProto.INT4: (-8, 7), TensorProto.UINT8: (0, 255), TensorProto.INT16: (-32768, 32767),
+        TensorProto.UINT16: (0, 65535),
+    }[code]  # fmt: skip
+    drawn = RNG.integers(low, high + 1, 4 * 3 * 3 * 3)
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),
+        helper.make_node("DequantizeLinear", ["xq", "xs", "xz"], ["xd"]),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], **how),
+        helper.make_node("Conv", ["xd", "wd"], ["c"]),
+        helper.make_node("QuantizeLinear", ["c", "ys", "yz"], ["yq"]),
+        helper.make_node("DequantizeLinear", ["yq", "ys", "yz"], ["y"]),
+    ]
+    numbers = {
+        "ws": scale, "xs": np.float32(0.0002), "xz": np.uint16(30000),
+        "ys": np.float32(float(scale.max()) * (high - low) / 2000), "yz": np.uint16(32768),
+    }  # fmt: skip
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 6, 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 4, 4])],
+        [
+            helper.make_tensor("w", code, [4, 3, 3, 3], drawn.tolist()),
+            helper.make_tensor("wz", code, scale.shape, zeros),
+            *(numpy_helper.from_array(np.asarray(a), name) for name, a in numbers.items()),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("code", "zeros", "dtype"),
+    [
+        (TensorProto.UINT8, [128, 100, 30, 200], DType.UFIXED_POINT_8),
+        (TensorProto.INT16, [0, 0, 0, 0], DType.SFIXED_POINT_16),
+        (TensorProto.UINT16, [32768, 32768, 32768, 32768], DType.SFIXED_POINT_16),
+        (TensorProto.INT4, [0, 0, 0, 0], DType.SFIXED_POINT_8),
+    ],
+)
+def test_stored_weights_of_every_type_come_back(
+    tmp_path: Path, code: int, zeros: list[int], dtype: DType
+) -> None:
+    scale = RNG.uniform(0.05, 1, 4).astype(np.float32)
+    path = with_stored_weights(tmp_path / "net.onnx", code, scale, zeros, axis=0)
+    stored = {i.name: numpy_helper.to_array(i) for i in onnx.load(path).graph.initializer}
+    wanted = stored["w"].astype(np.int64) - np.reshape(zeros, (4, 1, 1, 1))
+    made = quantize_with_report(dt.convert(path))
+    (graph,) = made.model.graphs.values()
+    (weight,) = (t for t in graph.tensors.values() if t.kind.is_static)
+    assert weight.dtype is dtype
+    assert isinstance(weight.encoding, AxisScaleOffset)
+    _, offsets = weight.encoding.grid(weight.shape)
+    found = weight.stored().astype(np.int64) + offsets
+    np.testing.assert_array_equal(found.transpose(3, 2, 0, 1), wanted)
+    told = [note for note in made.report.notes if "keep the offset of each channel" in note]
+    assert bool(told) == (weight.encoding.offsets is not None)
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    peer = onnxruntime.InferenceSession(path, options)
+    encoding = graph.tensor("y").encoding
+    assert isinstance(encoding, ScaleOffset)
+    with dt.Session(made.model) as session:
+        sample = RNG.standard_normal((1, 3, 6, 6)).astype(np.float32)
+        steps = session.run({"x": sample})["y"] - peer.run(None, {"x": sample})[0]
+        # a sum that lies between two steps may be rounded either way
+        assert np.abs(steps).max() <= 1.01 * encoding.scale
+
+
+def test_weights_in_blocks_are_told_of(tmp_path: Path) -> None:
+    scale = RNG.uniform(0.05, 1, (4, 3, 1, 3)).astype(np.float32)
+    path = with_stored_weights(
+        tmp_path / "net.onnx", TensorProto.UINT8, scale, [9] * 36, axis=2, block_size=3
+    )
+    made = quantize_with_report(dt.convert(path))
+    (note,) = made.report.notes
+    assert note.startswith("weights 'wd' lie on no grid of 8 or 16 bits that could be found")
 
 
 @pytest.mark.filterwarnings("ignore")

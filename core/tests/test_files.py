@@ -12,8 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.errors import ContainerError, FrontendError, TraceError
-from dovetail.files import atomic_write, contained, safe_name, unreadable, unwritable
+from dovetail.errors import ConfigError, ContainerError, FrontendError, TraceError
+from dovetail.files import (
+    atomic_write,
+    check_suffix,
+    contained,
+    safe_name,
+    unreadable,
+    unwritable,
+    with_suffix,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -219,3 +227,32 @@ def test_errors_of_the_system_keep_their_reason(tmp_path: Path) -> None:
         assert (error.code, error.where) == (code, str(path))
         assert "Permission denied" in error.message
         assert "without an errno" in make(path, OSError("without an errno")).message
+
+
+@pytest.mark.parametrize(
+    ("given", "better"),
+    [
+        ("net", "net.dvt"),
+        ("a/net.v1.onnx", "a/net.v1.dvt"),
+        (".", "NAME.dvt"),
+        ("..", "../NAME.dvt"),
+        ("a/..", "a/../NAME.dvt"),
+        ("/", "/NAME.dvt"),
+    ],
+)
+def test_a_name_without_the_suffix_is_refused(given: str, better: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_suffix(Path(given), ".dvt", "a model is a .dvt file", "--output")
+    assert caught.value.code == "USAGE"
+    assert caught.value.where == f"--output {given}"
+    assert caught.value.hint == f"say --output {better}"
+    check_suffix(Path(better), ".dvt", "a model is a .dvt file", "--output")
+
+
+def test_a_suffix_counts_in_any_case() -> None:
+    check_suffix(Path("NET.DVT"), ".dvt", "a model is a .dvt file", "--output")
+
+
+def test_only_a_name_gets_another_suffix() -> None:
+    assert with_suffix(Path("a/net.onnx"), ".b.dvt") == Path("a/net.b.dvt")
+    assert [with_suffix(Path(p), ".dvt") for p in (".", "..", "/", "a/..")] == [None] * 4

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from dovetail.errors import ContainerError, DovetailError, FrontendError
+from dovetail.errors import ConfigError, ContainerError, DovetailError, FrontendError
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -67,6 +67,34 @@ def contained(folder: Path, relative: str, *, error: type[DovetailError] = Front
             hint="files may name only what lies beside or below them",
         )
     return path
+
+
+def check_suffix(path: Path, suffix: str, what: str, option: str) -> None:
+    """Refuses a name that does not end as the files do that are written under it.
+
+    Args:
+        path: The name.
+        suffix: With its dot, in lower case.
+        what: Which files are written, as the message begins.
+        option: What the user calls the name.
+
+    Raises:
+        ConfigError: It ends in something else, or is no file's name (`.`, `..`, `/`).
+    """
+    if path.suffix.lower() == suffix:
+        return
+    better = with_suffix(path, suffix)
+    raise ConfigError(
+        f"{what}, and the name must say so",
+        code="USAGE",
+        where=f"{option} {path}",
+        hint=f"say {option} {path / f'NAME{suffix}' if better is None else better}",
+    )
+
+
+def with_suffix(path: Path, suffix: str) -> Path | None:
+    """Gives a path with another suffix; None for a folder's path that ends in no name."""
+    return path.with_suffix(suffix) if path.name.strip(".") else None
 
 
 def safe_name(name: str) -> str:

@@ -259,6 +259,9 @@ def test_what_cannot_be_specialized(frontend: Doubler, tmp_path: Path) -> None:
         session("x", "x")
     with pytest.raises(ConfigError, match="0 graphs cannot be kept"):
         session(max_specializations=0)
+    for wrong in ("3", 2.0, None, True):
+        with pytest.raises(ConfigError, match="`max_specializations` is a whole number"):
+            session(max_specializations=wrong)
 
 
 def test_a_file_that_is_not_there_is_refused_at_once(tmp_path: Path) -> None:

@@ -19,6 +19,26 @@ COMMANDS = "dovetail.commands"
 HELP = "dovetail.command_help"
 PROGRAM = "import sys; from dovetail.cli import main; sys.exit(main())"
 
+# A command without positional arguments that prints what reached it.
+ECHO_OPTIONS = """
+from typing import Annotated
+import typer
+from dovetail.cli.output import current_output
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+@app.command()
+def echo(
+    per_channel: Annotated[bool, typer.Option("--per-channel")] = False,
+    wide: Annotated[bool, typer.Option("--wide/--narrow")] = False,
+    algorithms: Annotated[list[str] | None, typer.Option(metavar="NAME [NAME ...]")] = None,
+    once: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None,
+    text: str = "",
+) -> None:
+    given = [per_channel, wide, algorithms, once, text]
+    current_output().data({"given": given}, repr(given))
+"""
+
 # A command that prints what reached it.
 ECHO = """
 import logging
@@ -63,6 +83,14 @@ def run(*args: str, site: Any = None, **environment: str) -> subprocess.Complete
 def echo(site: Any) -> Any:
     site.module("echo_command", ECHO)
     site.dist("echo-dist", {COMMANDS: {"echo-it": "echo_command:app"}, HELP: {"echo-it": "Say it"}})
+    return site
+
+
+@pytest.fixture
+def echo_options(site: Any) -> Any:
+    site.module("echo_options_command", ECHO_OPTIONS)
+    entries = {COMMANDS: {"echo-o": "echo_options_command:app"}, HELP: {"echo-o": "Say it"}}
+    site.dist("echo-options-dist", entries)
     return site
 
 
@@ -134,6 +162,49 @@ def test_version(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 
 
 # -- options ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "given"),
+    [
+        (["--per-channel"], [True, False, None, None, ""]),
+        (["--per_channel", "true"], [True, False, None, None, ""]),
+        (["--per_channel", "False", "--text", "a"], [False, False, None, None, "a"]),
+        (["--per_channel=TRUE"], [True, False, None, None, ""]),
+        (["--per-channel", "--per-channel=false"], [False, False, None, None, ""]),
+        (["--text", "true", "--per-channel"], [True, False, None, None, "true"]),
+        (["--text", "--per-channel"], [False, False, None, None, "--per-channel"]),
+        (["--algorithms", "a", "b", "--text", "c"], [False, False, ["a", "b"], None, "c"]),
+        (["--algorithms=a", "b", "--algorithms", "c"], [False, False, ["a", "b", "c"], None, ""]),
+    ],
+)
+def test_the_sdks_forms_of_flags_and_lists(
+    echo_options: Any, args: list[str], given: list[Any]
+) -> None:
+    done = run("--json", "echo-o", *args, site=echo_options)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["given"] == given
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--per-channel", "maybe"], "maybe"),
+        (["--per-channel=maybe"], "takes true, false or no value"),
+        (["--wide", "true"], "true"),  # it has a way of its own to say no
+        (["--once", "a", "b"], "b"),
+        (["--algorithms"], "algorithms"),
+    ],
+)
+def test_forms_that_no_option_has(echo_options: Any, args: list[str], said: str) -> None:
+    done = run("--json", "echo-o", *args, site=echo_options)
+    assert done.returncode == 2
+    assert said in error_of(done.stderr)["message"]
+
+
+def test_an_argument_after_a_flag_is_an_argument(echo: Any) -> None:
+    done = run("--json", "echo-it", "--use_native", "true", site=echo)
+    assert json.loads(done.stdout)["given"] == [["true"], "", True, "", ""]
 
 
 @pytest.mark.parametrize(

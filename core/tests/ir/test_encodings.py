@@ -98,6 +98,28 @@ def test_what_is_out_of_range_is_clamped(
     assert got.tolist() == [low, low, high, high]
 
 
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 3), (70_000,), (3, 40_000)])
+def test_long_tensors_and_given_places_make_no_difference(shape: tuple[int, ...]) -> None:
+    """Long tensors are quantized in pieces; every second element of a larger array is a place."""
+    rng = np.random.default_rng(1)
+    real = np.asarray(rng.normal(0, 30, shape), np.float32)
+    real.reshape(-1)[::997] = np.nan
+    real.reshape(-1)[1::997] = np.inf
+    encoding = ScaleOffset(0.25, -120)
+    whole = np.clip(np.nan_to_num(np.rint(real.astype(float) / 0.25) + 120, nan=120), 0, 255)
+    room = np.full((*shape, 2), 0x55, np.uint8)
+    stored = [np.full(shape, 0x55, np.uint8), room[..., 0]]
+    for out in stored:
+        assert quantize(real, encoding, U8, out) is out
+        np.testing.assert_array_equal(out, whole)
+    assert (room[..., 1] == 0x55).all()
+    np.testing.assert_array_equal(quantize(np.flip(real), encoding, U8), np.flip(whole))
+    for dtype in (np.uint8, np.int32):
+        out = np.full(shape, np.nan, np.float32)
+        assert dequantize(stored[0].astype(dtype), encoding, out) is out
+        np.testing.assert_array_equal(out, (whole - 120) * 0.25)
+
+
 def test_nan_becomes_the_zero_point() -> None:
     assert quantize(np.array([np.nan]), ScaleOffset(0.1, -7), U8).tolist() == [7]
     per_axis = AxisScaleOffset(0, np.ones(2, np.float32), np.array([-1, -2], np.int32))

@@ -11,6 +11,7 @@ import pytest
 from dovetail.cli.quantization import OTHER_SPELLINGS, takes_quantization
 from dovetail.errors import ConfigError
 from dovetail.quantization import LEGACY_NAMES, QuantizationOptions, Sharing, options_from
+from dovetail.quantization import options as options_module
 
 
 def test_defaults_are_the_sdks() -> None:
@@ -42,6 +43,51 @@ def test_every_contradiction_is_told() -> None:
     assert len(caught.value.problems) == 4
 
 
+def test_every_wrong_value_is_told_with_what_is_taken() -> None:
+    with pytest.raises(ConfigError) as caught:
+        options_from(
+            {
+                "act_bitwidth": 9,
+                "concat": "both",
+                "float_bias_bitwidth": 8,
+                "percentile_calibration_value": 3.0,
+                "act_quantiser": "tf",
+                "weights_bitwidth": 4,
+            }
+        )
+    told = [str(problem) for problem in caught.value.problems]
+    assert len(told) == 5
+    for name, taken in {
+        "act_bitwidth": "8, 16",
+        "concat": "share, requantize",
+        "float_bias_bitwidth": "16, 32",
+        "percentile_calibration_value": ">= 90",
+        "act_quantiser": "act_quantizer",
+    }.items():
+        assert any(name in text and taken in text for text in told), name
+
+
+def test_an_estimator_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed: tuple[str, ...] = ("min-max", "mse")
+    monkeypatch.setattr(options_module, "plugin_names", lambda _: installed)
+    given = {"act_quantizer_calibration": "minmax", "param_quantizer_calibration": "zzzzzz"}
+    with pytest.raises(ConfigError) as caught:
+        options_from({**given, "act_bitwidth": 9})
+    width, near, far = map(str, sorted(caught.value.problems, key=str))
+    assert "act_bitwidth" in width
+    assert "did you mean 'min-max'?" in near
+    assert "min-max, mse" in far
+    installed = ()  # what is wrong then is that there is no quantizer
+    assert options_from(given).act_quantizer_calibration == "minmax"
+
+
+def test_an_algorithm_is_named_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        options_from({"algorithms": ["cle", "adaround", "cle"]})
+    (problem,) = caught.value.problems
+    assert "'cle' 2 times" in str(problem)
+
+
 def test_the_command_line_has_every_option() -> None:
     def command(*, mine: int = 1, quantization: Any) -> None: ...
 
@@ -63,8 +109,8 @@ def test_a_command_gets_what_was_given() -> None:
         seen.append((mine, dict(quantization)))
 
     wrapped = takes_quantization(command)
-    wrapped(mine=2, act_bitwidth=16, algorithms="cle,adaround", lenient=False, concat=None)
-    assert seen == [(2, {"act_bitwidth": 16, "algorithms": ("cle", "adaround")})]
+    wrapped(mine=2, act_bitwidth=16, algorithms=["cle", "adaround,x"], lenient=False, concat=None)
+    assert seen == [(2, {"act_bitwidth": 16, "algorithms": ("cle", "adaround", "x")})]
 
 
 def test_widths_on_the_command_line_are_numbers() -> None:
@@ -84,7 +130,7 @@ def test_parameters_of_algorithms_are_gathered() -> None:
 
     wrapped = takes_quantization(command)
     wrapped(
-        algorithms="adaround,cle",
+        algorithms=["adaround,cle"],
         algorithm_params=["adaround.seed=3", "cle.rounds=5", "adaround.rate=a.b=c"],
     )
     assert seen[0]["algorithm_params"] == {

@@ -31,7 +31,14 @@ class Ran:
     @property
     def by_reference(self) -> set[str]:
         """Names of the nodes that had no kernel."""
-        module = "dovetail.runtime.plan.reference"
+        return self._bound_in("dovetail.runtime.plan.reference")
+
+    @property
+    def by_float_kernel(self) -> set[str]:
+        """Names of the fixed-point nodes that a float kernel computed."""
+        return self._bound_in("dovetail.runtime.plan.real")
+
+    def _bound_in(self, module: str) -> set[str]:
         steps = self.prepared.steps
         return {n for s in steps if s.bind.__module__ == module for n in s.nodes}
 

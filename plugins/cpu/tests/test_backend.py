@@ -85,8 +85,13 @@ def test_quantized_tensors_are_simulated(run_graph, evaluate, op_type):
     add(graph, op_type, inputs, name="node", outputs=y, **params)
     feeds = {"x": rng.integers(0, 256, shape).astype(np.uint8)}
     ran = run_graph(graph, feeds)
-    assert ran.by_reference == {"node"}
-    np.testing.assert_array_equal(ran.outputs["y"], evaluate(graph, feeds)["y"])
+    assert ran.by_float_kernel == {"node"}
+    wanted = evaluate(graph, feeds)["y"].astype(int)
+    # A convolution's sum lies in the middle of two steps in one case of 400, and what is summed in
+    # another order may then fall to the other side; where nothing is summed all is equal.
+    apart = np.abs(ran.outputs["y"].astype(int) - wanted)
+    assert apart.max() <= (1 if op_type == "Conv2d" else 0)
+    assert np.count_nonzero(apart) <= 3
     assert len(np.unique(ran.outputs["y"])) > 20
 
 

@@ -75,13 +75,13 @@ def truths_and(spec):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "kernel"),
+    ("encoding", "as_floats"),
     [
-        (ScaleOffset(0.5, -3), True),
-        (AxisScaleOffset(0, (0.5, 0.25), (-3, -3)), False),
+        (ScaleOffset(0.5, -3), False),
+        (AxisScaleOffset(0, (0.5, 0.25), (-3, -3)), True),
     ],
 )
-def test_select_of_fixed_point(run_graph, evaluate, encoding, kernel):
+def test_select_of_fixed_point(run_graph, evaluate, encoding, as_floats):
     spec = Spec(DType.UFIXED_POINT_8, (2, 3), encoding)
     graph, inputs = truths_and(spec)
     out = add(graph, "ElementWiseSelect", inputs, name="op", spec=spec)
@@ -90,7 +90,8 @@ def test_select_of_fixed_point(run_graph, evaluate, encoding, kernel):
     x, y = rng.integers(0, 256, (2, 2, 3), np.uint8)
     feeds = {"c": rng.random((2, 3)) < 0.5, "x": x, "y": y}
     ran = run_graph(graph, feeds)
-    assert ("op" not in ran.by_reference) is kernel
+    assert not ran.by_reference
+    assert ("op" in ran.by_float_kernel) is as_floats
     np.testing.assert_array_equal(ran.outputs["op"], np.where(feeds["c"], x, y))
     np.testing.assert_array_equal(ran.outputs["op"], evaluate(graph, feeds)["op"])
 

@@ -41,6 +41,8 @@ def test_the_same_is_not_run_again(tmp_path: Path) -> None:
         {"weight": 2 * WEIGHT},
         {"samples": SAMPLES[:3]},
         {"samples": 2 * SAMPLES},
+        {"samples": np.concatenate([SAMPLES[:3], 2 * SAMPLES[3:]])},  # begins alike
+        {"samples": SAMPLES[::-1]},
         {"act_quantizer_calibration": "percentile"},
         {"disable_relu_squashing": True},
     ],

@@ -58,6 +58,56 @@ def test_a_channel_of_zeros_has_any_scale() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("ends", "zeros", "dtype"),
+    [
+        ((0, 255), (128, 100, 30, 200), DType.UFIXED_POINT_8),
+        ((-128, 127), (5, -7, 0, 3), DType.UFIXED_POINT_8),
+        ((0, 255), (128, 128, 128, 128), DType.SFIXED_POINT_8),
+        ((-32768, 32767), (0, 0, 0, 0), DType.SFIXED_POINT_16),
+        ((0, 65535), (32768, 32768, 32768, 32768), DType.SFIXED_POINT_16),
+        ((0, 65535), (30000, 0, 65535, 7), DType.UFIXED_POINT_16),
+    ],
+)
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_zero_points_and_16_bits(
+    ends: tuple[int, int], zeros: tuple[int, ...], dtype: DType, per_channel: bool
+) -> None:
+    """Channels of 27 values each, as a small convolution has them; both ends occur."""
+    stored = RNG.integers(ends[0], ends[1] + 1, (4, 3, 3, 3))
+    stored[:, 0, 0, :2] = ends
+    zero = np.array(zeros if per_channel else zeros[:1]).reshape(-1, 1, 1, 1)
+    stored[:, 0, 1, 0] = zero[:, 0, 0, 0] + np.where(zero[:, 0, 0, 0] == ends[1], -1, 1)
+    scale = RNG.uniform(0.001, 1, zero.shape).astype(np.float32)
+    values = ((stored - zero) * scale).astype(np.float32)
+    found = lattice(values, 0)
+    assert found is not None
+    made, encoding = found
+    scales, offsets = encoding.grid(values.shape)
+    # a scale is a quotient of two numbers that are float32, rounded once more
+    np.testing.assert_allclose(np.broadcast_to(scales, scale.shape), scale, rtol=3e-7)
+    again = quantize(values, encoding, made).astype(np.int64) + offsets
+    np.testing.assert_array_equal(again, stored - zero)
+    if per_channel:
+        assert made is dtype
+        assert isinstance(encoding, AxisScaleOffset)
+        has_offsets = encoding.offsets is not None
+        assert has_offsets == (not made.is_signed)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_few_numbers_lie_near_some_grid_of_16_bits_by_chance(count: int) -> None:
+    for _ in range(20):
+        assert lattice(RNG.standard_normal((3, count)).astype(np.float32), 0) is None
+
+
+def test_one_value_off_the_grid_is_seen() -> None:
+    values = (RNG.integers(-32768, 32768, (4, 500)) * np.float32(0.01)).astype(np.float32)
+    assert lattice(values, 0) is not None
+    values[2, 333] += np.float32(0.005)  # half a step
+    assert lattice(values, 0) is None
+
+
 @pytest.mark.parametrize("axis", [0, None])
 def test_other_weights_lie_on_no_grid(axis: int | None) -> None:
     assert lattice(RNG.standard_normal((4, 64)).astype(np.float32), axis) is None

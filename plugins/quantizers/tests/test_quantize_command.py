@@ -77,6 +77,35 @@ def test_encodings_that_are_dumped_make_the_same_model(
             np.testing.assert_array_equal(second.tensor(tensor.name).stored(), tensor.stored())
 
 
+@pytest.mark.parametrize(
+    ("arguments", "scales"),
+    [([], 1), (["true"], 3), (["TRUE"], 3), (["false"], 1)],
+)
+def test_per_row_weights_in_the_sdks_words(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], scales: int
+) -> None:
+    option = ["--use_per_row_quantization", *arguments] if arguments else []
+    code, out, err = run(
+        capsys, "-i", "net.dvt", *option, "--input_list", "list.txt", "--json",
+        "--algorithms", "cle", "bias-correction",
+    )  # fmt: skip
+    assert code == 0, err
+    lines = {each["tensor"]: each for each in json.loads(out)["report"]["tensors"]["net"]}
+    assert lines["w"]["scales"] == scales
+
+
+def test_every_wrong_value_is_told_at_once(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(
+        capsys, "-i", "net.dvt", "--input-list", "list.txt", "--act_bw", "9", "--concat", "both",
+        "--act_quantizer_calibration", "minmax", "--param_quantizer_calibration", "percentil",
+    )  # fmt: skip
+    assert code == 2
+    for said in ("8, 16", "share, requantize", "'min-max'", "'percentile'"):
+        assert said in err
+
+
 def test_bad_lists_name_every_file_and_leave_nothing(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,7 +125,11 @@ def test_bad_lists_name_every_file_and_leave_nothing(
         (["--act_bw", "9"], "act_bitwidth"),
         (["-o", "net.onnx"], ".dvt"),
         (["--input-list", "list.txt,list.txt"], "2 lists"),
+        (["-o", "."], "say --output-path NAME.dvt"),
+        (["-o", ".."], "say --output-path ../NAME.dvt"),
         (["--concat", "both"], "concat"),
+        (["--algorithms", "cle", "cle"], "'cle' 2 times"),
+        (["--use_per_row_quantization=maybe"], "true, false"),
         (["--restrict_quantization_steps", "0 9"], "quantization steps"),
     ],
 )
@@ -126,3 +159,11 @@ def test_integer_inputs_are_read_natively(
     )
     assert code == 0, err
     assert encoding(dt.load("net.quantized.dvt").graphs["net"], "y").scale == np.float32(5 / 255)
+
+
+def test_the_float_model_is_not_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (folder / "net.dvt").read_bytes()
+    code, _, err = run(capsys, "-i", "net.dvt", "--input-list", "list.txt", "-o", "./net.dvt")
+    assert code == 2
+    assert "take the place of the one" in err
+    assert (folder / "net.dvt").read_bytes() == before

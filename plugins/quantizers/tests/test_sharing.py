@@ -71,15 +71,19 @@ def test_a_border_of_minus_infinity_takes_no_place() -> None:
         np.testing.assert_allclose(session.run({"x": sample})["y"], -1, rtol=1e-6)
 
 
-def test_values_that_stand_for_infinity_take_no_place() -> None:
+def test_values_that_stand_for_infinity_have_the_end_of_the_grid() -> None:
     graph, x = new_graph((3,))
     mask = static(graph, "mask", np.array([0, -1e38, -2], np.float32))
     output(add(graph, "ElementWiseAdd", [x, mask], name="y"))
     with pytest.raises(QuantizationError, match="tensor 'y'"):
         quantized(graph, [np.array([1, 2, 3])])
     made = quantized(graph, [np.array([1, 2, 3])], lenient=True)
-    assert encoding(made, "mask") == ScaleOffset(2 / 255, -255)
-    assert encoding(made, "y") == ScaleOffset(1 / 255)
+    # y is 1, 1 and what is masked: 16 below. The mask must lead there from anywhere: across y (16)
+    # and x (3), which is farther than 16 below its own -2.
+    assert encoding(made, "y") == ScaleOffset(16 / 255, -239)
+    assert encoding(made, "mask").offset == -255
+    # the ends of a grid are up to half a step off
+    assert encoding(made, "mask").scale * 255 == pytest.approx(19, abs=0.05)
 
 
 def test_gather_shares_between_table_and_rows_not_indices() -> None:

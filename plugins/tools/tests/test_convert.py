@@ -275,3 +275,40 @@ def test_an_unsupported_model_leaves_the_old_dvt(run: Any, strange: str) -> None
     assert len(done.error["problems"]) == 2
     assert Path("strange.dvt").read_bytes() == b"old"
     assert {p.name for p in Path.cwd().iterdir()} == {"strange.dvt", "strange.onnx"}
+
+
+@pytest.mark.parametrize(
+    ("output", "better"),
+    [(".", "NAME.dvt"), ("..", "../NAME.dvt"), ("out.onnx", "out.dvt"), ("/", "/NAME.dvt")],
+)
+def test_an_output_that_is_no_dvt_is_refused(
+    run: Any, steps: str, output: str, better: str
+) -> None:
+    done = run("--json", "convert", "-i", steps, "-d", "x", "1,4", "-o", output)
+    assert done.code == 2
+    assert done.error["hint"] == f"say --output-path {better}"
+
+
+def test_what_quantize_shows_convert_shows(run: Any, raw: Any, listing: Any, steps: str) -> None:
+    raw("a.raw", [-1.0, 2.0, -3.0, 4.0])
+    listing("a.raw")
+    shape, lists = ["-d", "x", "1,4"], ["--input-list", "list.txt"]
+    both = ["--report", "--dump_encoding_json"]
+    done = run("convert", "-i", steps, *shape, *lists, *both, "-o", "whole.dvt")
+    assert done.code == 0, done.err
+    assert run("convert", "-i", steps, *shape, "-o", "float.dvt").code == 0
+    after = run("quantize", "-i", "float.dvt", *lists, *both, "-o", "two.dvt")
+    assert after.code == 0, after.err
+    assert done.out == after.out
+    assert "UFIXED_POINT_8" in done.out
+    written = [Path(f"{name}_steps.encodings").read_text() for name in ("whole", "two")]
+    assert written[0] == written[1]
+    data = run("--json", "convert", "-i", steps, *shape, *lists, "-o", "whole.dvt").data
+    assert data["encodings"] == []
+    assert data["report"]["samples"] == {"steps": 1}
+
+
+def test_a_report_needs_a_quantized_model(run: Any, steps: str) -> None:
+    done = run("--json", "convert", "-i", steps, "-d", "x", "1,4", "--report")
+    assert done.code == 2
+    assert "--report would do nothing" in done.error["message"]

@@ -8,6 +8,7 @@ from typing import cast
 from dovetail.api.conversion import PathLike, load_model
 from dovetail.container import Model
 from dovetail.errors import ConfigError, unknown_name
+from dovetail.files import check_suffix
 from dovetail.ir import Graph
 from dovetail.ops.exporter import Exporter, ExportOptions
 from dovetail.plugins import load as load_plugin
@@ -45,12 +46,7 @@ def export(
     """
     exporter = cast("type[Exporter]", load_plugin(GROUP, format))()
     target = Path(path)
-    if target.suffix.lower() != exporter.suffix:
-        raise _usage(
-            f"{format} writes {exporter.suffix} files, and the name must say so",
-            f"path {target}",
-            f"say {target.with_suffix(exporter.suffix)}",
-        )
+    check_suffix(target, exporter.suffix, f"{format} writes {exporter.suffix} files", "path")
     if not isinstance(model, Model):
         source = Path(model)
         if target.exists() and source.exists() and target.samefile(source):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -75,8 +76,25 @@ def run_quantizer(
     Raises:
         PluginError: No quantizer is installed, or it is broken.
     """
-    quantizer = cast("type[Quantizer]", load_plugin(GROUP, DEFAULT))()
-    return quantizer.quantize(model, _by_graph(model, calibration), options, ops)
+    return _quantizer().quantize(model, _by_graph(model, calibration), options, ops)
+
+
+def write_encodings(model: Model, beside: PathLike) -> tuple[Path, ...]:
+    """Writes the encodings of a quantized model, a file for each graph; gives their paths.
+
+    Args:
+        model: The quantized model.
+        beside: Its own file; the others lie beside it, under its name and the graph's.
+
+    Raises:
+        ContainerError: A file cannot be written.
+        PluginError: No quantizer is installed, or it is broken.
+    """
+    return _quantizer().write_encodings(model, Path(beside))
+
+
+def _quantizer() -> Quantizer:
+    return cast("type[Quantizer]", load_plugin(GROUP, DEFAULT))()
 
 
 def _by_graph(
@@ -92,7 +110,10 @@ def _by_graph(
                 hint=f"{unknown_name(unknown[0], model.graphs)}; a single set of inputs goes into "
                 "a list",
             )
+        for name, samples in calibration.items():
+            _check_samples(samples, f"calibration of graph '{name}'")
         return dict(calibration)
+    _check_samples(calibration, "calibration")
     if len(model.graphs) != 1:
         raise ConfigError(
             f"the model has {len(model.graphs)} graphs, and samples for one",
@@ -103,6 +124,22 @@ def _by_graph(
     if isinstance(calibration, np.ndarray) and len(graph.inputs) == 1:
         calibration = _split(calibration, graph.inputs[0].shape)
     return {graph.name: calibration}
+
+
+def _check_samples(samples: object, where: str) -> None:
+    """Refuses what cannot be gone through, and texts, whose letters are no samples."""
+    rank_0 = isinstance(samples, np.ndarray | np.generic) and not samples.ndim
+    # what only has items is gone through by them, as a data set of torch is
+    passes = hasattr(samples, "__iter__") or hasattr(samples, "__getitem__")
+    if passes and not rank_0 and not isinstance(samples, str | bytes):
+        return
+    kind = "an array without dimensions" if rank_0 else f"a {type(samples).__name__}"
+    raise ConfigError(
+        f"{kind} is no set of samples",
+        where=where,
+        hint="give a list of inputs: arrays by input name, or bare arrays for a graph with one "
+        "input; or one array of them all",
+    )
 
 
 def _split(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> Calibration:

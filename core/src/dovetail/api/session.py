@@ -12,7 +12,12 @@ import numpy as np
 
 from dovetail import typed
 from dovetail.api.conversion import PathLike, load_model
-from dovetail.api.specialization import MAX_SPECIALIZATIONS, Specializer, sole_source
+from dovetail.api.specialization import (
+    MAX_SPECIALIZATIONS,
+    Specializer,
+    check_limit,
+    sole_source,
+)
 from dovetail.container import Model, WeightStore
 from dovetail.errors import BackendError, unknown_name
 from dovetail.ir import Array, DType, Tensor
@@ -51,6 +56,7 @@ class Session:
         specialize: Sequence[str] = (),
         max_specializations: int = MAX_SPECIALIZATIONS,
     ) -> None:
+        check_limit(max_specializations)
         one = isinstance(model, Model | str | os.PathLike)
         given: Sequence[Model | PathLike] = [model] if one else model  # type: ignore[list-item, assignment]
         names = [specialize] if isinstance(specialize, str) else list(specialize)

@@ -8,8 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class Specializer:
         names: As given.
 
     Raises:
-        ConfigError: The limit is not positive, or a name comes twice.
+        ConfigError: The limit is no positive number, or a name comes twice.
         FrontendError: The file cannot be read, or no frontend reads it.
     """
 
@@ -70,7 +71,8 @@ class Specializer:
         ops: OpRegistry | None = None,
         limit: int = MAX_SPECIALIZATIONS,
     ) -> None:
-        _check(names, limit)
+        _check_names(names)
+        check_limit(limit)
         find_frontend(Path(path))
         self.names = tuple(names)
         self._path = path
@@ -231,11 +233,25 @@ def sole_source(models: Sequence[Model | PathLike]) -> Path:
     return Path(model)
 
 
-def _check(names: Sequence[str], limit: int) -> None:
+def check_limit(limit: object) -> None:
+    """Refuses a number of graphs to keep that is none, or not positive.
+
+    Raises:
+        ConfigError: It is so.
+    """
+    if not isinstance(limit, SupportsIndex) or isinstance(limit, bool):
+        raise ConfigError(
+            f"`max_specializations` is a whole number, not {limit!r}",
+            code="USAGE",
+            hint="say how many graphs are kept, 1 or more",
+        )
+    if index(limit) < 1:
+        raise ConfigError(f"{limit} graphs cannot be kept; it must be 1 or more", code="USAGE")
+
+
+def _check_names(names: Sequence[str]) -> None:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"`specialize` has names twice: {', '.join(twice)}", code="USAGE")
-    if limit < 1:
-        raise ConfigError(f"{limit} graphs cannot be kept; it must be 1 or more", code="USAGE")
 
 
 def _digest(array: Array) -> str:

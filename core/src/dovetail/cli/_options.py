@@ -3,6 +3,10 @@
 The SDK writes `--input_list`, we write `--input-list`; both are taken everywhere. A token is an
 option if it starts with `--`, up to the first `=`; after a lone `--`, and where it is the value of
 the option before it, it is left as it is.
+
+Two more of the SDK's forms are taken by commands without positional arguments, where nothing else
+can be meant: `--flag true` and `--flag false`, and several values after an option whose metavar
+says so (`NAME [NAME ...]`), up to the next option.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from typing import Any
 from dovetail.errors import ConfigError, unknown_name
 
 LEVELS = ("error", "warn", "info", "debug", "verbose")
+_SWITCHED = {"true": True, "false": False}
 GLOBAL_OPTIONS = ("--json", "--log-level", "--version", "--help", "-h")
 
 
@@ -36,10 +41,19 @@ class Globals:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """An option that a command declares: its own spelling, and how many tokens are its value."""
+    """An option that a command declares.
+
+    Attributes:
+        name: Its own spelling.
+        values: How many tokens are its value.
+        is_switch: Whether `true` or `false` may follow.
+        repeats: Whether each further value stands for the option once more.
+    """
 
     name: str
     values: int
+    is_switch: bool = False
+    repeats: bool = False
 
 
 def dashed(name: str) -> str:
@@ -81,20 +95,21 @@ def take_globals(
     """
     tokens = list(args)
     kept: list[str] = []
+    switches: dict[str, bool] = {}  # the last word on each counts
     while tokens:
         token = tokens.pop(0)
         if token == "--":
-            return [*kept, token, *tokens]
+            kept += [token, *tokens]
+            break
         name, equals, value = token.partition("=")
         own = declared.get(dashed(name)) if name.startswith("-") else None
-        if own is not None:
-            kept.append(own.name + equals + value)
-            values = 0 if equals else own.values
-            kept += tokens[:values]
-            del tokens[:values]
+        if own is not None and own.is_switch:
+            switches[own.name] = _switched(name, value if equals else None, tokens)
+        elif own is not None:
+            kept += _with_values(own, equals + value, tokens)
         elif dashed(name) in ("--help", "-h") or not _take_global(token, tokens, state):
             kept.append(dashed(name) + equals + value)
-    return kept
+    return [*(name for name, on in switches.items() if on), *kept]
 
 
 def declared_options(command: Any) -> dict[str, Declared]:
@@ -104,12 +119,19 @@ def declared_options(command: Any) -> dict[str, Declared]:
         command: What `typer.main.get_command` gives; its type is click's, or typer's copy of it.
     """
     found: dict[str, Declared] = {}
+    # a token that is no option might be an argument, or name a subcommand
+    alone = not hasattr(command, "commands") and all(
+        param.param_type_name == "option" for param in command.params
+    )
     for param in _params(command):
         if param.param_type_name != "option":
             continue
         flag = param.is_flag or param.count
+        switch = alone and param.is_flag and not param.secondary_opts
+        repeats = alone and param.multiple and (param.metavar or "").endswith(" ...]")
         for name in (*param.opts, *param.secondary_opts):
-            found.setdefault(dashed(name), Declared(name, 0 if flag else param.nargs))
+            values = 0 if flag else param.nargs
+            found.setdefault(dashed(name), Declared(name, values, switch, repeats))
     return found
 
 
@@ -117,6 +139,27 @@ def _params(command: Any) -> Iterator[Any]:
     yield from command.params
     for child in getattr(command, "commands", {}).values():
         yield from _params(child)
+
+
+def _switched(name: str, value: str | None, rest: list[str]) -> bool:
+    """Tells what a flag is set to, by its own value or by the next token if this says it."""
+    if value is None:
+        if not rest or rest[0].lower() not in _SWITCHED:
+            return True
+        value = rest.pop(0)
+    if value.lower() not in _SWITCHED:
+        raise _usage(f"{dashed(name)} was given '{value}'; it takes true, false or no value")
+    return _SWITCHED[value.lower()]
+
+
+def _with_values(own: Declared, value: str, rest: list[str]) -> list[str]:
+    """Gives an option in its spelling with its values, which are taken from the rest."""
+    count = 0 if value else own.values
+    found = [own.name + value, *rest[:count]]
+    del rest[:count]
+    while own.repeats and rest and not rest[0].startswith("-"):
+        found += [own.name, rest.pop(0)]
+    return found
 
 
 def _take_global(token: str, rest: list[str], state: Globals) -> bool:

@@ -36,7 +36,11 @@ _VALUES: Mapping[str, tuple[Any, str, str]] = {
     "weights_block_size": (int, "N", "One scale for N weights along the axis of a product's sum."),
     "restrict_quantization_steps": (str, '"MIN MAX"', 'Ends of the grid, as "-0x80 0x7F".'),
     "concat": (str, "HOW", "Whether joined tensors share (default) an encoding or requantize."),
-    "algorithms": (str, "NAME[,NAME]", "Algorithms that improve the result, in order."),
+    "algorithms": (
+        list[str],
+        "NAME [NAME ...]",
+        "Algorithms that improve the result, in order; commas may stand between them.",
+    ),
     "algorithm_params": (
         list[str],
         "NAME.KEY=VALUE",
@@ -55,6 +59,18 @@ _FLAGS: Mapping[str, str] = {
     "pack_4_bit_weights": "Store 4-bit weights in half a byte each.",
     "preserve_io_datatype": "Keep inputs and outputs of the model float.",
 }
+# What commands that write a quantized model offer besides.
+DumpEncodingJson = Annotated[
+    bool,
+    typer.Option(
+        "--dump-encoding-json",
+        help="Write all encodings beside the model, as MODEL_GRAPH.encodings.",
+    ),
+]
+ShowReport = Annotated[
+    bool, typer.Option("--report", help="Show what became of each tensor, and why.")
+]
+
 # Those of older tools; no option is abbreviated otherwise.
 OTHER_SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "act_bitwidth": ("--act-bw",),
@@ -85,7 +101,8 @@ def takes_quantization(command: Callable[..., None]) -> Callable[..., None]:
         }
         rest = {n: v for n, v in arguments.items() if n not in names}
         if "algorithms" in given:
-            given["algorithms"] = tuple(given["algorithms"].split(","))
+            texts = given["algorithms"]
+            given["algorithms"] = tuple(name for text in texts for name in text.split(","))
         if "algorithm_params" in given:
             given["algorithm_params"] = _by_algorithm(given["algorithm_params"])
         command(**rest, quantization=given)

@@ -65,7 +65,7 @@ def show_notes(report: QuantizationReport) -> None:
 
 
 def report_table(report: QuantizationReport) -> str:
-    """Gives the report as text: a line for each tensor."""
+    """Gives the report as text: a line for each tensor, with its own name where it needs one."""
     rows = []
     for graph, decisions in report.tensors.items():
         for each in decisions:
@@ -74,6 +74,7 @@ def report_table(report: QuantizationReport) -> str:
             count = f"{each.scales} scales" if each.scales not in (None, 1) else scale
             shared = f" (shared with {each.shared_with})" if each.shared_with else ""
             type_name = each.dtype if each.bitwidth is None else f"{each.dtype} ({each.bitwidth})"
-            rows.append((graph, each.tensor, each.role, type_name, count, ends, each.why + shared))
+            tensor = each.tensor if each.name is None else f"{each.tensor} [{each.name}]"
+            rows.append((graph, tensor, each.role, type_name, count, ends, each.why + shared))
     headers = ("graph", "tensor", "role", "type", "scale, offset", "range", "why")
     return table(headers, rows)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
 
 from dovetail import typed
-from dovetail.errors import ConfigError, Problem
+from dovetail.errors import ConfigError, Problem, unknown_name
+from dovetail.plugins import names as plugin_names
 
 
 class Sharing(enum.Enum):
@@ -118,6 +119,8 @@ def options_from(
             text = f"'{own}' is given twice, by two of its names"
             raise ConfigError("options contradict each other", problems=[Problem(text, where)])
         values[own] = _plain(value)
+    if problems := list(_wrong_values(values, where)):
+        raise ConfigError("options cannot be taken", problems=problems)
     options = typed.convert(values, QuantizationOptions, where=where)
     if problems := list(_contradictions(options, where)):
         raise ConfigError("options contradict each other", problems=problems)
@@ -130,6 +133,50 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "__fspath__"):
         return value.__fspath__()
     return list(value) if isinstance(value, tuple) else value
+
+
+def _wrong_values(values: Mapping[str, Any], where: str) -> Iterator[Problem]:
+    """Gives every value that its option does not take, and unknown names if there are such."""
+    types = {f.name: f.type for f in msgspec.structs.fields(QuantizationOptions)}
+    wrong = []
+    for name, value in values.items():
+        if name not in types:
+            continue
+        try:
+            msgspec.convert(value, types[name])
+        except msgspec.ValidationError as failure:
+            allowed = ", ".join(map(str, _allowed(types[name])))
+            text = f"{name} cannot be {value!r}" + ("" if allowed else f": {failure}")
+            wrong.append(Problem(text, where, f"it takes {allowed}" if allowed else ""))
+        else:
+            wrong += _unknown_estimator(name, value, where)
+    if wrong:
+        unknown = [name for name in values if name not in types]
+        yield from (
+            Problem("unknown option", f"{where}: {n}", unknown_name(n, types)) for n in unknown
+        )
+    yield from wrong
+
+
+def _allowed(kind: Any) -> list[Any]:
+    """Gives the values of an option that takes one of a few."""
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return [each.value for each in kind]
+    if get_origin(kind) is Literal:
+        return list(get_args(kind))
+    return [value for each in get_args(kind) for value in _allowed(each)]
+
+
+def _unknown_estimator(name: str, value: Any, where: str) -> list[Problem]:
+    if not name.endswith("_quantizer_calibration") or value is None:
+        return []
+    known = plugin_names("dovetail.range_estimators")
+    if value in known or not known:  # without any there is no quantizer, which is said later
+        return []
+    text = f"{name} cannot be '{value}': no such range estimator is installed"
+    near = unknown_name(value, known)
+    listed = f"installed: {', '.join(known)}"
+    return [Problem(text, where, near if near.startswith("valid") else f"{near} {listed}")]
 
 
 def _contradictions(options: QuantizationOptions, where: str) -> list[Problem]:
@@ -153,6 +200,11 @@ def _contradictions(options: QuantizationOptions, where: str) -> list[Problem]:
         texts.append("percentile_calibration_value needs a quantizer calibration of percentile")
     if options.pack_4_bit_weights and options.weights_bitwidth != 4:
         texts.append("pack_4_bit_weights needs a weights_bitwidth of 4")
+    texts += [
+        f"algorithms names '{name}' {options.algorithms.count(name)} times; each runs once"
+        for name in dict.fromkeys(options.algorithms)
+        if options.algorithms.count(name) > 1
+    ]
     texts += [
         f"algorithm_params are for '{name}', which is not among the algorithms"
         for name in options.algorithm_params

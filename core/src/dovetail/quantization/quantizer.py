@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from dovetail.container import Model
@@ -57,4 +58,15 @@ class Quantizer(Protocol):
             QuantizationError: Samples do not fit, hold values that no range can span, or are
                 missing; encodings do not fit. Everything that is wrong is listed.
             ConfigError: An option asks for what is not there.
+        """
+
+    def write_encodings(self, model: Model, beside: Path) -> tuple[Path, ...]:
+        """Writes the encodings of each graph of a quantized model, and gives the files' paths.
+
+        Args:
+            model: What `quantize` gave.
+            beside: The model's own file, from which the files' names are made.
+
+        Raises:
+            ContainerError: A file cannot be written.
         """

@@ -21,6 +21,8 @@ class TensorDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         least, greatest: The range that its encoding spans, of all its channels.
         observed: The range that calibration saw.
         shared_with: The tensor whose encoding it shares.
+        name: Its name in the graph, where several lines of a graph have one `tensor`: a copy in
+            another layout, or a bias that was made of others.
     """
 
     tensor: str
@@ -35,6 +37,7 @@ class TensorDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     greatest: float | None = None
     observed: tuple[float, float] | None = None
     shared_with: str | None = None
+    name: str | None = None
 
 
 class QuantizationReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from dovetail.errors import FrontendError
+from dovetail.errors import FrontendError, UnsupportedOpError
 
 F32 = np.float32
 
@@ -51,6 +51,87 @@ def test_blocks_share_a_scale_and_the_last_may_be_short(check, rng, block) -> No
     check("QuantizeLinear", [x, scale, zero], opset=21, **attributes)
     stored = byte(rng, 2, 6, 3, dtype=np.int8)
     check("DequantizeLinear", [stored, scale, zero], opset=21, **attributes)
+
+
+def four_bits(rng, name, code, shape, *, raw=False):
+    """Gives an initializer of integers of 4 bits, in either way to write them."""
+    low = -8 if code == TensorProto.INT4 else 0
+    values = rng.integers(low, low + 16, shape)
+    values.reshape(-1)[:2] = low, low + 15
+    made = helper.make_tensor(name, code, shape, values.reshape(-1).tolist())
+    if raw:
+        data = bytes(byte & 255 for byte in made.int32_data)
+        made.ClearField("int32_data")
+        made.raw_data = data
+    return made
+
+
+@pytest.mark.parametrize("code", [TensorProto.INT4, TensorProto.UINT4])
+@pytest.mark.parametrize("raw", [True, False])
+@pytest.mark.parametrize(
+    ("scales", "attributes"),
+    [
+        ((), {}),
+        ((3,), {"axis": 0}),
+        ((5,), {"axis": -1}),
+        ((3, 2), {"axis": 1, "block_size": 3}),
+    ],
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_constants_of_four_bits(agree, model, rng, code, raw, scales, attributes, known) -> None:
+    """15 of them, so that the last byte is half empty; by tensor, axis and block."""
+    node = helper.make_node("DequantizeLinear", ["w", "s", "z"], ["y"], **attributes)
+    scale = rng.uniform(0.1, 1, scales).astype(F32)
+    if known:  # what is computed is folded, and added to something that is not
+        one = np.ones((), F32)
+        nodes = [helper.make_node("Add", ["x", "y"], ["sum"]), node]
+        made = model(nodes[::-1], {"x": one}, ["sum"], {"s": scale}, opset=21)
+        feeds = {"x": one}
+    else:
+        made = model([node], {"s": scale}, ["y"], opset=21)
+        feeds = {"s": scale}
+    zero = four_bits(rng, "z", code, scales) if scales else helper.make_tensor("z", code, (), [3])
+    made.graph.initializer.extend([four_bits(rng, "w", code, (3, 5), raw=raw), zero])
+    agree(made, feeds)
+
+
+def test_an_empty_constant_of_four_bits(agree, model) -> None:
+    node = helper.make_node("DequantizeLinear", ["w", "s"], ["y"])
+    made = model([node], {"s": scalar(0.5)}, ["y"], opset=21)
+    made.graph.initializer.append(helper.make_tensor("w", TensorProto.INT4, (0, 3), []))
+    agree(made, {"s": scalar(0.5)})
+
+
+@pytest.mark.parametrize("size", [7, 9, 15])
+def test_four_bits_that_do_not_fill_their_shape(model, read, size) -> None:
+    node = helper.make_node("DequantizeLinear", ["w", "s"], ["y"])
+    made = model([node], {"s": scalar(0.5)}, ["y"], opset=21)
+    made.graph.initializer.add(
+        name="w", data_type=TensorProto.INT4, dims=(3, 5), raw_data=bytes(size)
+    )
+    with pytest.raises(FrontendError, match=f"it has {size} bytes of data where INT4"):
+        read(made)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "where"),
+    [("Transpose", "node 'reader'"), ("QuantizeLinear", "node 'reader'"), ("", "output 'w'")],
+)
+def test_nothing_else_takes_four_bits(model, read, rng, op_type, where) -> None:
+    x, code = np.ones((3, 5), F32), TensorProto.INT4
+    nodes = [helper.make_node("Relu", ["x"], ["z"])]
+    outputs = ["z", "y" if op_type else "w"]
+    if op_type == "Transpose":
+        nodes.append(helper.make_node("Transpose", ["w"], ["t"], name="reader"))
+        nodes.append(helper.make_node("DequantizeLinear", ["t", "s"], ["y"]))
+    elif op_type:
+        nodes.append(helper.make_node(op_type, ["x", "s", "w"], ["y"], name="reader"))
+    made = model(nodes, {"x": x}, outputs, {"s": scalar(0.5)}, opset=21)
+    shape = () if op_type == "QuantizeLinear" else (3, 5)
+    made.graph.initializer.append(helper.make_tensor("w", code, shape, [3] * int(np.prod(shape))))
+    with pytest.raises(UnsupportedOpError, match="'w' is INT4, of which only Deq") as caught:
+        read(made)
+    assert where in str(caught.value)
 
 
 def test_a_scale_that_does_not_fit(model, read) -> None:

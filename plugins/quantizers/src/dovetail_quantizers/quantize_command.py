@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dovetail.cli.quantization import takes_quantization
+from dovetail.cli.quantization import DumpEncodingJson, ShowReport, takes_quantization
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -52,16 +52,8 @@ def quantize(
             help="Raw inputs hold values of the graph's types instead of float32.",
         ),
     ] = False,
-    dump_encoding_json: Annotated[
-        bool,
-        typer.Option(
-            "--dump-encoding-json",
-            help="Write all encodings beside the model, as MODEL_GRAPH.encodings.",
-        ),
-    ] = False,
-    report: Annotated[
-        bool, typer.Option("--report", help="Show what became of each tensor, and why.")
-    ] = False,
+    dump_encoding_json: DumpEncodingJson = False,
+    report: ShowReport = False,
     quantization: Mapping[str, Any],
 ) -> None:
     """Quantize a model.

@@ -12,13 +12,12 @@ from dovetail.api import load_model
 from dovetail.cli.output import current_output
 from dovetail.cli.quantizing import quantized, report_table, show_notes
 from dovetail.errors import ConfigError
-from dovetail.files import safe_name
+from dovetail.files import check_suffix, with_suffix
 from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import Quantized
-from dovetail_quantizers.files import encodings_of, write_encodings
+from dovetail_quantizers.dumping import dump_model_encodings
 
 SUFFIX = ".dvt"
-_VERSION = "1.0.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +39,16 @@ class Files:
         """The .dvt to write.
 
         Raises:
-            ConfigError: Its name is no .dvt's.
+            ConfigError: Its name is no .dvt's, or it is that of the float model.
         """
-        found = self.output or self.model.with_suffix(f".quantized{SUFFIX}")
-        if found.suffix.lower() != SUFFIX:
+        found = self.output or with_suffix(self.model, f".quantized{SUFFIX}") or self.model
+        check_suffix(found, SUFFIX, f"a quantized model is a {SUFFIX} file", "--output-path")
+        if found.exists() and self.model.exists() and found.samefile(self.model):
             raise ConfigError(
-                f"a quantized model is a {SUFFIX} file, and its name must say so",
+                "the quantized model would take the place of the one that it is made of",
                 code="USAGE",
                 where=f"--output-path {found}",
-                hint=f"say --output-path {found.with_suffix(SUFFIX)}",
+                hint="give another name",
             )
         return found
 
@@ -71,26 +71,16 @@ def quantize_model(
     ops = installed_ops()
     made = quantized(load_model(files.model, ops), input_list, given, ops, native=native)
     made.model.save(target)
-    dumped = _dump(made, target) if files.dump else []
+    dumped = dump_model_encodings(made.model, target) if files.dump else ()
     show_notes(made.report)
     _tell(files.model, target, made, dumped, time.perf_counter() - start, show=show)
-
-
-def _dump(made: Quantized, target: Path) -> list[Path]:
-    """Writes the encodings of each graph, in the names of the user's model."""
-    written = []
-    for name, graph in made.model.graphs.items():
-        path = target.with_name(f"{target.stem}_{safe_name(name)}.encodings")
-        write_encodings(encodings_of(graph, _VERSION), path, _VERSION, lossy=True)
-        written.append(path)
-    return written
 
 
 def _tell(
     source: Path,
     target: Path,
     made: Quantized,
-    dumped: list[Path],
+    dumped: tuple[Path, ...],
     seconds: float,
     *,
     show: bool,

@@ -18,14 +18,17 @@ from dovetail.quantization import (
 )
 from dovetail_quantizers.algorithms_run import Algorithms
 from dovetail_quantizers.annotation.annotate import annotate
+from dovetail_quantizers.annotation.effects import already_fixed, unlike_members, without_effect
 from dovetail_quantizers.annotation.reporting import decisions_of
 from dovetail_quantizers.annotation.statics import check_statics
 from dovetail_quantizers.calibration.cache import RangeCache, key_of
 from dovetail_quantizers.calibration.observer import Observed, observe
 from dovetail_quantizers.copying import copy_graph
+from dovetail_quantizers.dumping import dump_model_encodings
 from dovetail_quantizers.files import EncodingsFile
 from dovetail_quantizers.planning.absorb import absorb
 from dovetail_quantizers.planning.decide import decide
+from dovetail_quantizers.planning.extent import Extent
 from dovetail_quantizers.planning.overrides import (
     Overrides,
     overrides_of,
@@ -61,6 +64,7 @@ class DefaultQuantizer:
             work = copy_graph(graph)
             check_statics(work, ops)
             overrides = absorb(work, ops)
+            notes += already_fixed(work, options.algorithms)
             if options.ignore_encodings:
                 overrides = Overrides()
             if file is not None:
@@ -85,7 +89,9 @@ class DefaultQuantizer:
             if file is not None:
                 uncovered[name] = overrides.uncovered(work)
             observed = _observe(plan, samples_given, options)
-            decisions = annotate(plan, decide(plan, observed.ranges))
+            plan.notes += unlike_members(plan, observed.members)
+            decisions = annotate(plan, decide(plan, observed.extents))
+            plan.notes += without_effect(plan, decisions)
             check_ops(work, ops)
             notes += algorithms.refine(Walk(plan, float_graph, samples_given, decisions))
             graphs[name] = work
@@ -97,6 +103,10 @@ class DefaultQuantizer:
             tensors=tensors, samples=samples, uncovered=uncovered, notes=tuple(notes)
         )
         return Quantized(made, report)
+
+    def write_encodings(self, model: Model, beside: Path) -> tuple[Path, ...]:
+        """Writes the encodings of each graph; see `dovetail.quantization.Quantizer`."""
+        return dump_model_encodings(model, beside)
 
 
 def _check_entries(
@@ -144,7 +154,8 @@ def _observe(plan: Plan, calibration: Calibration | None, options: QuantizationO
     cache = _cache(plan, calibration)
     if cache is not None and (kept := cache.get()) is not None:
         plan.notes.append(f"ranges are from {options.calibration_cache}; nothing was run")
-        return Observed(*kept)
+        ranges, count = kept
+        return Observed({name: Extent(*ends) for name, ends in ranges.items()}, count)
     observed = observe(
         plan.graph,
         calibration,
@@ -155,11 +166,11 @@ def _observe(plan: Plan, calibration: Calibration | None, options: QuantizationO
         lenient=options.lenient,
         extremes_only=plan.recipes.activation.estimator == MIN_MAX,
     )
-    if observed.infinite:
-        names = ", ".join(observed.infinite)
-        plan.notes.append(f"infinities counted for nothing in {names}")
-    if cache is not None:
-        cache.put(observed.ranges, observed.samples)
+    if cache is not None and observed.is_infinite:
+        plan.notes.append("the calibration cache keeps no infinities; the ranges are not in it")
+    elif cache is not None:
+        ranges = {name: (each.least, each.greatest) for name, each in observed.extents.items()}
+        cache.put(ranges, observed.samples)
     return observed
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 import numpy as np
@@ -20,13 +21,14 @@ from dovetail_quantizers.calibration.running import runner
 from dovetail_quantizers.calibration.samples import samples_of
 from dovetail_quantizers.copying import copy_graph
 from dovetail_quantizers.planning.decide import decide
+from dovetail_quantizers.planning.extent import Extent
 from dovetail_quantizers.planning.groups import find_groups
 from dovetail_quantizers.planning.overrides import Overrides
 from dovetail_quantizers.planning.plan import Plan, make_plan
 from dovetail_quantizers.planning.precision import Float
 from dovetail_quantizers.planning.recipe import MIN_MAX, Recipes
 from dovetail_quantizers.planning.roles import present
-from dovetail_quantizers.planning.rules import Range, is_quantized
+from dovetail_quantizers.planning.rules import is_quantized
 
 _WHY = "an algorithm chose float"
 
@@ -58,7 +60,7 @@ class Trials:
         self._calibration = calibration
         self._recipes = recipes
         self._overrides = overrides
-        self._ranges: dict[tuple[tuple[str, ...], str], Range] = {}
+        self._extents: dict[tuple[tuple[str, ...], str], Extent] = {}
 
     def fingerprint(self, samples: int) -> str:
         """Gives what all that is tried depends on: the graph, the options and the samples."""
@@ -81,7 +83,7 @@ class Trials:
         given = _in_copy(self._overrides, copy)
         overrides = chosen_overrides(copy, chosen, self.options, self.ops).under(given)
         plan = make_plan(copy, self.ops, self.options, self._recipes, overrides)
-        annotate(plan, decide(plan, self._ranges_of(plan)))
+        annotate(plan, decide(plan, self._extents_of(plan)))
         check_ops(copy, self.ops)
         return copy
 
@@ -117,8 +119,8 @@ class Trials:
             )
         return given
 
-    def _ranges_of(self, plan: Plan) -> dict[str, Range]:
-        """Gives ranges by the name of the group's leader; samples are run for new ones only."""
+    def _extents_of(self, plan: Plan) -> dict[str, Extent]:
+        """Gives what is seen, by group leaders' names; samples are run for new ones only."""
         wanted = plan.watched()
         by_name = {group.leader.name: plan.recipe(group) for group in plan.needed()}
         extremes = plan.recipes.activation.estimator == MIN_MAX
@@ -132,7 +134,7 @@ class Trials:
             names: by_name[name]
             for name, each in parts.items()
             for names in each
-            if (names, how[name]) not in self._ranges
+            if (names, how[name]) not in self._extents
         }
         if new:
             seen = observe(
@@ -147,11 +149,12 @@ class Trials:
             )
             for names, recipe in new.items():
                 signature = MIN_MAX if extremes else recipe.signature
-                self._ranges[names, signature] = seen.ranges[names[0]]
-        return {
-            name: _union([self._ranges[names, how[name]] for names in each])
+                self._extents[names, signature] = seen.extents[names[0]]
+        extents = {
+            name: [self._extents[names, how[name]] for names in each]
             for name, each in parts.items()
         }
+        return {name: functools.reduce(Extent.joined, each) for name, each in extents.items()}
 
 
 def chosen_overrides(
@@ -193,7 +196,3 @@ def _in_copy(overrides: Overrides, copy: Graph) -> Overrides:
         {copy.tensor(t.name): b for t, b in overrides.float_inputs.items()},
         set(overrides.covered),
     )
-
-
-def _union(ranges: Sequence[Range]) -> Range:
-    return min(r[0] for r in ranges), max(r[1] for r in ranges)

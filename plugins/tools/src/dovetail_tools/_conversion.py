@@ -13,10 +13,11 @@ from typing import Any
 from dovetail.api import Model
 from dovetail.api import convert as convert_model
 from dovetail.api.conversion import find_frontend
+from dovetail.api.quantization import write_encodings
 from dovetail.cli.output import current_output
-from dovetail.cli.quantizing import quantized, show_notes
+from dovetail.cli.quantizing import quantized, report_table, show_notes
 from dovetail.errors import ConfigError, Problem
-from dovetail.files import unwritable
+from dovetail.files import check_suffix, unwritable, with_suffix
 from dovetail.ir import Shape, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions
@@ -34,13 +35,17 @@ class Quantizing:
 
     Attributes:
         input_list: Path of a list of raw inputs.
-        native: Whether they hold values of the inputs' types.
         given: The quantizer's options that were given.
+        native: Whether the raw inputs hold values of the inputs' types.
+        dump: Whether encodings are written beside the .dvt.
+        show: Whether the report is shown.
     """
 
     input_list: str | None
-    native: bool
     given: Mapping[str, Any]
+    native: bool = False
+    dump: bool = False
+    show: bool = False
 
     @property
     def wanted(self) -> bool:
@@ -54,10 +59,11 @@ class Quantizing:
         Raises:
             ConfigError: There are some; all are named.
         """
-        if self.wanted or not (self.given or self.native):
-            return
         names = ["--" + name.replace("_", "-") for name in self.given]
         names += ["--use-native-input-files"] * self.native
+        names += ["--dump-encoding-json"] * self.dump + ["--report"] * self.show
+        if self.wanted or not names:
+            return
         raise usage(
             f"{', '.join(names)} would do nothing: the model is not quantized",
             where="dovetail convert",
@@ -134,24 +140,22 @@ def convert_file(
     target = _target(source, output)
     quantizing.check()
     model = convert_model(source, options, name=graph_name, optimize=optimize, ops=ops)
-    if quantizing.wanted:
-        made = quantized(
-            model, quantizing.input_list, quantizing.given, ops, native=quantizing.native
-        )
-        show_notes(made.report)
-        model = made.model
-    model.save(target)
-    _report(source, target, model, time.perf_counter() - start)
+    if not quantizing.wanted:
+        model.save(target)
+        _report(source, target, model, time.perf_counter() - start)
+        return
+    made = quantized(model, quantizing.input_list, quantizing.given, ops, native=quantizing.native)
+    made.model.save(target)
+    dumped = write_encodings(made.model, target) if quantizing.dump else ()
+    show_notes(made.report)
+    told = {"encodings": [str(path) for path in dumped], "report": made.report.to_builtins()}
+    text = report_table(made.report) if quantizing.show else None
+    _report(source, target, made.model, time.perf_counter() - start, told, text)
 
 
 def _target(source: Path, output: Path | None) -> Path:
-    target = source.with_suffix(SUFFIX) if output is None else output
-    if target.suffix.lower() != SUFFIX:
-        raise usage(
-            f"a converted model is a {SUFFIX} file, and its name must say so",
-            where=f"--output-path {target}",
-            hint=f"say --output-path {target.with_suffix(SUFFIX)}",
-        )
+    target = output or with_suffix(source, SUFFIX) or source
+    check_suffix(target, SUFFIX, f"a converted model is a {SUFFIX} file", "--output-path")
     # said now rather than after a long conversion
     if not target.parent.is_dir():
         code = errno.ENOTDIR if target.parent.exists() else errno.ENOENT
@@ -161,7 +165,15 @@ def _target(source: Path, output: Path | None) -> Path:
     return target
 
 
-def _report(source: Path, target: Path, model: Model, seconds: float) -> None:
+def _report(
+    source: Path,
+    target: Path,
+    model: Model,
+    seconds: float,
+    more: Mapping[str, Any] | None = None,
+    text: str | None = None,
+) -> None:
+    """Says what came of it: in a message, and as data with --json or where there is a text."""
     nodes = [node for graph in model.graphs.values() for node in graph.nodes]
     sources = {name for node in nodes for name in node.sources}
     weights = _weight_bytes(model)
@@ -170,7 +182,7 @@ def _report(source: Path, target: Path, model: Model, seconds: float) -> None:
         f"{source} -> {target}: {len(sources)} nodes in, {len(nodes)} nodes out, "
         f"{weights / 1e6:.2f} MB of weights, {seconds:.2f} s"
     )
-    if output.json:
+    if output.json or text is not None:
         data = {
             "source": str(source),
             "model": str(target),
@@ -181,7 +193,7 @@ def _report(source: Path, target: Path, model: Model, seconds: float) -> None:
             "file_bytes": target.stat().st_size,
             "seconds": seconds,
         }
-        output.data(data, "")
+        output.data(data | dict(more or {}), text or "")
 
 
 def _weight_bytes(model: Model) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dovetail.cli.quantization import takes_quantization
+from dovetail.cli.quantization import DumpEncodingJson, ShowReport, takes_quantization
 from dovetail_tools._pairs import PairCommand, split_pairs
 from dovetail_tools._request import split_list
 
@@ -107,9 +107,9 @@ def convert(
         typer.Option(
             "-opc",
             "--op-package-config",
-            metavar="XML",
-            help="QNN's definitions of ops that have no code yet, as --op-packages has them; may "
-            "be repeated. The converted model runs once an op package brings the code.",
+            metavar="XML [XML ...]",
+            help="QNN's definitions of ops that have no code yet, as --op-packages has them. The "
+            "converted model runs once an op package brings the code.",
         ),
     ] = None,
     input_list: Annotated[
@@ -134,6 +134,8 @@ def convert(
             "any of them cannot be converted (then the exit code is not 0), and unused inputs.",
         ),
     ] = False,
+    dump_encoding_json: DumpEncodingJson = False,
+    report: ShowReport = False,
     quantization: Mapping[str, Any],
 ) -> None:
     """Convert a model file to a Dovetail model.
@@ -154,7 +156,13 @@ def convert(
     if dry_run:
         show_dry_run(input_network, options, ops, optimize=not no_simplification)
     else:
-        quantizing = Quantizing(input_list, use_native_input_files, quantization)
+        quantizing = Quantizing(
+            input_list,
+            quantization,
+            native=use_native_input_files,
+            dump=dump_encoding_json,
+            show=report,
+        )
         convert_file(
             input_network,
             output_path,

@@ -9,29 +9,63 @@ from dovetail.ir.dtypes import DType
 from dovetail.ir.encodings._contract import Encoding
 from dovetail.ir.storage import Array
 
+# Elements that are quantized at a time: as float64 they stay in a core's own cache.
+_PIECE = 1 << 15
 
-def dequantize(stored: Array, encoding: Encoding) -> NDArray[np.float32]:
-    """Gives the real values of stored integers, float32, any shape."""
+
+def dequantize(
+    stored: Array, encoding: Encoding, out: NDArray[np.float32] | None = None
+) -> NDArray[np.float32]:
+    """Gives the real values of stored integers, float32, any shape; in `out` if that is given."""
     scale, offset = encoding.grid(stored.shape)
     # float64 for 32-bit integers: they have more digits than a float32
     wide = np.float64 if stored.dtype.itemsize > 2 else np.float32
     with np.errstate(over="ignore"):  # beyond float32 is inf
-        real = (stored.astype(wide) + offset.astype(wide)) * scale
-        return np.asarray(real, np.float32)
+        if wide is np.float32 and out is not None:
+            np.add(stored, offset.astype(wide), out=out, dtype=wide)
+            return np.multiply(out, scale, out=out)
+        real = np.asarray((stored.astype(wide) + offset.astype(wide)) * scale, np.float32)
+    if out is None:
+        return real
+    out[...] = real
+    return out
 
 
-def quantize(real: Array, encoding: Encoding, dtype: DType) -> Array:
+def quantize(real: Array, encoding: Encoding, dtype: DType, out: Array | None = None) -> Array:
     """Gives stored integers: `clip(rint(real / scale) - offset)`, half to even, any shape.
 
     NaN, and everything under a scale of 0, gives the zero point.
+
+    Args:
+        real: Numbers.
+        encoding: Of the result.
+        dtype: Its type.
+        out: Where it goes, if that is given: of the type's storage and the shape of `real`.
     """
     scale, offset = encoding.grid(real.shape)
-    low, high = dtype.stored_range(encoding.bitwidth)
+    limits = dtype.stored_range(encoding.bitwidth)
     # float64: a 32-bit grid has more steps than a float32 has digits
     zero = -offset.astype(np.float64)
     step = np.where(scale == 0, np.inf, scale.astype(np.float64))
+    made = np.empty(real.shape, dtype.storage) if out is None else out
+    if zero.ndim or not (real.flags.c_contiguous and made.flags.c_contiguous):
+        _quantize(real, step, zero, limits, made)
+        return made
+    flat, target = real.reshape(-1), made.reshape(-1)
+    for start in range(0, flat.size, _PIECE):
+        piece = slice(start, start + _PIECE)
+        _quantize(flat[piece], step, zero, limits, target[piece])
+    return made
+
+
+def _quantize(real: Array, step: Array, zero: Array, limits: tuple[int, int], out: Array) -> None:
+    steps = real.astype(np.float64)
     with np.errstate(invalid="ignore"):  # inf / inf
-        steps = np.rint(real.astype(np.float64) / step) + zero
-    # NaN has no place on the grid; the zero point is the least harmful one
-    steps = np.where(np.isnan(steps), zero, steps)
-    return np.asarray(np.clip(steps, low, high)).astype(dtype.storage)
+        steps /= step
+    np.rint(steps, out=steps)
+    steps += zero
+    if np.isnan(np.max(steps, initial=0.0)):
+        # NaN has no place on the grid; the zero point is the least harmful one
+        np.copyto(steps, zero, where=np.isnan(steps))
+    np.clip(steps, *limits, out=steps)
+    np.copyto(out, steps, casting="unsafe")

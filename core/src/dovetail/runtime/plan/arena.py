@@ -106,11 +106,16 @@ def _read_once(step: Step, source: Value) -> bool:
 
 
 class ArenaBuffers:
-    """`Buffers` over a block, constants, and the application's arrays."""
+    """`Buffers` over a block, constants, and the application's arrays.
 
-    def __init__(self, arena: Arena) -> None:
+    Args:
+        arena: Where in the block each value lies.
+        block: Uint8, at least as large and aligned as the arena asks; made if it is not given.
+    """
+
+    def __init__(self, arena: Arena, block: Array | None = None) -> None:
         self._arena = arena
-        self._block = arena.allocate()
+        self._block = arena.allocate() if block is None else block
         self._start = int(self._block.ctypes.data)
         self._others: dict[Value, Array] = {}
         self.application: dict[Value, Array] = {}

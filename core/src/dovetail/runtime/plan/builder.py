@@ -14,6 +14,7 @@ from dovetail.ir import Array, DType, Graph, Node, Spec, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan.kernels import Kernel, KernelCall, KernelRegistry, Tail
+from dovetail.runtime.plan.real import float_form, real_step
 from dovetail.runtime.plan.reference import reference_step
 from dovetail.runtime.plan.values import Layout, Step, Storage, Value
 
@@ -52,13 +53,14 @@ def build_plan(
     Args:
         graph: Not changed.
         ops: Finds the ops of the nodes.
-        kernels: The backend's; ops without one run by their reference.
+        kernels: The backend's; ops without one run by their reference. On fixed-point tensors, a
+            float kernel runs between dequantizing and quantizing.
         weights: Where kernels keep packed weights.
         options: The backend's, for its kernels.
         reorder: Converts between the layouts that the kernels choose.
         fuse: Whether kernels may absorb nodes.
     """
-    builder = _Builder(graph, weights, options, reorder)
+    builder = _Builder(graph, ops, weights, options, reorder)
     values = {t.name: builder.application(t, Storage.INPUT) for t in graph.inputs}
     for head, tail in _groups(graph, ops, kernels, fuse):
         builder.add(head, tail, kernels)
@@ -70,9 +72,15 @@ class _Builder:
     """The `Scope` of the kernels of one plan."""
 
     def __init__(
-        self, graph: Graph, weights: WeightStore, options: Any, reorder: Reorder | None
+        self,
+        graph: Graph,
+        ops: OpRegistry,
+        weights: WeightStore,
+        options: Any,
+        reorder: Reorder | None,
     ) -> None:
         self._graph = graph
+        self._ops = ops
         self.weights = weights
         self.options = options
         self.steps: list[Step] = []
@@ -98,7 +106,19 @@ class _Builder:
             for view in (head, *tail):
                 self.add(view, [], kernels)
         else:
-            self.steps.append(reference_step(self._call(head, [])))
+            self.steps.append(self._simulated(head, kernels))
+
+    def _simulated(self, head: NodeView, kernels: KernelRegistry) -> Step:
+        """The step of a node that no kernel takes as it is."""
+        call = self._call(head, [])
+        has_kernel = kernels.find(head.package, head.op_type) is not None
+        form = float_form(head, self._ops) if has_kernel else None
+        if form is None:
+            return reference_step(call)
+        plan = build_plan(
+            form, self._ops, kernels, self.weights, self.options, reorder=self._reorder, fuse=False
+        )
+        return real_step(call, plan.steps, plan.inputs, plan.outputs)
 
     def finish(self, tensor: Tensor) -> Value:
         value = self.read(tensor, None)

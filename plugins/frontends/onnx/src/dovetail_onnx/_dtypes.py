@@ -25,6 +25,11 @@ DTYPES: dict[int, DType] = {
     TensorProto.UINT64: DType.UINT_64,
     TensorProto.BFLOAT16: DType.BFLOAT_16,
 }
+# What DequantizeLinear alone takes, as constants; they are read as the bytes of these types.
+PACKED: dict[int, DType] = {
+    TensorProto.INT4: DType.INT_8,
+    TensorProto.UINT4: DType.UINT_8,
+}
 # Greater constants are not made at import: a hostile shape must not take all memory.
 MAX_BYTES = 2**29
 # What NumPy can hold.
@@ -46,11 +51,13 @@ class Constant:
         values: Logical values (float32 for BFLOAT_16), possibly a view of a file; never changed.
         dtype: What they are stored as.
         name: The ONNX tensor that holds them.
+        packed: The element type of 4 bits that they have in the model, None for any other.
     """
 
     values: Array
     dtype: DType
     name: str
+    packed: int | None = None
 
     @classmethod
     def of(cls, values: Array, name: str) -> Constant:

@@ -15,7 +15,7 @@ from dovetail_onnx._checker import NodeChecker
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._control import read_control
 from dovetail_onnx._declared import Declared
-from dovetail_onnx._dtypes import Constant
+from dovetail_onnx._dtypes import Constant, element_type_name
 from dovetail_onnx._fold import can_fold, fold
 from dovetail_onnx._outputs import warn_of_shapes
 from dovetail_onnx._refusals import Refusal, ValueNeededError
@@ -189,6 +189,7 @@ class GraphReader:
             read_control(node, self)
             return
         constants = {name: v for name, v in ins.items() if isinstance(v, Constant)}
+        _check_reads(node, constants)
         if len(constants) == len(ins) and can_fold(node):
             results = fold(node, constants, self._source.ir_version, self._budget)
             if results is not None:
@@ -220,6 +221,8 @@ class GraphReader:
             value = self._values.get(name)
             if value is None:
                 raise AssertionError(f"importers gave nothing for output {name}")
+            if isinstance(value, Constant):
+                _check_packed(value, f"output '{name}'")
             tensor = self._values.tensor(value)
             if tensor.name != name or tensor.kind is not TensorKind.NATIVE:
                 tensor = self._copied(tensor, name)
@@ -246,6 +249,28 @@ def _held_bytes(source: SourceGraph) -> int:
     """Gives the bytes of the constants that are in the model file itself."""
     held = sum(tensor.ByteSize() for tensor in source.initializers.values())
     return int(held) + sum(int(n.proto.ByteSize()) for n in source.nodes if n.op_type == "Constant")
+
+
+def _check_reads(node: SourceNode, ins: Mapping[str, Constant]) -> None:
+    """Refuses what reads integers of 4 bits and does not make them real.
+
+    Raises:
+        UnsupportedOpError: It does.
+    """
+    dequantizes = node.op_type == "DequantizeLinear" and node.domain in ("", "com.microsoft")
+    if dequantizes or node.has_subgraphs:  # their nodes are looked at one by one
+        return
+    for constant in ins.values():
+        _check_packed(constant, node.where)
+
+
+def _check_packed(constant: Constant, where: str) -> None:
+    if constant.packed is not None:
+        raise UnsupportedOpError(
+            f"'{constant.name}' is {element_type_name(constant.packed)}, of which only "
+            "DequantizeLinear can be converted",
+            where=where,
+        )
 
 
 def _drop_unread(graph: Graph) -> None:

@@ -12,7 +12,7 @@ from dovetail.errors import FrontendError, UnsupportedOpError
 from dovetail.files import contained, unreadable
 from dovetail.ir import Array, DType
 from dovetail.ir.storage import bfloat16_to_float32
-from dovetail_onnx._dtypes import DTYPES, MAX_RANK, Constant, element_type_name
+from dovetail_onnx._dtypes import DTYPES, MAX_RANK, PACKED, Constant, element_type_name
 
 _EXTERNAL = "MODEL_EXTERNAL_DATA"
 _MAX_DIGITS = 19  # of the greatest size of a file
@@ -54,23 +54,29 @@ class TensorReader:
             UnsupportedOpError: The IR has no such element type.
         """
         where = f"tensor '{name}'"
-        dtype = DTYPES.get(proto.data_type)
+        packed = proto.data_type if proto.data_type in PACKED else None
+        dtype = DTYPES.get(proto.data_type, PACKED.get(proto.data_type))
         if dtype is None:
             raise UnsupportedOpError(
                 f"its element type {element_type_name(proto.data_type)} cannot be converted",
                 where=where,
             )
         shape = _shape(proto, where)
-        wanted = dtype.nbytes(shape)
+        count = math.prod(shape)
+        # two elements of 4 bits are read as one byte, and taken apart
+        stored_count = count if packed is None else -(-count // 2)
+        wanted = dtype.nbytes((stored_count,))
         if proto.data_location == TensorProto.EXTERNAL:
             stored = self._external(proto, wanted, where).view(dtype.storage)
         elif proto.HasField("raw_data"):
             stored = _raw(proto, dtype, wanted, where)
         else:
-            stored = _typed(proto, dtype, math.prod(shape), where)
+            stored = _typed(proto, dtype, stored_count, where)
+        if packed is not None:
+            stored = _halves(stored, count)
         values = stored.reshape(shape)
         values = bfloat16_to_float32(values) if dtype is DType.BFLOAT_16 else values
-        return Constant(values, dtype, name)
+        return Constant(values, dtype, name, packed)
 
     def _external(self, proto: TensorProto, wanted: int, where: str) -> Array:
         entries = {entry.key: entry.value for entry in proto.external_data}
@@ -165,6 +171,15 @@ def _typed(proto: TensorProto, dtype: DType, count: int, where: str) -> Array:
     if dtype in (DType.FLOAT_16, DType.BFLOAT_16):
         return wide.astype(np.uint16).view(dtype.storage)
     return wide.astype(dtype.storage)
+
+
+def _halves(stored: Array, count: int) -> Array:
+    """Gives the elements of 4 bits that bytes hold, the first in the low half; (count,)."""
+    both = np.empty((len(stored), 2), stored.dtype)
+    # a signed type shifts its sign along
+    both[:, 0] = (stored << 4) >> 4
+    both[:, 1] = stored >> 4
+    return both.reshape(-1)[:count]
 
 
 def _wrong_size(found: str, wanted: str, proto: TensorProto, where: str) -> FrontendError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,14 +17,23 @@ from dovetail_quantizers.planning.roles import present, roles_of
 def decisions_of(plan: Plan, decisions: Mapping[Tensor, Encoded]) -> tuple[TensorDecision, ...]:
     """Gives one line for each tensor of a plan's graph that got a type."""
     roles = _roles(plan)
+    told = [tensor for tensor in plan.graph.tensors.values() if tensor in decisions]
+    lines = Counter(tensor.source for tensor in told)
     return tuple(
-        _line(plan, tensor, roles.get(tensor, "activation"), got)
-        for tensor in plan.graph.tensors.values()
-        if (got := decisions.get(tensor)) is not None
+        _line(
+            plan,
+            tensor,
+            roles.get(tensor, "activation"),
+            decisions[tensor],
+            name=tensor.name if lines[tensor.source] > 1 else None,
+        )
+        for tensor in told
     )
 
 
-def _line(plan: Plan, tensor: Tensor, role: str, got: Encoded) -> TensorDecision:
+def _line(
+    plan: Plan, tensor: Tensor, role: str, got: Encoded, *, name: str | None
+) -> TensorDecision:
     group = plan.groups.get(tensor)
     leader = None if group is None or got.encoding is None else group.leader
     why, shared = got.why, None
@@ -46,6 +56,7 @@ def _line(plan: Plan, tensor: Tensor, role: str, got: Encoded) -> TensorDecision
         greatest=greatest,
         observed=got.observed if shared is None else None,
         shared_with=shared,
+        name=name,
     )
 
 

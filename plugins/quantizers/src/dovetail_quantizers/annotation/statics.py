@@ -23,20 +23,28 @@ from dovetail.ops import OpRegistry
 from dovetail.quantization import Bias, Granularity, QuantizationOptions, Weight
 from dovetail_quantizers.grid import Scheme, grids_for, storage_type
 from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.extent import extent_of
 from dovetail_quantizers.planning.recipe import MIN_MAX, Recipe
 from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
-from dovetail_quantizers.planning.rules import ends_of, is_quantized
+from dovetail_quantizers.planning.rules import is_quantized
 
 # A bias of 32 bits stays this far within its type, so that rounding its scale cannot overflow it.
 _MOST = 2.0**31 - 2.0**8
 _PACKED = {DType.SFIXED_POINT_8: DType.SFIXED_POINT_4, DType.UFIXED_POINT_8: DType.UFIXED_POINT_4}
 
 
-def constant_encoding(values: Array, recipe: Recipe) -> Encoded:
-    """Gives the encoding of a constant by its own values."""
-    least, greatest = ends_of(values)
-    grid = recipe.grid(least, greatest)
-    return Encoded(grid.dtype, grid.encoding, "its own values", (least, greatest))
+def constant_encoding(values: Array, recipe: Recipe, across: float = 0.0) -> Encoded:
+    """Gives the encoding of a constant by its own values.
+
+    Args:
+        values: Any shape.
+        recipe: How it gets its grid.
+        across: How far from zero what stands for infinity must lie.
+    """
+    extent = extent_of(values)
+    grid = recipe.grid(*extent.reaching(across))
+    why = "its own values" + (", infinities put far from the others" if extent.is_far else "")
+    return Encoded(grid.dtype, grid.encoding, why, (extent.least, extent.greatest))
 
 
 def weight_encoding(
@@ -150,7 +158,7 @@ def check_statics(graph: Graph, ops: OpRegistry) -> None:
         raise QuantizationError(
             "some weights have no place on any grid",
             where=f"graph '{graph.name}'",
-            problems=problems,
+            problems=list(dict.fromkeys(problems)),  # copies have one source, and one fault
             hint="look at how the model was trained or exported",
         )
 

@@ -16,8 +16,10 @@ from dovetail_quantizers.annotation.statics import (
     with_room_for_bias,
 )
 from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.extent import extent_of
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
+from dovetail_quantizers.planning.reach import across
 from dovetail_quantizers.planning.recipe import Recipe, float_type
 from dovetail_quantizers.planning.roles import present, roles_of
 from dovetail_quantizers.planning.rules import is_quantized
@@ -80,7 +82,10 @@ def _one(
         recipe = _in_width(plan.recipes.weight, width)
         return weight_encoding(values_of(tensor), node, role, recipe, plan.options)
     recipe = _in_width(plan.recipes.activation, width)
-    return constant_encoding(values_of(tensor), recipe)
+    values = values_of(tensor)
+    if extent_of(values).is_far:
+        plan.note_infinities(tensor)
+    return constant_encoding(values, recipe, across(plan, decided, node, tensor))
 
 
 def _bias(plan: Plan, node: Node, role: Bias, tensor: Tensor, found: Wants) -> Encoded:

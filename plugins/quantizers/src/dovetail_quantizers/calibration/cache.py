@@ -1,8 +1,7 @@
 """Observed ranges kept from run to run, in a file of JSON.
 
 They are found again by everything that they depend on: the graph with its weights, what was
-observed and how, the number of samples, and the first of them. Other samples of the same number
-that begin alike are taken for the same.
+observed and how, and the values of all samples. Reading these costs little beside running them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from dovetail.files import atomic_write, unreadable
 from dovetail.ir import Graph, Tensor, to_text
 from dovetail.quantization import Calibration
 from dovetail_quantizers.calibration.samples import samples_of
-from dovetail_quantizers.planning.rules import Range
+from dovetail_quantizers.planning.extent import Range
 
 # Older results than these make room; each is a few kilobytes.
 _KEPT = 32
@@ -106,9 +105,12 @@ def key_of(
 
     Args:
         graph: The float graph.
-        calibration: The samples, which must say how many they are.
+        calibration: The samples, which must say how many they are. They are gone through once.
         watched: What is observed.
         how: Of each name of `watched`, what its estimator is made of.
+
+    Raises:
+        QuantizationError: Samples do not fit the graph; all that do not are listed.
     """
     if not isinstance(calibration, Sized):  # what passes only once says no length either
         return None
@@ -126,5 +128,4 @@ def key_of(
     for sample in samples_of(graph, calibration):
         for name, array in sorted(sample.items()):
             digest.update(name.encode() + array.tobytes())
-        break
     return digest.hexdigest()

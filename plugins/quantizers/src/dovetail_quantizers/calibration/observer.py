@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Sized
+import functools
+import math
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,10 +18,13 @@ from dovetail.plugins.hooks import hooks
 from dovetail.quantization import Calibration
 from dovetail_quantizers.calibration.running import runner
 from dovetail_quantizers.calibration.samples import samples_of
-from dovetail_quantizers.planning.rules import HUGE, Range
+from dovetail_quantizers.planning.extent import HUGE, Extent
 
 TASK = "calibrating"
 _LISTED = 20
+_HINT = "look at that sample and at what computes the first tensor"
+_MASKS = "infinities on purpose (masks) pass with the option lenient"
+_NOTHING = Extent(math.inf, -math.inf)
 
 
 @dataclass(slots=True)
@@ -27,14 +32,19 @@ class Observed:
     """What came of a calibration.
 
     Attributes:
-        ranges: The estimators' ranges, by the name of the group's leader.
+        extents: The estimators' ranges and what lay beyond, by the name of the group's leader.
         samples: Number of runs.
-        infinite: Names of tensors that held infinities, where these are let pass.
+        members: Of each tensor, the extent of all its values; empty where nothing was run.
     """
 
-    ranges: dict[str, Range] = field(default_factory=dict)
+    extents: dict[str, Extent] = field(default_factory=dict)
     samples: int = 0
-    infinite: dict[str, None] = field(default_factory=dict)
+    members: dict[str, Extent] = field(default_factory=dict)
+
+    @property
+    def is_infinite(self) -> bool:
+        """Whether anything stood for an infinity."""
+        return any(extent.is_far for extent in self.extents.values())
 
 
 def observe(
@@ -57,7 +67,7 @@ def observe(
         estimators: By that name; each is shown the values of all its tensors.
         ops: Finds ops.
         backend: Name of the backend that runs it.
-        lenient: Whether infinities count for nothing instead of being an error.
+        lenient: Whether infinities count for themselves, not in ranges, instead of being an error.
         extremes_only: Whether the estimators look at the least and the greatest value alone, so
             that these two will do for all.
 
@@ -71,24 +81,41 @@ def observe(
     with runner(graph, ops, backend, tensors) as run:
         for seen.samples, sample in enumerate(samples_of(graph, calibration), 1):
             shown = run(sample)
-            bad: list[str] = []
+            is_bad = False
             for name, group in watched.items():
                 for tensor in group:
                     values = to_real(shown[tensor.name], tensor.spec)
                     ends = _ends(values)
                     # a comparison with NaN is false, too
                     if not bool((np.abs(ends) < HUGE).all()):
-                        bad.append(tensor.name)
+                        is_bad = True
                         values = values[np.abs(values) < HUGE]
                     elif extremes_only:
                         values = ends
                     estimators[name].observe(values)
-            if bad:
+                    if ends.size:
+                        _widen(seen, tensor, ends, values)
+            if is_bad:
                 _refuse(graph, shown, tensors, seen, lenient=lenient)
             if hooks.active:
                 hooks.progress(Progress(TASK, seen.samples, total, "samples"))
-    seen.ranges = dict(_ranges(graph, estimators))
+    for name, group in watched.items():
+        seen.extents[name] = _extent(graph, name, group, seen, estimators[name])
     return seen
+
+
+def _widen(seen: Observed, tensor: Tensor, ends: Array, finite: Array) -> None:
+    """Takes the ends of a tensor's values, and its finite values, into its extent."""
+    below, above = bool(ends[0] <= -HUGE), bool(ends[1] >= HUGE)
+    if below or above:
+        ends = _ends(finite) if finite.size else np.array([np.inf, -np.inf])
+    least, greatest, was_below, was_above = seen.members.get(tensor.name, _NOTHING)
+    seen.members[tensor.name] = Extent(
+        min(least, float(ends[0])),
+        max(greatest, float(ends[1])),
+        was_below or below,
+        was_above or above,
+    )
 
 
 def _ends(values: Array) -> Array:
@@ -108,17 +135,18 @@ def _refuse(
 ) -> None:
     """Refuses a run that gave NaN, or infinities where these are not let pass."""
     problems = []
+    any_nan = False
     for tensor in graph.tensors.values():
         if tensor.name not in tensors:
             continue
         values = to_real(shown[tensor.name], tensor.spec)
         if np.isnan(values).any():
+            any_nan = True
             problems.append(_problem(tensor, "NaN", int(np.isnan(values).sum()), seen.samples))
-        elif (count := int((np.abs(values) >= HUGE).sum())) and lenient:
-            seen.infinite[tensor.source] = None
-        elif count:
+        elif not lenient and (count := int((np.abs(values) >= HUGE).sum())):
             what = f"infinities, or values beyond {HUGE:g},"
             problems.append(_problem(tensor, what, count, seen.samples))
+    problems = list(dict.fromkeys(problems))  # a copy in another layout has the same fault
     if problems:
         first = problems[0]
         more = len(problems) - _LISTED
@@ -127,8 +155,7 @@ def _refuse(
             f"calibration met values that no range can span, first in {first.where}",
             code="CALIBRATION_NOT_FINITE",
             where=f"graph '{graph.name}'",
-            hint="look at that sample and at what computes the first tensor; infinities on purpose "
-            "(masks) pass with the option lenient",
+            hint=_HINT if any_nan else f"{_HINT}; {_MASKS}",
             problems=[*problems[:_LISTED], *rest],
         )
 
@@ -137,10 +164,15 @@ def _problem(tensor: Tensor, what: str, count: int, sample: int) -> Problem:
     return Problem(f"{count} {what} in sample {sample}", f"tensor '{tensor.source}'")
 
 
-def _ranges(graph: Graph, estimators: Mapping[str, RangeEstimator]) -> Iterator[tuple[str, Range]]:
-    for name, estimator in estimators.items():
-        try:
-            yield name, estimator.range()
-        except QuantizationError as error:
-            error.where = error.where or f"tensor '{graph.tensor(name).source}'"
-            raise
+def _extent(
+    graph: Graph, name: str, group: Sequence[Tensor], seen: Observed, estimator: RangeEstimator
+) -> Extent:
+    """Gives the estimator's range and what lies beyond; 0 to 0 where no value stands for itself."""
+    extent = functools.reduce(Extent.joined, (seen.members.get(t.name, _NOTHING) for t in group))
+    if extent.least > extent.greatest:
+        return Extent(0.0, 0.0, extent.below, extent.above)
+    try:
+        return Extent(*estimator.range(), extent.below, extent.above)
+    except QuantizationError as error:
+        error.where = error.where or f"tensor '{graph.tensor(name).source}'"
+        raise

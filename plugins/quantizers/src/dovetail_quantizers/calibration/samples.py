@@ -84,7 +84,12 @@ def _arrays(graph: Graph, sample: Any, number: int, problems: list[Problem]) -> 
 
 def _stored(value: Any, tensor: Tensor) -> Array | str:
     """The stored form of real values, or why they do not fit."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        return f"is a {type(value).__name__} that is no array"
+    if array.dtype == object:
+        return f"holds {type(array.flat[0] if array.size else value).__name__}, not numbers"
     if array.shape != tensor.shape and not _is_element(array.shape, tensor.shape):
         return f"has shape {array.shape}; the graph has {tensor.shape}"
     if array.dtype.kind not in "fiub":
@@ -94,8 +99,8 @@ def _stored(value: Any, tensor: Tensor) -> Array | str:
     if is_whole and (wrong := unstorable(array, tensor.dtype)).any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         return f"holds {array[at]} at {at}, which {tensor.dtype.name} cannot"
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        return "holds NaN or infinity"
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        return "holds NaN"  # infinities are for the observer to refuse, or to let pass
     return np.ascontiguousarray(from_real(array, tensor.spec))
 
 

@@ -2,7 +2,8 @@
 
 A model that was quantized in its framework holds pairs of Quantize and Dequantize, or what a
 frontend makes of them: a quotient, rounded, moved by the zero point, clipped, and all of it back.
-They go; what they say is remembered for the tensor that they stood behind.
+They go; what they say is remembered for the tensor that they stood behind. A Relu that they did the
+work of comes back.
 """
 
 from __future__ import annotations
@@ -10,18 +11,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dovetail.ir import DType, Encoding, Graph, Node, Scalar, ScaleOffset, Tensor, TensorKind
+from dovetail.ir import (
+    AxisScaleOffset,
+    DType,
+    Encoding,
+    Graph,
+    Node,
+    Scalar,
+    ScaleOffset,
+    Tensor,
+    TensorKind,
+)
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Bias, Weight
 from dovetail_opset import PACKAGE
 from dovetail_opset.passes import DeadCode
 from dovetail_quantizers.annotation.statics import values_of
+from dovetail_quantizers.planning.clipping import clipper, put_clip
 from dovetail_quantizers.planning.encoded import Encoded
 from dovetail_quantizers.planning.lattice import lattice
 from dovetail_quantizers.planning.overrides import Overrides
 from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
 
 _WHY = "given by the model, which was quantized before"
+_ON_NO_GRID = "lie on no grid of 8 or 16 bits that could be found: they are quantized as float ones"
+_ASYMMETRIC = "keep the offset of each channel that the model has; the SDK wants scales alone there"
 _LEVELS = {
     (0, 255): (DType.UFIXED_POINT_8, None),
     (-128, 127): (DType.SFIXED_POINT_8, None),
@@ -49,18 +63,26 @@ def absorb(graph: Graph, ops: OpRegistry) -> Overrides:
     """Takes quantizing out of a graph and gives what it said.
 
     Args:
-        graph: Changed: it computes the same without rounding.
+        graph: Changed: it computes the same without rounding, and without clipping but at zero.
         ops: Finds ops.
     """
     found = Overrides()
+    clipped: dict[Tensor, Tensor] = {}
+    given: dict[Tensor, Encoded] = {}  # of what was not clipped, and so keeps to it by itself
     for node in graph.nodes:
         x = node.inputs[0] if node.inputs else None
         if x is None or graph.tensors.get(x.name) is not x or x.kind.is_static:
             continue
         pair = _explicit(graph, node) or _written_out(graph, node)
-        if pair is not None and (kept := _bypass(graph, x, pair)) is not None:
-            found.encodings.setdefault(kept, Encoded(pair.dtype, pair.encoding, _WHY))
+        if pair is None:
+            continue
+        encoded = Encoded(pair.dtype, pair.encoding, _WHY)
+        clip = clipper(graph, x, encoded, ops, given)
+        for kept in _bypass(graph, x, pair, clip, clipped):
+            found.encodings.setdefault(kept, encoded)
             found.covered.add(kept.source)
+            if clip is None:
+                given.setdefault(kept, encoded)
     if found.encodings:
         DeadCode().run(graph)  # the scales and zero points that nobody reads any more
         _take_weights(graph, ops, found)
@@ -79,9 +101,19 @@ def _take_weights(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
                 found.widths.setdefault(tensor, 32)
             elif isinstance(role, Weight) and tensor not in found.encodings and tensor.shape:
                 axis, _ = weight_axes(role, node, len(tensor.shape))
-                grid = lattice(values_of(tensor), axis)
-                if grid is not None:
-                    found.encodings[tensor] = Encoded(*grid, _WHY)
+                _take_weight(tensor, axis, found)
+
+
+def _take_weight(tensor: Tensor, axis: int | None, found: Overrides) -> None:
+    grid = lattice(values_of(tensor), axis)
+    if grid is None:
+        found.remarks[tensor] = _ON_NO_GRID
+        return
+    dtype, encoding = grid
+    found.encodings[tensor] = Encoded(dtype, encoding, _WHY)
+    found.remarks.pop(tensor, None)  # another node reads it along another axis
+    if isinstance(encoding, AxisScaleOffset) and encoding.offsets is not None:
+        found.remarks[tensor] = _ASYMMETRIC
 
 
 def _explicit(graph: Graph, node: Node) -> _Pair | None:
@@ -160,25 +192,54 @@ def _is(node: Node, op_type: str) -> bool:
     return node.package == PACKAGE.name and node.op_type == op_type
 
 
-def _bypass(graph: Graph, x: Tensor, pair: _Pair) -> Tensor | None:
-    """Takes a pair out; gives the tensor that is left, None if neither may go."""
+def _bypass(
+    graph: Graph, x: Tensor, pair: _Pair, clip: str | None, clipped: dict[Tensor, Tensor]
+) -> tuple[Tensor, ...]:
+    """Takes a pair out, and puts a clip in its place if it did the work of one.
+
+    Args:
+        graph: Changed.
+        x: What the pair quantizes.
+        pair: Its nodes.
+        clip: The op of the clip.
+        clipped: Results of clips by what they read; gets those that are made.
+
+    Returns:
+        The tensors that are left and have the pair's encoding, none if the pair may not go.
+    """
     y = pair.nodes[-1].outputs[0]
     if y.shape != x.shape or y.dtype is not x.dtype:
-        return None
+        return ()
     producer = graph.producer(x)
     outer = y.kind is not TensorKind.NATIVE
-    if outer and (x.kind is not TensorKind.NATIVE or producer is None):
-        return None
+    if outer and (x.kind is not TensorKind.NATIVE or producer is None) and clip is None:
+        return ()
     for node in reversed(pair.nodes):
         graph.remove_node(node)
     for node in pair.nodes[:-1]:
         graph.remove_tensor(node.outputs[0])
+    if clip is not None:
+        return x, _clipped(graph, x, y, clip, clipped)
     if not outer:
         graph.replace_uses(y, x)
         graph.remove_tensor(y)
-        return x
+        return (x,)
     assert producer is not None
     graph.replace_uses(x, y)
     graph.set_outputs(producer, [y if t is x else t for t in producer.outputs])
     graph.remove_tensor(x)
-    return y
+    return (y,)
+
+
+def _clipped(
+    graph: Graph, x: Tensor, y: Tensor, clip: str, clipped: dict[Tensor, Tensor]
+) -> Tensor:
+    """Gives what a clip of one tensor makes, in the place of another."""
+    if y.kind is not TensorKind.NATIVE:
+        return put_clip(graph, x, clip, y)
+    if x not in clipped:
+        clipped[x] = put_clip(graph, x, clip, None)
+    made = clipped[x]
+    graph.replace_uses(y, made)
+    graph.remove_tensor(y)
+    return made

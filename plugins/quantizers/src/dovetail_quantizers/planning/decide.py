@@ -6,36 +6,42 @@ from collections.abc import Mapping
 
 from dovetail.errors import Problem, QuantizationError
 from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.extent import Extent
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
-from dovetail_quantizers.planning.rules import Range
+from dovetail_quantizers.planning.reach import Reach
 
 
-def decide(plan: Plan, ranges: Mapping[str, Range]) -> dict[Group, Encoded]:
+def decide(plan: Plan, seen: Mapping[str, Extent]) -> dict[Group, Encoded]:
     """Gives the encoding of every group that needs one.
 
     Args:
         plan: The plan.
-        ranges: Observed ranges by the name of the group's leader.
+        seen: What was observed, by the name of the group's leader.
 
     Raises:
         QuantizationError: Ranges that no grid spans; all of them are listed.
     """
     found: dict[Group, Encoded] = {}
     problems: list[Problem] = []
+    reach = Reach(plan, seen)
     for group in plan.needed():
         if group in plan.given:
             found[group] = plan.given[group]
             continue
-        observed = ranges.get(group.leader.name)
-        least, greatest = _whole(observed, group.known_range())
-        least, greatest = max(least, group.needed[0]), min(greatest, group.needed[1])
+        least, greatest = reach.range(group)
         try:
             grid = plan.recipe(group).grid(least, greatest)
         except QuantizationError as error:
             problems.append(Problem(error.message, f"tensor '{group.leader.source}'", error.hint))
             continue
-        found[group] = Encoded(grid.dtype, grid.encoding, _reason(plan, group, observed), observed)
+        observed = seen.get(group.leader.name)
+        is_far = reach.extent(group).is_far
+        if is_far:
+            plan.note_infinities(group.leader)
+        why = _reason(plan, group, observed, is_far)
+        ends = None if observed is None else (observed.least, observed.greatest)
+        found[group] = Encoded(grid.dtype, grid.encoding, why, ends)
     if problems:
         raise QuantizationError(
             "some ranges cannot be quantized",
@@ -45,14 +51,7 @@ def decide(plan: Plan, ranges: Mapping[str, Range]) -> dict[Group, Encoded]:
     return found
 
 
-def _whole(*ranges: Range | None) -> Range:
-    known = [r for r in ranges if r is not None]
-    if not known:
-        return 0.0, 0.0
-    return min(r[0] for r in known), max(r[1] for r in known)
-
-
-def _reason(plan: Plan, group: Group, observed: Range | None) -> str:
+def _reason(plan: Plan, group: Group, observed: Extent | None, is_far: bool) -> str:
     parts = []
     if observed is not None:
         parts.append(f"{plan.recipes.activation.estimator} of what was observed")
@@ -61,4 +60,6 @@ def _reason(plan: Plan, group: Group, observed: Range | None) -> str:
         parts.append("cut where its readers tell nothing apart")
     if group.constants:
         parts.append("the values of constants")
+    if is_far:
+        parts.append("widened for what stands for infinity")
     return ", ".join(parts) or "nothing reaches it"

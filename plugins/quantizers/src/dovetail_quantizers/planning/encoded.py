@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dovetail.ir import DType, Encoding
-from dovetail_quantizers.planning.rules import Range
+from dovetail.ir import DType, Encoding, ScaleOffset
+from dovetail_quantizers.planning.extent import Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +23,12 @@ class Encoded:
     encoding: Encoding | None
     why: str
     observed: Range | None = None
+
+    @property
+    def ends(self) -> Range | None:
+        """The least and the greatest point of its grid; None unless it has just one scale."""
+        if not isinstance(self.encoding, ScaleOffset):
+            return None
+        low, high = self.dtype.stored_range(self.encoding.bitwidth)
+        scale, offset = self.encoding.scale, self.encoding.offset
+        return (low + offset) * scale, (high + offset) * scale

@@ -6,6 +6,7 @@ Relu or clip cuts off with what it leaves: values that it would clip need no pla
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,11 +16,10 @@ import numpy as np
 from dovetail.ir import Graph, Node, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Sharing
+from dovetail_quantizers.planning.extent import Extent, Range, extent_of
 from dovetail_quantizers.planning.rules import (
-    Range,
     added_by,
     cuts_off,
-    ends_of,
     fixed_range,
     is_quantized,
     kept_by,
@@ -54,16 +54,14 @@ class Group:
         """The tensor that the others are said to share with."""
         return next(iter(self.sources or self.members))
 
-    def known_range(self) -> Range | None:
-        """Gives the range of what is known without observing: constants and bounds."""
-        ranges = [r for r, _ in self.bounds]
+    def known_extent(self) -> Extent | None:
+        """Gives what is known without observing: constants and bounds."""
+        extents = [Extent(*ends) for ends, _ in self.bounds]
         for tensor in self.constants:
             values = np.asarray(tensor.values(), np.float32)
             if values.size:
-                ranges.append(ends_of(values))
-        if not ranges:
-            return None
-        return min(r[0] for r in ranges), max(r[1] for r in ranges)
+                extents.append(extent_of(values))
+        return functools.reduce(Extent.joined, extents) if extents else None
 
 
 def find_groups(

@@ -7,6 +7,8 @@ storing them on it loses nothing.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,46 +16,105 @@ from dovetail.ir import AxisScaleOffset, DType, Encoding, ScaleOffset
 
 # A product of an integer of 8 bits and a scale, rounded to a float32, and divided again.
 _NEAR = 1e-4
-# So many values decide which grids are looked at closely.
+# The same of an integer of more bits: the products of it and of the greatest value are each off
+# by up to 2**-24 of themselves; as much again is for scales that were rounded on the way.
+_NEAR_BY_SIZE = 2.0**-22
+# So many values decide which grids are looked at closely, and so many of these come first.
 _FEW = 96
+_FIRST = 4
+# Any few numbers lie near some grid of 16 bits: it counts if that happens less often by chance.
+_CHANCE = 1e-6
+# Signed and unsigned, by bits, from the narrowest.
+_TYPES = {
+    8: (DType.SFIXED_POINT_8, DType.UFIXED_POINT_8),
+    16: (DType.SFIXED_POINT_16, DType.UFIXED_POINT_16),
+}
+# A type, and the scale and offset of each row.
+_Grid = tuple[DType, NDArray[np.float32], NDArray[np.int32]]
 
 
 def lattice(values: NDArray[np.float32], axis: int | None) -> tuple[DType, Encoding] | None:
-    """Gives the 8-bit grid that values lie on: one for all, else one along the axis; or None."""
+    """Gives the grid that values lie on, or None.
+
+    One of 8 bits for all is preferred, then one of 8 bits for each slice along the axis, then the
+    same of 16 bits.
+    """
     if not values.size or not np.isfinite(values).all():
         return None
-    scale = _step(values.reshape(-1), 255)
-    if scale is not None:
-        least, greatest = (int(np.rint(v / scale)) for v in (values.min(), values.max()))
-        if least >= -128 and greatest <= 127:
-            return DType.SFIXED_POINT_8, ScaleOffset(scale)
-        low, high = min(least, 0), max(greatest, 0)
-        return (DType.UFIXED_POINT_8, ScaleOffset(scale, low)) if high - low <= 255 else None
-    if axis is None:
-        return None
-    rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
-    steps = [_step(row, 128) for row in rows]
-    if any(step is None for step in steps):
-        return None
-    scales = np.array(steps, np.float32)
-    if any((np.rint(rows / scales[:, None]) > 127).ravel()):
-        return None
-    return DType.SFIXED_POINT_8, AxisScaleOffset(axis, scales)
+    for bits in _TYPES:
+        found = _grid(values.reshape(1, -1), bits)
+        if found is not None:
+            dtype, scales, offsets = found
+            return dtype, ScaleOffset(float(scales[0]), int(offsets[0]))
+        if axis is None:
+            continue
+        slices = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
+        found = _grid(slices, bits)
+        if found is not None:
+            dtype, scales, offsets = found
+            return dtype, AxisScaleOffset(axis, scales, offsets if offsets.any() else None)
+    return None
 
 
-def _step(values: NDArray[np.float32], most: int) -> float | None:
-    """The largest step of which all values are whole multiples, at most `most` times."""
+def _grid(rows: NDArray[np.float32], bits: int) -> _Grid | None:
+    """Gives the grid of (n, m) values that has a scale for each row."""
+    counts: list[int] = []
+    for row in rows:
+        count = _steps(row, 2**bits - 1)
+        if count is None:
+            return None
+        counts.append(count)
+    if bits > 8 and not _is_meant(rows, counts):
+        return None
+    size = np.abs(rows).max(axis=1).astype(np.float64)
+    scales = np.where(size > 0, size / counts, 1.0).astype(np.float32)
+    if (scales < np.finfo(np.float32).tiny).any():  # values that float32 hardly holds
+        return None
+    least = np.rint(rows.min(axis=1) / scales).astype(np.int64)
+    greatest = np.rint(rows.max(axis=1) / scales).astype(np.int64)
+    signed, unsigned = _TYPES[bits]
+    low, high = signed.stored_range()
+    if (least >= low).all() and (greatest <= high).all():
+        return signed, scales, np.zeros(len(rows), np.int32)
+    offsets = np.minimum(least, 0).astype(np.int32)
+    if (np.maximum(greatest, 0) - offsets > 2**bits - 1).any():
+        return None
+    return unsigned, scales, offsets
+
+
+def _steps(values: NDArray[np.float32], most: int) -> int | None:
+    """How many steps the greatest value has, where all are whole multiples of the largest step."""
     size = np.abs(values.astype(np.float64))
     greatest = float(size.max())
     if greatest == 0:
-        return 1.0
-    few = size[:: max(len(size) // _FEW, 1)]
+        return 1
     counts = np.arange(1, most + 1)
-    off = _distance(few[None, :] * (counts[:, None] / greatest)).max(axis=1)
-    for count in counts[off < _NEAR]:
-        if _distance(size * (count / greatest)).max() < _NEAR:
-            return float(np.float32(greatest / count))
+    few = np.unique(size[:: max(len(size) // _FEW, 1)])
+    few = few[(few > 0) & (few < greatest)] / greatest
+    # the first values, one after the other, leave few of the counts to the rest
+    for value in few[:_FIRST]:
+        counts = counts[_distance(counts * value) < _near(counts)]
+    off = _distance(few[None, :] * counts[:, None]).max(axis=1, initial=0.0)
+    for count in counts[off < _near(counts)]:
+        if _distance(size * (count / greatest)).max() < _near(count):
+            return int(count)
     return None
+
+
+def _is_meant(rows: NDArray[np.float32], counts: list[int]) -> bool:
+    """Whether it is no chance that every row lies on a grid of so many steps."""
+    chance = 0.0
+    for row, count in zip(rows, counts, strict=True):
+        others = len(np.unique(np.abs(row[row != 0]))) - 1
+        if others > 0:
+            one = math.log(count) + others * math.log(2 * float(_near(count)))
+            chance += min(one, 0.0)
+    return chance < math.log(_CHANCE)
+
+
+def _near(counts: NDArray[np.int64] | int) -> NDArray[np.float64]:
+    """How far from whole numbers values may be that have up to so many steps."""
+    return np.asarray(np.maximum(_NEAR, np.asarray(counts) * _NEAR_BY_SIZE))
 
 
 def _distance(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -16,6 +16,8 @@ from dovetail_quantizers.planning.roles import channel_axes
 from dovetail_quantizers.planning.rules import is_quantized
 
 _WHY = "given by the encodings file"
+# So many names are in one note.
+_SHOWN = 12
 
 
 @dataclass(slots=True)
@@ -28,6 +30,7 @@ class Overrides:
         floats: Nodes that are to stay float.
         float_inputs: Inputs of the graph that are to stay float.
         covered: Names in the user's model that something was said of.
+        remarks: What the user should know of tensors.
     """
 
     encodings: dict[Tensor, Encoded] = field(default_factory=dict)
@@ -35,12 +38,21 @@ class Overrides:
     floats: dict[Node, Float] = field(default_factory=dict)
     float_inputs: dict[Tensor, int] = field(default_factory=dict)
     covered: set[str] = field(default_factory=set)
+    remarks: dict[Tensor, str] = field(default_factory=dict)
 
     @property
     def claims(self) -> Mapping[Tensor, Hashable]:
         """What tensors that share an encoding must agree on."""
         widths = {t: ("width", width) for t, width in self.widths.items()}
         return widths | {t: (e.dtype, e.encoding) for t, e in self.encodings.items()}
+
+    @property
+    def notes(self) -> list[str]:
+        """The remarks, one line for each kind, with the names that tensors have for the user."""
+        names: dict[str, list[str]] = {}
+        for tensor, remark in self.remarks.items():
+            names.setdefault(remark, []).append(f"'{tensor.source}'")
+        return [f"weights {_listed(them)} {remark}" for remark, them in names.items()]
 
     @property
     def given(self) -> frozenset[str]:
@@ -58,12 +70,18 @@ class Overrides:
             self.floats | other.floats,
             self.float_inputs | other.float_inputs,
             self.covered | other.covered,
+            {t: r for t, r in self.remarks.items() if t not in said} | other.remarks,
         )
 
     def uncovered(self, graph: Graph) -> tuple[str, ...]:
         """Gives the names in the user's model that nothing was said of."""
         names = dict.fromkeys(t.source for t in graph.tensors.values() if is_quantized(t))
         return tuple(name for name in names if name not in self.covered)
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def read_overrides(options: QuantizationOptions) -> EncodingsFile | None:

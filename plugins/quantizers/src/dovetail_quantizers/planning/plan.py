@@ -72,6 +72,12 @@ class Plan:
             if group.sources and group not in self.given
         }
 
+    def note_infinities(self, tensor: Tensor) -> None:
+        """Notes, once, that a tensor's grid holds something in the place of infinities."""
+        note = f"infinities in '{tensor.source}': an end of its grid, far from the rest, is theirs"
+        if note not in self.notes:
+            self.notes.append(note)
+
     def recipe(self, group: Group) -> Recipe:
         """Gives how a group gets its grid from its range."""
         recipe = self.recipes.activation
@@ -130,6 +136,7 @@ def make_plan(
         overrides,
         _of_groups(groups, overrides.encodings),
         _of_groups(groups, overrides.widths),
+        overrides.notes,
     )
 
 

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from dovetail.ir import Array, DType, Node, Scalar, Tensor, TensorKind
+from dovetail.ir import DType, Node, Scalar, Tensor, TensorKind
 from dovetail.ops import Domain, Op, OpRegistry, bind_node
 from dovetail.quantization import Sharing
 from dovetail_opset import PACKAGE
 from dovetail_opset.ops.activation import ElementWiseNeuron, Neuron
+from dovetail_opset.ops.binary import Binary, ElementWiseBinary
 from dovetail_opset.ops.resize import Interpolation, Resize
 from dovetail_opset.ops.scatter import ScatterElements, ScatterNd
 from dovetail_opset.ops.slicing import Pad, PadScheme
+from dovetail_quantizers.planning.extent import HUGE, Range
 from dovetail_quantizers.planning.roles import present, schema_of
-
-Range = tuple[float, float]
-
-# From here on a number stands for an infinity: a mask, or what fills the border of a maximum pool.
-# A grid holds it as its own end, and no range reaches for it.
-HUGE = 1e30
 
 # Types whose tensors are quantized; integers, bools and text stay what they are.
 QUANTIZED = (DType.FLOAT_32, DType.FLOAT_16, DType.BFLOAT_16)
@@ -38,7 +32,8 @@ _KEEPERS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "ScatterNd": ((0, 2), (0,)),
     "TopK": ((0,), (0,)),
 }
-_JOINERS = ("Concat", "Pack")
+# These put several tensors into one.
+JOINERS = ("Concat", "Pack")
 _UNIT, _SIGNED_UNIT = (0.0, 1.0), (-1.0, 1.0)
 _FIXED = {
     "Sigmoid": _UNIT,
@@ -65,14 +60,14 @@ _FLAT_NEURONS = {
     Neuron.SIGMOID: _FLAT["Sigmoid"],
     Neuron.TANH: _FLAT["Tanh"],
 }
+_BINARIES = {
+    "ElementWiseAdd": Binary.ADD,
+    "ElementWiseSubtract": Binary.SUBTRACT,
+    "ElementWiseMultiply": Binary.MULTIPLY,
+    "ElementWiseDivide": Binary.DIVIDE,
+}
 _CUTTERS = ("Relu", "Relu1", "Relu6", "ReluMinMax")
 _CUTTING_NEURONS = (Neuron.RELU, Neuron.RELU_MIN_MAX)
-
-
-def ends_of(values: Array) -> Range:
-    """Gives the least and the greatest of a constant's values, those left out that are huge."""
-    kept = values if values.size == 0 else values[np.abs(values) < HUGE]
-    return (float(kept.min()), float(kept.max())) if kept.size else (0.0, 0.0)
 
 
 def is_quantized(tensor: Tensor) -> bool:
@@ -89,18 +84,22 @@ def kept_by(
         if not _keeps_after_all(bind_node(schema, node)):
             return (), ()
         ins, outs = _KEEPERS[node.op_type]
-        inputs = tuple(t for i, t in present(node) if i in ins)
-        return inputs, tuple(t for i, t in enumerate(node.outputs) if i in outs)
+        inputs = tuple(t for i, t in present(node) if i in ins and is_quantized(t))
+        outputs = (t for i, t in enumerate(node.outputs) if i in outs)
+        return inputs, tuple(t for t in outputs if is_quantized(t))
     if schema.domain is not Domain.MOVE:
         return (), ()
-    if node.op_type in _JOINERS and concat is Sharing.REQUANTIZE:
+    if node.op_type in JOINERS and concat is Sharing.REQUANTIZE:
         return (), ()
     inputs = tuple(t for _, t in present(node) if is_quantized(t))
     return inputs, tuple(t for t in node.outputs if is_quantized(t))
 
 
 def added_by(node: Node, ops: OpRegistry) -> Range | None:
-    """Gives the range of what a moving node adds to its inputs' values."""
+    """Gives the range of what a moving node adds to its inputs' values.
+
+    An infinity fills the border of a maximum pool, where the grid's own end will do for it.
+    """
     if node.package != PACKAGE.name or node.op_type != "Pad":
         return None
     op = _bound(node, ops)
@@ -141,6 +140,16 @@ def cuts_off(node: Node, ops: OpRegistry) -> bool:
     if isinstance(op, ElementWiseNeuron):
         return op.operation in _CUTTING_NEURONS
     return node.op_type in _CUTTERS
+
+
+def binary_of(node: Node, ops: OpRegistry) -> Binary | None:
+    """Gives the function of two tensors that an op is, by its number; None for any other op."""
+    if node.package != PACKAGE.name:
+        return None
+    if node.op_type in _BINARIES:
+        return _BINARIES[node.op_type]
+    op = _bound(node, ops) if node.op_type == "ElementWiseBinary" else None
+    return op.operation if isinstance(op, ElementWiseBinary) else None
 
 
 def _bound(node: Node, ops: OpRegistry) -> Op:

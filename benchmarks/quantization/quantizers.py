@@ -1,0 +1,146 @@
+"""The quantizers that are compared, each behind the same members; a process makes one of them.
+
+Both are told the same: activations of 8 bits, asymmetric, their least and greatest value observed;
+weights of 8 bits, symmetric, a scale for each output channel; biases of 32 bits.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Outputs = dict[str, Array]
+
+
+class Quantizer(Protocol):
+    """A quantizer, and what simulates its results.
+
+    Attributes:
+        package: Its import name.
+    """
+
+    package: ClassVar[str]
+
+    def quantize(self, model: str, images: Sequence[Array], target: str) -> None:
+        """Calibrates and quantizes a model of the quantizer's own format, and writes the result."""
+
+    def run(self, model: str, images: Iterable[Array]) -> Iterator[Outputs]:
+        """Runs a model on each image, node by node as it is written."""
+
+    @property
+    def version(self) -> str:
+        """The quantizer's version."""
+
+
+class Dovetail:
+    """Ours, simulated on the backend `cpu`."""
+
+    package: ClassVar[str] = "dovetail"
+    options: ClassVar[Mapping[str, Any]] = {
+        "act_bitwidth": 8,
+        "weights_bitwidth": 8,
+        "bias_bitwidth": 32,
+        "act_quantizer_calibration": "min-max",
+        "param_quantizer_calibration": "min-max",
+        "param_quantizer_schema": "symmetric",
+        "use_per_channel_quantization": True,
+        "use_per_row_quantization": True,
+    }
+
+    def __init__(self) -> None:
+        self._module = importlib.import_module(self.package)
+
+    def quantize(self, model: str, images: Sequence[Array], target: str) -> None:
+        """Calibrates, quantizes and writes a `.dvt`."""
+        self._module.quantize(model, images, **self.options).save(target)
+
+    def run(self, model: str, images: Iterable[Array]) -> Iterator[Outputs]:
+        """Runs each op by its meaning: dequantized, computed in float, quantized."""
+        with self._module.Session(model) as session:
+            (graph,) = session.graphs.values()
+            name = graph.ir.inputs[0].source
+            for image in images:
+                yield session.run({name: image})
+
+    @property
+    def version(self) -> str:
+        """Ours."""
+        return str(self._module.__version__)
+
+
+class OnnxRuntime:
+    """`onnxruntime.quantization.quantize_static`, in its format QDQ."""
+
+    package: ClassVar[str] = "onnxruntime"
+
+    def __init__(self) -> None:
+        self._module = importlib.import_module(self.package)
+        self._tools = importlib.import_module("onnxruntime.quantization")
+
+    def quantize(self, model: str, images: Sequence[Array], target: str) -> None:
+        """Calibrates, quantizes and writes an ONNX file."""
+        tools = self._tools
+        logging.disable(logging.WARNING)  # its tools advise on every tensor that they skip
+        tools.quantize_static(
+            model,
+            target,
+            self._reader(model, images),
+            quant_format=tools.QuantFormat.QDQ,
+            calibrate_method=tools.CalibrationMethod.MinMax,
+            per_channel=True,
+            activation_type=tools.QuantType.QUInt8,
+            weight_type=tools.QuantType.QInt8,
+        )
+
+    def run(self, model: str, images: Iterable[Array]) -> Iterator[Outputs]:
+        """Runs without optimizations: these would put integer kernels where the file has none."""
+        session = self._session(model, self._module.GraphOptimizationLevel.ORT_DISABLE_ALL)
+        yield from self._runs(session, images)
+
+    def run_float(self, model: str, images: Iterable[Array]) -> Iterator[Outputs]:
+        """Runs a float model with the default optimizations."""
+        session = self._session(model, self._module.GraphOptimizationLevel.ORT_ENABLE_ALL)
+        yield from self._runs(session, images)
+
+    @property
+    def version(self) -> str:
+        """Its version."""
+        return str(self._module.__version__)
+
+    def _session(self, model: str, level: Any) -> Any:
+        options = self._module.SessionOptions()
+        options.log_severity_level = 3  # the light networks have initializers that nothing uses
+        options.graph_optimization_level = level
+        return self._module.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def _runs(self, session: Any, images: Iterable[Array]) -> Iterator[Outputs]:
+        (given,) = session.get_inputs()
+        names = [output.name for output in session.get_outputs()]
+        for image in images:
+            yield dict(zip(names, session.run(None, {given.name: image}), strict=True))
+
+    def _reader(self, model: str, images: Sequence[Array]) -> Any:
+        onnx = importlib.import_module("onnx")
+        graph = onnx.load(model, load_external_data=False).graph
+        filled = {initializer.name for initializer in graph.initializer}
+        (name,) = (each.name for each in graph.input if each.name not in filled)
+        left = iter(images)
+
+        class Reader(self._tools.CalibrationDataReader):  # type: ignore[misc, name-defined]
+            def get_next(self) -> dict[str, Array] | None:
+                image = next(left, None)
+                return None if image is None else {name: np.asarray(image)}
+
+        return Reader()
+
+
+QUANTIZERS: Mapping[str, type[Dovetail] | type[OnnxRuntime]] = {
+    "dovetail": Dovetail,
+    "onnxruntime": OnnxRuntime,
+}

@@ -1,0 +1,31 @@
+"""A process that runs a network on all test images and writes what comes out."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.process import answer, request
+from benchmarks.quantization.quantizers import QUANTIZERS, OnnxRuntime
+
+
+def main() -> None:
+    """Runs a quantized network by its quantizer's own simulation; `float` by ONNX Runtime."""
+    asked = request()
+    with np.load(asked["data"]) as data:
+        images = data["test"]
+    chosen = asked["quantizer"]
+    run = OnnxRuntime().run_float if chosen == "float" else QUANTIZERS[chosen]().run
+    start = time.perf_counter()
+    found = list(run(asked["model"], images))
+    seconds = time.perf_counter() - start
+    together = {name: np.stack([each[name] for each in found]) for name in found[0]}
+    with Path(asked["output"]).open("wb") as file:
+        np.savez(file, allow_pickle=False, **together)
+    answer({"seconds": seconds})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""The step of an op on encoded tensors: that of its float form, between stored and real values.
+
+What comes out is what `simulate` gives, up to the order in which the backend's own float kernel
+sums. Static inputs become real once, when the step is made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from dovetail.ir import Array, DType, Graph, Node, Spec, Tensor, TensorKind, dequantize, quantize
+from dovetail.ops import OpRegistry, find_op_faults, from_real, to_real
+from dovetail.ops.simulate import keeps_stored
+from dovetail.runtime.contract import NodeView
+from dovetail.runtime.plan.arena import ArenaBuffers, plan_arena
+from dovetail.runtime.plan.kernels import KernelCall, nothing
+from dovetail.runtime.plan.values import Bound, Buffers, Step, Value
+
+_HALVES = (DType.FLOAT_16, DType.BFLOAT_16)
+
+
+def float_form(view: NodeView, ops: OpRegistry) -> Graph | None:
+    """Gives the graph of a node alone on real values, as `simulate` computes it.
+
+    Inputs are named `in0`, `in1`, ..., outputs `out0`, ...; static inputs have their values.
+
+    Returns:
+        The graph; None where no tensor of the node is fixed-point, where the node works on what is
+        stored, or where its op takes no real values.
+    """
+    if not any(s is not None and s.dtype.is_fixed_point for s in (*view.ins, *view.outs)):
+        return None
+    if keeps_stored(view.schema.domain, view.ins, view.outs):
+        return None
+    node, graph = view.node, Graph("real")
+    inputs = [
+        None if t is None else graph.add_tensor(_input(t, f"in{i}"))
+        for i, t in enumerate(node.inputs)
+    ]
+    outputs = [
+        graph.add_tensor(Tensor(f"out{i}", _real_type(t.spec), t.shape, TensorKind.APP_READ))
+        for i, t in enumerate(node.outputs)
+    ]
+    graph.add_node(
+        Node(
+            node.name,
+            node.package,
+            node.op_type,
+            inputs,
+            outputs,
+            node.params,
+            sources=node.sources,
+        )
+    )
+    return None if find_op_faults(graph, ops) else graph
+
+
+def real_step(
+    call: KernelCall,
+    inner: Sequence[Step],
+    inputs: dict[str, Value],
+    outputs: dict[str, Value],
+) -> Step:
+    """Gives the step that runs the plan of a node's float form.
+
+    Args:
+        call: The node alone.
+        inner: The plan's steps.
+        inputs: Its inputs by name, as `float_form` names them.
+        outputs: Its outputs by name.
+    """
+    arena = plan_arena(inner)
+    block = call.scratch(arena.nbytes)
+    reads = [
+        (call.read(i), inputs[f"in{i}"], _room(call, inputs[f"in{i}"].spec, call.spec(i)))
+        for i in range(len(call.tensors))
+        if call.has(i) and f"in{i}" in inputs
+    ]
+    writes = [
+        (call.write(i), outputs[f"out{i}"], _room(call, outputs[f"out{i}"].spec, t.spec))
+        for i, t in enumerate(call.outputs)
+    ]
+
+    def bind(buffers: Buffers) -> Bound:
+        within = ArenaBuffers(arena, buffers.array(block))
+        before = list(_bound(buffers, within, reads, _to_real))
+        after = list(_bound(buffers, within, writes, _from_real))
+        steps = [step.bind(within) for step in inner]
+        calls = (*before, *(c for c in steps if c is not nothing), *after)
+
+        def run() -> None:
+            for each in calls:
+                each()
+
+        return run
+
+    return call.step(bind)
+
+
+def _bound(
+    buffers: Buffers,
+    within: ArenaBuffers,
+    places: Sequence[tuple[Value, Value, Value | None]],
+    convert: Callable[[Array, Spec, Array], None],
+) -> Iterator[Bound]:
+    """Gives each of a plan's ends its array, and the calls that convert what is elsewhere."""
+    for value, end, room in places:
+        stored = buffers.array(value)
+        if room is None:
+            within.application[end] = stored
+            continue
+        real = buffers.array(room).view(np.float32).reshape(value.spec.shape)
+        within.application[end] = real
+        yield partial(convert, stored, value.spec, real)
+
+
+def _to_real(stored: Array, spec: Spec, real: Array) -> None:
+    if spec.dtype.is_fixed_point and spec.encoding is not None:
+        dequantize(stored, spec.encoding, real)
+    else:
+        np.copyto(real, to_real(stored, spec))
+
+
+def _from_real(stored: Array, spec: Spec, real: Array) -> None:
+    if spec.dtype.is_fixed_point and spec.encoding is not None:
+        quantize(real, spec.encoding, spec.dtype, stored)
+    else:
+        np.copyto(stored, from_real(real, spec))
+
+
+def _room(call: KernelCall, inner: Spec, outer: Spec) -> Value | None:
+    """Declares where real values lie that are not what is stored."""
+    if not _is_real(outer):
+        return None
+    return call.scratch(math.prod(inner.shape) * inner.dtype.storage.itemsize)
+
+
+def _input(tensor: Tensor, name: str) -> Tensor:
+    if tensor.kind is TensorKind.NULL:
+        return Tensor(name, tensor.dtype, tensor.shape, TensorKind.NULL)
+    if tensor.data is not None and not tensor.kind.is_updateable:
+        if not _is_real(tensor.spec):
+            return Tensor(name, tensor.dtype, tensor.shape, TensorKind.STATIC, data=tensor.data)
+        return Tensor.static(name, to_real(tensor.stored(), tensor.spec))
+    return Tensor(name, _real_type(tensor.spec), tensor.shape, TensorKind.APP_WRITE)
+
+
+def _is_real(spec: Spec) -> bool:
+    """Whether the elements that are stored are not the numbers that a tensor means."""
+    return spec.dtype in _HALVES or (spec.dtype.is_fixed_point and spec.encoding is not None)
+
+
+def _real_type(spec: Spec) -> DType:
+    return DType.FLOAT_32 if _is_real(spec) else spec.dtype

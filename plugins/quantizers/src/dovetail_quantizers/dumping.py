@@ -1,0 +1,25 @@
+"""Encodings of a quantized model, written beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dovetail.container import Model
+from dovetail.files import safe_name
+from dovetail_quantizers.files import encodings_of, write_encodings
+
+_VERSION = "1.0.0"
+
+
+def dump_model_encodings(model: Model, beside: Path) -> tuple[Path, ...]:
+    """Writes the encodings of each graph, in the names of the user's model; gives the paths.
+
+    Raises:
+        ContainerError: A file cannot be written.
+    """
+    written = []
+    for name, graph in model.graphs.items():
+        path = beside.with_name(f"{beside.stem}_{safe_name(name)}.encodings")
+        write_encodings(encodings_of(graph, _VERSION), path, _VERSION, lossy=True)
+        written.append(path)
+    return tuple(written)

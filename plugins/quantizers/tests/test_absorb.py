@@ -1,0 +1,171 @@
+"""What quantizing did in a model beside quantizing: clipping, and what is fixed-point for good."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from quantizing import dense, model_of, new_graph, output
+
+import dovetail as dt
+from dovetail.api.quantization import quantize_with_report
+from dovetail.errors import QuantizationError
+from dovetail.ir import Array, DType, Graph, ScaleOffset, Spec, Tensor
+from dovetail_opset.build import add, static
+
+RNG = np.random.default_rng(12)
+SAMPLES = RNG.standard_normal((16, 1, 4)).astype(np.float32)
+WEIGHTS = RNG.standard_normal((2, 4, 4)).astype(np.float32)
+
+
+def paired(graph: Graph, x: Tensor, scale: float, offset: int) -> Tensor:
+    """x behind a Quantize and a Dequantize."""
+    spec = Spec(DType.UFIXED_POINT_8, x.shape, ScaleOffset(scale, offset))
+    stored = add(graph, "Quantize", [x], name=f"{x.name}.quantized", spec=spec)
+    return add(graph, "Dequantize", [stored], name=f"{x.name}.again")
+
+
+def network(scale: float, offset: int, between: str | None = None) -> Graph:
+    """x -> FullyConnected a -> between -> pair -> FullyConnected y."""
+    graph, x = new_graph((1, 4))
+    made = add(graph, "FullyConnected", [x, static(graph, "v", WEIGHTS[0])], name="a")
+    if between is not None:
+        made = add(graph, between, [made], name="between")
+    made = paired(graph, made, scale, offset)
+    output(add(graph, "FullyConnected", [made, static(graph, "w", WEIGHTS[1])], name="y"))
+    return graph
+
+
+def results(model: Any) -> Array:
+    """Of all samples, (16, 4)."""
+    with dt.Session(model) as session:
+        return np.concatenate([session.run({"x": sample})["y"] for sample in SAMPLES])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ignore_encodings": True, "act_bitwidth": 16, "weights_bitwidth": 16},
+        {"float_bitwidth": 16},
+    ],
+)
+@pytest.mark.parametrize(("scale", "most"), [(0.05, np.inf), (6 / 255, 6.0)])
+def test_a_grid_from_zero_clips_when_it_is_gone(
+    options: dict[str, Any], scale: float, most: float
+) -> None:
+    graph = network(scale, 0)
+    graph.tensor("v").data = Tensor.static("v", 3 * WEIGHTS[0]).data
+    samples = None if "float_bitwidth" in options else SAMPLES
+    found = results(dt.quantize(model_of(graph), samples, **options))
+    inner = SAMPLES[:, 0] @ (3 * WEIGHTS[0]).T
+    assert inner.max() > 6.5  # so that a clip at 6 shows
+    wanted = np.clip(inner, 0, most) @ WEIGHTS[1].T
+    # half floats have 11 bits; 16 bits of a range of some 20 have steps of 0.0003
+    assert np.abs(found - wanted).max() < 0.02
+
+
+def ops_of(graph: Graph, **options: Any) -> list[str]:
+    """Names of the ops that are left."""
+    made = dt.quantize(model_of(graph), None, float_bitwidth=16, **options)
+    return [node.op_type for node in made.graphs["net"].nodes]
+
+
+@pytest.mark.parametrize("between", ["Relu", "Relu6", "Sigmoid", "ElementWiseAbs"])
+def test_what_is_never_below_zero_needs_no_clip(between: str) -> None:
+    assert ops_of(network(0.05, 0, between)) == ["FullyConnected", between, "FullyConnected"]
+
+
+def test_a_grid_with_negative_points_is_no_relu() -> None:
+    assert "Relu" not in ops_of(network(0.05, -1))
+    assert "Relu" in ops_of(network(0.05, 0, "Tanh"))
+
+
+def test_the_clip_has_the_encoding_of_what_it_cuts_off() -> None:
+    graph = network(0.05, 0)
+    made = dt.quantize(model_of(graph), SAMPLES).graphs["net"]
+    (relu,) = [node for node in made.nodes if node.op_type == "Relu"]
+    (before,), (after,) = relu.inputs, relu.outputs
+    assert before is not None
+    assert before.encoding == after.encoding == ScaleOffset(0.05)
+    assert before.source == after.source == "a"
+
+
+def test_an_output_of_the_graph_is_clipped_too() -> None:
+    graph, x = new_graph((1, 4))
+    made = add(graph, "FullyConnected", [x, static(graph, "v", WEIGHTS[0])], name="a")
+    spec = Spec(DType.UFIXED_POINT_8, made.shape, ScaleOffset(0.05))
+    stored = add(graph, "Quantize", [made], name="stored", spec=spec)
+    output(add(graph, "Dequantize", [stored], name="y"))
+    found = results(dt.quantize(model_of(graph), None, float_bitwidth=16))
+    # 11 bits of what is at most 8
+    np.testing.assert_allclose(found, np.maximum(SAMPLES[:, 0] @ WEIGHTS[0].T, 0), atol=0.01)
+
+
+def pooled() -> Graph:
+    """x (1, 2, 2, 4) -> PoolMax2d -> y: an op that only moves values."""
+    graph, x = new_graph((1, 2, 2, 4))
+    pads = [(0, 0), (0, 0)]
+    output(
+        add(graph, "PoolMax2d", [x], name="y", filter_size=[2, 2], stride=[1, 1], pad_amount=pads)
+    )
+    return graph
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"float_fallback": True}, {"float_bitwidth": 16}, {"act_bitwidth": 16}]
+)
+def test_what_is_fixed_point_already_stays(options: dict[str, Any]) -> None:
+    samples = RNG.standard_normal((4, 1, 2, 2, 4)).astype(np.float32)
+    once = dt.quantize(model_of(pooled()), samples)
+    again = quantize_with_report(once, None, **options)
+    specs = [
+        {t.name: t.spec for t in model.graphs["net"].tensors.values()}
+        for model in (once, again.model)
+    ]
+    assert specs[0] == specs[1]
+    assert any("fixed-point already" in note for note in again.report.notes)
+
+
+def test_algorithms_refuse_what_is_fixed_point_already() -> None:
+    once = dt.quantize(model_of(dense(WEIGHTS[0], None)), SAMPLES)
+    with pytest.raises(QuantizationError, match="fixed-point already"):
+        dt.quantize(once, SAMPLES, algorithms=["bias-correction"])
+
+
+def test_integers_are_pooled_without_an_encoding() -> None:
+    graph, x = new_graph((1, 3), DType.INT_32)
+    output(add(graph, "ReduceMax", [x], name="y", axes=[1], keep_dims=True))
+    made = dt.quantize(model_of(graph), [np.array([[1, 2, 3]])])
+    assert made.graphs["net"].tensor("y").dtype is DType.INT_32
+
+
+def notes(graph: Graph, samples: Any, **options: Any) -> str:
+    """All notes, one a line."""
+    return "\n".join(quantize_with_report(model_of(graph), samples, **options).report.notes)
+
+
+def test_options_without_effect_are_noted() -> None:
+    graph = dense(WEIGHTS[0], None)
+    assert "divides no extent" in notes(graph, SAMPLES, weights_block_size=3)
+    assert "weights_block_size" not in notes(graph, SAMPLES, weights_block_size=2)
+    steps = "-0x8000 0x7FFF"
+    assert "restrict_quantization_steps had no" in notes(
+        graph, SAMPLES, restrict_quantization_steps=steps
+    )
+    assert "restrict_quantization_steps" not in notes(
+        graph, SAMPLES, restrict_quantization_steps=steps, act_bitwidth=16
+    )
+    assert "none were given" in notes(graph, None, float_fallback=True)
+
+
+def test_joined_tensors_of_unlike_ranges_are_noted() -> None:
+    graph, x = new_graph((1, 4))
+    factor = static(graph, "factor", np.full(1, 40, np.float32))
+    large = add(graph, "ElementWiseMultiply", [x, factor], name="large")
+    small = add(graph, "ElementWiseAbs", [x], name="small")
+    output(add(graph, "Concat", [large, small], name="y", axis=1))
+    told = notes(graph, SAMPLES)
+    assert "concat=requantize" in told
+    assert "'small'" in told
+    assert "requantize" not in notes(graph, SAMPLES, concat="requantize")
