@@ -1,6 +1,9 @@
 # Every target works on a bare machine with python3 (3.11 or newer, with venv), pip and make:
 # the first one makes .venv and installs the workspace into it, later ones find it ready.
 
+# Where it is set, every command that a test starts would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,12 +19,13 @@ DISTS := $(patsubst %/pyproject.toml,%,$(PROJECTS))
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help install demo test check lint types imports sizes tests wheels bench bench-quantization
+.PHONY: help install demo test test-slow check lint types imports sizes tests wheels bench bench-quantization
 .PHONY: fuzz clean
 
 help:
 	@echo 'make demo    convert and quantize the digits model, print both accuracies'
 	@echo 'make test    everything: check, the tests, the wheels in clean environments'
+	@echo 'make test-slow  the tests that take minutes and that `make test` leaves out'
 	@echo 'make check   ruff, mypy --strict, import contracts, file sizes'
 	@echo 'make bench   measure against peers, side by side; bench-quantization: the quantizer'
 	@echo 'make fuzz    convert 20,000 mutated ONNX files: each must succeed or be refused'
@@ -61,7 +65,11 @@ sizes: $(READY)
 	$(STAGE) 'file sizes' $(BIN)/python tools/sizes.py
 
 tests: $(READY)
-	$(STAGE) 'pytest' $(BIN)/python -m pytest
+	$(STAGE) 'pytest' $(BIN)/python -m pytest -m 'not slow'
+
+# What takes minutes: accuracies of quantized networks, templates installed, the kit in processes of its own.
+test-slow: $(READY)
+	$(STAGE) 'pytest, slow' $(BIN)/python -m pytest -m slow
 
 wheels: $(READY)
 	$(STAGE) 'wheels' $(BIN)/python tools/smoke_wheels.py

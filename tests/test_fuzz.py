@@ -18,6 +18,8 @@ from onnx import ModelProto
 
 from dovetail.errors import FrontendError, GraphError
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).parents[1] / "tools" / "fuzz_onnx.py"
 
 

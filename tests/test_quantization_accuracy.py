@@ -23,6 +23,8 @@ from dovetail.quantization import QuantizationOptions
 from dovetail_quantizers.algorithms_run import Algorithms
 from dovetail_quantizers.copying import copy_graph
 
+pytestmark = pytest.mark.slow
+
 Floats = NDArray[np.float32]
 # One point of 360 images.
 ONE_POINT = 3.6

@@ -33,6 +33,8 @@ NUMBER = 1
 DEAD = """
 from reference_backend import ReferenceBackend
 
+pytestmark = pytest.mark.slow
+
 
 class Dead(ReferenceBackend):
     name = "dead"

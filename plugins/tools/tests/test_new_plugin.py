@@ -23,6 +23,8 @@ from dovetail.errors import ContainerError
 from dovetail_tools._new_folder import NewFolder, write_folders
 from dovetail_tools._scaffold import Names, PluginKind, form_faults, project_files
 
+pytestmark = pytest.mark.slow
+
 # Kind -> name of the plugin, dist, group and class or object that its entry point loads.
 MADE = {
     "backend": ("sample-npu", "sample-npu", "backends", "sample_npu:SampleNpuBackend"),
