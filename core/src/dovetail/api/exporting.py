@@ -38,8 +38,8 @@ def export(
         Where what was written differs in structure or meaning from the graph, a sentence each.
 
     Raises:
-        ConfigError: The name does not end as the format wants, is that of the model itself, or the
-            graph is not told; all that holds is listed by the first that does.
+        ConfigError: The name does not end as the format wants or is that of the model itself, or
+            there are several graphs and none is named.
         PluginError: There is no such exporter, or it is broken.
         UnsupportedOpError: Nodes that the format cannot express, all of them.
         ContainerError: The file cannot be written.
