@@ -16,12 +16,11 @@ from trained import INPUT, OUTPUT, TRAINED, TrainedNetwork, calibration, held_ou
 
 import dovetail as dt
 from dovetail.container import Model, Producer
-from dovetail.ir import Graph
+from dovetail.ir import Graph, copy_graph
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import QuantizationOptions
 from dovetail_quantizers.algorithms_run import Algorithms
-from dovetail_quantizers.copying import copy_graph
 
 pytestmark = pytest.mark.slow
 

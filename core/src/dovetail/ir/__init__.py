@@ -1,6 +1,7 @@
 """The one representation of a model: dtypes, encodings, tensors, nodes, graphs."""
 
 from dovetail.ir.check import check, find_faults
+from dovetail.ir.copying import copy_graph
 from dovetail.ir.dtypes import DType
 from dovetail.ir.encodings import (
     AxisScaleOffset,
@@ -39,6 +40,7 @@ __all__ = [
     "Tensor",
     "TensorKind",
     "check",
+    "copy_graph",
     "dequantize",
     "find_faults",
     "pack",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dovetail.container import Model
 from dovetail.errors import QuantizationError
-from dovetail.ir import Graph
+from dovetail.ir import Graph, copy_graph
 from dovetail.ops import OpRegistry, check_ops
 from dovetail.quantization import (
     Calibration,
@@ -23,7 +23,6 @@ from dovetail_quantizers.annotation.reporting import decisions_of
 from dovetail_quantizers.annotation.statics import check_statics
 from dovetail_quantizers.calibration.cache import RangeCache, key_of
 from dovetail_quantizers.calibration.observer import Observed, observe
-from dovetail_quantizers.copying import copy_graph
 from dovetail_quantizers.dumping import dump_model_encodings
 from dovetail_quantizers.files import EncodingsFile
 from dovetail_quantizers.planning.absorb import absorb

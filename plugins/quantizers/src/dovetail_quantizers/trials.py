@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from dovetail.errors import QuantizationError
-from dovetail.ir import Array, Graph
+from dovetail.ir import Array, Graph, copy_graph
 from dovetail.ops import OpRegistry, check_ops, from_real, to_real
 from dovetail.quantization import Calibration, Precision, QuantizationOptions
 from dovetail_quantizers.annotation.annotate import annotate
@@ -19,7 +19,6 @@ from dovetail_quantizers.calibration.cache import key_of
 from dovetail_quantizers.calibration.observer import observe
 from dovetail_quantizers.calibration.running import runner
 from dovetail_quantizers.calibration.samples import samples_of
-from dovetail_quantizers.copying import copy_graph
 from dovetail_quantizers.planning.decide import decide
 from dovetail_quantizers.planning.extent import Extent
 from dovetail_quantizers.planning.groups import find_groups

@@ -9,11 +9,10 @@ import numpy as np
 from quantizing import model_of
 
 import dovetail as dt
-from dovetail.ir import Array, Graph
+from dovetail.ir import Array, Graph, copy_graph
 from dovetail.ops import find_op_faults
 from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import QuantizationAlgorithm, QuantizationOptions, Workspace
-from dovetail_quantizers.copying import copy_graph
 from dovetail_quantizers.refinement.statistics import gather
 
 

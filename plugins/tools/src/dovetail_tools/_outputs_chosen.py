@@ -6,12 +6,7 @@ from collections.abc import Collection, Iterable
 
 from dovetail.cli.inputs.listed import InputList, resolve_layers
 from dovetail.errors import Problem, unknown_name
-from dovetail.ir import Graph, Node, Tensor, TensorKind
-
-_AS_OUTPUT = {
-    TensorKind.NATIVE: TensorKind.APP_READ,
-    TensorKind.UPDATEABLE_NATIVE: TensorKind.UPDATEABLE_APP_READ,
-}
+from dovetail.ir import Graph, copy_graph
 
 
 def computed(graph: Graph) -> tuple[str, ...]:
@@ -70,33 +65,4 @@ def with_outputs(graph: Graph, names: Collection[str]) -> Graph:
     """
     if all(graph.tensors[name].kind.is_output for name in names):
         return graph
-    made = Graph(graph.name)
-    tensors = {
-        t: made.add_tensor(_copy(t, as_output=t.name in names)) for t in graph.tensors.values()
-    }
-    for node in graph.nodes:
-        made.add_node(
-            Node(
-                node.name,
-                node.package,
-                node.op_type,
-                [None if t is None else tensors[t] for t in node.inputs],
-                [tensors[t] for t in node.outputs],
-                node.params,
-                sources=node.sources,
-            )
-        )
-    return made
-
-
-def _copy(tensor: Tensor, *, as_output: bool) -> Tensor:
-    return Tensor(
-        tensor.name,
-        tensor.dtype,
-        tensor.shape,
-        _AS_OUTPUT.get(tensor.kind, tensor.kind) if as_output else tensor.kind,
-        encoding=tensor.encoding,
-        data=tensor.data,
-        source=tensor.source,
-        source_perm=tensor.source_perm,
-    )
+    return copy_graph(graph, outputs=names)

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from dovetail.container import Model, Producer
-from dovetail.ir import Array, Graph
+from dovetail.ir import Array, Graph, copy_graph
 from dovetail.ops import OpRegistry
 from dovetail.runtime import Backend
-from dovetail_quantizers.copying import copy_graph
 
 # Runs once; the arrays given back are valid until the next run.
 Runner = Callable[[Mapping[str, Array]], dict[str, Array]]
@@ -29,7 +28,7 @@ def runner(
     Raises:
         DovetailError: The backend is not there, or does not run the graph.
     """
-    copy = copy_graph(graph, watched=watched)
+    copy = copy_graph(graph, outputs=watched)
     producer = Producer("dovetail-quantizers", "0")
     handle = Backend.create(backend, None, ops)
     try:

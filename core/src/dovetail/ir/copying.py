@@ -1,0 +1,52 @@
+"""Copies of graphs, for whoever changes one that belongs to somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from dovetail.ir.graph import Graph, Node
+from dovetail.ir.tensor import Tensor, TensorKind
+
+_AS_OUTPUT = {
+    TensorKind.NATIVE: TensorKind.APP_READ,
+    TensorKind.UPDATEABLE_NATIVE: TensorKind.UPDATEABLE_APP_READ,
+}
+
+
+def copy_graph(graph: Graph, *, outputs: Collection[str] = ()) -> Graph:
+    """Gives a copy that shares the data of static tensors and the params of nodes.
+
+    Args:
+        graph: Not changed.
+        outputs: Names of inner tensors that are to be outputs of the copy, beside its own.
+    """
+    made = Graph(graph.name)
+    tensors = {
+        t: made.add_tensor(_copy(t, as_output=t.name in outputs)) for t in graph.tensors.values()
+    }
+    for node in graph.nodes:
+        made.add_node(
+            Node(
+                node.name,
+                node.package,
+                node.op_type,
+                [None if t is None else tensors[t] for t in node.inputs],
+                [tensors[t] for t in node.outputs],
+                node.params,
+                sources=node.sources,
+            )
+        )
+    return made
+
+
+def _copy(tensor: Tensor, *, as_output: bool) -> Tensor:
+    return Tensor(
+        tensor.name,
+        tensor.dtype,
+        tensor.shape,
+        _AS_OUTPUT.get(tensor.kind, tensor.kind) if as_output else tensor.kind,
+        encoding=tensor.encoding,
+        data=tensor.data,
+        source=tensor.source,
+        source_perm=tensor.source_perm,
+    )

@@ -1,0 +1,41 @@
+"""Copies of graphs: equal, apart, and with more outputs where these are asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.ir import DType, Graph, Node, Tensor, TensorKind, copy_graph, to_text
+
+
+def network() -> Graph:
+    graph = Graph("net")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (2,), TensorKind.APP_WRITE))
+    w = graph.add_tensor(Tensor.static("w", np.ones(2, np.float32)))
+    kinds = (TensorKind.NATIVE, TensorKind.UPDATEABLE_NATIVE, TensorKind.APP_READ)
+    for i, kind in enumerate(kinds):
+        y = graph.add_tensor(Tensor(f"y{i}", DType.FLOAT_32, (2,), kind, source=f"of the user {i}"))
+        graph.add_node(Node(f"n{i}", "p", "Add", [x, w, None], [y]))
+        x = y
+    return graph
+
+
+def test_a_copy_is_equal_and_apart() -> None:
+    graph = network()
+    made = copy_graph(graph)
+    assert to_text(made) == to_text(graph)
+    assert made.tensor("w").data is graph.tensor("w").data
+    made.remove_node(made.nodes[-1])
+    made.tensor("y0").dtype = DType.FLOAT_16
+    assert len(graph.nodes) == 3
+    assert graph.tensor("y0").dtype is DType.FLOAT_32
+
+
+def test_inner_tensors_become_outputs_of_their_kind() -> None:
+    made = copy_graph(network(), outputs=("y0", "y1", "y2", "x", "w"))
+    assert [made.tensor(name).kind.name for name in ("x", "w", "y0", "y1", "y2")] == [
+        "APP_WRITE",
+        "STATIC",
+        "APP_READ",
+        "UPDATEABLE_APP_READ",
+        "APP_READ",
+    ]
