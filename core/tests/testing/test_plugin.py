@@ -33,9 +33,6 @@ NUMBER = 1
 DEAD = """
 from reference_backend import ReferenceBackend
 
-pytestmark = pytest.mark.slow
-
-
 class Dead(ReferenceBackend):
     name = "dead"
 

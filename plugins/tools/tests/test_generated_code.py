@@ -6,12 +6,13 @@ import importlib.util
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from random import Random
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
@@ -99,16 +100,12 @@ def read(folder: Path, text: str) -> Definitions:
     return read_definitions(path)
 
 
-def run_code(folder: Path, lines: list[str]) -> ModuleType:
-    """Runs the generated module `ops`."""
+def run_code(folder: Path, lines: list[str]) -> SimpleNamespace:
+    """Runs the generated module `ops`, and gives what it defines."""
     path = folder / "generated_ops.py"
     path.write_text("\n".join(lines) + "\n", "utf-8")
-    spec = importlib.util.spec_from_file_location("generated_ops", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    # not imported: bytecode of a module as long and a moment older would be taken for it
+    return SimpleNamespace(**runpy.run_path(str(path)))
 
 
 def described(schema: OpSchema) -> Any:
