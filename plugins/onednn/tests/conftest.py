@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from dovetail.ir import Array, DType, Graph, Tensor, TensorKind
 from dovetail.ops import OpRegistry, bind_node, check_ops, input_specs, simulate
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared, Step, build_plan
-from dovetail_onednn import convolution, onednn_kernels, reorder
+from dovetail_onednn import convolution, onednn_kernels, reorder, use_threads
 from dovetail_onednn.convolution import arrangements
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
@@ -27,6 +27,14 @@ OPS = OpRegistry.of(PACKAGE)
 def packaged_platform() -> None:
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         pytest.skip("the oneDNN library is packaged for Linux x86-64 only")
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """Has two threads compute, however many the environment or the machine allows."""
+    use_threads(2)
+    yield
+    use_threads(None)
 
 
 @dataclass

@@ -124,6 +124,7 @@ def test_matmul(
 @pytest.mark.parametrize("is_transposed", [False, True])
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.usefixtures("two_threads")
 def test_products_great_enough_for_several_threads(
     model: Any, agrees: Any, rows: int, known: bool, is_transposed: bool, tail: list[str]
 ) -> None:

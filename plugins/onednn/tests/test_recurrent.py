@@ -116,6 +116,7 @@ def test_gru(
 
 
 @pytest.mark.parametrize(("batch", "units"), [(1, 48), (5, 200)])
+@pytest.mark.usefixtures("two_threads")
 def test_long_sequences_in_one_thread_and_in_several(model: Any, batch: int, units: int) -> None:
     before = library().get_threads()
     add_layer(model, "Lstm", (30, batch, 40), lstm_shapes(40, batch, units, {10, 11}))

@@ -67,7 +67,7 @@ def convolution(call: KernelCall) -> Step | None:
     source = call.spec(0).shape
     if call.op.group == source[-1]:
         return depthwise_convolution(call)
-    return convolution_step(call, _geometry(call, call.op.group, len(source) - 2))
+    return convolution_step(call, geometry_of(call, call.op.group, len(source) - 2))
 
 
 def depthwise_convolution(call: KernelCall) -> Step | None:
@@ -79,7 +79,7 @@ def depthwise_convolution(call: KernelCall) -> Step | None:
     if not is_float32(call):
         return None
     source = call.spec(0).shape
-    return convolution_step(call, _geometry(call, source[-1], max(2, len(source) - 2)))
+    return convolution_step(call, geometry_of(call, source[-1], max(2, len(source) - 2)))
 
 
 def convolution_step(call: KernelCall, geometry: Geometry) -> Step | None:
@@ -158,8 +158,14 @@ def convolution_desc(
         )
 
 
-def _geometry(call: KernelCall, groups: int, axes: int) -> Geometry:
-    """Gives the geometry along so many spatial axes; those that the op lacks have one element."""
+def geometry_of(call: KernelCall, groups: int, axes: int) -> Geometry:
+    """Gives a call's geometry.
+
+    Args:
+        call: Of Conv1d to 3d or a depthwise one.
+        groups: Of channels.
+        axes: Spatial ones; those that the op lacks come first and have one element.
+    """
     op, weights = call.op, call.spec(1).shape
     pads, new = ints(op.pad_amount), axes + 2 - len(weights)
     none, ones = (0,) * new, (1,) * new

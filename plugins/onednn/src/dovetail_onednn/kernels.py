@@ -22,6 +22,7 @@ from dovetail_onednn.reduction import reduce_max, reduce_mean, reduce_sum
 from dovetail_onednn.resampling import resize_bilinear, resize_nearest_neighbor
 from dovetail_onednn.softmax import softmax
 from dovetail_onednn.transposed import transposed_convolution
+from dovetail_onednn.winograd import winograd_convolution
 
 OPSET = "qti.aisw"
 
@@ -41,7 +42,9 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
     kernels = KernelRegistry(backend)
     if_right = _if_right(Kind.CONVOLUTION, strict=strict)
     sums_of_products: dict[str, Make] = {
-        **{f"Conv{axes}d": if_right(convolution) for axes in (1, 2, 3)},
+        "Conv1d": if_right(convolution),
+        "Conv2d": if_right(_first_of(winograd_convolution, convolution)),
+        "Conv3d": if_right(convolution),
         **{f"DepthWiseConv{axes}d": if_right(depthwise_convolution) for axes in (1, 2)},
         **{f"TransposeConv{axes}d": if_right(transposed_convolution) for axes in (1, 2, 3)},
         "FullyConnected": fully_connected,
@@ -72,6 +75,11 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
     kernels.register(OPSET, "ResizeNearestNeighbor")(resize_nearest_neighbor)
     kernels.register(OPSET, "Softmax")(softmax)
     return kernels
+
+
+def _first_of(*makes: Make) -> Make:
+    """Gives what has the first kernel that is made for a call run it."""
+    return lambda call: next((step for make in makes if (step := make(call)) is not None), None)
 
 
 def _if_right(kind: Kind, *, strict: bool) -> Callable[[Make], Make]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from dovetail.ir import Shape
-from dovetail.runtime.plan import KernelCall, Step, Value
+from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.handles import engine
@@ -18,7 +18,7 @@ from dovetail_onednn.primitives import (
     PrimitiveDesc,
     reorder_primitive,
 )
-from dovetail_onednn.steps import execute, is_float32
+from dovetail_onednn.steps import Place, Work, execute, is_float32
 
 # Fewer elements are copied by NumPy before a primitive is called.
 _LEAST = 2048
@@ -59,11 +59,9 @@ def concat(call: KernelCall) -> Step | None:
     target = _row(rows, shape[axis:])
     with _concat_desc(sources, target) as desc:
         primitive = Primitive(desc)
-    places: dict[int, tuple[MemoryDesc, Value]] = {
-        _MULTIPLE_SOURCE + i: (source, call.read(i)) for i, source in enumerate(sources)
-    }
-    places[Arg.DESTINATION] = target, call.write()
-    return execute(call, primitive, places)
+    places = {_MULTIPLE_SOURCE + i: Place(source, call.read(i)) for i, source in enumerate(sources)}
+    places[Arg.DESTINATION] = Place(target, call.write())
+    return execute(call, Work(primitive, places))
 
 
 def _row(rows: int, shape: Shape) -> MemoryDesc:
@@ -71,11 +69,11 @@ def _row(rows: int, shape: Shape) -> MemoryDesc:
 
 
 def _reordered(call: KernelCall, source: MemoryDesc, target: MemoryDesc) -> Step:
-    places: dict[int, tuple[MemoryDesc, Value]] = {
-        Arg.SOURCE: (source, call.read(0)),
-        Arg.DESTINATION: (target, call.write()),
+    places: dict[int, Place] = {
+        Arg.SOURCE: Place(source, call.read(0)),
+        Arg.DESTINATION: Place(target, call.write()),
     }
-    return execute(call, reorder_primitive(source, target), places)
+    return execute(call, Work(reorder_primitive(source, target), places))
 
 
 def _concat_desc(sources: Sequence[MemoryDesc], target: MemoryDesc) -> PrimitiveDesc:

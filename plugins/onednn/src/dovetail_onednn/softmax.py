@@ -6,18 +6,15 @@ LogSoftmax is left to NumPy: the library's is off by up to 4e-6 where the result
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
+from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, SOFTMAX_ACCURATE, Algorithm, Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.elementwise import eltwise_desc
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import dense, vector
 from dovetail_onednn.primitives import Attributes, Eltwise, Primitive, PrimitiveDesc
-from dovetail_onednn.steps import Places, execute, is_float32, is_slow
-
-_Places = dict[int, tuple[MemoryDesc, Value]]
+from dovetail_onednn.steps import Place, Places, Work, execute, is_float32, is_slow
 
 
 def softmax(call: KernelCall) -> Step | None:
@@ -58,18 +55,10 @@ def _scaled(call: KernelCall, primitive: Primitive, rows: MemoryDesc) -> Step:
     flat = vector(math.prod(rows.dims))
     x, out = call.read(0), call.write()
     with eltwise_desc(Eltwise(Algorithm.LINEAR, call.op.beta), flat) as desc:
-        places: _Places = {Arg.SOURCE: (flat, x), Arg.DESTINATION: (flat, out)}
-        product = execute(call, Primitive(desc), places)
-    places = {Arg.SOURCE: (rows, out), Arg.DESTINATION: (rows, out)}
-    step = execute(call, primitive, places, in_place=[(0, 0)])
-
-    def bind(buffers: Buffers) -> Bound:
-        calls = product.bind(buffers), step.bind(buffers)
-
-        def run() -> None:
-            for each in calls:
-                each()
-
-        return run
-
-    return replace(step, bind=bind)
+        product = Primitive(desc)
+    return execute(
+        call,
+        Work(product, {Arg.SOURCE: Place(flat, x), Arg.DESTINATION: Place(flat, out)}),
+        Work(primitive, {Arg.SOURCE: Place(rows, out), Arg.DESTINATION: Place(rows, out)}),
+        in_place=[(0, 0)],
+    )

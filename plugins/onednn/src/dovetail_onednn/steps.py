@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from dovetail.ir import DType
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
@@ -34,6 +35,29 @@ def is_slow(desc: PrimitiveDesc) -> bool:
     return desc.implementation.startswith(_GENERIC)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an argument of a primitive lies.
+
+    Attributes:
+        desc: What lies there.
+        value: Whose bytes they are.
+        offset: How many bytes of the value come before.
+    """
+
+    desc: MemoryDesc
+    value: Value
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A primitive and where its arguments lie, all but the scratchpad."""
+
+    primitive: Primitive
+    places: Mapping[int, Place]
+
+
 class Places:
     """What a primitive's arguments are, collected while a kernel declares its step.
 
@@ -45,7 +69,7 @@ class Places:
     def __init__(self, call: KernelCall, desc: PrimitiveDesc) -> None:
         self._call = call
         self._desc = desc
-        self._found: dict[int, tuple[MemoryDesc, Value]] = {}
+        self._found: dict[int, Place] = {}
 
     def read(self, arg: int, index: int, dense: MemoryDesc) -> None:
         """Declares that an input is read, in the layout that the primitive wants.
@@ -56,11 +80,12 @@ class Places:
             dense: Its dense form.
         """
         wanted = self._desc.desc(arg)
-        self._found[arg] = wanted, self._call.read(index, OneDnnLayout.of(wanted, dense))
+        self._found[arg] = Place(wanted, self._call.read(index, OneDnnLayout.of(wanted, dense)))
 
     def read_as_it_lies(self, arg: int, index: int) -> None:
         """Declares that an input is read in the layout it is in: the primitive was told of it."""
-        self._found[arg] = self._desc.desc(arg), self._call.read(index, self._call.layout(index))
+        value = self._call.read(index, self._call.layout(index))
+        self._found[arg] = Place(self._desc.desc(arg), value)
 
     def read_chain(self, chain: Chain) -> None:
         """Declares that the operands of post-ops are read; they are dense."""
@@ -68,16 +93,16 @@ class Places:
             op = chain.ops[position]
             if isinstance(op, Eltwise):
                 raise AssertionError(f"{op} reads no tensor")
-            self._found[operand(position, op)] = op.other, self._call.read(index)
+            self._found[operand(position, op)] = Place(op.other, self._call.read(index))
 
     def constant(self, arg: int, value: Value, desc: MemoryDesc) -> None:
         """Declares a constant that the kernel made."""
-        self._found[arg] = desc, value
+        self._found[arg] = Place(desc, value)
 
     def write(self, arg: int, index: int, dense: MemoryDesc) -> None:
         """Declares that an output is written, in the layout that the primitive makes."""
         made = self._desc.desc(arg)
-        self._found[arg] = made, self._call.write(index, OneDnnLayout.of(made, dense))
+        self._found[arg] = Place(made, self._call.write(index, OneDnnLayout.of(made, dense)))
 
     def step(
         self, *, in_place: Sequence[tuple[int, int]] = (), fixed_threads: bool = False
@@ -89,59 +114,63 @@ class Places:
             fixed_threads: As for `Primitive`.
         """
         primitive = Primitive(self._desc, fixed_threads=fixed_threads)
-        return execute(self._call, primitive, self._found, in_place=in_place)
+        return execute(self._call, Work(primitive, self._found), in_place=in_place)
 
 
-def execute(
-    call: KernelCall,
-    primitive: Primitive,
-    places: Mapping[int, tuple[MemoryDesc, Value]],
-    *,
-    in_place: Sequence[tuple[int, int]] = (),
-) -> Step:
-    """Gives the step that executes a primitive, with a scratchpad of the plan's.
+def execute(call: KernelCall, *works: Work, in_place: Sequence[tuple[int, int]] = ()) -> Step:
+    """Gives the step that executes primitives in a row, with a scratchpad of the plan's.
 
     Args:
         call: The kernel's; what the step reads and writes is declared.
-        primitive: The primitive.
-        places: Descriptor and value of each argument but the scratchpad.
+        works: The primitives.
         in_place: As in `KernelCall.step`.
     """
-    found = dict(places)
-    if primitive.scratchpad.nbytes:
-        pad = primitive.scratchpad
-        found[Arg.SCRATCHPAD] = pad, call.scratch(pad.nbytes)
+    needed = max(work.primitive.scratchpad.nbytes for work in works)
+    pad = call.scratch(needed) if needed else None
     release_gil = getattr(call.options, "release_gil", ReleaseGil.AUTO)
-    return call.step(Binding(primitive, found, release_gil), in_place=in_place)
+    bindings = [Binding(work, pad, release_gil) for work in works]
+    if len(bindings) == 1:
+        return call.step(bindings[0], in_place=in_place)
+
+    def bind(buffers: Buffers) -> Bound:
+        calls = tuple(binding(buffers) for binding in bindings)
+
+        def run() -> None:
+            for each in calls:
+                each()
+
+        return run
+
+    return call.step(bind, in_place=in_place)
 
 
 class Binding:
-    """Binds a step's primitive; when it is bound again, its memories move to the new places.
+    """Binds a primitive of a step; when it is bound again, its memories move to the new places.
 
     That is a hundredth of the work of making them anew, and every run of an application that brings
     a new array binds the steps that read it. The call bound before is the same one: a step belongs
     to one plan, which calls what was bound last.
     """
 
-    def __init__(
-        self,
-        primitive: Primitive,
-        places: Mapping[int, tuple[MemoryDesc, Value]],
-        release_gil: ReleaseGil,
-    ) -> None:
-        self._primitive = primitive
-        self._places = places
+    def __init__(self, work: Work, pad: Value | None, release_gil: ReleaseGil) -> None:
+        self._primitive = work.primitive
+        self._places = dict(work.places)
+        if pad is not None and work.primitive.scratchpad.nbytes:
+            self._places[Arg.SCRATCHPAD] = Place(work.primitive.scratchpad, pad)
         self._release_gil = release_gil
         self._bound: BoundPrimitive | None = None
-        self._moving: dict[int, Value] = {}
+        self._moving: dict[int, Place] = {}
 
     def __call__(self, buffers: Buffers) -> Bound:
         """Gives the call for these buffers."""
         if self._bound is None:
-            found = {a: (desc, buffers.address(value)) for a, (desc, value) in self._places.items()}
+            found = {arg: (p.desc, _address(buffers, p)) for arg, p in self._places.items()}
             self._bound = self._primitive.bind(found, self._release_gil)
-            values = {a: value for a, (_, value) in self._places.items()}
-            self._moving = {a: value for a, value in values.items() if value.is_application}
+            self._moving = {a: p for a, p in self._places.items() if p.value.is_application}
         else:
-            self._bound.move({a: buffers.address(value) for a, value in self._moving.items()})
+            self._bound.move({a: _address(buffers, p) for a, p in self._moving.items()})
         return self._bound
+
+
+def _address(buffers: Buffers, place: Place) -> int:
+    return buffers.address(place.value) + place.offset
