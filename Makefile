@@ -11,6 +11,10 @@ READY := $(VENV)/workspace-ready
 BENCH_READY := $(VENV)/bench-ready
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 STAGE = @$(BIN)/python tools/stage.py
+# One worker a core, and two where there is but one: some tests wait. Each computes in one thread,
+# or threads would outnumber the cores; workers that are done take over what others have left.
+WORKERS = $(shell $(PYTHON) -c 'import os; print(max(2, os.cpu_count() or 2))')
+PYTEST = env OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # The dists: folders with a pyproject.toml. New entry points appear only after reinstalling, so
 # the stamp depends on each of these files.
@@ -65,11 +69,11 @@ sizes: $(READY)
 	$(STAGE) 'file sizes' $(BIN)/python tools/sizes.py
 
 tests: $(READY)
-	$(STAGE) 'pytest' $(BIN)/python -m pytest -m 'not slow'
+	$(STAGE) 'pytest' $(PYTEST) -m 'not slow'
 
-# What takes minutes: accuracies of quantized networks, templates installed, the kit in processes of its own.
+# What takes minutes: accuracies of quantized networks, and ONNX's test models mutated.
 test-slow: $(READY)
-	$(STAGE) 'pytest, slow' $(BIN)/python -m pytest -m slow
+	$(STAGE) 'pytest, slow' $(PYTEST) -m slow
 
 wheels: $(READY)
 	$(STAGE) 'wheels' $(BIN)/python tools/smoke_wheels.py

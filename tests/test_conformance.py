@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
+import wheels
 from null_backend import NullBackend
 
 from dovetail import __version__
@@ -25,19 +24,9 @@ Report = dict[str, Any]
 
 def conformance(folder: Path, *options: str, path: tuple[Path, ...] = ()) -> Report:
     """Run the kit, which must pass, and give its report."""
-    environment = {k: v for k, v in os.environ.items() if k != "DOVETAIL_PLUGINS"}
-    environment["PYTHONPATH"] = os.pathsep.join(str(p) for p in path)
     report = folder / "report.json"
-    command = [sys.executable, "-W", "error", "-m", "pytest", *SUITE, "dovetail.testing.suite"]
-    done = subprocess.run(
-        [*command, *options, "--conformance-json", str(report)],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    command = ["pytest", "-W", "error", *SUITE, "dovetail.testing.suite", *options]
+    done = forked.run([*command, "--conformance-json", str(report)], folder, path=path)
     assert done.returncode == 0, done.stdout + done.stderr
     data: Report = json.loads(report.read_text("utf-8"))
     assert data["total"]["failed"] == 0
@@ -82,12 +71,9 @@ def test_every_op_has_a_case_that_zeros_do_not_pass() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the toy dist installed in it, as pip installs any wheel."""
+    """A folder with the toy dist installed in it."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    command += ["--disable-pip-version-check", "--no-build-isolation", "--no-compile"]
-    toy = TESTS / "toy_plugin"
-    subprocess.run([*command, "--target", str(folder), str(toy)], check=True, timeout=120)
+    wheels.install(TESTS / "toy_plugin", folder)
     return folder
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import forked
 import numpy as np
 import pytest
 
@@ -27,24 +28,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(command: str | list[str], folder: Path, site: Path | None) -> str:
+def run(command: str | Sequence[str], folder: Path, site: Path | None) -> str:
     """Runs a command, with the example installed or without it, and gives what it prints."""
-    environment = {
-        k: v for k, v in os.environ.items() if k not in ("DOVETAIL_PLUGINS", "PYTHONPATH")
-    }
-    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
-    if site is not None:
-        environment["PYTHONPATH"] = str(site)
-    done = subprocess.run(
-        command,
-        shell=isinstance(command, str),
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = forked.run(command, folder, path=[] if site is None else [site])
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout
 
@@ -53,11 +39,8 @@ def test_its_own_tests(site: Path, tmp_path: Path) -> None:
     # from outside the repository, whose pytest settings are not the example's
     shutil.copytree(EXAMPLE, tmp_path / "custom_op")
     tests = str(tmp_path / "custom_op")
-    told = run(
-        [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", tests],
-        tmp_path,
-        site,
-    )
+    command = ["pytest", "-q", "-W", "error", "-p", "no:cacheprovider", tests]
+    told = run(command, tmp_path, site)
     assert re.search(r"\b\d{2} passed", told), told
     assert "skipped" not in told
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import TracebackType
 
+import forked
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -16,11 +19,79 @@ DOCUMENTS = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("d
 BLOCK = re.compile(r"^```(?P<kind>console|python)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 # `make test` is what runs this test; `make demo` has a test of its own, in the repository.
 ELSEWHERE = ("make test", "make demo")
+# Its commands go through a shell, as a reader's do; those of the others are forked.
+IN_A_SHELL = "README.md"
+
+PIECES = """
+import json, signal, sys
+names = {"__name__": "__main__"}
+for line in sys.stdin:
+    signal.alarm(120)
+    exec(compile(json.loads(line), "<document>", "exec"), names)
+    print("\\nran", flush=True)
+"""
 
 
-def environment() -> dict[str, str]:
+class Interpreter:
+    """Runs the pieces of Python of one document: later ones build on earlier ones."""
+
+    def __init__(self, folder: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", PIECES],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def __enter__(self) -> Interpreter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, where: TracebackType | None
+    ) -> None:
+        told, _ = self._process.communicate(timeout=60)
+        assert kind is not None or self._process.returncode == 0, told  # its end may fail, too
+
+    def run(self, text: str) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(text) + "\n")
+        self._process.stdin.flush()
+        told = ""
+        for line in self._process.stdout:
+            if line == "ran\n":
+                return
+            told += line
+        pytest.fail(f"{text}\n{told}")
+
+
+def blocks_of(document: str) -> list[tuple[str, str]]:
+    """Gives kind and text of each block; one that is indented goes on with the block before it."""
+    found: list[tuple[str, str]] = []
+    for block in BLOCK.finditer((ROOT / document).read_text("utf-8")):
+        kind, text = block["kind"], block["text"]
+        if kind == "python" and text.startswith(" "):
+            before, start = found.pop()
+            assert before == kind, f"{document}: an indented block follows none of Python"
+            text = start + text
+        found.append((kind, text))
+    return found
+
+
+def run_in_a_shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return {k: v for k, v in os.environ.items() if k != "DOVETAIL_PLUGINS"} | {"PATH": path}
+    return subprocess.run(
+        line,
+        shell=True,
+        cwd=folder,
+        env={k: v for k, v in os.environ.items() if k != "DOVETAIL_PLUGINS"} | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -28,42 +99,23 @@ def test_commands_and_python_run(document: str, tmp_path: Path) -> None:
     shutil.copytree(
         ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("output")
     )
-    program = ""
-    for block in BLOCK.finditer((ROOT / document).read_text("utf-8")):
-        if block["kind"] == "python":
-            program += block["text"]  # later pieces build on earlier ones
-            command = [sys.executable, "-W", "error", "-c", program]
-            done = subprocess.run(
-                command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-            )
-            assert done.returncode == 0, done.stderr
-            continue
-        lines = [line[2:] for line in block["text"].splitlines() if line.startswith("$ ")]
-        if lines[0] in ELSEWHERE:
-            continue  # what follows in the block is its output
-        for line in lines:
-            done = subprocess.run(
-                line,
-                shell=True,
-                cwd=tmp_path,
-                env=environment(),
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
-            assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    run = run_in_a_shell if document == IN_A_SHELL else forked.run
+    with Interpreter(tmp_path) as interpreter:
+        for kind, text in blocks_of(document):
+            if kind == "python":
+                interpreter.run(text)
+                continue
+            lines = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
+            if lines[0] in ELSEWHERE:
+                continue  # what follows in the block is its output
+            for line in lines:
+                done = run(line, tmp_path)
+                assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
 def test_the_demo_reaches_its_accuracy_and_says_where_things_are(tmp_path: Path) -> None:
     demo = ROOT / "examples" / "digits" / "demo.py"
-    done = subprocess.run(
-        [sys.executable, str(demo), "--output-dir", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = forked.run(["python", str(demo), "--output-dir", str(tmp_path)], tmp_path)
     assert done.returncode == 0, done.stderr
     found = re.search(r"top-1 accuracy +([\d.]+)%", done.stdout)
     assert found is not None, done.stdout

@@ -21,7 +21,7 @@ LIGHT = (
 )
 # The network, and how many transposes there are at its inputs and outputs.
 NETWORKS: dict[str, tuple[Callable[[], ModelProto], int]] = {
-    **{name: ((lambda name=name: networks.light(name)), 1) for name in LIGHT},
+    **{name: ((lambda name=name: networks.light(name, hidden=64)), 1) for name in LIGHT},
     "MobileNetV2": (lambda: networks.mobilenet_v2(size=64), 1),
     "MobileNetV3": (lambda: networks.mobilenet_v3(size=64), 1),
     "U-Net": (networks.unet, 2),

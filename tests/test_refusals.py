@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import forked
 import numpy as np
 import onnx
 import pytest
@@ -16,20 +15,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import dovetail
 
-DOVETAIL = Path(sys.executable).with_name("dovetail")
-
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if k != "DOVETAIL_PLUGINS"}
-    return subprocess.run(
-        [str(DOVETAIL), *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return forked.run(["dovetail", *arguments], folder)
 
 
 def save(

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import onnx
 import pytest
+import wheels
 from onnx import TensorProto, helper
 
 TOY = Path(__file__).parent / "toy_plugin"
-DOVETAIL = Path(sys.executable).with_name("dovetail")
 
 USE = """
 import sys
@@ -38,27 +38,23 @@ for backend in sys.argv[1:]:
         print(backend, session.run({"a": x})["c"].ravel().tolist())
 """
 
+CREATE = "import dovetail as dt; dt.runtime.Backend.create('toy')"
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the toy dist installed in it, as pip installs any wheel."""
+    """A folder with the toy dist installed in it."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    command += ["--disable-pip-version-check", "--no-build-isolation", "--no-compile"]
-    subprocess.run([*command, "--target", str(folder), str(TOY)], check=True, timeout=120)
+    wheels.install(TOY, folder)
     return folder
 
 
 def run(site: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if k != "DOVETAIL_PLUGINS"}
-    environment["PYTHONPATH"] = str(site)
-    return subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    return forked.run(command, site, path=[site])
 
 
 def listed(site: Path, *options: str) -> dict[tuple[str, str], dict[str, Any]]:
-    done = run(site, str(DOVETAIL), "--json", "plugins", *options)
+    done = run(site, "dovetail", "--json", "plugins", *options)
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     rows = data["plugins"] if isinstance(data, dict) else data
@@ -77,7 +73,7 @@ def test_without_it_there_is_none(tmp_path: Path) -> None:
 
 
 def test_its_ops_run_on_its_backend_and_on_ours(site: Path) -> None:
-    done = run(site, sys.executable, "-W", "error", "-c", USE, "toy", "cpu")
+    done = run(site, "python", "-W", "error", "-c", USE, "toy", "cpu")
     assert done.returncode == 0, done.stderr
     toy, cpu = (line.split(maxsplit=1) for line in done.stdout.splitlines())
     assert (toy[0], cpu[0]) == ("toy", "cpu")
@@ -91,35 +87,33 @@ def test_an_onnx_model_with_its_op_converts_and_runs(site: Path, tmp_path: Path)
     graph = helper.make_graph([node], "net", ends[:1], ends[1:])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("toy.ops", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "net.onnx")
-    done = run(site, str(DOVETAIL), "convert", "-i", str(tmp_path / "net.onnx"))
+    done = run(site, "dovetail", "convert", "-i", str(tmp_path / "net.onnx"))
     assert done.returncode == 0, done.stderr
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     x.tofile(tmp_path / "x.raw")
     (tmp_path / "list.txt").write_text(f"{tmp_path / 'x.raw'}\n")
     files = ["--model", str(tmp_path / "net.dvt"), "--input-list", str(tmp_path / "list.txt")]
-    done = run(site, str(DOVETAIL), "net-run", *files, "--output-dir", str(tmp_path / "out"))
+    done = run(site, "dovetail", "net-run", *files, "--output-dir", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
     y = np.fromfile(tmp_path / "out" / "Result_0" / "y.raw", np.float32).reshape(2, 3)
     np.testing.assert_array_equal(y, x[::-1])
-    without = run(tmp_path, str(DOVETAIL), "convert", "-i", str(tmp_path / "net.onnx"))
+    without = run(tmp_path, "dovetail", "convert", "-i", str(tmp_path / "net.onnx"))
     assert without.returncode == 4
     assert "toy.ops" in without.stderr
 
 
 def test_broken_it_is_listed_with_the_reason_and_harms_nothing(site: Path, tmp_path: Path) -> None:
     broken = tmp_path / "site"
-    subprocess.run(["cp", "-r", str(site), str(broken)], check=True)
+    shutil.copytree(site, broken)
     (broken / "toy_plugin" / "backend.py").write_text("import a_library_that_is_not_there\n")
     row = listed(broken, "--load")["dovetail.backends", "toy"]
     assert row["status"] == "broken"
     assert "a_library_that_is_not_there" in row["reason"]
-    still = run(broken, sys.executable, "-c", USE, "cpu")
+    still = run(broken, "python", "-c", USE, "cpu")
     assert still.returncode == 0, still.stderr
-    refused = run(
-        broken, sys.executable, "-c", "import dovetail as dt; dt.runtime.Backend.create('toy')"
-    )
+    refused = run(broken, "python", "-c", CREATE)
     assert "a_library_that_is_not_there" in refused.stderr
-    doctor = run(broken, str(DOVETAIL), "doctor")
+    doctor = run(broken, "dovetail", "doctor")
     assert doctor.returncode == 6
     assert "a_library_that_is_not_there" in doctor.stdout + doctor.stderr
 
@@ -129,10 +123,7 @@ def test_two_dists_that_claim_one_name_are_both_named(site: Path, tmp_path: Path
     rival.mkdir()
     (rival / "METADATA").write_text("Metadata-Version: 2.1\nName: rival\nVersion: 1.0\n")
     (rival / "entry_points.txt").write_text("[dovetail.backends]\ntoy = rival:Backend\n")
-    path = os.pathsep.join((str(site), str(tmp_path)))
-    done = run(
-        Path(path), sys.executable, "-c", "import dovetail; dovetail.runtime.Backend.create('toy')"
-    )
+    done = forked.run(["python", "-c", CREATE], tmp_path, path=[site, tmp_path])
     assert done.returncode != 0
     assert "toy-plugin" in done.stderr
     assert "rival" in done.stderr

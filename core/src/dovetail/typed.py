@@ -6,10 +6,11 @@ TOML becomes one of them.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import types
 import typing
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -34,7 +35,8 @@ def convert(
         DovetailError: Of class `error`: keys that nothing reads (all of them, each with the nearest
             valid one), or else the first value of a wrong type, with its path.
     """
-    unknown = list(_unknown_keys(data, to, "$"))
+    unknown: list[Problem] = []
+    _find_unknown_keys(data, to, "$", unknown)
     if unknown:
         code = "CONFIG_UNKNOWN_KEY" if error is ConfigError else None
         raise error("there are keys that nothing reads", code=code, where=where, problems=unknown)
@@ -47,22 +49,32 @@ def convert(
         raise error(text or path, where=place) from failure
 
 
-def _unknown_keys(data: object, to: Any, path: str) -> Iterator[Problem]:
+def _find_unknown_keys(data: object, to: Any, path: str, found: list[Problem]) -> None:
+    """Adds a problem for each key of nested data that the type `to` has no place for."""
     if isinstance(data, dict) and (struct := _struct_of(data, to)) is not None:
-        fields = {f.encode_name: f.type for f in msgspec.structs.fields(struct)}
+        fields = _fields_of(struct)
         tag = struct.__struct_config__.tag_field
         for key, value in data.items():
-            if key in fields:
-                yield from _unknown_keys(value, fields[key], f"{path}.{key}")
-            elif key != tag:
-                yield Problem("unknown key", f"{path}.{key}", unknown_name(str(key), fields))
+            if key not in fields and key != tag:
+                hint = unknown_name(str(key), fields)
+                found.append(Problem("unknown key", f"{path}.{key}", hint))
+            elif key in fields and isinstance(value, dict | list):
+                _find_unknown_keys(value, fields[key], f"{path}.{key}", found)
     elif isinstance(data, dict):
         inner = _value_type(to)
         for key, value in data.items():
-            yield from _unknown_keys(value, inner, f"{path}.{key}")
+            _find_unknown_keys(value, inner, f"{path}.{key}", found)
     elif isinstance(data, list):
         for i, (value, inner) in enumerate(zip(data, _item_types(to), strict=False)):
-            yield from _unknown_keys(value, inner, f"{path}[{i}]")
+            if isinstance(value, dict | list):
+                _find_unknown_keys(value, inner, f"{path}[{i}]", found)
+
+
+# Kept: to read a Struct's annotations takes longer than to look through most data.
+@functools.cache
+def _fields_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """Gives the types of a Struct's fields by the names that they have in data."""
+    return {f.encode_name: f.type for f in msgspec.structs.fields(struct)}
 
 
 def _struct_of(data: dict[Any, Any], to: Any) -> type[msgspec.Struct] | None:

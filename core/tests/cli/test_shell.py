@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 
 from dovetail import __version__
@@ -65,18 +67,9 @@ def echo(
 """
 
 
-def run(*args: str, site: Any = None, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(*args: str, site: Any, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the command as a process of its own."""
-    path = [str(site.folder)] if site else []
-    path += [p for p in [os.environ.get("PYTHONPATH")] if p]
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM, *args],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path), **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return forked.run(["dovetail", *args], Path.cwd(), path=[site.folder], **environment)
 
 
 @pytest.fixture
@@ -509,7 +502,15 @@ def test_name_that_the_terminal_cannot_show_is_escaped(site: Any) -> None:
     command(
         site, "from dovetail.cli.output import current_output as o; o().data(0, 'caf\\xe9 \\udcff')"
     )
-    done = run("act", site=site, PYTHONIOENCODING="ascii")
+    # an interpreter decides on the encoding when it starts
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "act"],
+        env={**os.environ, "PYTHONPATH": str(site.folder), "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (0, "caf\\xe9 \\udcff\n")
 
 

@@ -257,21 +257,22 @@ JUNK: list[Any] = [
 ]  # fmt: skip
 
 
-def places(data: Any) -> list[tuple[Any, Any]]:
+def places(data: Any, found: list[tuple[Any, Any]] | None = None) -> list[tuple[Any, Any]]:
     """Every container within some JSON data, with every key in it."""
+    found = [] if found is None else found
     items = data.items() if isinstance(data, dict) else enumerate(data)
-    found = []
     for key, value in items:
         found.append((data, key))
         if isinstance(value, dict | list):
-            found += places(value)
+            places(value, found)
     return found
 
 
 def mutate(manifest: Any, rng: random.Random) -> None:
     """Replaces, removes, doubles, moves or swaps one value, wherever it is."""
-    inside, key = rng.choice(places(manifest))
-    other, source = rng.choice(places(manifest))
+    found = places(manifest)
+    inside, key = rng.choice(found)
+    other, source = rng.choice(found)
     what = rng.randrange(6)
     if what == 0:
         del inside[key]
@@ -316,7 +317,7 @@ def test_no_mutated_manifest_gives_anything_but_a_container_error(
     rng = random.Random(2)
     original = msgspec.json.encode(manifest_of(saved))
     refused = 0
-    for _ in range(2000):
+    for _ in range(1000):
         manifest = msgspec.json.decode(original)
         for _ in range(rng.choice([1, 1, 1, 2, 5])):
             mutate(manifest, rng)
@@ -327,7 +328,7 @@ def test_no_mutated_manifest_gives_anything_but_a_container_error(
         if error is not None:
             refused += 1
             assert str(path) in error.where
-    assert 700 < refused < 1900  # most changes do harm, but not all
+    assert 350 < refused < 950  # most changes do harm, but not all
 
 
 def test_no_mutated_text_gives_anything_but_a_container_error(saved: Path, forge: Forge) -> None:
@@ -335,9 +336,9 @@ def test_no_mutated_text_gives_anything_but_a_container_error(saved: Path, forge
     original = msgspec.json.encode(manifest_of(saved))
     letters = b'0123456789-+.eE"[]{},:ntf\\u \x00\x7f\xff'
     refused = 0
-    for _ in range(1000):
+    for _ in range(500):
         text = bytearray(original)
         for _ in range(rng.choice([1, 1, 3])):
             text[rng.randrange(len(text))] = rng.choice(letters)
         refused += refusal_of(forge(bytes(text))) is not None
-    assert 200 < refused < 1000
+    assert 100 < refused < 500

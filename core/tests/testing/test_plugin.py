@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 
 HELPERS = Path(__file__).parents[1] / "helpers"
@@ -43,16 +42,8 @@ class Dead(ReferenceBackend):
 
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "my_cases.py").write_text(CASES)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HELPERS), str(folder)])}
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *SUITE, "dovetail.testing.suite", *options],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    command = ["pytest", *SUITE, "dovetail.testing.suite", *options]
+    return forked.run(command, folder, path=(HELPERS, folder))
 
 
 PACKAGE = ("--op-package", "my_cases:PACKAGE")
@@ -113,13 +104,6 @@ def test_what_is_not_there_ends_the_run(
 
 def test_the_plugin_leaves_other_tests_alone(tmp_path: Path) -> None:
     (tmp_path / "test_other.py").write_text("def test_it():\n    pass\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *SUITE[:4], str(tmp_path / "test_other.py")],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = forked.run(["pytest", *SUITE[:4], "test_other.py"], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "conformance" not in done.stdout

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +24,7 @@ from dovetail_opset import PACKAGE
 from dovetail_opset.build import add
 
 REGISTRY = OpRegistry.of(PACKAGE)
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True)
@@ -154,3 +160,36 @@ def result() -> Callable[..., Array]:
 def entries() -> Callable[[], set[str]]:
     """Names of everything in the working folder."""
     return lambda: {str(p.relative_to(Path.cwd())) for p in Path.cwd().rglob("*")}
+
+
+@pytest.fixture
+def check_types(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[Path]], str]:
+    """Checks the types in folders of code as in the workspace's own; gives what mypy says.
+
+    The settings are the same, so that what mypy knows of NumPy and of Dovetail from the last check
+    of the workspace holds; it is copied, and without it the check only takes longer.
+    """
+    pytest.importorskip("mypy")
+    cache = tmp_path_factory.mktemp("mypy_cache")
+    for path in (ROOT / ".mypy_cache").glob("*/*.db"):
+        (cache / path.parent.name).mkdir(exist_ok=True)
+        with (
+            contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as known,
+            contextlib.closing(sqlite3.connect(cache / path.parent.name / path.name)) as copy,
+        ):
+            known.backup(copy)
+
+    def check(folders: Sequence[Path]) -> str:
+        paths = [str(folder) for folder in folders]
+        done = subprocess.run(
+            [sys.executable, "-m", "mypy", "--cache-dir", str(cache), *paths],
+            cwd=ROOT,
+            env=os.environ | {"MYPYPATH": os.pathsep.join(paths)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return done.stdout + done.stderr
+
+    return check

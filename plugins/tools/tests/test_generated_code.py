@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import runpy
 import shutil
@@ -16,8 +15,10 @@ from types import SimpleNamespace
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+import forked
 import numpy as np
 import pytest
+import wheels
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -138,7 +139,6 @@ def check_ruff(folder: Path) -> None:
 
 
 HAS_RUFF = importlib.util.find_spec("ruff") is not None
-HAS_MYPY = importlib.util.find_spec("mypy") is not None
 
 
 @settings(
@@ -338,26 +338,13 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A generated dist, installed in the folder `site` beside it."""
     folder = tmp_path_factory.mktemp("dist")
     generate([read(folder, SHOP)], folder, ["cpu"], force=False)
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    command += ["--disable-pip-version-check", "--no-build-isolation", "--no-compile"]
-    site = folder / "site"
-    subprocess.run([*command, "--target", str(site), str(folder / "shop")], check=True, timeout=120)
+    wheels.install(folder / "shop", folder / "site")
     return folder / "shop"
 
 
 def run_in(dist: Path, *command: str) -> str:
-    """Runs a Python module where the dist is installed; gives what it prints."""
-    environment = {k: v for k, v in os.environ.items() if k != "DOVETAIL_PLUGINS"}
-    environment["PYTHONPATH"] = str(dist.parent / "site")
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=dist,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    """Runs a command where the dist is installed; gives what it prints."""
+    done = forked.run(command, dist, path=[dist.parent / "site"])
     return done.stdout + done.stderr
 
 
@@ -385,13 +372,12 @@ def test_its_tests_fail_until_op_and_answer_are_written(
     for path, old, new in (edits[word] for word in written.split()):
         assert old in path.read_text()
         path.write_text(path.read_text().replace(old, new))
-    found = run_in(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    found = run_in(copy, "pytest", "-q", "-p", "no:cacheprovider")
     assert re.search(told, found), found
 
 
 def test_it_is_found(dist: Path) -> None:
-    main = "import sys; from dovetail.cli import main; sys.exit(main())"
-    rows = json.loads(run_in(dist, "-c", main, "--json", "plugins", "--load"))["plugins"]
+    rows = json.loads(run_in(dist, "dovetail", "--json", "plugins", "--load"))["plugins"]
     mine = {(r["group"], r["name"]): r["status"] for r in rows if r["dist"] == "shop"}
     assert mine == {
         ("dovetail.op_packages", "shop"): "ok",
@@ -400,17 +386,8 @@ def test_it_is_found(dist: Path) -> None:
     }
 
 
-@pytest.mark.skipif(not HAS_MYPY, reason="mypy is not installed")
-def test_its_types_are_right(dist: Path, tmp_path: Path) -> None:
+def test_its_types_are_right(dist: Path, tmp_path: Path, check_types: Any) -> None:
     # the hostile one in the same run: mypy's start takes longer than the code
     generate([read(tmp_path, definition(NASTY[2]))], tmp_path, ["cpu"], force=False)
-    config = tmp_path / "mypy.toml"
-    sources = [str(folder / "src") for folder in (dist, tmp_path / "nasty")]
-    tests = str(dist / "tests")
-    config.write_text(
-        "[tool.mypy]\nstrict = true\nexplicit_package_bases = true\n"
-        f"mypy_path = {json.dumps([*sources, tests])}\n"
-    )
-    options = ("--config-file", str(config), "--cache-dir", str(tmp_path / "cache"))
-    told = run_in(dist, "-m", "mypy", *options, *sources, tests)
+    told = check_types([dist / "src", tmp_path / "nasty" / "src", dist / "tests"])
     assert told.startswith("Success"), told

@@ -6,15 +6,17 @@ import io
 import itertools
 import json
 import keyword
-import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
+import wheels
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,8 +24,6 @@ from dovetail.cli import main
 from dovetail.errors import ContainerError
 from dovetail_tools._new_folder import NewFolder, write_folders
 from dovetail_tools._scaffold import Names, PluginKind, form_faults, project_files
-
-pytestmark = pytest.mark.slow
 
 # Kind -> name of the plugin, dist, group and class or object that its entry point loads.
 MADE = {
@@ -34,11 +34,6 @@ MADE = {
     "estimator": ("sample_mean", "sample-mean", "range_estimators", "sample_mean:MovingAverage"),
 }
 EACH = pytest.mark.parametrize("kind", MADE)
-DOVETAIL = Path(sys.executable).with_name("dovetail")
-PIP = [
-    *(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"),
-    *("--disable-pip-version-check", "--no-build-isolation", "--no-compile"),
-]
 
 
 @pytest.fixture(scope="module")
@@ -53,37 +48,23 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def site(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder where pip installed all of them."""
+    """A folder where all of them are installed."""
     pytest.importorskip("hatchling")
     folder = tmp_path_factory.mktemp("site")
-    dists = [str(made / dist) for _, dist, *_ in MADE.values()]
-    subprocess.run([*PIP, "--target", str(folder), *dists], check=True, timeout=120)
+    for _, dist, *_ in MADE.values():
+        wheels.install(made / dist, folder)
     return folder
 
 
-def told(command: list[str] | str, folder: Path, site: Path | None = None) -> str:
-    """Runs a command, maybe with what is installed in `site`; gives what it prints."""
-    left = ("DOVETAIL_PLUGINS", "MYPYPATH", "PYTHONPATH", "PYTEST_ADDOPTS")
-    environment = {k: v for k, v in os.environ.items() if k not in left}
-    environment["PATH"] = os.pathsep.join([str(DOVETAIL.parent), environment["PATH"]])
-    if site is not None:
-        environment["PYTHONPATH"] = str(site)
-    done = subprocess.run(
-        command,
-        shell=isinstance(command, str),
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+def told(command: Sequence[str] | str, folder: Path, site: Path) -> str:
+    """Runs a command with what is installed in `site`; gives what it prints."""
+    done = forked.run(command, folder, path=[site])
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout
 
 
 def test_all_are_listed_and_load(site: Path, tmp_path: Path) -> None:
-    rows = json.loads(told([str(DOVETAIL), "--json", "plugins", "--load"], tmp_path, site))
+    rows = json.loads(told(["dovetail", "--json", "plugins", "--load"], tmp_path, site))
     found = {(row["group"], row["name"]): row for row in rows["plugins"]}
     for name, dist, group, value in MADE.values():
         row = found[f"dovetail.{group}", name]
@@ -94,19 +75,17 @@ def test_all_are_listed_and_load(site: Path, tmp_path: Path) -> None:
 
 @EACH
 def test_it_passes_its_own_tests(kind: str, made: Path, site: Path) -> None:
-    pytest_ = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    out = told(pytest_, made / MADE[kind][1], site)
+    out = told("pytest -q -p no:cacheprovider", made / MADE[kind][1], site)
     found = re.search(r"(\d+) passed", out)
     assert found is not None, out
     assert int(found[1]) >= 10
     assert kind == "backend" or "skipped" not in out
 
 
-@EACH
-def test_it_satisfies_the_type_checker(kind: str, made: Path) -> None:
-    pytest.importorskip("mypy")
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(made / "cache")]
-    told([*command, "src", "tests"], made / MADE[kind][1])
+def test_all_satisfy_the_type_checker(made: Path, check_types: Any) -> None:
+    dists = [made / dist for _, dist, *_ in MADE.values()]
+    told = check_types([folder / part for folder in dists for part in ("src", "tests")])
+    assert told.startswith("Success"), told
 
 
 @EACH
@@ -121,7 +100,7 @@ def test_its_readme_tells_the_truth(kind: str, made: Path, site: Path, tmp_path:
         if "dovetail_opset.testing" not in line:  # the backend's tests run these cases, too
             told(line, tmp_path, site)
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        assert told([sys.executable, "-W", "error", "-c", block], tmp_path, site)
+        assert told(["python", "-W", "error", "-c", block], tmp_path, site)
     for path in re.findall(r"\]\(([^)]+)\)", text):
         assert (made / dist / path).is_file(), path
 
@@ -136,9 +115,10 @@ def test_any_name_fits_the_formatter(name: str, tmp_path: Path) -> None:
     assert not form_faults(name)
     for kind in PluginKind:
         write_folders([NewFolder(tmp_path / kind, project_files(kind, Names.of(name)))])
-    command = [sys.executable, "-m", "ruff"]
-    told([*command, "check", "--no-cache", "."], tmp_path)
-    told([*command, "format", "--no-cache", "--check", "."], tmp_path)
+    for command in (("check", "--no-cache", "."), ("format", "--no-cache", "--check", ".")):
+        ruff = [sys.executable, "-m", "ruff", *command]
+        done = subprocess.run(ruff, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 @given(st.from_regex(r"[A-Za-z0-9._-]{1,40}", fullmatch=True))

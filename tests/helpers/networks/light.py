@@ -9,9 +9,13 @@ import onnx
 from onnx import ModelProto, numpy_helper
 
 FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+# The hidden units of the classifiers of AlexNet, VGG19 and ZFNet; nothing else is as many.
+HIDDEN = 4096
 
 
-def light(name: str, *, seed: int | None = None, logits: bool = False) -> ModelProto:
+def light(
+    name: str, *, seed: int | None = None, logits: bool = False, hidden: int = HIDDEN
+) -> ModelProto:
     """Gives a light network of the `onnx` package.
 
     Args:
@@ -19,8 +23,11 @@ def light(name: str, *, seed: int | None = None, logits: bool = False) -> ModelP
         seed: Draws weights that keep the variance of activations; None keeps the constant fill.
         logits: Takes the output before the softmax, which hides errors of small logits and makes
             more of the last digit of large ones.
+        hidden: Hidden units of the classifiers that have 4096, of up to 100 million weights.
     """
     model = onnx.load(FOLDER / f"light_{name}.onnx")
+    if hidden != HIDDEN:
+        _narrow(model, hidden)
     if seed is not None:
         _randomize(model, np.random.default_rng(seed))
     last = model.graph.node[-1]
@@ -29,6 +36,14 @@ def light(name: str, *, seed: int | None = None, logits: bool = False) -> ModelP
         model.graph.node.remove(last)
         model.graph.output[0].type.tensor_type.ClearField("shape")
     return model
+
+
+def _narrow(model: ModelProto, hidden: int) -> None:
+    """Gives the classifier other hidden layers; the weights' shapes are all that says so."""
+    for initializer in model.graph.initializer:
+        shape = numpy_helper.to_array(initializer)
+        narrow = np.where(shape == HIDDEN, hidden, shape)
+        initializer.CopyFrom(numpy_helper.from_array(narrow, initializer.name))
 
 
 def _randomize(model: ModelProto, rng: np.random.Generator) -> None:
