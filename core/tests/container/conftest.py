@@ -116,6 +116,7 @@ def forge(saved: Path, tmp_path: Path) -> Forge:
         text = manifest if isinstance(manifest, bytes) else msgspec.json.encode(manifest)
         padded = text + bytes(-len(text) % 64)
         path = tmp_path / "forged.dvt"
+        path.unlink(missing_ok=True)  # some file systems take long to write over what is mapped
         total = 64 + len(padded) + len(blobs)
         path.write_bytes(pack_header(text, total, **header) + padded + blobs)
         return path
