@@ -48,12 +48,13 @@ _TERMS = _TAPS + _TILE - 1
 _POINTS = (0.0, 1.0, -1.0, 0.5, -2.0)
 _TILES = 4  # of a strip, at most
 
-# What it must save to be faster than the direct way, in two threads: 28x28 by 128 channels (116
-# million products) took 0.60 ms and 0.69, 14x14 by 256 channels 0.59 and 0.65, 56x56 by 256 (1,850
-# million) 7.4 and 11.8; but 28x28 from 96 to 128 (87 million) both 0.52, 56x56 by 64 0.74 and 0.71.
+# What it takes to be faster than the direct way, in two threads: 28x28 by 128 channels (116 million
+# products) took 0.60 ms and 0.69, 14x14 by 256 channels 0.59 and 0.65, 112x112 from 64 to 128 (925
+# million) 4.8 and 6.3, 56x56 by 256 (1,850 million) 7.4 and 11.8; but 28x28 from 96 to 128 (87
+# million) both 0.52, 64x64 by 64 both 0.92. And 7x7 by 512 is bound by reading the filters.
 _LEAST_PRODUCTS = 100_000_000
-_LEAST_CHANNELS = 128
-_LEAST_PLACES = 28  # in a strip of terms; 7x7 by 512 channels is bound by reading the filters
+_LEAST_CHANNELS = 192  # of image and result together
+_LEAST_PLACES = 28  # in a strip of terms
 
 # A copy of each image's work is kept.
 _MOST_IMAGES = 32
@@ -147,7 +148,7 @@ def _pays(geometry: Geometry) -> bool:
     return (
         (window[0], geometry.stride, geometry.dilation[0]) == (_TAPS, (1, 1), 1)
         and count <= _MOST_IMAGES
-        and min(made, taken) >= _LEAST_CHANNELS
+        and made + taken >= _LEAST_CHANNELS
         and strip * width >= _LEAST_PLACES
         and height * width * made * taken * math.prod(window) >= _LEAST_PRODUCTS
     )
