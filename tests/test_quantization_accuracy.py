@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,11 +23,18 @@ from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import QuantizationOptions
 from dovetail_quantizers.algorithms_run import Algorithms
 
-pytestmark = pytest.mark.slow
-
 Floats = NDArray[np.float32]
 # One point of 360 images.
 ONE_POINT = 3.6
+BATCH = 20
+FOUR_BITS: dict[str, Any] = {
+    "weights_bitwidth": 4,
+    "bias_bitwidth": 32,
+    "use_per_channel_quantization": True,
+    "use_per_row_quantization": True,
+}
+# 8-bit activations of badly scaled channels are lost without equalization.
+FIRST = {"scaled": ("cle",)}
 
 
 @pytest.fixture(autouse=True)
@@ -37,16 +45,31 @@ def quiet() -> Any:
     logging.disable(logging.NOTSET)
 
 
+def batches(images: Floats) -> list[Floats]:
+    return [images[i : i + BATCH] for i in range(0, len(images), BATCH)]
+
+
 def scores(model: Model) -> Floats:
     """Scores of the held-out images, one after the other, (360, 10)."""
     images, _ = held_out()
     with dt.Session(model) as session:
-        return np.concatenate([session.run({INPUT: image[None]})[OUTPUT] for image in images])
+        return np.concatenate([session.run({INPUT: each})[OUTPUT] for each in batches(images)])
+
+
+@functools.cache
+def converted(name: str) -> Model:
+    """A trained network, of batches."""
+    return dt.convert(TRAINED[name].path, FrontendOptions(batch=BATCH))
+
+
+@functools.cache
+def float_scores(name: str) -> Floats:
+    return scores(converted(name))
 
 
 def right_when_quantized(network: TrainedNetwork, **options: Any) -> int:
-    images = [image[None] for image in calibration(100)]
-    return network.count_right(scores(dt.quantize(dt.convert(network.path), images, **options)))
+    images = batches(calibration(100))
+    return network.count_right(scores(dt.quantize(converted(network.name), images, **options)))
 
 
 @pytest.mark.parametrize("algorithm", ["cle", "smooth-quant"])
@@ -66,6 +89,60 @@ def test_relu_for_relu6_costs_a_trained_network_less_than_a_point() -> None:
     assert right_when_quantized(network, algorithms=["cle"]) >= network.right - ONE_POINT
 
 
+@pytest.mark.parametrize("network", TRAINED.values(), ids=TRAINED)
+def test_8_bits_cost_a_trained_network_less_than_half_a_point(network: TrainedNetwork) -> None:
+    options = {name: True for name in FOUR_BITS if name.startswith("use_")}
+    found = right_when_quantized(network, algorithms=FIRST.get(network.name, ()), **options)
+    assert found >= network.right - 0.5 * ONE_POINT
+
+
+def masked(kind: str, number: float) -> onnx.ModelProto:
+    """The attention network with some tokens hidden from some, before each Softmax."""
+    model = onnx.load(TRAINED["attention"].path)
+    later = np.triu(np.ones((16, 16), np.bool_), 1)
+    constants = {"number": np.float32(number), "one": np.float32(1), "seen": ~later}
+    nodes = []
+    if kind == "constant":
+        constants["mask"] = np.where(later, np.float32(number), np.float32(0))
+    if kind == "computed":  # of what the caller says which tokens there are
+        flags = onnx.helper.make_tensor_value_info("keep", onnx.TensorProto.FLOAT, ["b", 1, 1, 16])
+        model.graph.input.append(flags)
+        nodes.append(onnx.helper.make_node("Sub", ["one", "keep"], ["dropped"]))
+        nodes.append(onnx.helper.make_node("Mul", ["dropped", "number"], ["mask"]))
+    for node in list(model.graph.node):
+        if node.op_type == "Softmax":
+            x, y = node.input[0], f"{node.input[0]}/masked"
+            what = ("Where", ["seen", x, "number"]) if kind == "chosen" else ("Add", [x, "mask"])
+            nodes.append(onnx.helper.make_node(*what, [y]))
+            node.input[0] = y
+        nodes.append(node)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    stored = (onnx.numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items())
+    model.graph.initializer.extend(stored)
+    return model
+
+
+@pytest.mark.parametrize("number", [-1e4, float(np.finfo(np.float32).min)])
+@pytest.mark.parametrize("kind", ["constant", "chosen", "computed"])
+def test_masks_leave_attention_its_8_bits(kind: str, number: float, tmp_path: Path) -> None:
+    onnx.save(masked(kind, number), tmp_path / "network.onnx")
+    model = dt.convert(tmp_path / "network.onnx", FrontendOptions(batch=BATCH))
+    keep = (np.arange(BATCH)[:, None, None, None] % 5 + 12 > np.arange(16)).astype(np.float32)
+    more = {"keep": keep} if kind == "computed" else {}
+    seen, held = (
+        [{INPUT: each} | more for each in batches(images)]
+        for images in (calibration(100), held_out()[0][:100])
+    )
+    options = {name: value for name, value in FOUR_BITS.items() if name != "weights_bitwidth"}
+    (exact, near) = (
+        np.concatenate(computed(graph, held))
+        for graph in (*model.graphs.values(), *dt.quantize(model, seen, **options).graphs.values())
+    )
+    # measured: 27 dB, 33 without a mask; -0.3 where -10000 is in the ranges, 21.5 with only -100
+    assert decibels(exact, near) > 25
+
+
 def computed(graph: Graph, samples: Sequence[dict[str, Floats]]) -> list[Floats]:
     """All outputs of all samples."""
     model = Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
@@ -74,7 +151,7 @@ def computed(graph: Graph, samples: Sequence[dict[str, Floats]]) -> list[Floats]
 
 
 DRAWN = {
-    "MobileNetV3": lambda: networks.mobilenet_v3(size=64, classes=100),
+    "MobileNetV3": lambda: networks.mobilenet_v3(size=32, classes=100),
     "U-Net": lambda: networks.unet(size=32, width=8),
     "LSTM": networks.lstm,
     "transformer encoder": networks.encoder,
@@ -114,47 +191,34 @@ def test_what_is_rewritten_computes_what_it_did(name: str, tmp_path: Path) -> No
             np.testing.assert_allclose(near, exact, rtol=1e-5, atol=1e-5 * np.abs(exact).max())
 
 
-FOUR_BITS = {
-    "weights_bitwidth": 4,
-    "bias_bitwidth": 32,
-    "use_per_channel_quantization": True,
-    "use_per_row_quantization": True,
-}
-BATCH = 20
-
-
-def batches(images: Floats) -> list[Floats]:
-    return [images[i : i + BATCH] for i in range(0, len(images), BATCH)]
-
-
-def scores_in_batches(model: Model) -> Floats:
-    images, _ = held_out()
-    with dt.Session(model) as session:
-        return np.concatenate([session.run({INPUT: each})[OUTPUT] for each in batches(images)])
-
-
 def decibels(exact: Floats, near: Floats) -> float:
     """Power of the scores over that of their error."""
     return float(10 * np.log10(np.square(exact).sum() / np.square(exact - near).sum()))
 
 
+@functools.cache
+def rounded_to_nearest(name: str) -> Floats:
+    """Scores with weights of 4 bits and no algorithm but what comes first."""
+    samples = batches(calibration(200))
+    options = FOUR_BITS | {"algorithms": FIRST.get(name, ())}
+    return scores(dt.quantize(converted(name), samples, **options))
+
+
 @pytest.mark.parametrize(
-    ("algorithm", "gained"), [("adaround", 3.0), ("bias-correction", 0.5)], ids=str
+    ("algorithm", "gained"), [("adaround", 5.0), ("bias-correction", 0.5)], ids=str
 )
 @pytest.mark.parametrize("network", TRAINED.values(), ids=TRAINED)
 def test_weights_of_4_bits_are_better_than_rounded_to_nearest(
     network: TrainedNetwork, algorithm: str, gained: float
 ) -> None:
-    model = dt.convert(network.path, FrontendOptions(batch=BATCH))
-    samples = batches(calibration(200))
-    # 8-bit activations of badly scaled channels are lost without equalization
-    first = ("cle",) if network.name == "scaled" else ()
-    exact = scores_in_batches(model)
-    plain, better = (
-        scores_in_batches(dt.quantize(model, samples, algorithms=names, **FOUR_BITS))
-        for names in (first, (*first, algorithm))
+    exact, plain = float_scores(network.name), rounded_to_nearest(network.name)
+    algorithms = (*FIRST.get(network.name, ()), algorithm)
+    better = scores(
+        dt.quantize(
+            converted(network.name), batches(calibration(200)), algorithms=algorithms, **FOUR_BITS
+        )
     )
-    # measured: 3.5 to 13 dB by learned rounding; 0.7 to 7.5 dB by corrected biases
+    # measured: 6.7 to 13 dB by learned rounding; 0.7 to 7.5 dB by corrected biases
     assert decibels(exact, better) >= decibels(exact, plain) + gained
     if algorithm == "adaround":
         assert network.count_right(better) >= network.right - 1.5 * ONE_POINT
@@ -162,7 +226,7 @@ def test_weights_of_4_bits_are_better_than_rounded_to_nearest(
 
 def test_mixed_precision_keeps_its_budget_for_a_trained_network() -> None:
     network = TRAINED["digits"]
-    model = dt.convert(network.path, FrontendOptions(batch=BATCH))
+    model = converted(network.name)
     samples = batches(calibration(200))
     given = {"budget": 25.0, "samples": 2, "candidates": "w4a8,w8a8,w8a16"}
     options = FOUR_BITS | {"weights_bitwidth": 8, "algorithms": ("mixed-precision",)}
@@ -171,5 +235,6 @@ def test_mixed_precision_keeps_its_budget_for_a_trained_network() -> None:
     widths = {w.encoding.bitwidth or w.dtype.bits for w in weights}  # type: ignore[union-attr]
     assert widths == {4, 8}
     # it was found with images that are not these: a decibel less is as good as the same
-    assert decibels(scores_in_batches(model), scores_in_batches(made)) >= 24
-    assert network.count_right(scores_in_batches(made)) >= network.right - ONE_POINT
+    found = scores(made)
+    assert decibels(float_scores(network.name), found) >= 24
+    assert network.count_right(found) >= network.right - ONE_POINT

@@ -194,16 +194,23 @@ def to_onnx(net: DigitsNet) -> onnx.ModelProto:
     gemm = {"weight": net.head_gemm.weight, "bias": net.head_gemm.bias}
     w.node("Gemm", "head/gemm", x, weights=gemm, output="scores", transB=1)
 
+    return model_of(w, "digits", "examples/digits/train.py")
+
+
+def model_of(w: GraphWriter, name: str, producer: str, opset: int = 17) -> onnx.ModelProto:
+    """Make the model of what was written, from the tensor ``image`` to the tensor ``scores``."""
     graph = helper.make_graph(
         w.nodes,
-        "digits",
+        name,
         [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 1, 8, 8])],
         [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", CLASSES])],
         w.weights,
     )
-    opsets = [helper.make_opsetid("", 17)]
-    producer = "examples/digits/train.py"
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name=producer)
+    opsets = [helper.make_opsetid("", opset)]
+    version = 9 if opset > 18 else 8
+    return helper.make_model(
+        graph, opset_imports=opsets, ir_version=version, producer_name=producer
+    )
 
 
 def onnx_accuracy(
@@ -237,33 +244,68 @@ def cross_validate(
     print(f"mean: {np.mean(accuracies):.2%}")
 
 
-def main() -> int:
-    """Run the script; gives 1, and writes nothing, when the model misses a target."""
-    parser = argparse.ArgumentParser(description="Make digits.onnx and heldout.npz.")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder to write")
+def run_script(
+    name: str,
+    folder: Path,
+    fit: Callable[[NDArray[np.uint8], NDArray[np.uint8]], nn.Module],
+    to_onnx: Callable[[Any], onnx.ModelProto],
+    beside: tuple[str, Callable[..., Mapping[str, NDArray[np.uint8]]]],
+    limits: tuple[float, int],
+) -> int:
+    """Run a training script; gives 1, and writes nothing, when the model misses a target.
+
+    Args:
+        name: Of the network and of its file.
+        folder: Where files go if the caller does not say.
+        fit: Trains on images ``(n, 8, 8)`` and labels ``(n,)``.
+        to_onnx: Writes the trained network.
+        beside: Name of the `.npz` that is written too, and what gives its arrays from `split`.
+        limits: The least accuracy, 0..1, and more bytes than the model may have.
+    """
+    parser = argparse.ArgumentParser(description=f"Make {name}.onnx and {beside[0]}.")
+    parser.add_argument("--out", type=Path, default=folder, help="folder to write")
     parser.add_argument("--cross-validate", action="store_true", help="five folds, no files")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
 
-    images, held_images, labels, held_labels = split()
+    parts = split()
+    images, held_images, labels, held_labels = parts
     if arguments.cross_validate:
-        cross_validate(images, labels)
+        cross_validate(images, labels, fit)
         return 0
 
-    net = train(images, labels)
+    net = fit(images, labels)
     model = to_onnx(net)
     onnx.checker.check_model(model, full_check=True)
     content = model.SerializeToString(deterministic=True)
     accuracy = onnx_accuracy(content, net, held_images, held_labels)
     right = round(accuracy * HELD_OUT_IMAGES)
     print(f"held-out top-1: {accuracy:.2%} ({right} of {HELD_OUT_IMAGES}); {len(content)} bytes")
-    if accuracy < MIN_ACCURACY or len(content) >= MAX_MODEL_BYTES:
-        print(f"wanted {MIN_ACCURACY:.1%} and under {MAX_MODEL_BYTES} bytes", file=sys.stderr)
+    min_accuracy, max_model_bytes = limits
+    if accuracy < min_accuracy or len(content) >= max_model_bytes:
+        print(f"wanted {min_accuracy:.1%} and under {max_model_bytes} bytes", file=sys.stderr)
         return 1
-    (arguments.out / "digits.onnx").write_bytes(content)
-    np.savez_compressed(arguments.out / "heldout.npz", images=held_images, labels=held_labels)
+    (arguments.out / f"{name}.onnx").write_bytes(content)
+    np.savez_compressed(arguments.out / beside[0], **beside[1](*parts))
     return 0
+
+
+def held_out(
+    images: NDArray[np.uint8],
+    held_images: NDArray[np.uint8],
+    labels: NDArray[np.uint8],
+    held_labels: NDArray[np.uint8],
+) -> dict[str, NDArray[np.uint8]]:
+    """Give what nothing is trained on."""
+    return {"images": held_images, "labels": held_labels}
+
+
+def main() -> int:
+    """Run the script; gives 1, and writes nothing, when the model misses a target."""
+    limits = MIN_ACCURACY, MAX_MODEL_BYTES
+    beside = "heldout.npz", held_out
+    return run_script("digits", Path(__file__).parent, train, to_onnx, beside, limits)
 
 
 if __name__ == "__main__":

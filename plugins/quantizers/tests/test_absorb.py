@@ -81,6 +81,24 @@ def test_a_grid_with_negative_points_is_no_relu() -> None:
     assert "Relu" in ops_of(network(0.05, 0, "Tanh"))
 
 
+@pytest.mark.parametrize(
+    ("scale", "behind", "clip"),
+    [
+        (0.05, "Relu", None),
+        (0.05, "Relu6", None),
+        (0.05, "Tanh", "Relu"),
+        (0.05, "Sigmoid", "Relu"),  # never below zero, but another function without the clip
+        (6 / 255, "Relu6", None),
+        (6 / 255, "Relu", "Relu6"),
+    ],
+)
+def test_what_is_clipped_behind_needs_no_clip(scale: float, behind: str, clip: str | None) -> None:
+    graph, x = new_graph((1, 4))
+    made = add(graph, "FullyConnected", [x, static(graph, "v", WEIGHTS[0])], name="a")
+    output(add(graph, behind, [paired(graph, made, scale, 0)], name="y"))
+    assert ops_of(graph) == ["FullyConnected", *([clip] if clip else []), behind]
+
+
 def test_the_clip_has_the_encoding_of_what_it_cuts_off() -> None:
     graph = network(0.05, 0)
     made = dt.quantize(model_of(graph), SAMPLES).graphs["net"]

@@ -61,7 +61,7 @@ def divided(graph: Graph, x: Tensor, least: float) -> Tensor:
     return add(graph, "ElementWiseDivide", [added(graph, scaled, least), root], name="small")
 
 
-@pytest.mark.parametrize("least", [LEAST, -1e32])
+@pytest.mark.parametrize("least", [-1e4, LEAST, -1e32])
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("mask", [added, subtracted, computed, chosen, divided])
 def test_what_is_masked_gets_no_attention(
@@ -71,14 +71,15 @@ def test_what_is_masked_gets_no_attention(
     output(add(graph, "Softmax", [mask(graph, x, least)], name="y"))
     samples = RNG.standard_normal((8, 2, 12)).astype(np.float32)
     samples[:, :, HIDDEN] *= 20  # what is masked may be larger than all the rest
-    model = dt.quantize(model_of(graph), samples, lenient=True, act_bitwidth=bits)
+    model = dt.quantize(model_of(graph), samples, act_bitwidth=bits)
     with dt.Session(model) as session:
         for sample in samples:
             found = session.run({"x": sample})["y"]
             assert (found[:, HIDDEN] == 0).all()
             wanted = softmax(np.where(HIDDEN, -np.inf, sample))
-            # x spans some 100, so a step of 8 bits is 0.4 and an exponent half of that off
-            assert np.abs(found - wanted).max() < (0.25 if bits == 8 else 0.01)
+            # x spans some 150, so a step of 8 bits is 0.6 and an exponent half of that off,
+            # which moves a share of a half by 0.07; the sum's own step of 0.1 adds to it
+            assert np.abs(found - wanted).max() < (0.12 if bits == 8 else 0.001)
 
 
 def test_a_mask_that_is_infinite_and_has_values_of_its_own() -> None:
@@ -87,9 +88,8 @@ def test_a_mask_that_is_infinite_and_has_values_of_its_own() -> None:
     total = add(graph, "ElementWiseAdd", [x, mask], name="total")
     output(add(graph, "Softmax", [total], name="y"))
     samples = RNG.standard_normal((8, 1, 12)).astype(np.float32)
-    made = quantize_with_report(model_of(graph), samples, lenient=True)
+    made = quantize_with_report(model_of(graph), samples)
     assert any("infinities in 'mask'" in note for note in made.report.notes)
-    assert any("infinities in 'total'" in note for note in made.report.notes)
     with dt.Session(made.model) as session:
         found = session.run({"x": samples[0]})["y"]
     wanted = softmax(samples[0] - np.where(HIDDEN, np.inf, np.arange(12) / 4))

@@ -65,7 +65,10 @@ def show_notes(report: QuantizationReport) -> None:
 
 
 def report_table(report: QuantizationReport) -> str:
-    """Gives the report as text: a line for each tensor, with its own name where it needs one."""
+    """Gives the report as text: a line for each tensor, with its own name where it needs one.
+
+    Of a model that was quantized before, the differences follow, a line for each.
+    """
     rows = []
     for graph, decisions in report.tensors.items():
         for each in decisions:
@@ -77,4 +80,12 @@ def report_table(report: QuantizationReport) -> str:
             tensor = each.tensor if each.name is None else f"{each.tensor} [{each.name}]"
             rows.append((graph, tensor, each.role, type_name, count, ends, each.why + shared))
     headers = ("graph", "tensor", "role", "type", "scale, offset", "range", "why")
-    return table(headers, rows)
+    text = table(headers, rows)
+    differences = [
+        (graph, each.tensor, each.kind, each.text)
+        for graph, them in report.differences.items()
+        for each in them
+    ]
+    if not differences:
+        return text
+    return f"{text}\n\n{table(('graph', 'tensor', 'was quantized before', 'here'), differences)}"

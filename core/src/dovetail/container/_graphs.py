@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from dovetail.container._encodings import ArrayReader, dump_encoding, find_blob,
 from dovetail.container._manifest import (
     MAX_RANK,
     GraphEntry,
+    GridEntry,
     ManifestError,
     NodeEntry,
     ParamEntry,
@@ -19,7 +20,7 @@ from dovetail.container._manifest import (
 )
 from dovetail.container._writer import BlobTable
 from dovetail.errors import GraphError
-from dovetail.ir import Blob, DType, Graph, Node, Param, Scalar, Tensor, check
+from dovetail.ir import Blob, DType, Graph, Node, Param, Scalar, Spec, Tensor, check
 
 # An array's bytes are counted in 63 bits, whatever its type and even if another extent is 0.
 _MAX_ELEMENTS = 2**60
@@ -48,7 +49,7 @@ def dump_graph(graph: Graph, table: BlobTable) -> GraphEntry:
         )
         for node in graph.nodes
     )
-    return GraphEntry(graph.name, tensors, nodes)
+    return GraphEntry(graph.name, tensors, nodes, tuple(_dump_grids(graph, table, where)))
 
 
 def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
@@ -70,12 +71,32 @@ def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
         ]
         for i, node in enumerate(entry.nodes):
             graph.add_node(_load_node(node, tensors, blobs, f"{where}.nodes[{i}]"))
+        for i, grid in enumerate(entry.grids):
+            _load_grid(grid, graph, blobs, f"{where}.grids[{i}]")
         check(graph)
     except GraphError as error:
         raise ManifestError(
             error.message, where=f"{where}: {error.where}", problems=error.problems
         ) from error
     return graph
+
+
+def _dump_grids(graph: Graph, table: BlobTable, where: str) -> Iterator[GridEntry]:
+    """Gives the entries of the grids that constants of the graph go by; others are of no use."""
+    sources = {tensor.source for tensor in graph.tensors.values() if tensor.kind.is_static}
+    for source, spec in graph.grids.items():
+        if source in sources and spec.encoding is not None:
+            encoding = dump_encoding(spec.encoding, table, f"{where}: grid of '{source}'")
+            yield GridEntry(source, spec.dtype, spec.shape, encoding)
+
+
+def _load_grid(entry: GridEntry, graph: Graph, blobs: Sequence[Blob], where: str) -> None:
+    if entry.source in graph.grids:
+        raise ManifestError(f"there are two grids of '{entry.source}'", where=where)
+    if math.prod(extent for extent in entry.shape if extent) > _MAX_ELEMENTS:
+        raise ManifestError(f"it has the shape {entry.shape}, which no array can have", where=where)
+    encoding = load_encoding(entry.encoding, ArrayReader(blobs, where))
+    graph.grids[entry.source] = Spec(entry.dtype, entry.shape, encoding)
 
 
 def _dump_tensor(tensor: Tensor, table: BlobTable, where: str) -> TensorEntry:

@@ -135,12 +135,22 @@ class NodeEntry(_Strict, frozen=True):
     sources: tuple[str, ...] | None = None
 
 
+class GridEntry(_Strict, frozen=True):
+    """One of `Graph.grids`: what a float constant of the user's model lies on."""
+
+    source: str
+    dtype: DType
+    shape: Dims
+    encoding: EncodingEntry
+
+
 class GraphEntry(_Strict, frozen=True):
     """A `Graph`: tensors in their order, nodes in topological order."""
 
     name: str
     tensors: tuple[TensorEntry, ...]
     nodes: tuple[NodeEntry, ...]
+    grids: tuple[GridEntry, ...] = ()
 
 
 class Manifest(_Strict, frozen=True):

@@ -21,6 +21,7 @@ def copy_graph(graph: Graph, *, outputs: Collection[str] = ()) -> Graph:
         outputs: Names of inner tensors that are to be outputs of the copy, beside its own.
     """
     made = Graph(graph.name)
+    made.grids = dict(graph.grids)
     tensors = {
         t: made.add_tensor(_copy(t, as_output=t.name in outputs)) for t in graph.tensors.values()
     }

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 
 from dovetail.errors import GraphError, unknown_name
-from dovetail.ir.tensor import Scalar, Tensor
+from dovetail.ir.tensor import Scalar, Spec, Tensor
 
 Param = Scalar | Tensor
 
@@ -61,15 +61,23 @@ class Graph:
 
     Nodes may be added in any order; `nodes` sorts when it must, keeping the order of insertion
     wherever the data flow leaves a choice.
+
+    Attributes:
+        name: Its name.
+        grids: What constants of the user's model lie on though the graph has them in float: types,
+            shapes and encodings by `Tensor.source`, in the layout of the user's model. A pass that
+            changes values need not change this: whoever uses it compares it with the values.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.grids: dict[str, Spec] = {}
         self._tensors: dict[str, Tensor] = {}
         self._nodes: dict[str, Node] = {}
         self._producers: dict[Tensor, Node] = {}
         self._consumers: dict[Tensor, dict[Node, None]] = {}
-        self._order: tuple[Node, ...] | None = ()
+        self._order: list[Node] | None = []
+        self._view: tuple[Node, ...] = ()  # of the order, as far as somebody asked
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -86,8 +94,11 @@ class Graph:
             GraphError: The graph has a cycle.
         """
         if self._order is None:
-            self._order = self._sorted()
-        return self._order
+            self._view = self._sorted()
+            self._order = list(self._view)
+        elif len(self._view) < len(self._order):
+            self._view = tuple(self._order)
+        return self._view
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -197,7 +208,10 @@ class Graph:
         )
         self._nodes[node.name] = node
         self._link(node)
-        self._order = (*self._order, node) if ready and self._order is not None else None
+        if ready and self._order is not None:
+            self._order.append(node)
+        else:
+            self._order = None
         return node
 
     def remove_node(self, node: Node) -> None:

@@ -9,6 +9,7 @@ from dovetail.quantization.algorithm import (
     Refinement,
     Statistics,
     Trials,
+    WeightedNode,
     Workspace,
 )
 from dovetail.quantization.options import (
@@ -18,7 +19,7 @@ from dovetail.quantization.options import (
     options_from,
 )
 from dovetail.quantization.quantizer import Calibration, Quantized, Quantizer, Sample
-from dovetail.quantization.report import QuantizationReport, TensorDecision
+from dovetail.quantization.report import Difference, QuantizationReport, TensorDecision
 from dovetail.quantization.roles import Bias, Granularity, Role, Weight
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Bias",
     "Calibration",
     "Choice",
+    "Difference",
     "Granularity",
     "Layer",
     "Observation",
@@ -43,6 +45,7 @@ __all__ = [
     "TensorDecision",
     "Trials",
     "Weight",
+    "WeightedNode",
     "Workspace",
     "options_from",
 ]

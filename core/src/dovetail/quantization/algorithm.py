@@ -211,6 +211,45 @@ class Layer(Protocol):
         """Stores a bias, adding one to a node that has none; its encoding is chosen anew."""
 
 
+class WeightedNode(Protocol):
+    """One node with any number of weights, as both networks run it over the samples.
+
+    Arrays are real values, and belong to the node: they are not to be kept or changed.
+    """
+
+    @property
+    def node(self) -> Node:
+        """The node in the quantized graph; its static inputs have types, encodings and data."""
+
+    @property
+    def layer(self) -> Layer | None:
+        """The same as a layer, if it has data, one weight and a bias of their products."""
+
+    @property
+    def float_inputs(self) -> Mapping[int, Sequence[Floats]]:
+        """What flows into it in the float network, by the number of the input, of each sample."""
+
+    @property
+    def quantized_inputs(self) -> Mapping[int, Sequence[Floats]]:
+        """What flows into it in the quantized network, with all that was changed before."""
+
+    @property
+    def float_outputs(self) -> Sequence[Floats]:
+        """What the float network computes as its first output."""
+
+    def float_static(self, i: int) -> Floats | None:
+        """Gives a static input before it was quantized, None where there is none."""
+
+    def quantized_static(self, i: int) -> Floats | None:
+        """Gives a static input as the quantized network has it by now, None where there is none."""
+
+    def accumulated(self) -> Iterator[Floats]:
+        """Computes the first output from the quantized inputs and the present weights."""
+
+    def set_stored(self, i: int, stored: Array) -> None:
+        """Stores other integers in a static input's type, of its shape, under its encoding."""
+
+
 class Refinement(Protocol):
     """A quantized graph beside the float one it came from."""
 
@@ -243,6 +282,9 @@ class Refinement(Protocol):
         Raises:
             QuantizationError: The samples can be gone through only once.
         """
+
+    def weighted(self, samples: int = 32) -> Iterator[WeightedNode]:
+        """Gives all nodes with weights, layers among them, as `layers` gives these."""
 
 
 @runtime_checkable

@@ -40,6 +40,24 @@ class TensorDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     name: str | None = None
 
 
+class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one place where a model was quantized before, or where it was not.
+
+    Attributes:
+        tensor: Its name in the user's model.
+        kind: `encoding`, a quantizing of an activation that became its encoding; `weight`, `bias`
+            and `constant`, what became of stored integers; `clip`, a Relu that a grid stood for;
+            `kept`, quantizing that stays in the graph as ops; `dropped`, what was left out by
+            option; `fixed`, a tensor that the model leaves float and that is fixed-point here;
+            `float`, a node that stays float; `convert`, an op put between differing encodings.
+        text: What was done, and why.
+    """
+
+    tensor: str
+    kind: str
+    text: str
+
+
 class QuantizationReport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a model.
 
@@ -48,12 +66,15 @@ class QuantizationReport(msgspec.Struct, frozen=True, kw_only=True):
         samples: Sets of inputs that calibration saw, by graph.
         uncovered: Tensors that an encodings file was given for and says nothing of, by graph.
         notes: What a user should know besides.
+        differences: Between a model that was quantized before and this one, by graph; none of a
+            float model.
     """
 
     tensors: dict[str, tuple[TensorDecision, ...]] = {}
     samples: dict[str, int] = {}
     uncovered: dict[str, tuple[str, ...]] = {}
     notes: tuple[str, ...] = ()
+    differences: dict[str, tuple[Difference, ...]] = {}
 
     def to_builtins(self) -> dict[str, Any]:
         """Gives the report as plain data, for JSON."""

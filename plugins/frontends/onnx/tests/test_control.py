@@ -204,3 +204,44 @@ def test_counts_are_one_number(model, read) -> None:
     feeds = {"x": np.ones(3, F32), "start": np.ones(3, F32)}
     with pytest.raises(FrontendError, match="trip count 'n' has 2 elements"):
         read(model([loop()], feeds, ["sum", "rows"], {"n": np.array([1, 2])}))
+
+
+def batched(model, feeds, *, backwards=0, constants=None):
+    """Gives a model of Scan of version 8: sums so far, and their halves."""
+    nodes = [N("Add", ["s", "v"], ["t"]), N("Mul", ["t", "half"], ["row"])]
+    made = body(
+        "body",
+        nodes,
+        [("s", FLOATS, [3]), ("v", FLOATS, [3])],
+        ["t", "row"],
+        {"half": np.full(1, 0.5, F32)},
+    )
+    node = N(
+        "Scan",
+        ["lengths" if constants else "", "start", "x"],
+        ["sum", "rows"],
+        body=made,
+        num_scan_inputs=1,
+        directions=[backwards],
+    )
+    return model([node], feeds, ["sum", "rows"], constants, opset=8)
+
+
+@pytest.mark.parametrize("backwards", [0, 1])
+@pytest.mark.parametrize("constants", [None, {"lengths": np.array([4, 4])}])
+def test_scan_of_a_batch(model, read, evaluate, rng, backwards, constants) -> None:
+    feeds = {"start": rng.normal(size=(2, 3)).astype(F32), "x": rng.normal(size=(2, 4, 3))}
+    feeds["x"] = feeds["x"].astype(F32)
+    found = evaluate(read(batched(model, feeds, backwards=backwards, constants=constants)), feeds)
+    turns = feeds["x"][:, ::-1] if backwards else feeds["x"]
+    sums = feeds["start"][:, None] + turns.cumsum(1)
+    np.testing.assert_allclose(found["sum"], sums[:, -1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found["rows"], sums / 2, rtol=1e-5, atol=1e-6)
+
+
+def test_scans_of_a_batch_that_are_refused(model, read) -> None:
+    feeds = {"start": np.ones((2, 3), F32), "x": np.ones((2, 4, 3), F32)}
+    with pytest.raises(UnsupportedOpError, match="end before the 4 turns"):
+        read(batched(model, feeds, constants={"lengths": np.array([4, 3])}))
+    with pytest.raises(FrontendError, match="not all the same"):
+        read(batched(model, feeds | {"start": np.ones((1, 3), F32)}))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from dovetail.errors import FrontendError, UnsupportedOpError
+from dovetail.errors import FrontendError
 
 F32 = np.float32
 
@@ -111,27 +111,6 @@ def test_four_bits_that_do_not_fill_their_shape(model, read, size) -> None:
     )
     with pytest.raises(FrontendError, match=f"it has {size} bytes of data where INT4"):
         read(made)
-
-
-@pytest.mark.parametrize(
-    ("op_type", "where"),
-    [("Transpose", "node 'reader'"), ("QuantizeLinear", "node 'reader'"), ("", "output 'w'")],
-)
-def test_nothing_else_takes_four_bits(model, read, rng, op_type, where) -> None:
-    x, code = np.ones((3, 5), F32), TensorProto.INT4
-    nodes = [helper.make_node("Relu", ["x"], ["z"])]
-    outputs = ["z", "y" if op_type else "w"]
-    if op_type == "Transpose":
-        nodes.append(helper.make_node("Transpose", ["w"], ["t"], name="reader"))
-        nodes.append(helper.make_node("DequantizeLinear", ["t", "s"], ["y"]))
-    elif op_type:
-        nodes.append(helper.make_node(op_type, ["x", "s", "w"], ["y"], name="reader"))
-    made = model(nodes, {"x": x}, outputs, {"s": scalar(0.5)}, opset=21)
-    shape = () if op_type == "QuantizeLinear" else (3, 5)
-    made.graph.initializer.append(helper.make_tensor("w", code, shape, [3] * int(np.prod(shape))))
-    with pytest.raises(UnsupportedOpError, match="'w' is INT4, of which only Deq") as caught:
-        read(made)
-    assert where in str(caught.value)
 
 
 def test_a_scale_that_does_not_fit(model, read) -> None:

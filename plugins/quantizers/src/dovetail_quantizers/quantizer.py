@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dovetail.container import Model
 from dovetail.errors import QuantizationError
-from dovetail.ir import Graph, copy_graph
+from dovetail.ir import Graph, Tensor, copy_graph
 from dovetail.ops import OpRegistry, check_ops
 from dovetail.quantization import (
     Calibration,
+    Difference,
     QuantizationOptions,
     QuantizationReport,
     Quantized,
@@ -18,6 +19,7 @@ from dovetail.quantization import (
 )
 from dovetail_quantizers.algorithms_run import Algorithms
 from dovetail_quantizers.annotation.annotate import annotate
+from dovetail_quantizers.annotation.differences import differences_of, dropped, summary_of
 from dovetail_quantizers.annotation.effects import already_fixed, unlike_members, without_effect
 from dovetail_quantizers.annotation.reporting import decisions_of
 from dovetail_quantizers.annotation.statics import check_statics
@@ -27,7 +29,6 @@ from dovetail_quantizers.dumping import dump_model_encodings
 from dovetail_quantizers.files import EncodingsFile
 from dovetail_quantizers.planning.absorb import absorb
 from dovetail_quantizers.planning.decide import decide
-from dovetail_quantizers.planning.extent import Extent
 from dovetail_quantizers.planning.overrides import (
     Overrides,
     overrides_of,
@@ -38,6 +39,9 @@ from dovetail_quantizers.planning.plan import Plan, make_plan
 from dovetail_quantizers.planning.recipe import MIN_MAX, recipes_of
 from dovetail_quantizers.refinement.walk import Walk
 from dovetail_quantizers.trials import Trials, chosen_overrides
+
+# So many names are in one message.
+_SHOWN = 8
 
 
 class DefaultQuantizer:
@@ -58,14 +62,16 @@ class DefaultQuantizer:
         tensors: dict[str, tuple[TensorDecision, ...]] = {}
         samples: dict[str, int] = {}
         uncovered: dict[str, tuple[str, ...]] = {}
+        differences: dict[str, tuple[Difference, ...]] = {}
         for name, graph in model.graphs.items():
             check_ops(graph, ops)
             work = copy_graph(graph)
             check_statics(work, ops)
             overrides = absorb(work, ops)
+            changes = overrides.changes
             notes += already_fixed(work, options.algorithms)
             if options.ignore_encodings:
-                overrides = Overrides()
+                overrides, changes = Overrides(), dropped(changes)
             if file is not None:
                 overrides = overrides.under(overrides_of(file, work, ops))
             samples_given = calibration.get(name)
@@ -95,11 +101,18 @@ class DefaultQuantizer:
             notes += algorithms.refine(Walk(plan, float_graph, samples_given, decisions))
             graphs[name] = work
             tensors[name] = decisions_of(plan, decisions)
+            if changes:
+                differences[name] = (*changes, *differences_of(plan, decisions))
+                notes.append(summary_of(name, differences[name]))
             samples[name] = observed.samples
             notes += plan.notes
         made = Model.of(*graphs.values(), producer=model.producer, registry=ops)
         report = QuantizationReport(
-            tensors=tensors, samples=samples, uncovered=uncovered, notes=tuple(notes)
+            tensors=tensors,
+            samples=samples,
+            uncovered=uncovered,
+            notes=tuple(notes),
+            differences=differences,
         )
         return Quantized(made, report)
 
@@ -145,7 +158,7 @@ def _observe(plan: Plan, calibration: Calibration | None, options: QuantizationO
         return Observed()
     if calibration is None:
         raise QuantizationError(
-            "there are no samples, and ranges that only samples can tell",
+            f"there are no samples, and ranges that only samples can tell: {_named(watched)}",
             code="CALIBRATION_EMPTY",
             where=where,
             hint="give samples of the inputs (calibration=..., --input-list)",
@@ -153,8 +166,7 @@ def _observe(plan: Plan, calibration: Calibration | None, options: QuantizationO
     cache = _cache(plan, calibration)
     if cache is not None and (kept := cache.get()) is not None:
         plan.notes.append(f"ranges are from {options.calibration_cache}; nothing was run")
-        ranges, count = kept
-        return Observed({name: Extent(*ends) for name, ends in ranges.items()}, count)
+        return Observed(*kept)
     observed = observe(
         plan.graph,
         calibration,
@@ -164,20 +176,26 @@ def _observe(plan: Plan, calibration: Calibration | None, options: QuantizationO
         backend=options.calibration_backend,
         lenient=options.lenient,
         extremes_only=plan.recipes.activation.estimator == MIN_MAX,
+        counting=plan.counting(),
     )
     if cache is not None and observed.is_infinite:
         plan.notes.append("the calibration cache keeps no infinities; the ranges are not in it")
     elif cache is not None:
-        ranges = {name: (each.least, each.greatest) for name, each in observed.extents.items()}
-        cache.put(ranges, observed.samples)
+        cache.put(observed.extents, observed.samples)
     return observed
+
+
+def _named(watched: Mapping[str, Sequence[Tensor]]) -> str:
+    names = [f"'{tensor.source}'" for tensors in watched.values() for tensor in tensors]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _cache(plan: Plan, calibration: Calibration) -> RangeCache | None:
     path = plan.options.calibration_cache
     if path is None:
         return None
-    how = {group.leader.name: plan.recipe(group).signature for group in plan.needed()}
+    how = {group.leader.name: plan.how(group) for group in plan.needed()}
     key = key_of(plan.graph, calibration, plan.watched(), how)
     if key is None:
         plan.notes.append("the calibration cache was not used: samples pass only once")

@@ -128,9 +128,14 @@ class Trials:
             name: [(t.name,) for t in group] if extremes else [tuple(t.name for t in group)]
             for name, group in wanted.items()
         }
-        how = {name: MIN_MAX if extremes else by_name[name].signature for name in wanted}
+        counting = plan.counting()
+        how = {
+            name: f"{MIN_MAX if extremes else by_name[name].signature}"
+            f" {[counting[t.name] for t in group if t.name in counting]}"
+            for name, group in wanted.items()
+        }
         new = {
-            names: by_name[name]
+            names: (by_name[name], how[name])
             for name, each in parts.items()
             for names in each
             if (names, how[name]) not in self._extents
@@ -140,14 +145,14 @@ class Trials:
                 plan.graph,
                 self._samples,
                 {names[0]: [plan.graph.tensor(n) for n in names] for names in new},
-                {names[0]: recipe.new_estimator() for names, recipe in new.items()},
+                {names[0]: recipe.new_estimator() for names, (recipe, _) in new.items()},
                 self.ops,
                 backend=self.options.calibration_backend,
                 lenient=self.options.lenient,
                 extremes_only=extremes,
+                counting=counting,
             )
-            for names, recipe in new.items():
-                signature = MIN_MAX if extremes else recipe.signature
+            for names, (_, signature) in new.items():
                 self._extents[names, signature] = seen.extents[names[0]]
         extents = {
             name: [self._extents[names, how[name]] for names in each]

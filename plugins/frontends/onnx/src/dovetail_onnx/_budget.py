@@ -25,6 +25,8 @@ _LOOPED, _ALL_LOOPED = 1 << 16, 1 << 18
 _PRODUCTS = 1 << 32
 # Greater numbers make even such results slow that are small, as pads and strides together do.
 _MOST_IN_ATTRIBUTES = 1 << 12
+# Ops, which take some 100 us and some KiB each: a few operators become hundreds of them.
+_FREE_OPS, _OPS_OF_NODE = 20_000, 20
 # Those that NumPy computes at once.
 # fmt: off
 _VECTORIZED = frozenset(
@@ -50,11 +52,16 @@ class Budget:
 
     Args:
         stored: Gives the bytes of constants that the model's files hold, as far as is known.
+        nodes: How many nodes the model has.
+
+    Attributes:
+        most_ops: How many ops its graph may have.
     """
 
-    def __init__(self, stored: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, stored: Callable[[], int] = lambda: 0, nodes: int = 0) -> None:
+        self.most_ops = _FREE_OPS + _OPS_OF_NODE * nodes
         self._stored = stored
-        self._made = self._traffic = self._looped = 0
+        self._made = self._traffic = self._looped = self._ops = 0
 
     def allows(self, node: NodeProto, ins: Sequence[Shape], outs: Sequence[Shape]) -> bool:
         """Whether a node is quickly computed, and counts it if so.
@@ -75,6 +82,11 @@ class Budget:
             return False
         self._looped += work
         return True
+
+    def has_op(self) -> bool:
+        """Whether there is room for one more op; counts it if so."""
+        self._ops += 1
+        return self._ops <= self.most_ops
 
     def has(self, made: int, read: int) -> bool:
         """Whether there is room for a result, and time to make it; counts it if so.

@@ -86,6 +86,10 @@ class OpContext:
         value = self.value(i)
         return Spec(value.dtype, tuple(value.shape))
 
+    def packed(self, i: int) -> int | None:
+        """Gives the element type of an input if that is of 4 bits, and kept in bytes; else None."""
+        return self._values.packed(self.node.inputs[i]) if self.has(i) else None
+
     def constant(self, i: int) -> Array | None:
         """Gives the values of an input, None where it is left out or not known at import."""
         value = self.value(i) if self.has(i) else None
@@ -163,10 +167,13 @@ class OpContext:
         """
         self.check_size(shape)
         if not self.budget.has(math.prod(shape) * 4, 0):
-            raise self.invalid(
-                f"a constant of the shape {shape} is made of it, which is too large beside those "
-                "of other nodes"
-            )
+            raise self._excessive(shape)
+
+    def _excessive(self, shape: Shape) -> FrontendError:
+        return self.invalid(
+            f"a constant of the shape {shape} is made of it, which is too large beside those of "
+            "other nodes"
+        )
 
     @property
     def budget(self) -> Budget:
@@ -365,6 +372,12 @@ class OpContext:
         specs: Sequence[Spec | None],
         **params: Any,
     ) -> tuple[Tensor, ...]:
+        if not self.budget.has_op():
+            raise self.refuse(
+                f"the model becomes more than {self.budget.most_ops} ops, which its "
+                "size does not explain",
+                hint="convert parts of it, cut with --out-name",
+            )
         try:
             made = build.add_all(
                 self._values.graph,
@@ -383,10 +396,22 @@ class OpContext:
                 raise self.invalid(f"it gives the shape {tensor.shape}, which is impossible")
         return made
 
-    def static(self, suffix: str, values: Array, dtype: DType) -> Tensor:
-        """Adds a static tensor of computed values and gives it."""
-        name = f"{self.node.name}.{suffix}"
-        return self._values.derived(name, np.asarray(values), dtype, self.node.name)
+    def static(self, suffix: str, values: Array, dtype: DType, grid: Spec | None = None) -> Tensor:
+        """Adds a static tensor of computed values, on a grid if one is given, and gives it.
+
+        Raises:
+            FrontendError: It would take, with all others of the model, more than the size of its
+                file explains.
+        """
+        name, made = f"{self.node.name}.{suffix}", np.asarray(values)
+        if not self.budget.has(dtype.nbytes(made.shape), made.nbytes):
+            raise self._excessive(made.shape)
+        return self._values.derived(name, made, dtype, self.node.name, grid)
+
+    def grid(self, i: int) -> Spec | None:
+        """Gives what the model stores the real numbers of an input as, None where that is it."""
+        value = self.value(i) if self.has(i) else None
+        return value.grid if isinstance(value, Constant) else None
 
     def arranged(self, i: int, perm: Shape) -> Tensor:
         """Gives an input with its axes in another order: at import if it is known then."""

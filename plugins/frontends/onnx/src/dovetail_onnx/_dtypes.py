@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import TensorProto, helper
 
-from dovetail.ir import Array, DType
+from dovetail.ir import Array, DType, Spec
 from dovetail.ir.storage import bfloat16_to_float32, float32_to_bfloat16
 
 DTYPES: dict[int, DType] = {
@@ -25,16 +25,27 @@ DTYPES: dict[int, DType] = {
     TensorProto.UINT64: DType.UINT_64,
     TensorProto.BFLOAT16: DType.BFLOAT_16,
 }
-# What DequantizeLinear alone takes, as constants; they are read as the bytes of these types.
+# Integers of 4 bits, which the IR has for fixed-point only, are kept in bytes; see `_four_bits`.
 PACKED: dict[int, DType] = {
     TensorProto.INT4: DType.INT_8,
     TensorProto.UINT4: DType.UINT_8,
 }
+PACKED_RANGES: dict[int, tuple[int, int]] = {
+    TensorProto.INT4: (-8, 7),
+    TensorProto.UINT4: (0, 15),
+}
+# What ml_dtypes calls them.
+_BYTES = {"int4": np.int8, "uint4": np.uint8}
 # Greater constants are not made at import: a hostile shape must not take all memory.
 MAX_BYTES = 2**29
 # What NumPy can hold.
 MAX_RANK = 64
 ELEMENT_TYPES: dict[DType, int] = {dtype: code for code, dtype in DTYPES.items()}
+
+
+def dtype_of(code: int) -> DType | None:
+    """Gives the type that elements are stored as, None where they cannot be converted."""
+    return DTYPES.get(code, PACKED.get(code))
 
 
 def element_type_name(code: int) -> str:
@@ -51,13 +62,15 @@ class Constant:
         values: Logical values (float32 for BFLOAT_16), possibly a view of a file; never changed.
         dtype: What they are stored as.
         name: The ONNX tensor that holds them.
-        packed: The element type of 4 bits that they have in the model, None for any other.
+        packed: The element type in the model if that is of 4 bits, else None.
+        grid: Where they are real numbers on a grid: what the model stores them as.
     """
 
     values: Array
     dtype: DType
     name: str
     packed: int | None = None
+    grid: Spec | None = None
 
     @classmethod
     def of(cls, values: Array, name: str) -> Constant:
@@ -89,11 +102,25 @@ def to_stored(values: Array, dtype: DType) -> Array:
     """Gives an array as ONNX's Python code has it in the IR's stored form: bfloat16 as its bits."""
     if dtype is DType.BFLOAT_16 and values.dtype.name == "bfloat16":
         return values.view(np.uint16)
-    return values
+    return as_bytes(values)
 
 
-def from_stored(values: Array, dtype: DType) -> Array:
-    """Gives stored values of a type in the NumPy type that ONNX's Python code has for it."""
+def as_bytes(values: Array) -> Array:
+    """Gives integers of 4 bits as ONNX's Python code has them in bytes, all else as it is."""
+    wide = _BYTES.get(values.dtype.name)
+    return values if wide is None else values.astype(wide)
+
+
+def from_stored(values: Array, dtype: DType, code: int = TensorProto.UNDEFINED) -> Array:
+    """Gives stored values of a type in the NumPy type that ONNX's Python code has for it.
+
+    Args:
+        values: The values.
+        dtype: Their type.
+        code: The element type that the model says they are of, if it says one.
+    """
+    if PACKED.get(code) is dtype:
+        return values.astype(helper.tensor_dtype_to_np_dtype(code))
     if dtype is not DType.BFLOAT_16:
         return values
     narrow = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)

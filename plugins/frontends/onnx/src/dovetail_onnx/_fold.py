@@ -6,6 +6,7 @@ ONNX's own reference evaluator computes it, so every operator and version means 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import onnx.defs
@@ -17,13 +18,25 @@ from dovetail.errors import FrontendError
 from dovetail.ir import Array, Shape
 from dovetail_onnx._budget import Budget
 from dovetail_onnx._dtypes import DTYPES, ELEMENT_TYPES, MAX_BYTES, Constant
+from dovetail_onnx._four_bits import moves, output_type
+from dovetail_onnx._grids import on_grids
 from dovetail_onnx._source import SourceNode
 
 # Values up to this many elements take part in shape inference: shapes, axes, pads.
 _SMALL = 4096
-# Not functions of their inputs alone, or (the last ones) converted without computing anything.
+# Not functions of their inputs alone, or converted without computing anything, or (the last ones)
+# computed by their importers, which keep the grid.
 _NOT_FOLDED = frozenset(
-    ("RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout", "Identity")
+    (
+        "RandomNormalLike",
+        "RandomUniformLike",
+        "Bernoulli",
+        "Multinomial",
+        "Dropout",
+        "Identity",
+        "QuantizeLinear",
+        "DequantizeLinear",
+    )
 )
 # What the evaluator's Python code raises on inputs that do not go together.
 _FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -54,11 +67,16 @@ def fold(
 
     Returns:
         Its outputs in order, or None where the evaluator has no such operator, the IR no type for
-        a result, or it takes more than is left of the budget.
+        a result, it takes more than is left of the budget, or it makes integers of 4 bits.
 
     Raises:
         FrontendError: The result would be too large, or the inputs do not go together.
     """
+    packed = output_type(node, [ins[name].packed if name else None for name in node.inputs])
+    if packed is not None and not moves(node):
+        return None  # releases of onnx differ in what becomes of numbers beyond 4 bits
+    if _crops(node, ins):
+        return None  # which the evaluator takes for wrong
     _check_indices(node, ins)
     outs = _sizes(node, ins, ir_version)
     shapes = [shape for shape, _ in outs]
@@ -83,7 +101,17 @@ def fold(
         return None
     except _FAILURES as error:
         raise _uncomputed(node, error) from error
-    return _constants(node, found)
+    return on_grids(node, ins, _constants(node, found, packed))
+
+
+def _crops(node: SourceNode, ins: dict[str, Constant]) -> bool:
+    """Whether a node is a Pad that cuts off elements."""
+    if node.op_type != "Pad":
+        return False
+    said = next((list(a.ints) for a in node.proto.attribute if a.name in ("pads", "paddings")), [])
+    if len(node.inputs) > 1 and node.inputs[1]:
+        said = ins[node.inputs[1]].values.reshape(-1).tolist()
+    return min(said, default=0) < 0
 
 
 def _check_indices(node: SourceNode, ins: dict[str, Constant]) -> None:
@@ -126,11 +154,11 @@ def _as_graph(node: SourceNode, ins: list[str]) -> GraphProto:
     return graph
 
 
-def _constants(node: SourceNode, found: list[Array]) -> list[Constant] | None:
+def _constants(node: SourceNode, found: list[Array], packed: int | None) -> list[Constant] | None:
     names = [name for name in node.outputs if name]
     try:
         by_name = {
-            name: Constant.of(_as_array(values), name)
+            name: replace(Constant.of(_as_array(values), name), packed=packed)
             for name, values in zip(names, found, strict=True)
         }
     except (KeyError, AttributeError):

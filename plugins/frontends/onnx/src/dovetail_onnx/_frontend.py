@@ -15,6 +15,7 @@ from dovetail.plugins.ops import installed_ops
 from dovetail_onnx._functions import inline_functions
 from dovetail_onnx._fusion import fuse_gelu
 from dovetail_onnx._inputs import bind_inputs
+from dovetail_onnx._integer_products import fuse_integer_products
 from dovetail_onnx._known import with_values
 from dovetail_onnx._options import check_options
 from dovetail_onnx._proto import looks_like_onnx, read_proto
@@ -138,7 +139,7 @@ class OnnxFrontend:
         whole = parse_model(model)
         check_options(whole, options)
         whole, options = with_values(whole, options)
-        source = fuse_gelu(cut(whole, options.out_names), tensors)
+        source = fuse_integer_products(fuse_gelu(cut(whole, options.out_names), tensors))
         return _Look(source, options, tensors, survey(source, tables), tables)
 
     def _import(self, path: Path, options: FrontendOptions, ops: OpRegistry | None) -> _Imported:

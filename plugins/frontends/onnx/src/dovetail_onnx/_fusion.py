@@ -48,10 +48,10 @@ def fuse_gelu(source: SourceGraph, reader: TensorReader) -> SourceGraph:
             gone |= match.names
             fused[match.last.name] = _gelu(match)
     nodes = [fused.get(n.name, n) for n in source.nodes if n.name in fused or n.name not in gone]
-    return replace(source, nodes=_still_read(nodes, source))
+    return replace(source, nodes=still_read(nodes, source))
 
 
-def _still_read(nodes: Iterable[SourceNode], source: SourceGraph) -> tuple[SourceNode, ...]:
+def still_read(nodes: Iterable[SourceNode], source: SourceGraph) -> tuple[SourceNode, ...]:
     """Gives the nodes without those, as of constants, that only what is gone has read."""
     before = {name for node in source.nodes for name in node.reads}
     needed, kept = set(source.outputs), []

@@ -12,7 +12,7 @@ from dovetail.errors import ConfigError, FrontendError, Problem, UnsupportedOpEr
 from dovetail.ir import DType, Shape, Spec
 from dovetail.ir.check import MAX_EXTENT
 from dovetail.ops.frontend import FrontendOptions
-from dovetail_onnx._dtypes import DTYPES, MAX_RANK, element_type_name
+from dovetail_onnx._dtypes import MAX_RANK, dtype_of, element_type_name
 
 _LOG = logging.getLogger("dovetail.onnx")
 Dim = int | str | None  # a number, a symbol, or nothing known
@@ -71,7 +71,10 @@ def _check_extents(specs: Mapping[str, Spec]) -> None:
 
 
 def _dtype(info: ValueInfoProto) -> DType:
-    return DTYPES[info.type.tensor_type.elem_type]
+    found = dtype_of(info.type.tensor_type.elem_type)
+    if found is None:
+        raise AssertionError(f"the type of input '{info.name}' was not checked")
+    return found
 
 
 def _check_types(inputs: Mapping[str, ValueInfoProto]) -> None:
@@ -84,7 +87,7 @@ def _check_types(inputs: Mapping[str, ValueInfoProto]) -> None:
             problems.append(
                 Problem(f"it is declared a {what}; only tensors can be inputs", f"input '{name}'")
             )
-        elif code not in DTYPES:
+        elif dtype_of(code) is None:
             text = f"its element type {element_type_name(code)} cannot be converted"
             problems.append(Problem(text, f"input '{name}'"))
         elif (rank := len(info.type.tensor_type.shape.dim)) > MAX_RANK:

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 from onnx import TensorProto, ValueInfoProto
 
 from dovetail.errors import Problem
-from dovetail.ir import Array, Shape, Spec
+from dovetail.ir import Array, DType, Spec
 from dovetail.ops import from_real, unstorable
 from dovetail.ops.frontend import FrontendOptions
-from dovetail_onnx._dtypes import DTYPES, element_type_name
+from dovetail_onnx._dtypes import PACKED_RANGES, as_bytes, dtype_of, element_type_name
 from dovetail_onnx._inputs import dims_of
 from dovetail_onnx._source import SourceGraph
 
@@ -34,12 +35,13 @@ def value_problems(info: ValueInfoProto, values: Array) -> Iterator[Problem]:
         said = ", ".join("?" if dim is None else str(dim) for dim in dims)
         yield Problem(f"their shape is {real.shape}, and the model says ({said})", where)
     code = info.type.tensor_type.elem_type
-    if code not in DTYPES:
+    dtype = dtype_of(code)
+    if dtype is None:
         text = f"the input's element type {element_type_name(code)} cannot be converted"
         yield Problem(text, where)
     elif real.dtype.kind not in "fiub":
         yield Problem(f"they are no real numbers, but of type {real.dtype}", where)
-    elif (wrong := unstorable(real, DTYPES[code])).any():
+    elif (wrong := _beyond(real, code, dtype)).any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         text = f"element {at} is {real[at]}, which {element_type_name(code)} cannot hold"
         yield Problem(text, where)
@@ -73,17 +75,34 @@ def with_values(
     )
 
 
-def _shape(options: FrontendOptions, name: str) -> Shape:
-    return np.shape(options.input_values[name])
-
-
 def _tensor(info: ValueInfoProto, values: Array) -> TensorProto:
     code, real = info.type.tensor_type.elem_type, _real(values)
-    stored = from_real(real, Spec(DTYPES[code], real.shape))
-    return TensorProto(name=info.name, data_type=code, dims=real.shape, raw_data=stored.tobytes())
+    dtype = dtype_of(code)
+    if dtype is None:
+        raise AssertionError(f"the type of input '{info.name}' was not checked")
+    stored = from_real(real, Spec(dtype, real.shape))
+    data = _halved(stored) if code in PACKED_RANGES else stored
+    return TensorProto(name=info.name, data_type=code, dims=real.shape, raw_data=data.tobytes())
+
+
+def _halved(stored: Array) -> Array:
+    """Gives integers of 4 bits two to a byte, the first in the low half."""
+    low = stored.reshape(-1).view(np.uint8) & 15
+    even = np.append(low, np.zeros(low.size % 2, np.uint8))
+    made: Array = even[::2] | even[1::2] << 4
+    return made
+
+
+def _beyond(real: Array, code: int, dtype: DType) -> NDArray[np.bool_]:
+    """Tells which values an element type cannot hold."""
+    wrong = unstorable(real, dtype)
+    if code in PACKED_RANGES:
+        least, greatest = PACKED_RANGES[code]
+        wrong |= (real < least) | (real > greatest)
+    return wrong
 
 
 def _real(values: Array) -> Array:
     found = np.asarray(values)
-    # ml_dtypes' bfloat16 is no number to NumPy
-    return found.astype(np.float32) if found.dtype.name == "bfloat16" else found
+    # ml_dtypes' types are no numbers to NumPy
+    return found.astype(np.float32) if found.dtype.name == "bfloat16" else as_bytes(found)

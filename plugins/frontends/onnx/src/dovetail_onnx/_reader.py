@@ -15,8 +15,10 @@ from dovetail_onnx._checker import NodeChecker
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._control import read_control
 from dovetail_onnx._declared import Declared
-from dovetail_onnx._dtypes import Constant, element_type_name
+from dovetail_onnx._dtypes import PACKED, Constant
 from dovetail_onnx._fold import can_fold, fold
+from dovetail_onnx._four_bits import check_reads, output_type
+from dovetail_onnx._functions import all_nodes
 from dovetail_onnx._outputs import warn_of_shapes
 from dovetail_onnx._refusals import Refusal, ValueNeededError
 from dovetail_onnx._registry import Result, Value
@@ -30,6 +32,8 @@ from dovetail_opset import build
 _LOG = logging.getLogger("dovetail.onnx")
 # What the bodies of a model's loops may grow to, written out turn by turn: some seconds.
 MAX_BODY_NODES = 10_000
+# The same with all that they carry in turn, which is copied even where it is never run.
+MAX_COPIED_NODES = 10 * MAX_BODY_NODES
 
 
 class GraphReader:
@@ -60,20 +64,20 @@ class GraphReader:
         self._survey = survey
         self._graph = Graph(source.name)
         held = _held_bytes(source)
-        self._budget = Budget(lambda: held + tensors.mapped_bytes)
+        self._budget = Budget(lambda: held + tensors.mapped_bytes, len(source.nodes))
         declared = Declared(source, specs)
         self._values = Values(source, tensors, self._graph, declared, self._budget)
         self._tables = tables
         self._makers = {name: node for node in source.nodes for name in node.outputs if name}
         self._read_names = {n for node in source.nodes for n in node.reads}
         self._wanted = self._read_names | set(source.outputs)
-        self._body_nodes = 0
+        self._body_nodes = self._copied_nodes = 0
         self._checker = NodeChecker(source.ir_version)
         self.unsupported: list[Refusal] = list(survey.refusals)
         self.invalid: list[Problem] = list(survey.malformed.values())
         for name, spec in specs.items():
             made = Tensor(name, spec.dtype, spec.shape, TensorKind.APP_WRITE)
-            self._values.set(name, self._graph.add_tensor(made))
+            self._set(name, self._graph.add_tensor(made), _element_type(source, name))
 
     def run(self) -> Graph:
         """Gives the graph; it is whole only if nothing was refused."""
@@ -98,7 +102,7 @@ class GraphReader:
                 waiting += self._makers[name].reads
         return tuple(name for name in self._source.inputs if name in seen)
 
-    # -- what carried graphs need: see `_control.Reader` -------------------------------------------
+    # -- what carried graphs need: see `_carrier.Reader` -------------------------------------------
 
     def read_body(self, nodes: Sequence[NodeProto], outputs: Iterable[str], by: SourceNode) -> bool:
         """Reads nodes of a carried graph in the place of the node that carries it.
@@ -114,13 +118,7 @@ class GraphReader:
         Raises:
             UnsupportedOpError: The model grows too large in this way.
         """
-        self._body_nodes += 1 + len(nodes)
-        if self._body_nodes > MAX_BODY_NODES:
-            raise UnsupportedOpError(
-                f"written out turn by turn, loops have more than {MAX_BODY_NODES} nodes",
-                where=by.where,
-                hint="leave the loop to the application, and convert its body",
-            )
+        self._check_copies(nodes, by)
         before = len(self.unsupported), len(self.invalid)
         opsets = self._source.opsets
         made = [source_node(proto, proto.name, opsets, by.sources) for proto in nodes]
@@ -141,6 +139,30 @@ class GraphReader:
                 self._try(node, found)
         return before == (len(self.unsupported), len(self.invalid))
 
+    def _check_copies(self, nodes: Sequence[NodeProto], by: SourceNode) -> None:
+        """Refuses what a few nested loops, or one, multiply beyond all bounds."""
+        self._body_nodes += 1 + len(nodes)
+        self._copied_nodes += sum(1 for _ in all_nodes(nodes))
+        limits = (self._body_nodes, MAX_BODY_NODES), (self._copied_nodes, MAX_COPIED_NODES)
+        for found, most in limits:
+            if found > most:
+                raise UnsupportedOpError(
+                    f"written out turn by turn, loops have more than {most} nodes",
+                    where=by.where,
+                    hint="leave the loop to the application, and convert its body",
+                )
+        self._claim(sum(node.ByteSize() for node in nodes), by.where)
+
+    def _claim(self, nbytes: int, where: str) -> None:
+        """Counts what is copied, and read of it, in one turn of a loop."""
+        if not self._budget.has(2 * nbytes, 0):
+            raise FrontendError(
+                "written out turn by turn, loops have more constants than the size of the model "
+                "explains",
+                where=where,
+                hint="make what stays the same in all turns an initializer of the model",
+            )
+
     def _body_fault(self, node: SourceNode, found: Found | Refusal) -> Problem | None:
         """Gives what is wrong with a node of a carried graph, which nobody has looked at yet."""
         for name in filter(None, node.outputs):
@@ -158,6 +180,7 @@ class GraphReader:
 
     def set_initializer(self, name: str, proto: TensorProto) -> None:
         """Makes a constant of a carried graph known."""
+        self._claim(proto.ByteSize(), f"tensor '{name}'")
         self._values.set(name, self._values.reader.read(proto, name))
 
     def _folds(self, node: SourceNode) -> bool:
@@ -189,7 +212,7 @@ class GraphReader:
             read_control(node, self)
             return
         constants = {name: v for name, v in ins.items() if isinstance(v, Constant)}
-        _check_reads(node, constants)
+        check_reads(node, ((name, self._values.packed(name)) for name in ins))
         if len(constants) == len(ins) and can_fold(node):
             results = fold(node, constants, self._source.ir_version, self._budget)
             if results is not None:
@@ -209,9 +232,16 @@ class GraphReader:
             raise FrontendError(
                 f"it has {len(node.outputs)} outputs where its operator gives {len(results)}"
             )
+        packed = output_type(node, [self._values.packed(name) for name in node.inputs])
         for name, result in zip(node.outputs, results, strict=False):
             if name and result is not None:
-                self._values.set(name, _as_value(result, name))
+                self._set(name, _as_value(result, name), packed)
+
+    def _set(self, name: str, value: Value, code: int | None) -> None:
+        """Makes a value known, of an element type that is of 4 bits or of no interest."""
+        if code is not None and PACKED.get(code) is value.dtype:
+            value = self._values.as_packed(value, code)
+        self._values.set(name, value)
 
     def _finish(self) -> None:
         """Makes the graph's outputs of the values that have their names."""
@@ -221,8 +251,6 @@ class GraphReader:
             value = self._values.get(name)
             if value is None:
                 raise AssertionError(f"importers gave nothing for output {name}")
-            if isinstance(value, Constant):
-                _check_packed(value, f"output '{name}'")
             tensor = self._values.tensor(value)
             if tensor.name != name or tensor.kind is not TensorKind.NATIVE:
                 tensor = self._copied(tensor, name)
@@ -251,26 +279,8 @@ def _held_bytes(source: SourceGraph) -> int:
     return int(held) + sum(int(n.proto.ByteSize()) for n in source.nodes if n.op_type == "Constant")
 
 
-def _check_reads(node: SourceNode, ins: Mapping[str, Constant]) -> None:
-    """Refuses what reads integers of 4 bits and does not make them real.
-
-    Raises:
-        UnsupportedOpError: It does.
-    """
-    dequantizes = node.op_type == "DequantizeLinear" and node.domain in ("", "com.microsoft")
-    if dequantizes or node.has_subgraphs:  # their nodes are looked at one by one
-        return
-    for constant in ins.values():
-        _check_packed(constant, node.where)
-
-
-def _check_packed(constant: Constant, where: str) -> None:
-    if constant.packed is not None:
-        raise UnsupportedOpError(
-            f"'{constant.name}' is {element_type_name(constant.packed)}, of which only "
-            "DequantizeLinear can be converted",
-            where=where,
-        )
+def _element_type(source: SourceGraph, name: str) -> int:
+    return int(source.inputs[name].type.tensor_type.elem_type)
 
 
 def _drop_unread(graph: Graph) -> None:

@@ -19,6 +19,8 @@ from dovetail_onnx._tables import Tables
 OpSchema = Any
 # Of the functions made here; no model imports it.
 _DOMAIN = "dovetail.written_out"
+# What definitions may add to a model: more takes longer than its file explains.
+_FREE_NODES, _NODES_OF_NODE = 20_000, 10
 # A definition uses an operator that has one too, and so on; no chain in ONNX is half as long.
 _MOST_ROUNDS = 8
 
@@ -32,28 +34,38 @@ def write_out(model: ModelProto, tables: Tables) -> ModelProto:
     Args:
         model: Without local functions.
         tables: Where importers are looked for.
+
+    Raises:
+        FrontendError: They cannot be replaced, or become more than the model's size explains.
     """
+    most = _FREE_NODES + _NODES_OF_NODE * len(model.graph.node)
     for _ in range(_MOST_ROUNDS):
-        written = _write_out_once(model, tables)
+        written = _write_out_once(model, tables, most)
         if written is None:
             break
         model = written
     return model
 
 
-def _write_out_once(model: ModelProto, tables: Tables) -> ModelProto | None:
+def _write_out_once(model: ModelProto, tables: Tables, most: int) -> ModelProto | None:
     opsets = {_domain(entry.domain): entry.version for entry in model.opset_import}
     schemas = {i: _schema(node, opsets, tables) for i, node in enumerate(model.graph.node)}
     wanted = {i: schema for i, schema in schemas.items() if schema is not None}
     if not wanted:
         return None
     types = _types(model) if any(s.has_context_dependent_function for s in wanted.values()) else {}
-    made = ModelProto()
+    made, count = ModelProto(), len(model.graph.node)
     made.CopyFrom(model)
     for i, schema in wanted.items():
         call = made.graph.node[i]
         function = _definition(schema, call, made, types)
         if function is not None:
+            count += len(function.node)
+            if count > most:
+                raise FrontendError(
+                    f"its operators have definitions of more than {most} nodes together",
+                    hint="convert parts of it, cut with --out-name",
+                )
             _call(made, call, function, schema, i)
     if not made.functions:
         return None

@@ -3,8 +3,8 @@
 In this order:
 
 1. the op packages that the user brought for this model, by the operator's name alone;
-2. the importers of its domain: ONNX's own two and ONNX Runtime's, or those of the entry point
-   `onnx:DOMAIN`, which may also add operators to `ai.onnx.ml` and ONNX Runtime's;
+2. the importers of its domain: ONNX's own two, ONNX Runtime's and those of fake quantization, or
+   those of the entry point `onnx:DOMAIN`, which may also add operators to all but ONNX's first;
 3. the installed op package that has the domain's name.
 """
 
@@ -15,9 +15,10 @@ from dovetail.errors import PluginError
 from dovetail.ops import OpPackage, OpRegistry
 from dovetail_onnx._packages import PackageImporters, package_importers
 from dovetail_onnx._registry import GROUP, Importers
-from dovetail_onnx.operators import CLASSICAL, MICROSOFT, ONNX
+from dovetail_onnx.operators import ATEN, BREVITAS, CLASSICAL, MICROSOFT, ONNX, OPENVINO, QONNX
 
-_OWN = {table.domain: table for table in (ONNX, CLASSICAL, MICROSOFT)}
+_TABLES = (ONNX, CLASSICAL, MICROSOFT, ATEN, OPENVINO, QONNX, BREVITAS)
+_OWN = {table.domain: table for table in _TABLES}
 
 
 class Tables:

@@ -12,7 +12,7 @@ from dovetail.errors import FrontendError, UnsupportedOpError
 from dovetail.files import contained, unreadable
 from dovetail.ir import Array, DType
 from dovetail.ir.storage import bfloat16_to_float32
-from dovetail_onnx._dtypes import DTYPES, MAX_RANK, PACKED, Constant, element_type_name
+from dovetail_onnx._dtypes import MAX_RANK, PACKED, Constant, dtype_of, element_type_name
 
 _EXTERNAL = "MODEL_EXTERNAL_DATA"
 _MAX_DIGITS = 19  # of the greatest size of a file
@@ -55,7 +55,7 @@ class TensorReader:
         """
         where = f"tensor '{name}'"
         packed = proto.data_type if proto.data_type in PACKED else None
-        dtype = DTYPES.get(proto.data_type, PACKED.get(proto.data_type))
+        dtype = dtype_of(proto.data_type)
         if dtype is None:
             raise UnsupportedOpError(
                 f"its element type {element_type_name(proto.data_type)} cannot be converted",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 
-from dovetail.ir import Array, DType, Graph, Shape, Tensor
+from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor
 from dovetail_onnx._budget import Budget
 from dovetail_onnx._declared import Declared
-from dovetail_onnx._dtypes import Constant
+from dovetail_onnx._dtypes import PACKED, Constant, element_type_name
 from dovetail_onnx._registry import Value
 from dovetail_onnx._source import SourceGraph
 from dovetail_onnx._tensors import TensorReader
@@ -46,6 +47,7 @@ class Values:
         self._outputs = frozenset(source.outputs)
         self._reserved = set(source.names())
         self._known: dict[str, Value] = {}
+        self._packed: dict[Tensor, int] = {}
         self._statics: dict[tuple[Constant, Hashable], Tensor] = {}
         self._shared: dict[Hashable, Constant] = {}
 
@@ -63,6 +65,22 @@ class Values:
     def set(self, name: str, value: Value) -> None:
         """Makes a value known."""
         self._known[name] = value
+
+    def packed(self, name: str) -> int | None:
+        """Gives the element type that a value has in the model if that is of 4 bits, else None."""
+        value = self.get(name)
+        if isinstance(value, Constant):
+            return value.packed
+        return None if value is None else self._packed.get(value)
+
+    def as_packed(self, value: Value, code: int) -> Value:
+        """Gives a value, of bytes, as one of an element type of 4 bits."""
+        if value.dtype is not PACKED[code]:
+            raise AssertionError(f"{element_type_name(code)} is not kept as {value.dtype.name}")
+        if isinstance(value, Constant):
+            return value if value.packed == code else replace(value, packed=code)
+        self._packed[value] = code
+        return value
 
     def shared(self, key: Hashable, make: Callable[[], Constant]) -> Constant:
         """Gives the constant of a key, made when it is first asked for."""
@@ -89,7 +107,9 @@ class Values:
             return self.tensor(value)
         return self._static((value, perm), value, lambda: value.values.transpose(perm), perm)
 
-    def derived(self, name: str, values: Array, dtype: DType, source: str) -> Tensor:
+    def derived(
+        self, name: str, values: Array, dtype: DType, source: str, grid: Spec | None = None
+    ) -> Tensor:
         """Adds a static tensor of computed values.
 
         Args:
@@ -97,8 +117,12 @@ class Values:
             values: Logical values.
             dtype: Their type.
             source: The ONNX tensor or node that they come from.
+            grid: What the model stores them as, in their layout.
         """
         made = Tensor.static(self.fresh(name), values, dtype, source=source)
+        if grid is not None:
+            made.source = made.name  # a node may have several constants
+            self.graph.grids[made.source] = grid
         return self.graph.add_tensor(made)
 
     def _static(
@@ -115,5 +139,7 @@ class Values:
             elif name in self.graph.tensors:
                 name = self.fresh(name)
             made = Tensor.static(name, make(), value.dtype, source=value.name, source_perm=perm)
+            if value.grid is not None:
+                self.graph.grids[value.name] = value.grid
             self._statics[key] = self.graph.add_tensor(made)
         return self._statics[key]

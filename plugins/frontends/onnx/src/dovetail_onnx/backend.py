@@ -26,7 +26,7 @@ from dovetail.api import Session
 from dovetail.errors import BackendError, DovetailError, FrontendError
 from dovetail.ir import Array, Graph
 from dovetail.ops.frontend import FrontendOptions, InputsNeededError
-from dovetail_onnx._dtypes import from_stored, to_stored
+from dovetail_onnx._dtypes import as_bytes, from_stored, to_stored
 from dovetail_onnx._frontend import OnnxFrontend
 
 __all__ = [
@@ -57,6 +57,7 @@ class PreparedModel(BackendRep):
         constants = {tensor.name for tensor in model.graph.initializer}
         self._inputs = [i.name for i in model.graph.input if i.name not in constants]
         self._outputs = [o.name for o in model.graph.output]
+        self._types = {o.name: o.type.tensor_type.elem_type for o in model.graph.output}
         # a frontend reads files, as the user's models are
         folder = tempfile.mkdtemp(prefix="dovetail-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
@@ -103,7 +104,7 @@ class PreparedModel(BackendRep):
             given = {t.name: to_stored(feeds[t.name], t.dtype) for t in graph.inputs}
             found = graph.execute(given)
             by_name = {
-                name: from_stored(found[t.name], t.dtype)
+                name: from_stored(found[t.name], t.dtype, self._types[name])
                 for name, t in zip(dict.fromkeys(self._outputs), graph.outputs, strict=True)
             }
         return tuple(by_name[name] for name in self._outputs)
@@ -139,7 +140,7 @@ class PreparedModel(BackendRep):
                     hint=f"its inputs are {', '.join(self._inputs) or 'none'}",
                 )
             inputs = dict(zip(self._inputs, inputs, strict=True))
-        return {name: np.asarray(values) for name, values in inputs.items()}
+        return {name: as_bytes(np.asarray(values)) for name, values in inputs.items()}
 
 
 class DovetailBackend(Backend):
@@ -204,6 +205,7 @@ class DovetailBackend(Backend):
             [onnx.ValueInfoProto(name=name) for name in node.output if name],
         )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, version)])
+        _declare_types(model)
         return cls.run_model(model, inputs, device, **kwargs)
 
     @classmethod
@@ -215,6 +217,14 @@ class DovetailBackend(Backend):
 def _info(name: str, values: Array) -> onnx.ValueInfoProto:
     kind = helper.np_dtype_to_tensor_dtype(values.dtype)
     return helper.make_tensor_value_info(name, kind, values.shape)
+
+
+def _declare_types(model: ModelProto) -> None:
+    """Sets the element types of a model's outputs that ONNX's rules tell."""
+    inferred = onnx.shape_inference.infer_shapes(model)
+    for output, known in zip(model.graph.output, inferred.graph.output, strict=True):
+        if code := known.type.tensor_type.elem_type:
+            output.type.tensor_type.elem_type = code
 
 
 # what ONNX's test suite asks of a backend's module

@@ -22,7 +22,7 @@ SCOPE = Path(__file__).parents[1] / "backend" / "scope.toml"
 REASONS = (
     "sequence, optional, map or string types",
     "training",
-    "float8, float4, int4 or int2",
+    "float8, float4 or int2",
     "random without a seed",
     "control flow that does not fold",
 )

@@ -23,7 +23,7 @@ from dovetail.ops import OpRegistry
 from dovetail.quantization import Bias, Granularity, QuantizationOptions, Weight
 from dovetail_quantizers.grid import Scheme, grids_for, storage_type
 from dovetail_quantizers.planning.encoded import Encoded
-from dovetail_quantizers.planning.extent import extent_of
+from dovetail_quantizers.planning.extent import EVERYTHING_COUNTS, Far, extent_of
 from dovetail_quantizers.planning.recipe import MIN_MAX, Recipe
 from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
 from dovetail_quantizers.planning.rules import is_quantized
@@ -33,15 +33,18 @@ _MOST = 2.0**31 - 2.0**8
 _PACKED = {DType.SFIXED_POINT_8: DType.SFIXED_POINT_4, DType.UFIXED_POINT_8: DType.UFIXED_POINT_4}
 
 
-def constant_encoding(values: Array, recipe: Recipe, across: float = 0.0) -> Encoded:
+def constant_encoding(
+    values: Array, recipe: Recipe, across: float = 0.0, far: Far = EVERYTHING_COUNTS
+) -> Encoded:
     """Gives the encoding of a constant by its own values.
 
     Args:
         values: Any shape.
         recipe: How it gets its grid.
         across: How far from zero what stands for infinity must lie.
+        far: What stands for it.
     """
-    extent = extent_of(values)
+    extent = extent_of(values, far)
     grid = recipe.grid(*extent.reaching(across))
     why = "its own values" + (", infinities put far from the others" if extent.is_far else "")
     return Encoded(grid.dtype, grid.encoding, why, (extent.least, extent.greatest))
@@ -221,6 +224,14 @@ def _whole(least: Array, greatest: Array) -> tuple[float, float]:
     if not len(least):
         return 0.0, 0.0
     return float(np.min(least)), float(np.max(greatest))
+
+
+def packed(given: Encoded, options: QuantizationOptions) -> Encoded:
+    """Gives an encoding that was given with 4 bits in half a byte, where that is asked for."""
+    if given.encoding is None or given.dtype not in _PACKED:
+        return given
+    dtype, encoding = _stored(given.dtype, given.encoding, options)
+    return Encoded(dtype, encoding, given.why, given.observed)
 
 
 def _stored(

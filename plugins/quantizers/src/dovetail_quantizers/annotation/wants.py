@@ -11,6 +11,7 @@ from dovetail.quantization import Bias, Weight
 from dovetail_quantizers.annotation.statics import (
     bias_encoding,
     constant_encoding,
+    packed,
     values_of,
     weight_encoding,
     with_room_for_bias,
@@ -18,6 +19,7 @@ from dovetail_quantizers.annotation.statics import (
 from dovetail_quantizers.planning.encoded import Encoded
 from dovetail_quantizers.planning.extent import extent_of
 from dovetail_quantizers.planning.groups import Group
+from dovetail_quantizers.planning.masks import far_of
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.reach import across
 from dovetail_quantizers.planning.recipe import Recipe, float_type
@@ -72,20 +74,22 @@ def _one(
 ) -> Encoded:
     if not tensor.kind.is_static:
         return decided[plan.groups[tensor]]
-    if tensor in plan.groups:
-        return decided[plan.groups[tensor]]
+    # a constant that does not share has nobody to share with: no group of its own is decided
+    group = plan.groups.get(tensor)
+    if group is not None and group in decided:
+        return decided[group]
     if tensor in plan.overrides.encodings:
-        return plan.overrides.encodings[tensor]
+        return packed(plan.overrides.encodings[tensor], plan.options)
     width = plan.overrides.widths.get(tensor)
     role = roles_of(node, plan.ops).get(i)
     if isinstance(role, Weight):
         recipe = _in_width(plan.recipes.weight, width)
         return weight_encoding(values_of(tensor), node, role, recipe, plan.options)
     recipe = _in_width(plan.recipes.activation, width)
-    values = values_of(tensor)
-    if extent_of(values).is_far:
+    values, far = values_of(tensor), far_of(node, i, plan.ops, plan.groups)
+    if extent_of(values, far).is_far:
         plan.note_infinities(tensor)
-    return constant_encoding(values, recipe, across(plan, decided, node, tensor))
+    return constant_encoding(values, recipe, across(plan, decided, node, tensor), far)
 
 
 def _bias(plan: Plan, node: Node, role: Bias, tensor: Tensor, found: Wants) -> Encoded:

@@ -19,15 +19,17 @@ from dovetail.files import atomic_write, unreadable
 from dovetail.ir import Graph, Tensor, to_text
 from dovetail.quantization import Calibration
 from dovetail_quantizers.calibration.samples import samples_of
-from dovetail_quantizers.planning.extent import Range
+from dovetail_quantizers.planning.extent import Extent
 
 # Older results than these make room; each is a few kilobytes.
 _KEPT = 32
 
 
-class _Result(msgspec.Struct, frozen=True):
+class _Result(msgspec.Struct, frozen=True, omit_defaults=True):
     samples: int
     ranges: dict[str, tuple[float, float]]
+    # of ranges with numbers that stand for infinities: whether below them, and above
+    far: dict[str, tuple[bool, bool]] = {}
 
 
 class _File(msgspec.Struct):
@@ -47,25 +49,33 @@ class RangeCache:
         self._path = path
         self._key = key
 
-    def get(self) -> tuple[dict[str, Range], int] | None:
-        """Gives the ranges and the number of samples that they are of, if they are known.
+    def get(self) -> tuple[dict[str, Extent], int] | None:
+        """Gives the extents and the number of samples that they are of, if they are known.
 
         Raises:
             FrontendError: The file cannot be read.
             QuantizationError: It is damaged, or something else.
         """
         found = self._read().results.get(self._key)
-        return None if found is None else (dict(found.ranges), found.samples)
+        if found is None:
+            return None
+        nothing = (False, False)
+        extents = {n: Extent(*r, *found.far.get(n, nothing)) for n, r in found.ranges.items()}
+        return extents, found.samples
 
-    def put(self, ranges: Mapping[str, Range], samples: int) -> None:
-        """Keeps ranges; after an error the file is what it was.
+    def put(self, extents: Mapping[str, Extent], samples: int) -> None:
+        """Keeps extents; after an error the file is what it was.
 
         Raises:
             ContainerError: The file cannot be written.
         """
         file = self._read()
         file.results.pop(self._key, None)
-        file.results[self._key] = _Result(samples, dict(ranges))
+        file.results[self._key] = _Result(
+            samples,
+            {name: (each.least, each.greatest) for name, each in extents.items()},
+            {name: (each.below, each.above) for name, each in extents.items() if each.is_far},
+        )
         for key in list(file.results)[:-_KEPT]:
             del file.results[key]
         with atomic_write(self._path) as out:

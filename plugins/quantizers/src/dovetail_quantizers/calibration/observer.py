@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 
@@ -16,15 +15,16 @@ from dovetail.ops import OpRegistry, to_real
 from dovetail.plugins.events import Progress
 from dovetail.plugins.hooks import hooks
 from dovetail.quantization import Calibration
+from dovetail_quantizers.calibration.looking import NOTHING, Look
 from dovetail_quantizers.calibration.running import runner
 from dovetail_quantizers.calibration.samples import samples_of
-from dovetail_quantizers.planning.extent import HUGE, Extent
+from dovetail_quantizers.planning.counting import RowFloor
+from dovetail_quantizers.planning.extent import HUGE, Extent, Far
 
 TASK = "calibrating"
 _LISTED = 20
 _HINT = "look at that sample and at what computes the first tensor"
 _MASKS = "infinities on purpose (masks) pass with the option lenient"
-_NOTHING = Extent(math.inf, -math.inf)
 
 
 @dataclass(slots=True)
@@ -35,16 +35,13 @@ class Observed:
         extents: The estimators' ranges and what lay beyond, by the name of the group's leader.
         samples: Number of runs.
         members: Of each tensor, the extent of all its values; empty where nothing was run.
+        is_infinite: Whether anything was infinite, or as good as that.
     """
 
     extents: dict[str, Extent] = field(default_factory=dict)
     samples: int = 0
     members: dict[str, Extent] = field(default_factory=dict)
-
-    @property
-    def is_infinite(self) -> bool:
-        """Whether anything stood for an infinity."""
-        return any(extent.is_far for extent in self.extents.values())
+    is_infinite: bool = False
 
 
 def observe(
@@ -57,6 +54,7 @@ def observe(
     backend: str,
     lenient: bool,
     extremes_only: bool = False,
+    counting: Mapping[str, RowFloor | Far] | None = None,
 ) -> Observed:
     """Runs a float graph over samples.
 
@@ -70,12 +68,14 @@ def observe(
         lenient: Whether infinities count for themselves, not in ranges, instead of being an error.
         extremes_only: Whether the estimators look at the least and the greatest value alone, so
             that these two will do for all.
+        counting: By the names of tensors, what of them counts; None: everything does.
 
     Raises:
         QuantizationError: Samples do not fit, a tensor holds NaN or infinities (each is named with
             the first sample), or nothing finite.
     """
     tensors = {t.name: t for each in watched.values() for t in each}
+    looks = {name: Look((counting or {}).get(name), extremes_only) for name in tensors}
     seen = Observed()
     total = len(calibration) if isinstance(calibration, Sized) else None
     with runner(graph, ops, backend, tensors) as run:
@@ -84,19 +84,14 @@ def observe(
             is_bad = False
             for name, group in watched.items():
                 for tensor in group:
-                    values = to_real(shown[tensor.name], tensor.spec)
-                    ends = _ends(values)
-                    # a comparison with NaN is false, too
-                    if not bool((np.abs(ends) < HUGE).all()):
-                        is_bad = True
-                        values = values[np.abs(values) < HUGE]
-                    elif extremes_only:
-                        values = ends
-                    estimators[name].observe(values)
-                    if ends.size:
-                        _widen(seen, tensor, ends, values)
+                    sight = looks[tensor.name].at(to_real(shown[tensor.name], tensor.spec))
+                    is_bad |= sight.is_bad
+                    estimators[name].observe(sight.values)
+                    before = seen.members.get(tensor.name, NOTHING)
+                    seen.members[tensor.name] = before.joined(sight.extent)
             if is_bad:
-                _refuse(graph, shown, tensors, seen, lenient=lenient)
+                _refuse(graph, shown, tensors, looks, seen.samples, lenient=lenient)
+                seen.is_infinite = True
             if hooks.active:
                 hooks.progress(Progress(TASK, seen.samples, total, "samples"))
     for name, group in watched.items():
@@ -104,32 +99,12 @@ def observe(
     return seen
 
 
-def _widen(seen: Observed, tensor: Tensor, ends: Array, finite: Array) -> None:
-    """Takes the ends of a tensor's values, and its finite values, into its extent."""
-    below, above = bool(ends[0] <= -HUGE), bool(ends[1] >= HUGE)
-    if below or above:
-        ends = _ends(finite) if finite.size else np.array([np.inf, -np.inf])
-    least, greatest, was_below, was_above = seen.members.get(tensor.name, _NOTHING)
-    seen.members[tensor.name] = Extent(
-        min(least, float(ends[0])),
-        max(greatest, float(ends[1])),
-        was_below or below,
-        was_above or above,
-    )
-
-
-def _ends(values: Array) -> Array:
-    # NaN survives both, an infinity one of them; no array of flags is made
-    if not values.size:
-        return values
-    return np.array([values.min(), values.max()], values.dtype)
-
-
 def _refuse(
     graph: Graph,
     shown: Mapping[str, Array],
     tensors: Mapping[str, Tensor],
-    seen: Observed,
+    looks: Mapping[str, Look],
+    sample: int,
     *,
     lenient: bool,
 ) -> None:
@@ -139,13 +114,13 @@ def _refuse(
     for tensor in graph.tensors.values():
         if tensor.name not in tensors:
             continue
-        values = to_real(shown[tensor.name], tensor.spec)
+        values = looks[tensor.name].counting(to_real(shown[tensor.name], tensor.spec))
         if np.isnan(values).any():
             any_nan = True
-            problems.append(_problem(tensor, "NaN", int(np.isnan(values).sum()), seen.samples))
+            problems.append(_problem(tensor, "NaN", int(np.isnan(values).sum()), sample))
         elif not lenient and (count := int((np.abs(values) >= HUGE).sum())):
             what = f"infinities, or values beyond {HUGE:g},"
-            problems.append(_problem(tensor, what, count, seen.samples))
+            problems.append(_problem(tensor, what, count, sample))
     problems = list(dict.fromkeys(problems))  # a copy in another layout has the same fault
     if problems:
         first = problems[0]
@@ -168,7 +143,7 @@ def _extent(
     graph: Graph, name: str, group: Sequence[Tensor], seen: Observed, estimator: RangeEstimator
 ) -> Extent:
     """Gives the estimator's range and what lies beyond; 0 to 0 where no value stands for itself."""
-    extent = functools.reduce(Extent.joined, (seen.members.get(t.name, _NOTHING) for t in group))
+    extent = functools.reduce(Extent.joined, (seen.members.get(t.name, NOTHING) for t in group))
     if extent.least > extent.greatest:
         return Extent(0.0, 0.0, extent.below, extent.above)
     try:

@@ -1,62 +1,35 @@
 """Quantizing that a model brings with it, taken out of its graph and kept as encodings.
 
 A model that was quantized in its framework holds pairs of Quantize and Dequantize, or what a
-frontend makes of them: a quotient, rounded, moved by the zero point, clipped, and all of it back.
-They go; what they say is remembered for the tensor that they stood behind. A Relu that they did the
-work of comes back.
+frontend makes of them. They go; what they say is remembered for the tensor that they stood behind.
+A Relu that they did the work of comes back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import numpy as np
 
-from dovetail.ir import (
-    AxisScaleOffset,
-    DType,
-    Encoding,
-    Graph,
-    Node,
-    Scalar,
-    ScaleOffset,
-    Tensor,
-    TensorKind,
-)
+from dovetail.ir import DType, Encoding, Graph, Node, Scalar, ScaleOffset, Tensor, TensorKind
 from dovetail.ops import OpRegistry
-from dovetail.quantization import Bias, Weight
-from dovetail_opset import PACKAGE
+from dovetail_opset.build import add, static
 from dovetail_opset.passes import DeadCode
-from dovetail_quantizers.annotation.statics import values_of
-from dovetail_quantizers.planning.clipping import clipper, put_clip
+from dovetail_quantizers.planning.brought import take_constants, told
+from dovetail_quantizers.planning.clipping import clipper, clips_as, put_clip
 from dovetail_quantizers.planning.encoded import Encoded
-from dovetail_quantizers.planning.lattice import lattice
-from dovetail_quantizers.planning.overrides import Overrides
-from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
+from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, Overrides
+from dovetail_quantizers.planning.pairs import (
+    Again,
+    Quantizing,
+    begins_quantizing,
+    ends_quantizing,
+    factor_of,
+    makes_real,
+    quantizing_of,
+)
+from dovetail_quantizers.planning.rules import is_quantized
 
-_WHY = "given by the model, which was quantized before"
-_ON_NO_GRID = "lie on no grid of 8 or 16 bits that could be found: they are quantized as float ones"
-_ASYMMETRIC = "keep the offset of each channel that the model has; the SDK wants scales alone there"
-_LEVELS = {
-    (0, 255): (DType.UFIXED_POINT_8, None),
-    (-128, 127): (DType.SFIXED_POINT_8, None),
-    (0, 65535): (DType.UFIXED_POINT_16, None),
-    (-32768, 32767): (DType.SFIXED_POINT_16, None),
-    (0, 15): (DType.UFIXED_POINT_8, 4),
-    (-8, 7): (DType.SFIXED_POINT_8, 4),
-}
-_UNSIGNED = {
-    DType.SFIXED_POINT_8: DType.UFIXED_POINT_8,
-    DType.SFIXED_POINT_16: DType.UFIXED_POINT_16,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """Nodes that quantize and dequantize one tensor, and what they make of it."""
-
-    nodes: tuple[Node, ...]
-    dtype: DType
-    encoding: Encoding
+_INTEGERS = (DType.UINT_8, DType.INT_8, DType.UINT_16, DType.INT_16)
+_COMPUTED = "it has several scales, or others behind it, or its integers go elsewhere"
 
 
 def absorb(graph: Graph, ops: OpRegistry) -> Overrides:
@@ -66,180 +39,206 @@ def absorb(graph: Graph, ops: OpRegistry) -> Overrides:
         graph: Changed: it computes the same without rounding, and without clipping but at zero.
         ops: Finds ops.
     """
-    found = Overrides()
-    clipped: dict[Tensor, Tensor] = {}
-    given: dict[Tensor, Encoded] = {}  # of what was not clipped, and so keeps to it by itself
+    work = _Absorption(graph, ops)
     for node in graph.nodes:
         x = node.inputs[0] if node.inputs else None
-        if x is None or graph.tensors.get(x.name) is not x or x.kind.is_static:
+        if x is None or graph.tensors.get(x.name) is not x:
             continue
-        pair = _explicit(graph, node) or _written_out(graph, node)
-        if pair is None:
-            continue
-        encoded = Encoded(pair.dtype, pair.encoding, _WHY)
-        clip = clipper(graph, x, encoded, ops, given)
-        for kept in _bypass(graph, x, pair, clip, clipped):
-            found.encodings.setdefault(kept, encoded)
-            found.covered.add(kept.source)
-            if clip is None:
-                given.setdefault(kept, encoded)
-    if found.encodings:
+        quantizing = quantizing_of(graph, node)
+        if quantizing is not None and is_quantized(x):
+            work.take(quantizing)
+    if work.found.changes:
         DeadCode().run(graph)  # the scales and zero points that nobody reads any more
-        _take_weights(graph, ops, found)
-    return found
+    take_constants(graph, ops, work.found)
+    if work.found.changes:
+        _note_kept(graph, work.found)
+    return work.found
 
 
-def _take_weights(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
-    """Finds the grids of weights; a bias is then one of 32 bits, as such models have it."""
+def _note_kept(graph: Graph, found: Overrides) -> None:
+    """Notes what still quantizes, or makes real, by ops of its own."""
     for node in graph.nodes:
-        roles = roles_of(node, ops)
-        for i, tensor in present(node):
-            role = roles.get(i)
-            if not tensor.kind.is_static or tensor.dtype is not DType.FLOAT_32:
-                continue
-            if isinstance(role, Bias):
-                found.widths.setdefault(tensor, 32)
-            elif isinstance(role, Weight) and tensor not in found.encodings and tensor.shape:
-                axis, _ = weight_axes(role, node, len(tensor.shape))
-                _take_weight(tensor, axis, found)
+        if begins_quantizing(graph, node) or ends_quantizing(node):
+            x = node.inputs[0]
+            if x is not None:
+                found.change(x, "kept", f"{node.where} stays: {_COMPUTED}")
+    for x in graph.inputs:
+        if x.dtype in _INTEGERS and any(makes_real(graph, node) for node in graph.consumers(x)):
+            text = f"the application gives {x.dtype.name}, which ops make real"
+            found.change(x, "kept", text)
 
 
-def _take_weight(tensor: Tensor, axis: int | None, found: Overrides) -> None:
-    grid = lattice(values_of(tensor), axis)
-    if grid is None:
-        found.remarks[tensor] = _ON_NO_GRID
-        return
-    dtype, encoding = grid
-    found.encodings[tensor] = Encoded(dtype, encoding, _WHY)
-    found.remarks.pop(tensor, None)  # another node reads it along another axis
-    if isinstance(encoding, AxisScaleOffset) and encoding.offsets is not None:
-        found.remarks[tensor] = _ASYMMETRIC
+class _Absorption:
+    """The work on one graph.
 
-
-def _explicit(graph: Graph, node: Node) -> _Pair | None:
-    """A Quantize with a Dequantize behind it."""
-    if not _is(node, "Quantize") or not isinstance(node.outputs[0].encoding, ScaleOffset):
-        return None
-    after = _only_reader(graph, node)
-    if after is None or not _is(after, "Dequantize"):
-        return None
-    return _Pair((node, after), node.outputs[0].dtype, node.outputs[0].encoding)
-
-
-def _written_out(graph: Graph, node: Node) -> _Pair | None:
-    """The same in small ops, from the quotient to the product."""
-    scale = _number(node, "ElementWiseDivide")
-    chain = list(_chain(graph, node))
-    kinds = [n.op_type for n in chain]
-    if scale is None or scale <= 0 or kinds[:2] != ["ElementWiseDivide", "ElementWiseRound"]:
-        return None
-    rest = [n for n in chain[2:] if n.op_type != "Cast"]
-    shift = _number(rest[0], "ElementWiseAdd") if rest else None
-    rest = rest[1:] if shift is not None else rest
-    levels = _levels(rest[0]) if rest else None
-    back = _number(rest[1], "ElementWiseSubtract") if len(rest) > 1 else None
-    rest = rest[2:] if back is not None else rest[1:]
-    if levels not in _LEVELS or not rest or _number(rest[0], "ElementWiseMultiply") != scale:
-        return None
-    zero = shift or 0.0
-    if zero != (back or 0.0) or zero != int(zero):
-        return None
-    dtype, bitwidth = _LEVELS[levels]
-    last = chain.index(rest[0])
-    nodes = tuple(chain[: last + 1])
-    if zero and dtype.is_signed:  # the same grid, counted from its lowest point
-        return _Pair(nodes, _UNSIGNED[dtype], ScaleOffset(scale, levels[0] - int(zero), bitwidth))
-    return _Pair(nodes, dtype, ScaleOffset(scale, -int(zero), bitwidth))
-
-
-def _chain(graph: Graph, node: Node) -> Iterator[Node]:
-    """A node and those behind it, as long as each is the only reader; no longer than a pair."""
-    following: Node | None = node
-    for _ in range(10):
-        if following is None:
-            return
-        yield following
-        following = _only_reader(graph, following)
-
-
-def _only_reader(graph: Graph, node: Node) -> Node | None:
-    if len(node.outputs) != 1 or node.outputs[0].kind is not TensorKind.NATIVE:
-        return None
-    readers = graph.consumers(node.outputs[0])
-    return readers[0] if len(readers) == 1 else None
-
-
-def _number(node: Node, op_type: str) -> float | None:
-    """The one number that an op's second input is, None for anything else."""
-    if not _is(node, op_type) or len(node.inputs) != 2:
-        return None
-    other = node.inputs[1]
-    if other is None or other.kind is not TensorKind.STATIC or other.dtype is not DType.FLOAT_32:
-        return None
-    values = other.values()
-    return float(values.reshape(-1)[0]) if values.size == 1 else None
-
-
-def _levels(node: Node) -> tuple[int, int] | None:
-    if not _is(node, "ReluMinMax"):
-        return None
-    ends = [node.params.get(name) for name in ("min_value", "max_value")]
-    values = [float(e.value) for e in ends if isinstance(e, Scalar)]
-    return (int(values[0]), int(values[1])) if len(values) == 2 else None
-
-
-def _is(node: Node, op_type: str) -> bool:
-    return node.package == PACKAGE.name and node.op_type == op_type
-
-
-def _bypass(
-    graph: Graph, x: Tensor, pair: _Pair, clip: str | None, clipped: dict[Tensor, Tensor]
-) -> tuple[Tensor, ...]:
-    """Takes a pair out, and puts a clip in its place if it did the work of one.
-
-    Args:
-        graph: Changed.
-        x: What the pair quantizes.
-        pair: Its nodes.
-        clip: The op of the clip.
-        clipped: Results of clips by what they read; gets those that are made.
-
-    Returns:
-        The tensors that are left and have the pair's encoding, none if the pair may not go.
+    Attributes:
+        found: What the quantizing said that was taken out.
     """
-    y = pair.nodes[-1].outputs[0]
-    if y.shape != x.shape or y.dtype is not x.dtype:
-        return ()
-    producer = graph.producer(x)
-    outer = y.kind is not TensorKind.NATIVE
-    if outer and (x.kind is not TensorKind.NATIVE or producer is None) and clip is None:
-        return ()
-    for node in reversed(pair.nodes):
-        graph.remove_node(node)
-    for node in pair.nodes[:-1]:
-        graph.remove_tensor(node.outputs[0])
-    if clip is not None:
-        return x, _clipped(graph, x, y, clip, clipped)
-    if not outer:
-        graph.replace_uses(y, x)
-        graph.remove_tensor(y)
+
+    def __init__(self, graph: Graph, ops: OpRegistry) -> None:
+        self.found = Overrides()
+        self._graph = graph
+        self._ops = ops
+        self._clipped: dict[Tensor, Tensor] = {}  # results of clips by what they read
+        self._moved: dict[tuple[Node, Tensor], tuple[Tensor, ...]] = {}
+        self._given: dict[Tensor, Encoded] = {}  # of what was not clipped: it keeps to it by itself
+
+    def take(self, quantizing: Quantizing) -> None:
+        """Takes out what makes one tensor's integers real, wherever that is."""
+        x = quantizing.x
+        if quantizing.encoding is None:
+            self._drop(quantizing)
+            return
+        encoded = Encoded(quantizing.dtype, quantizing.encoding, GIVEN_BY_MODEL)
+        stands_for = clipper(self._graph, x, encoded, self._ops, self._given)
+        clip = None if self._clip_themselves(quantizing.ends, stands_for) else stands_for
+        for end in quantizing.ends:
+            kept = self._bypass(x, self._apart(end, quantizing.encoding), clip)
+            for tensor in kept:
+                self.found.encodings.setdefault(tensor, encoded)
+                self.found.covered.add(tensor.source)
+                if stands_for is None:
+                    self._given.setdefault(tensor, encoded)
+            if kept:
+                self._tell(kept[0], encoded, clip)
+                x = kept[0]  # an output's name may have taken the place of its own
+
+    def _clip_themselves(self, ends: tuple[Again, ...], clip: str | None) -> bool:
+        """Whether all that reads what is real again clips as a grid does."""
+        for end in ends:
+            y = end.node.outputs[0]
+            readers = self._graph.consumers(y)
+            if clip is None or y.kind is not TensorKind.NATIVE or factor_of(end.node) is not None:
+                return False
+            if not readers or not all(clips_as(node, clip, self._ops) for node in readers):
+                return False
+        return True
+
+    def _drop(self, quantizing: Quantizing) -> None:
+        """Takes out what fits its grid to each sample: there is none to keep."""
+        x = quantizing.x
+        for end in quantizing.ends:
+            kept = self._bypass(x, end, None)
+            if kept:
+                x = kept[0]
+                self.found.change(x, "dropped", "its range was found at run time, for each input")
+
+    def _apart(self, end: Again, encoding: Encoding) -> Again:
+        """Takes the product that makes integers real out of the factor of a Softmax."""
+        factor = factor_of(end.node)
+        if factor is None or not isinstance(encoding, ScaleOffset):
+            return end
+        graph, node, x = self._graph, end.node, end.node.inputs[0]
+        assert x is not None
+        scale = static(graph, f"{x.name}.scale", np.asarray(encoding.scale), DType.FLOAT_32)
+        real = add(graph, "ElementWiseMultiply", [x, scale], name=f"{x.name}.real", sources=())
+        graph.set_inputs(node, [real, *node.inputs[1:]])
+        rest = factor / encoding.scale
+        # what is left of a float32 that was multiplied by nothing else
+        node.params["beta"] = Scalar(DType.FLOAT_32, 1.0 if abs(rest - 1) < 1e-6 else rest)
+        product = graph.producer(real)
+        assert product is not None
+        return Again(product, end.path)
+
+    def _tell(self, tensor: Tensor, encoded: Encoded, clip: str | None) -> None:
+        assert encoded.encoding is not None
+        self.found.change(tensor, "encoding", told(encoded.dtype, encoded.encoding))
+        if clip is not None:
+            text = f"{clip} put back, for the grid behind it begins at 0"
+            self.found.change(tensor, "clip", text)
+
+    def _bypass(self, x: Tensor, end: Again, clip: str | None) -> tuple[Tensor, ...]:
+        """Takes what makes integers real out, with a clip in its place if it did the work of one.
+
+        Args:
+            x: What is quantized.
+            end: Where it is real again.
+            clip: The op of the clip.
+
+        Returns:
+            The tensors that are left and have the encoding, `x` or what stands for it first; none
+            if the end may not go.
+        """
+        graph, y = self._graph, end.node.outputs[0]
+        if y.dtype is not x.dtype or (not end.path and y.shape != x.shape):
+            return ()
+        outer = y.kind is not TensorKind.NATIVE
+        stays = x.kind is not TensorKind.NATIVE or graph.producer(x) is None
+        if outer and stays and clip is None and not end.path:
+            return ()
+        graph.remove_node(end.node)
+        if end.path:
+            source = x if clip is None else self._clip(x, clip)
+            made = self._move(source, end.path, y)
+            return (x, made) if clip is None else (x, source, made)
+        if clip is not None:
+            if outer:
+                return x, put_clip(graph, x, clip, y)
+            made = self._clip(x, clip)
+            self._replace(y, made)
+            return x, made
+        if outer:
+            self._write_instead(x, y)
+            return (y,)
+        self._replace(y, x)
         return (x,)
-    assert producer is not None
-    graph.replace_uses(x, y)
-    graph.set_outputs(producer, [y if t is x else t for t in producer.outputs])
-    graph.remove_tensor(x)
-    return (y,)
 
+    def _write_instead(self, x: Tensor, y: Tensor) -> None:
+        """Makes what writes one tensor write another in its place."""
+        producer = self._graph.producer(x)
+        assert producer is not None
+        self._graph.replace_uses(x, y)
+        self._graph.set_outputs(producer, [y if t is x else t for t in producer.outputs])
+        self._graph.remove_tensor(x)
 
-def _clipped(
-    graph: Graph, x: Tensor, y: Tensor, clip: str, clipped: dict[Tensor, Tensor]
-) -> Tensor:
-    """Gives what a clip of one tensor makes, in the place of another."""
-    if y.kind is not TensorKind.NATIVE:
-        return put_clip(graph, x, clip, y)
-    if x not in clipped:
-        clipped[x] = put_clip(graph, x, clip, None)
-    made = clipped[x]
-    graph.replace_uses(y, made)
-    graph.remove_tensor(y)
-    return made
+    def _replace(self, y: Tensor, by: Tensor) -> None:
+        self._graph.replace_uses(y, by)
+        self._graph.remove_tensor(y)
+
+    def _clip(self, x: Tensor, clip: str) -> Tensor:
+        if x not in self._clipped:
+            self._clipped[x] = put_clip(self._graph, x, clip, None)
+        return self._clipped[x]
+
+    def _move(self, x: Tensor, path: tuple[Tensor, ...], y: Tensor) -> Tensor:
+        """Moves real numbers as nodes move the integers of them, to where a tensor was."""
+        graph = self._graph
+        for moved in path:
+            node = graph.producer(moved)
+            assert node is not None
+            if (node, x) not in self._moved:
+                self._moved[node, x] = self._repeat(node, x)
+            x = self._moved[node, x][node.outputs.index(moved)]
+        if y.kind is TensorKind.NATIVE:
+            self._replace(y, x)
+            return x
+        self._write_instead(x, y)
+        return y
+
+    def _repeat(self, node: Node, x: Tensor) -> tuple[Tensor, ...]:
+        """Adds a node that does to real numbers what one does to integers; gives its outputs."""
+        graph = self._graph
+        made = tuple(
+            graph.add_tensor(
+                Tensor(
+                    graph.fresh_name(f"{t.name}.real"),
+                    x.dtype,
+                    t.shape,
+                    source=t.source,
+                    source_perm=t.source_perm,
+                )
+            )
+            for t in node.outputs
+        )
+        graph.add_node(
+            Node(
+                graph.fresh_name(f"{node.name}.real"),
+                node.package,
+                node.op_type,
+                [x, *node.inputs[1:]],
+                made,
+                node.params,
+                sources=node.sources,
+            )
+        )
+        return made

@@ -20,7 +20,8 @@ from dovetail_quantizers.planning.roles import present, schema_of
 from dovetail_quantizers.planning.rules import cuts_off, fixed_range, kept_by
 
 _SIX, _SIX_NEAR = 6.0, 1e-3
-_LOWEST = np.full(1, np.finfo(np.float32).min)
+_ENDS = np.array([np.finfo(np.float32).min, np.finfo(np.float32).max])
+_LOWEST = _ENDS[:1]
 # Results of these are never below zero; those of the averages are not if what they read is not.
 _NEVER_BELOW = ("ElementWiseAbs", "ElementWiseExp", "ElementWiseSquareRoot")
 _AVERAGES = ("PoolAvg2d", "PoolAvg3d", "ReduceMean", "ReduceSum")
@@ -44,6 +45,14 @@ def clipper(graph: Graph, x: Tensor, encoded: Encoded, ops: OpRegistry,
         return None
     # the greatest value that was seen behind a Relu6 is 6, but for the grid's rounding
     return "Relu6" if abs(greatest - _SIX) < _SIX_NEAR else "Relu"
+
+
+def clips_as(node: Node, clip: str, ops: OpRegistry) -> bool:
+    """Whether a node that reads a tensor clips it itself, at least as a Relu or Relu6 would."""
+    if not cuts_off(node, ops):
+        return False
+    low, high = bind_node(schema_of(node, ops), node).reference(_ENDS)
+    return bool(low >= 0 and (clip == "Relu" or high <= _SIX + _SIX_NEAR))
 
 
 def put_clip(graph: Graph, x: Tensor, op_type: str, y: Tensor | None) -> Tensor:

@@ -58,6 +58,8 @@ def _reason(plan: Plan, group: Group, observed: Extent | None, is_far: bool) -> 
     parts += [f"always {low:g} to {high:g} ({where})" for (low, high), where in group.bounds]
     if observed is not None and (observed[0] < group.needed[0] or observed[1] > group.needed[1]):
         parts.append("cut where its readers tell nothing apart")
+    if group.floors:
+        parts.append("cut where a Softmax makes nothing of it")
     if group.constants:
         parts.append("the values of constants")
     if is_far:

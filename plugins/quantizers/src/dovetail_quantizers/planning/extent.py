@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
-
-import numpy as np
 
 from dovetail.ir import Array
 
@@ -61,14 +60,30 @@ class Extent(NamedTuple):
         return least, greatest
 
 
-def extent_of(values: Array) -> Extent:
+@dataclass(frozen=True, slots=True)
+class Far:
+    """From where on numbers stand for an infinity.
+
+    Attributes:
+        below: These and lesser ones stand for minus infinity.
+        above: These and greater ones stand for infinity.
+    """
+
+    below: float = -HUGE
+    above: float = HUGE
+
+
+EVERYTHING_COUNTS = Far()
+
+
+def extent_of(values: Array, far: Far = EVERYTHING_COUNTS) -> Extent:
     """Gives the extent of numbers, any shape; 0 to 0 where none stands for itself."""
     if not values.size:
         return Extent(0.0, 0.0)
     least, greatest = float(values.min()), float(values.max())
-    below, above = least <= -HUGE, greatest >= HUGE
+    below, above = least <= far.below, greatest >= far.above
     if below or above:
-        kept = values[np.abs(values) < HUGE]
+        kept = values[(values > far.below) & (values < far.above)]
         least, greatest = (float(kept.min()), float(kept.max())) if kept.size else (0.0, 0.0)
     return Extent(least, greatest, below, above)
 

@@ -16,7 +16,8 @@ import numpy as np
 from dovetail.ir import Graph, Node, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Sharing
-from dovetail_quantizers.planning.extent import Extent, Range, extent_of
+from dovetail_quantizers.planning.counting import RowFloor
+from dovetail_quantizers.planning.extent import Extent, Far, Range, extent_of
 from dovetail_quantizers.planning.rules import (
     added_by,
     cuts_off,
@@ -39,6 +40,8 @@ class Group:
         inside: Nodes that only move or clip values within the group.
         squashed: Members whose own range does not count, by the node that clips them.
         needed: What the readers tell apart: values beyond need no place.
+        floors: Members that only Softmaxes read, and what counts of them; see `masks`.
+        far: From where on members' numbers stand for an infinity.
     """
 
     members: dict[Tensor, None] = field(default_factory=dict)
@@ -48,6 +51,8 @@ class Group:
     inside: set[Node] = field(default_factory=set)
     squashed: dict[Tensor, Node] = field(default_factory=dict)
     needed: Range = (-math.inf, math.inf)
+    floors: dict[Tensor, RowFloor] = field(default_factory=dict)
+    far: Far = field(default_factory=Far)
 
     @property
     def leader(self) -> Tensor:
@@ -60,7 +65,7 @@ class Group:
         for tensor in self.constants:
             values = np.asarray(tensor.values(), np.float32)
             if values.size:
-                extents.append(extent_of(values))
+                extents.append(extent_of(values, self.far))
         return functools.reduce(Extent.joined, extents) if extents else None
 
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from dovetail.errors import Problem, QuantizationError, unknown_name
 from dovetail.ir import Graph, Node, Tensor
 from dovetail.ops import OpRegistry
-from dovetail.quantization import QuantizationOptions
+from dovetail.quantization import Difference, QuantizationOptions
 from dovetail_quantizers.files import EncodingsFile, TensorEncoding, read_encodings, to_encoding
 from dovetail_quantizers.planning.encoded import Encoded
 from dovetail_quantizers.planning.precision import Float
 from dovetail_quantizers.planning.roles import channel_axes
 from dovetail_quantizers.planning.rules import is_quantized
 
+GIVEN_BY_MODEL = "given by the model, which was quantized before"
 _WHY = "given by the encodings file"
 # So many names are in one note.
 _SHOWN = 12
@@ -31,6 +32,7 @@ class Overrides:
         float_inputs: Inputs of the graph that are to stay float.
         covered: Names in the user's model that something was said of.
         remarks: What the user should know of tensors.
+        changes: What became of the quantizing that the model brought, where it brought some.
     """
 
     encodings: dict[Tensor, Encoded] = field(default_factory=dict)
@@ -39,6 +41,13 @@ class Overrides:
     float_inputs: dict[Tensor, int] = field(default_factory=dict)
     covered: set[str] = field(default_factory=set)
     remarks: dict[Tensor, str] = field(default_factory=dict)
+    changes: list[Difference] = field(default_factory=list)
+
+    def change(self, tensor: Tensor, kind: str, text: str) -> None:
+        """Keeps what became of something that the model says of a tensor, once."""
+        told = Difference(tensor=tensor.source, kind=kind, text=text)
+        if told not in self.changes:
+            self.changes.append(told)
 
     @property
     def claims(self) -> Mapping[Tensor, Hashable]:
@@ -71,6 +80,7 @@ class Overrides:
             self.float_inputs | other.float_inputs,
             self.covered | other.covered,
             {t: r for t, r in self.remarks.items() if t not in said} | other.remarks,
+            [*self.changes, *other.changes],
         )
 
     def uncovered(self, graph: Graph) -> tuple[str, ...]:

@@ -10,9 +10,12 @@ from dovetail.calibration import RangeEstimator
 from dovetail.ir import Graph, Node, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.quantization import QuantizationOptions
+from dovetail_quantizers.planning.counting import RowFloor
 from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.extent import EVERYTHING_COUNTS, Far
 from dovetail_quantizers.planning.fallback import all_float, fallen_back
 from dovetail_quantizers.planning.groups import Group, find_groups
+from dovetail_quantizers.planning.masks import Masks
 from dovetail_quantizers.planning.overrides import Overrides
 from dovetail_quantizers.planning.precision import Float, float_nodes, touches_floats
 from dovetail_quantizers.planning.recipe import Recipe, Recipes
@@ -67,14 +70,30 @@ class Plan:
     def watched(self) -> dict[str, Sequence[Tensor]]:
         """Gives the tensors to observe, by the name of their group's leader."""
         return {
-            group.leader.name: tuple(group.sources)
+            group.leader.name: tuple(group.floors or group.sources)
             for group in self.needed()
             if group.sources and group not in self.given
         }
 
+    def counting(self) -> dict[str, RowFloor | Far]:
+        """Gives what counts of watched tensors, by name; of those left out, everything does."""
+        found: dict[str, RowFloor | Far] = {}
+        for group in self.needed():
+            found |= {tensor.name: floor for tensor, floor in group.floors.items()}
+            if group.far != EVERYTHING_COUNTS:
+                found |= {tensor.name: group.far for tensor in group.sources}
+        return found
+
+    def how(self, group: Group) -> str:
+        """Gives what a group's range depends on besides the values that are observed."""
+        return f"{self.recipe(group).signature} {list(group.floors.values())} {group.far}"
+
     def note_infinities(self, tensor: Tensor) -> None:
         """Notes, once, that a tensor's grid holds something in the place of infinities."""
-        note = f"infinities in '{tensor.source}': an end of its grid, far from the rest, is theirs"
+        note = (
+            f"what stands for infinities in '{tensor.source}': an end of its grid, far from the "
+            "rest, is theirs"
+        )
         if note not in self.notes:
             self.notes.append(note)
 
@@ -119,6 +138,8 @@ def make_plan(
         squash=not options.disable_relu_squashing,
         claims=overrides.claims,
     )
+    if not options.disable_relu_squashing:
+        Masks(graph, ops, groups).find()
     chosen = dict(overrides.floats)
     if options.float_fallback:
         missing = fallen_back(graph, ops, groups, overrides, options.float_bitwidth)

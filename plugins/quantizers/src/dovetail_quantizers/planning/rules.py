@@ -65,6 +65,7 @@ _BINARIES = {
     "ElementWiseSubtract": Binary.SUBTRACT,
     "ElementWiseMultiply": Binary.MULTIPLY,
     "ElementWiseDivide": Binary.DIVIDE,
+    "ElementWiseMaximum": Binary.MAXIMUM,
 }
 _CUTTERS = ("Relu", "Relu1", "Relu6", "ReluMinMax")
 _CUTTING_NEURONS = (Neuron.RELU, Neuron.RELU_MIN_MAX)

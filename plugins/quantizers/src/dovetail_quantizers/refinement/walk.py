@@ -10,12 +10,20 @@ import numpy as np
 from dovetail.errors import QuantizationError
 from dovetail.ir import Array, Graph, Node, Tensor
 from dovetail.ops import OpRegistry, from_real, to_real
-from dovetail.quantization import Bias, Calibration, Layer, QuantizationOptions
+from dovetail.quantization import (
+    Bias,
+    Calibration,
+    Layer,
+    QuantizationOptions,
+    Weight,
+    WeightedNode,
+)
 from dovetail_quantizers.annotation.annotate import Decisions
 from dovetail_quantizers.calibration.samples import samples_of
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.roles import present, roles_of
-from dovetail_quantizers.refinement.layer import RefinedLayer, real_values
+from dovetail_quantizers.refinement.layer import RefinedLayer
+from dovetail_quantizers.refinement.node import RefinedNode, real_values
 from dovetail_quantizers.refinement.node_runner import NodeRunner
 
 
@@ -59,6 +67,10 @@ class Walk:
 
     def layers(self, samples: int = 32) -> Iterator[Layer]:
         """Gives the layers in the order of computation; see `Refinement.layers`."""
+        return (each.layer for each in self.weighted(samples) if each.layer is not None)
+
+    def weighted(self, samples: int = 32) -> Iterator[WeightedNode]:
+        """Gives the nodes with weights, layers among them; see `Refinement.weighted`."""
         taken = self._samples(samples)
         exact = _Values(self._float, taken)
         rounded = _Values(self.graph, taken)
@@ -70,9 +82,8 @@ class Walk:
                 rounded.release(node)
                 continue
             exact.run(twin, twin, self._plan)
-            bias = self._bias(node)
-            if bias is not None:
-                yield self._layer(node, twin, bias, exact, rounded)
+            if self._has_weights(node):
+                yield self._weighted(node, twin, exact, rounded)
             rounded.run(node, twin, self._plan)
             rounded.release(node)
             exact.release(twin)
@@ -94,6 +105,25 @@ class Walk:
             for sample in found
         ]
 
+    def _has_weights(self, node: Node) -> bool:
+        """Whether a static input of a node is a weight in fixed point."""
+        roles = roles_of(node, self.ops)
+        weights = [t for i, t in present(node) if isinstance(roles.get(i), Weight)]
+        return any(t.kind.is_static and t.dtype.is_fixed_point for t in weights)
+
+    def _weighted(self, node: Node, twin: Node, exact: _Values, rounded: _Values) -> RefinedNode:
+        made = RefinedNode(
+            self._plan,
+            node,
+            twin,
+            (exact.flowing(twin), rounded.flowing(node)),
+            exact.of(twin.outputs[0]),
+            self._decisions,
+        )
+        if (bias := self._bias(node)) is not None:
+            made.layer = RefinedLayer(made, *bias)
+        return made
+
     def _bias(self, node: Node) -> tuple[int, Bias] | None:
         """The bias's input of a fixed-point node whose weight is static, and its role."""
         for i, role in roles_of(node, self.ops).items():
@@ -105,15 +135,6 @@ class Walk:
             if weight.kind.is_static and weight.dtype.is_fixed_point:
                 return i, role
         return None
-
-    def _layer(
-        self, node: Node, twin: Node, bias: tuple[int, Bias], exact: _Values, rounded: _Values
-    ) -> Layer:
-        data = bias[1].data
-        assert data is not None
-        inputs = exact.of(twin.inputs[data]), rounded.of(node.inputs[data])
-        outputs = exact.of(twin.outputs[0])
-        return RefinedLayer(self._plan, node, twin, bias, inputs, outputs, self._decisions)
 
 
 class _Values:
@@ -131,6 +152,10 @@ class _Values:
         """Gives the real values of a tensor that is not static."""
         assert tensor is not None
         return self._values[tensor]
+
+    def flowing(self, node: Node) -> dict[int, list[Array]]:
+        """Gives the real values of a node's inputs that are not static, by number."""
+        return {i: self._values[t] for i, t in present(node) if not t.kind.is_static}
 
     def set(self, tensor: Tensor, values: list[Array]) -> None:
         """Keeps values, as near to them as the tensor's type and encoding allow."""

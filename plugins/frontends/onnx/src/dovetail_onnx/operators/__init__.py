@@ -1,11 +1,13 @@
 """The importers of ONNX's own operators, by family; importing this registers all of them.
 
-Those of ONNX Runtime's own operators are in `microsoft`.
+Those of ONNX Runtime's own operators are in `microsoft`; `aten`, `openvino` and `qonnx` have
+what tools for quantization add.
 """
 
 from dovetail_onnx.operators import (
     activation,
     arrangement,
+    aten,
     bits,
     blocks,
     classical,
@@ -23,8 +25,10 @@ from dovetail_onnx.operators import (
     logic,
     matrix,
     normalization,
+    openvino,
     padding,
     pooling,
+    qonnx,
     quantization,
     random,
     ranking,
@@ -46,12 +50,16 @@ from dovetail_onnx.operators import (
     vectorizer,
 )
 from dovetail_onnx.operators._table import ONNX
+from dovetail_onnx.operators.aten import ATEN
 from dovetail_onnx.operators.classical import CLASSICAL
 from dovetail_onnx.operators.microsoft import MICROSOFT
+from dovetail_onnx.operators.openvino import OPENVINO
+from dovetail_onnx.operators.qonnx import BREVITAS, QONNX
 
 FAMILIES = (
     activation,
     arrangement,
+    aten,
     bits,
     blocks,
     classical,
@@ -69,8 +77,10 @@ FAMILIES = (
     logic,
     matrix,
     normalization,
+    openvino,
     padding,
     pooling,
+    qonnx,
     quantization,
     random,
     ranking,
@@ -92,4 +102,4 @@ FAMILIES = (
     vectorizer,
 )
 
-__all__ = ["CLASSICAL", "FAMILIES", "MICROSOFT", "ONNX"]
+__all__ = ["ATEN", "BREVITAS", "CLASSICAL", "FAMILIES", "MICROSOFT", "ONNX", "OPENVINO", "QONNX"]

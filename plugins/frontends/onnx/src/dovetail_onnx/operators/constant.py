@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from dovetail.ir import Array, DType
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._dtypes import DTYPES, Constant, element_type_name
+from dovetail_onnx._dtypes import DTYPES, PACKED, Constant, element_type_name
 from dovetail_onnx._registry import Result, Value
 from dovetail_onnx.operators._table import ONNX
 
@@ -48,8 +49,16 @@ def size(op: OpContext) -> Array:
 
 @ONNX.importer("ConstantOfShape", versions=(9, 20, 21, 23, 24, 25))
 def constant_of_shape(op: OpContext) -> Constant:
-    """Nothing: with a known shape it is computed at import."""
-    return _computed_or_refused(op, "shape")
+    """With a known shape it is computed at import, but for integers of 4 bits: here."""
+    shape = op.need_ints(0, "shape")
+    proto = op.attr.tensor("value")
+    if proto is None or proto.data_type not in PACKED or len(op.spec(0).shape) > 1:
+        return _computed_or_refused(op, "shape")
+    value = op.read_tensor(proto)
+    if value.values.size != 1 or any(extent < 0 for extent in shape):
+        raise op.invalid(f"it fills the shape {shape} with {value.values.size} elements, not one")
+    op.claim(shape)
+    return replace(value, values=np.full(shape, value.values.reshape(())))
 
 
 @ONNX.importer("Range", versions=(11, 27))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dovetail.ir import Shape, Tensor
 from dovetail_onnx._context import OpContext
+from dovetail_onnx._grids import moved, reshaped_grid
 from dovetail_onnx.operators._layout import check_spatial, reshaped, spatial_input, spatial_output
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators._windows import cropped, window_of
@@ -73,6 +74,9 @@ def _filters(op: OpContext, rank: int) -> Tensor:
         return op.arranged(1, (*range(2, rank), 1, 0))
     known = op.constant(1)
     if known is not None:
-        return op.static("filters", known.transpose(2, 1, 0)[None], op.spec(1).dtype)
+        turned = known.transpose(2, 1, 0)
+        grid = moved(op.grid(1), (2, 1, 0))
+        grid = None if grid is None else reshaped_grid(grid, (1, *turned.shape))
+        return op.static("filters", turned[None], op.spec(1).dtype, grid)
     filters = op.arranged(1, (2, 1, 0))
     return reshaped(op, "filters", filters, (1, *filters.shape))

@@ -29,6 +29,7 @@ def deform_conv(op: OpContext) -> Tensor:
         raise op.invalid(f"its {x[1]} channels do not make {parts} offset group(s)")
     size = window.counts(x[2:])
     taps = math.prod(window.kernel)
+    op.claim((2, 2, taps, *size))  # of 64 bits
     wanted = (x[0], parts * taps * 2, *size)
     if op.spec(2).shape != wanted:
         raise op.invalid(f"its offsets are {op.spec(2).shape}; they must be {wanted}")

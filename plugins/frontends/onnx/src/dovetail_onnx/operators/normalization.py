@@ -105,6 +105,7 @@ def group_normalization(op: OpContext) -> Tensor:
 
 def _repeated(op: OpContext, i: int, word: str, times: int) -> Tensor:
     """Gives a vector with each of its elements several times."""
+    op.claim((*op.spec(i).shape, times))
     known = op.constant(i)
     if known is not None:
         return op.static(word, np.repeat(known, times), op.spec(i).dtype)
@@ -198,6 +199,7 @@ def _spread(op: OpContext, i: int, word: str, shape: tuple[int, ...]) -> Tensor 
     if not op.has(i) or op.spec(i).shape == shape:
         return op.optional(i)
     values = op.need_constant(i, word)
+    op.claim(shape)
     try:
         spread = np.broadcast_to(values, shape)
     except ValueError as error:

@@ -41,6 +41,7 @@ def _wrapped(op: OpContext) -> Value:
     pads = {axis: pair for axis, pair in enumerate(_pads(op)) if pair != (0, 0)}
     for axis, (before, after) in pads.items():
         extent = x.shape[axis]
+        op.claim((4, max(0, before + extent + after)))  # of 64 bits, twice for a moment
         places = np.arange(-before, extent + after)
         if places.size and not extent:
             raise op.invalid(f"it repeats axis {axis} of {x.shape}, which is empty")

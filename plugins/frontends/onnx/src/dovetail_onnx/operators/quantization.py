@@ -9,27 +9,41 @@ import math
 
 from dovetail.ir import DType, Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._dtypes import DTYPES, element_type_name
+from dovetail_onnx._dtypes import PACKED_RANGES, dtype_of, element_type_name
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._between import (
+    are_known,
+    are_single,
+    emit_stored,
+    real_bias,
+    real_input,
+)
 from dovetail_onnx.operators._layout import check_spatial, reshaped, spatial_output, to_last
+from dovetail_onnx.operators._linear import known_integers, known_real
+from dovetail_onnx.operators._parts import given, made_of
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators.convolution import check_filters, convolved
 
 _VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
+CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 # Integers up to here are exact in float32, and how far two bytes can lie apart from zero points.
 _EXACT = 2**24
 _GREATEST_PRODUCT = 255 * 255
 
 
 @ONNX.importer("DequantizeLinear", versions=_VERSIONS)
-def dequantize_linear(op: OpContext) -> Tensor:
-    """The difference to the zero point, times the scale."""
-    x, scale = op.tensor(0), op.spec(1)
+def dequantize_linear(op: OpContext) -> Value:
+    """The difference to the zero point, times the scale; at import if they are known then."""
+    target = _target(op, op.spec(1).dtype)
+    known = known_real(op, target)
+    if known is not None:
+        return known
+    x = op.tensor(0)
     difference = _cast(op, "real", x, DType.FLOAT_32)
     if op.has(2):
         zero = _cast(op, "zero", _spread(op, 2, x.shape), DType.FLOAT_32)
         difference = op.step("difference", "ElementWiseSubtract", [difference, zero])
     factor = _cast(op, "scale", _spread(op, 1, x.shape), DType.FLOAT_32)
-    target = _target(op, scale.dtype)
     if target is DType.FLOAT_32:
         return op.emit("ElementWiseMultiply", [difference, factor])
     product = op.step("product", "ElementWiseMultiply", [difference, factor])
@@ -37,15 +51,20 @@ def dequantize_linear(op: OpContext) -> Tensor:
 
 
 @ONNX.importer("QuantizeLinear", versions=_VERSIONS)
-def quantize_linear(op: OpContext) -> Tensor:
+def quantize_linear(op: OpContext) -> Value:
     """The quotient by the scale, rounded to even, plus the zero point, within the type."""
+    target = op.spec(2).dtype if op.has(2) else _target(op, DType.UINT_8)
+    packed = op.packed(2) if op.has(2) else op.attr.integer("output_dtype", 0)
+    limits = PACKED_RANGES.get(packed or 0) or target.stored_range()
+    known = known_integers(op, target, limits)
+    if known is not None:
+        return known
     x, scale = op.tensor(0), _spread(op, 1, op.spec(0).shape)
     if x.dtype is not scale.dtype:
         x, scale = (_cast(op, "real", t, DType.FLOAT_32) for t in (x, scale))
     quotient = op.step("quotient", "ElementWiseDivide", [x, scale])
     zero = _spread(op, 2, x.shape) if op.has(2) else None
-    target = zero.dtype if zero is not None else _target(op, DType.UINT_8)
-    return _emit_cast(op, _saturated(op, quotient, zero, target), target)
+    return _emit_cast(op, _saturated(op, quotient, zero, limits), target)
 
 
 @ONNX.importer("MatMulInteger", versions=(10,))
@@ -58,8 +77,12 @@ def matmul_integer(op: OpContext) -> Tensor:
 
 
 @ONNX.importer("QLinearMatMul", versions=(10, 21))
-def qlinear_matmul(op: OpContext) -> Tensor:
+def qlinear_matmul(op: OpContext) -> Value:
     """MatMul of differences to the zero points, scaled, rounded, plus the zero point."""
+    columns = op.spec(4).shape in ((), (1,), op.spec(3).shape[-1:])
+    if columns and are_single(op, 1, 2, 6, 7) and are_known(op, 4, 5):
+        both = [real_input(op, 0, 1, 2), real_input(op, 3, 4, 5, -1)]
+        return emit_stored(op, made_of(op, "real", "MatMul", both), 6, op.value(7))
     dtype = _exact_type(op.spec(0).shape[-1])
     a = _centred(op, 0, 2, dtype, _as_rows(op, 2, 0))
     b = _centred(op, 3, 5, dtype, None)
@@ -67,7 +90,7 @@ def qlinear_matmul(op: OpContext) -> Tensor:
     left = reshaped(op, "left", op.tensor(1), _as_rows(op, 1, 0) or op.spec(1).shape)
     scaled = _rescaled(op, product, left, op.tensor(4), op.tensor(6))
     zero = op.tensor(7)
-    return _emit_cast(op, _saturated(op, scaled, zero, zero.dtype), zero.dtype)
+    return _emit_cast(op, _saturated(op, scaled, zero, zero.dtype.stored_range()), zero.dtype)
 
 
 @ONNX.importer("ConvInteger", versions=(10,))
@@ -78,14 +101,19 @@ def conv_integer(op: OpContext) -> Tensor:
 
 
 @ONNX.importer("QLinearConv", versions=(10,))
-def qlinear_conv(op: OpContext) -> Tensor:
+def qlinear_conv(op: OpContext) -> Value:
     """A convolution of differences to the zero points, scaled, rounded, plus the zero point."""
+    if are_single(op, 1, 2, 6, 7) and are_known(op, 3, 4, 5, 8):
+        inputs = [real_input(op, 0, 1, 2), real_input(op, 3, 4, 5, 0), real_bias(op, 8, 1, 4)]
+        y = made_of(op, "real", "Conv", inputs, **given(op, CONV))
+        return emit_stored(op, y, 6, op.value(7))
     y = _convolved(op, 0, 3, 2, 5, 8)
     scaled = _rescaled(
         op, _cast(op, "sums", y, DType.FLOAT_32), op.tensor(1), op.tensor(4), op.tensor(6)
     )
     zero = op.tensor(7)
-    stored = _cast(op, "stored", _saturated(op, scaled, zero, zero.dtype), zero.dtype)
+    saturated = _saturated(op, scaled, zero, zero.dtype.stored_range())
+    stored = _cast(op, "stored", saturated, zero.dtype)
     return spatial_output(op, stored, len(op.spec(0).shape))
 
 
@@ -139,21 +167,22 @@ def _rescaled(op: OpContext, sums: Tensor, a: Tensor, b: Tensor, y: Tensor) -> T
     return op.step("quotient", "ElementWiseDivide", [real, y])
 
 
-def _saturated(op: OpContext, real: Tensor, zero: Tensor | None, target: DType) -> Tensor:
-    """Gives numbers rounded, plus the zero point, within an integer type; in float32."""
+def _saturated(op: OpContext, real: Tensor, zero: Tensor | None, limits: tuple[int, int]) -> Tensor:
+    """Gives numbers rounded, plus the zero point, within the limits of a type; in float32."""
     result = _cast(op, "whole", op.step("rounded", "ElementWiseRound", [real]), DType.FLOAT_32)
     if zero is not None:
         offset = _cast(op, "zero", zero, DType.FLOAT_32)
         result = op.step("shifted", "ElementWiseAdd", [result, offset])
-    least, greatest = map(float, target.stored_range())
+    least, greatest = map(float, limits)
     return op.step("saturated", "ReluMinMax", [result], min_value=least, max_value=greatest)
 
 
 def _target(op: OpContext, default: DType) -> DType:
     code = op.attr.integer("output_dtype", 0)
-    if code and code not in DTYPES:
+    found = dtype_of(code) if code else default
+    if found is None:
         raise op.refuse(f"its output type {element_type_name(code)} cannot be converted")
-    return DTYPES[code] if code else default
+    return found
 
 
 def _spread(op: OpContext, i: int, x: Shape) -> Tensor:

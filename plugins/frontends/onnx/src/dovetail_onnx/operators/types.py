@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dovetail.ir import DType, Spec
+import numpy as np
+from onnx import TensorProto
+
+from dovetail.ir import DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._dtypes import DTYPES, element_type_name
+from dovetail_onnx._dtypes import PACKED, dtype_of, element_type_name
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._table import ONNX
 
@@ -13,21 +16,55 @@ from dovetail_onnx.operators._table import ONNX
 def cast(op: OpContext) -> Value:
     """Cast, or Convert where bfloat16 is involved, which Cast cannot widen."""
     code = op.attr.integer("to", 0)
-    dtype = DTYPES.get(code)
+    dtype = dtype_of(code)
     if dtype is None:
         raise op.refuse(f"its target type {element_type_name(code)} cannot be converted")
-    return _cast(op, dtype)
+    return _cast(op, dtype, code if code in PACKED else None)
 
 
 @ONNX.importer("CastLike", versions=(15, 19, 21, 23, 24, 25))
 def cast_like(op: OpContext) -> Value:
     """A cast to the second input's type."""
-    return _cast(op, op.spec(1).dtype)
+    return _cast(op, op.spec(1).dtype, op.packed(1))
 
 
-def _cast(op: OpContext, dtype: DType) -> Value:
+def _cast(op: OpContext, dtype: DType, packed: int | None) -> Value:
     x = op.spec(0)
-    if x.dtype is dtype:
+    if x.dtype is dtype and op.packed(0) == packed:
         return op.value(0)
+    if packed is not None:
+        return _narrowed(op, packed)
+    if x.dtype is dtype:  # 4 bits in bytes become bytes: other tensors, which are told apart
+        return op.emit("Reshape", [op.tensor(0)], spec=x)
     op_type = "Convert" if DType.BFLOAT_16 in (x.dtype, dtype) else "Cast"
     return op.emit(op_type, [op.tensor(0)], spec=Spec(dtype, x.shape))
+
+
+def _narrowed(op: OpContext, code: int) -> Tensor:
+    """Gives the last 4 bits of whole numbers, floats cut to these, with a sign or without."""
+    x = _whole(op)
+    if x.dtype is DType.BOOL_8:
+        return op.emit("Cast", [x], spec=Spec(PACKED[code], x.shape))
+    sixteen = op.static("sixteen", np.asarray(16), x.dtype)
+    if code == TensorProto.UINT4:
+        if x.dtype is DType.UINT_8:
+            return op.emit("ElementWiseMod", [x, sixteen])
+        low = op.step("low", "ElementWiseMod", [x, sixteen])
+        return op.emit("Cast", [low], spec=Spec(DType.UINT_8, x.shape))
+    # moved by 8 and back; what goes beyond a type on the way comes back at its other end, which is
+    # a multiple of 16 away
+    moved = op.step("moved", "ElementWiseAdd", [x, op.static("half", np.asarray(8), x.dtype)])
+    low = op.step("low", "ElementWiseMod", [moved, sixteen])
+    if low.dtype is not DType.INT_8:
+        low = op.step("stored", "Cast", [low], spec=Spec(DType.INT_8, x.shape))
+    return op.emit("ElementWiseSubtract", [low, op.static("eight", np.asarray(8), DType.INT_8)])
+
+
+def _whole(op: OpContext) -> Tensor:
+    """Gives the first input, floats without their fractions as integers."""
+    x = op.tensor(0)
+    if x.dtype is DType.BFLOAT_16:
+        x = op.step("real", "Convert", [x], spec=Spec(DType.FLOAT_32, x.shape))
+    if x.dtype.is_float:
+        return op.step("whole", "Cast", [x], spec=Spec(DType.INT_32, x.shape))
+    return x

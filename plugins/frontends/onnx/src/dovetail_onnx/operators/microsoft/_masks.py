@@ -108,6 +108,7 @@ def causal_bias(op: OpContext, places: Places, dtype: DType, *, window: int = -1
 def _between(op: OpContext, i: int, places: Places) -> Value:
     """Gives (batch, 1, 1, keys) of where to look: before the ends, and from the starts on."""
     numbers, batch = op.value(i), places.batch
+    op.claim((2, places.keys))  # of 64 bits
     keys = constant(op, "keys", np.arange(places.keys), numbers.dtype)
     ends = _numbers(op, numbers, 0, batch)
     looks = made_of(op, "before", "Less", [keys, ends])

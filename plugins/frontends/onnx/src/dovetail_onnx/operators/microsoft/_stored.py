@@ -7,13 +7,13 @@ from onnx import TensorProto
 from dovetail.ir import DType
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._between import emit_stored, real_input
 from dovetail_onnx.operators._parts import constant, made_of, value
 
 
 def dequantized(op: OpContext, i: int, *, scale: int, zero: int) -> Value:
     """Gives what an input stores, as real numbers; the others' numbers are told."""
-    inputs = [op.value(i), op.value(scale), value(op, zero)]
-    return made_of(op, f"real{i}", "DequantizeLinear", inputs)
+    return real_input(op, i, scale, zero)
 
 
 def emit_quantized(op: OpContext, real: Value, *, scale: int, zero: int, like: DType) -> Value:
@@ -27,7 +27,7 @@ def emit_quantized(op: OpContext, real: Value, *, scale: int, zero: int, like: D
         like: What they are stored as where that is left out, and 0.
     """
     point = op.value(zero) if op.has(zero) else constant(op, "zero", 0, like)
-    return made_of(op, "stored", "QuantizeLinear", [real, op.value(scale), point], output=0)
+    return emit_stored(op, real, scale, point)
 
 
 def integer_product(

@@ -6,6 +6,7 @@ import numpy as np
 
 from dovetail.ir import Array, DType, Tensor
 from dovetail_onnx._context import OpContext
+from dovetail_onnx._grids import grid_of
 from dovetail_onnx.operators._parts import refuse_attributes, refuse_inputs
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
@@ -31,8 +32,18 @@ def matmul_n_bits(op: OpContext) -> Tensor:
     if not x or x[-1] != inputs:
         raise op.invalid(f"its input {x} must have {inputs} elements in the last dimension")
     op.claim((units, inputs))
-    weights = _weights(op, units, -(-inputs // block), block, bits)[:, :inputs]
-    made = op.static("weights", weights, op.spec(2).dtype)
+    blocks = -(-inputs // block)
+    weights = _weights(op, units, blocks, block, bits)[:, :inputs]
+    grid = grid_of(
+        bits,
+        signed=False,
+        shape=weights.shape,
+        scales=_shaped(op, 2, "scales", (units, blocks)),
+        zeros=_zeros(op, units, blocks, bits),
+        axis=1,
+        block=block,
+    )
+    made = op.static("weights", weights, op.spec(2).dtype, grid)
     keep = True if len(x) > 2 else None
     return op.emit("FullyConnected", [op.tensor(0), made, op.optional(5)], keep_dims=keep)
 

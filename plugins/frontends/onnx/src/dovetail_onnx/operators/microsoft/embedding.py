@@ -47,6 +47,7 @@ def _places(op: OpContext, count: int) -> Value:
         return _rows(op, "place", 3, op.value(8))
     if (*op.spec(3).shape, 0)[0] < count:
         raise op.invalid(f"its table of places {op.spec(3).shape} is too short for {count} words")
+    op.claim((2, count))  # of 64 bits
     return _rows(op, "place", 3, constant(op, "places", np.arange(count), DType.INT_64))
 
 
@@ -54,6 +55,7 @@ def _word_counts(op: OpContext) -> Value:
     """Gives how many places of each row of the mask hold 1; 0 without a mask."""
     batch = op.spec(0).shape[0]
     if not op.has(7):
+        op.claim((2, batch))  # of 64 bits
         return constant(op, "mask_index", np.zeros(batch), DType.INT_32)
     one = constant(op, "one", [1], DType.INT_32)
     is_word = made_of(op, "is_word", "Equal", [op.value(7), one])

@@ -127,6 +127,7 @@ def _remembered(
 def _turned(op: OpContext, query: Tensor, key: Tensor, past: int) -> tuple[Tensor, Tensor]:
     """Gives query and key with rotary embeddings."""
     batch, _, rows, _ = query.shape
+    op.claim((2, rows))  # of 64 bits
     places: Value = constant(op, "places", np.arange(rows)[None] + past, DType.INT_64)
     if op.has(9) and past:
         places = op.value(9)

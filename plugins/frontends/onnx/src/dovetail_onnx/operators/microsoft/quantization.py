@@ -7,6 +7,7 @@ from onnx import TensorProto
 from dovetail.ir import DType
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._between import are_known, are_single, real_bias, real_input
 from dovetail_onnx.operators._parts import (
     constant,
     given,
@@ -41,6 +42,8 @@ def matmul_integer_to_float(op: OpContext) -> Value:
     """An exact product of integers, times both scales, plus a bias."""
     need_one(op, 2, "a_scale")
     need_one(op, 4, "a_zero_point")
+    if are_known(op, 1, 3, 5):
+        return _emit_product(op, real_input(op, 0, 2, 4), real_input(op, 1, 3, 5, -1), bias=6)
     sums = integer_product(op, op.value(0), op.value(1), (4, 5))
     return _emit_scaled(op, sums, op.value(2), 3, bias=6)
 
@@ -51,6 +54,9 @@ def dynamic_quantize_matmul(op: OpContext) -> Value:
     x = op.value(0)
     scale, point = byte_coding(op, x)
     stored = made_of(op, "stored", "QuantizeLinear", [x, scale, point])
+    if are_known(op, 1, 2, 3):
+        real_x = made_of(op, "real0", "DequantizeLinear", [stored, scale, point])
+        return _emit_product(op, real_x, real_input(op, 1, 2, 3, -1), bias=4)
     sums = made_of(op, "integers", "MatMulInteger", [stored, op.value(1), point, value(op, 3)])
     real = made_of(op, "real_sums", "Cast", [sums], to=TensorProto.FLOAT)
     return _emit_scaled(op, real, scale, 2, bias=4)
@@ -61,6 +67,8 @@ def quantized_gemm(op: OpContext) -> Value:
     """An exact product of integers, plus integers, times the scales, stored again or left real."""
     need_one(op, 1, "a_scale")
     need_one(op, 2, "a_zero_point")
+    if _is_plain(op):
+        return _between(op)
     a = _turned(op, 0, "transA")
     b = _turned(op, 3, "transB")
     sums = integer_product(op, a, b, (2, 5), bias=6)
@@ -72,6 +80,31 @@ def quantized_gemm(op: OpContext) -> Value:
     scales = made_of(op, "scales", "Mul", [scale, op.value(4)])
     real = made_of(op, "real", "Mul", [sums, scales])
     return emit_quantized(op, real, scale=7, zero=8, like=DType.UINT_8)
+
+
+def _is_plain(op: OpContext) -> bool:
+    """Whether the product is that of real matrices, with all scales known and stored again."""
+    one = op.attr.number("alpha", 1.0) == 1 and op.has(7)
+    return one and are_single(op, 1, 2, 7, 8) and are_known(op, 3, 4, 5, 6)
+
+
+def _between(op: OpContext) -> Value:
+    turns = given(op, ["transA", "transB"])
+    inputs = [
+        real_input(op, 0, 1, 2),
+        real_input(op, 3, 4, 5, 0 if turns.get("transB") else 1),
+        real_bias(op, 6, 1, 4),
+    ]
+    real = made_of(op, "product", "Gemm", inputs, **turns)
+    return emit_quantized(op, real, scale=7, zero=8, like=DType.UINT_8)
+
+
+def _emit_product(op: OpContext, a: Value, b: Value, *, bias: int) -> Value:
+    """Emits the product of real matrices, plus the bias of an input."""
+    if not op.has(bias):
+        return made_of(op, "product", "MatMul", [a, b], output=0)
+    product = made_of(op, "product", "MatMul", [a, b])
+    return made_of(op, "biased", "Add", [product, op.value(bias)], output=0)
 
 
 def _turned(op: OpContext, i: int, attribute: str) -> Value:

@@ -1,0 +1,196 @@
+"""Nodes that carry graphs: what reading these takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, helper
+
+from dovetail.errors import FrontendError, UnsupportedOpError
+from dovetail.ir import Array
+from dovetail_onnx._attributes import Attributes
+from dovetail_onnx._bodies import Body, instantiate
+from dovetail_onnx._dtypes import Constant
+from dovetail_onnx._refusals import ValueNeededError
+from dovetail_onnx._registry import Value
+from dovetail_onnx._source import SourceNode
+
+
+class Reader(Protocol):
+    """What reads the nodes of a carried graph and knows the values."""
+
+    def read_body(self, nodes: Sequence[NodeProto], outputs: Iterable[str], by: SourceNode) -> bool:
+        """Reads nodes; `outputs` are what is wanted of them. Gives whether all went well.
+
+        Raises:
+            UnsupportedOpError: The model grows too large in this way.
+        """
+
+    def value(self, name: str) -> Value | None:
+        """Gives a value, None where it is not known."""
+
+    def set(self, name: str, value: Value) -> None:
+        """Makes a value known."""
+
+    def set_initializer(self, name: str, proto: TensorProto) -> None:
+        """Makes a constant of the file known."""
+
+
+class Carrier:
+    """One node that carries graphs, with what reading it needs.
+
+    Args:
+        node: The node.
+        reader: Reads what it carries.
+
+    Attributes:
+        node: As given.
+        reader: As given.
+        attr: The node's attributes.
+    """
+
+    def __init__(self, node: SourceNode, reader: Reader) -> None:
+        self.node = node
+        self.reader = reader
+        self.attr = Attributes(node.proto)
+
+    def graph(self, name: str) -> GraphProto:
+        """Gives the graph in an attribute."""
+        for attribute in self.node.proto.attribute:
+            if attribute.name == name and attribute.type == AttributeProto.GRAPH:
+                found: GraphProto = attribute.g
+                return found
+        raise self.invalid(f"it lacks the graph '{name}'")
+
+    def name(self, i: int) -> str:
+        """Gives an input's name, empty where it is left out."""
+        return self.node.inputs[i] if i < len(self.node.inputs) else ""
+
+    def known(self, name: str, what: str) -> Array:
+        """Gives a value that must be known at import."""
+        value = self.reader.value(name)
+        if not isinstance(value, Constant):
+            raise ValueNeededError(
+                f"its {what} '{name}' is computed from the model's inputs; it must be known when "
+                "the model is converted",
+                name,
+                where=self.node.where,
+                hint="control flow that depends on data belongs to the application: split the "
+                "model there",
+            )
+        return value.values
+
+    def turn(self, graph: GraphProto, turn: str, given: Sequence[str]) -> list[str] | None:
+        """Reads one turn of a graph, and gives its outputs' names; None if something was refused.
+
+        Args:
+            graph: The graph.
+            turn: Names the turn.
+            given: Names of what its inputs are.
+        """
+        if len(given) != len(graph.input):
+            raise self.invalid(
+                f"its graph '{graph.name}' has {len(graph.input)} inputs, where it gives "
+                f"{len(given)}"
+            )
+        names = dict(zip((i.name for i in graph.input), given, strict=True))
+        body: Body = instantiate(graph, f"{self.node.name}.{turn}.", names)
+        for name, proto in body.initializers.items():
+            self.reader.set_initializer(name, proto)
+        done = self.reader.read_body(body.nodes, body.outputs, self.node)
+        if done and any(self.reader.value(name) is None for name in body.outputs):
+            raise self.invalid(f"its graph '{graph.name}' reads what nothing gives, or is unsorted")
+        return body.outputs if done else None
+
+    def known_number(self, name: str, what: str) -> Array:
+        """Gives a value that must be known at import, and one number."""
+        found = self.known(name, what)
+        if found.size != 1:
+            raise self.invalid(f"its {what} '{name}' has {found.size} elements; it must be one")
+        return found.reshape(())
+
+    def invalid(self, why: str) -> FrontendError:
+        """Gives the error for what the model must not say; raise it."""
+        return FrontendError(why, where=self.node.where)
+
+    def constant(self, suffix: str, values: Array) -> str:
+        """Makes a constant known, and gives its name."""
+        name = f"{self.node.name}.{suffix}"
+        self.reader.set(name, Constant.of(values, name))
+        return name
+
+    def give(self, outputs: Sequence[str]) -> None:
+        """Makes the node's outputs those of its graph."""
+        for name, inner in zip(self.node.outputs, outputs, strict=False):
+            value = self.reader.value(inner)
+            if name and value is not None:
+                self.reader.set(name, value)
+
+    def check_count(self, given: int) -> None:
+        """Refuses a node that has more outputs than its graph gives."""
+        if any(self.node.outputs[given:]):
+            raise self.invalid(
+                f"it has {len(self.node.outputs)} outputs where its graph gives {given}"
+            )
+
+    def check_outputs(self, graph: GraphProto, least: int) -> None:
+        """Refuses a graph that has fewer outputs than it must have."""
+        if len(graph.output) < least:
+            raise self.invalid(
+                f"its graph '{graph.name}' has {len(graph.output)} outputs; it needs {least}"
+            )
+
+    def stack(self, parts: Sequence[str], axis: int, output: int) -> None:
+        """Makes an output of the parts that the turns gave, along a new axis."""
+        if output >= len(self.node.outputs) or not self.node.outputs[output]:
+            return
+        made = self.joined(f"stack{output}", parts, axis)
+        if made is not None:
+            self.give([""] * output + [made])
+
+    def joined(self, suffix: str, parts: Sequence[str], axis: int) -> str | None:
+        """Gives the name of parts put together along a new axis; None if that was refused.
+
+        Args:
+            suffix: Names it, after the node's name.
+            parts: Names of the parts.
+            axis: The new axis.
+        """
+        if not parts:
+            raise UnsupportedOpError(
+                "it makes no turn, which leaves the shape of an output open", where=self.node.where
+            )
+        stem, nodes, rows = f"{self.node.name}.{suffix}", [], []
+        for i, part in enumerate(parts):
+            rows.append(f"{stem}.{i}")
+            nodes.append(self._unsqueeze(part, axis, rows[-1]))
+        made = f"{stem}.made"
+        nodes.append(helper.make_node("Concat", rows, [made], f"{stem}.concat", axis=axis))
+        return made if self.reader.read_body(nodes, [made], self.node) else None
+
+    def taken(
+        self, suffix: str, names: Sequence[str], axes: Sequence[int], places: Sequence[int]
+    ) -> list[str] | None:
+        """Gives the names of a slice of each tensor; None if one was refused.
+
+        Args:
+            suffix: Names them, after the node's name.
+            names: Of the tensors.
+            axes: The axis of each that the slice lacks.
+            places: Where along that axis it is taken.
+        """
+        nodes = []
+        for i, (name, axis, place) in enumerate(zip(names, axes, places, strict=True)):
+            index = self.constant(f"at{place}", np.asarray(place, np.int64))
+            made = f"{self.node.name}.{suffix}.{i}"
+            nodes.append(helper.make_node("Gather", [name, index], [made], made, axis=axis))
+        made_names = [node.output[0] for node in nodes]
+        return made_names if self.reader.read_body(nodes, made_names, self.node) else None
+
+    def _unsqueeze(self, part: str, axis: int, row: str) -> NodeProto:
+        if self.node.opset < 13:
+            return helper.make_node("Unsqueeze", [part], [row], row, axes=[axis])
+        axes = self.constant(f"axis{axis}", np.asarray([axis], np.int64))
+        return helper.make_node("Unsqueeze", [part, axes], [row], row)

@@ -1,0 +1,82 @@
+"""Integers of 4 bits, which the IR has as bytes: which nodes take them, and which give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from onnx import TensorProto
+
+from dovetail.errors import UnsupportedOpError
+from dovetail_onnx._attributes import Attributes
+from dovetail_onnx._dtypes import PACKED, element_type_name
+from dovetail_onnx._source import SourceNode
+
+# Elements go from the first input to the output as they are; Concat and Gather are what loops
+# over such tensors are written out with.
+_MOVING = frozenset(
+    (
+        "Concat", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Squeeze", "Transpose",
+        "Unsqueeze",
+    )
+)  # fmt: skip
+_READING = frozenset(("Cast", "CastLike", "DequantizeLinear", "QuantizeLinear", "Shape", "Size"))
+
+
+def moves(node: SourceNode) -> bool:
+    """Whether a node's output has the elements of its first input, whatever these mean."""
+    return node.domain == "" and node.op_type in _MOVING
+
+
+def check_reads(node: SourceNode, types: Iterable[tuple[str, int | None]]) -> None:
+    """Refuses a node that reads integers of 4 bits, and is none of those that can.
+
+    Args:
+        node: The node.
+        types: The names of what it reads; with the element type where that is of 4 bits.
+
+    Raises:
+        UnsupportedOpError: It does.
+    """
+    if node.domain in ("", "com.microsoft") and node.op_type in _MOVING | _READING:
+        return
+    if node.has_subgraphs:  # their nodes are looked at one by one
+        return
+    for name, code in types:
+        if code is not None:
+            raise UnsupportedOpError(
+                f"'{name}' is {element_type_name(code)}, which cannot be converted for this "
+                "operator",
+                where=node.where,
+                hint="make it real before with DequantizeLinear, or wider with Cast",
+            )
+
+
+def output_type(node: SourceNode, types: Sequence[int | None]) -> int | None:
+    """Gives the element type of a node's output if that is of 4 bits, else None.
+
+    Args:
+        node: The node.
+        types: The element types of its inputs that are of 4 bits, None for the others.
+    """
+    code: int | None = None
+    attributes = Attributes(node.proto)
+    if moves(node):
+        code = types[0] if types else None
+    elif node.op_type == "QuantizeLinear" and node.domain in ("", "com.microsoft"):
+        by_zero = len(node.inputs) > 2 and node.inputs[2]
+        code = types[2] if by_zero else attributes.integer("output_dtype", TensorProto.UNDEFINED)
+    elif node.domain == "":
+        code = _said(node, types, attributes)
+    return code if code in PACKED else None
+
+
+def _said(node: SourceNode, types: Sequence[int | None], attributes: Attributes) -> int | None:
+    match node.op_type:
+        case "Cast":
+            return attributes.integer("to", TensorProto.UNDEFINED)
+        case "CastLike":
+            return types[1] if len(types) > 1 else None
+        case "ConstantOfShape":
+            proto = attributes.tensor("value")
+            return None if proto is None else int(proto.data_type)
+    return None

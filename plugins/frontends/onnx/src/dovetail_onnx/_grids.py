@@ -1,0 +1,168 @@
+"""Grids of constants: what a model stores in integers and makes real before it uses it.
+
+Such constants are computed at import. The integers would be lost; the grid they lie on brings them
+back, and goes with the values as long as these are only moved.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto
+
+from dovetail.errors import QuantizationError
+from dovetail.ir import (
+    Array,
+    AxisScaleOffset,
+    Block,
+    DType,
+    Encoding,
+    ScaleOffset,
+    Shape,
+    Spec,
+)
+from dovetail_onnx._attributes import Attributes
+from dovetail_onnx._dtypes import Constant
+from dovetail_onnx._source import SourceNode
+
+# Bits and sign by the type that the IR keeps the integers in.
+_WIDTHS = {
+    DType.INT_8: (8, True),
+    DType.UINT_8: (8, False),
+    DType.INT_16: (16, True),
+    DType.UINT_16: (16, False),
+    DType.INT_32: (32, True),
+}
+_FOUR_BITS: dict[int, tuple[int, bool]] = {
+    TensorProto.INT4: (4, True),
+    TensorProto.UINT4: (4, False),
+}
+_STORED = {
+    (8, True): DType.SFIXED_POINT_8,
+    (8, False): DType.UFIXED_POINT_8,
+    (16, True): DType.SFIXED_POINT_16,
+    (16, False): DType.UFIXED_POINT_16,
+    (32, True): DType.SFIXED_POINT_32,
+}
+_RESHAPES = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten"))
+
+
+def on_grids(
+    node: SourceNode, ins: dict[str, Constant], outs: list[Constant] | None
+) -> list[Constant] | None:
+    """Gives what a node made at import, with the grid that its values lie on if there is one.
+
+    Args:
+        node: The node.
+        ins: Its inputs by name.
+        outs: Its outputs in order, None where it could not be computed.
+    """
+    if outs is None or len(outs) != 1:
+        return outs
+    grid = _grid_of(node, ins, outs[0])
+    return outs if grid is None else [replace(outs[0], grid=grid)]
+
+
+def grid_of(
+    bits: int, *, signed: bool, shape: Shape, scales: Array, zeros: Array, axis: int, block: int = 0
+) -> Spec | None:
+    """Gives the grid of integers of a tensor; None where the IR has no such encoding.
+
+    Signed integers with zero points are stored unsigned, and those of several scales about the
+    middle of an unsigned type signed, with an offset of 0: the same numbers, as QNN has them.
+
+    Args:
+        bits: Of an integer: 1 to 16, or 32 signed ones without zero points.
+        signed: Whether they go from -2^(bits - 1).
+        shape: Of the tensor.
+        scales: One, one for each slice along the axis, or one for each block.
+        zeros: Of the same shape, of any type; whole numbers, or there is no such grid.
+        axis: Of the slices or blocks.
+        block: Elements of a block along the axis, 0 without blocks.
+    """
+    stored = next((wide for wide in (8, 16, 32) if bits <= wide), 0)
+    half = 1 << (bits - 1)
+    if not np.array_equal(zeros, np.rint(zeros.astype(np.float64))):
+        return None
+    wide = zeros.astype(np.int64) + (half if signed else 0)  # on the unsigned grid
+    # several scales have no zero points in QNN; with one, unsigned integers stay what they are
+    centred = bool((wide == half).all()) and (signed or scales.size > 1)
+    if not centred and not ((wide >= 0) & (wide < 2 * half)).all():
+        return None
+    dtype = _STORED.get((stored, centred))
+    if dtype is None or not _are_scales(scales) or scales.size != zeros.size:
+        return None
+    offsets = None if centred else (-wide).astype(np.int32).reshape(scales.shape)
+    narrow = bits if bits < stored else None
+    encoding = _encoding(shape, scales.astype(np.float32), offsets, (axis, block), narrow)
+    if encoding is None or encoding.faults(shape, dtype):
+        return None
+    return Spec(dtype, shape, encoding)
+
+
+def kind_of(x: Constant) -> tuple[int, bool] | None:
+    """Gives the bits of stored integers and whether they are signed; None for other constants."""
+    return _WIDTHS.get(x.dtype) if x.packed is None else _FOUR_BITS.get(x.packed)
+
+
+def moved(grid: Spec | None, perm: Shape) -> Spec | None:
+    """Gives the grid of a tensor whose axes are put in another order."""
+    if grid is None or grid.encoding is None:
+        return None
+    shape = tuple(grid.shape[p] for p in perm)
+    return Spec(grid.dtype, shape, grid.encoding.transposed(perm))
+
+
+def reshaped_grid(grid: Spec, shape: Shape) -> Spec | None:
+    """Gives the grid of a tensor in another shape; None where scales do not survive that."""
+    if grid.encoding is None or math.prod(shape) != math.prod(grid.shape):
+        return None
+    try:
+        return Spec(grid.dtype, shape, grid.encoding.reshaped(grid.shape, shape))
+    except QuantizationError:
+        return None
+
+
+def _grid_of(node: SourceNode, ins: dict[str, Constant], out: Constant) -> Spec | None:
+    x = ins.get(node.inputs[0])
+    if x is None or x.grid is None:
+        return None
+    if node.op_type == "Transpose":
+        perm = Attributes(node.proto).integers("perm") or tuple(reversed(range(len(x.shape))))
+        return moved(x.grid, perm)
+    if node.op_type in _RESHAPES:
+        return reshaped_grid(x.grid, out.shape)
+    return None
+
+
+def _are_scales(scales: Array) -> bool:
+    """Whether all are positive numbers that float32 holds in full."""
+    wide = scales.astype(np.float64)
+    ends = np.finfo(np.float32)
+    return bool(((wide >= ends.tiny) & (wide <= ends.max)).all()) and scales.size > 0
+
+
+def _encoding(
+    shape: Shape,
+    scales: NDArray[np.float32],
+    offsets: NDArray[np.int32] | None,
+    along: tuple[int, int],
+    bitwidth: int | None,
+) -> Encoding | None:
+    """Gives scales and offsets, of one shape, as an encoding of a tensor; None if they fit none."""
+    if scales.size == 1:
+        offset = 0 if offsets is None else int(offsets.reshape(()))
+        return ScaleOffset(float(scales.reshape(())), offset, bitwidth)
+    axis, block = along
+    if not -len(shape) <= axis < len(shape):
+        return None
+    axis %= len(shape)
+    if scales.shape == (shape[axis],):
+        return AxisScaleOffset(axis, scales, offsets, bitwidth)
+    sizes = tuple(block if i == axis else 1 for i in range(len(shape)))
+    if block < 1 or scales.ndim != len(shape):
+        return None
+    return Block(sizes, scales, offsets, bitwidth)

@@ -1,0 +1,174 @@
+"""Products of integers that are scaled behind: written as products of real numbers.
+
+So onnxruntime quantizes dynamically: the integers of DynamicQuantizeLinear times stored weights,
+cast to float, times both scales. As real numbers, made real before the product, the weights keep
+their grid and the rest is what any network has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from onnx import TensorProto, helper
+
+from dovetail_onnx._attributes import Attributes
+from dovetail_onnx._fusion import still_read
+from dovetail_onnx._source import SourceGraph, SourceNode
+
+_PRODUCTS = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}
+# DequantizeLinear takes one scale for each slice along an axis from here on.
+_OPSET = 13
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """A product, the cast and the multiplications behind it, and the scales of both factors."""
+
+    product: SourceNode
+    behind: tuple[SourceNode, ...]
+    scales: tuple[str, str]
+
+    @property
+    def names(self) -> set[str]:
+        return {self.product.name, *(node.name for node in self.behind)}
+
+
+def fuse_integer_products(source: SourceGraph) -> SourceGraph:
+    """Gives the graph with every such product as two DequantizeLinear and a real product."""
+    if not any(node.op_type in _PRODUCTS for node in source.nodes):
+        return source
+    matcher = _Matcher(source)
+    gone: set[str] = set()
+    made: dict[str, list[SourceNode]] = {}
+    for node in source.nodes:
+        match = matcher.match(node)
+        if match is not None and gone.isdisjoint(match.names):
+            gone |= match.names
+            made[match.behind[-1].name] = list(_real(match, matcher))
+    nodes: list[SourceNode] = []
+    for node in source.nodes:
+        nodes += made.get(node.name, [] if node.name in gone else [node])
+    return replace(source, nodes=still_read(nodes, source))
+
+
+class _Matcher:
+    def __init__(self, source: SourceGraph) -> None:
+        self._initializers = source.initializers
+        self._outputs = set(source.outputs)
+        self._makers = {name: node for node in source.nodes for name in node.outputs}
+        self._names = set(source.names())
+        self._readers: dict[str, list[SourceNode]] = defaultdict(list)
+        for node in source.nodes:
+            for name in node.reads:
+                self._readers[name].append(node)
+
+    def match(self, node: SourceNode) -> _Match | None:
+        """Gives what belongs to a product of integers, None if it is not scaled so."""
+        if node.domain or node.op_type not in _PRODUCTS or not 2 <= len(node.inputs) <= 4:
+            return None
+        scale = self._scale_of(node)
+        cast = self._only_reader(node)
+        if scale is None or cast is None or cast.op_type != "Cast" or cast.domain:
+            return None
+        if Attributes(cast.proto).integer("to", 0) != TensorProto.FLOAT:
+            return None
+        return self._scaled(node, cast, scale)
+
+    def _scale_of(self, product: SourceNode) -> str | None:
+        """Gives the scale of what one node quantizes for a product with constants, if it does."""
+        maker = self._makers.get(product.inputs[0])
+        if maker is None or maker.op_type != "DynamicQuantizeLinear" or len(maker.outputs) != 3:
+            return None
+        x, scale, zero = maker.outputs
+        constants = [name for name in (product.inputs[1], *product.inputs[3:]) if name]
+        if product.inputs[0] != x or product.inputs[2:3] != (zero,):
+            return None
+        return scale if all(name in self._initializers for name in constants) else None
+
+    def fresh(self, stem: str) -> str:
+        """Gives a name that nothing in the model has."""
+        name = stem
+        while name in self._names:
+            name += "_"
+        self._names.add(name)
+        return name
+
+    def _scaled(self, product: SourceNode, cast: SourceNode, scale: str) -> _Match | None:
+        """Follows the multiplication by both scales, one after the other or by their product."""
+        first = self._multiplication(cast)
+        if first is None:
+            return None
+        factor = _other(first, cast.outputs[0])
+        both = self._makers.get(factor)
+        if both is not None and both.op_type == "Mul" and scale in both.inputs and not both.domain:
+            weight = _other(both, scale)
+            found = _Match(product, (cast, first), (scale, weight))
+            return found if self._fits(product, weight) else None
+        second = self._multiplication(first)
+        if second is None:
+            return None
+        factors = {factor, _other(second, first.outputs[0])}
+        if scale not in factors or len(factors) != 2:
+            return None
+        (weight,) = factors - {scale}
+        found = _Match(product, (cast, first, second), (scale, weight))
+        return found if self._fits(product, weight) else None
+
+    def _multiplication(self, node: SourceNode) -> SourceNode | None:
+        reader = self._only_reader(node)
+        is_product = reader is not None and reader.op_type == "Mul" and not reader.domain
+        return reader if is_product and len(set(reader.inputs)) == 2 else None  # type: ignore[union-attr]
+
+    def _fits(self, product: SourceNode, scale: str) -> bool:
+        """Whether the weights' scale is one, or one for each column of a matrix."""
+        proto = self._initializers.get(scale)
+        if proto is None or proto.data_type != TensorProto.FLOAT:
+            return False
+        if math.prod(proto.dims) == 1:
+            return len(proto.dims) <= 1
+        columns = self._initializers[product.inputs[1]].dims[-1:]
+        return product.op_type == "MatMulInteger" and list(proto.dims) == list(columns)
+
+    def _only_reader(self, node: SourceNode) -> SourceNode | None:
+        if len(node.outputs) != 1 or node.outputs[0] in self._outputs:
+            return None
+        readers = self._readers[node.outputs[0]]
+        return readers[0] if len(readers) == 1 and len(readers[0].outputs) == 1 else None
+
+
+def _other(node: SourceNode, name: str) -> str:
+    return next((other for other in node.inputs if other != name), name)
+
+
+def _real(match: _Match, matcher: _Matcher) -> Iterator[SourceNode]:
+    """Gives the nodes that stand for a product of integers."""
+    product, last = match.product, match.behind[-1]
+    sources = tuple(dict.fromkeys((product.name, *(node.name for node in match.behind))))
+    x, w, *zeros = product.inputs
+    reals = []
+    for stem, stored, scale, zero in (
+        ("x", x, match.scales[0], zeros[0] if zeros else ""),
+        ("w", w, match.scales[1], zeros[1] if len(zeros) > 1 else ""),
+    ):
+        name = matcher.fresh(f"{product.name}.real_{stem}")
+        inputs = (stored, scale, zero) if zero else (stored, scale)
+        reals.append(name)
+        axis = -1 if stem == "w" else None
+        proto = helper.make_node("DequantizeLinear", inputs, [name], name=name, axis=axis)
+        yield SourceNode(name, "DequantizeLinear", "", _OPSET, inputs, (name,), proto, sources)
+    op_type = _PRODUCTS[product.op_type]
+    proto = helper.make_node(op_type, reals, list(last.outputs), name=last.name)
+    proto.attribute.extend(product.proto.attribute)
+    yield SourceNode(
+        last.name,
+        op_type,
+        "",
+        max(product.opset, _OPSET),
+        tuple(reals),
+        last.outputs,
+        proto,
+        sources,
+    )

@@ -1,0 +1,103 @@
+"""Operators between stored tensors, as real ones between DequantizeLinear and QuantizeLinear.
+
+So they are written where scales and zero points are known: it is what the same network quantized
+in the other form has. Sums are then float32, and a result within rounding of the middle between
+two integers may become either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dovetail.ir import DType, Tensor
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._dtypes import Constant
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._parts import made_of, value
+
+
+def are_known(op: OpContext, *numbers: int) -> bool:
+    """Whether inputs are known at import, as far as they are given."""
+    return all(not op.has(i) or op.constant(i) is not None for i in numbers)
+
+
+def are_single(op: OpContext, *numbers: int) -> bool:
+    """Whether inputs have one element each, and are known at import, as far as they are given."""
+    return are_known(op, *numbers) and all(
+        not op.has(i) or op.value(i).shape in ((), (1,)) for i in numbers
+    )
+
+
+def real_input(op: OpContext, i: int, scale: int, zero: int, axis: int | None = None) -> Value:
+    """Gives a stored input as real numbers.
+
+    Args:
+        op: The node.
+        i: The input.
+        scale: The number of its scale.
+        zero: That of its zero point.
+        axis: Of several scales.
+    """
+    scales, point = op.value(scale), value(op, zero)
+    if isinstance(point, Constant) and point.shape != scales.shape and point.values.size == 1:
+        filled = np.broadcast_to(point.values.reshape(()), scales.shape)
+        point = Constant(filled, point.dtype, f"{point.name}.{op.node.name}", point.packed)
+    attributes: dict[str, Any] = {} if axis is None else {"axis": axis}
+    inputs = [op.value(i), scales, point]
+    return _named(op, i, made_of(op, f"real{i}", "DequantizeLinear", inputs, **attributes))
+
+
+def real_bias(op: OpContext, i: int, a: int, b: int) -> Value | None:
+    """Gives a stored bias as real numbers: its scale is the product of two others, None for none.
+
+    Args:
+        op: The node.
+        i: The input.
+        a: The number of one scale.
+        b: That of the other.
+    """
+    if not op.has(i):
+        return None
+    one, other = (op.need_constant(k, "scale").astype(np.float32) for k in (a, b))
+    product = one.reshape(-1) * other.reshape(-1)
+    product = product.reshape(()) if product.size == 1 else product
+    scale = Constant(product, DType.FLOAT_32, f"{op.node.name}.scale{i}")
+    inputs = [op.value(i), scale]
+    return _named(op, i, made_of(op, f"real{i}", "DequantizeLinear", inputs, axis=-1))
+
+
+def _named(op: OpContext, i: int, real: Value) -> Value:
+    """Gives real numbers under the name of what stores them, the only one in the user's model."""
+    return replace(real, name=op.value(i).name) if isinstance(real, Constant) else real
+
+
+def emit_stored(op: OpContext, real: Value, scale: int, point: Value | None) -> Value:
+    """Emits real numbers as the node's output, stored; they go by its name from here on.
+
+    Args:
+        op: The node.
+        real: The numbers.
+        scale: The input that is the scale.
+        point: The zero point.
+    """
+    if isinstance(real, Tensor):
+        _rename(op, real)
+    return made_of(op, "stored", "QuantizeLinear", [real, op.value(scale), point], output=0)
+
+
+def _rename(op: OpContext, real: Tensor) -> None:
+    """Gives a tensor, and those before it that are the same in another layout, the output's name.
+
+    The real numbers have no name in the user's model, where nothing but integers is.
+    """
+    old, tensor = real.source, real
+    while tensor.source == old and old.startswith(f"{op.node.name}."):
+        tensor.source = op.node.outputs[0]
+        maker = op.graph.producer(tensor)
+        before = None if maker is None or maker.op_type != "Transpose" else maker.inputs[0]
+        if before is None:
+            return
+        tensor = before

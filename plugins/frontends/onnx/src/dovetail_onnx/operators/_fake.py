@@ -1,0 +1,95 @@
+"""Fake quantization: real numbers rounded to a grid, and real again, in one operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.ir import DType
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._dtypes import Constant
+from dovetail_onnx._grids import grid_of
+from dovetail_onnx._registry import Value
+
+_Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Where numbers go: `(clip(rint(x / scale) + zero, low, high) - zero) * scale`.
+
+    Attributes:
+        scale: One, or of a shape that goes with the elements.
+        zero: Whole numbers, of the same shape.
+        low: The least integer.
+        high: The greatest.
+    """
+
+    scale: _Floats
+    zero: _Floats
+    low: int
+    high: int
+
+    @property
+    def bits(self) -> int | None:
+        """Of an integer, where the range is that of some; a signed one may lack the lowest."""
+        bits = self.high.bit_length() + (self.low < 0)
+        ends = (1 << (bits - 1), (1 << (bits - 1)) - 1) if self.low < 0 else (0, (1 << bits) - 1)
+        fits = self.high == ends[1] and -self.low in (ends[0], min(ends))
+        return bits if fits and 2 <= bits <= 16 else None
+
+
+def fake_quantized(op: OpContext, levels: Levels) -> Value:
+    """Gives the first input of a node on a grid: at import, with the grid, if it is known then."""
+    x = op.value(0)
+    if isinstance(x, Constant):
+        return _computed(op, x, levels)
+    if x.dtype is not DType.FLOAT_32:
+        raise op.refuse(f"it quantizes {x.dtype.name}; only float32 can be converted")
+    scale = op.static("scale", _one(levels.scale), DType.FLOAT_32)
+    quotient = op.step("quotient", "ElementWiseDivide", [x, scale])
+    real = op.step("rounded", "ElementWiseRound", [quotient])
+    zero = op.static("zero", _one(levels.zero), DType.FLOAT_32) if levels.zero.any() else None
+    if zero is not None:
+        real = op.step("shifted", "ElementWiseAdd", [real, zero])
+    low, high = float(levels.low), float(levels.high)
+    real = op.step("saturated", "ReluMinMax", [real], min_value=low, max_value=high)
+    if zero is not None:
+        real = op.step("difference", "ElementWiseSubtract", [real, zero])
+    return op.emit("ElementWiseMultiply", [real, scale])
+
+
+def _computed(op: OpContext, x: Constant, levels: Levels) -> Constant:
+    values = np.asarray(x.values, np.float32)
+    op.claim(values.shape)
+    with np.errstate(over="ignore", invalid="ignore"):  # inf and nan are results
+        whole = np.rint(values / levels.scale) + levels.zero
+        whole = np.clip(whole, levels.low, levels.high)
+        made = ((whole - levels.zero) * levels.scale).astype(np.float32)
+    if made.shape != values.shape:
+        raise op.invalid(f"its scale {levels.scale.shape} does not fit its input {values.shape}")
+    bits, axis = levels.bits, _axis(levels.scale)
+    grid = None
+    if bits is not None and axis is not None:
+        grid = grid_of(
+            bits,
+            signed=levels.low < 0,
+            shape=values.shape,
+            scales=levels.scale.reshape(-1),
+            zeros=levels.zero.reshape(-1),
+            axis=axis - levels.scale.ndim,
+        )
+    return Constant(made, DType.FLOAT_32, op.node.outputs[0], None, grid)
+
+
+def _axis(scale: _Floats) -> int | None:
+    """Gives the one axis along which there are several scales; None for several axes."""
+    along = [axis for axis, extent in enumerate(scale.shape) if extent > 1]
+    return None if len(along) > 1 else along[0] if along else 0
+
+
+def _one(values: _Floats) -> _Floats:
+    """Gives one number without axes, several with all of theirs."""
+    return values.reshape(()) if values.size == 1 else values

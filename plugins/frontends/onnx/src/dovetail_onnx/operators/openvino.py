@@ -1,0 +1,61 @@
+"""OpenVINO's FakeQuantize, as NNCF and OpenVINO's tools write it into ONNX files."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Importers, Value
+from dovetail_onnx.operators._fake import Levels, fake_quantized
+
+OPENVINO = Importers("org.openvinotoolkit")
+# How far from a whole number a zero point may be that ranges in float32 make.
+_WHOLE = 1e-2
+_MOST_LEVELS = 2**16
+
+
+@OPENVINO.importer("FakeQuantize", versions=(1,))
+def fake_quantize(op: OpContext) -> Value:
+    """Numbers from the least to the greatest, at as many levels, one of which is zero."""
+    names = ("input_low", "input_high", "output_low", "output_high")
+    ends = [_numbers(op, i, name) for i, name in enumerate(names, 1)]
+    levels = op.attr.integer("levels", 256)
+    if not 3 <= levels <= _MOST_LEVELS:
+        raise op.refuse(f"it has {levels} levels; 3 to {_MOST_LEVELS} can be converted")
+    low, high = np.broadcast_arrays(*ends[:2])
+    step = (high - low) / np.float64(levels - 1)
+    same = all(
+        np.allclose(a, b, rtol=0, atol=float(step.min()) * _WHOLE)
+        for a, b in zip(ends[:2], ends[2:], strict=True)
+    )
+    if not same:
+        raise op.refuse(
+            "its output has another range than its input; only one grid can be converted",
+            hint="fold the factor into the next layer, or export quantization as pairs of "
+            "QuantizeLinear and DequantizeLinear",
+        )
+    if not (step > 0).all():
+        raise op.invalid("the range of its input is empty")
+    zero = np.rint(-low / step)
+    if np.abs(-low / step - zero).max() > _WHOLE:
+        raise op.refuse(
+            "zero is none of its levels, so that padding with zeros would not be exact",
+            hint="tell the tool that quantizes to keep zero a level",
+        )
+    return fake_quantized(op, _levels(step, zero, levels))
+
+
+def _levels(step: NDArray[np.float64], zero: NDArray[np.float64], levels: int) -> Levels:
+    """Gives the grid: of signed integers where zero is in the middle, else of unsigned ones."""
+    scale, half = step.astype(np.float32), levels // 2
+    if (zero == half).all():
+        return Levels(scale, np.zeros_like(scale), -half, levels - 1 - half)
+    return Levels(scale, zero.astype(np.float32), 0, levels - 1)
+
+
+def _numbers(op: OpContext, i: int, name: str) -> NDArray[np.float64]:
+    found = np.asarray(op.need_constant(i, name), np.float64)
+    if not np.isfinite(found).all() or not found.size:
+        raise op.invalid(f"its {name} is not finite")
+    return found

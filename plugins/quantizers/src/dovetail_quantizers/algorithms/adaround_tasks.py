@@ -1,0 +1,152 @@
+"""What adaround has to learn for a node: each product of rows and weights, and where it goes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.ir import Array
+from dovetail.ops import OpRegistry
+from dovetail.quantization import Layer, WeightedNode
+from dovetail_quantizers.algorithms.adaround_choice import Choice
+from dovetail_quantizers.algorithms.adaround_gates import (
+    Gates,
+    Recurrence,
+    recurrence_of,
+    rows_of_gates,
+    statics_of,
+)
+from dovetail_quantizers.algorithms.adaround_problem import Problem
+from dovetail_quantizers.algorithms.adaround_rows import Rows, outputs_at, rows_of
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+Cut = tuple[float, float]
+UNCUT: Cut = (-math.inf, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One thing to learn.
+
+    Attributes:
+        problem: It.
+        store: Takes which weights to round up, as the problem has them, and stores them so.
+    """
+
+    problem: Problem
+    store: Callable[[Bools], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How positions are drawn.
+
+    Attributes:
+        rows: As many, of all samples together.
+        random: By what.
+    """
+
+    rows: int
+    random: np.random.Generator
+
+    def places(self, positions: int, samples: int) -> NDArray[np.int64]:
+        """Gives a sample's share, of as many positions as it has."""
+        share = max(-(-self.rows // samples), 1)
+        return self.random.permutation(positions)[:share]
+
+    def mixed(self, rows: Sequence[Array], targets: Sequence[Array]) -> tuple[Floats, Floats]:
+        """Gives rows of all samples, (groups, m, k), and what belongs to them, in random order."""
+        order = self.random.permutation(sum(each.shape[1] for each in rows))
+        return _ordered(rows, order), _ordered(targets, order)
+
+
+def _ordered(parts: Sequence[Array], order: NDArray[np.int64]) -> Floats:
+    return np.ascontiguousarray(np.concatenate(parts, axis=1)[:, order], np.float32)
+
+
+def tasks_of(each: WeightedNode, ops: OpRegistry, cut: Cut, draw: Draw) -> list[Task]:
+    """Gives what is to be learned for a node; nothing where its weights are no such product.
+
+    Args:
+        each: The node.
+        ops: Finds its op.
+        cut: Ends at which what follows the node cuts its results off.
+        draw: How positions are drawn.
+    """
+    if each.layer is not None:
+        form = rows_of(each.node, ops)
+        return [] if form is None else [_of_layer(each.layer, form, cut, draw)]
+    recurrence = recurrence_of(each.node, ops)
+    return [] if recurrence is None else list(_of_gates(each, recurrence, draw))
+
+
+def _of_layer(layer: Layer, form: Rows, cut: Cut, draw: Draw) -> Task:
+    weight = layer.node.inputs[layer.weight]
+    assert weight is not None
+    choice = Choice.of(weight, layer.float_weight)
+    low = form.columns(choice.low)
+    groups = len(low)
+    taken, target = [], []
+    for data, output in zip(layer.quantized_inputs, layer.float_outputs, strict=True):
+        places = draw.places(math.prod(output.shape[:-1]), len(layer.float_outputs))
+        taken.append(form.rows(data, places))
+        target.append(outputs_at(output, groups, places))
+    rows, wanted = draw.mixed(taken, target)
+    bias = layer.quantized_bias
+    if bias is None:
+        bias = np.zeros(groups * low.shape[2], np.float32)
+    problem = Problem(
+        low,
+        form.columns(choice.step),
+        form.columns(choice.fraction),
+        form.columns(choice.nearest),
+        rows,
+        wanted,
+        bias.reshape(groups, 1, -1),
+        cut,
+    )
+    return Task(problem, lambda up: layer.set_weight(choice.stored(form.weight(up))))
+
+
+def _of_gates(each: WeightedNode, recurrence: Recurrence, draw: Draw) -> Iterator[Task]:
+    exact = statics_of(each, recurrence, exact=True)
+    near = statics_of(each, recurrence, exact=False)
+    tensors = {i: tensor for i in recurrence.weights if (tensor := each.node.inputs[i])}
+    if any(not t.kind.is_static or t.encoding is None for t in tensors.values()):
+        return
+    for gates in recurrence.gates:
+        choices = {i: Choice.of(tensors[i], exact[i]) for i in gates.weights}
+        columns, bias = gates.columns(exact)[0], gates.bias(exact)
+        taken, target = [], []
+        found = (rows_of_gates(each, recurrence, gates, exact=exactly) for exactly in (False, True))
+        for rows, wanted in zip(*found, strict=True):
+            places = draw.places(len(rows), len(each.float_outputs))
+            taken.append(rows[None, places])
+            target.append(wanted[None, places] @ columns + bias)
+        drawn, results = draw.mixed(taken, target)
+        problem = Problem(
+            gates.columns({i: choice.low for i, choice in choices.items()}),
+            gates.columns({i: choice.step for i, choice in choices.items()}),
+            gates.columns({i: choice.fraction for i, choice in choices.items()}),
+            gates.columns({i: choice.nearest for i, choice in choices.items()}),
+            drawn,
+            results,
+            gates.bias(near),
+        )
+        yield Task(problem, _storing(each, gates, choices))
+
+
+def _storing(
+    each: WeightedNode, gates: Gates, choices: dict[int, Choice]
+) -> Callable[[Bools], None]:
+    def store(up: Bools) -> None:
+        shapes = {i: choice.low for i, choice in choices.items()}
+        for i, of_one in gates.split(up, shapes).items():
+            each.set_stored(i, choices[i].stored(of_one))
+
+    return store

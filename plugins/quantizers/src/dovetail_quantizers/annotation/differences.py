@@ -1,0 +1,76 @@
+"""Where a model that was quantized before and what it became here are not the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from dovetail.ir import Tensor, TensorKind
+from dovetail.quantization import Difference
+from dovetail_opset import PACKAGE
+from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.plan import Plan
+
+_SUMMARY = {
+    "encoding": "{} activations have the encodings that it brought",
+    "weight": "{} weights",
+    "constant": "{} constants",
+    "bias": "{} biases derived again",
+    "clip": "{} clips put back",
+    "kept": "{} places still quantize by ops",
+    "dropped": "{} left out",
+    "fixed": "{} tensors that it leaves float are fixed-point",
+    "float": "{} nodes stay float",
+    "convert": "{} converted between encodings",
+}
+
+
+def differences_of(plan: Plan, decisions: Mapping[Tensor, Encoded]) -> Iterator[Difference]:
+    """Gives where a quantized graph is quantized and the model was not, or the other way round.
+
+    Args:
+        plan: The plan; its graph is annotated.
+        decisions: What each tensor got.
+    """
+    given = set(plan.overrides.encodings)
+    for tensor, got in decisions.items():
+        group = plan.groups.get(tensor)
+        shares = group is not None and group in plan.given
+        flows = not tensor.kind.is_static and got.encoding is not None
+        if flows and tensor not in given and not shares:
+            text = f"float in the model; {tensor.dtype.name} here: {got.why}"
+            yield Difference(tensor=tensor.source, kind="fixed", text=text)
+    for node, chosen in plan.floats.items():
+        text = f"{node.where} stays float: {chosen.why}"
+        yield Difference(tensor=node.outputs[0].source, kind="float", text=text)
+    for node in plan.graph.nodes:
+        if node.package == PACKAGE.name and node.op_type == "Convert" and not node.sources:
+            read = node.inputs[0]
+            kinds = "" if read is None else f"{read.dtype.name} to {node.outputs[0].dtype.name}"
+            text = f"{kinds}, for {_readers(plan, node.outputs[0])}"
+            yield Difference(tensor=node.outputs[0].source, kind="convert", text=text)
+
+
+def dropped(changes: Sequence[Difference]) -> list[Difference]:
+    """Gives what became of quantizing that is there and not to count."""
+    left_out = ("encoding", "weight", "bias", "constant")
+    return [
+        Difference(tensor=each.tensor, kind="dropped", text="left out: ignore_encodings")
+        if each.kind in left_out
+        else each
+        for each in changes
+    ]
+
+
+def summary_of(graph: str, differences: Sequence[Difference]) -> str:
+    """Gives one line on all differences of a graph."""
+    counts = Counter(each.kind for each in differences)
+    parts = [text.format(counts[kind]) for kind, text in _SUMMARY.items() if counts[kind]]
+    return f"graph '{graph}' was quantized before: {', '.join(parts)}; the report lists each"
+
+
+def _readers(plan: Plan, tensor: Tensor) -> str:
+    readers = [node.where for node in plan.graph.consumers(tensor)]
+    if tensor.kind is not TensorKind.NATIVE:
+        readers.append("the application")
+    return " and ".join(readers)

@@ -1,0 +1,140 @@
+"""Weights and biases of a model that was quantized before: the integers that it stored them in."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dovetail.errors import QuantizationError
+from dovetail.ir import (
+    AxisScaleOffset,
+    DType,
+    Encoding,
+    Graph,
+    ScaleOffset,
+    Spec,
+    Tensor,
+    dequantize,
+    quantize,
+)
+from dovetail.ops import OpRegistry
+from dovetail.quantization import Bias, Weight
+from dovetail_quantizers.annotation.statics import values_of
+from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.lattice import lattice
+from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, Overrides
+from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
+from dovetail_quantizers.planning.rules import is_quantized
+
+_ON_NO_GRID = "lie on no grid of 8 or 16 bits that could be found: they are quantized as float ones"
+_ASYMMETRIC = (
+    "keep the offset of each channel or block that the model has; the SDK wants scales alone there"
+)
+# Scales may be half floats, whose products with integers of 8 bits are off by up to 1/16 of a step.
+_NEAR = 0.125
+
+
+def take_constants(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
+    """Finds the grids of weights; a bias is then one of 32 bits, as such models have it.
+
+    Args:
+        graph: Not changed.
+        ops: Finds ops.
+        found: What the model's activations said; gets what the constants say.
+    """
+    searches = bool(found.encodings)
+    for node in graph.nodes:
+        roles = roles_of(node, ops)
+        for i, tensor in present(node):
+            role = roles.get(i)
+            if not tensor.kind.is_static or not is_quantized(tensor) or not tensor.shape:
+                continue
+            if isinstance(role, Bias):
+                if searches or tensor.source in graph.grids:
+                    _take_bias(graph, tensor, found)
+            elif isinstance(role, Weight) and tensor not in found.encodings:
+                axis, _ = weight_axes(role, node, len(tensor.shape))
+                if not _take_stored(graph, tensor, "weight", found) and searches:
+                    _search(tensor, axis, found)
+            elif role is None:
+                _take_stored(graph, tensor, "constant", found)
+
+
+def _take_bias(graph: Graph, tensor: Tensor, found: Overrides) -> None:
+    found.widths.setdefault(tensor, 32)
+    spec = graph.grids.get(tensor.source)
+    if spec is None or spec.dtype is DType.SFIXED_POINT_32:
+        text = "derived again: scale of the input x scale of the weights"
+    else:
+        text = f"derived again, in 32 bits, where the model has {spec.dtype.name}"
+    found.change(tensor, "bias", text)
+
+
+def _take_stored(graph: Graph, tensor: Tensor, kind: str, found: Overrides) -> bool:
+    """Takes the grid that the frontend saw, if the values still lie on it."""
+    grid = stored_grid(graph, tensor)
+    if grid is None or grid.encoding is None:
+        return False
+    found.encodings[tensor] = Encoded(grid.dtype, grid.encoding, GIVEN_BY_MODEL)
+    found.remarks.pop(tensor, None)
+    found.covered.add(tensor.source)
+    found.change(tensor, kind, f"keeps its integers: {told(grid.dtype, grid.encoding)}")
+    if not isinstance(grid.encoding, ScaleOffset) and np.any(grid.encoding.grid(tensor.shape)[1]):
+        found.remarks[tensor] = _ASYMMETRIC
+    return True
+
+
+def stored_grid(graph: Graph, tensor: Tensor) -> Spec | None:
+    """Gives the grid of a static float tensor that the graph knows of, in the tensor's layout.
+
+    None where there is none, or its values were changed and no longer lie on it.
+    """
+    spec = graph.grids.get(tensor.source)
+    if spec is None or spec.encoding is None:
+        return None
+    encoding, shape = spec.encoding, spec.shape
+    try:
+        perm = tensor.source_perm
+        if perm is not None and len(perm) == len(shape):
+            encoding, shape = encoding.transposed(perm), tuple(shape[p] for p in perm)
+        if shape != tensor.shape:
+            if math.prod(shape) != math.prod(tensor.shape):
+                return None
+            encoding = encoding.reshaped(shape, tensor.shape)
+    except QuantizationError:
+        return None
+    if not _lies_on(values_of(tensor), spec.dtype, encoding):
+        return None
+    return Spec(spec.dtype, tensor.shape, encoding)
+
+
+def _lies_on(values: NDArray[np.float32], dtype: DType, encoding: Encoding) -> bool:
+    stored = quantize(values, encoding, dtype)
+    scales, _ = encoding.grid(values.shape)
+    beside = np.abs(dequantize(stored, encoding) - values)
+    return bool((beside <= _NEAR * scales).all())
+
+
+def _search(tensor: Tensor, axis: int | None, found: Overrides) -> None:
+    grid = lattice(values_of(tensor), axis)
+    if grid is None:
+        found.remarks[tensor] = _ON_NO_GRID
+        found.change(tensor, "weight", "lies on no grid: quantized as float weights are")
+        return
+    dtype, encoding = grid
+    found.encodings[tensor] = Encoded(dtype, encoding, GIVEN_BY_MODEL)
+    found.remarks.pop(tensor, None)  # another node reads it along another axis
+    found.change(tensor, "weight", f"grid found again from its values: {told(dtype, encoding)}")
+    if isinstance(encoding, AxisScaleOffset) and encoding.offsets is not None:
+        found.remarks[tensor] = _ASYMMETRIC
+
+
+def told(dtype: DType, encoding: Encoding) -> str:
+    """Gives a type and an encoding in words."""
+    bits = "" if encoding.bitwidth is None else f" ({encoding.bitwidth} bits)"
+    if isinstance(encoding, ScaleOffset):
+        return f"{dtype.name}{bits}, scale {encoding.scale:.6g}, offset {encoding.offset}"
+    scales = np.size(getattr(encoding, "scales", 0))
+    return f"{dtype.name}{bits}, {scales} scales ({encoding.kind.name})"

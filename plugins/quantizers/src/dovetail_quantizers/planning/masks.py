@@ -1,0 +1,144 @@
+"""Masks: large numbers that are added for a Softmax to make nothing of what they are added to.
+
+A Softmax looks at each value beside the greatest of its row. What lies far enough below it is as
+good as nothing, however far that is, and needs no place on the grid of what the Softmax reads; in
+what is added up to that, a number that no score comes near stands for minus infinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dovetail.ir import Graph, Node, Tensor, TensorKind
+from dovetail.ops import OpRegistry, bind_node
+from dovetail_opset import PACKAGE
+from dovetail_opset.ops.binary import Binary
+from dovetail_opset.ops.softmax import Softmax
+from dovetail_quantizers.planning.counting import MASK, RowFloor
+from dovetail_quantizers.planning.extent import EVERYTHING_COUNTS, HUGE, MARGIN, Far
+from dovetail_quantizers.planning.groups import Group
+from dovetail_quantizers.planning.roles import schema_of
+from dovetail_quantizers.planning.rules import binary_of
+
+_FAR = {1: Far(below=-MASK), -1: Far(above=MASK)}
+
+
+class Masks:
+    """What only Softmaxes read in a graph, and what is added up to that.
+
+    Args:
+        graph: The graph; not changed.
+        ops: Finds its ops.
+        groups: Of its tensors.
+    """
+
+    def __init__(self, graph: Graph, ops: OpRegistry, groups: Mapping[Tensor, Group]) -> None:
+        self._graph = graph
+        self._ops = ops
+        self._groups = groups
+        self._floors: dict[Group, dict[Tensor, RowFloor]] = {}
+
+    def find(self) -> None:
+        """Writes what it finds into the groups."""
+        each = list(dict.fromkeys(self._groups.values()))
+        for group in each:
+            group.floors = self._floors_of(group)
+        # sums of sums come last, and what is added up to them is asked for first
+        for node in reversed(self._graph.nodes):
+            self._look_at_sum(node)
+
+    def _floors_of(self, group: Group) -> dict[Tensor, RowFloor]:
+        """What counts of the members that others than moving nodes read, if it is but a part."""
+        if group not in self._floors:
+            self._floors[group] = self._found(group)
+        return self._floors[group]
+
+    def _found(self, group: Group) -> dict[Tensor, RowFloor]:
+        found: dict[Tensor, RowFloor] = {}
+        if any(tensor.kind is not TensorKind.NATIVE for tensor in group.members):
+            return {}
+        for tensor in group.members:
+            for node in self._graph.consumers(tensor):
+                if node in group.inside:
+                    continue
+                floor = self._floor(node, tensor)
+                if floor is None or found.setdefault(tensor, floor) != floor:
+                    return {}
+        return found
+
+    def _floor(self, node: Node, tensor: Tensor) -> RowFloor | None:
+        """What a node tells apart of what it reads."""
+        if node.package != PACKAGE.name:
+            return None
+        if node.op_type == "Softmax":
+            op = bind_node(schema_of(node, self._ops), node)
+            assert isinstance(op, Softmax)
+            return RowFloor(int(op.axis), MARGIN / op.beta) if op.beta > 0 else None
+        factor = self._factor(node, tensor)
+        out = node.outputs[0]
+        if factor is None or out not in self._groups:
+            return None
+        after = self._floors_of(self._groups[out]).get(out)
+        return None if after is None else RowFloor(after.axis, after.depth / factor)
+
+    def _factor(self, node: Node, tensor: Tensor) -> float | None:
+        """What a node multiplies a tensor by, above zero; 1 where it cuts off what is masked."""
+        operation = binary_of(node, self._ops)
+        other = next((t for t in node.inputs if t is not tensor), None)
+        if other is None or not other.kind.is_static or other.data is None:
+            return None
+        if tensor.shape != node.outputs[0].shape:
+            return None
+        values = np.asarray(other.values(), np.float64).ravel()
+        if operation is Binary.MAXIMUM and values.size and values.max() <= -MASK:
+            return 1.0
+        if values.size != 1 or not 0 < values[0] < HUGE:
+            return None
+        if operation is Binary.MULTIPLY:
+            return float(values[0])
+        return (
+            1 / float(values[0])
+            if operation is Binary.DIVIDE and node.inputs[0] is tensor
+            else None
+        )
+
+    def _look_at_sum(self, node: Node) -> None:
+        """Finds where numbers stand for infinity in what is added up for a Softmax alone."""
+        signs = mask_signs(node, self._ops, self._groups)
+        for tensor, sign in zip(node.inputs, signs, strict=False):
+            if tensor is None or tensor not in self._groups:
+                continue
+            group = self._groups[tensor]
+            readers = {n for t in group.members for n in self._graph.consumers(t)} - group.inside
+            is_seen = any(t.kind.is_output for t in group.members)
+            if not is_seen and all(self._sign(n, group) == sign for n in readers):
+                group.far = _FAR[sign]
+
+    def _sign(self, node: Node, group: Group) -> int:
+        """With which sign a node adds a group up for a Softmax; 0 where it does not."""
+        signs = mask_signs(node, self._ops, self._groups)
+        mine = {
+            sign
+            for tensor, sign in zip(node.inputs, signs, strict=False)
+            if tensor is not None and self._groups.get(tensor) is group
+        }
+        return mine.pop() if len(mine) == 1 else 0
+
+
+def mask_signs(node: Node, ops: OpRegistry, groups: Mapping[Tensor, Group]) -> tuple[int, ...]:
+    """Gives the signs with which a node adds its inputs up for a Softmax; none if it does not."""
+    operation = binary_of(node, ops)
+    if operation not in (Binary.ADD, Binary.SUBTRACT):
+        return ()
+    group = groups.get(node.outputs[0])
+    if group is None or not (group.floors or group.far == _FAR[1]):
+        return ()
+    return (1, 1 if operation is Binary.ADD else -1)
+
+
+def far_of(node: Node, i: int, ops: OpRegistry, groups: Mapping[Tensor, Group]) -> Far:
+    """Gives from where on numbers stand for an infinity in a constant that a node reads."""
+    signs = mask_signs(node, ops, groups)
+    return _FAR[signs[i]] if signs else EVERYTHING_COUNTS

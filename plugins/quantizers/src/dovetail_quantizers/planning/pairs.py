@@ -1,0 +1,281 @@
+"""Recognizes quantizing in a graph: what rounds a tensor to a grid, and what makes it real again.
+
+Either they are ops of their own, or what a frontend makes of them: a quotient, rounded, moved by
+the zero point, clipped, and all of it back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dovetail.ir import DType, Encoding, Graph, Node, Scalar, ScaleOffset, Tensor, TensorKind
+from dovetail_opset import PACKAGE
+
+# What only moves integers, all of which come from its first input.
+_MOVERS = frozenset(
+    (
+        "ChannelShuffle", "DepthToSpace", "ExpandDims", "Gather", "PoolMax2d", "PoolMax3d",
+        "Reshape", "ResizeNearestNeighbor", "SpaceToDepth", "Split", "Squeeze", "StridedSlice",
+        "Tile", "Transpose",
+    )
+)  # fmt: skip
+_CASTS = ("Cast", "Convert")
+# Between a quotient and what makes it real there are no more.
+_MOST_STEPS = 10
+_STORED = {
+    (8, True): DType.SFIXED_POINT_8,
+    (8, False): DType.UFIXED_POINT_8,
+    (16, True): DType.SFIXED_POINT_16,
+    (16, False): DType.UFIXED_POINT_16,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Where what was quantized is real again.
+
+    Attributes:
+        node: Writes it; or a Softmax, which reads it once its factor is taken apart.
+        path: What nodes in between make that move integers, in order.
+    """
+
+    node: Node
+    path: tuple[Tensor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Quantizing:
+    """What quantizes one tensor, and what makes it real again.
+
+    Attributes:
+        x: The tensor.
+        dtype: What it is stored as.
+        encoding: Of that; None where scale and zero point are computed from the tensor itself.
+        ends: Where it is real again; none where the integers go elsewhere.
+    """
+
+    x: Tensor
+    dtype: DType
+    encoding: Encoding | None
+    ends: tuple[Again, ...]
+
+
+# A number that is known, or the tensor that holds it.
+_Operand = float | Tensor
+
+
+def quantizing_of(graph: Graph, node: Node) -> Quantizing | None:
+    """Gives the quantizing that begins with a node, None if none does that is understood.
+
+    It has a single scale and zero point, both ways the same.
+    """
+    if not node.inputs or node.inputs[0] is None or node.inputs[0].kind.is_static:
+        return None
+    return _explicit(graph, node) or _written_out(graph, node)
+
+
+def begins_quantizing(graph: Graph, node: Node) -> bool:
+    """Whether a node begins what looks like quantizing, be it understood or not."""
+    if node.inputs and node.inputs[0] is not None and node.inputs[0].kind.is_static:
+        return False
+    if _is(node, "Quantize"):
+        return True
+    after = _only_reader(graph, node.outputs[0]) if _is(node, "ElementWiseDivide") else None
+    return after is not None and _is(after, "ElementWiseRound")
+
+
+def ends_quantizing(node: Node) -> bool:
+    """Whether a node makes a computed tensor real that is stored in integers."""
+    x = node.inputs[0] if node.inputs else None
+    return x is not None and _is(node, "Dequantize") and not x.kind.is_static
+
+
+def makes_real(graph: Graph, node: Node) -> bool:
+    """Whether a node begins to make integers real: a cast to float, and a product behind it."""
+    if not _is(node, *_CASTS) or not node.outputs[0].dtype.is_float:
+        return False
+    after = _only_reader(graph, node.outputs[0])
+    if after is not None and _second(graph, after, "ElementWiseSubtract") is not None:
+        after = _only_reader(graph, after.outputs[0])
+    return after is not None and _second(graph, after, "ElementWiseMultiply") is not None
+
+
+def is_number(tensor: Tensor | None) -> float | None:
+    """Gives the one number that a static tensor holds, None for anything else."""
+    if tensor is None or tensor.kind is not TensorKind.STATIC or tensor.encoding is not None:
+        return None
+    if tensor.dtype is DType.STRING:
+        return None
+    values = tensor.values()
+    return float(values.reshape(-1)[0]) if values.size == 1 else None
+
+
+def factor_of(node: Node) -> float | None:
+    """Gives the factor that a Softmax multiplies its input by, where it has one.
+
+    A pass put it there: the product that makes integers real may be part of it.
+    """
+    beta = node.params.get("beta") if _is(node, "Softmax", "LogSoftmax") else None
+    return float(beta.value) if isinstance(beta, Scalar) else None
+
+
+def storage_of(levels: tuple[int, int]) -> tuple[DType, int | None] | None:
+    """Gives the type that holds integers of a range, and their bits where it has more of them.
+
+    Ranges are those of 2 to 16 bits; one about zero may leave the lowest integer out.
+    """
+    low, high = levels
+    bits = high.bit_length() + (low < 0)
+    if not 2 <= bits <= 16:
+        return None
+    wanted = (-(high + 1), -high) if low < 0 else (0,)
+    if high != (1 << (bits - (low < 0))) - 1 or low not in wanted:
+        return None
+    stored = 8 if bits <= 8 else 16
+    return _STORED[stored, low < 0], bits if bits < stored else None
+
+
+def _explicit(graph: Graph, node: Node) -> Quantizing | None:
+    """A Quantize, with a Dequantize behind it."""
+    x, stored = node.inputs[0], node.outputs[0]
+    if not _is(node, "Quantize") or not isinstance(stored.encoding, ScaleOffset) or x is None:
+        return None
+    ends = tuple(_ends(graph, stored, None))
+    return Quantizing(x, stored.dtype, stored.encoding, ends) if ends else None
+
+
+def _written_out(graph: Graph, node: Node) -> Quantizing | None:
+    """The same in small ops, from the quotient to the product."""
+    scale = _second(graph, node, "ElementWiseDivide")
+    x = node.inputs[0]
+    rounding = _only_reader(graph, node.outputs[0])
+    if scale is None or rounding is None or x is None or not _is(rounding, "ElementWiseRound"):
+        return None
+    zero, levels, last = _clipped(graph, rounding.outputs[0])
+    stored = None if levels is None else storage_of(levels)
+    if stored is None:
+        return None
+    ends = tuple(_ends(graph, last, (scale, zero)))
+    if not ends:
+        return None
+    dtype, bitwidth = stored
+    if isinstance(scale, Tensor) or isinstance(zero, Tensor):
+        return Quantizing(x, dtype, None, ends)
+    if not scale > 0 or zero != int(zero):
+        return None
+    offset = -int(zero)
+    if zero and dtype.is_signed:  # the same grid, counted from its lowest point
+        low, _ = dtype.stored_range(bitwidth)
+        dtype, offset = _STORED[dtype.bits, False], low - int(zero)
+    return Quantizing(x, dtype, ScaleOffset(scale, offset, bitwidth), ends)
+
+
+def _clipped(graph: Graph, rounded: Tensor) -> tuple[_Operand, tuple[int, int] | None, Tensor]:
+    """Gives the zero point and the range of integers behind a rounded quotient, and the last."""
+    zero: _Operand = 0.0
+    low, high, last = None, None, rounded
+    for _ in range(_MOST_STEPS):
+        node = _only_reader(graph, last)
+        if node is None:
+            break
+        bounds = _bounds(graph, node)
+        shift = _second(graph, node, "ElementWiseAdd")
+        if shift is not None and low is None and zero == 0:
+            zero = shift
+        elif bounds is not None:
+            low = bounds[0] if low is None else max(low, bounds[0])
+            high = bounds[1] if high is None else min(high, bounds[1])
+        elif not _is(node, *_CASTS) or (low is not None and not _narrows(node)):
+            break
+        last = node.outputs[0]
+    if low is None or high is None or not abs(low) < 2**17 or not abs(high) < 2**17:
+        return zero, None, last
+    return zero, (int(low), int(high)), last
+
+
+def _narrows(node: Node) -> bool:
+    """Whether a cast makes integers; the one behind them makes them real."""
+    return not node.outputs[0].dtype.is_float
+
+
+def _bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
+    """Gives what a node clips to, with infinities for what it leaves open; None for no clip."""
+    if _is(node, "ReluMinMax"):
+        ends = [node.params.get(name) for name in ("min_value", "max_value")]
+        values = [float(e.value) for e in ends if isinstance(e, Scalar)]
+        return (values[0], values[1]) if len(values) == 2 else None
+    least = _second(graph, node, "ElementWiseMaximum")
+    if isinstance(least, float):
+        return least, float("inf")
+    most = _second(graph, node, "ElementWiseMinimum")
+    return (float("-inf"), most) if isinstance(most, float) else None
+
+
+def _ends(
+    graph: Graph,
+    stored: Tensor,
+    numbers: tuple[_Operand, _Operand] | None,
+    path: tuple[Tensor, ...] = (),
+) -> Iterator[Again]:
+    """Gives where integers are made real again.
+
+    Args:
+        graph: The graph.
+        stored: The integers.
+        numbers: Scale and zero point; None where they are the tensors' encodings.
+        path: As in `Again`, so far.
+    """
+    for node in graph.consumers(stored):
+        if node.inputs[0] is not stored:
+            continue
+        if numbers is None and _is(node, "Dequantize"):
+            yield Again(node, path)
+        elif _is(node, *_MOVERS) and all(t is not stored for t in node.inputs[1:]):
+            for moved in node.outputs:
+                if moved.dtype is stored.dtype and moved.encoding == stored.encoding:
+                    yield from _ends(graph, moved, numbers, (*path, moved))
+        elif numbers is not None:
+            yield from _real_ends(graph, node, numbers, path)
+
+
+def _real_ends(
+    graph: Graph, node: Node, numbers: tuple[_Operand, _Operand], path: tuple[Tensor, ...]
+) -> Iterator[Again]:
+    """Gives the ends behind a node that reads integers and does not move them."""
+    scale, zero = numbers
+    shift = _second(graph, node, "ElementWiseSubtract")
+    if _is(node, *_CASTS) and node.outputs[0].dtype.is_float:
+        yield from _ends(graph, node.outputs[0], numbers, path)
+    elif shift is not None and shift == zero:
+        yield from _ends(graph, node.outputs[0], (scale, 0.0), path)
+    elif zero == 0:
+        taken = factor_of(node) is not None and isinstance(scale, float)
+        if taken or _second(graph, node, "ElementWiseMultiply") == scale:
+            yield Again(node, path)
+
+
+def _only_reader(graph: Graph, tensor: Tensor) -> Node | None:
+    if tensor.kind is not TensorKind.NATIVE:
+        return None
+    readers = graph.consumers(tensor)
+    return readers[0] if len(readers) == 1 else None
+
+
+def _second(graph: Graph, node: Node, op_type: str) -> _Operand | None:
+    """The one number that an op's second input is, or the tensor that it is computed in."""
+    if not _is(node, op_type) or len(node.inputs) != 2:
+        return None
+    other = node.inputs[1]
+    while other is not None and (maker := graph.producer(other)) is not None:
+        if not _is(maker, *_CASTS, "Reshape"):
+            break
+        other = maker.inputs[0]
+    if other is None or math.prod(other.shape) != 1:
+        return None
+    return is_number(other) if other.kind.is_static else other
+
+
+def _is(node: Node, *op_types: str) -> bool:
+    return node.package == PACKAGE.name and node.op_type in op_types

@@ -1,0 +1,129 @@
+"""What only a Softmax reads is cut far below the greatest of its row; large masks cost nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from quantizing import encoding, model_of, new_graph, output, quantized
+
+import dovetail as dt
+from dovetail.api.quantization import quantize_with_report
+from dovetail.errors import QuantizationError
+from dovetail.ir import Array, Graph, Tensor, TensorKind
+from dovetail_opset.build import add, static
+
+RNG = np.random.default_rng(12)
+SAMPLES = RNG.uniform(-2, 3, (6, 4, 8)).astype(np.float32)
+# From where on a Softmax makes 1e-7 of the greatest, and a grid's end for that much rounding.
+DEPTH, STEP = 16.0, 0.2
+
+
+def graph_of(*, mask: Array | None = None) -> tuple[Graph, Tensor]:
+    """x + mask, which nothing reads as yet."""
+    graph, x = new_graph((4, 8))
+    if mask is None:
+        mask = np.where(np.arange(8) > 4, np.float32(-1e4), np.float32(0))
+    return graph, add(graph, "ElementWiseAdd", [x, static(graph, "mask", mask)], name="total")
+
+
+def least(graph: Graph, name: str) -> float:
+    """The lower end of a tensor's grid."""
+    found = encoding(graph, name)
+    return float(found.offset * found.scale)
+
+
+@pytest.mark.parametrize("number", [-50.0, -1e4, -65504.0, -1e9, -3.4e38])
+def test_a_mask_costs_the_sum_nothing(number: float) -> None:
+    mask = np.where(np.arange(8) > 4, number, 0).astype(np.float32)
+    graph, total = graph_of(mask=mask)
+    output(add(graph, "Softmax", [total], name="y"))
+    made = quantized(graph, list(SAMPLES))
+    lowest = float((SAMPLES[..., :5].max(axis=-1) - DEPTH).min())
+    assert least(made, "total") == pytest.approx(lowest, abs=STEP)
+    # far enough to bring whatever is masked there, and no farther than the number itself
+    assert max(number, -50) - STEP <= least(made, "mask") <= lowest
+
+
+@pytest.mark.parametrize("estimator", ["min-max", "mse", "percentile"])
+def test_rows_that_are_masked_as_a_whole_do_not_count(estimator: str) -> None:
+    mask = np.zeros((4, 8), np.float32)
+    mask[1], mask[2, 3:] = -1e4, -1e4
+    graph, total = graph_of(mask=mask)
+    output(add(graph, "Softmax", [total], name="y"))
+    made = quantized(graph, list(SAMPLES), act_quantizer_calibration=estimator)
+    assert -DEPTH - 2 - STEP <= least(made, "total") < -10
+
+
+def test_scores_without_a_mask_are_cut_where_it_makes_no_difference() -> None:
+    graph, x = new_graph((4, 8))
+    scores = add(graph, "ElementWiseAbs", [x], name="scores")
+    output(add(graph, "Softmax", [scores], name="y"))
+    samples = SAMPLES.copy()
+    samples[..., 0] = 90
+    made = quantized(graph, list(samples))
+    # 0 is on every grid; all else that counts is 90 - 16 or more
+    assert least(made, "scores") == 0
+    report = quantize_with_report(model_of(graph), list(samples)).report
+    (line,) = (d for d in report.tensors[graph.name] if d.tensor == "scores")
+    assert line.observed == pytest.approx((90 - DEPTH, 90))
+    assert "Softmax" in line.why
+
+
+def test_what_is_divided_before_the_softmax_needs_more_room() -> None:
+    graph, total = graph_of()
+    four = static(graph, "four", np.full(1, 4, np.float32))
+    small = add(graph, "ElementWiseDivide", [total, four], name="small")
+    output(add(graph, "Softmax", [small], name="y"))
+    made = quantized(graph, list(SAMPLES))
+    lowest = SAMPLES[..., :5].max(axis=-1).min()
+    assert least(made, "total") == pytest.approx(lowest - 4 * DEPTH, abs=4 * STEP)
+    assert least(made, "small") == pytest.approx(lowest / 4 - DEPTH, abs=STEP)
+
+
+def test_masks_may_be_added_one_after_the_other_and_clipped() -> None:
+    graph, total = graph_of()
+    padding = static(graph, "padding", np.where(np.arange(8) == 0, -3e38, 0).astype(np.float32))
+    both = add(graph, "ElementWiseAdd", [total, padding], name="both")
+    number = static(graph, "number", np.full(1, -3.4e38, np.float32))
+    kept = add(graph, "ElementWiseMaximum", [both, number], name="kept")
+    output(add(graph, "Softmax", [kept], name="y"))
+    made = quantized(graph, list(SAMPLES))
+    lowest = float(SAMPLES[..., 1:5].max(axis=-1).min()) - DEPTH
+    assert least(made, "both") == pytest.approx(lowest, abs=STEP)
+    assert -60 < least(made, "total") < lowest
+    with dt.Session(model_of(made)) as session:
+        found = session.run({"x": SAMPLES[0]})["y"]
+    assert (found[:, [0, 5, 6, 7]] == 0).all()
+    assert (found[:, 1:5].sum(axis=1) > 0.98).all()  # 8-bit steps of 4 shares
+
+
+@pytest.mark.parametrize("other", ["output", "reader", "log", "option"])
+def test_what_others_read_too_keeps_its_range(other: str) -> None:
+    graph, total = graph_of()
+    if other == "output":
+        output(total)
+    if other == "reader":
+        output(add(graph, "ElementWiseAbs", [total], name="seen"))
+    if other == "log":
+        output(add(graph, "LogSoftmax", [total], name="seen", axis=1))
+    output(add(graph, "Softmax", [total], name="y"))
+    options = {"disable_relu_squashing": True} if other == "option" else {}
+    assert least(quantized(graph, list(SAMPLES), **options), "total") < -9000
+
+
+def test_an_input_may_be_the_mask_if_it_is_finite(tmp_path: Path) -> None:
+    graph, x = new_graph((1, 3))
+    mask = graph.add_tensor(Tensor("mask", x.dtype, (1, 3), TensorKind.APP_WRITE))
+    output(add(graph, "Softmax", [add(graph, "ElementWiseAdd", [x, mask], name="total")], name="y"))
+    sample = {"x": np.array([[3.0, 1, 1]]), "mask": np.array([[-3.4e38, 0, 0]])}
+    kept = tmp_path / "ranges.json"
+    for _ in range(2):  # the second time from the cache
+        made = quantize_with_report(model_of(graph), [sample], calibration_cache=kept)
+        with dt.Session(made.model) as session:
+            given = {name: values.astype(np.float32) for name, values in sample.items()}
+            np.testing.assert_allclose(session.run(given)["y"], [[0, 0.5, 0.5]], atol=1 / 255)
+    assert any("nothing was run" in note for note in made.report.notes)
+    with pytest.raises(QuantizationError, match="NaN"):
+        quantize_with_report(model_of(graph), [sample | {"mask": np.array([[np.nan, 0, 0]])}])

@@ -1,0 +1,125 @@
+"""What is taken for quantizing in a graph, and what is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from quantizing import model_of, new_graph, output
+
+import dovetail as dt
+from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor
+from dovetail_opset.build import add, static
+from dovetail_quantizers.planning.pairs import Quantizing, quantizing_of, storage_of
+
+RNG = np.random.default_rng(71)
+
+
+@pytest.mark.parametrize(
+    ("levels", "wanted"),
+    [
+        ((0, 255), (DType.UFIXED_POINT_8, None)),
+        ((-128, 127), (DType.SFIXED_POINT_8, None)),
+        ((-127, 127), (DType.SFIXED_POINT_8, None)),
+        ((0, 127), (DType.UFIXED_POINT_8, 7)),
+        ((-8, 7), (DType.SFIXED_POINT_8, 4)),
+        ((-7, 7), (DType.SFIXED_POINT_8, 4)),
+        ((0, 3), (DType.UFIXED_POINT_8, 2)),
+        ((-512, 511), (DType.SFIXED_POINT_16, 10)),
+        ((0, 65535), (DType.UFIXED_POINT_16, None)),
+        ((0, 254), None),
+        ((1, 255), None),
+        ((-128, 126), None),
+        ((-100, 127), None),
+        ((0, 1), None),
+        ((0, 131071), None),
+        ((-4, -1), None),
+    ],
+)
+def test_ranges_of_integers_have_a_type(
+    levels: tuple[int, int], wanted: tuple[DType, int | None] | None
+) -> None:
+    assert storage_of(levels) == wanted
+
+
+def number(graph: Graph, value: float) -> Tensor:
+    return static(graph, "number", np.float32(value) * np.ones((), np.float32))
+
+
+def written(
+    graph: Graph,
+    x: Tensor,
+    *,
+    scales: tuple[float, float] = (0.1, 0.1),
+    zeros: tuple[float, float] = (10, 10),
+    ends: tuple[float, float] = (0, 255),
+) -> Tensor:
+    """x quantized and made real again in small ops, with both ways' scales and zero points."""
+    x = add(graph, "ElementWiseDivide", [x, number(graph, scales[0])], name="quotient")
+    x = add(graph, "ElementWiseRound", [x], name="rounded")
+    x = add(graph, "ElementWiseAdd", [x, number(graph, zeros[0])], name="shifted")
+    x = add(graph, "ReluMinMax", [x], name="clipped", min_value=ends[0], max_value=ends[1])
+    x = add(graph, "ElementWiseSubtract", [x, number(graph, zeros[1])], name="difference")
+    return add(graph, "ElementWiseMultiply", [x, number(graph, scales[1])], name="again")
+
+
+def found(graph: Graph) -> list[Quantizing]:
+    each = (quantizing_of(graph, node) for node in graph.nodes)
+    return [one for one in each if one is not None]
+
+
+def test_both_ways_are_the_same() -> None:
+    graph, x = new_graph((2, 3))
+    output(add(graph, "Tanh", [written(graph, x)], name="y"))
+    (one,) = found(graph)
+    assert one.x is x
+    assert one.encoding == ScaleOffset(float(np.float32(0.1)), -10)
+    assert [end.node.name for end in one.ends] == ["again"]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"scales": (0.1, 0.2)},
+        {"scales": (-0.1, -0.1)},
+        {"scales": (0.0, 0.0)},
+        {"zeros": (10, 11)},
+        {"zeros": (10.5, 10.5)},
+        {"ends": (0, 254)},
+    ],
+)
+def test_other_arithmetic_is_no_quantizing(how: dict[str, tuple[float, float]]) -> None:
+    graph, x = new_graph((2, 3))
+    output(add(graph, "Tanh", [written(graph, x, **how)], name="y"))
+    assert not found(graph)
+
+
+def test_ops_of_their_own_with_two_readers_and_a_move() -> None:
+    graph, x = new_graph((2, 3))
+    encoding = ScaleOffset(0.05, -100)
+    spec = Spec(DType.UFIXED_POINT_8, x.shape, encoding)
+    stored = add(graph, "Quantize", [x], name="stored", spec=spec)
+    a = add(graph, "Dequantize", [stored], name="a")
+    turned = Spec(spec.dtype, (3, 2), encoding)
+    moved = add(graph, "Transpose", [stored], name="moved", perm=(1, 0), spec=turned)
+    b = add(graph, "Dequantize", [moved], name="b")
+    output(add(graph, "MatMul", [a, b], name="y"))
+    samples = RNG.standard_normal((8, 2, 3)).astype(np.float32)
+    made = dt.quantize(model_of(graph), samples).graphs["net"]
+    assert [node.op_type for node in made.nodes] == ["Transpose", "MatMul"]
+    assert all(t.encoding == encoding for n in made.nodes for t in n.inputs if t is not None)
+
+
+def test_integers_that_go_elsewhere_too_stay_for_that() -> None:
+    """The pair goes, and what reads the integers still gets them."""
+    graph, x = new_graph((2, 3))
+    encoding = ScaleOffset(0.05, -100)
+    spec = Spec(DType.UFIXED_POINT_8, x.shape, encoding)
+    stored = add(graph, "Quantize", [x], name="stored", spec=spec)
+    output(stored)
+    output(add(graph, "Tanh", [add(graph, "Dequantize", [stored], name="a")], name="y"))
+    samples = RNG.standard_normal((8, 2, 3)).astype(np.float32)
+    made = dt.quantize(model_of(graph), samples)
+    assert {n.op_type for n in made.graphs["net"].nodes} <= {"Quantize", "Convert", "Tanh"}
+    with dt.Session(made) as session:
+        got = session.run({"x": samples[0]})
+    np.testing.assert_allclose(got["stored"], samples[0], atol=0.0251)  # half a step

@@ -1,0 +1,203 @@
+"""Weights that a model stores as integers: the same integers here, and out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from quantized_models import (
+    ENDS,
+    NUMBERS,
+    RNG,
+    Floats,
+    converted,
+    drawn,
+    integers,
+    kinds,
+    node,
+    only_graph,
+    pair,
+    peer_of,
+    saved,
+    scales,
+    weights,
+)
+
+import dovetail as dt
+from dovetail.api.quantization import quantize_with_report
+from dovetail.ir import (
+    AxisScaleOffset,
+    Block,
+    DType,
+    ScaleOffset,
+)
+
+
+def layer(path: Path, code: int, scale: Floats, zeros: int, **how: int) -> Path:
+    """x (2, 12) times stored weights (12, 6), between pairs."""
+    nodes = [
+        *pair("x", "a"),
+        node("DequantizeLinear", "w ws wz", "wd", **how),
+        node("MatMul", "a wd", "m"),
+        *pair("m", "y"),
+    ]
+    zero = helper.make_tensor("wz", code, scale.shape, [zeros] * scale.size)
+    numbers = {"w": drawn(code, 12, 6), "ws": scale, "wz": zero}
+    return saved(path, nodes, (2, 12), numbers | NUMBERS)
+
+
+FORMS: dict[str, tuple[tuple[int, ...], dict[str, int], type]] = {
+    "tensor": ((), {}, ScaleOffset),
+    "channels": ((6,), {"axis": 1}, AxisScaleOffset),
+    "blocks": ((3, 6), {"axis": 0, "block_size": 4}, Block),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("code", "zero"),
+    [
+        (TensorProto.INT4, 0),
+        (TensorProto.UINT4, 8),
+        (TensorProto.UINT4, 3),
+        (TensorProto.INT8, 0),
+        (TensorProto.UINT8, 128),
+        (TensorProto.UINT8, 7),
+        (TensorProto.INT16, 0),
+    ],
+)
+def test_stored_integers_stay_what_they_are(
+    tmp_path: Path, code: int, zero: int, form: str
+) -> None:
+    shape, how, encoding = FORMS[form]
+    path = layer(tmp_path / "net.onnx", code, scales(*shape), zero, **how)
+    stored = {i.name: i for i in onnx.load(path).graph.initializer}
+    wanted = integers(stored["w"]) - zero
+    float_model = dt.convert(path, name="net")
+    float_model.save(tmp_path / "float.dvt")  # what is known of the integers is in the file too
+    made = quantize_with_report(dt.Model.load(tmp_path / "float.dvt"))
+    made.model.save(tmp_path / "net.dvt")
+    for model in (made.model, dt.Model.load(tmp_path / "net.dvt")):
+        (weight,) = weights(only_graph(model))
+        assert weight.encoding is not None
+        assert isinstance(weight.encoding, encoding)
+        used = weight.encoding.bitwidth or weight.dtype.bits
+        assert used == ENDS[code][1].bit_length() + (ENDS[code][0] < 0)
+        factors, offsets = weight.encoding.grid(weight.shape)
+        found = weight.stored().astype(np.int64) + offsets
+        np.testing.assert_array_equal(found.T, wanted)
+        given = numpy_helper.to_array(stored["ws"])
+        blocks = np.repeat(given, 4, axis=0) if form == "blocks" else given
+        np.testing.assert_array_equal(np.broadcast_to(factors, weight.shape).T,
+                                      np.broadcast_to(blocks, (12, 6)))  # fmt: skip
+    assert [each.tensor for each in kinds(made)["weight"]] == ["wd"]
+
+
+@pytest.mark.parametrize(
+    ("code", "zero"),
+    [
+        (TensorProto.INT4, 0),
+        (TensorProto.UINT4, 3),
+        (TensorProto.INT8, 0),
+        (TensorProto.UINT8, 7),
+        (TensorProto.INT16, 0),
+    ],
+)
+@pytest.mark.parametrize("form", FORMS)
+def test_they_come_out_of_the_exporter_again(
+    tmp_path: Path, code: int, zero: int, form: str
+) -> None:
+    shape, how, _ = FORMS[form]
+    path = layer(tmp_path / "net.onnx", code, scales(*shape), zero, **how)
+    dt.export(converted(path).model, tmp_path / "out.onnx")
+    before, after = (
+        {i.name: i for i in onnx.load(each).graph.initializer}
+        for each in (path, tmp_path / "out.onnx")
+    )
+    same = [t for t in after.values() if t.data_type == code and len(t.dims) == 2]
+    (weight,) = [t for t in same if t.dims[0] * t.dims[1] == 72]
+    found = integers(weight)
+    found = found if found.shape == (12, 6) else found.T
+    np.testing.assert_array_equal(found, integers(before["w"]))
+    x = RNG.standard_normal((2, 12)).astype(np.float32)
+    # both compute in float32 between the same grids: a sum between two steps may go either way
+    steps = peer_of(tmp_path / "out.onnx")(x) - peer_of(path)(x)
+    assert np.abs(steps).max() <= 1.01 * 0.05
+
+
+def test_four_bits_may_be_packed(tmp_path: Path) -> None:
+    path = layer(tmp_path / "net.onnx", TensorProto.INT4, scales(6), 0, axis=1)
+    (weight,) = weights(
+        only_graph(converted(path, weights_bitwidth=4, pack_4_bit_weights=True).model)
+    )
+    assert weight.dtype is DType.SFIXED_POINT_4
+    wanted = integers(next(i for i in onnx.load(path).graph.initializer if i.name == "w"))
+    np.testing.assert_array_equal(weight.stored().T, wanted)
+
+
+def test_weights_that_are_moved_or_rounded_in_the_model(tmp_path: Path) -> None:
+    """float -> QuantizeLinear -> DequantizeLinear -> Transpose -> Reshape, as QAT exports have."""
+    w = RNG.standard_normal((6, 3, 4)).astype(np.float32)
+    scale = scales(6)
+    nodes = [
+        *pair("x", "a"),
+        node("QuantizeLinear", "w ws wz", "ws8", axis=0),
+        node("DequantizeLinear", "ws8 ws wz", "wd", axis=0),
+        node("Reshape", "wd shape", "flat"),
+        node("Transpose", "flat", "turned", perm=[1, 0]),
+        node("MatMul", "a turned", "y"),
+    ]
+    numbers = {"w": w, "ws": scale, "wz": np.zeros(6, np.int8), "shape": np.array([6, 12])}
+    samples = RNG.standard_normal((4, 2, 12)).astype(np.float32)
+    made = converted(
+        saved(tmp_path / "net.onnx", nodes, (2, 12), NUMBERS | numbers), calibration=samples
+    )
+    (weight,) = weights(only_graph(made.model))
+    assert isinstance(weight.encoding, AxisScaleOffset)
+    np.testing.assert_array_equal(weight.encoding.scales, scale)
+    wanted = np.clip(np.rint(w / scale[:, None, None]), -128, 127).reshape(6, 12)
+    np.testing.assert_array_equal(weight.stored(), wanted)
+    assert [each.tensor for each in kinds(made)["fixed"]] == ["y"]
+
+
+@pytest.mark.parametrize("zero", [None, 5])
+def test_microsofts_products_of_blocks(tmp_path: Path, zero: int | None) -> None:
+    """MatMulNBits: two integers of 4 bits in a byte, in blocks of 16 along the sum."""
+    stored = RNG.integers(0, 16, (6, 2, 16))
+    packed = (stored[..., ::2] | stored[..., 1::2] << 4).astype(np.uint8)
+    factors = scales(6, 2)
+    how = {"N": 6, "K": 32, "bits": 4, "block_size": 16, "domain": "com.microsoft"}
+    inputs = "a w ws" if zero is None else "a w ws wz"
+    nodes = [*pair("x", "a"), node("MatMulNBits", inputs, "m", **how), *pair("m", "y")]
+    numbers = NUMBERS | {"w": packed, "ws": factors.reshape(-1)}
+    if zero is not None:
+        numbers["wz"] = np.full(6, zero | zero << 4, np.uint8)
+    made = converted(saved(tmp_path / "net.onnx", nodes, (2, 32), numbers))
+    (weight,) = weights(only_graph(made.model))
+    assert isinstance(weight.encoding, Block)
+    assert weight.encoding.bitwidth == 4
+    np.testing.assert_array_equal(weight.encoding.scales, factors)
+    _, offsets = weight.encoding.grid(weight.shape)
+    found = weight.stored().astype(np.int64) + offsets
+    np.testing.assert_array_equal(found, stored.reshape(6, 32) - (8 if zero is None else zero))
+
+
+def test_changed_weights_are_not_on_the_grid_any_more(tmp_path: Path) -> None:
+    """Gemm's alpha goes into the weights: the grid is found again from their values."""
+    nodes = [
+        *pair("x", "a"),
+        node("DequantizeLinear", "w ws", "wd"),
+        node("Gemm", "a wd", "m", alpha=0.3),
+        *pair("m", "y"),
+    ]
+    numbers = {"w": drawn(TensorProto.INT8, 12, 6), "ws": np.float32(0.02)}
+    path = saved(tmp_path / "net.onnx", nodes, (2, 12),
+                 numbers | NUMBERS)  # fmt: skip
+    made = converted(path)
+    (weight,) = weights(only_graph(made.model))
+    assert isinstance(weight.encoding, ScaleOffset)
+    assert weight.encoding.scale == pytest.approx(0.006, rel=1e-5)
+    assert "found again" in kinds(made)["weight"][0].text
