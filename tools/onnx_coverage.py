@@ -120,6 +120,10 @@ def document(scope: Scope, cases: Sequence[Case], results: Sequence[Result]) -> 
     yield "Shapes are static, so an input that decides a shape or an attribute becomes a constant"
     yield f"of the value that the case gives it. In {len(folded)} of the cases that pass nothing is"
     yield "left then to compute: ONNX's own evaluator does that at import, and they say little."
+    yield ""
+    yield "Integers of 4 bits are kept in bytes: an INT4 input takes an int8 array of values from"
+    yield "-8 to 7, a UINT4 one uint8 from 0 to 15, and outputs come in the same way. Nothing"
+    yield "checks the range of what an input is given at run time."
     yield from ("", "| tests | all | in scope | passed |", "|---|---|---|---|")
     counts = Counter(case.kind for case in cases)
     tried = Counter(result.case.kind for result in results)
