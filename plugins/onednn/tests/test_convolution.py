@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+POINTWISE = {"size": 1, "pad_amount": ((0, 0), (0, 0))}
+
 
 @pytest.mark.parametrize(
     ("channels", "made", "params"),
@@ -23,7 +25,10 @@ from hypothesis import strategies as st
         pytest.param(16, 32, {"group": 2}, id="two groups"),
         pytest.param(15, 15, {"group": 3}, id="groups of odd extents"),
         pytest.param(12, 12, {"group": 12}, id="a group each"),
-        pytest.param(16, 24, {"size": 1, "pad_amount": ((0, 0), (0, 0))}, id="1x1"),
+        pytest.param(24, 112, {"group": 4, **POINTWISE}, id="1x1 in groups of few channels"),
+        pytest.param(24, 16, {"group": 8, **POINTWISE}, id="1x1 in many groups"),
+        pytest.param(64, 64, {"group": 2, **POINTWISE}, id="1x1 in groups of many channels"),
+        pytest.param(16, 24, POINTWISE, id="1x1"),
         pytest.param(4, 6, {"size": 7, "pad_amount": ((3, 3), (3, 3)), "stride": (2, 2)}, id="7x7"),
     ],
 )

@@ -7,12 +7,13 @@ is faster.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dovetail.ir import Shape
+from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import CONVOLUTION_DIRECT, DECONVOLUTION_DIRECT, FORWARD_INFERENCE, Arg
 from dovetail_onednn.descriptors import MemoryDesc, array
@@ -26,6 +27,8 @@ from dovetail_onednn.steps import Places, is_float32, is_slow
 
 # Fewer fill no vector.
 _FEW_CHANNELS = 4
+_VECTOR = 16
+_FEW_GROUPS = 4
 
 # Source and result; None leaves the choice to the library.
 Arrangement = tuple[MemoryDesc | None, MemoryDesc | None]
@@ -64,10 +67,14 @@ def convolution(call: KernelCall) -> Step | None:
     """Runs Conv1d to 3d and the tail as one primitive; see `Kernel.make`."""
     if not is_float32(call):
         return None
-    source = call.spec(0).shape
-    if call.op.group == source[-1]:
+    source, groups = call.spec(0).shape, call.op.group
+    if groups == source[-1]:
         return depthwise_convolution(call)
-    return convolution_step(call, geometry_of(call, call.op.group, len(source) - 2))
+    geometry = geometry_of(call, groups, len(source) - 2)
+    if groups > 1 and _fills_no_vector(geometry):
+        spread = replace(geometry, weights=_spread_filters(geometry.weights))
+        return convolution_step(call, spread, lambda weights: _spread(weights, groups))
+    return convolution_step(call, geometry)
 
 
 def depthwise_convolution(call: KernelCall) -> Step | None:
@@ -82,12 +89,17 @@ def depthwise_convolution(call: KernelCall) -> Step | None:
     return convolution_step(call, geometry_of(call, source[-1], max(2, len(source) - 2)))
 
 
-def convolution_step(call: KernelCall, geometry: Geometry) -> Step | None:
+def convolution_step(
+    call: KernelCall,
+    geometry: Geometry,
+    rewritten: Callable[[Array], Array] = lambda weights: weights,
+) -> Step | None:
     """Gives the step of a convolution and the call's tail; None where filters are not known yet.
 
     Args:
         call: Its inputs are source, filters and maybe bias, all float32.
         geometry: The convolution.
+        rewritten: Gives the filters that the geometry has, of the call's.
     """
     weights = call.static(1)
     if weights is None:
@@ -113,7 +125,7 @@ def convolution_step(call: KernelCall, geometry: Geometry) -> Step | None:
         places.read_chain(chain)
         packed = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights)
         form = f"{engine().library.fingerprint}/{geometry.weights.key}/{packed.desc.key}"
-        made = call.packed(1, form, lambda: pack(weights, packed))
+        made = call.packed(1, form, lambda: pack(rewritten(weights), packed))
         places.constant(Arg.WEIGHTS, call.constant(made, packed), packed.desc)
         places.write(Arg.DESTINATION, 0, geometry.target)
         return places.step()
@@ -179,6 +191,31 @@ def geometry_of(call: KernelCall, groups: int, axes: int) -> Geometry:
         none + pads[::2],
         none + pads[1::2],
     )
+
+
+def _fills_no_vector(geometry: Geometry) -> bool:
+    """Whether filters of one element take so few channels of few groups that zeros cost less.
+
+    From 24 channels to 112 in 4 groups, 56x56 took 0.118 ms, and 0.058 as one group.
+    """
+    groups, _, taken, *window = geometry.weights.dims
+    return math.prod(window) == 1 and taken < _VECTOR and groups <= _FEW_GROUPS
+
+
+def _spread_filters(weights: MemoryDesc) -> MemoryDesc:
+    """Describes grouped filters as those of one group."""
+    groups, made, taken, *window = weights.dims
+    return filters((*window, groups * taken, groups * made), 1)
+
+
+def _spread(weights: Array, groups: int) -> Array:
+    """Gives filters (spatial..., c / groups, k) as (spatial..., c, k): others' channels count 0."""
+    *window, taken, made = weights.shape
+    each = made // groups
+    found = np.zeros((*window, groups, taken, groups, each), weights.dtype)
+    for group in range(groups):
+        found[..., group, :, group, :] = weights[..., group * each : (group + 1) * each]
+    return found.reshape(*window, groups * taken, made)
 
 
 def _images(shape: Shape, axes: int) -> MemoryDesc:
