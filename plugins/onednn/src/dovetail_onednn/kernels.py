@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 from collections.abc import Callable
 
 from dovetail.errors import PluginError
-from dovetail.runtime.plan import KernelRegistry, Make
+from dovetail.runtime.plan import KernelCall, KernelRegistry, Make, Step
 from dovetail_onednn import movement
 from dovetail_onednn.convolution import convolution, depthwise_convolution
 from dovetail_onednn.elementwise import FUNCTIONS, binary, eltwise
@@ -21,6 +22,7 @@ from dovetail_onednn.recurrent import gru, lstm
 from dovetail_onednn.reduction import reduce_max, reduce_mean, reduce_sum
 from dovetail_onednn.resampling import resize_bilinear, resize_nearest_neighbor
 from dovetail_onednn.softmax import softmax
+from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
 from dovetail_onednn.transposed import transposed_convolution
 from dovetail_onednn.winograd import winograd_convolution
 
@@ -54,32 +56,51 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         kernels.register(OPSET, op_type, absorbs=absorbs, gates=True)(make)
     kernels.register(OPSET, "Lstm")(lstm)
     kernels.register(OPSET, "Gru")(gru)
-    kernels.register(OPSET, "Transpose")(movement.transpose)
-    kernels.register(OPSET, "ChannelShuffle")(movement.channel_shuffle)
-    kernels.register(OPSET, "Concat")(movement.concat)
-    for op_type in BINARY:
-        kernels.register(OPSET, op_type, absorbs=absorbs)(binary)
-    for op_type in FUNCTIONS:
-        kernels.register(OPSET, op_type, absorbs=absorbs)(eltwise)
-    kernels.register(OPSET, "Batchnorm", absorbs=absorbs)(batchnorm)
-    kernels.register(OPSET, "InstanceNorm")(instance_norm)
-    kernels.register(OPSET, "LayerNorm")(layer_norm)
-    kernels.register(OPSET, "Lrn")(lrn)
+    with_tail: dict[str, Make] = {
+        **dict.fromkeys(BINARY, binary),
+        **dict.fromkeys(FUNCTIONS, eltwise),
+        **{f"PoolAvg{axes}d": pool_avg for axes in (2, 3)},
+        "Batchnorm": batchnorm,
+    }
+    for op_type, make in with_tail.items():
+        kernels.register(OPSET, op_type, absorbs=absorbs)(_alone_if_small(make))
     for axes in (2, 3):
-        kernels.register(OPSET, f"PoolAvg{axes}d", absorbs=absorbs)(pool_avg)
-        kernels.register(OPSET, f"PoolMax{axes}d", absorbs=absorbs_after_maximum)(pool_max)
-    kernels.register(OPSET, "ReduceMax")(reduce_max)
-    kernels.register(OPSET, "ReduceMean")(reduce_mean)
-    kernels.register(OPSET, "ReduceSum")(reduce_sum)
-    kernels.register(OPSET, "ResizeBilinear")(resize_bilinear)
-    kernels.register(OPSET, "ResizeNearestNeighbor")(resize_nearest_neighbor)
-    kernels.register(OPSET, "Softmax")(softmax)
+        absorb = kernels.register(OPSET, f"PoolMax{axes}d", absorbs=absorbs_after_maximum)
+        absorb(_alone_if_small(pool_max))
+    without_tail: dict[str, Make] = {
+        "ChannelShuffle": movement.channel_shuffle,
+        "Concat": movement.concat,
+        "InstanceNorm": instance_norm,
+        "LayerNorm": layer_norm,
+        "Lrn": lrn,
+        "ReduceMax": reduce_max,
+        "ReduceMean": reduce_mean,
+        "ReduceSum": reduce_sum,
+        "ResizeBilinear": resize_bilinear,
+        "ResizeNearestNeighbor": resize_nearest_neighbor,
+        "Softmax": softmax,
+        "Transpose": movement.transpose,
+    }
+    for op_type, make in without_tail.items():
+        kernels.register(OPSET, op_type)(_alone_if_small(make))
     return kernels
 
 
 def _first_of(*makes: Make) -> Make:
     """Gives what has the first kernel that is made for a call run it."""
     return lambda call: next((step for make in makes if (step := make(call)) is not None), None)
+
+
+def _alone_if_small(make: Make) -> Make:
+    """Has one thread do what is too little for two; products see to themselves."""
+
+    def made(call: KernelCall) -> Step | None:
+        tensors = (*call.tensors, *call.outputs)
+        elements = max(math.prod(t.shape) for t in tensors if t is not None)
+        with threads(1 if elements < LEAST_SHARED_ELEMENTS else 0):
+            return make(call)
+
+    return made
 
 
 def _if_right(kind: Kind, *, strict: bool) -> Callable[[Make], Make]:

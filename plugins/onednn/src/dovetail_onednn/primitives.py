@@ -178,7 +178,8 @@ class Primitive(Handle):
     Args:
         desc: What it is to be.
         fixed_threads: Whether it is executed by as many threads as it was described with, for
-            kinds that take some of their work from the moment of execution.
+            kinds that take some of their work from the moment of execution. What was described
+            with one thread always is.
 
     Attributes:
         description: Of its descriptor.
@@ -191,7 +192,7 @@ class Primitive(Handle):
     def __init__(self, desc: PrimitiveDesc, *, fixed_threads: bool = False) -> None:
         self.generation = GENERATION.number
         self.description = desc.description
-        self.threads = desc.threads if fixed_threads else 0
+        self.threads = desc.threads if fixed_threads or desc.threads == 1 else 0
         self.scratchpad = desc.desc(Arg.SCRATCHPAD)
         # the library keeps compiled primitives by description and number of threads, and takes that
         # number from the moment of creation: another one than it was described with would have it
@@ -309,6 +310,8 @@ def _with_threads(count: int, execute: Callable[..., int]) -> Callable[..., int]
 
     def run(*arguments: Any) -> int:  # as `threads` does, in half the time
         before = get_threads()
+        if before == count:
+            return execute(*arguments)
         set_threads(count)
         try:
             return execute(*arguments)

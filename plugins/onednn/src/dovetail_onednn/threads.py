@@ -19,6 +19,9 @@ from dovetail_onednn.fork import GENERATION
 # 0.011 ms in one thread and 0.040 in two where a step had 8,000 products, 0.078 and 0.089 with
 # 131,000, 0.33 and 0.25 with 524,000; a matmul of 262,000 took 0.0049 ms and 0.0059.
 LEAST_SHARED = 1 << 18
+# Elements from which on they are. Relu of 4,000 took 1.7 us in one thread and 2.4 in two, of 16,000
+# 2.4 and 2.7, of 64,000 6.8 and 4.7.
+LEAST_SHARED_ELEMENTS = 1 << 15
 
 
 class ReleaseGil(enum.Enum):
@@ -96,7 +99,7 @@ class threads:  # noqa: N801 - reads as a verb: `with threads(1)`
 def threads_for(products: int) -> Iterator[None]:
     """Lets what is described while this is entered have one thread if it does too little for two.
 
-    For primitives that keep the number they were described with, as matmul and LSTM do.
+    Beside other busy processes a second thread is waited for much longer than little work takes.
 
     Args:
         products: How many numbers are multiplied between two points where threads wait.
