@@ -23,13 +23,12 @@ DISTS := $(patsubst %/pyproject.toml,%,$(PROJECTS))
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-slow check lint types imports sizes tests wheels bench bench-quantization
+.PHONY: help install demo test check lint types imports sizes tests wheels bench bench-quantization
 .PHONY: fuzz clean
 
 help:
 	@echo 'make demo    convert and quantize the digits model, print both accuracies'
 	@echo 'make test    everything: check, the tests, the wheels in clean environments'
-	@echo 'make test-slow  the tests that take minutes and that `make test` leaves out'
 	@echo 'make check   ruff, mypy --strict, import contracts, file sizes'
 	@echo 'make bench   measure against peers, side by side; bench-quantization: the quantizer'
 	@echo 'make fuzz    convert 20,000 mutated ONNX files: each must succeed or be refused'
@@ -69,11 +68,7 @@ sizes: $(READY)
 	$(STAGE) 'file sizes' $(BIN)/python tools/sizes.py
 
 tests: $(READY)
-	$(STAGE) 'pytest' $(PYTEST) -m 'not slow'
-
-# What takes minutes: accuracies of quantized networks, and ONNX's test models mutated.
-test-slow: $(READY)
-	$(STAGE) 'pytest, slow' $(PYTEST) -m slow
+	$(STAGE) 'pytest' $(PYTEST)
 
 wheels: $(READY)
 	$(STAGE) 'wheels' $(BIN)/python tools/smoke_wheels.py

@@ -28,7 +28,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 # the seeds of these two are ONNX's own test models, which take long to be made
 @pytest.mark.parametrize(
     "target",
-    [*(pytest.param(t, marks=pytest.mark.slow) for t in ("onnx", "extremes")), "dvt"],
+    ["onnx", "extremes", "dvt"],
 )
 def test_mutated_files_are_read_or_refused(target: str) -> None:
     done = run("--target", target, "--count", "300", "--details")
@@ -45,7 +45,6 @@ def test_one_file_can_be_had_again(tmp_path: Path) -> None:
     assert (tmp_path / "3-17.dvt").read_bytes() == wanted.data
 
 
-@pytest.mark.slow
 def test_the_sweep_sets_one_number_in_every_copy_of_a_node() -> None:
     seeds = extreme_seeds()
     numbers = [n for n, seed in enumerate(seeds) if seed.name == "test_depthtospace_example"]
