@@ -97,13 +97,14 @@ def test_quantizing_that_is_not_understood_stays_and_is_listed(tmp_path: Path) -
     assert "several scales" in kept.text
 
 
-def test_integers_of_the_application_are_listed(tmp_path: Path) -> None:
+def test_integers_of_the_application_with_several_scales_are_listed(tmp_path: Path) -> None:
     nodes = [
-        node("DequantizeLinear", "x s z", "a"),
+        node("DequantizeLinear", "x cs cz", "a", axis=1),
         node("Tanh", "a", "t"),
         *pair("t", "y"),
     ]
-    path = saved(tmp_path / "net.onnx", nodes, (2, 3), NUMBERS, x=TensorProto.UINT8)
+    numbers = {"cs": scales(3), "cz": np.zeros(3, np.uint8)}
+    path = saved(tmp_path / "net.onnx", nodes, (2, 3), NUMBERS | numbers, x=TensorProto.UINT8)
     samples = RNG.integers(0, 256, (4, 2, 3)).astype(np.uint8)
     made = converted(path, calibration=samples)
     (kept,) = kinds(made)["kept"]

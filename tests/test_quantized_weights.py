@@ -13,6 +13,7 @@ from quantized_models import (
     NUMBERS,
     RNG,
     Floats,
+    check_against_peer,
     converted,
     drawn,
     integers,
@@ -201,3 +202,50 @@ def test_changed_weights_are_not_on_the_grid_any_more(tmp_path: Path) -> None:
     assert isinstance(weight.encoding, ScaleOffset)
     assert weight.encoding.scale == pytest.approx(0.006, rel=1e-5)
     assert "found again" in kinds(made)["weight"][0].text
+
+
+@pytest.mark.parametrize("channels", [False, True])
+def test_scales_for_each_channel_replace_one_for_all(tmp_path: Path, channels: bool) -> None:
+    """Not where the model has one for each already: its integers are as good as others."""
+    weight = RNG.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8)
+    scale = scales(4) if channels else np.float32(0.02)
+    nodes = [
+        *pair("x", "a"),
+        node("DequantizeLinear", "w ws", "wr", axis=0),
+        node("Conv", "a wr", "c"),
+        *pair("c", "y"),
+    ]
+    numbers = NUMBERS | {"w": weight, "ws": scale}
+    path = saved(tmp_path / "net.onnx", nodes, (1, 3, 6, 6), numbers)
+    made = converted(path, use_per_channel_quantization=True)
+    (stored,) = weights(only_graph(made.model))
+    assert isinstance(stored.encoding, AxisScaleOffset)
+    if channels:
+        np.testing.assert_array_equal(stored.encoding.scales, scale)
+        return
+    greatest = np.abs(weight * scale).max(axis=(1, 2, 3))
+    np.testing.assert_allclose(stored.encoding.scales, greatest / 127, rtol=1e-6)
+    (left,) = kinds(made)["dropped"]
+    assert "use_per_channel_quantization" in left.text
+
+
+def test_blocks_behind_a_flattening_stay_whole(tmp_path: Path) -> None:
+    """Conversion gives such weights another order of columns; blocks need that of the model."""
+    zero = helper.make_tensor("wz", TensorProto.INT4, (4, 6), [0] * 24)
+    nodes = [
+        *pair("x", "a"),
+        node("AveragePool", "a", "p", kernel_shape=[2, 2]),
+        *pair("p", "b"),
+        node("Flatten", "b", "f"),
+        *pair("f", "c"),
+        node("DequantizeLinear", "w ws wz", "wd", axis=0, block_size=4),
+        node("Gemm", "c wd", "g"),
+        *pair("g", "y"),
+    ]
+    numbers = {"w": drawn(TensorProto.INT4, 16, 6), "ws": scales(4, 6), "wz": zero}
+    path = saved(tmp_path / "net.onnx", nodes, (1, 4, 3, 3), numbers | NUMBERS)
+    made = converted(path)
+    (weight,) = weights(only_graph(made.model))
+    assert isinstance(weight.encoding, Block)
+    np.testing.assert_array_equal(weight.stored(), integers(numbers["w"]).T)
+    check_against_peer(path, made, (1, 4, 3, 3), 0.05)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -263,3 +264,39 @@ def test_what_a_model_brings_can_be_left_out(tmp_path: Path) -> None:
         graph.tensor("x").encoding for model in (made, fresh) for graph in model.graphs.values()
     ]
     assert ranges[0] == ranges[1]
+
+
+def test_a_file_may_speak_of_what_conversion_folds(tmp_path: Path) -> None:
+    """AIMET lists the results of a Flatten; here its transpose went into the weights."""
+    numbers = {
+        "w": RNG.standard_normal((4, 3, 3, 3)).astype(np.float32),
+        "d": RNG.standard_normal((64, 5)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Flatten", ["c"], ["flat"]),
+        helper.make_node("Gemm", ["flat", "d"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 4, 4))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 5))],
+        [numpy_helper.from_array(values, name) for name, values in numbers.items()],
+    )
+    path = tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    entries = [
+        {"name": name, "output_dtype": "uint8", "y_scale": 0.1, "y_zero_point": 128}
+        for name in ("x", "c", "flat", "y")
+    ]
+    given = tmp_path / "given.encodings"
+    given.write_text(json.dumps({"version": "2.0.0", "encodings": entries}))
+    model = dt.convert(path)
+    assert model.graphs["net"].gone >= {"flat"}
+    model.save(tmp_path / "net.dvt")
+    for each in (path, tmp_path / "net.dvt"):
+        made = quantize_with_report(each, None, quantization_overrides=given)
+        (note,) = [note for note in made.report.notes if "conversion" in note]
+        assert note.endswith("'flat'")
+        assert {t.encoding for t in made.model.graphs["net"].inputs} == {ScaleOffset(0.1, -128)}

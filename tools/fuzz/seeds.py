@@ -16,7 +16,7 @@ from onnx.backend.test.loader import load_model_tests
 
 import dovetail
 from dovetail.errors import DovetailError
-from fuzz import control, models
+from fuzz import control, models, quantized
 
 _LIGHT = ("light_squeezenet", "light_shufflenet")
 # Larger ones take longer, and say nothing more.
@@ -37,7 +37,7 @@ class Seed:
 
 def own_seeds() -> list[Seed]:
     """Gives the models of our own."""
-    made = [*models.models(), *control.models()]
+    made = [*models.models(), *control.models(), *quantized.models()]
     return [Seed(name, model.SerializeToString()) for name, model in made]
 
 

@@ -1,4 +1,4 @@
-"""Grids of float constants: written with the graph, and refused where they are impossible."""
+"""Grids of float constants and names that are gone: written with the graph, refused if faulty."""
 
 from __future__ import annotations
 
@@ -37,6 +37,16 @@ def test_grids_that_no_constant_goes_by_are_left_out(model: Model, tmp_path: Pat
     graph.grids["middle"] = GRIDS["weights"]  # a tensor, but no constant
     model.save(tmp_path / "model.dvt")
     assert Model.load(tmp_path / "model.dvt").graphs["prefill"].grids == {}
+
+
+def test_names_that_are_gone_come_back(model: Model, tmp_path: Path) -> None:
+    graph = model.graphs["prefill"]
+    graph.gone = frozenset(("b", "a"))
+    assert copy_graph(graph).gone == {"a", "b"}
+    model.save(tmp_path / "model.dvt")
+    again = Model.load(tmp_path / "model.dvt")
+    assert again.graphs["prefill"].gone == {"a", "b"}
+    assert manifest_of(tmp_path / "model.dvt")["graphs"][0]["gone"] == ["a", "b"]
 
 
 def test_a_copy_has_grids_of_its_own(model: Model) -> None:

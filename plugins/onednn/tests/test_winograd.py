@@ -110,6 +110,24 @@ def test_what_it_leaves(
     assert taken == []
 
 
+@pytest.mark.parametrize(("most", "named"), [(3, []), (4, ["conv"])])
+def test_strips_are_counted(
+    model: Any, taken: list[str], monkeypatch: pytest.MonkeyPatch, most: int, named: list[str]
+) -> None:
+    monkeypatch.setattr(winograd, "_MOST_STRIPS", most)
+    model.output(model.conv(model.input("x", 2, 28, 28, 128), "conv", 128))
+    model.prepare()
+    assert taken == named
+
+
+def test_rows_of_padding_alone(model: Any, close: Any) -> None:
+    """A strip may have no row of the image at all."""
+    pads = ((20, 20), (1, 1))
+    model.output(model.conv(model.input("x", 1, 28, 28, 128), "conv", 128, pad_amount=pads))
+    prepared, feeds = model.prepare(), model.feeds()
+    close(model.run(prepared, feeds)["conv"], model.expected(feeds)["conv"])
+
+
 def test_factors_that_are_rounded_further_are_not_added_up_first(
     model: Any, taken: list[str]
 ) -> None:

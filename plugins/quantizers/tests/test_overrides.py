@@ -12,7 +12,7 @@ from quantizing import dense, encoding, model_of, new_graph, output, quantized
 
 import dovetail as dt
 from dovetail.api.quantization import quantize_with_report
-from dovetail.errors import QuantizationError
+from dovetail.errors import ConfigError, QuantizationError
 from dovetail.ir import AxisScaleOffset, DType, Graph, ScaleOffset
 from dovetail_opset.build import add, static
 
@@ -188,8 +188,21 @@ def test_fallback_propagates_through_what_only_moves(tmp_path: Path) -> None:
 
 def test_fallback_and_samples_exclude_each_other(tmp_path: Path) -> None:
     path = written(tmp_path, {"x": entry(0.5, 0)}, {})
-    with pytest.raises(QuantizationError, match="takes the place"):
+    with pytest.raises(ConfigError, match="takes the place"):
         quantized(network(), SAMPLES, quantization_overrides=path, float_fallback=True)
+
+
+def test_entries_for_what_conversion_does_away_with_are_noted(tmp_path: Path) -> None:
+    path = written(tmp_path, {"x": entry(0.5, 0), "flat": entry(0.5, 0)}, {})
+    graph = network()
+    graph.gone = frozenset(("flat", "y"))  # the last is there after all
+    notes = quantize_with_report(model_of(graph), SAMPLES, quantization_overrides=path).report.notes
+    assert [note for note in notes if "conversion" in note] == [
+        "nothing comes of the entries for what conversion does away with: 'flat'"
+    ]
+    graph.gone = frozenset()
+    with pytest.raises(QuantizationError, match="entry 'flat'"):
+        quantized(graph, SAMPLES, quantization_overrides=path)
 
 
 def test_entries_that_match_nothing(tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ def test_both_ways_are_the_same() -> None:
         {"scales": (0.0, 0.0)},
         {"zeros": (10, 11)},
         {"zeros": (10.5, 10.5)},
+        {"zeros": (1e12, 1e12)},
         {"ends": (0, 254)},
     ],
 )
@@ -123,3 +124,15 @@ def test_integers_that_go_elsewhere_too_stay_for_that() -> None:
     with dt.Session(made) as session:
         got = session.run({"x": samples[0]})
     np.testing.assert_allclose(got["stored"], samples[0], atol=0.0251)  # half a step
+
+
+@pytest.mark.parametrize("number_of", [(0.1, 1e12), (0.1, 0.5), (-0.1, 3), (0.0, 3)])
+def test_integers_with_other_arithmetic_stay_integers(number_of: tuple[float, float]) -> None:
+    graph, x = new_graph((2, 3), DType.UINT_8)
+    real = add(graph, "Cast", [x], name="real", spec=Spec(DType.FLOAT_32, x.shape))
+    scale, zero = number_of
+    moved = add(graph, "ElementWiseSubtract", [real, number(graph, zero)], name="moved")
+    output(add(graph, "ElementWiseMultiply", [moved, number(graph, scale)], name="y"))
+    made = dt.quantize(model_of(graph), [np.ones((2, 3), np.uint8)]).graphs["net"]
+    assert "Dequantize" not in {node.op_type for node in made.nodes}
+    assert made.tensor("x").dtype is DType.UINT_8

@@ -103,6 +103,7 @@ def convert(
     _require_taken(options, graph, source)
     graph.name = name or source.stem
     check_ops(graph, registry)  # passes take a valid graph: what is wrong is not their fault
+    before = _sources(graph)
     if optimize:
         run_passes(
             graph,
@@ -110,6 +111,7 @@ def convert(
             check=lambda g: find_op_faults(g, registry),
             finished=lambda step, changed, ms: _finished(graph.name, step, changed, ms),
         )
+    graph.gone |= before - _sources(graph)
     producer = Producer(
         "dovetail",
         dovetail.__version__,
@@ -170,6 +172,10 @@ def pipeline_passes() -> tuple[Pass, ...]:
     installed = load_all("dovetail.passes")  # a third party's broken pass is left out, and said so
     others = [each for name, each in installed.items() if name != PIPELINE]
     return pipeline.expanded(others).passes
+
+
+def _sources(graph: Graph) -> frozenset[str]:
+    return frozenset(tensor.source for tensor in graph.tensors.values())
 
 
 def _finished(graph: str, step: str, changed: bool, ms: float) -> None:

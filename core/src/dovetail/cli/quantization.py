@@ -54,7 +54,8 @@ _FLAGS: Mapping[str, str] = {
     "use_per_row_quantization": "A scale for each output of MatMul and FullyConnected.",
     "ignore_encodings": "Leave out what encodings the model brings.",
     "float_fallback": "Keep float what no encoding reaches, instead of calibrating.",
-    "disable_relu_squashing": "Give what a Relu cuts off a place in its producer's range.",
+    "disable_relu_squashing": "Give a place in the range to what only a Relu or clip reads and "
+    "cuts off, and to what a Sigmoid, Softmax or the like does not tell apart.",
     "lenient": "Pass over entries that match nothing, and over infinities.",
     "pack_4_bit_weights": "Store 4-bit weights in half a byte each.",
     "preserve_io_datatype": "Keep inputs and outputs of the model float.",

@@ -49,7 +49,8 @@ def dump_graph(graph: Graph, table: BlobTable) -> GraphEntry:
         )
         for node in graph.nodes
     )
-    return GraphEntry(graph.name, tensors, nodes, tuple(_dump_grids(graph, table, where)))
+    grids = tuple(_dump_grids(graph, table, where))
+    return GraphEntry(graph.name, tensors, nodes, grids, tuple(sorted(graph.gone)))
 
 
 def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
@@ -64,6 +65,7 @@ def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
         ContainerError: The entry names what is not there, or makes no well-formed graph.
     """
     graph = Graph(entry.name)
+    graph.gone = frozenset(entry.gone)
     try:
         tensors = [
             graph.add_tensor(_load_tensor(t, blobs, f"{where}.tensors[{i}]"))

@@ -151,6 +151,7 @@ class GraphEntry(_Strict, frozen=True):
     tensors: tuple[TensorEntry, ...]
     nodes: tuple[NodeEntry, ...]
     grids: tuple[GridEntry, ...] = ()
+    gone: tuple[str, ...] = ()
 
 
 class Manifest(_Strict, frozen=True):

@@ -22,6 +22,7 @@ def copy_graph(graph: Graph, *, outputs: Collection[str] = ()) -> Graph:
     """
     made = Graph(graph.name)
     made.grids = dict(graph.grids)
+    made.gone = graph.gone
     tensors = {
         t: made.add_tensor(_copy(t, as_output=t.name in outputs)) for t in graph.tensors.values()
     }

@@ -67,11 +67,14 @@ class Graph:
         grids: What constants of the user's model lie on though the graph has them in float: types,
             shapes and encodings by `Tensor.source`, in the layout of the user's model. A pass that
             changes values need not change this: whoever uses it compares it with the values.
+        gone: Names of tensors of the user's model that its conversion did away with; files about
+            that model may speak of them.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.grids: dict[str, Spec] = {}
+        self.gone: frozenset[str] = frozenset()
         self._tensors: dict[str, Tensor] = {}
         self._nodes: dict[str, Node] = {}
         self._producers: dict[Tensor, Node] = {}

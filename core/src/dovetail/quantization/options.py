@@ -59,7 +59,8 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
             many elements along the axis that is summed over.
         restrict_quantization_steps: Least and greatest stored value, whose difference is the
             number of steps that a range is divided into; as text, "-0x80 0x7F".
-        disable_relu_squashing: What a Relu cuts off keeps a place in its producer's range.
+        disable_relu_squashing: What a Relu or clip cuts off, and what a Sigmoid, Softmax or the
+            like does not tell apart, keeps a place in the range of what only they read.
         concat: Whether the inputs of a Concat take the encoding of its output.
         algorithms: Names of installed algorithms, in order.
         algorithm_params: Parameters of them, by algorithm and name.

@@ -9,18 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dovetail import ir
-from dovetail.errors import BackendError, GraphError, OpError, Problem, UnsupportedOpError
+from dovetail.errors import BackendError, OpError, Problem
 from dovetail.ir import Array, Blob, DType, Encoding, Param, Shape, TensorKind
-from dovetail.ops import find_op_faults, node_faults
+from dovetail.ops import node_faults
 from dovetail.plugins.hooks import hooks
-from dovetail.runtime.blame import blamed
 from dovetail.runtime.buffers import Buffer, Interface, checked_buffers
 from dovetail.runtime.config import GraphConfig, Priority, typed_config
-from dovetail.runtime.contract import NodeView, Prepared, RunControl, Watch
+from dovetail.runtime.contract import Prepared, RunControl, Watch
 from dovetail.runtime.handle import Handle, api_call, current_call
+from dovetail.runtime.preparing import prepare
 from dovetail.runtime.profile import EventType, Measurement, Profile, ProfileEvent
 from dovetail.runtime.queue import Execution
-from dovetail.runtime.signal import Signal, controlled, release_control, take_control
+from dovetail.runtime.signal import Signal, release_control, take_control
 from dovetail.runtime.tensor import Tensor
 
 if TYPE_CHECKING:  # a graph belongs to a context, which imports it
@@ -207,7 +207,7 @@ class Graph(Handle):
             if self._prepared is not None:  # another thread was quicker
                 self._refuse_change("is finalized")
             start = time.perf_counter()
-            prepared = self._prepare(signal)
+            prepared = prepare(self.ir, self.context, signal)
             self._interface = Interface.of(self.ir)
             self._prepared = prepared
         finally:
@@ -331,21 +331,6 @@ class Graph(Handle):
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _prepare(self, signal: Signal | None) -> Prepared:
-        backend = self.context.backend
-        if faults := find_op_faults(self.ir, backend.ops):
-            raise GraphError(
-                f"{len(faults)} fault(s) found", where=self.describe(), problems=faults
-            )
-        self._require_support()
-        with (
-            controlled(signal, None) as control,
-            blamed(backend.name, "its `prepare` failed", "GRAPH_ERROR_FINALIZE_FAILED"),
-        ):
-            prepared = backend.plugin.prepare(self.ir, backend.options, self.context.weights)
-            control.check()
-        return prepared
-
     def _run(
         self,
         prepared: Prepared,
@@ -389,18 +374,3 @@ class Graph(Handle):
                 hint="call finalize() before execute()",
             )
         return self._prepared
-
-    def _require_support(self) -> None:
-        backend = self.context.backend
-        with blamed(backend.name, "its `validate` failed", "GRAPH_ERROR_GENERAL"):
-            verdicts = [
-                (node, backend.plugin.validate(NodeView.of(node, backend.ops)))
-                for node in self.ir.nodes
-            ]
-        refused = [Problem(str(v), node.where) for node, v in verdicts if not v.ok]
-        if refused:
-            raise UnsupportedOpError(
-                f"backend '{backend.name}' does not run {len(refused)} of {len(verdicts)} nodes",
-                where=self.describe(),
-                problems=refused,
-            )

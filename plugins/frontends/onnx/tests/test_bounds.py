@@ -109,3 +109,47 @@ def test_a_constant_that_is_cut_by_padding(check) -> None:
     """ONNX's own evaluator, which computes constants, does not take numbers below 0."""
     x = np.arange(12, dtype=F32).reshape(3, 4)
     check("Pad", [], known=[x, np.array([-1, 0, 1, -2])], opset=13)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_block_is_no_longer_than_its_axis(model, read, run, rng, known) -> None:
+    stored, scale = rng.integers(-9, 9, (2, 5)).astype(np.int8), np.array([[0.5], [2]], F32)
+    node = N("DequantizeLinear", ["w", "s"], ["r"], axis=1, block_size=1 << 40)
+    x = rng.normal(size=(2, 5)).astype(F32)
+    feeds = {"x": x} if known else {"x": x, "w": stored}
+    constants = {"s": scale} | ({"w": stored} if known else {})
+    made = model([node, N("Add", ["r", "x"], ["y"])], feeds, ["y"], constants, opset=21)
+    np.testing.assert_allclose(run(read(made), feeds)["y"], stored * scale + x, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dims", [(8, 8), (60_000, 60_000)])
+def test_ends_of_ranges_make_no_more_than_their_input(model, read, dims) -> None:
+    """60,000 numbers and 60,000 others are 14 GB of pairs."""
+    low, high = -np.ones((dims[0], 1), F32), np.full((1, dims[1]), 127 / 128, F32)
+    ends = ["low", "high", "low", "high"]
+    node = N("FakeQuantize", ["x", *ends], ["y"], domain="org.openvinotoolkit")
+    domains = {"": 17, "org.openvinotoolkit": 1}
+    opsets = [helper.make_opsetid(name, version) for name, version in domains.items()]
+    constants = {"low": low, "high": high}
+    made = model([node], {"x": (FLOATS, dims)}, ["y"], constants, opset_imports=opsets)
+    if dims[0] == 8:
+        assert read(made).nodes
+        return
+    with pytest.raises(FrontendError, match="which is too large"):
+        read(made)
+
+
+def test_scales_make_no_more_than_known_numbers(model, read) -> None:
+    domains = {"": 17, "qonnx.custom_op.general": 1}
+    opsets = [helper.make_opsetid(name, version) for name, version in domains.items()]
+    node = N("Quant", ["w", "s", "z", "b"], ["q"], domain="qonnx.custom_op.general")
+    constants = {
+        "w": np.ones(100_000, F32),
+        "s": np.ones((100_000, 1), F32),
+        "z": np.zeros((), F32),
+        "b": np.array(8, F32),
+    }
+    nodes = [node, N("Add", ["q", "x"], ["y"])]
+    made = model(nodes, {"x": np.ones(1, F32)}, ["y"], constants, opset_imports=opsets)
+    with pytest.raises(FrontendError, match="does not fit its input"):
+        read(made)

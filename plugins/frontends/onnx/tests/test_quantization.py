@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import AttributeProto, TensorProto, helper
 
 from dovetail.errors import FrontendError
 
@@ -120,6 +120,18 @@ def test_a_scale_that_does_not_fit(model, read) -> None:
         read(model([node], feeds, ["y"], opset=13))
 
 
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("shape", [(8, 2), (3, 2), (4, 3), (2,)])
+def test_scales_of_blocks_that_do_not_fit(model, read, shape, known) -> None:
+    node = helper.make_node("DequantizeLinear", ["w", "s"], ["r"], axis=1, block_size=3)
+    numbers = {"w": np.zeros((4, 6), np.int8), "s": np.ones(shape, F32)}
+    x = {"x": np.zeros((4, 6), F32)}
+    feeds, constants = (x, numbers) if known else (x | numbers, {})
+    nodes = [node, helper.make_node("Add", ["r", "x"], ["y"])]
+    with pytest.raises(FrontendError, match=r"its input 1 of shape .* does not fit its input"):
+        read(model(nodes, feeds, ["y"], constants, opset=21))
+
+
 def test_dynamic_quantization_is_written_out(check, rng) -> None:
     check("DynamicQuantizeLinear", [rng.normal(3, 9, (4, 5)).astype(F32)], outputs=3, opset=11)
 
@@ -175,3 +187,131 @@ def test_a_type_that_is_not_known(model, read) -> None:
     feeds = {"x": np.zeros(3, F32), "s": scalar(1)}
     with pytest.raises(Exception, match="FLOAT8E5M2 cannot be converted"):
         read(model([node], feeds, ["y"], opset=21))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stored", "scale"),
+    [(np.float16, np.int8(127), 60000), (F32, np.int32(1 << 30), 1e38)],
+)
+def test_what_a_type_cannot_hold_is_infinite(model, read, run, dtype, stored, scale) -> None:
+    known = {"w": np.full(3, stored), "s": np.array(scale, dtype)}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s"], ["r"]),
+        helper.make_node("Max", ["r", "x"], ["y"]),
+    ]
+    feeds = {"x": np.ones(3, dtype)}
+    found = run(read(model(nodes, feeds, ["y"], known, opset=21)), feeds)["y"]
+    np.testing.assert_array_equal(found, np.full(3, np.inf))
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("dtype", [F32, np.bool_, np.int32, np.int64])
+def test_zero_points_of_types_that_nothing_is_quantized_to(model, read, dtype, known) -> None:
+    numbers = {"w": np.full(3, 1e30, F32), "s": scalar(1), "z": np.zeros((), dtype)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["w" if known else "x", "s", "z"], ["q"]),
+        helper.make_node("Cast", ["q"], ["r"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["r", "x"], ["y"]),
+    ]
+    with pytest.raises(FrontendError, match="it must be integers of at most 16 bits"):
+        read(model(nodes, {"x": np.ones(3, F32)}, ["y"], numbers, opset=21))
+
+
+def test_scales_whose_product_float32_cannot_hold(model, read, rng) -> None:
+    known = {"w": byte(rng, 3, 2, 1, 1), "s": scalar(1e38), "z": scalar(0, np.uint8)}
+    known |= {"b": np.ones(3, np.int32), "ys": scalar(1)}
+    names = ["x", "s", "z", "w", "s", "z", "ys", "z", "b"]
+    node = helper.make_node("QLinearConv", names, ["y"])
+    graph = read(model([node], {"x": np.ones((1, 2, 4, 4), np.uint8)}, ["y"], known))
+    assert "b" not in graph.grids
+
+
+def stored_convolution(model, **attributes):
+    """Makes a QLinearConv of filters (3, 2, 2, 2), all else in one piece."""
+    known = {"w": byte(np.random.default_rng(3), 3, 2, 2, 2), "s": scalar(0.5)}
+    known |= {"z": scalar(0, np.uint8), "ys": scalar(64)}
+    node = helper.make_node("QLinearConv", ["x", "s", "z", "w", "s", "z", "ys", "z"], ["y"])
+    for name, values in attributes.items():
+        node.attribute.add(name=name, type=AttributeProto.INTS, ints=values)
+    return model([node], {"x": (TensorProto.UINT8, [1, 2, 4, 4])}, ["y"], known)
+
+
+def test_empty_lists_of_a_stored_convolution_are_none(model, read, run, rng) -> None:
+    feeds = {"x": byte(rng, 1, 2, 4, 4)}
+    with_lists = run(read(stored_convolution(model, pads=[], strides=[])), feeds)
+    np.testing.assert_array_equal(with_lists["y"], run(read(stored_convolution(model)), feeds)["y"])
+
+
+def test_an_attribute_of_a_function_that_is_not_there(model, read) -> None:
+    made = stored_convolution(model, pads=[1, 1, 1, 1])
+    made.graph.node[0].attribute[0].ref_attr_name = "other"
+    with pytest.raises(FrontendError, match="other"):
+        read(made)
+
+
+def dynamic(model, op_type, x, weights, scale, zero):
+    """Makes a product of integers as dynamic quantization has it: cast, and times both scales."""
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "qs", "qz"]),
+        helper.make_node(op_type, ["q", "w", "qz", "wz"], ["i"]),
+        helper.make_node("Cast", ["i"], ["c"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["qs", "ws"], ["s"]),
+        helper.make_node("Mul", ["c", "s"], ["y"]),
+    ]
+    return model(nodes, {"x": x}, ["y"], {"w": weights, "ws": scale, "wz": zero})
+
+
+def test_zero_points_of_columns_of_a_dynamic_product(agree, model, rng) -> None:
+    x, zero = rng.normal(size=(2, 4)).astype(F32), byte(rng, 3)
+    made = dynamic(model, "MatMulInteger", x, byte(rng, 4, 3), scalar(0.1), zero)
+    # sums of real numbers here, of integers there
+    graph = agree(made, {"x": x}, rtol=1e-5, atol=1e-4)
+    assert "FullyConnected" in {node.op_type for node in graph.nodes}
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_zero_points_of_filters_of_a_dynamic_product(model, read, run, rng, size) -> None:
+    """They go along the first axis, be the last as long or not; onnxruntime takes but one."""
+    x, zero = rng.normal(size=(1, 2, 5, 5)).astype(F32), np.array([1, 200], np.uint8)
+    filters = byte(rng, 2, 2, size, size)
+    made = dynamic(model, "ConvInteger", x, filters, scalar(0.01), zero)
+    made.graph.output.add(name="qs")
+    made.graph.output.add(name="q")
+    made.graph.output.add(name="qz")
+    graph = read(made)
+    assert "Conv2d" in {node.op_type for node in graph.nodes}
+    found = run(graph, {"x": x})
+    image = (found["q"].astype(np.float64) - found["qz"]) * found["qs"]
+    windows = np.lib.stride_tricks.sliding_window_view(image, (size, size), (2, 3))
+    taps = (filters.astype(np.float64) - zero.reshape(2, 1, 1, 1)) * 0.01
+    wanted = np.einsum("nchwij,kcij->nkhw", windows, taps)
+    np.testing.assert_allclose(found["y"], wanted, rtol=1e-5, atol=1e-4)
+
+
+def test_scales_beside_a_vector_are_not_those_of_columns(model, read, rng) -> None:
+    """A vector's sums, (4,), times 4 scales are no sums of scaled products."""
+    x, scale = rng.normal(size=(4, 4)).astype(F32), rng.uniform(0.1, 1, 4).astype(F32)
+    made = dynamic(model, "MatMulInteger", x, byte(rng, 4), scale, scalar(3, np.uint8))
+    with pytest.raises(FrontendError, match="must have rank 2 or more"):
+        read(made)
+
+
+@pytest.mark.parametrize("op_type", ["MatMulInteger", "ConvInteger"])
+def test_a_dynamic_product_of_nothing(model, read, rng, op_type) -> None:
+    x, weights = rng.normal(size=(1, 2, 2, 2)).astype(F32), byte(rng, 2, 2, 2, 2)
+    made = dynamic(model, op_type, x, weights, scalar(0.1), scalar(3, np.uint8))
+    made.graph.node[1].input[1] = ""
+    with pytest.raises(FrontendError, match=r"left out|marked single but has an empty string"):
+        read(made)
+
+
+@pytest.mark.parametrize("op_type", ["MatMulInteger", "QLinearMatMul"])
+def test_a_product_of_one_number(model, read, op_type) -> None:
+    number, matrix, known = scalar(3, np.uint8), np.ones((2, 3), np.uint8), {}
+    names = ["x", "w"]
+    if op_type == "QLinearMatMul":
+        known = {"s": scalar(1), "z": number}
+        names = ["x", "s", "z", "w", "s", "z", "s", "z"]
+    node = helper.make_node(op_type, names, ["y"])
+    with pytest.raises(FrontendError, match=r"must have rank 2 or more|multiplies a scalar"):
+        read(model([node], {"x": number, "w": matrix}, ["y"], known))

@@ -9,7 +9,8 @@ bias and tail are added. Image, terms and result stay dense.
 The rows are taken in strips: the matrices are small then, and the terms stay in the cache.
 
 The terms' rounding errors add up to twice those of the direct way (2e-6 of the largest element for
-256 channels). Where factors may be rounded further they would not, and products cost less.
+256 channels). Where factors may be rounded further they would not, and products cost less. What is
+not finite spreads: an infinite element makes the columns that it reaches NaN in its whole strip.
 
 Source: A. Lavin, S. Gray 2015, Fast algorithms for convolutional neural networks, arXiv 1509.09308.
 The points are of B. Barabasz et al. 2018, Error analysis and improving the accuracy of Winograd
@@ -56,8 +57,7 @@ _LEAST_PRODUCTS = 100_000_000
 _LEAST_CHANNELS = 192  # of image and result together
 _LEAST_PLACES = 28  # in a strip of terms
 
-# A copy of each image's work is kept.
-_MOST_IMAGES = 32
+_MOST_STRIPS = 512  # of all images: each has eight primitives of its own to bind
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,10 @@ class Strip:
     """Some rows of a result, and the rows of the image that they are made of.
 
     Attributes:
-        start, rows: The first row of the result, and how many.
-        taken_start, taken: The same of the image.
+        start: The first row of the result.
+        rows: How many of them.
+        taken_start: The first row of the image.
+        taken: How many of them; none where all is padding.
         padded: How many rows of zeros lie before those.
         tiles: How many tiles cover the rows of the result.
     """
@@ -144,12 +146,12 @@ def winograd_convolution(call: KernelCall) -> Step | None:
 def _pays(geometry: Geometry) -> bool:
     count, _, height, width = geometry.target.dims
     made, taken, *window = geometry.weights.dims
-    strip = min(_TILES, math.ceil(height / _TILE))
+    tiles = math.ceil(height / _TILE)
     return (
         (window[0], geometry.stride, geometry.dilation[0]) == (_TAPS, (1, 1), 1)
-        and count <= _MOST_IMAGES
+        and count * math.ceil(tiles / _TILES) <= _MOST_STRIPS
         and made + taken >= _LEAST_CHANNELS
-        and strip * width >= _LEAST_PLACES
+        and min(_TILES, tiles) * width >= _LEAST_PLACES
         and height * width * made * taken * math.prod(window) >= _LEAST_PRODUCTS
     )
 
@@ -254,7 +256,8 @@ class _Values:
         self._others = {index: call.read(index) for _, index in parts[0].chain.operands}
         self._terms = call.scratch(max(each.convolved.source.nbytes for each in parts) * _TERMS)
         self._sums = call.scratch(max(each.convolved.target.nbytes for each in parts) * _TERMS)
-        self._filters = {each.packed: self._packed(weights, each.packed) for each in parts}
+        layouts = dict.fromkeys(each.packed for each in parts)
+        self._filters = {packed: self._packed(weights, packed) for packed in layouts}
         self._matrices: dict[Strip, tuple[Value, Value]] = {}
         bias = call.static(2) if call.has(2) else None
         columns = call.outputs[0].shape[2]
@@ -312,7 +315,8 @@ class _Values:
 
     def _packed(self, weights: Array, packed: OneDnnLayout) -> Value:
         """Gives the filters of all terms, one behind the other, each as the library takes them."""
-        form = f"{engine().library.fingerprint}/winograd {packed.dense.key}/{packed.desc.key}"
+        way = f"winograd {_TILE} {_POINTS}"  # what is packed depends on these too
+        form = f"{engine().library.fingerprint}/{way}/{packed.dense.key}/{packed.desc.key}"
         made = self._call.packed(1, form, lambda: _terms_of(weights, packed))
         return self._call.constant(made)
 

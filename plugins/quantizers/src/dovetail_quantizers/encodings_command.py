@@ -50,7 +50,7 @@ def convert(
     file = read_encodings(source)
     misfits: tuple[Problem, ...] = ()
     if model is not None:
-        file, misfits = fitted(file, places_in(model, file))
+        file, misfits = fitted(file, places_in(model))
     if misfits and not lossy:
         raise QuantizationError(
             f"{len(misfits)} of its entries do not fit the model",
@@ -113,7 +113,7 @@ def lint(
     --model, names and numbers of channels are checked against the model's tensors.
     """
     read, faults = parse_encodings(file)
-    places = None if model is None else places_in(model, read)
+    places = None if model is None else places_in(model)
     found = find_remarks(read, faults, places)
     counts = Counter(str(remark.level) for remark in found)
     data = {
@@ -141,7 +141,7 @@ def coverage(
 ) -> int:
     """Show which tensors of a model have an entry, which have none, and entries for nothing."""
     read = read_encodings(file)
-    found = coverage_of(read, places_in(model, read))
+    found = coverage_of(read, places_in(model))
     data = {
         "covered": found.covered,
         "activations_missing": found.activations_missing,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dovetail.container import Model
-from dovetail.errors import QuantizationError
+from dovetail.errors import ConfigError, QuantizationError
 from dovetail.ir import Graph, Tensor, copy_graph
 from dovetail.ops import OpRegistry, check_ops
 from dovetail.quantization import (
@@ -21,6 +21,7 @@ from dovetail_quantizers.algorithms_run import Algorithms
 from dovetail_quantizers.annotation.annotate import annotate
 from dovetail_quantizers.annotation.differences import differences_of, dropped, summary_of
 from dovetail_quantizers.annotation.effects import already_fixed, unlike_members, without_effect
+from dovetail_quantizers.annotation.interfaces import join_interfaces
 from dovetail_quantizers.annotation.reporting import decisions_of
 from dovetail_quantizers.annotation.statics import check_statics
 from dovetail_quantizers.calibration.cache import RangeCache, key_of
@@ -28,12 +29,15 @@ from dovetail_quantizers.calibration.observer import Observed, observe
 from dovetail_quantizers.dumping import dump_model_encodings
 from dovetail_quantizers.files import EncodingsFile
 from dovetail_quantizers.planning.absorb import absorb
+from dovetail_quantizers.planning.brought import leave_to_channels
+from dovetail_quantizers.planning.columns import put_back_for_blocks
 from dovetail_quantizers.planning.decide import decide
 from dovetail_quantizers.planning.overrides import (
     Overrides,
     overrides_of,
     read_overrides,
     unmatched,
+    without_tensor,
 )
 from dovetail_quantizers.planning.plan import Plan, make_plan
 from dovetail_quantizers.planning.recipe import MIN_MAX, recipes_of
@@ -67,13 +71,17 @@ class DefaultQuantizer:
             check_ops(graph, ops)
             work = copy_graph(graph)
             check_statics(work, ops)
+            put_back_for_blocks(work, options.weights_block_size)
             overrides = absorb(work, ops)
+            if options.use_per_channel_quantization:
+                leave_to_channels(work, ops, overrides)
             changes = overrides.changes
-            notes += already_fixed(work, options.algorithms)
+            notes += already_fixed(work, options.algorithms, overrides.interfaces)
             if options.ignore_encodings:
-                overrides, changes = Overrides(), dropped(changes)
+                overrides = Overrides(interfaces=overrides.interfaces)
+                changes = dropped(changes)
             if file is not None:
-                overrides = overrides.under(overrides_of(file, work, ops))
+                overrides = overrides.under(overrides_of(file, work, ops, _sources(graph)))
             samples_given = calibration.get(name)
             algorithms = Algorithms(options)
             notes += algorithms.rewrite(work, samples_given, ops, overrides.given)
@@ -99,6 +107,7 @@ class DefaultQuantizer:
             plan.notes += without_effect(plan, decisions)
             check_ops(work, ops)
             notes += algorithms.refine(Walk(plan, float_graph, samples_given, decisions))
+            join_interfaces(plan, decisions)
             graphs[name] = work
             tensors[name] = decisions_of(plan, decisions)
             if changes:
@@ -127,7 +136,8 @@ def _check_entries(
     """Gives notes on entries that match nothing, where these are no errors."""
     if file is None:
         return []
-    problems = unmatched(file, model.graphs.values())
+    graphs = tuple(model.graphs.values())
+    problems = unmatched(file, graphs)
     if problems and not options.lenient:
         raise QuantizationError(
             f"{len(problems)} of {len(file.entries)} entries match no tensor",
@@ -136,7 +146,12 @@ def _check_entries(
             hint="--lenient takes the file for what does match",
             problems=problems,
         )
-    return [str(each) for each in (*file.notes, *problems)]
+    gone = without_tensor(file, graphs)
+    return [str(each) for each in (*file.notes, *problems, *([gone] if gone else []))]
+
+
+def _sources(graph: Graph) -> frozenset[str]:
+    return frozenset(tensor.source for tensor in graph.tensors.values())
 
 
 def _floats_only(samples: Calibration | None, options: QuantizationOptions) -> bool:
@@ -148,7 +163,7 @@ def _floats_only(samples: Calibration | None, options: QuantizationOptions) -> b
 def _observe(plan: Plan, calibration: Calibration | None, options: QuantizationOptions) -> Observed:
     where = f"graph '{plan.graph.name}'"
     if calibration is not None and options.float_fallback:
-        raise QuantizationError(
+        raise ConfigError(
             "float_fallback takes the place of calibration, and there are samples",
             where=where,
             hint="leave out the samples, or float_fallback",

@@ -4,7 +4,7 @@ A kernel prepares all it can when it is made and when it is bound: what runs is 
 calls on arrays that exist already.
 """
 
-from dovetail_cpu.kernels import (
+from dovetail_cpu.kernels import (  # noqa: F401 - registers their kernels
     activation,
     arrangement,
     blocks,
@@ -31,30 +31,4 @@ from dovetail_cpu.kernels import (
 )
 from dovetail_cpu.kernels._registry import KERNELS
 
-FAMILIES = (
-    activation,
-    arrangement,
-    blocks,
-    convolution,
-    elementwise,
-    gather,
-    layout,
-    local_response,
-    logic,
-    matrix,
-    normalization,
-    pooling,
-    recurrent,
-    ranking,
-    reduction,
-    resize,
-    sampling,
-    scatter,
-    slicing,
-    softmax,
-    transposed,
-    types,
-    unary,
-)
-
-__all__ = ["FAMILIES", "KERNELS"]
+__all__ = ["KERNELS"]

@@ -67,7 +67,8 @@ class Attributes:
         """Gives all attributes as Python's numbers, texts and lists of them, tensors as arrays.
 
         Raises:
-            FrontendError: A tensor's data do not fit its shape, or a text is not UTF-8.
+            FrontendError: A tensor's data do not fit its shape, a text is not UTF-8, or a function
+                is to say what one is.
             UnsupportedOpError: There is one that is none of these.
         """
         return {name: _plain(found) for name, found in self._found.items()}
@@ -84,6 +85,11 @@ class Attributes:
 
 def _plain(attribute: AttributeProto) -> Any:
     kind = attribute.type
+    if attribute.ref_attr_name:
+        raise FrontendError(
+            f"its attribute '{attribute.name}' is that of a function, '{attribute.ref_attr_name}', "
+            "but it is in none"
+        )
     try:
         if kind == AttributeProto.TENSOR:
             return numpy_helper.to_array(attribute.t)

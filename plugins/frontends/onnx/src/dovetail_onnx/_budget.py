@@ -33,9 +33,9 @@ _VECTORIZED = frozenset(
     (
         "Abs", "Add", "And", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
         "Cast", "CastLike", "Ceil", "Clip", "Concat", "ConstantOfShape", "Cos", "CumSum",
-        "DepthToSpace", "DequantizeLinear", "Div", "Equal", "Exp", "Expand", "Flatten", "Floor",
+        "DepthToSpace", "Div", "Equal", "Exp", "Expand", "Flatten", "Floor",
         "Gather", "GatherElements", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log",
-        "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pad", "Pow", "QuantizeLinear",
+        "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pad", "Pow",
         "Range", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
         "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
         "Relu", "Reshape", "Round", "Shape", "Sigmoid", "Sign", "Sin", "Size", "Slice",

@@ -85,9 +85,10 @@ def grid_of(
     """
     stored = next((wide for wide in (8, 16, 32) if bits <= wide), 0)
     half = 1 << (bits - 1)
-    if not np.array_equal(zeros, np.rint(zeros.astype(np.float64))):
+    points = zeros.astype(np.float64)
+    if not ((points == np.rint(points)) & (np.abs(points) <= 2.0**31)).all():
         return None
-    wide = zeros.astype(np.int64) + (half if signed else 0)  # on the unsigned grid
+    wide = points.astype(np.int64) + (half if signed else 0)  # on the unsigned grid
     # several scales have no zero points in QNN; with one, unsigned integers stay what they are
     centred = bool((wide == half).all()) and (signed or scales.size > 1)
     if not centred and not ((wide >= 0) & (wide < 2 * half)).all():

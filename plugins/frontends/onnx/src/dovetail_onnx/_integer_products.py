@@ -19,6 +19,8 @@ from dovetail_onnx._fusion import still_read
 from dovetail_onnx._source import SourceGraph, SourceNode
 
 _PRODUCTS = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}
+# The axis of the weights that scales or zero points may differ along.
+_CHANNELS = {"MatMulInteger": -1, "ConvInteger": 0}
 # DequantizeLinear takes one scale for each slice along an axis from here on.
 _OPSET = 13
 
@@ -67,26 +69,15 @@ class _Matcher:
 
     def match(self, node: SourceNode) -> _Match | None:
         """Gives what belongs to a product of integers, None if it is not scaled so."""
-        if node.domain or node.op_type not in _PRODUCTS or not 2 <= len(node.inputs) <= 4:
+        if node.full_type not in _PRODUCTS or not 2 <= len(node.inputs) <= 4:
             return None
         scale = self._scale_of(node)
         cast = self._only_reader(node)
-        if scale is None or cast is None or cast.op_type != "Cast" or cast.domain:
+        if scale is None or cast is None or cast.full_type != "Cast":
             return None
         if Attributes(cast.proto).integer("to", 0) != TensorProto.FLOAT:
             return None
         return self._scaled(node, cast, scale)
-
-    def _scale_of(self, product: SourceNode) -> str | None:
-        """Gives the scale of what one node quantizes for a product with constants, if it does."""
-        maker = self._makers.get(product.inputs[0])
-        if maker is None or maker.op_type != "DynamicQuantizeLinear" or len(maker.outputs) != 3:
-            return None
-        x, scale, zero = maker.outputs
-        constants = [name for name in (product.inputs[1], *product.inputs[3:]) if name]
-        if product.inputs[0] != x or product.inputs[2:3] != (zero,):
-            return None
-        return scale if all(name in self._initializers for name in constants) else None
 
     def fresh(self, stem: str) -> str:
         """Gives a name that nothing in the model has."""
@@ -96,6 +87,17 @@ class _Matcher:
         self._names.add(name)
         return name
 
+    def _scale_of(self, product: SourceNode) -> str | None:
+        """Gives the scale of what one node quantizes for a product with constants, if it does."""
+        maker = self._makers.get(product.inputs[0])
+        if maker is None or maker.full_type != "DynamicQuantizeLinear" or len(maker.outputs) != 3:
+            return None
+        x, scale, zero = maker.outputs
+        constants = product.inputs[1], *filter(None, product.inputs[3:])
+        if product.inputs[0] != x or product.inputs[2:3] != (zero,):
+            return None
+        return scale if all(name in self._initializers for name in constants) else None
+
     def _scaled(self, product: SourceNode, cast: SourceNode, scale: str) -> _Match | None:
         """Follows the multiplication by both scales, one after the other or by their product."""
         first = self._multiplication(cast)
@@ -103,7 +105,7 @@ class _Matcher:
             return None
         factor = _other(first, cast.outputs[0])
         both = self._makers.get(factor)
-        if both is not None and both.op_type == "Mul" and scale in both.inputs and not both.domain:
+        if both is not None and both.full_type == "Mul" and scale in both.inputs:
             weight = _other(both, scale)
             found = _Match(product, (cast, first), (scale, weight))
             return found if self._fits(product, weight) else None
@@ -119,8 +121,9 @@ class _Matcher:
 
     def _multiplication(self, node: SourceNode) -> SourceNode | None:
         reader = self._only_reader(node)
-        is_product = reader is not None and reader.op_type == "Mul" and not reader.domain
-        return reader if is_product and len(set(reader.inputs)) == 2 else None  # type: ignore[union-attr]
+        if reader is None or reader.full_type != "Mul" or len(set(reader.inputs)) != 2:
+            return None
+        return reader
 
     def _fits(self, product: SourceNode, scale: str) -> bool:
         """Whether the weights' scale is one, or one for each column of a matrix."""
@@ -129,8 +132,10 @@ class _Matcher:
             return False
         if math.prod(proto.dims) == 1:
             return len(proto.dims) <= 1
-        columns = self._initializers[product.inputs[1]].dims[-1:]
-        return product.op_type == "MatMulInteger" and list(proto.dims) == list(columns)
+        weights = self._initializers[product.inputs[1]].dims
+        # a vector's sums are no columns, be they as many as the scales
+        is_matrix = product.op_type == "MatMulInteger" and len(weights) > 1
+        return is_matrix and list(proto.dims) == list(weights[-1:])
 
     def _only_reader(self, node: SourceNode) -> SourceNode | None:
         if len(node.outputs) != 1 or node.outputs[0] in self._outputs:
@@ -156,7 +161,7 @@ def _real(match: _Match, matcher: _Matcher) -> Iterator[SourceNode]:
         name = matcher.fresh(f"{product.name}.real_{stem}")
         inputs = (stored, scale, zero) if zero else (stored, scale)
         reals.append(name)
-        axis = -1 if stem == "w" else None
+        axis = _CHANNELS[product.op_type] if stem == "w" else None
         proto = helper.make_node("DequantizeLinear", inputs, [name], name=name, axis=axis)
         yield SourceNode(name, "DequantizeLinear", "", _OPSET, inputs, (name,), proto, sources)
     op_type = _PRODUCTS[product.op_type]

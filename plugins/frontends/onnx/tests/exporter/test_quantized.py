@@ -335,3 +335,28 @@ def test_a_transposed_tensor_is_quantized_once(tmp_path: Path) -> None:
     add(graph, "Relu", [turned], name="relu", outputs=y)
     counts = node_counts(export(graph, tmp_path / "turned.onnx"))
     assert counts == {"QuantizeLinear": 2, "DequantizeLinear": 2, "Relu": 1, "Transpose": 1}
+
+
+def test_onnxruntime_takes_signed_activations_behind_a_transpose(
+    rng: np.random.Generator, tmp_path: Path, evaluate: Evaluate
+) -> None:
+    """With its fusions on, which make such integers unsigned: they are written so."""
+    graph = Graph("turned")
+    x = graph.add_tensor(made("x", S8, (2, 3, 4), ScaleOffset(0.02), "APP_WRITE"))
+    t = add(graph, "Tanh", [x], name="t", outputs=made("t", S8, x.shape, ScaleOffset(0.01, 20)))
+    y = made("y", S8, (2, 3, 3), ScaleOffset(0.05), "APP_READ")
+    add(graph, "MatMul", [x, t], name="m", outputs=y, transpose_in1=True)
+    model = export(graph, tmp_path / "turned.onnx")
+    assert "Transpose" in node_counts(model)
+    points = {
+        i.name: int(numpy_helper.to_array(i))
+        for i in model.graph.initializer
+        if i.name.startswith("zero_point")
+    }
+    assert set(points.values()) == {128, 108}  # of the offsets 0 and 20
+    assert {i.data_type for i in model.graph.initializer if i.name in points} == {TensorProto.UINT8}
+    for _ in range(3):
+        stored = rng.integers(-128, 128, (2, 3, 4)).astype(np.int8)
+        (found,) = run(model, {"x": dequantize(stored, ScaleOffset(0.02))}, optimized=True)
+        ours = dequantize(evaluate(graph, {"x": stored})["y"], ScaleOffset(0.05))
+        np.testing.assert_allclose(found, ours, atol=0.0501)  # a step

@@ -4,7 +4,7 @@ from dovetail_opset.passes.channels_last import ChannelsLast
 from dovetail_opset.passes.dead_code import DeadCode
 from dovetail_opset.passes.fold_batchnorm import FoldBatchnorm
 from dovetail_opset.passes.fold_constants import FoldConstants
-from dovetail_opset.passes.fold_flatten import FoldFlatten
+from dovetail_opset.passes.fold_flatten import COLUMNS_LAST, COLUMNS_MOVED, FoldFlatten
 from dovetail_opset.passes.fold_softmax_scale import FoldSoftmaxScale
 from dovetail_opset.passes.fold_transposed_matmul import FoldTransposedMatmul
 from dovetail_opset.passes.fuse_bias import FuseBias
@@ -43,6 +43,8 @@ CONVERT_DEFAULT = Pipeline(
 )
 
 __all__ = [
+    "COLUMNS_LAST",
+    "COLUMNS_MOVED",
     "CONVERT_DEFAULT",
     "PHASES",
     "ChannelsLast",

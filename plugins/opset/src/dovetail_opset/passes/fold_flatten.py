@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.ir import Graph, Node
+from dovetail.ir import Graph, Node, Shape
 from dovetail_opset.build import add, static
 from dovetail_opset.passes._rewrite import (
     first_input,
@@ -18,6 +18,12 @@ from dovetail_opset.passes._rewrite import (
     perm_of,
     sole_producer,
 )
+
+# Stands in the names of weights whose columns were in the order (c, h, w) and are in (h, w, c);
+# scales for blocks of columns no longer fit these.
+COLUMNS_LAST = ".columns_last"
+# The same of any other order.
+COLUMNS_MOVED = ".columns_moved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ def _fold(graph: Graph, layer: Node) -> bool:
     values = spread.transpose(inverse(perm)).reshape(weight.shape)
     moved = static(
         graph,
-        f"{weight.name}.last",
+        f"{weight.name}{_ending(perm, shape)}",
         values,
         weight.dtype,
         source=weight.source,
@@ -79,3 +85,12 @@ def _fold(graph: Graph, layer: Node) -> bool:
         graph.remove_node(node)
         graph.remove_tensor(node.outputs[0])
     return True
+
+
+def _ending(perm: Shape, shape: Shape) -> str:
+    """Gives what the names of weights end with, for a transpose and the shape behind it."""
+    spread = [extent for extent in shape[1:] if extent > 1]
+    if len(spread) < 2:
+        return ".last"
+    rank = len(perm)
+    return COLUMNS_LAST if perm == (0, rank - 1, *range(1, rank - 1)) else COLUMNS_MOVED

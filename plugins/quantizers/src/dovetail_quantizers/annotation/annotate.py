@@ -146,7 +146,7 @@ class _Writer:
         return made
 
     def _converted(self, tensor: Tensor, spec: Spec, op_type: str) -> Tensor:
-        made = self._inner_like(tensor, op_type.lower())
+        made = self._inner_like(tensor, op_type.lower())  # as files know it: CONVERTED
         made.dtype, made.encoding = spec.dtype, spec.encoding
         return add(
             self._graph, op_type, [tensor], name=f"{tensor.name}.{op_type.lower()}", outputs=made,

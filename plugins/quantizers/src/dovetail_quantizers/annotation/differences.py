@@ -32,7 +32,7 @@ def differences_of(plan: Plan, decisions: Mapping[Tensor, Encoded]) -> Iterator[
         plan: The plan; its graph is annotated.
         decisions: What each tensor got.
     """
-    given = set(plan.overrides.encodings)
+    given = {*plan.overrides.encodings, *plan.overrides.interfaces}
     for tensor, got in decisions.items():
         group = plan.groups.get(tensor)
         shares = group is not None and group in plan.given
@@ -40,7 +40,10 @@ def differences_of(plan: Plan, decisions: Mapping[Tensor, Encoded]) -> Iterator[
         if flows and tensor not in given and not shares:
             text = f"float in the model; {tensor.dtype.name} here: {got.why}"
             yield Difference(tensor=tensor.source, kind="fixed", text=text)
+    left = set(plan.graph.nodes)
     for node, chosen in plan.floats.items():
+        if node not in left:
+            continue
         text = f"{node.where} stays float: {chosen.why}"
         yield Difference(tensor=node.outputs[0].source, kind="float", text=text)
     for node in plan.graph.nodes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from dovetail.errors import QuantizationError
 from dovetail.ir import Block, Graph, Tensor
@@ -19,17 +19,20 @@ _SHARE = 1 / 8
 _SHOWN = 12
 
 
-def already_fixed(graph: Graph, algorithms: Sequence[str]) -> list[str]:
+def already_fixed(
+    graph: Graph, algorithms: Sequence[str], interfaces: Container[Tensor]
+) -> list[str]:
     """Gives a note on the tensors of a graph that were fixed-point before it was quantized.
 
     Args:
         graph: The graph as it is before.
         algorithms: Names of what is to work on it.
+        interfaces: Tensors that do not count.
 
     Raises:
         QuantizationError: There are some, and algorithms, which need a float network.
     """
-    fixed = sum(t.dtype.is_fixed_point for t in graph.tensors.values())
+    fixed = sum(t.dtype.is_fixed_point and t not in interfaces for t in graph.tensors.values())
     if not fixed:
         return []
     if algorithms:

@@ -1,6 +1,7 @@
 """Encodings files: AIMET's of every version, the SDK's overrides, the ones in `model_net.json`."""
 
 from dovetail_quantizers.files.form import (
+    CONVERTED,
     QNN_JSON,
     VERSIONS,
     EncodingsFile,
@@ -13,6 +14,7 @@ from dovetail_quantizers.files.to_graph import to_encoding
 from dovetail_quantizers.files.writing import WRITTEN, Dumped, dump_encodings, write_encodings
 
 __all__ = [
+    "CONVERTED",
     "QNN_JSON",
     "VERSIONS",
     "WRITTEN",

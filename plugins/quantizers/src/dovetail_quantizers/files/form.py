@@ -23,6 +23,9 @@ Ints = NDArray[np.int64]
 Plain = bool | int | float | str | None
 
 QNN_JSON = "qnn-json"
+# Ends the name of what a Convert makes of a tensor. A file may use such a name before there is a
+# Convert: the tensor is float, as its own entry says, and this is what other readers want.
+CONVERTED = ".convert"
 VERSIONS = ("0.4.0", "0.5.0", "0.6.1", "1.0.0", "2.0.0", "2.1.0", QNN_JSON)
 
 

@@ -22,8 +22,10 @@ from dovetail.ir import (
     Shape,
     Tensor,
 )
+from dovetail_opset import PACKAGE
 from dovetail_quantizers.files.form import EncodingsFile, Form, Plain, TensorEncoding
 
+_CONVERSIONS = ("Convert", "Quantize", "Dequantize")
 _FLOATS = (DType.FLOAT_16, DType.FLOAT_32)
 
 
@@ -42,8 +44,11 @@ def encodings_of(graph: Graph, version: str = "1.0.0") -> EncodingsFile:
     """
     entries: dict[str, TensorEncoding] = {}
     problems: list[Problem] = []
+    left_out = _follow_from_others(graph)
     # a constant that a pass made of an activation bears its name, and gives way
     for tensor in sorted(graph.tensors.values(), key=lambda t: t.kind.is_static):
+        if tensor in left_out:
+            continue
         try:
             entry = entry_of(tensor)
         except QuantizationError as error:
@@ -60,6 +65,26 @@ def encodings_of(graph: Graph, version: str = "1.0.0") -> EncodingsFile:
         )
     producer: dict[str, Plain] = {"package": "dovetail", "version": __version__}
     return EncodingsFile(version, entries, producer, _arguments(entries.values()))
+
+
+def _follow_from_others(graph: Graph) -> set[Tensor]:
+    """Gives float tensors whose names in the user's model others have.
+
+    They are copies for float readers, and interfaces that stay float (preserve_io_datatype) where
+    the graph itself is fixed-point: a file that called those float would make it so.
+    """
+    found = set()
+    for node in graph.nodes:
+        if node.package != PACKAGE.name or node.op_type not in _CONVERSIONS or node.sources:
+            continue
+        x, y = node.inputs[0], node.outputs[0]
+        if x is None or x.source != y.source:
+            continue
+        if node.op_type == "Quantize" and x.kind.is_input:
+            found.add(x)
+        elif y.dtype.is_float and (node.op_type == "Dequantize" or not y.kind.is_output):
+            found.add(y)
+    return found
 
 
 def entry_of(tensor: Tensor) -> TensorEncoding | None:

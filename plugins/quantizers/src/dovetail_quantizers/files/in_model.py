@@ -9,14 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.api import Model, convert, load
-from dovetail.api.conversion import is_converted
+from dovetail.api import load_model
 from dovetail.errors import Problem, QuantizationError
 from dovetail.ir import Graph, Shape, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.plugins.ops import installed_ops
 from dovetail_quantizers.files._arrange import placed
-from dovetail_quantizers.files.form import EncodingsFile, TensorEncoding
+from dovetail_quantizers.files.form import CONVERTED, EncodingsFile, TensorEncoding
 from dovetail_quantizers.planning.roles import channel_axes
 
 
@@ -53,7 +52,8 @@ class Places:
         graphs: The model's.
         ops: Finds their ops.
         tensors: Those that can be quantized, by their names in the user's model.
-        inner: The same and those that share a name of the user's, by their names in the graph.
+        inner: The same and those that share a name of the user's, by their names in the graph;
+            also by those of what a Convert makes of them.
         gone: Names that the user's model has and its conversion does away with.
     """
 
@@ -72,44 +72,33 @@ class Places:
         return {*self.tensors, *self.gone}
 
 
-def places_in(path: str | os.PathLike[str], file: EncodingsFile) -> Places:
+def places_in(path: str | os.PathLike[str]) -> Places:
     """Loads or converts a model file and gives its tensors.
-
-    Args:
-        path: The model.
-        file: What it is looked at for: only names that the converted model lacks are looked for
-            in the model as it is before the passes.
 
     Raises:
         DovetailError: The file cannot be loaded or converted.
     """
     ops = installed_ops()
-    if is_converted(path):
-        return places_of(load(path).graphs.values(), ops)
-    places = places_of(convert(path, ops=ops).graphs.values(), ops)
-    if all(places.find(name) for name in file.entries):
-        return places
-    return places_of(places.graphs, ops, _sources(convert(path, optimize=False, ops=ops)))
+    return places_of(load_model(path, ops).graphs.values(), ops)
 
 
-def places_of(
-    graphs: Iterable[Graph], ops: OpRegistry, before: frozenset[str] = frozenset()
-) -> Places:
-    """Gives the tensors of graphs; `before` names those that the user's model had."""
+def places_of(graphs: Iterable[Graph], ops: OpRegistry) -> Places:
+    """Gives the tensors of graphs."""
     graphs = tuple(graphs)
     found: dict[str, Place] = {}
     inner: dict[str, Place] = {}
-    every: set[str] = set()
     for graph in graphs:
         axes = channel_axes(graph, ops)
         for tensor in graph.tensors.values():
-            every.add(tensor.source)
             if not (tensor.dtype.is_float or tensor.dtype.is_fixed_point):
                 continue
             place = inner[tensor.name] = Place(tensor, axes.get(tensor))
+            if not tensor.kind.is_static:
+                inner.setdefault(f"{tensor.name}{CONVERTED}", place)
             if tensor.source not in found or _rank(place) > _rank(found[tensor.source]):
                 found[tensor.source] = place
-    return Places(graphs, ops, found, inner, before - every)
+    gone = frozenset(name for graph in graphs for name in graph.gone) - found.keys()
+    return Places(graphs, ops, found, inner, gone)
 
 
 def _rank(place: Place) -> tuple[bool, bool]:
@@ -140,7 +129,3 @@ def fitted(file: EncodingsFile, places: Places) -> tuple[EncodingsFile, tuple[Pr
             continue
         entries[name] = dataclasses.replace(fit, is_param=place.tensor.kind.is_static)
     return dataclasses.replace(file, entries=entries), tuple(problems)
-
-
-def _sources(model: Model) -> frozenset[str]:
-    return frozenset(t.source for g in model.graphs.values() for t in g.tensors.values())

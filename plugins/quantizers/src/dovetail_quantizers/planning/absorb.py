@@ -16,6 +16,7 @@ from dovetail_opset.passes import DeadCode
 from dovetail_quantizers.planning.brought import take_constants, told
 from dovetail_quantizers.planning.clipping import clipper, clips_as, put_clip
 from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.interfaces import open_inputs, open_integers
 from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, Overrides
 from dovetail_quantizers.planning.pairs import (
     Again,
@@ -47,8 +48,10 @@ def absorb(graph: Graph, ops: OpRegistry) -> Overrides:
         quantizing = quantizing_of(graph, node)
         if quantizing is not None and is_quantized(x):
             work.take(quantizing)
+    open_inputs(graph, work.found, work.take_given)
     if work.found.changes:
         DeadCode().run(graph)  # the scales and zero points that nobody reads any more
+    open_integers(graph, work.found)
     take_constants(graph, ops, work.found)
     if work.found.changes:
         _note_kept(graph, work.found)
@@ -58,6 +61,8 @@ def absorb(graph: Graph, ops: OpRegistry) -> Overrides:
 def _note_kept(graph: Graph, found: Overrides) -> None:
     """Notes what still quantizes, or makes real, by ops of its own."""
     for node in graph.nodes:
+        if any(tensor in found.interfaces for tensor in (*node.inputs, *node.outputs)):
+            continue
         if begins_quantizing(graph, node) or ends_quantizing(node):
             x = node.inputs[0]
             if x is not None:
@@ -102,6 +107,11 @@ class _Absorption:
             if kept:
                 self._tell(kept[0], encoded, clip)
                 x = kept[0]  # an output's name may have taken the place of its own
+
+    def take_given(self, quantizing: Quantizing, encoded: Encoded) -> None:
+        """Takes the same out of what the application gives in integers, which clip nothing."""
+        self._given[quantizing.x] = encoded
+        self.take(quantizing)
 
     def _clip_themselves(self, ends: tuple[Again, ...], clip: str | None) -> bool:
         """Whether all that reads what is real again clips as a grid does."""

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from dovetail.errors import QuantizationError
 from dovetail.ir import (
     AxisScaleOffset,
+    Block,
+    BlockwiseExpansion,
     DType,
     Encoding,
     Graph,
@@ -20,8 +22,9 @@ from dovetail.ir import (
     quantize,
 )
 from dovetail.ops import OpRegistry
-from dovetail.quantization import Bias, Weight
+from dovetail.quantization import Bias, Difference, Granularity, Weight
 from dovetail_quantizers.annotation.statics import values_of
+from dovetail_quantizers.planning.columns import put_back_where
 from dovetail_quantizers.planning.encoded import Encoded
 from dovetail_quantizers.planning.lattice import lattice
 from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, Overrides
@@ -40,11 +43,12 @@ def take_constants(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
     """Finds the grids of weights; a bias is then one of 32 bits, as such models have it.
 
     Args:
-        graph: Not changed.
+        graph: Changed where weights have blocks: their columns get the order that these are for.
         ops: Finds ops.
         found: What the model's activations said; gets what the constants say.
     """
     searches = bool(found.encodings)
+    put_back_where(graph, lambda tensor: _has_blocks(graph.grids.get(tensor.source)))
     for node in graph.nodes:
         roles = roles_of(node, ops)
         for i, tensor in present(node):
@@ -60,6 +64,36 @@ def take_constants(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
                     _search(tensor, axis, found)
             elif role is None:
                 _take_stored(graph, tensor, "constant", found)
+
+
+def _has_blocks(grid: Spec | None) -> bool:
+    return grid is not None and isinstance(grid.encoding, Block | BlockwiseExpansion)
+
+
+def leave_to_channels(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
+    """Takes back what was found of filters that have one scale for all of their channels.
+
+    They are to get one for each channel, which replaces what the model says, as in the SDK.
+
+    Args:
+        graph: Not changed.
+        ops: Finds ops.
+        found: What the model said.
+    """
+    left: dict[str, None] = {}
+    for node in graph.nodes:
+        roles = roles_of(node, ops)
+        for i, tensor in present(node):
+            role, given = roles.get(i), found.encodings.get(tensor)
+            filters = isinstance(role, Weight) and role.granularity is Granularity.CHANNEL
+            if filters and given is not None and isinstance(given.encoding, ScaleOffset):
+                del found.encodings[tensor]
+                found.remarks.pop(tensor, None)
+                found.covered.discard(tensor.source)
+                left[tensor.source] = None
+    found.changes = [c for c in found.changes if c.kind != "weight" or c.tensor not in left]
+    text = "left out: use_per_channel_quantization gives each channel a scale of its own"
+    found.changes += [Difference(tensor=name, kind="dropped", text=text) for name in left]
 
 
 def _take_bias(graph: Graph, tensor: Tensor, found: Overrides) -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dovetail.errors import Problem, QuantizationError, unknown_name
 from dovetail.ir import Graph, Node, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Difference, QuantizationOptions
-from dovetail_quantizers.files import EncodingsFile, TensorEncoding, read_encodings, to_encoding
+from dovetail_quantizers.files import (
+    CONVERTED,
+    EncodingsFile,
+    TensorEncoding,
+    read_encodings,
+    to_encoding,
+)
+from dovetail_quantizers.planning.columns import has_moved_columns, put_columns_back
 from dovetail_quantizers.planning.encoded import Encoded
 from dovetail_quantizers.planning.precision import Float
 from dovetail_quantizers.planning.roles import channel_axes
@@ -33,6 +40,8 @@ class Overrides:
         covered: Names in the user's model that something was said of.
         remarks: What the user should know of tensors.
         changes: What became of the quantizing that the model brought, where it brought some.
+        interfaces: Fixed-point tensors that stand for integers of the application.
+        idle: Names of entries for tensors that the model has, but none that is quantized.
     """
 
     encodings: dict[Tensor, Encoded] = field(default_factory=dict)
@@ -42,6 +51,8 @@ class Overrides:
     covered: set[str] = field(default_factory=set)
     remarks: dict[Tensor, str] = field(default_factory=dict)
     changes: list[Difference] = field(default_factory=list)
+    interfaces: list[Tensor] = field(default_factory=list)
+    idle: list[str] = field(default_factory=list)
 
     def change(self, tensor: Tensor, kind: str, text: str) -> None:
         """Keeps what became of something that the model says of a tensor, once."""
@@ -57,11 +68,15 @@ class Overrides:
 
     @property
     def notes(self) -> list[str]:
-        """The remarks, one line for each kind, with the names that tensors have for the user."""
+        """What the user should know, one line for each kind, with the names that the user knows."""
         names: dict[str, list[str]] = {}
         for tensor, remark in self.remarks.items():
             names.setdefault(remark, []).append(f"'{tensor.source}'")
-        return [f"weights {_listed(them)} {remark}" for remark, them in names.items()]
+        found = [f"weights {_listed(them)} {remark}" for remark, them in names.items()]
+        if self.idle:
+            told = _listed([f"'{name}'" for name in self.idle])
+            found.append(f"nothing comes of the entries for what has no float numbers here: {told}")
+        return found
 
     @property
     def given(self) -> frozenset[str]:
@@ -81,6 +96,8 @@ class Overrides:
             self.covered | other.covered,
             {t: r for t, r in self.remarks.items() if t not in said} | other.remarks,
             [*self.changes, *other.changes],
+            [*self.interfaces, *other.interfaces],
+            [*self.idle, *other.idle],
         )
 
     def uncovered(self, graph: Graph) -> tuple[str, ...]:
@@ -104,21 +121,45 @@ def read_overrides(options: QuantizationOptions) -> EncodingsFile | None:
     return None if path is None else read_encodings(path)
 
 
-def unmatched(file: EncodingsFile, graphs: Iterable[Graph]) -> list[Problem]:
-    """Gives a problem for each entry that no tensor of any graph goes by."""
-    known = {t.source for graph in graphs for t in graph.tensors.values()}
-    known |= {t.name for graph in graphs for t in graph.tensors.values()}
+def unmatched(file: EncodingsFile, graphs: Sequence[Graph]) -> list[Problem]:
+    """Gives a problem for each entry that no tensor of the user's model goes by."""
+    names = {t.name for graph in graphs for t in graph.tensors.values()}
+    known = names.union(t.source for graph in graphs for t in graph.tensors.values())
+    gone = _gone(graphs)
     return [
         Problem(
             "no tensor of the model has this name", f"entry '{name}'", unknown_name(name, known)
         )
         for name in file.entries
-        if name not in known
+        if name not in known and name not in gone and name.removesuffix(CONVERTED) not in names
     ]
 
 
-def overrides_of(file: EncodingsFile, graph: Graph, ops: OpRegistry) -> Overrides:
+def without_tensor(file: EncodingsFile, graphs: Sequence[Graph]) -> str:
+    """Gives a note on the entries for tensors that conversion does away with; "" for none."""
+    gone = _gone(graphs)
+    left = [f"'{name}'" for name in file.entries if name in gone]
+    if not left:
+        return ""
+    return f"nothing comes of the entries for what conversion does away with: {_listed(left)}"
+
+
+def _gone(graphs: Sequence[Graph]) -> frozenset[str]:
+    """Names of tensors of the user's model that no graph has any more."""
+    here = {t.source for graph in graphs for t in graph.tensors.values()}
+    return frozenset(name for graph in graphs for name in graph.gone) - here
+
+
+def overrides_of(
+    file: EncodingsFile, graph: Graph, ops: OpRegistry, known: Container[str] = ()
+) -> Overrides:
     """Gives what a file says of a graph.
+
+    Args:
+        file: The file.
+        graph: Changed where weights have blocks: their columns get the order that these are for.
+        ops: Finds ops.
+        known: Names of tensors before quantizing was taken out of the graph.
 
     Raises:
         QuantizationError: Entries that do not fit their tensors; all of them are listed.
@@ -127,9 +168,15 @@ def overrides_of(file: EncodingsFile, graph: Graph, ops: OpRegistry) -> Override
     axes = channel_axes(graph, ops)
     problems: list[Problem] = []
     for entry in file.entries.values():
-        for tensor in _matches(entry, graph):
+        tensors = list(_matches(entry, graph))
+        if not tensors and entry.name in known:
+            found.idle.append(entry.name)
+        for tensor in tensors:
             found.covered.add(tensor.source)
             try:
+                if entry.form.is_blocked and has_moved_columns(tensor):
+                    tensor = put_columns_back(graph, tensor)
+                    axes = channel_axes(graph, ops)
                 _take(entry, tensor, graph, axes.get(tensor), found)
             except QuantizationError as error:
                 problems.append(Problem(error.message, error.where, error.hint))
@@ -144,6 +191,9 @@ def _matches(entry: TensorEncoding, graph: Graph) -> Iterator[Tensor]:
     named = [t for t in graph.tensors.values() if t.source == entry.name]
     if not named and entry.name in graph.tensors:
         named = [graph.tensors[entry.name]]
+    read = graph.tensors.get(entry.name.removesuffix(CONVERTED))
+    if not named and read is not None and entry.kind == "int":
+        named = [read]
     # a bias that a fold made goes by the name of the result that it was folded from
     of_kind = [t for t in named if t.kind.is_static == bool(entry.is_param)]
     if entry.is_param is not None and of_kind:

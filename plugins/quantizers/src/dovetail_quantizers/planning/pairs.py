@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dovetail.ir import DType, Encoding, Graph, Node, Scalar, ScaleOffset, Tensor, TensorKind
+from dovetail.ir import DType, Encoding, Graph, Node, Scalar, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail_opset import PACKAGE
 
 # What only moves integers, all of which come from its first input.
@@ -24,6 +24,8 @@ _MOVERS = frozenset(
 _CASTS = ("Cast", "Convert")
 # Between a quotient and what makes it real there are no more.
 _MOST_STEPS = 10
+# Offsets have 32 bits.
+_GREATEST_ZERO = 2**30
 _STORED = {
     (8, True): DType.SFIXED_POINT_8,
     (8, False): DType.UFIXED_POINT_8,
@@ -97,9 +99,9 @@ def makes_real(graph: Graph, node: Node) -> bool:
     if not _is(node, *_CASTS) or not node.outputs[0].dtype.is_float:
         return False
     after = _only_reader(graph, node.outputs[0])
-    if after is not None and _second(graph, after, "ElementWiseSubtract") is not None:
+    if after is not None and _is(after, "ElementWiseSubtract"):
         after = _only_reader(graph, after.outputs[0])
-    return after is not None and _second(graph, after, "ElementWiseMultiply") is not None
+    return after is not None and _is(after, "ElementWiseMultiply")
 
 
 def is_number(tensor: Tensor | None) -> float | None:
@@ -148,6 +150,30 @@ def _explicit(graph: Graph, node: Node) -> Quantizing | None:
 
 def _written_out(graph: Graph, node: Node) -> Quantizing | None:
     """The same in small ops, from the quotient to the product."""
+    found = _quotient(graph, node)
+    if found is None:
+        return None
+    ends = tuple(_ends(graph, found.last, (found.scale, found.zero)))
+    if not ends:
+        return None
+    if isinstance(found.scale, Tensor) or isinstance(found.zero, Tensor):
+        return Quantizing(found.x, found.dtype, None, ends)
+    return Quantizing(found.x, *counted_from_lowest(found.dtype, _encoding(found)), ends)
+
+
+@dataclass(frozen=True, slots=True)
+class _Quotient:
+    """A quotient, rounded, moved by the zero point and clipped."""
+
+    x: Tensor
+    scale: _Operand
+    zero: _Operand
+    dtype: DType
+    bitwidth: int | None
+    last: Tensor
+
+
+def _quotient(graph: Graph, node: Node) -> _Quotient | None:
     scale = _second(graph, node, "ElementWiseDivide")
     x = node.inputs[0]
     rounding = _only_reader(graph, node.outputs[0])
@@ -155,21 +181,73 @@ def _written_out(graph: Graph, node: Node) -> Quantizing | None:
         return None
     zero, levels, last = _clipped(graph, rounding.outputs[0])
     stored = None if levels is None else storage_of(levels)
-    if stored is None:
+    if stored is None or _is_no_grid(scale, zero):
         return None
-    ends = tuple(_ends(graph, last, (scale, zero)))
-    if not ends:
+    return _Quotient(x, scale, zero, *stored, last)
+
+
+def _is_no_grid(scale: _Operand, zero: _Operand) -> bool:
+    """Whether numbers that are known cannot be a scale and a zero point."""
+    if isinstance(scale, float) and not 0 < scale < math.inf:
+        return True
+    return isinstance(zero, float) and not (zero.is_integer() and abs(zero) < _GREATEST_ZERO)
+
+
+def _encoding(found: _Quotient) -> ScaleOffset:
+    assert isinstance(found.scale, float)
+    assert isinstance(found.zero, float)
+    return ScaleOffset(found.scale, -int(found.zero), found.bitwidth)
+
+
+def counted_from_lowest(dtype: DType, encoding: ScaleOffset) -> tuple[DType, ScaleOffset]:
+    """Gives the same grid unsigned, if it is signed and has another zero point than 0."""
+    if not encoding.offset or not dtype.is_signed:
+        return dtype, encoding
+    low, _ = dtype.stored_range(encoding.bitwidth)
+    unsigned = ScaleOffset(encoding.scale, encoding.offset + low, encoding.bitwidth)
+    return _STORED[dtype.bits, False], unsigned
+
+
+def integers_made(graph: Graph, node: Node) -> tuple[Tensor, Spec, Tensor] | None:
+    """Gives what a node begins to quantize, to what, and the integers; None for anything else."""
+    found = _quotient(graph, node) if _is(node, "ElementWiseDivide") else None
+    if found is None or isinstance(found.scale, Tensor) or isinstance(found.zero, Tensor):
         return None
-    dtype, bitwidth = stored
-    if isinstance(scale, Tensor) or isinstance(zero, Tensor):
-        return Quantizing(x, dtype, None, ends)
-    if not scale > 0 or zero != int(zero):
+    kind = (found.last.dtype.bits, found.last.dtype.is_signed)
+    if not found.last.dtype.is_int or kind != (found.dtype.bits, found.dtype.is_signed):
         return None
-    offset = -int(zero)
-    if zero and dtype.is_signed:  # the same grid, counted from its lowest point
-        low, _ = dtype.stored_range(bitwidth)
-        dtype, offset = _STORED[dtype.bits, False], low - int(zero)
-    return Quantizing(x, dtype, ScaleOffset(scale, offset, bitwidth), ends)
+    return found.x, Spec(found.dtype, found.last.shape, _encoding(found)), found.last
+
+
+def integers_given(graph: Graph, x: Tensor) -> tuple[Spec, tuple[Again, ...]] | None:
+    """Gives what integers of the application stand for, and where they are made real.
+
+    None if they are not, or not with a single scale and zero point that are known.
+    """
+    dtype = _STORED.get((x.dtype.bits, x.dtype.is_signed)) if x.dtype.is_int else None
+    numbers = next(_numbers(graph, x), None)
+    if dtype is None or numbers is None or _is_no_grid(*numbers):
+        return None
+    scale, zero = numbers
+    ends = tuple(_ends(graph, x, numbers))
+    return (Spec(dtype, x.shape, ScaleOffset(scale, -int(zero))), ends) if ends else None
+
+
+def _numbers(graph: Graph, stored: Tensor) -> Iterator[tuple[float, float]]:
+    """Gives the scales and zero points that integers are made real with."""
+    for node in graph.consumers(stored):
+        if _is(node, *_MOVERS) and node.inputs[0] is stored:
+            for moved in node.outputs:
+                yield from _numbers(graph, moved)
+        if not _is(node, *_CASTS) or not node.outputs[0].dtype.is_float:
+            continue
+        after, zero = _only_reader(graph, node.outputs[0]), 0.0
+        shift = None if after is None else _second(graph, after, "ElementWiseSubtract")
+        if after is not None and isinstance(shift, float):
+            after, zero = _only_reader(graph, after.outputs[0]), shift
+        scale = None if after is None else _second(graph, after, "ElementWiseMultiply")
+        if isinstance(scale, float):
+            yield scale, zero
 
 
 def _clipped(graph: Graph, rounded: Tensor) -> tuple[_Operand, tuple[int, int] | None, Tensor]:

@@ -137,6 +137,20 @@ class Walk:
         return None
 
 
+def _interface(node: Node, values: list[Array]) -> list[Array]:
+    """What becomes of real values where the float network has fixed-point tensors already.
+
+    They stand for integers of the application, and only change their type.
+    """
+    (x,), (y,) = node.inputs, node.outputs
+    assert x is not None
+    if node.op_type != "Cast":
+        return values
+    if y.dtype.is_fixed_point:
+        return [to_real(value.astype(y.dtype.storage), y.spec) for value in values]
+    return [from_real(value, x.spec) for value in values]
+
+
 class _Values:
     """The values of one network's tensors for all samples, as long as some node waits for them."""
 
@@ -165,6 +179,9 @@ class _Values:
 
     def run(self, node: Node, twin: Node, plan: Plan) -> None:
         """Computes a node's outputs, in real numbers, by its float twin's params."""
+        if any(t is not None and t.dtype.is_fixed_point for t in (*twin.inputs, *twin.outputs)):
+            self.set(node.outputs[0], _interface(node, self.of(node.inputs[0])))
+            return
         inputs = [(i, t) for i, t in present(node)]
         fixed = {i: real_values(t) for i, t in inputs if t.kind.is_static}
         shape = Node(node.name, node.package, node.op_type, node.inputs, node.outputs, twin.params)

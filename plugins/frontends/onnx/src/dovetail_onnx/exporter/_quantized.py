@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from dovetail.ir import (
 from dovetail_onnx.exporter._model import element_type
 
 _NARROW = {True: DType.SFIXED_POINT_4, False: DType.UFIXED_POINT_4}
+# Signed and unsigned integers of 8 bits of the same points lie this far apart.
+_HALF = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +60,13 @@ def of_activation(tensor: Tensor, order: Shape) -> Parameters | str:
         tensor: With its encoding.
         order: How its axes lie in the ONNX value.
     """
+    found = of_stored(tensor, order)
+    single = isinstance(tensor.encoding, ScaleOffset)
+    return _unsigned(found) if single and isinstance(found, Parameters) else found
+
+
+def of_stored(tensor: Tensor, order: Shape) -> Parameters | str:
+    """Gives the same with the very integers that the tensor stores; see `of_activation`."""
     encoding = tensor.encoding
     if encoding is None:
         return f"it is {tensor.dtype.name} but has no encoding"
@@ -124,6 +133,18 @@ def _wide(
         return "ONNX has no zero points of 32-bit integers, and without its offset it needs more"
     made = Parameters(DType.SFIXED_POINT_32, scales, None, axis, block_size)
     return shifted.astype(np.int32), made
+
+
+def _unsigned(found: Parameters) -> Parameters:
+    """Gives the same points of a signed grid of 8 bits as unsigned integers.
+
+    ONNX Runtime makes pairs of signed ones unsigned itself, and then refuses those that it had
+    moved behind a Transpose or Reshape before: it forgets their output_dtype.
+    """
+    if found.dtype is not DType.SFIXED_POINT_8:
+        return found
+    signed = np.asarray(found.zero_points, np.int16)
+    return replace(found, dtype=DType.UFIXED_POINT_8, zero_points=(signed + _HALF).astype(np.uint8))
 
 
 def _checked(

@@ -120,6 +120,37 @@ class Values:
         stem = f"{tensor.name}/value" if tensor.kind.is_output else _name(tensor, order)
         self.builder.rename(name, stem)
 
+    def define_real(self, tensor: Tensor, name: str, order: Order, where: str) -> None:
+        """Says that a fixed-point tensor is what integers stand for; see `define`.
+
+        Args:
+            tensor: An output of a node.
+            name: The integers.
+            order: They are those of the tensor transposed by this.
+            where: The node, for errors.
+        """
+        found = self._stored(tensor, order)
+        real = name if found is None else self._dequantize(name, found, tensor.name, where)
+        self._values[tensor] = Value(real, order)
+
+    def integers(self, tensor: Tensor, order: Order, where: str) -> str:
+        """Gives the integers that a fixed-point tensor stores, transposed by an order."""
+        real, found = self.arranged(tensor, order), self._stored(tensor, order)
+        code = None if found is None else element_type(found.dtype)
+        if found is None or code is None:
+            return real
+        inputs = [real, *self._scales(found)]
+        stem = f"{tensor.name}/stored"
+        return self._node("QuantizeLinear", inputs, code, stem, where, **found.attributes)
+
+    def _stored(self, tensor: Tensor, order: Order) -> Parameters | None:
+        found = _quantized.of_stored(tensor, order)
+        if isinstance(found, Parameters) and found.dtype is tensor.dtype:
+            return found
+        why = found if isinstance(found, str) else f"ONNX stores it as {found.dtype.name}"
+        self._refuse(why, tensor)
+        return None
+
     def pass_on(self, tensor: Tensor, name: str, order: Order) -> None:
         """Says that a tensor is a value that another one is too, in the same type and encoding."""
         self._values[tensor] = Value(name, order)

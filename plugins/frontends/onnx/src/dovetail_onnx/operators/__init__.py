@@ -4,7 +4,7 @@ Those of ONNX Runtime's own operators are in `microsoft`; `aten`, `openvino` and
 what tools for quantization add.
 """
 
-from dovetail_onnx.operators import (
+from dovetail_onnx.operators import (  # noqa: F401 - registers their importers
     activation,
     arrangement,
     aten,
@@ -56,50 +56,4 @@ from dovetail_onnx.operators.microsoft import MICROSOFT
 from dovetail_onnx.operators.openvino import OPENVINO
 from dovetail_onnx.operators.qonnx import BREVITAS, QONNX
 
-FAMILIES = (
-    activation,
-    arrangement,
-    aten,
-    bits,
-    blocks,
-    classical,
-    columns,
-    constant,
-    convolution,
-    deformed,
-    detection,
-    determinant,
-    dynamic_quantization,
-    einsum,
-    elementwise,
-    fourier,
-    gather,
-    logic,
-    matrix,
-    normalization,
-    openvino,
-    padding,
-    pooling,
-    qonnx,
-    quantization,
-    random,
-    ranking,
-    recurrent,
-    reduction,
-    resize,
-    running,
-    sampling,
-    scatter,
-    shape,
-    signal,
-    slicing,
-    softmax,
-    special,
-    transposed,
-    trigonometry,
-    types,
-    unpooling,
-    vectorizer,
-)
-
-__all__ = ["ATEN", "BREVITAS", "CLASSICAL", "FAMILIES", "MICROSOFT", "ONNX", "OPENVINO", "QONNX"]
+__all__ = ["ATEN", "BREVITAS", "CLASSICAL", "MICROSOFT", "ONNX", "OPENVINO", "QONNX"]

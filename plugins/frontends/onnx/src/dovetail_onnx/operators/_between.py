@@ -31,6 +31,20 @@ def are_single(op: OpContext, *numbers: int) -> bool:
     )
 
 
+def are_columns(op: OpContext, matrix: int, *numbers: int) -> bool:
+    """Whether inputs are known and have one element each or one for each column of a matrix.
+
+    Args:
+        op: The node.
+        matrix: The input that is the matrix; a vector has no columns.
+        numbers: The inputs, as far as they are given.
+    """
+    shape = op.spec(matrix).shape
+    forms = [(), (1,), *([shape[-1:]] if len(shape) > 1 else [])]
+    given = [op.spec(i).shape for i in numbers if op.has(i)]
+    return are_known(op, *numbers) and all(each in forms for each in given)
+
+
 def real_input(op: OpContext, i: int, scale: int, zero: int, axis: int | None = None) -> Value:
     """Gives a stored input as real numbers.
 
@@ -62,7 +76,8 @@ def real_bias(op: OpContext, i: int, a: int, b: int) -> Value | None:
     if not op.has(i):
         return None
     one, other = (op.need_constant(k, "scale").astype(np.float32) for k in (a, b))
-    product = one.reshape(-1) * other.reshape(-1)
+    with np.errstate(all="ignore"):  # inf and nan are results
+        product = one.reshape(-1) * other.reshape(-1)
     product = product.reshape(()) if product.size == 1 else product
     scale = Constant(product, DType.FLOAT_32, f"{op.node.name}.scale{i}")
     inputs = [op.value(i), scale]

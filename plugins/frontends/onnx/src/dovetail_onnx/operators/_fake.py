@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.ir import DType
+from dovetail.ir import DType, Shape
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._grids import grid_of
@@ -21,7 +22,7 @@ class Levels:
     """Where numbers go: `(clip(rint(x / scale) + zero, low, high) - zero) * scale`.
 
     Attributes:
-        scale: One, or of a shape that goes with the elements.
+        scale: One, or of a shape that goes with the elements and adds none.
         zero: Whole numbers, of the same shape.
         low: The least integer.
         high: The greatest.
@@ -39,6 +40,42 @@ class Levels:
         ends = (1 << (bits - 1), (1 << (bits - 1)) - 1) if self.low < 0 else (0, (1 << bits) - 1)
         fits = self.high == ends[1] and -self.low in (ends[0], min(ends))
         return bits if fits and 2 <= bits <= 16 else None
+
+
+def finite(op: OpContext, i: int, what: str) -> _Floats:
+    """Gives the numbers of an input that must be known at import.
+
+    Raises:
+        FrontendError: There is none, or one that float32 does not hold.
+        UnsupportedOpError: They are not known.
+    """
+    with np.errstate(over="ignore"):  # refused below
+        found = np.asarray(op.need_constant(i, what), np.float32)
+    if not np.isfinite(found).all() or not found.size:
+        raise op.invalid(f"its {what} is not finite")
+    return found
+
+
+def fitting(op: OpContext, names: Mapping[int, str]) -> list[_Floats]:
+    """Gives such inputs in one shape, which goes with the elements of the node's first input.
+
+    Args:
+        op: The node.
+        names: What the inputs are, by number.
+
+    Raises:
+        FrontendError: One is not finite, or does not fit, or they take too much memory.
+        UnsupportedOpError: One is not known.
+    """
+    x, found = op.spec(0).shape, []
+    for i, what in names.items():
+        given = _one(finite(op, i, what))
+        if not _fits(given.shape, x):
+            raise op.invalid(f"its {what} {given.shape} does not fit its input {x}")
+        found.append(given)
+    common = np.broadcast_shapes(*(given.shape for given in found))
+    op.claim((len(found), *common))
+    return [np.broadcast_to(given, common) for given in found]
 
 
 def fake_quantized(op: OpContext, levels: Levels) -> Value:
@@ -64,12 +101,10 @@ def fake_quantized(op: OpContext, levels: Levels) -> Value:
 def _computed(op: OpContext, x: Constant, levels: Levels) -> Constant:
     values = np.asarray(x.values, np.float32)
     op.claim(values.shape)
-    with np.errstate(over="ignore", invalid="ignore"):  # inf and nan are results
+    with np.errstate(all="ignore"):  # inf and nan are results
         whole = np.rint(values / levels.scale) + levels.zero
         whole = np.clip(whole, levels.low, levels.high)
         made = ((whole - levels.zero) * levels.scale).astype(np.float32)
-    if made.shape != values.shape:
-        raise op.invalid(f"its scale {levels.scale.shape} does not fit its input {values.shape}")
     bits, axis = levels.bits, _axis(levels.scale)
     grid = None
     if bits is not None and axis is not None:
@@ -82,6 +117,12 @@ def _computed(op: OpContext, x: Constant, levels: Levels) -> Constant:
             axis=axis - levels.scale.ndim,
         )
     return Constant(made, DType.FLOAT_32, op.node.outputs[0], None, grid)
+
+
+def _fits(given: Shape, x: Shape) -> bool:
+    """Whether a shape broadcasts to another."""
+    pairs = zip(given[::-1], x[::-1], strict=False)
+    return len(given) <= len(x) and all(extent in (1, full) for extent, full in pairs)
 
 
 def _axis(scale: _Floats) -> int | None:

@@ -31,10 +31,11 @@ def known_real(op: OpContext, target: DType) -> Constant | None:
         return None
     scale, zero = np.asarray(op.need_constant(1, "scale")), op.constant(2)
     wide = np.float64 if x.dtype.bits > 16 else np.float32
-    points = np.zeros((), wide) if zero is None else spread(op, zero, x.shape).astype(wide)
+    points = np.zeros((), wide) if zero is None else _spread(op, 2, x.shape).astype(wide)
     difference = np.subtract(x.values, points, dtype=wide)
-    factor = spread(op, scale, x.shape).astype(np.float32)
-    values = np.asarray(difference * factor, target.storage)
+    factor = _spread(op, 1, x.shape).astype(np.float32)
+    with np.errstate(all="ignore"):  # inf and nan are results
+        values = np.asarray(difference * factor, target.storage)
     grid = grid_of(
         kind[0],
         signed=kind[1],
@@ -65,33 +66,45 @@ def known_integers(op: OpContext, target: DType, limits: tuple[int, int]) -> Con
     x = _inputs(op)
     if x is None or x.dtype is not DType.FLOAT_32 or op.spec(1).dtype is not DType.FLOAT_32:
         return None
-    scale, zero = op.need_constant(1, "scale"), op.constant(2)
     with np.errstate(all="ignore"):  # inf and nan are results
-        whole = np.rint(x.values / spread(op, scale, x.shape))
-    if zero is not None:
-        whole = whole + spread(op, zero, x.shape).astype(np.float32)
+        whole = np.rint(x.values / _spread(op, 1, x.shape))
+    if op.has(2):
+        whole = whole + _spread(op, 2, x.shape).astype(np.float32)
     if np.isnan(whole).any():
         return None
     values = np.clip(whole, *limits).astype(target.storage)
     return Constant(values, target, op.node.outputs[0])
 
 
-def spread(op: OpContext, given: Array, x: Shape) -> NDArray[np.generic]:
-    """Gives a known scale or zero point in a shape that goes with the elements of x.
+def fitted(op: OpContext, i: int, x: Shape) -> tuple[Shape, int, int]:
+    """Gives how the scale or zero point of an input goes with the elements of x.
+
+    Returns:
+        The shape to give it, then an axis, and how often each slice along that is repeated, 1 where
+        it goes with x as it is. The last block may be short: what goes beyond x is to be cut off.
 
     Raises:
         FrontendError: It fits neither x, nor an axis, nor blocks of one.
     """
-    if math.prod(given.shape) == 1:
-        return given.reshape(())
+    given = op.spec(i).shape
+    if math.prod(given) == 1:
+        return (), 0, 1
     axis = op.axis(op.attr.integer("axis", 1), len(x))
-    if given.ndim == 1 and given.shape[0] == x[axis]:
-        return given.reshape(-1, *(1,) * (len(x) - axis - 1))
-    block, rest = op.attr.integer("block_size", 0), (*x[:axis], *x[axis + 1 :])
-    fits = given.ndim == len(x) and rest == (*given.shape[:axis], *given.shape[axis + 1 :])
-    if block < 1 or not fits or -(-x[axis] // block) != given.shape[axis]:
-        raise op.invalid(f"its scales or zero points of shape {given.shape} do not fit {x}")
-    return np.repeat(given, block, axis).take(range(x[axis]), axis)
+    extent = x[axis]
+    if given == (extent,):
+        return (extent, *(1,) * (len(x) - axis - 1)), axis, 1
+    # whatever a hostile file says, a block is no longer than its axis
+    block = min(op.attr.integer("block_size", 0), max(1, extent))
+    if block < 1 or given != (*x[:axis], -(-extent // block), *x[axis + 1 :]):
+        raise op.invalid(f"its input {i} of shape {given} does not fit its input {x}")
+    return given, axis, block
+
+
+def _spread(op: OpContext, i: int, x: Shape) -> NDArray[np.generic]:
+    """Gives a known scale or zero point in a shape that goes with the elements of x."""
+    shape, axis, times = fitted(op, i, x)
+    made = op.need_constant(i, "scale or zero point").reshape(shape)
+    return made if times == 1 else np.repeat(made, times, axis).take(range(x[axis]), axis)
 
 
 def _inputs(op: OpContext) -> Constant | None:

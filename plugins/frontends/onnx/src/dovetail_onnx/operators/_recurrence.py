@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,13 +111,23 @@ class Layer:
         return (*shape[:axis], len(self.directions), *shape[axis:])
 
 
-def read_layer(op: OpContext, gates: int, activations: Sequence[str]) -> Layer:
+def _plain(op: OpContext, i: int, what: str) -> Array:
+    return op.need_constant(i, what)
+
+
+def read_layer(
+    op: OpContext,
+    gates: int,
+    activations: Sequence[str],
+    weights: Callable[[OpContext, int, str], Array] = _plain,
+) -> Layer:
     """Reads what the recurrent operators have in common.
 
     Args:
         op: The operator.
         gates: How many it has.
         activations: Its functions in one direction, which no other can take the place of.
+        weights: Gives the real weights that an input holds, as ONNX's own operators have them.
 
     Raises:
         FrontendError: Shapes or attributes do not go together.
@@ -143,14 +153,13 @@ def read_layer(op: OpContext, gates: int, activations: Sequence[str]) -> Layer:
         time_major,
         batch,
         hidden,
-        _need(op, 1, "weights W", (count, rows, x[2])),
-        _need(op, 2, "weights R", (count, rows, hidden)),
-        _need(op, 3, "bias B", (count, 2 * rows)) if op.has(3) else None,
+        _fitting(op, weights(op, 1, "weights W"), "weights W", (count, rows, x[2])),
+        _fitting(op, weights(op, 2, "weights R"), "weights R", (count, rows, hidden)),
+        _fitting(op, _plain(op, 3, "bias B"), "bias B", (count, 2 * rows)) if op.has(3) else None,
     )
 
 
-def _need(op: OpContext, i: int, what: str, shape: Shape) -> Array:
-    values = op.need_constant(i, what)
+def _fitting(op: OpContext, values: Array, what: str, shape: Shape) -> Array:
     if values.shape != shape:
         raise op.invalid(f"its {what} have shape {values.shape}; they must have {shape}")
     return values

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importers, Value
-from dovetail_onnx.operators._fake import Levels, fake_quantized
+from dovetail_onnx.operators._fake import Levels, fake_quantized, fitting
 
 OPENVINO = Importers("org.openvinotoolkit")
 # How far from a whole number a zero point may be that ranges in float32 make.
@@ -18,12 +18,12 @@ _MOST_LEVELS = 2**16
 @OPENVINO.importer("FakeQuantize", versions=(1,))
 def fake_quantize(op: OpContext) -> Value:
     """Numbers from the least to the greatest, at as many levels, one of which is zero."""
-    names = ("input_low", "input_high", "output_low", "output_high")
-    ends = [_numbers(op, i, name) for i, name in enumerate(names, 1)]
+    names = {1: "input_low", 2: "input_high", 3: "output_low", 4: "output_high"}
+    ends = [found.astype(np.float64) for found in fitting(op, names)]
     levels = op.attr.integer("levels", 256)
     if not 3 <= levels <= _MOST_LEVELS:
         raise op.refuse(f"it has {levels} levels; 3 to {_MOST_LEVELS} can be converted")
-    low, high = np.broadcast_arrays(*ends[:2])
+    low, high = ends[:2]
     step = (high - low) / np.float64(levels - 1)
     same = all(
         np.allclose(a, b, rtol=0, atol=float(step.min()) * _WHOLE)
@@ -35,7 +35,7 @@ def fake_quantize(op: OpContext) -> Value:
             hint="fold the factor into the next layer, or export quantization as pairs of "
             "QuantizeLinear and DequantizeLinear",
         )
-    if not (step > 0).all():
+    if not (step.astype(np.float32) > 0).all():
         raise op.invalid("the range of its input is empty")
     zero = np.rint(-low / step)
     if np.abs(-low / step - zero).max() > _WHOLE:
@@ -52,10 +52,3 @@ def _levels(step: NDArray[np.float64], zero: NDArray[np.float64], levels: int) -
     if (zero == half).all():
         return Levels(scale, np.zeros_like(scale), -half, levels - 1 - half)
     return Levels(scale, zero.astype(np.float32), 0, levels - 1)
-
-
-def _numbers(op: OpContext, i: int, name: str) -> NDArray[np.float64]:
-    found = np.asarray(op.need_constant(i, name), np.float64)
-    if not np.isfinite(found).all() or not found.size:
-        raise op.invalid(f"its {name} is not finite")
-    return found

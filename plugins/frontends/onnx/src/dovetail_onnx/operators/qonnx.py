@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importers, Value
-from dovetail_onnx.operators._fake import Levels, fake_quantized
+from dovetail_onnx.operators._fake import Levels, fake_quantized, fitting
 
 QONNX = Importers("qonnx.custom_op.general")
 BREVITAS = Importers("onnx.brevitas")
@@ -20,9 +19,9 @@ _MOST_BITS = 16
 @BREVITAS.importer("IntQuant", versions=(1, 2))
 def quant(op: OpContext) -> Value:
     """Numbers rounded to integers of some bits, and real again."""
-    scale, zero = _numbers(op, 1, "scale"), _numbers(op, 2, "zero point")
+    scale, zero = fitting(op, {1: "scale", 2: "zero point"})
     bits = float(op.need_number(3, "bit width"))
-    if bits != int(bits) or not 2 <= bits <= _MOST_BITS:
+    if bits not in range(2, _MOST_BITS + 1):  # which no nan is
         raise op.refuse(f"its bit width is {bits:g}; 2 to {_MOST_BITS} can be converted")
     mode = op.attr.text("rounding_mode", "ROUND").upper()
     if mode != "ROUND":
@@ -32,17 +31,9 @@ def quant(op: OpContext) -> Value:
         )
     if not (scale > 0).all() or not np.array_equal(zero, np.rint(zero)):
         raise op.invalid("its scale must be positive, and its zero point whole")
-    scale, zero = np.broadcast_arrays(scale, zero)
     narrow, steps = bool(op.attr.integer("narrow", 0)), 1 << int(bits)
     if op.attr.integer("signed", 1):
         low, high = -(steps // 2) + narrow, steps // 2 - 1
     else:
         low, high = 0, steps - 1 - narrow
     return fake_quantized(op, Levels(scale, zero, low, high))
-
-
-def _numbers(op: OpContext, i: int, what: str) -> NDArray[np.float32]:
-    found = np.asarray(op.need_constant(i, what), np.float32)
-    if not np.isfinite(found).all() or not found.size:
-        raise op.invalid(f"its {what} is not finite")
-    return found

@@ -12,6 +12,7 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import PACKED_RANGES, dtype_of, element_type_name
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._between import (
+    are_columns,
     are_known,
     are_single,
     emit_stored,
@@ -19,16 +20,17 @@ from dovetail_onnx.operators._between import (
     real_input,
 )
 from dovetail_onnx.operators._layout import check_spatial, reshaped, spatial_output, to_last
-from dovetail_onnx.operators._linear import known_integers, known_real
+from dovetail_onnx.operators._linear import fitted, known_integers, known_real
 from dovetail_onnx.operators._parts import given, made_of
 from dovetail_onnx.operators._table import ONNX
-from dovetail_onnx.operators.convolution import check_filters, convolved
+from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES, check_filters, convolved
 
 _VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
-CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 # Integers up to here are exact in float32, and how far two bytes can lie apart from zero points.
 _EXACT = 2**24
 _GREATEST_PRODUCT = 255 * 255
+# What QuantizeLinear makes, those of 4 bits in bytes.
+_QUANTIZED = (DType.INT_8, DType.UINT_8, DType.INT_16, DType.UINT_16)
 
 
 @ONNX.importer("DequantizeLinear", versions=_VERSIONS)
@@ -54,6 +56,8 @@ def dequantize_linear(op: OpContext) -> Value:
 def quantize_linear(op: OpContext) -> Value:
     """The quotient by the scale, rounded to even, plus the zero point, within the type."""
     target = op.spec(2).dtype if op.has(2) else _target(op, DType.UINT_8)
+    if target not in _QUANTIZED:
+        raise op.invalid(f"it quantizes to {target.name}; it must be integers of at most 16 bits")
     packed = op.packed(2) if op.has(2) else op.attr.integer("output_dtype", 0)
     limits = PACKED_RANGES.get(packed or 0) or target.stored_range()
     known = known_integers(op, target, limits)
@@ -70,7 +74,7 @@ def quantize_linear(op: OpContext) -> Value:
 @ONNX.importer("MatMulInteger", versions=(10,))
 def matmul_integer(op: OpContext) -> Tensor:
     """MatMul of differences to the zero points."""
-    dtype = _exact_type(op.spec(0).shape[-1])
+    dtype = _exact_type(math.prod(op.spec(0).shape[-1:]))
     a = _centred(op, 0, 2, dtype, _as_rows(op, 2, 0))
     b = _centred(op, 1, 3, dtype, None)
     return _emit_cast(op, op.step("product", "MatMul", [a, b]), DType.INT_32)
@@ -79,11 +83,10 @@ def matmul_integer(op: OpContext) -> Tensor:
 @ONNX.importer("QLinearMatMul", versions=(10, 21))
 def qlinear_matmul(op: OpContext) -> Value:
     """MatMul of differences to the zero points, scaled, rounded, plus the zero point."""
-    columns = op.spec(4).shape in ((), (1,), op.spec(3).shape[-1:])
-    if columns and are_single(op, 1, 2, 6, 7) and are_known(op, 4, 5):
+    if are_single(op, 1, 2, 6, 7) and are_columns(op, 3, 4, 5):
         both = [real_input(op, 0, 1, 2), real_input(op, 3, 4, 5, -1)]
         return emit_stored(op, made_of(op, "real", "MatMul", both), 6, op.value(7))
-    dtype = _exact_type(op.spec(0).shape[-1])
+    dtype = _exact_type(math.prod(op.spec(0).shape[-1:]))
     a = _centred(op, 0, 2, dtype, _as_rows(op, 2, 0))
     b = _centred(op, 3, 5, dtype, None)
     product = _cast(op, "sums", op.step("product", "MatMul", [a, b]), DType.FLOAT_32)
@@ -105,7 +108,7 @@ def qlinear_conv(op: OpContext) -> Value:
     """A convolution of differences to the zero points, scaled, rounded, plus the zero point."""
     if are_single(op, 1, 2, 6, 7) and are_known(op, 3, 4, 5, 8):
         inputs = [real_input(op, 0, 1, 2), real_input(op, 3, 4, 5, 0), real_bias(op, 8, 1, 4)]
-        y = made_of(op, "real", "Conv", inputs, **given(op, CONV))
+        y = made_of(op, "real", "Conv", inputs, **given(op, CONV_ATTRIBUTES))
         return emit_stored(op, y, 6, op.value(7))
     y = _convolved(op, 0, 3, 2, 5, 8)
     scaled = _rescaled(
@@ -187,20 +190,15 @@ def _target(op: OpContext, default: DType) -> DType:
 
 def _spread(op: OpContext, i: int, x: Shape) -> Tensor:
     """Gives a scale or zero point in a shape that goes with the elements of x."""
+    shape, axis, times = fitted(op, i, x)
     given = op.tensor(i)
-    if math.prod(given.shape) == 1:
-        return reshaped(op, f"input{i}", given, ())
-    axis = op.axis(op.attr.integer("axis", 1), len(x))
-    if len(given.shape) == 1 and len(x) >= 1 and given.shape[0] == x[axis]:
-        return reshaped(op, f"input{i}", given, (*given.shape, *(1,) * (len(x) - axis - 1)))
-    block, shape = op.attr.integer("block_size", 0), given.shape
-    if block < 1 or len(shape) != len(x) or -(-x[axis] // block) != shape[axis]:
-        raise op.invalid(f"its input {i} of shape {shape} does not fit its input {x}")
+    if times == 1:
+        return reshaped(op, f"input{i}", given, shape)
     before, after = shape[: axis + 1], shape[axis + 1 :]
     column = reshaped(op, f"column{i}", given, (*before, 1, *after))
-    multiples = [block if a == axis + 1 else 1 for a in range(len(x) + 1)]
+    multiples = [times if a == axis + 1 else 1 for a in range(len(x) + 1)]
     tiled = op.step(f"tiled{i}", "Tile", [column], multiples=multiples)
-    whole = reshaped(op, f"blocks{i}", tiled, (*shape[:axis], shape[axis] * block, *after))
+    whole = reshaped(op, f"blocks{i}", tiled, (*shape[:axis], shape[axis] * times, *after))
     if whole.shape == x:
         return whole
     return op.step(f"cut{i}", "StridedSlice", [whole], ranges=[(0, n, 1) for n in x])

@@ -13,6 +13,7 @@ from dovetail_onnx.operators._table import ONNX
 
 # Where QNN's Lstm has the weights of x, of h and the bias of ONNX's gates, which are i, o, f, c.
 _LSTM_PORTS = ((16, 17, 21), (3, 6, 9), (1, 4, 7), (2, 5, 8))
+LSTM_FUNCTIONS = ("Sigmoid", "Tanh", "Tanh")
 # ONNX's peepholes are i, o, f too.
 _PEEPHOLES = (18, 20, 19)
 # RNN has no op: each step becomes some nodes. A longer sequence would make a graph too large.
@@ -22,7 +23,12 @@ _MOST_STEPS = 64
 @ONNX.importer("LSTM", versions=(7, 14, 22))
 def lstm(op: OpContext) -> Sequence[Tensor | None]:
     """Lstm. Where ONNX couples the forget gate (1 - i), QNN couples the input gate (1 - f)."""
-    layer = read_layer(op, 4, ("Sigmoid", "Tanh", "Tanh"))
+    return lstm_of(read_layer(op, 4, LSTM_FUNCTIONS))
+
+
+def lstm_of(layer: Layer) -> Sequence[Tensor | None]:
+    """Gives the outputs Y, Y_h and Y_c of an LSTM that is read already."""
+    op = layer.op
     shape = (layer.batch, layer.hidden)
     parts = []
     for d, direction in enumerate(layer.directions):

@@ -29,6 +29,7 @@ def cases() -> Iterator[Case]:
     yield from _gemms()
     yield from _convolutions()
     yield from _attention()
+    yield from _recurrent()
 
 
 def stored(*shape: int, dtype: type = np.uint8) -> Array:
@@ -75,6 +76,28 @@ def _dynamic() -> Iterator[Case]:
     yield case(op, "all above 0", [np.abs(x) + F32(2)], **onnx)
     yield case(op, "all below 0", [-np.abs(x) - F32(2)], **onnx)
     yield case(op, "all 0", [np.zeros_like(x)], **onnx)
+
+
+def _recurrent() -> Iterator[Case]:
+    op = "DynamicQuantizeLSTM"
+    # there, inputs and states are rounded to 8 bits of their range in each step
+    how = {"rtol": 0.0, "atol": 0.03, "outputs": 3, "hidden_size": 6}
+    x = real(5, 2, 4)
+    for dtype in TYPES:
+        for direction, count in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
+            weights = Known(stored(count, 4, 24, dtype=dtype))
+            recurrent = Known(stored(count, 6, 24, dtype=dtype))
+            zero = Known(np.full(count, 9, dtype))
+            scale = Known(RNG.uniform(0.001, 0.003, count).astype(F32))
+            inputs = [x, weights, recurrent, Known(real(count, 48)), None, None, None, None]
+            about = f"{np.dtype(dtype).name}, {direction}"
+            yield case(op, about, [*inputs, scale, zero, scale, zero], direction=direction, **how)
+    columns = Known(RNG.uniform(0.001, 0.003, (1, 24)).astype(F32))
+    zeros = Known(np.zeros((1, 24), np.int8))
+    stored_w, stored_r = (Known(stored(1, k, 24, dtype=np.int8)) for k in (4, 6))
+    states = [real(1, 2, 6), real(1, 2, 6)]
+    inputs = [x, stored_w, stored_r, Known(real(1, 48)), None, *states, None]
+    yield case(op, "by column, with states", [*inputs, columns, zeros, columns, zeros], **how)
 
 
 def _of_two(dtype: type) -> Iterator[Case]:
@@ -151,6 +174,8 @@ def _products() -> Iterator[Case]:
             many = [a, b, scale, other, zeros[0], columns, bias]
             yield case(op, f"{about}, by column, a bias", many)
     yield case(op, "no zero points", [stored(3, 4), Known(stored(4, 6)), scale, other])
+    two, by_matrix = Known(stored(2, 4, 6)), Known(RNG.uniform(0.01, 0.1, (2, 1, 6)).astype(F32))
+    yield case(op, "scales of two matrices", [stored(2, 3, 4), two, scale, by_matrix])
     op, x = "DynamicQuantizeMatMul", real(2, 3, 4)
     for dtype in TYPES:
         about, b = np.dtype(dtype).name, Known(stored(4, 6, dtype=dtype))
@@ -170,9 +195,13 @@ def _gemms() -> Iterator[Case]:
     result, c = coding(0.11, 128, np.uint8), Known(RNG.integers(-900, 900, 6, np.int32))
     yield case(op, "stored", [a, *code, b, *weights, c, *result])
     yield case(op, "real", [a, *code, b, *weights, c])
+    yield case(op, "real, a scale", [a, *code, b, *weights, c, result[0]])
     yield case(op, "no addend", [a, *code, b, *weights, None, *result])
     columns = Known(RNG.uniform(0.01, 0.1, 6).astype(F32)), Known(stored(6, dtype=np.int8))
     yield case(op, "by column", [a, *code, b, *columns, c], alpha=0.5)
+    yield case(op, "by column, stored", [a, *code, b, *columns, c, *result])
+    rows = Known(RNG.integers(-900, 900, (3, 1), np.int32))
+    yield case(op, "by column, an addend by row", [a, *code, b, *columns, rows, *result])
     turned = [stored(4, 3), *code, Known(stored(6, 4, dtype=np.int8)), *weights, c, *result]
     yield case(op, "transposed, a factor", turned, transA=1, transB=1, alpha=0.5)
 

@@ -1,32 +1,7 @@
 """How ops are written, by family; importing this registers all of them in `EXPORTERS`."""
 
 from dovetail_onnx.exporter._table import EXPORTERS
-from dovetail_onnx.exporter.operators import (
-    activation,
-    arrangement,
-    blocks,
-    columns,
-    convolution,
-    elementwise,
-    gather,
-    image,
-    layout,
-    logic,
-    matrix,
-    normalization,
-    pooling,
-    ranking,
-    recurrent,
-    reduction,
-    resize,
-    slicing,
-    softmax,
-    transform,
-    types,
-    unary,
-)
-
-FAMILIES = (
+from dovetail_onnx.exporter.operators import (  # noqa: F401 - registers their exporters
     activation,
     arrangement,
     blocks,

@@ -18,7 +18,14 @@ def convert(e: NodeExport) -> None:
 
 @exports("Cast")
 def cast(e: NodeExport) -> None:
-    """Cast of plain numbers."""
+    """Cast of plain numbers, and of integers to what they stand for or back."""
+    if _same_integers(e.spec(0).dtype, e.out.dtype):
+        order = e.layout(0)
+        if e.out.dtype.is_fixed_point:
+            e.values.define_real(e.node.outputs[0], e.input(0, order), order, e.node.where)
+        else:
+            e.put(e.values.integers(e.tensor(0), order, e.node.where), order)
+        return
     if e.spec(0).dtype.is_fixed_point or e.out.dtype.is_fixed_point:
         raise e.refuse(
             "it takes stored integers as numbers, but tensors hold real values in ONNX",
@@ -26,6 +33,14 @@ def cast(e: NodeExport) -> None:
         )
     order = e.layout(0)
     e.put(e.cast(e.input(0, order), e.out.dtype), order)
+
+
+def _same_integers(one: DType, other: DType) -> bool:
+    """Whether one type is fixed-point, the other not, and both are the same integers."""
+    kinds = {(dtype.bits, dtype.is_signed, dtype.is_packed) for dtype in (one, other)}
+    plain = (one.is_int, other.is_int)
+    fixed = (one.is_fixed_point, other.is_fixed_point)
+    return len(kinds) == 1 and plain == fixed[::-1] and sum(plain) == 1
 
 
 @exports("Shape")

@@ -1,6 +1,6 @@
 """The importers of ONNX Runtime's own operators, the domain com.microsoft, by family."""
 
-from dovetail_onnx.operators.microsoft import (
+from dovetail_onnx.operators.microsoft import (  # noqa: F401 - registers their importers
     activation,
     attention,
     blocks,
@@ -12,23 +12,9 @@ from dovetail_onnx.operators.microsoft import (
     normalization,
     quantization,
     quantized,
+    recurrent,
     rotary,
 )
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
-FAMILIES = (
-    activation,
-    attention,
-    blocks,
-    convolution,
-    embedding,
-    grouped_query,
-    matrix,
-    multi_head,
-    normalization,
-    quantization,
-    quantized,
-    rotary,
-)
-
-__all__ = ["FAMILIES", "MICROSOFT"]
+__all__ = ["MICROSOFT"]

@@ -1,4 +1,4 @@
-"""Values stored as integers, with a scale and a zero point each, made real and back."""
+"""Values stored as integers, with a scale and a zero point each: results, and exact products."""
 
 from __future__ import annotations
 
@@ -7,13 +7,8 @@ from onnx import TensorProto
 from dovetail.ir import DType
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._between import emit_stored, real_input
+from dovetail_onnx.operators._between import emit_stored
 from dovetail_onnx.operators._parts import constant, made_of, value
-
-
-def dequantized(op: OpContext, i: int, *, scale: int, zero: int) -> Value:
-    """Gives what an input stores, as real numbers; the others' numbers are told."""
-    return real_input(op, i, scale, zero)
 
 
 def emit_quantized(op: OpContext, real: Value, *, scale: int, zero: int, like: DType) -> Value:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._parts import given, made_of, value
+from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES
 from dovetail_onnx.operators.microsoft._fused import activated
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
-
-_ATTRIBUTES = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 
 
 @MICROSOFT.importer("FusedConv", versions=(1,))
@@ -23,7 +22,7 @@ def fused_conv(op: OpContext) -> Value:
         "Conv",
         inputs,
         output=None if adds or activation else 0,
-        **given(op, _ATTRIBUTES),
+        **given(op, CONV_ATTRIBUTES),
     )
     if adds:
         y = made_of(op, "sum", "Add", [y, op.value(3)], output=None if activation else 0)

@@ -7,7 +7,13 @@ from onnx import TensorProto
 from dovetail.ir import DType
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._between import are_known, are_single, real_bias, real_input
+from dovetail_onnx.operators._between import (
+    are_columns,
+    are_known,
+    are_single,
+    real_bias,
+    real_input,
+)
 from dovetail_onnx.operators._parts import (
     constant,
     given,
@@ -42,7 +48,7 @@ def matmul_integer_to_float(op: OpContext) -> Value:
     """An exact product of integers, times both scales, plus a bias."""
     need_one(op, 2, "a_scale")
     need_one(op, 4, "a_zero_point")
-    if are_known(op, 1, 3, 5):
+    if are_known(op, 1) and are_columns(op, 1, 3, 5):
         return _emit_product(op, real_input(op, 0, 2, 4), real_input(op, 1, 3, 5, -1), bias=6)
     sums = integer_product(op, op.value(0), op.value(1), (4, 5))
     return _emit_scaled(op, sums, op.value(2), 3, bias=6)
@@ -54,7 +60,7 @@ def dynamic_quantize_matmul(op: OpContext) -> Value:
     x = op.value(0)
     scale, point = byte_coding(op, x)
     stored = made_of(op, "stored", "QuantizeLinear", [x, scale, point])
-    if are_known(op, 1, 2, 3):
+    if are_known(op, 1) and are_columns(op, 1, 2, 3):
         real_x = made_of(op, "real0", "DequantizeLinear", [stored, scale, point])
         return _emit_product(op, real_x, real_input(op, 1, 2, 3, -1), bias=4)
     sums = made_of(op, "integers", "MatMulInteger", [stored, op.value(1), point, value(op, 3)])
@@ -75,7 +81,9 @@ def quantized_gemm(op: OpContext) -> Value:
     scale, alpha = op.value(1), op.attr.number("alpha", 1.0)
     if alpha != 1:
         scale = made_of(op, "alpha", "Mul", [scale, constant(op, "factor", alpha, scale.dtype)])
-    if not op.has(7):
+    if not op.has(8):  # ONNX Runtime leaves it real then, though divided by a scale
+        if op.has(7):
+            scale = made_of(op, "in_steps", "Div", [scale, op.value(7)])
         return _emit_scaled(op, sums, scale, 4)
     scales = made_of(op, "scales", "Mul", [scale, op.value(4)])
     real = made_of(op, "real", "Mul", [sums, scales])
@@ -84,8 +92,11 @@ def quantized_gemm(op: OpContext) -> Value:
 
 def _is_plain(op: OpContext) -> bool:
     """Whether the product is that of real matrices, with all scales known and stored again."""
-    one = op.attr.number("alpha", 1.0) == 1 and op.has(7)
-    return one and are_single(op, 1, 2, 7, 8) and are_known(op, 3, 4, 5, 6)
+    one = op.attr.number("alpha", 1.0) == 1 and op.has(8)
+    # the bias is made real by the scales of the columns, which it must have then
+    scales = op.spec(4).shape
+    fits = scales in ((), (1,)) or not op.has(6) or op.spec(6).shape[-1:] == scales
+    return one and fits and are_single(op, 1, 2, 7, 8) and are_known(op, 3, 4, 5, 6)
 
 
 def _between(op: OpContext) -> Value:

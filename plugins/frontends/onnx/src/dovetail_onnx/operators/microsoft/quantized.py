@@ -7,14 +7,15 @@ from typing import Any
 
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer, Value
+from dovetail_onnx.operators._between import real_input
 from dovetail_onnx.operators._layout import to_first, to_last
 from dovetail_onnx.operators._parts import given, made_of, value
-from dovetail_onnx.operators.microsoft._stored import dequantized, emit_quantized
+from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES
+from dovetail_onnx.operators.microsoft._stored import emit_quantized
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
 _POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
 _MAX_POOL = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
-_CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 # Softmax takes one axis from here on.
 _SOFTMAX_OF_ONE_AXIS = 13
 
@@ -23,7 +24,7 @@ def _of_two(op_type: str) -> Importer:
     """Gives the importer of an operator of two stored inputs."""
 
     def convert(op: OpContext) -> Value:
-        both = [dequantized(op, i, scale=i + 1, zero=i + 2) for i in (0, 3)]
+        both = [real_input(op, i, i + 1, i + 2) for i in (0, 3)]
         real = made_of(op, "result", op_type, both)
         return emit_quantized(op, real, scale=6, zero=7, like=op.spec(0).dtype)
 
@@ -38,7 +39,7 @@ def _of_one(op: OpContext, op_type: str, *, version: int = 0, **attributes: Any)
     """Converts an operator of one stored input, (n, ..., c) where its attribute says so."""
     rank = len(op.spec(0).shape)
     is_last = bool(op.attr.integer("channels_last", 0))
-    x = dequantized(op, 0, scale=1, zero=2)
+    x = real_input(op, 0, 1, 2)
     if is_last:
         x = made_of(op, "first", "Transpose", [x], perm=to_first(rank))
     real = made_of(op, "result", op_type, [x], version=version, **attributes)
@@ -91,7 +92,7 @@ def max_pool(op: OpContext) -> Value:
 @MICROSOFT.importer("QLinearWhere", versions=(1,))
 def where(op: OpContext) -> Value:
     """ElementWiseSelect."""
-    both = [dequantized(op, i, scale=i + 1, zero=i + 2) for i in (1, 4)]
+    both = [real_input(op, i, i + 1, i + 2) for i in (1, 4)]
     real = made_of(op, "result", "Where", [op.value(0), *both])
     return emit_quantized(op, real, scale=7, zero=8, like=op.spec(1).dtype)
 
@@ -101,7 +102,7 @@ def concat(op: OpContext) -> Value:
     """Concat; the inputs come in threes, after the output's scale and zero point."""
     if op.count < 5 or op.count % 3 != 2:
         raise op.invalid(f"it has {op.count} inputs; they must be 2 and then 3 for each tensor")
-    parts = [dequantized(op, i, scale=i + 1, zero=i + 2) for i in range(2, op.count, 3)]
+    parts = [real_input(op, i, i + 1, i + 2) for i in range(2, op.count, 3)]
     real = made_of(op, "result", "Concat", parts, axis=op.attr.integer("axis", 0))
     return emit_quantized(op, real, scale=0, zero=1, like=op.spec(2).dtype)
 
@@ -109,7 +110,7 @@ def concat(op: OpContext) -> Value:
 @MICROSOFT.importer("QLinearConv", versions=(1,))
 def conv(op: OpContext) -> Value:
     """As ONNX's own, (n, ..., c) where its attribute says so."""
-    attributes, rank = given(op, _CONV), len(op.spec(0).shape)
+    attributes, rank = given(op, CONV_ATTRIBUTES), len(op.spec(0).shape)
     inputs: Sequence[Value | None] = [value(op, i) for i in range(op.count)]
     if not op.attr.integer("channels_last", 0):
         return made_of(op, "conv", "QLinearConv", inputs, output=0, **attributes)

@@ -1,0 +1,60 @@
+"""What finalizing a graph is: it is checked, the backend says what it runs, and prepares it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dovetail import ir
+from dovetail.errors import GraphError, Problem, UnsupportedOpError
+from dovetail.ops import find_op_faults
+from dovetail.runtime.blame import blamed
+from dovetail.runtime.contract import NodeView, Prepared
+from dovetail.runtime.signal import Signal, controlled
+
+if TYPE_CHECKING:  # both import graphs, which are prepared here
+    from dovetail.runtime.backend import Backend
+    from dovetail.runtime.context import Context
+
+
+def prepare(graph: ir.Graph, context: Context, signal: Signal | None) -> Prepared:
+    """Has a context's backend prepare a graph.
+
+    Args:
+        graph: Not changed any more.
+        context: What it belongs to.
+        signal: As for `Graph.finalize`.
+
+    Raises:
+        BackendError: The backend failed, or the signal's time was over by the end.
+        GraphError: The graph is not well formed; every fault is listed.
+        UnsupportedOpError: The backend does not run some nodes; all are listed.
+    """
+    backend = context.backend
+    if faults := find_op_faults(graph, backend.ops):
+        raise GraphError(f"{len(faults)} fault(s) found", where=_where(graph), problems=faults)
+    _require_support(graph, backend)
+    with (
+        controlled(signal, None) as control,
+        blamed(backend.name, "its `prepare` failed", "GRAPH_ERROR_FINALIZE_FAILED"),
+    ):
+        prepared = backend.plugin.prepare(graph, backend.options, context.weights)
+        control.check()
+    return prepared
+
+
+def _require_support(graph: ir.Graph, backend: Backend) -> None:
+    with blamed(backend.name, "its `validate` failed", "GRAPH_ERROR_GENERAL"):
+        verdicts = [
+            (node, backend.plugin.validate(NodeView.of(node, backend.ops))) for node in graph.nodes
+        ]
+    refused = [Problem(str(v), node.where) for node, v in verdicts if not v.ok]
+    if refused:
+        raise UnsupportedOpError(
+            f"backend '{backend.name}' does not run {len(refused)} of {len(verdicts)} nodes",
+            where=_where(graph),
+            problems=refused,
+        )
+
+
+def _where(graph: ir.Graph) -> str:
+    return f"graph '{graph.name}'"

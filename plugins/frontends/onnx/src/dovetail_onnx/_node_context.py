@@ -1,0 +1,215 @@
+"""What is known of a node being imported: inputs, attributes, outputs, and what it may take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Set
+
+import numpy as np
+from onnx import TensorProto
+
+from dovetail.errors import FrontendError, UnsupportedOpError
+from dovetail.ir import Array, Shape, Spec, Tensor
+from dovetail_onnx._attributes import Attributes
+from dovetail_onnx._budget import Budget
+from dovetail_onnx._dtypes import MAX_BYTES, Constant
+from dovetail_onnx._refusals import ValueNeededError
+from dovetail_onnx._registry import Value
+from dovetail_onnx._source import SourceNode
+from dovetail_onnx._values import Values
+
+
+class NodeContext:
+    """One node being imported, as it is given; `OpContext` adds the means to emit ops.
+
+    Args:
+        node: The node of the model.
+        version: Of its operator's schema.
+        values: What the model's tensors are, as far as they were read.
+        wanted: Names of the tensors that something uses.
+        read: Names of those that nodes read.
+
+    Attributes:
+        node: As given.
+        version: As given.
+        attr: Its attributes.
+    """
+
+    def __init__(
+        self,
+        node: SourceNode,
+        version: int,
+        values: Values,
+        wanted: Set[str],
+        read: Set[str],
+    ) -> None:
+        self.node = node
+        self.version = version
+        self.attr = Attributes(node.proto)
+        self._values = values
+        self._wanted = wanted
+        self._read = read
+
+    # -- inputs ----------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """How many inputs the node lists, left-out ones in the middle included."""
+        return len(self.node.inputs)
+
+    def has(self, i: int) -> bool:
+        """Whether an input is given."""
+        return i < len(self.node.inputs) and self.node.inputs[i] != ""
+
+    def value(self, i: int) -> Value:
+        """Gives an input as it is known.
+
+        Raises:
+            FrontendError: The input is left out.
+        """
+        found = self._values.get(self.node.inputs[i]) if self.has(i) else None
+        if found is None:
+            raise self.invalid(f"its input {i} is left out, but is not optional")
+        return found
+
+    def tensor(self, i: int) -> Tensor:
+        """Gives an input as a tensor of the graph."""
+        return self._values.tensor(self.value(i))
+
+    def optional(self, i: int) -> Tensor | None:
+        """Gives an input as a tensor of the graph, None where it is left out."""
+        return self.tensor(i) if self.has(i) else None
+
+    def spec(self, i: int) -> Spec:
+        """Gives type and shape of an input."""
+        value = self.value(i)
+        return Spec(value.dtype, tuple(value.shape))
+
+    def packed(self, i: int) -> int | None:
+        """Gives the element type of an input if that is of 4 bits, and kept in bytes; else None."""
+        return self._values.packed(self.node.inputs[i]) if self.has(i) else None
+
+    def constant(self, i: int) -> Array | None:
+        """Gives the values of an input, None where it is left out or not known at import."""
+        value = self.value(i) if self.has(i) else None
+        return value.values if isinstance(value, Constant) else None
+
+    def need_constant(self, i: int, what: str) -> Array:
+        """Gives the values of an input that must be known at import.
+
+        Args:
+            i: The input.
+            what: What it is to the operator, for the error.
+
+        Raises:
+            UnsupportedOpError: They are not.
+        """
+        value = self.value(i)
+        if not isinstance(value, Constant):
+            raise ValueNeededError(
+                f"its {what} '{self.node.inputs[i]}' is computed from the model's inputs; it must "
+                "be known when the model is converted",
+                self.node.inputs[i],
+                where=self.node.where,
+                hint="export the model with static shapes, or simplify it with fixed input shapes",
+            )
+        return value.values
+
+    def need_ints(self, i: int, what: str) -> tuple[int, ...]:
+        """Gives the values of an integer input that must be known at import, flattened.
+
+        Raises:
+            UnsupportedOpError: They are not.
+        """
+        found = self.need_constant(i, what)
+        if not np.isfinite(found).all():  # OneHot's depth may be a float
+            raise self.invalid(f"its {what} is not finite")
+        return tuple(int(v) for v in found.reshape(-1))
+
+    def need_number(self, i: int, what: str) -> Array:
+        """Gives the value, an array of rank 0, of an input that must be known at import.
+
+        Raises:
+            FrontendError: It is not one number.
+            UnsupportedOpError: It is not known.
+        """
+        found = self.need_constant(i, what)
+        if found.size != 1:
+            raise self.invalid(f"its {what} has {found.size} elements; it must be one")
+        return found.reshape(())
+
+    def grid(self, i: int) -> Spec | None:
+        """Gives what the model stores the real numbers of an input as, None where that is it."""
+        value = self.value(i) if self.has(i) else None
+        return value.grid if isinstance(value, Constant) else None
+
+    # -- bounds ----------------------------------------------------------------------------------
+
+    def axis(self, axis: int, rank: int) -> int:
+        """Gives an axis counted from the front.
+
+        Raises:
+            FrontendError: There is no such axis.
+        """
+        if not -rank <= axis < rank:
+            raise self.invalid(f"its axis {axis} is not one of a tensor of rank {rank}")
+        return axis % rank
+
+    def check_size(self, shape: Shape) -> None:
+        """Refuses a shape that no honest model has.
+
+        Raises:
+            FrontendError: It would take more than 512 MiB.
+        """
+        if math.prod(shape) * 4 > MAX_BYTES:
+            raise self.invalid(f"its output has the shape {shape}, which is too large")
+
+    def claim(self, shape: Shape) -> None:
+        """Counts a constant that is about to be made, of 4 bytes an element.
+
+        Raises:
+            FrontendError: It would take more than 512 MiB, or with all others of the model more
+                than the size of its file explains.
+        """
+        self.check_size(shape)
+        if not self.budget.has(math.prod(shape) * 4, 0):
+            raise self._excessive(shape)
+
+    def _excessive(self, shape: Shape) -> FrontendError:
+        return self.invalid(
+            f"a constant of the shape {shape} is made of it, which is too large beside those of "
+            "other nodes"
+        )
+
+    @property
+    def budget(self) -> Budget:
+        """What may be computed at import, and what of that is left."""
+        return self._values.budget
+
+    # -- outputs ---------------------------------------------------------------------------------
+
+    def wants(self, i: int) -> bool:
+        """Whether anything uses an output."""
+        return i < len(self.node.outputs) and self.node.outputs[i] in self._wanted
+
+    def feeds_nodes(self, i: int) -> bool:
+        """Whether another node of the model reads an output."""
+        return i < len(self.node.outputs) and self.node.outputs[i] in self._read
+
+    def declared(self, i: int) -> Spec | None:
+        """Gives what the file says of an output, None where it does not say all of it."""
+        return self._values.declared.get(self.node.outputs[i])
+
+    def read_tensor(self, proto: TensorProto) -> Constant:
+        """Gives the constant in a tensor attribute, under the name of the node's first output."""
+        return self._values.reader.read(proto, self.node.outputs[0])
+
+    # -- refusing --------------------------------------------------------------------------------
+
+    def refuse(self, why: str, hint: str = "") -> UnsupportedOpError:
+        """Gives the error for what cannot be converted; raise it."""
+        return UnsupportedOpError(why, where=self.node.where, hint=hint)
+
+    def invalid(self, why: str, hint: str = "") -> FrontendError:
+        """Gives the error for what the model must not say; raise it."""
+        return FrontendError(why, where=self.node.where, hint=hint)

@@ -1,0 +1,90 @@
+"""Fake quantization: numbers that do not fit each other, or no such operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from dovetail.errors import FrontendError, UnsupportedOpError
+
+F32 = np.float32
+DOMAINS = {
+    "Quant": "qonnx.custom_op.general",
+    "FakeQuantize": "org.openvinotoolkit",
+    "ATen": "org.pytorch.aten",
+}
+TENSOR = {"operator": "fake_quantize_per_tensor_affine"}
+CHANNEL = {"operator": "fake_quantize_per_channel_affine"}
+X = np.linspace(-2, 2, 10, dtype=F32).reshape(2, 5)
+
+
+def fake(model: Any, op_type: str, numbers: list[Any], *, known: Any = None, **how: Any) -> Any:
+    """Makes a model of one such node, of an input or of known numbers that are added to one."""
+    names = [f"n{i}" for i in range(len(numbers))]
+    constants = {name: np.asarray(v) for name, v in zip(names, numbers, strict=True)}
+    constants |= {} if known is None else {"w": known}
+    first = "x" if known is None else "w"
+    nodes = [
+        helper.make_node(op_type, [first, *names], ["q"], domain=DOMAINS[op_type], **how),
+        helper.make_node("Add", ["q", "x"], ["y"]),
+    ]
+    domains = [helper.make_opsetid(name, 1) for name in DOMAINS.values()]
+    opsets = [helper.make_opsetid("", 17), *domains]
+    return model(nodes, {"x": X}, ["y"], constants, opset_imports=opsets)
+
+
+@pytest.mark.parametrize("known", [None, X], ids=["fed", "known"])
+@pytest.mark.parametrize(
+    ("op_type", "numbers", "how", "why"),
+    [
+        ("Quant", [np.ones((3, 1), F32), F32(0), F32(8)], {}, r"scale \(3, 1\) does not fit"),
+        ("Quant", [F32(1), np.zeros(4, F32), F32(8)], {}, r"zero point \(4,\) does not fit"),
+        ("Quant", [np.ones((7, 1, 1), F32), F32(0), F32(8)], {}, r"scale \(7, 1, 1\) does not fit"),
+        ("Quant", [F32(np.inf), F32(0), F32(8)], {}, "its scale is not finite"),
+        ("Quant", [np.float64(1e300), F32(0), F32(8)], {}, "its scale is not finite"),
+        ("Quant", [F32(1), F32(0), F32(np.nan)], {}, "its bit width is nan"),
+        ("Quant", [F32(1), F32(0), F32(np.inf)], {}, "its bit width is inf"),
+        ("Quant", [F32(1), F32(0), F32(2.5)], {}, "its bit width is 2.5"),
+        (
+            "FakeQuantize",
+            [-np.ones(3, F32), np.ones(4, F32)] * 2,
+            {},
+            r"input_low \(3,\) does not fit its input \(2, 5\)",
+        ),
+        (
+            "FakeQuantize",
+            [np.zeros((), F32), np.full((), 1e-45, F32)] * 2,
+            {},
+            "the range of its input is empty",
+        ),
+        ("ATen", [F32(1), 0, F32(np.nan), 127], TENSOR, "its range is nan"),
+        ("ATen", [F32(1), 0, 0, F32(np.inf)], TENSOR, "its range is inf"),
+        ("ATen", [F32(1), 0, 0, 1 << 40], TENSOR, "at most 16 bits"),
+        ("ATen", [np.ones(3, F32), np.zeros(3), 0, 255], TENSOR, "it has 3 scales"),
+        ("ATen", [np.ones(5, F32), np.zeros(5), [0, 1], 0, 255], CHANNEL, "axis has 2 elements"),
+        ("ATen", [np.ones(3, F32), np.zeros(3), 1, 0, 255], CHANNEL, "3 scales for the axis 1"),
+    ],
+)
+def test_numbers_that_do_not_fit(model, read, op_type, numbers, how, why, known) -> None:
+    with pytest.raises((FrontendError, UnsupportedOpError), match=why):
+        read(fake(model, op_type, numbers, known=known, **how))
+
+
+@pytest.mark.parametrize("known", [None, X], ids=["fed", "known"])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1), (2, 1), (5,), (2, 5)])
+def test_scales_of_any_shape_that_fits(model, read, run, shape, known) -> None:
+    scale = np.linspace(0.1, 0.3, int(np.prod(shape)), dtype=F32).reshape(shape)
+    numbers = [scale, F32(3), F32(5)]
+    graph = read(fake(model, "Quant", numbers, known=known, signed=0))
+    exact = scale.reshape(()) if scale.size == 1 else scale
+    wanted = (np.clip(np.rint(X / exact) + 3, 0, 31) - 3) * exact + X
+    np.testing.assert_allclose(run(graph, {"x": X})["y"], wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("known", [None, X], ids=["fed", "known"])
+def test_a_zero_point_far_out_is_no_grid(model, read, known) -> None:
+    graph = read(fake(model, "Quant", [F32(1), F32(1e30), F32(8)], known=known))
+    assert graph.grids == {}

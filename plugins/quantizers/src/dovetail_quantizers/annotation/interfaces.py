@@ -1,0 +1,64 @@
+"""Fixed-point interfaces joined with a graph that became fixed-point too."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+
+from dovetail.ir import Graph, Node, Tensor, TensorKind
+from dovetail_opset import PACKAGE
+from dovetail_opset.passes import DeadCode
+from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL
+from dovetail_quantizers.planning.plan import Plan
+
+
+def join_interfaces(plan: Plan, decisions: MutableMapping[Tensor, Encoded]) -> None:
+    """Takes out conversions to float and back between tensors of the same encoding.
+
+    Args:
+        plan: The plan; its graph is annotated, and changed.
+        decisions: What each tensor got; tensors that go are taken out.
+    """
+    graph, interfaces = plan.graph, plan.overrides.interfaces
+    for stored in interfaces:
+        if not _join_made(graph, stored):
+            _join_given(graph, stored)
+            decisions[stored] = Encoded(stored.dtype, stored.encoding, GIVEN_BY_MODEL)
+    if interfaces:
+        DeadCode().run(graph)
+    for tensor in list(decisions):
+        if graph.tensors.get(tensor.name) is not tensor:
+            del decisions[tensor]
+
+
+def _join_made(graph: Graph, stored: Tensor) -> bool:
+    """Puts what a Quantize reads, or a Convert before it, in the place of its result if it can."""
+    quantize = graph.producer(stored)
+    if quantize is None or not _is(quantize, "Quantize"):
+        return False
+    x = quantize.inputs[0]
+    convert = None if x is None else graph.producer(x)
+    if x is not None and x.spec != stored.spec and convert is not None and _is(convert, "Convert"):
+        x = convert.inputs[0]
+    if x is None or x.spec != stored.spec:
+        return False
+    graph.replace_uses(stored, x)
+    graph.remove_node(quantize)
+    graph.remove_tensor(stored)
+    return True
+
+
+def _join_given(graph: Graph, stored: Tensor) -> None:
+    """Puts it in the place of what a Dequantize and a Convert make of it, if that is the same."""
+    for dequantize in graph.consumers(stored):
+        if not _is(dequantize, "Dequantize"):
+            continue
+        for convert in graph.consumers(dequantize.outputs[0]):
+            y = convert.outputs[0]
+            same = _is(convert, "Convert") and y.spec == stored.spec
+            if same and y.kind is TensorKind.NATIVE:
+                graph.replace_uses(y, stored)
+
+
+def _is(node: Node, op_type: str) -> bool:
+    return node.package == PACKAGE.name and node.op_type == op_type
