@@ -120,6 +120,21 @@ def test_updates_of_a_cache(evaluated, rng, mode) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize(
+    ("update", "places", "fault"),
+    [
+        ((2, 3), (2,), r"its update \(2, 3\) does not fit its cache"),
+        ((2, 3, 5, 5), (2,), r"its update \(2, 3, 5, 5\) does not fit its cache"),
+        ((2, 1, 2, 5), (2,), r"its update \(2, 1, 2, 5\) does not fit its cache"),
+        ((2, 3, 2, 5), (3,), r"it has places \(3,\) for a cache"),
+    ],
+)
+def test_updates_that_do_not_fit_their_cache(evaluated, update, places, fault) -> None:
+    feeds = {"c": np.zeros((2, 3, 4, 5), F32), "u": np.zeros(update, F32)}
+    with pytest.raises(FrontendError, match=fault):
+        evaluated("TensorScatter", feeds | {"i": np.zeros(places, np.int64)})
+
+
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("masked", [True, False])
 def test_deformed_convolutions(check, rng, masked, group) -> None:

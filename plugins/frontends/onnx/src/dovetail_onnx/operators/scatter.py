@@ -70,6 +70,11 @@ def tensor_scatter(op: OpContext) -> Tensor:
     mode = op.attr.text("mode", "linear")
     if axis == 0 or mode not in ("linear", "circular"):
         raise op.invalid(f"its axis {axis} is the batch, or its mode '{mode}' is unknown")
+    kept = (*cache.shape[:axis], *update.shape[axis : axis + 1], *cache.shape[axis + 1 :])
+    if update.shape != kept or update.shape[axis] > cache.shape[axis]:
+        raise op.invalid(f"its update {update.shape} does not fit its cache {cache.shape}")
+    if op.has(2) and op.spec(2).shape != cache.shape[:1]:
+        raise op.invalid(f"it has places {op.spec(2).shape} for a cache {cache.shape}")
     op.claim(update.shape)
     steps = np.arange(update.shape[axis]).reshape(-1, *(1,) * (len(cache.shape) - axis - 1))
     places = op.static("steps", np.broadcast_to(steps, update.shape), DType.INT_32)
