@@ -239,7 +239,9 @@ def test_shapes_that_do_not_go_together(model, read) -> None:
     ("dims", "raw", "message"),
     [
         ([2, 3], bytes(20), "20 bytes of data where FLOAT (2, 3) takes 24"),
-        ([2**31, 2**31, 2**31], bytes(4), "takes"),
+        ([2**31, 2**20], bytes(4), "takes"),
+        ([2**31, 2**31, 2**31], bytes(4), "larger than memory can be"),
+        ([0, 2**31, 2**31, 2**31], b"", "larger than memory can be"),
         ([-1, 3], bytes(12), "negative extent"),
     ],
 )

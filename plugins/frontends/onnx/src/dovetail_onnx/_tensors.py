@@ -16,6 +16,7 @@ from dovetail_onnx._dtypes import MAX_RANK, PACKED, Constant, dtype_of, element_
 
 _EXTERNAL = "MODEL_EXTERNAL_DATA"
 _MAX_DIGITS = 19  # of the greatest size of a file
+_MAX_ELEMENTS = 2**56  # so that the bytes of 8-byte elements stay below 2**63
 # The field that holds a type's values where raw_data does not.
 _FIELDS = {
     DType.FLOAT_32: "float_data",
@@ -148,6 +149,9 @@ def _shape(proto: TensorProto, where: str) -> tuple[int, ...]:
         raise FrontendError(f"its shape {shape} has a negative extent", where=where)
     if len(shape) > MAX_RANK:
         raise FrontendError(f"its rank is {len(shape)}; at most {MAX_RANK} can be", where=where)
+    # also of a tensor without elements, whose other extents NumPy multiplies
+    if math.prod(extent for extent in shape if extent) > _MAX_ELEMENTS:
+        raise FrontendError(f"its shape {shape} is larger than memory can be", where=where)
     if proto.HasField("segment"):
         raise FrontendError("it is stored in segments, which ONNX never defined", where=where)
     return shape
