@@ -153,3 +153,11 @@ def test_scales_make_no_more_than_known_numbers(model, read) -> None:
     made = model(nodes, {"x": np.ones(1, F32)}, ["y"], constants, opset_imports=opsets)
     with pytest.raises(FrontendError, match="does not fit its input"):
         read(made)
+
+
+def test_an_axis_is_not_gone_through_beside_one_without_elements(model, read) -> None:
+    known = {"x": np.zeros((1, 1, 2, 4), F32), "sizes": np.array([1, 1, 2**32, 0])}
+    resized = N("Resize", ["x", "", "", "sizes"], ["y"], mode="nearest")
+    # a MemoryError is what ONNX's evaluator would raise
+    with pytest.raises((FrontendError, UnsupportedOpError)):
+        read(model([resized], {}, ["y"], known))

@@ -71,7 +71,8 @@ class Budget:
             ins: Shapes of its inputs.
             outs: Shapes of its outputs, as far as they are known.
         """
-        elements = sum(map(math.prod, (*ins, *outs)))
+        # a loop along one axis takes its time even where another one has no elements
+        elements = sum(max((math.prod(shape), *shape)) for shape in (*ins, *outs))
         if node.op_type in _VECTORIZED:
             return True
         if node.op_type in _PRODUCT:

@@ -79,6 +79,8 @@ def fold(
         return None  # which the evaluator takes for wrong
     _check_indices(node, ins)
     outs = _sizes(node, ins, ir_version)
+    if not outs and node.op_type == "Resize":  # ONNX infers no shape with an extent of 0
+        return None
     shapes = [shape for shape, _ in outs]
     made, read = sum(nbytes for _, nbytes in outs), sum(c.values.nbytes for c in ins.values())
     if not budget.allows(node.proto, [c.shape for c in ins.values()], shapes):
