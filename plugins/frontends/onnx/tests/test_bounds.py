@@ -161,3 +161,9 @@ def test_an_axis_is_not_gone_through_beside_one_without_elements(model, read) ->
     # a MemoryError is what ONNX's evaluator would raise
     with pytest.raises((FrontendError, UnsupportedOpError)):
         read(model([resized], {}, ["y"], known))
+
+
+def test_an_operator_of_a_version_that_has_none_is_not_computed(model, read) -> None:
+    made = model([N("ConstantOfShape", ["n"], ["y"])], {}, ["y"], {"n": np.array([2**40])}, opset=8)
+    with pytest.raises((FrontendError, UnsupportedOpError)):
+        read(made)

@@ -79,12 +79,11 @@ def fold(
         return None  # which the evaluator takes for wrong
     _check_indices(node, ins)
     outs = _sizes(node, ins, ir_version)
-    if not outs and node.op_type == "Resize":  # ONNX infers no shape with an extent of 0
+    if outs is None or not budget.allows(
+        node.proto, [c.shape for c in ins.values()], [shape for shape, _ in outs]
+    ):
         return None
-    shapes = [shape for shape, _ in outs]
     made, read = sum(nbytes for _, nbytes in outs), sum(c.values.nbytes for c in ins.values())
-    if not budget.allows(node.proto, [c.shape for c in ins.values()], shapes):
-        return None
     if not budget.has(made, read):
         if node.op_type in _ONLY_FOLDED:
             raise _too_large(node, f"would take {made} bytes more than all the others")
@@ -173,12 +172,22 @@ def _as_array(values: Array) -> Array:
     return array
 
 
-def _sizes(node: SourceNode, ins: dict[str, Constant], ir_version: int) -> list[tuple[Shape, int]]:
-    """Gives shapes and bytes of the outputs, as far as they are known before they are there."""
+def _sizes(
+    node: SourceNode, ins: dict[str, Constant], ir_version: int
+) -> list[tuple[Shape, int]] | None:
+    """Gives shapes and bytes of the outputs, as far as they are known before they are there.
+
+    Gives None where nothing bounds what the evaluator does: it computes operators of a version
+    that has none, and resizes to no elements along axes of any extent, which ONNX infers no shape
+    for.
+    """
     if node.op_type == "Range":  # ONNX's rule wants scalars, though its own functions give others
         return [_range_size(node, ins)]
     found: list[tuple[Shape, int]] = []
-    for kind in _inferred(node, ins, ir_version).values():
+    kinds = _inferred(node, ins, ir_version)
+    if kinds is None:
+        return None
+    for kind in kinds.values():
         dims = kind.tensor_type.shape.dim
         if not all(dim.HasField("dim_value") for dim in dims):
             continue
@@ -188,7 +197,7 @@ def _sizes(node: SourceNode, ins: dict[str, Constant], ir_version: int) -> list[
         if nbytes > MAX_BYTES or any(extent < 0 for extent in shape):
             raise _too_large(node, f"would have {math.prod(shape)} elements, of shape {shape}")
         found.append((shape, nbytes))
-    return found
+    return found if found or node.op_type != "Resize" else None
 
 
 def _range_size(node: SourceNode, ins: dict[str, Constant]) -> tuple[Shape, int]:
@@ -206,7 +215,10 @@ def _range_size(node: SourceNode, ins: dict[str, Constant]) -> tuple[Shape, int]
     return (count,), nbytes
 
 
-def _inferred(node: SourceNode, ins: dict[str, Constant], ir_version: int) -> dict[str, TypeProto]:
+def _inferred(
+    node: SourceNode, ins: dict[str, Constant], ir_version: int
+) -> dict[str, TypeProto] | None:
+    """Gives the types of outputs whose shapes ONNX infers; None for operators that it has not."""
     types = {
         name: helper.make_tensor_type_proto(ELEMENT_TYPES[c.dtype], c.shape)
         for name, c in ins.items()
@@ -227,7 +239,7 @@ def _inferred(node: SourceNode, ins: dict[str, Constant], ir_version: int) -> di
             ir_version=ir_version,
         )
     except onnx.defs.SchemaError:
-        return {}  # the evaluator has no such operator either
+        return None
     except (ValidationError, shape_inference.InferenceError, RuntimeError, ValueError) as error:
         raise _uncomputed(node, error) from error
     return {name: kind for name, kind in found.items() if kind.tensor_type.HasField("shape")}
