@@ -19,11 +19,7 @@ from quantized_models import (
     saved,
 )
 
-from dovetail.ir import (
-    DType,
-    Scalar,
-    ScaleOffset,
-)
+from dovetail.ir import DType, Scalar, ScaleOffset
 
 
 def test_each_reader_may_have_its_own_dequantize(tmp_path: Path) -> None:

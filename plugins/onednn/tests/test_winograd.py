@@ -144,14 +144,18 @@ def test_a_tail_with_an_operand_by_channel_is_left(model: Any, taken: list[str])
     assert taken == []
 
 
-def test_its_errors_are_twice_those_of_the_direct_way(model: Any, taken: list[str]) -> None:
-    y = model.conv(model.input("x", 1, 28, 28, 128), "conv", 128, bias=False)
-    model.output(y)
+def test_its_errors_are_a_few_times_those_of_the_direct_way(model: Any) -> None:
+    model.output(model.conv(model.input("x", 1, 28, 28, 128), "conv", 128, bias=False))
     feeds = model.feeds()
-    made = model.run(model.prepare(), feeds)["conv"].astype(np.float64)
-    assert taken == ["conv"]
+    with remembering() as (found, patch):
+        made = model.run(model.prepare(), feeds)["conv"]
+        patch.setattr(winograd, "_LEAST_PRODUCTS", 1 << 60)
+        direct = model.run(model.prepare(), feeds)["conv"]
+    assert found == ["conv"]
     weights = model.graph.tensors["conv.w"].values().astype(np.float64)
     padded = np.pad(feeds["x"].astype(np.float64), ((0, 0), (1, 1), (1, 1), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
     exact = np.einsum("nhwcij,ijck->nhwk", windows, weights, optimize=True)
-    assert np.abs(made - exact).max() <= 4e-6 * np.abs(exact).max()
+    errors = [float(np.sqrt(np.square(each - exact).mean())) for each in (made, direct)]
+    # measured 1.6 times; other processors sum in another order
+    assert errors[0] <= 3 * errors[1]

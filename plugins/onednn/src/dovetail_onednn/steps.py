@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dovetail.ir import DType
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, in_order
 from dovetail_onednn._api import Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import OneDnnLayout
@@ -133,13 +133,7 @@ def execute(call: KernelCall, *works: Work, in_place: Sequence[tuple[int, int]] 
         return call.step(bindings[0], in_place=in_place)
 
     def bind(buffers: Buffers) -> Bound:
-        calls = tuple(binding(buffers) for binding in bindings)
-
-        def run() -> None:
-            for each in calls:
-                each()
-
-        return run
+        return in_order(binding(buffers) for binding in bindings)
 
     return call.step(bind, in_place=in_place)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -345,3 +345,14 @@ class KernelCall:
 
 def nothing() -> None:
     """The call of a step whose result is a view."""
+
+
+def in_order(calls: Iterable[Callable[[], object]]) -> Bound:
+    """Gives one call that makes all of these."""
+    found = tuple(calls)
+
+    def run() -> None:
+        for call in found:
+            call()
+
+    return run

@@ -17,7 +17,7 @@ from dovetail.ops import OpRegistry, find_op_faults, from_real, to_real
 from dovetail.ops.simulate import keeps_stored
 from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan.arena import ArenaBuffers, plan_arena
-from dovetail.runtime.plan.kernels import KernelCall, nothing
+from dovetail.runtime.plan.kernels import KernelCall, in_order, nothing
 from dovetail.runtime.plan.values import Bound, Buffers, Step, Value
 
 _HALVES = (DType.FLOAT_16, DType.BFLOAT_16)
@@ -90,13 +90,7 @@ def real_step(
         before = list(_bound(buffers, within, reads, _to_real))
         after = list(_bound(buffers, within, writes, _from_real))
         steps = [step.bind(within) for step in inner]
-        calls = (*before, *(c for c in steps if c is not nothing), *after)
-
-        def run() -> None:
-            for each in calls:
-                each()
-
-        return run
+        return in_order((*before, *(c for c in steps if c is not nothing), *after))
 
     return call.step(bind)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Array, DType, ScaleOffset
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Value
+from dovetail.runtime.plan import Buffers, KernelCall, Value
 
 Call = Callable[[], object]
 Floats = NDArray[np.float32]
@@ -56,17 +56,6 @@ def only_moves(call: KernelCall, *inputs: int) -> bool:
         (t.dtype, t.encoding) == (first.dtype, first.encoding) and 0 not in t.shape
         for t in (*moved, *call.outputs)
     )
-
-
-def in_order(calls: Sequence[Call]) -> Bound:
-    """Gives one call that makes all of these."""
-    found = tuple(calls)
-
-    def run() -> None:
-        for call in found:
-            call()
-
-    return run
 
 
 def scratch_floats(call: KernelCall, count: int) -> Value:

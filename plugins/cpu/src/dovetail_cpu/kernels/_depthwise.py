@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, in_order
 from dovetail_cpu.kernels._calls import (
     MOST_BLOCKS,
     Call,
@@ -19,7 +19,6 @@ from dovetail_cpu.kernels._calls import (
     copy,
     fill,
     floats,
-    in_order,
     scratch_floats,
     ufunc,
 )

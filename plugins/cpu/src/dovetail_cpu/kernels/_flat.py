@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
 from dovetail_cpu.kernels._calls import (
     Call,
     block_size,
     blocks,
     floats,
-    in_order,
     scratch_floats,
 )
 

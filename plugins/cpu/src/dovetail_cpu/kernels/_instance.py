@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
 from dovetail_cpu.kernels._calls import (
     Call,
     block_size,
@@ -18,7 +18,6 @@ from dovetail_cpu.kernels._calls import (
     constant,
     copy,
     floats,
-    in_order,
     is_float32,
     scratch_floats,
     ufunc,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
-from dovetail_cpu.kernels._calls import Call, copy, in_order, only_moves
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail_cpu.kernels._calls import Call, copy, only_moves
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 

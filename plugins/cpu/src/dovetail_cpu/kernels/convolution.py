@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, in_order
 from dovetail_cpu.kernels._calls import (
     Call,
     Floats,
@@ -17,7 +17,6 @@ from dovetail_cpu.kernels._calls import (
     copy,
     fill,
     floats,
-    in_order,
     is_float32,
     scratch_floats,
     ufunc,

@@ -8,8 +8,8 @@ import math
 import numpy as np
 
 from dovetail.ir import Array, Shape
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
-from dovetail_cpu.kernels._calls import in_order, only_moves
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail_cpu.kernels._calls import only_moves
 from dovetail_cpu.kernels._places import Places, Rows, need_in_range
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.ir import Array, DType, ScaleOffset
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
-from dovetail_cpu.kernels._calls import NUMBERS, in_order, only_moves, single_op_type, ufunc
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail_cpu.kernels._calls import NUMBERS, only_moves, single_op_type, ufunc
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 FUNCTIONS: dict[str, np.ufunc] = {

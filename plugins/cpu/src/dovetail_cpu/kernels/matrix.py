@@ -7,8 +7,8 @@ from typing import cast
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
-from dovetail_cpu.kernels._calls import in_order, is_float32, ufunc
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail_cpu.kernels._calls import is_float32, ufunc
 from dovetail_cpu.kernels._epilogue import Epilogue, absorbs
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_cpu.kernels.convolution import product

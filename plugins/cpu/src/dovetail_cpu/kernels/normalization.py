@@ -9,14 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
 from dovetail_cpu.kernels._calls import (
     Call,
     block_size,
     blocks,
     constant,
     floats,
-    in_order,
     is_float32,
     scratch_floats,
     ufunc,

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
-from dovetail_cpu.kernels._calls import NUMBERS, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail_cpu.kernels._calls import NUMBERS
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 _PLACE = np.dtype(np.intp)  # what NumPy counts places in

@@ -11,13 +11,12 @@ import functools
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
 from dovetail_cpu.kernels._calls import (
     Call,
     constant,
     copy,
     floats,
-    in_order,
     scratch_floats,
 )
 from dovetail_cpu.kernels._recurrence import (

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
-from dovetail_cpu.kernels._calls import Call, constant, in_order, is_float32, ufunc
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail_cpu.kernels._calls import Call, constant, is_float32, ufunc
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 

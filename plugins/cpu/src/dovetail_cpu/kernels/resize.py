@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Array, Shape
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
 from dovetail_cpu.kernels._calls import (
     BLOCK,
     Call,
@@ -20,7 +20,6 @@ from dovetail_cpu.kernels._calls import (
     blocks,
     copy,
     floats,
-    in_order,
     is_float32,
     only_moves,
     scratch_floats,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Array, Shape
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
 from dovetail_cpu.kernels._calls import (
     BLOCK,
     Call,
@@ -22,7 +22,6 @@ from dovetail_cpu.kernels._calls import (
     copy,
     fill,
     floats,
-    in_order,
     is_float32,
     scratch_floats,
     ufunc,

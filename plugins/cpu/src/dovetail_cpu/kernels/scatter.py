@@ -8,8 +8,8 @@ import math
 import numpy as np
 
 from dovetail.ir import Shape
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
-from dovetail_cpu.kernels._calls import NUMBERS, Call, copy, in_order, only_moves
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail_cpu.kernels._calls import NUMBERS, Call, copy, only_moves
 from dovetail_cpu.kernels._places import Places, Rows
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from dovetail.ir import DType
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
-from dovetail_cpu.kernels._calls import Call, copy, fill, in_order, only_moves
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail_cpu.kernels._calls import Call, copy, fill, only_moves
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
 from dovetail_cpu.kernels._calls import (
     Call,
     constant,
     floats,
-    in_order,
     is_float32,
     scratch_floats,
     ufunc,
