@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from plan_ops import (
@@ -20,7 +22,7 @@ from plan_ops import (
 
 from dovetail.errors import PluginError, UnsupportedOpError
 from dovetail.ir import Tensor, TensorKind
-from dovetail.runtime.plan import KernelCall, KernelRegistry, Step, Storage
+from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Step, Storage
 
 X = ramp()
 
@@ -135,6 +137,80 @@ def test_a_left_out_input_keeps_its_place():
     run(net.prepared(registry), FEEDS, "s")
     assert calls[0].tensors[2] is None
     assert not calls[0].has(2)
+
+
+BRANCH = [(1, "b"), (2, "r")]
+
+
+def branching(branch):
+    """Give kernels where Negate takes a branch and what joins it along."""
+    asked = []
+    registry = KernelRegistry("test")
+
+    def make(call: KernelCall) -> Step | None:
+        if not call.tail:
+            return negate(call)
+        operand = call.tail[0].operands[0]
+        assert (call.tail[0].joins, call.tail[1].joins) == (False, True)
+        assert call.tail[1].operands == (None, None)
+        call.read(0)
+        if operand is not None:
+            call.read(operand)
+        call.write()
+        # a gate negates once more what is negated: nothing is left of the sum
+        factor = -2 if operand is not None else 0
+        return call.array_step(lambda *arrays: np.multiply(arrays[0], factor, arrays[-1]))
+
+    def absorbs(chain, after):
+        asked.append((len(chain), after.node.name))
+        return asked[-1] in BRANCH
+
+    registry.register("plan.ops", "Negate", absorbs=absorbs, branch=branch)(make)
+    return registry, asked
+
+
+def gated():
+    """r = -x + -(-x)."""
+    net = Net("x").node("Negate", ["x"], "a")
+    return net.node("Negate", ["a"], "b").node("Add", ["b", "a"], "r", app=True)
+
+
+def twins(*, first="x", second="x", app=()):
+    """r = -x + -x."""
+    net = Net("x", "z").node("Negate", [first], "a", app="a" in app)
+    net.node("Negate", [second], "b", app="b" in app)
+    return net.node("Add", ["b", "a"], "r", app=True)
+
+
+@pytest.mark.parametrize(
+    ("branch", "net", "factor"), [(Branch.GATE, gated, 0), (Branch.TWIN, twins, -2)]
+)
+def test_a_branch_runs_with_what_joins_it(branch, net, factor):
+    registry, asked = branching(branch)
+    prepared = net().prepared(registry)
+    assert names(prepared) == [("a", "b", "r")]
+    assert asked == BRANCH
+    np.testing.assert_array_equal(run(prepared, {"x": X, "z": X}, "r")[0], factor * X)
+
+
+@pytest.mark.parametrize(
+    ("branch", "net"),
+    [
+        (None, gated),
+        (None, twins),
+        (Branch.GATE, twins),
+        (Branch.TWIN, gated),
+        (Branch.TWIN, functools.partial(twins, second="z")),
+        (Branch.TWIN, functools.partial(twins, app="a")),
+        (Branch.TWIN, functools.partial(twins, app="b")),
+    ],
+)
+def test_what_is_no_such_branch_runs_alone(branch, net):
+    registry, asked = branching(branch)
+    prepared = net().prepared(registry)
+    assert BRANCH[1] not in asked
+    assert ("a",) in names(prepared)
+    assert ("b",) in names(prepared)
 
 
 # -- falling back ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dovetail.container import WeightStore
 from dovetail.ir import DType, Tensor, TensorKind
 from dovetail_onednn import library
-from dovetail_opset.build import add_all, static
+from dovetail_opset.build import add, add_all, static
 
 Shapes = dict[int, tuple[int, ...]]
 small = st.integers(1, 6)
@@ -34,6 +34,33 @@ def add_layer(model: Any, op_type: str, x: tuple[int, ...], shapes: Shapes, **pa
     names = ["out", "c", "h"] if op_type == "Lstm" else ["out", "h"]
     for out in add_all(model.graph, op_type, ins, name="layer", outputs=names, **params):
         model.output(out)
+
+
+def add_both(
+    model: Any,
+    op_type: str,
+    x: tuple[int, ...],
+    shapes: Shapes,
+    *,
+    ways: tuple[int, int] = (0, 1),
+    **params: Any,
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Adds a layer in two directions, all but x known, and gives the outputs of both."""
+    source, made = model.input("x", *x), []
+    for way in ways:
+        ins: list[Tensor | None] = [source, *[None] * max(shapes)]
+        for i, shape in shapes.items():
+            ins[i] = model.random(f"in{i}", *shape)
+        count = 3 if op_type == "Lstm" else 2
+        names = [f"{op_type}{len(made)}.{i}" for i in range(count)]
+        name = names[0].split(".")[0]
+        given = params | {"direction": way}
+        made.append(add_all(model.graph, op_type, ins, name=name, outputs=names, **given))
+    return made[0], made[1]
+
+
+def join(model: Any, *parts: Tensor) -> None:
+    model.output(add(model.graph, "Concat", parts, name="y", axis=len(parts[0].shape) - 1))
 
 
 def is_engine(model: Any) -> bool:
@@ -113,6 +140,100 @@ def test_gru(
     params = {"time_major": time_major, "direction": direction, "linear_before_reset": linear}
     add_layer(model, "Gru", x, shapes, **params)
     agrees(model)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    extents=st.tuples(small, small, small, st.integers(1, 40)),
+    form=st.sampled_from(["time", "batch", "step"]),
+    ways=st.permutations([0, 1]),
+    states=st.sets(st.sampled_from([10, 11])),
+)
+def test_lstm_in_both_directions(
+    new_model: Any,
+    extents: tuple[int, int, int, int],
+    form: str,
+    ways: tuple[int, int],
+    states: set[int],
+) -> None:
+    steps, batch, features, units = extents
+    lead = {"time": (steps, batch), "batch": (batch, steps), "step": (batch,)}[form]
+    model, shapes = new_model(), lstm_shapes(features, batch, units, states)
+    params = {"time_major": form != "batch", "ways": ways}
+    first, second = add_both(model, "Lstm", (*lead, features), shapes, **params)
+    join(model, *((first[0], second[0]) if ways[0] == 0 else (second[0], first[0])))
+    assert len(model.prepare().steps) == 1
+    feeds = model.feeds()
+    close(model.run(model.prepare(), feeds)["y"], model.expected(feeds)["y"])
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    extents=st.tuples(small, small, small, st.integers(1, 40)),
+    time_major=st.booleans(),
+    linear=st.integers(0, 1),
+    left_out=st.sets(st.integers(7, 13)),
+)
+def test_gru_in_both_directions(
+    new_model: Any,
+    extents: tuple[int, int, int, int],
+    time_major: bool,
+    linear: int,
+    left_out: set[int],
+) -> None:
+    steps, batch, features, units = extents
+    x = (steps, batch, features) if time_major else (batch, steps, features)
+    model, shapes = new_model(), gru_shapes(features, batch, units, left_out)
+    params = {"time_major": time_major, "linear_before_reset": linear}
+    forward, reverse = add_both(model, "Gru", x, shapes, **params)
+    join(model, forward[0], reverse[0])
+    assert len(model.prepare().steps) == 1
+    feeds = model.feeds()
+    close(model.run(model.prepare(), feeds)["y"], model.expected(feeds)["y"])
+
+
+APART = ["last seen", "turned", "wider", "elsewhere", "changing", "same way", "other axis"]
+
+
+@pytest.mark.parametrize("reason", APART)
+def test_directions_that_stay_apart(model: Any, reason: str) -> None:
+    shapes = lstm_shapes(3, 4, 4, {10})
+    ways = (0, 0) if reason == "same way" else (0, 1)
+    forward, reverse = add_both(model, "Lstm", (4, 4, 3), shapes, ways=ways)
+    parts = [forward[0], reverse[0]]
+    if reason == "last seen":
+        model.output(reverse[2])
+    if reason == "wider":
+        parts.append(model.input("more", 4, 4, 2))
+    if reason == "elsewhere":
+        model.output(add(model.graph, "Relu", [forward[0]], name="seen"))
+    if reason == "changing":
+        model.graph.tensor("in10").kind = TensorKind.APP_WRITE
+        model.graph.tensor("in10").data = None
+    if reason == "other axis":
+        model.output(add(model.graph, "Concat", parts, name="y", axis=1))
+    else:
+        join(model, *(reversed(parts) if reason == "turned" else parts))
+    plan, feeds = model.prepare(), model.feeds()
+    assert len([step for step in plan.steps if "Lstm0" in step.nodes]) == 1
+    assert len([step for step in plan.steps if "Lstm1" in step.nodes]) == 1
+    assert not any({"Lstm0", "Lstm1"} <= set(step.nodes) for step in plan.steps)
+    wanted = model.expected(feeds)
+    for name, found in model.run(plan, feeds).items():
+        close(found, wanted[name])
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_both_directions_of_a_great_layer(model: Any) -> None:
+    shapes = lstm_shapes(64, 5, 256, {10, 11})
+    forward, reverse = add_both(model, "Lstm", (12, 5, 64), shapes)
+    join(model, forward[0], reverse[0])
+    for tensor in model.graph.tensors.values():
+        if tensor.shape == (256, 256):
+            change(model, tensor.name, tensor.values() / 16)
+    assert len(model.prepare().steps) == 1
+    feeds = model.feeds()
+    close(model.run(model.prepare(), feeds)["y"], model.expected(feeds)["y"])
 
 
 @pytest.mark.parametrize(("batch", "units"), [(1, 48), (5, 200)])

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 
 from dovetail.errors import PluginError
-from dovetail.runtime.plan import KernelCall, KernelRegistry, Make, Step
+from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
 from dovetail_onednn import movement
 from dovetail_onednn.convolution import convolution, depthwise_convolution
 from dovetail_onednn.elementwise import FUNCTIONS, binary, eltwise
@@ -18,7 +18,7 @@ from dovetail_onednn.matrix import fully_connected, matmul
 from dovetail_onednn.normalization import batchnorm, instance_norm, layer_norm
 from dovetail_onednn.pooling import absorbs_after_maximum, pool_avg, pool_max
 from dovetail_onednn.post_ops import BINARY, absorbs
-from dovetail_onednn.recurrent import gru, lstm
+from dovetail_onednn.recurrent import absorbs_twin, gru, lstm
 from dovetail_onednn.reduction import reduce_max, reduce_mean, reduce_sum
 from dovetail_onednn.resampling import resize_bilinear, resize_nearest_neighbor
 from dovetail_onednn.softmax import softmax
@@ -53,9 +53,9 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         "MatMul": matmul,
     }
     for op_type, make in sums_of_products.items():
-        kernels.register(OPSET, op_type, absorbs=absorbs, gates=True)(make)
-    kernels.register(OPSET, "Lstm")(lstm)
-    kernels.register(OPSET, "Gru")(gru)
+        kernels.register(OPSET, op_type, absorbs=absorbs, branch=Branch.GATE)(make)
+    for op_type, make in {"Lstm": lstm, "Gru": gru}.items():
+        kernels.register(OPSET, op_type, absorbs=absorbs_twin, branch=Branch.TWIN)(make)
     with_tail: dict[str, Make] = {
         **dict.fromkeys(BINARY, binary),
         **dict.fromkeys(FUNCTIONS, eltwise),

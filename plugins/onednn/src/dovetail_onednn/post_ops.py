@@ -158,7 +158,7 @@ def chain_of(call: KernelCall, placed: Placed) -> Chain:
     ops: list[PostOp] = []
     operands: list[tuple[int, int]] = []
     for tail in call.tail:
-        if tail.is_gate:
+        if tail.joins:
             ops.append(_gated(ops.pop()))
             continue
         others = [index for index in tail.operands if index is not None]

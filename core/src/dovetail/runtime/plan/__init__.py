@@ -8,12 +8,21 @@ from dovetail.runtime.plan.arena import Arena, plan_arena
 from dovetail.runtime.plan.brought import with_brought
 from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
 from dovetail.runtime.plan.executor import PlanPrepared
-from dovetail.runtime.plan.kernels import Kernel, KernelCall, KernelRegistry, Make, Tail, in_order
+from dovetail.runtime.plan.kernels import (
+    Branch,
+    Kernel,
+    KernelCall,
+    KernelRegistry,
+    Make,
+    Tail,
+    in_order,
+)
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, Value
 
 __all__ = [
     "Arena",
     "Bound",
+    "Branch",
     "Buffers",
     "Kernel",
     "KernelCall",

@@ -13,7 +13,7 @@ from dovetail.errors import DovetailError
 from dovetail.ir import Array, DType, Graph, Node, Spec, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail.runtime.contract import NodeView
-from dovetail.runtime.plan.kernels import Kernel, KernelCall, KernelRegistry, Tail
+from dovetail.runtime.plan.kernels import Branch, Kernel, KernelCall, KernelRegistry, Tail
 from dovetail.runtime.plan.real import float_form, real_step
 from dovetail.runtime.plan.reference import reference_step
 from dovetail.runtime.plan.values import Layout, Step, Storage, Value
@@ -186,7 +186,7 @@ class _Builder:
                 else:
                     operands.append(len(tensors))
                     tensors.append(_present(tensor))
-            tails.append(Tail(view, tuple(operands), is_gate=operands.count(None) > 1))
+            tails.append(Tail(view, tuple(operands), joins=operands.count(None) > 1))
             within.add(view.node.outputs[0])
             before = view
         return KernelCall(self, head, tuple(tails), tuple(tensors), before.node.outputs)
@@ -231,7 +231,7 @@ def _chain(
     chain = [head]
     while kernel.absorbs is not None:
         longer = list(chain)
-        for node in _following(graph, chain[-1].node, gates=kernel.gates):
+        for node in _following(graph, chain[-1].node, kernel.branch):
             if node in absorbed or not kernel.absorbs(longer, views[node]):
                 return chain
             longer.append(views[node])
@@ -241,28 +241,58 @@ def _chain(
     return chain
 
 
-def _following(graph: Graph, node: Node, *, gates: bool) -> tuple[Node, ...]:
-    """The node that alone reads a result; or a gate and what joins it with what it is made of."""
+def _following(graph: Graph, node: Node, branch: Branch | None) -> tuple[Node, ...]:
+    """The node that alone reads a result; or a branch and what joins it with the chain."""
+    if branch is Branch.TWIN and (twins := _twin(graph, node)):
+        return twins
     if (reader := _only_reader(graph, node)) is not None:
         return (reader,)
-    if not gates or len(node.outputs) != 1 or node.outputs[0].kind is not TensorKind.NATIVE:
+    return _gate(graph, node) if branch is Branch.GATE else ()
+
+
+def _gate(graph: Graph, node: Node) -> tuple[Node, ...]:
+    if len(node.outputs) != 1 or node.outputs[0].kind is not TensorKind.NATIVE:
         return ()
     result, readers = node.outputs[0], graph.consumers(node.outputs[0])
     for gate, joint in (readers, readers[::-1]) if len(readers) == 2 else ():
         is_gate = gate.inputs == (result,) and _only_reader(graph, gate) is joint
-        if is_gate and sorted(map(id, joint.inputs)) == sorted((id(result), id(gate.outputs[0]))):
+        if is_gate and _joins(joint, node, gate):
             return gate, joint
     return ()
 
 
+def _twin(graph: Graph, node: Node) -> tuple[Node, ...]:
+    joint = _only_reader(graph, node)
+    if joint is None:
+        return ()
+    for tensor in joint.inputs:
+        twin = None if tensor is None else graph.producer(tensor)
+        if twin is None or twin is node or twin.inputs[:1] != node.inputs[:1]:
+            continue
+        same_op = (twin.package, twin.op_type) == (node.package, node.op_type)
+        if same_op and _only_reader(graph, twin) is joint and _joins(joint, node, twin):
+            return twin, joint
+    return ()
+
+
+def _joins(joint: Node, *nodes: Node) -> bool:
+    """Whether a node reads the first outputs of these and nothing else."""
+    return sorted(map(id, joint.inputs)) == sorted(id(node.outputs[0]) for node in nodes)
+
+
 def _only_reader(graph: Graph, node: Node) -> Node | None:
-    """The node that reads the only output, if nobody else does, once, and it is not watched for."""
-    if len(node.outputs) != 1 or node.outputs[0].kind is not TensorKind.NATIVE:
+    """The node that alone reads the first output, once, if it is all that anybody sees."""
+    result, *others = node.outputs
+    if result.kind is not TensorKind.NATIVE or any(_is_seen(graph, t) for t in others):
         return None
-    readers = graph.consumers(node.outputs[0])
+    readers = graph.consumers(result)
     if len(readers) != 1:
         return None
-    return readers[0] if readers[0].inputs.count(node.outputs[0]) == 1 else None
+    return readers[0] if readers[0].inputs.count(result) == 1 else None
+
+
+def _is_seen(graph: Graph, tensor: Tensor) -> bool:
+    return tensor.kind.is_output or bool(graph.consumers(tensor))
 
 
 def dense_copy(value: Value) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,17 @@ Make = Callable[["KernelCall"], Step | None]
 Absorbs = Callable[[Sequence[NodeView], NodeView], bool]
 
 
+class Branch(enum.Enum):
+    """A node beside a chain that may run with it, if one other node alone reads both results.
+
+    GATE: it reads what the chain's last node wrote, and nothing else. TWIN: it is of the head's op
+    and has the head's first input too.
+    """
+
+    GATE = enum.auto()
+    TWIN = enum.auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """A registered kernel.
@@ -26,14 +38,15 @@ class Kernel:
         make: Gives the step, or None, before it declares anything, where this call is not one it
             is made for; the op then runs by its reference.
         absorbs: Whether the kernel runs a node (the second argument) together with the nodes it
-            has already (the first); that node reads the last one's only output.
-        gates: Whether `absorbs` may also be asked for gates: for a node of one input that only a
-            second node reads, together with what the first one read; then for that second node.
+            has already (the first); that node alone reads the last one's first output, and nobody
+            reads others.
+        branch: What `absorbs` may also be asked for: for such a branch, then for the node that
+            joins it and the chain.
     """
 
     make: Make
     absorbs: Absorbs | None = None
-    gates: bool = False
+    branch: Branch | None = None
 
 
 class KernelRegistry:
@@ -53,7 +66,7 @@ class KernelRegistry:
         op_type: str,
         *,
         absorbs: Absorbs | None = None,
-        gates: bool = False,
+        branch: Branch | None = None,
     ) -> Callable[[Make], Make]:
         """Registers the decorated function as the kernel of an op; see `Kernel`.
 
@@ -67,7 +80,7 @@ class KernelRegistry:
                     f"there are two {self.backend} kernels for {package}::{op_type}",
                     code="PLUGIN_CONFLICT",
                 )
-            self._kernels[package, op_type] = Kernel(make, absorbs, gates)
+            self._kernels[package, op_type] = Kernel(make, absorbs, branch)
             return make
 
         return register
@@ -85,7 +98,7 @@ class KernelRegistry:
         both = KernelRegistry(self.backend)
         for registry in (self, other):
             for (package, op_type), kernel in registry._kernels.items():
-                add = both.register(package, op_type, absorbs=kernel.absorbs, gates=kernel.gates)
+                add = both.register(package, op_type, absorbs=kernel.absorbs, branch=kernel.branch)
                 add(kernel.make)
         return both
 
@@ -123,7 +136,7 @@ def _first_of(kernel: Kernel, other: Kernel | None) -> Kernel:
         # the other one knows nothing of what this one absorbed
         return other.make(call) if step is None and not call.tail else step
 
-    return Kernel(make, kernel.absorbs, kernel.gates)
+    return Kernel(make, kernel.absorbs, kernel.branch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +146,13 @@ class Tail:
     Attributes:
         view: The node.
         operands: For each of its inputs, the index of the call's input, or None for a result of
-            the nodes before it: the last one's or, of a gate, also what that one read.
-        is_gate: Whether it reads both.
+            the nodes before it.
+        joins: Whether it reads two such results: a branch's, and the one beside it.
     """
 
     view: NodeView
     operands: tuple[int | None, ...]
-    is_gate: bool = False
+    joins: bool = False
 
 
 class Scope(Protocol):

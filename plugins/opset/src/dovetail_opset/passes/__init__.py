@@ -9,6 +9,7 @@ from dovetail_opset.passes.fold_softmax_scale import FoldSoftmaxScale
 from dovetail_opset.passes.fold_transposed_matmul import FoldTransposedMatmul
 from dovetail_opset.passes.fuse_bias import FuseBias
 from dovetail_opset.passes.fuse_channel_shuffle import FuseChannelShuffle
+from dovetail_opset.passes.fuse_concat import FuseConcat
 from dovetail_opset.passes.fuse_depth_to_space import FuseDepthToSpace
 from dovetail_opset.passes.fuse_hard_swish import FuseHardSwish
 from dovetail_opset.passes.fuse_layer_norm import FuseLayerNorm
@@ -24,7 +25,13 @@ CONVERT_DEFAULT = Pipeline(
     early=(DeadCode(), SingleOps(), FoldConstants(), RemoveIdentities()),
     # what is written out with transposes of its own keeps those of the layout from cancelling;
     # only then it is known which flattening still has a transpose before it
-    layout=(FuseChannelShuffle(), FuseDepthToSpace(), ChannelsLast(), FoldFlatten()),
+    layout=(
+        FuseConcat(),
+        FuseChannelShuffle(),
+        FuseDepthToSpace(),
+        ChannelsLast(),
+        FoldFlatten(),
+    ),
     fusion=(
         # a LayerNorm holds the RmsNorm of what it centred
         FuseLayerNorm(),
@@ -56,6 +63,7 @@ __all__ = [
     "FoldTransposedMatmul",
     "FuseBias",
     "FuseChannelShuffle",
+    "FuseConcat",
     "FuseDepthToSpace",
     "FuseHardSwish",
     "FuseLayerNorm",

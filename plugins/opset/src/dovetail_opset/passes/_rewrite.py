@@ -111,15 +111,17 @@ def bypass(graph: Graph, node: Node) -> bool:
     return True
 
 
-def to_reshape(graph: Graph, *nodes: Node) -> None:
-    """Puts one Reshape where nodes that follow each other, and only each other, were."""
+def to_reshape(graph: Graph, *nodes: Node) -> Node:
+    """Puts one Reshape where nodes that follow each other, and only each other, were; gives it."""
     source, target, last = first_input(nodes[0]), nodes[-1].outputs[0], nodes[-1]
     for old in reversed(nodes):
         graph.remove_node(old)
     for old in nodes[:-1]:
         graph.remove_tensor(old.outputs[0])
     sources = dict.fromkeys(s for old in nodes for s in old.sources)
-    graph.add_node(Node(last.name, PACKAGE.name, "Reshape", [source], [target], sources=sources))
+    made = Node(last.name, PACKAGE.name, "Reshape", [source], [target], sources=sources)
+    graph.add_node(made)
+    return made
 
 
 def perm_of(node: Node) -> Shape:

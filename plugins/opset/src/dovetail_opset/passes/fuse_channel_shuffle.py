@@ -54,9 +54,10 @@ def _swapped(perm: Shape) -> int | None:
 def _axis(found: Exchange, place: int) -> int | None:
     """Gives the axis of x that the groups divide, if the rest stays."""
     shape = found.x.shape
-    if found.out.shape != shape or 0 in shape:
-        return None
     parts = found.parts
+    # one group, or groups of one, stay in order: other passes know a reshape by its own name
+    if found.out.shape != shape or 0 in shape or 1 in parts[place : place + 2]:
+        return None
     for axis, extent in enumerate(shape):
         if extent == parts[place] * parts[place + 1] and (
             math.prod(shape[:axis]) == math.prod(parts[:place])

@@ -62,7 +62,7 @@ def _reshape(graph: Graph, node: Node) -> bool:
         return False
     if source.spec.encoding != first_input(before).spec.encoding:
         return False
-    to_reshape(graph, before, node)
+    bypass(graph, to_reshape(graph, before, node))
     return True
 
 

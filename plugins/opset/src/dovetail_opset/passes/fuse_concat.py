@@ -1,0 +1,99 @@
+"""Recognises a concatenation that is written with an axis of its own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
+from dovetail.ops import bind_node
+from dovetail_opset.build import add
+from dovetail_opset.ops.layout import Concat
+from dovetail_opset.passes._rewrite import (
+    first_input,
+    is_op,
+    perm_of,
+    schema_of,
+    sole_producer,
+)
+from dovetail_opset.passes.dead_code import DeadCode
+
+
+@dataclass(frozen=True, slots=True)
+class FuseConcat:
+    """Makes of a Concat whose axis is moved before another and merged with it one along that.
+
+    Recurrent layers of both directions come so: ONNX gives their results as (time, direction,
+    batch, units), and models want (time, batch, both directions' units).
+    """
+
+    name: str = "fuse-concat"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrites the graph in place; gives whether it changed anything."""
+        changed = False
+        for node in graph.nodes:
+            if is_op(node, "Reshape") and (found := _written_out(graph, node)) is not None:
+                changed |= _fuse(graph, *found)
+        if changed:
+            DeadCode().run(graph)
+        return changed
+
+
+def _written_out(graph: Graph, last: Node) -> list[Node] | None:
+    """Gives the Concat, the Transpose if there is one, and the Reshape."""
+    nodes = [last]
+    while (before := sole_producer(graph, first_input(nodes[0]))) is not None:
+        nodes.insert(0, before)
+        if is_op(before, "Concat"):
+            break
+        if len(nodes) > 2 or not is_op(before, "Transpose"):
+            return None
+    encoding = last.outputs[0].encoding
+    tensors = (*nodes[0].inputs, *(node.outputs[0] for node in nodes))
+    # under one scale throughout stored values move as they are
+    if not isinstance(encoding, ScaleOffset | None) or any(
+        t is None or t.encoding != encoding for t in tensors
+    ):
+        return None
+    return nodes if is_op(nodes[0], "Concat") else None
+
+
+def _fuse(graph: Graph, concat: Node, *moves: Node) -> bool:
+    schema = schema_of(concat)
+    op = None if schema is None else bind_node(schema, concat)
+    if not isinstance(op, Concat):
+        return False
+    axis, parts = op.axis, [t for t in concat.inputs if t is not None]
+    turned, out = first_input(moves[-1]).shape, moves[-1].outputs[0]
+    perm = perm_of(moves[0]) if len(moves) > 1 else tuple(range(len(turned)))
+    kept = [p for p in perm if p != axis]
+    if kept != sorted(kept) or any(
+        part.shape[axis] != 1 or part.kind.is_updateable for part in parts
+    ):
+        return False
+    at = _merged(turned, perm.index(axis), out.shape)
+    if at is None:
+        return False
+    sources = dict.fromkeys(s for node in (concat, *moves) for s in node.sources)
+    graph.remove_node(moves[-1])
+    shape = (*out.shape[:at], out.shape[at] // len(parts), *out.shape[at + 1 :])
+    joined = [_reshaped(graph, part, shape, concat) for part in parts]
+    add(graph, "Concat", joined, name=moves[-1].name, outputs=out, sources=sources, axis=at)
+    return True
+
+
+def _merged(turned: Shape, place: int, shape: Shape) -> int | None:
+    """Gives the axis of a shape that an axis of another and the one behind it have become."""
+    merged = math.prod(turned[place : place + 2])
+    if place + 1 == len(turned) or 0 in turned:
+        return None
+    before = math.prod(turned[:place])
+    found = (a for a, n in enumerate(shape) if n == merged and math.prod(shape[:a]) == before)
+    return next(found, None)
+
+
+def _reshaped(graph: Graph, part: Tensor, shape: Shape, concat: Node) -> Tensor:
+    spec = Spec(part.dtype, shape, part.encoding)
+    name = f"{part.name}.{concat.name}"
+    return add(graph, "Reshape", [part], name=name, spec=spec, sources=concat.sources)
