@@ -15,8 +15,9 @@ from dovetail.ir import Array, DType, Graph, Tensor, TensorKind
 from dovetail.ops import OpRegistry, bind_node, check_ops, input_specs, simulate
 from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared, Step, build_plan
-from dovetail_onednn import convolution, onednn_kernels, reorder, use_threads
+from dovetail_onednn import convolution, onednn_kernels, reorder
 from dovetail_onednn.convolution import arrangements
+from dovetail_onednn.threads import threads
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, static
 
@@ -32,9 +33,8 @@ def packaged_platform() -> None:
 @pytest.fixture
 def two_threads() -> Iterator[None]:
     """Has two threads compute, however many the environment or the machine allows."""
-    use_threads(2)
-    yield
-    use_threads(None)
+    with threads(2):
+        yield
 
 
 @dataclass

@@ -17,7 +17,7 @@ from dovetail_onednn._library import DIST, SONAME, VARIABLE, candidates, load
 
 @pytest.fixture
 def nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_library, "_loaded", _library._loaded.__wrapped__)
+    monkeypatch.setattr(_library, "_LOADED", [])
 
 
 def test_the_dist_s_own_library_is_used() -> None:

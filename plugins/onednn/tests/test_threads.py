@@ -5,19 +5,21 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from dovetail.container import WeightStore
+from dovetail.container import WeightStore, aligned_empty
 from dovetail.errors import BackendError
-from dovetail_onednn import ACTIVITY, ReleaseGil, library, use_threads
+from dovetail_onednn import Activity, Computing, ReleaseGil, library, primitives
+from dovetail_onednn._api import Arg
 from dovetail_onednn.errors import check
 from dovetail_onednn.layouts import vector
-from dovetail_onednn.primitives import reorder_primitive
-from dovetail_onednn.threads import threads_for
+from dovetail_onednn.primitives import BoundPrimitive, reorder_primitive
+from dovetail_onednn.threads import ACTIVE, current_threads, threads, threads_for
 
 
 def in_thread(work: Callable[[], Any]) -> Any:
@@ -70,30 +72,88 @@ def test_every_thread_computes_with_its_own_number(model: Any, close: Any) -> No
     wanted = model.expected(feeds)["conv3"]
 
     def alone() -> Any:
-        use_threads(1)
-        prepared = model.prepare()
-        return model.run(prepared, feeds)["conv3"], threads_of_this_thread()
+        before = threads_of_this_thread()
+        with threads(1):
+            prepared = model.prepare()
+            found = model.run(prepared, feeds)["conv3"], threads_of_this_thread()
+        assert threads_of_this_thread() == before
+        return found
 
     found, count = in_thread(alone)
     close(found, wanted)
     assert count == 1
-    use_threads(None)
-    assert threads_of_this_thread() == library().own_threads
-    use_threads(3)
-    assert threads_of_this_thread() == 3
-    use_threads(None)
+    with threads(3):
+        assert threads_of_this_thread() == 3
+        with threads(None):
+            assert threads_of_this_thread() == library().own_threads
+        assert threads_of_this_thread() == 3
 
 
 def test_little_work_is_for_one_thread() -> None:
-    use_threads(3)
-    with pytest.raises(BackendError), threads_for(1000):
-        check(2, "failing on the way")
-    with threads_for(1000):
-        assert threads_of_this_thread() == 1
-    assert threads_of_this_thread() == 3
-    with threads_for(1 << 20):
+    with threads(3):
+        with pytest.raises(BackendError), threads_for(1000):
+            check(2, "failing on the way")
+        with threads_for(1000):
+            assert threads_of_this_thread() == 1
         assert threads_of_this_thread() == 3
-    use_threads(None)
+        with threads_for(1 << 20):
+            assert threads_of_this_thread() == 3
+
+
+def made() -> BoundPrimitive:
+    """A primitive for as many threads as there are now."""
+    desc, places = vector(8), [aligned_empty(32) for _ in range(2)]
+    args = zip((Arg.SOURCE, Arg.DESTINATION), places, strict=True)
+    found = {arg: (desc, int(place.ctypes.data)) for arg, place in args}
+    bound = reorder_primitive(desc, desc).bind(found)
+    weakref.finalize(bound.memory(Arg.SOURCE), places.clear)  # they outlive it
+    return bound
+
+
+def test_primitives_find_the_threads_they_are_for() -> None:
+    """One for a single thread leaves that to the next one, which takes its own."""
+    before = threads_of_this_thread()
+    with threads(3):
+        with threads_for(1000):
+            little = made()
+        great = made()
+        counts = []
+        for run in (little, little, great, great, little):
+            run()
+            counts.append(threads_of_this_thread())
+        assert counts == [1, 1, 3, 3, 1]
+        assert current_threads() == 3  # what is described now is not for one
+        little()
+        with threads(2):
+            great()
+            assert threads_of_this_thread() == 2
+            little()
+        assert current_threads() == 3
+    assert threads_of_this_thread() == before
+
+
+def test_a_thread_that_nobody_entered_keeps_its_number() -> None:
+    with threads(1):
+        little = made()
+
+    def bare() -> tuple[int, int]:
+        before = threads_of_this_thread()
+        little()
+        return before, current_threads()
+
+    before, after = in_thread(bare)
+    assert before == after
+
+
+def test_a_session_counts_while_it_computes() -> None:
+    first, second = Computing(1), Activity()
+    with first:
+        assert first in ACTIVE
+        with second:
+            assert {first, second} <= ACTIVE
+    with pytest.raises(BackendError), first:
+        check(2, "failing on the way")
+    assert not {first, second} & ACTIVE
 
 
 @pytest.mark.parametrize("counts", [(1, 2), (2, 1), (1, 7, 1), (2, 1, 3)])
@@ -103,14 +163,14 @@ def test_sessions_of_different_numbers_share_no_compiled_code(
     # the second one crashed, or was wrong, when a small product was described with one thread and
     # compiled with two
     for count in counts:
-        use_threads(count)
         model = new_model()
         x, w, b = model.input("x", 1, 12, 128), model.random("w", 128, 32), model.random("b", 32)
         y = model.add("ElementWiseAdd", model.add("MatMul", x, w, name="m"), b, name="biased")
         model.output(model.add("ElementWiseAdd", y, model.input("r", 1, 12, 32), name="sum"))
         feeds = model.feeds()
-        close(model.run(model.prepare(), feeds)["sum"], model.expected(feeds)["sum"])
-    use_threads(None)
+        with threads(count):
+            found = model.run(model.prepare(), feeds)["sum"]
+        close(found, model.expected(feeds)["sum"])
 
 
 def threads_of_this_thread() -> int:
@@ -126,7 +186,7 @@ def test_who_else_may_run_meanwhile(
     for name in ("primitive_execute", "primitive_execute_held"):
         monkeypatch.setitem(library().functions, name, lambda *_, n=name: called.append(n) or 0)
     run = reorder_primitive(vector(8), vector(8)).bind({}, policy)
-    monkeypatch.setattr(ACTIVITY, "count", sessions)
+    monkeypatch.setattr(primitives, "ACTIVE", set(range(sessions)))
     for _ in range(5):
         run()
     held = policy is ReleaseGil.NEVER or (policy is ReleaseGil.AUTO and sessions == 1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextvars
 import enum
-import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -27,7 +27,7 @@ from dovetail.runtime.contract import (
 )
 from dovetail.runtime.plan import Plan, PlanPrepared, build_plan, with_brought
 from dovetail_cpu._engine import EngineChoice, about, engine
-from dovetail_onednn import ACTIVITY, Precision, ReleaseGil, computing_in
+from dovetail_onednn import Precision, ReleaseGil, computing_in
 
 # A string is no number to compute with, and a type that is not known cannot be stored.
 _REFUSED = (DType.STRING, DType.UNDEFINED)
@@ -116,9 +116,9 @@ class CpuBackend:
             PluginError: Kernels of an op package cannot be loaded, or the chosen engine.
         """
         chosen = engine(options.engine)
-        chosen.enter_thread(options.num_threads)
+        computing = chosen.computing(options.num_threads)
         packages = {node.package for node in graph.nodes}
-        with computing_in(options.precision):
+        with computing, computing_in(options.precision):
             plan = build_plan(
                 graph,
                 self._ops,
@@ -128,8 +128,7 @@ class CpuBackend:
                 reorder=chosen.reorder,
                 fuse=options.fuse,
             )
-        enter_thread = functools.partial(chosen.enter_thread, options.num_threads)
-        return CpuPrepared(plan, enter_thread, shares=options.memory is MemoryPlan.ARENA)
+            return CpuPrepared(plan, computing, shares=options.memory is MemoryPlan.ARENA)
 
     def doctor(self) -> tuple[str, ...]:
         """Says which engine computes, for `dovetail doctor`."""
@@ -153,12 +152,14 @@ class CpuPrepared(PlanPrepared):
 
     Args:
         plan: The plan.
-        enter_thread: Called in each thread before it runs the plan.
+        computing: Entered around each run.
         shares: As for `PlanPrepared`.
     """
 
-    def __init__(self, plan: Plan, enter_thread: Callable[[], None], *, shares: bool) -> None:
-        self._enter_thread = enter_thread
+    def __init__(
+        self, plan: Plan, computing: AbstractContextManager[None], *, shares: bool
+    ) -> None:
+        self._computing = computing
         # NumPy's settings are the context's: entering one that has them is quicker than making them
         self._settings = contextvars.copy_context()
         self._settings.run(_set_numpy)
@@ -168,8 +169,7 @@ class CpuPrepared(PlanPrepared):
         self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
     ) -> None:
         """Executes the plan once; infinities and NaN are results and raise no warnings."""
-        self._enter_thread()
-        with ACTIVITY:
+        with self._computing:
             self._settings.run(super().run, inputs, outputs, control)
 
 

@@ -5,12 +5,20 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from dovetail.errors import DovetailError
 from dovetail.runtime.plan import KernelRegistry, Reorder
 from dovetail_cpu.kernels import KERNELS
-from dovetail_onednn import Kind, checked_library, onednn_kernels, reorder, use_threads
+from dovetail_onednn import (
+    Activity,
+    Computing,
+    Kind,
+    checked_library,
+    onednn_kernels,
+    reorder,
+)
 
 _LOG = logging.getLogger("dovetail.cpu")
 
@@ -30,13 +38,13 @@ class Engine:
     Attributes:
         kernels: For the standard op set.
         reorder: What converts between their layouts; None where there is but one.
-        enter_thread: Called in each thread that prepares or runs, with the number of threads that
-            it is to compute with; None is as many as there are.
+        computing: Gives what is entered to prepare and to run, once at a time, for the number of
+            threads to compute with; None is as many as there are.
     """
 
     kernels: KernelRegistry
     reorder: Reorder | None = None
-    enter_thread: Callable[[int | None], None] = lambda _: None
+    computing: Callable[[int | None], AbstractContextManager[None]] = lambda _: Activity()
 
 
 def engine(choice: EngineChoice) -> Engine:
@@ -56,7 +64,7 @@ def engine(choice: EngineChoice) -> Engine:
         _LOG.info("computing with NumPy alone: %s", error.message)
         return Engine(KERNELS)
     kernels = onednn_kernels(KERNELS.backend, strict=is_demanded)
-    return Engine(kernels.before(KERNELS), reorder, use_threads)
+    return Engine(kernels.before(KERNELS), reorder, Computing)
 
 
 def about() -> tuple[str, ...]:

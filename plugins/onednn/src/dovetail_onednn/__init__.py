@@ -11,10 +11,11 @@ from dovetail_onednn.known_answer import Kind, checked_library
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.precision import Precision, computing_in
 from dovetail_onednn.reorder import reorder
-from dovetail_onednn.threads import ACTIVITY, ReleaseGil, use_threads
+from dovetail_onednn.threads import Activity, Computing, ReleaseGil
 
 __all__ = [
-    "ACTIVITY",
+    "Activity",
+    "Computing",
     "Kind",
     "Library",
     "OneDnnLayout",
@@ -25,5 +26,4 @@ __all__ = [
     "library",
     "onednn_kernels",
     "reorder",
-    "use_threads",
 ]

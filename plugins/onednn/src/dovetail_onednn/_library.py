@@ -11,7 +11,6 @@ executing there is a second form that does not.
 from __future__ import annotations
 
 import ctypes
-import functools
 import importlib.metadata
 import os
 import threading
@@ -41,6 +40,7 @@ _INSTRUCTION_SETS = {
     0x1FEF: "AVX-512 with FP16 and AMX FP16",
 }
 _LOADING = threading.Lock()
+_LOADED: list[Library] = []  # once it is, every call comes here: a lock would be most of its time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,12 +89,15 @@ def library() -> Library:
     Raises:
         PluginError: There is none that can be used; lists every place tried.
     """
-    with _LOADING:  # two threads must not load it twice
-        return _loaded()
+    if not _LOADED:
+        with _LOADING:  # two threads must not load it twice
+            if not _LOADED:
+                _LOADED.append(_first())
+    return _LOADED[0]
 
 
-@functools.cache
-def _loaded() -> Library:
+def _first() -> Library:
+    """Loads the first candidate that can be used."""
     faults: list[PluginError] = []
     for path in candidates():
         try:

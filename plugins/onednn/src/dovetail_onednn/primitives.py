@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_char_p, c_void_p
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +30,7 @@ from dovetail_onednn.errors import check, failure
 from dovetail_onednn.fork import GENERATION
 from dovetail_onednn.handles import Handle, Stream, engine, make
 from dovetail_onednn.precision import math_mode
-from dovetail_onednn.threads import ACTIVITY, ReleaseGil, current_threads, threads
+from dovetail_onednn.threads import ACTIVE, TEAM, ReleaseGil, current_threads, have, threads
 
 # A call longer than this lets other Python threads run: a tenth of the interval in which a busy one
 # gives the interpreter back. So many calls are timed to tell.
@@ -231,6 +231,8 @@ class BoundPrimitive:
         "_primitive",
         "_shared",
         "_shortest",
+        "_threads",
+        "_told",
         "_trials",
     )
 
@@ -248,6 +250,8 @@ class BoundPrimitive:
         for slot, arg, memory in zip(arguments, places, memories, strict=True):
             slot.arg, slot.memory = arg, memory.address
         self._primitive = primitive
+        self._threads = primitive.threads
+        self._told = library().get_threads or int  # without OpenMP there is nothing to change
         self._kept = (stream, kept)
         self._generation = primitive.generation
         self._arguments = (
@@ -259,21 +263,14 @@ class BoundPrimitive:
         functions = library().functions
         held, released = functions["primitive_execute_held"], functions["primitive_execute"]
         # what executes it while no other session computes, and while one does
-        if primitive.threads:
-            held, released = (_with_threads(primitive.threads, f) for f in (held, released))
         self._alone = released if release_gil is ReleaseGil.ALWAYS else held
         self._shared = held if release_gil is ReleaseGil.NEVER else released
         self._trials = _TRIALS if release_gil is ReleaseGil.AUTO else 0
         self._shortest = float("inf")
 
-    def move(self, places: Mapping[int, int]) -> None:
-        """Takes arguments from other addresses from now on.
-
-        Args:
-            places: Addresses of some or all arguments.
-        """
-        for arg, address in places.items():
-            self._memories[arg].move(address)
+    def memory(self, arg: int) -> Memory:
+        """Gives the memory of an argument, which may be moved."""
+        return self._memories[arg]
 
     def __call__(self) -> None:
         """Executes it; done when this returns, since a CPU stream does nothing in the background.
@@ -288,7 +285,9 @@ class BoundPrimitive:
                 where=self._primitive.description,
                 hint="prepare it in the new process, or start that with the method 'spawn'",
             )
-        execute = self._alone if ACTIVITY.count < 2 else self._shared
+        if self._told() != (wanted := self._threads or TEAM.own):
+            have(wanted)
+        execute = self._alone if len(ACTIVE) < 2 else self._shared
         status = self._timed(execute) if self._trials else execute(*self._arguments)
         if status:
             raise failure(status, f"executing {self._primitive.description}")
@@ -302,23 +301,6 @@ class BoundPrimitive:
         if not self._trials and self._shortest > _LONG_S:
             self._alone = self._shared
         return status
-
-
-def _with_threads(count: int, execute: Callable[..., int]) -> Callable[..., int]:
-    found = library()
-    set_threads, get_threads = found.set_threads, found.get_threads
-
-    def run(*arguments: Any) -> int:  # as `threads` does, in half the time
-        before = get_threads()
-        if before == count:
-            return execute(*arguments)
-        set_threads(count)
-        try:
-            return execute(*arguments)
-        finally:
-            set_threads(before)
-
-    return run
 
 
 def reorder_primitive(source: MemoryDesc, target: MemoryDesc) -> Primitive:

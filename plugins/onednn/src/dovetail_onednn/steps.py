@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dovetail.ir import DType
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, in_order
 from dovetail_onednn._api import Arg
-from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.descriptors import Memory, MemoryDesc
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.post_ops import Chain
 from dovetail_onednn.primitives import (
@@ -153,16 +153,18 @@ class Binding:
             self._places[Arg.SCRATCHPAD] = Place(work.primitive.scratchpad, pad)
         self._release_gil = release_gil
         self._bound: BoundPrimitive | None = None
-        self._moving: dict[int, Place] = {}
+        self._moving: tuple[tuple[Memory, Place], ...] = ()
 
     def __call__(self, buffers: Buffers) -> Bound:
         """Gives the call for these buffers."""
         if self._bound is None:
             found = {arg: (p.desc, _address(buffers, p)) for arg, p in self._places.items()}
-            self._bound = self._primitive.bind(found, self._release_gil)
-            self._moving = {a: p for a, p in self._places.items() if p.value.is_application}
+            bound = self._bound = self._primitive.bind(found, self._release_gil)
+            moving = {arg: p for arg, p in self._places.items() if p.value.is_application}
+            self._moving = tuple((bound.memory(arg), p) for arg, p in moving.items())
         else:
-            self._bound.move({a: _address(buffers, p) for a, p in self._moving.items()})
+            for memory, place in self._moving:
+                memory.move(_address(buffers, place))
         return self._bound
 
 

@@ -32,67 +32,98 @@ class ReleaseGil(enum.Enum):
     NEVER = "never"
 
 
+# Sessions that compute at this moment; adding and discarding need no lock.
+ACTIVE: set[object] = set()
+
+
 class Activity:
-    """How many sessions compute at this moment; entered by each while it does.
-
-    Attributes:
-        count: Their number.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._counting = threading.Lock()
+    """Counts a session among those that compute, while it is entered; once at a time."""
 
     def __enter__(self) -> None:
-        with self._counting:
-            self.count += 1
+        ACTIVE.add(self)
 
     def __exit__(self, *error: object) -> None:
-        with self._counting:
-            self.count -= 1
+        ACTIVE.discard(self)
 
 
-ACTIVITY = Activity()
+class Team(threading.local):
+    """How many threads the calling thread's work uses: OpenMP keeps a number for each thread.
+
+    Attributes:
+        own: The number; 0 while nobody said.
+    """
+
+    own = 0
 
 
-def use_threads(count: int | None) -> None:
-    """Sets how many threads compute what the calling thread prepares and executes from now on.
+TEAM = Team()
 
-    OpenMP keeps the number for each calling thread. In a process that was forked it stays 1.
 
-    Args:
-        count: The number; None is the library's own.
+def have(count: int) -> None:
+    """Has so many threads compute what the calling thread executes; 0 changes nothing.
+
+    In a process that was forked it is 1. The thread's own number stays what it was.
     """
     found = library()
-    if found.set_threads is not None:
-        found.set_threads(1 if GENERATION.number else count or found.own_threads)
+    if not count or found.set_threads is None:
+        return
+    TEAM.own = TEAM.own or int(found.get_threads())
+    found.set_threads(1 if GENERATION.number else count)
 
 
 def current_threads() -> int:
     """Gives how many threads the calling thread's work uses; 0 where that is not known."""
     found = library()
-    return 0 if found.set_threads is None else int(found.get_threads())
+    if found.set_threads is None:
+        return 0
+    have(TEAM.own)  # a primitive may have left another number
+    return int(found.get_threads())
 
 
 class threads:  # noqa: N801 - reads as a verb: `with threads(1)`
-    """Has so many threads while it is entered; 0 changes nothing."""
+    """Has so many threads while it is entered, once at a time.
+
+    Args:
+        count: The number; 0 changes nothing, None is the library's own.
+    """
 
     __slots__ = ("_before", "_count")
 
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._before = 0
+    def __init__(self, count: int | None) -> None:
+        self._count = library().own_threads if count is None else count
+        self._before = (0, 0)
 
     def __enter__(self) -> None:
         found = library()
-        if self._count and found.set_threads is not None:
-            self._before = int(found.get_threads())
-            if self._before != self._count:
-                found.set_threads(self._count)
+        if not self._count or found.set_threads is None:
+            return
+        told = int(found.get_threads())
+        self._before = TEAM.own, told
+        TEAM.own = own = 1 if GENERATION.number else self._count
+        if told != own:
+            found.set_threads(own)
 
     def __exit__(self, *error: object) -> None:
-        if self._before and self._before != self._count:
-            library().set_threads(self._before)
+        found = library()
+        if not self._count or found.set_threads is None:
+            return
+        TEAM.own, told = self._before
+        if found.get_threads() != told:
+            have(told)
+
+
+class Computing(threads):
+    """Has a session's number of threads compute, and counts it among those that do."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        ACTIVE.add(self)
+        super().__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__()
+        ACTIVE.discard(self)
 
 
 @contextmanager
