@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, Self
 
@@ -75,7 +75,7 @@ class Session:
                 )
             else:
                 run.require_graphs(name for each in models for name in each.graphs)
-                self._fixed = nullcontext(self._prepared(*models))
+                self._fixed = self._prepared(*models)
         except BaseException:
             self.close()
             raise
@@ -86,7 +86,7 @@ class Session:
 
         Of a session with `specialize`, the graph that ran last; none before the first run.
         """
-        context = self._specializer.latest if self._specializer else self._fixed.enter_result
+        context = self._specializer.latest if self._specializer else self._fixed
         return {} if context is None else context.graphs
 
     @property
@@ -126,19 +126,15 @@ class Session:
         Raises:
             BackendError: The inputs do not fit, or the run failed; every misfit is listed.
         """
-        with self._context_for(inputs) as context:
+        self._backend.require_alive()
+        if self._specializer is None:
+            handle = _graph_of(self._fixed, graph)
+            return _run(handle, inputs, native, profile, signal)
+        with self._specializer.context(inputs) as context:
             handle = _graph_of(context, graph)
-            tensors = {t.name: t for t in handle.inputs}
-            named = self._specializer.names if self._specializer else ()  # constants, some of them
-            given = {
-                name: _stored(value, tensors[name]) if name in tensors and not native else value
-                for name, value in inputs.items()
-                if name in tensors or name not in named
-            }
-            outputs = handle.execute(given, profile=profile, signal=signal)
-        if native:
-            return outputs
-        return {t.name: _real(outputs[t.name], t) for t in handle.outputs}
+            known, constant = handle.interface.inputs, self._specializer.names
+            given = {n: v for n, v in inputs.items() if n in known or n not in constant}
+            return _run(handle, given, native, profile, signal)
 
     @contextmanager
     def specialized(self, inputs: Mapping[str, Any]) -> Iterator[Graph]:
@@ -151,7 +147,9 @@ class Session:
             BackendError: Such an input is missing, or there are several graphs.
             DovetailError: The model cannot be converted or prepared for them.
         """
-        with self._context_for(inputs) as context:
+        self._backend.require_alive()
+        found = self._specializer.context(inputs) if self._specializer else nullcontext(self._fixed)
+        with found as context:
             yield _graph_of(context, None)
 
     def close(self) -> None:
@@ -186,10 +184,6 @@ class Session:
             raise
         return context
 
-    def _context_for(self, inputs: Mapping[str, Any]) -> AbstractContextManager[Context]:
-        self._backend.require_alive()
-        return self._specializer.context(inputs) if self._specializer else self._fixed
-
 
 def _graph_of(context: Context, name: str | None) -> Graph:
     context.require_alive()
@@ -212,6 +206,26 @@ def _run_config(config: PathLike | Mapping[str, Any] | None, backend: str) -> Ru
     if isinstance(config, Mapping):
         return checked(typed.convert(dict(config), RunConfig, where="config"), backend, "config")
     return load_config(os.fspath(config), backend)
+
+
+def _run(
+    graph: Graph,
+    inputs: Mapping[str, Any],
+    native: bool,
+    profile: Profile | None,
+    signal: Signal | None,
+) -> dict[str, Array]:
+    """Runs a graph on real values, or on stored ones; see `Session.run`."""
+    ends = graph.interface
+    if not native:
+        inputs = {
+            name: _stored(value, ends.inputs[name].tensor) if name in ends.inputs else value
+            for name, value in inputs.items()
+        }
+    outputs = graph.execute(inputs, None, profile, signal)
+    if native:
+        return outputs
+    return {name: _real(outputs[name], end.tensor) for name, end in ends.outputs.items()}
 
 
 def _stored(value: Any, tensor: Tensor) -> Array:

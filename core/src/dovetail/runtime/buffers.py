@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from dovetail.errors import BackendError, Problem, unknown_name
-from dovetail.ir import Array, Graph, Tensor
+from dovetail.ir import Array, Graph, Shape, Tensor
 from dovetail.runtime.memory import Memory
 
 Buffer = Array | Memory
+
+# Bytes up to which a copy takes less than binding another array: some 2 us.
+_SMALL = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What the application gives or takes at one end of a graph.
+
+    Attributes:
+        tensor: The tensor.
+        shape: Its extents.
+        storage: NumPy type of a stored element.
+        is_small: Whether copying it takes no time to speak of.
+    """
+
+    tensor: Tensor
+    shape: Shape
+    storage: np.dtype[np.generic]
+    is_small: bool
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> End:
+        """Gives a tensor's."""
+        storage = tensor.dtype.storage
+        nbytes = math.prod(tensor.shape) * storage.itemsize
+        return cls(tensor, tensor.shape, storage, nbytes <= _SMALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,31 +48,63 @@ class Interface:
 
     Attributes:
         graph: Name of the graph.
-        inputs, outputs: Tensors by name.
+        inputs, outputs: Ends by tensor name.
     """
 
     graph: str
-    inputs: Mapping[str, Tensor]
-    outputs: Mapping[str, Tensor]
+    inputs: Mapping[str, End]
+    outputs: Mapping[str, End]
 
     @classmethod
     def of(cls, graph: Graph) -> Interface:
         """Gives a graph's."""
         inputs, outputs = graph.inputs, graph.outputs
-        return cls(graph.name, {t.name: t for t in inputs}, {t.name: t for t in outputs})
+        return cls(
+            graph.name, {t.name: End.of(t) for t in inputs}, {t.name: End.of(t) for t in outputs}
+        )
+
+
+class Results:
+    """The outputs of runs for which the application brings no arrays; one run at a time.
+
+    Small ones are written to arrays that stay, and copied for the application: binding new arrays
+    to what writes them takes longer.
+
+    Args:
+        interface: The graph's.
+    """
+
+    def __init__(self, interface: Interface) -> None:
+        outputs = interface.outputs.items()
+        empty = {name: np.empty(end.shape, end.storage) for name, end in outputs if end.is_small}
+        self._kept: Mapping[str, Array] = empty
+        self._ends = interface.outputs
+
+    def arrays(self) -> Mapping[str, Array]:
+        """Gives what a run writes to, by tensor name."""
+        if len(self._kept) == len(self._ends):
+            return self._kept
+        return {
+            name: self._kept[name] if end.is_small else np.empty(end.shape, end.storage)
+            for name, end in self._ends.items()
+        }
+
+    def taken(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Gives what the application gets, once a run has written these."""
+        return {n: array.copy() if n in self._kept else array for n, array in arrays.items()}
 
 
 def checked_buffers(
     interface: Interface, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer] | None
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Gives the arrays of a run: inputs C-contiguous, outputs fresh where none were given.
+) -> tuple[dict[str, Array], dict[str, Array] | None]:
+    """Gives the arrays of a run: inputs C-contiguous, outputs where some were given.
 
     Raises:
         BackendError: Names are unknown or missing, arrays do not fit, outputs cannot be written or
             share memory with an input or another output; every fault is listed.
     """
     given, faults = _matched("input", interface.inputs, inputs)
-    taken: dict[str, Array] = {}
+    taken: dict[str, Array] | None = None
     if outputs is not None:
         taken, misfits = _matched("output", interface.outputs, outputs)
         faults += misfits
@@ -61,8 +121,6 @@ def checked_buffers(
             where=f"graph '{interface.graph}'",
             problems=faults,
         )
-    if outputs is None:
-        taken = {n: np.empty(t.shape, t.dtype.storage) for n, t in interface.outputs.items()}
     return {n: a if a.flags.c_contiguous else a.copy() for n, a in given.items()}, taken
 
 
@@ -79,39 +137,40 @@ def _overlaps(given: Mapping[str, Array], taken: Mapping[str, Array]) -> list[Pr
 
 
 def _matched(
-    word: str, tensors: Mapping[str, Tensor], given: Mapping[str, Buffer]
+    word: str, ends: Mapping[str, End], given: Mapping[str, Buffer]
 ) -> tuple[dict[str, Array], list[Problem]]:
-    """The arrays that fit a tensor, and every reason why others do not."""
-    faults = [
-        Problem(f"there is no {word} '{name}'", hint=unknown_name(name, tensors))
-        for name in given
-        if name not in tensors
-    ]
+    """The arrays that fit their ends, and every reason why others do not."""
+    faults: list[Problem] = []
     arrays: dict[str, Array] = {}
-    for name, tensor in tensors.items():
-        if name not in given:
-            faults.append(Problem(f"{word} '{name}' is missing"))
-            continue
-        buffer: object = given[name]
+    for name, end in ends.items():
+        buffer: object = given.get(name)
         if isinstance(buffer, Memory):
             buffer.require_alive()
             buffer = buffer.array
         if isinstance(buffer, np.ndarray):
             # a subclass (np.matrix, a masked array) computes in ways of its own
-            arrays[name] = buffer if type(buffer) is np.ndarray else np.asarray(buffer)
-            faults += _array_faults(tensor, arrays[name])
-        else:
+            array = arrays[name] = buffer if type(buffer) is np.ndarray else np.asarray(buffer)
+            if array.shape != end.shape or array.dtype != end.storage:
+                faults += _array_faults(end, array)
+        elif name in given:
             text = f"is a {type(buffer).__name__}, not a NumPy array"
             faults.append(Problem(text, f"tensor '{name}'"))
+        else:
+            faults.append(Problem(f"{word} '{name}' is missing"))
+    if len(arrays) != len(given):
+        faults[:0] = [
+            Problem(f"there is no {word} '{name}'", hint=unknown_name(name, ends))
+            for name in given
+            if name not in ends
+        ]
     return arrays, faults
 
 
-def _array_faults(tensor: Tensor, array: Array) -> list[Problem]:
-    where, wanted = f"tensor '{tensor.name}'", tensor.dtype.storage
-    found = []
-    if array.shape != tensor.shape:
-        found.append(Problem(f"has shape {array.shape}; the graph has {tensor.shape}", where))
-    if array.dtype != wanted:
-        stored = f"{tensor.dtype.name}, stored as {wanted}"
+def _array_faults(end: End, array: Array) -> list[Problem]:
+    where, found = f"tensor '{end.tensor.name}'", []
+    if array.shape != end.shape:
+        found.append(Problem(f"has shape {array.shape}; the graph has {end.shape}", where))
+    if array.dtype != end.storage:
+        stored = f"{end.tensor.dtype.name}, stored as {end.storage}"
         found.append(Problem(f"holds {array.dtype}; the graph has {stored}", where))
     return found

@@ -43,7 +43,8 @@ class Context(Handle):
         self.weights = WeightStore()
         self._graphs: dict[str, Graph] = {}
         self._memory: WeakSet[Memory] = WeakSet()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)  # waited for to free it
         self._active = 0  # executions from call to end, waiting ones among them
         self._queued = 0  # those of them that are in the device's queue or run from it
         self._closing = False
@@ -64,7 +65,7 @@ class Context(Handle):
             ConfigError: The config does not fit.
         """
         graph = Graph(self, name, typed_config(config, GraphConfig, f"config of graph '{name}'"))
-        with self._changed:
+        with self._lock:
             self._require_open()
             if not name or name in self._graphs:
                 why = "taken" if name else "empty"
@@ -98,7 +99,7 @@ class Context(Handle):
         Raises:
             BackendError: The context is being freed, or there is no place left.
         """
-        with self._changed:
+        with self._lock:
             self._require_open()
             depth = self.config.async_execute_queue_depth
             if queued and self._queued >= depth:
@@ -112,14 +113,15 @@ class Context(Handle):
 
     def leave_queue(self) -> None:
         """Gives an execution's place in the queue back."""
-        with self._changed:
+        with self._lock:
             self._queued -= 1
 
     def leave(self) -> None:
         """Counts an execution out."""
-        with self._changed:
+        with self._lock:
             self._active -= 1
-            self._changed.notify_all()
+            if self._closing:
+                self._changed.notify_all()
 
     def compose(self, model: Model) -> tuple[Graph, ...]:
         """Makes the graphs of a model, by the same calls that an application would make.
@@ -156,7 +158,7 @@ class Context(Handle):
                 never end; or another thread is freeing it.
         """
         notified = self.device.queue.is_current  # by an execution that is still counted in
-        with self._changed:
+        with self._lock:
             self._require_open()
             if notified and self._active > 1:
                 raise BackendError(

@@ -13,7 +13,7 @@ from dovetail.errors import BackendError, OpError, Problem
 from dovetail.ir import Array, Blob, DType, Encoding, Param, Shape, TensorKind
 from dovetail.ops import node_faults
 from dovetail.plugins.hooks import hooks
-from dovetail.runtime.buffers import Buffer, Interface, checked_buffers
+from dovetail.runtime.buffers import Buffer, Interface, Results, checked_buffers
 from dovetail.runtime.config import GraphConfig, Priority, typed_config
 from dovetail.runtime.contract import Prepared, RunControl, Watch
 from dovetail.runtime.handle import Handle, api_call, current_call
@@ -49,6 +49,7 @@ class Graph(Handle):
         self._priority = self._checked_priority(config)
         self._prepared: Prepared | None = None
         self._interface = Interface(name, {}, {})
+        self._results = Results(self._interface)
         self._finalizing = threading.Lock()
         self._running = threading.Lock()  # a prepared graph runs once at a time
 
@@ -62,12 +63,17 @@ class Graph(Handle):
     @property
     def inputs(self) -> tuple[ir.Tensor, ...]:
         """Tensors that the application writes."""
-        return tuple(self._interface.inputs.values()) if self.is_finalized else self.ir.inputs
+        return tuple(end.tensor for end in self.interface.inputs.values())
 
     @property
     def outputs(self) -> tuple[ir.Tensor, ...]:
         """Tensors that the application reads."""
-        return tuple(self._interface.outputs.values()) if self.is_finalized else self.ir.outputs
+        return tuple(end.tensor for end in self.interface.outputs.values())
+
+    @property
+    def interface(self) -> Interface:
+        """What the application gives and takes."""
+        return Interface.of(self.ir) if self._prepared is None else self._interface
 
     @property
     def is_finalized(self) -> bool:
@@ -209,6 +215,7 @@ class Graph(Handle):
             start = time.perf_counter()
             prepared = prepare(self.ir, self.context, signal)
             self._interface = Interface.of(self.ir)
+            self._results = Results(self._interface)
             self._prepared = prepared
         finally:
             self._finalizing.release()
@@ -252,13 +259,11 @@ class Graph(Handle):
         try:
             control = take_control(signal, measured.watch)
             try:
-                took = self._run(prepared, given, taken, control)
+                return self._run(prepared, given, taken, control, measured)
             finally:
                 release_control(signal)
         finally:
             self.context.leave()
-        measured.note(took)
-        return taken
 
     @api_call("graph_execute_async")
     def execute_async(
@@ -295,7 +300,7 @@ class Graph(Handle):
             error: BaseException | None = None
             try:
                 waited = (time.perf_counter() - queued) * 1e6
-                measured.note(self._run(prepared, given, taken, control), waited_us=waited)
+                self._run(prepared, given, taken, control, measured, waited_us=waited)
             except BaseException as failure:  # noqa: BLE001 - travels to who waits
                 error = failure
             release_control(signal)
@@ -335,17 +340,24 @@ class Graph(Handle):
         self,
         prepared: Prepared,
         inputs: dict[str, Array],
-        outputs: dict[str, Array],
+        outputs: dict[str, Array] | None,
         control: RunControl,
-    ) -> float:
-        """Runs once; gives the microseconds."""
+        measured: Measurement,
+        *,
+        waited_us: float | None = None,
+    ) -> dict[str, Array]:
+        """Runs once and gives the outputs."""
         with self._running:
             control.check()
+            arrays = self._results.arrays() if outputs is None else outputs
             start = time.perf_counter()
-            prepared.run(inputs, outputs, control)
+            prepared.run(inputs, arrays, control)
             took = (time.perf_counter() - start) * 1e6
+            if outputs is None:
+                outputs = self._results.taken(arrays)
         control.check()  # also a limit that was passed in the last step
-        return took
+        measured.note(took, waited_us=waited_us)
+        return outputs
 
     def _checked_priority(self, config: GraphConfig) -> Priority | None:
         if config.graph_priority is None:

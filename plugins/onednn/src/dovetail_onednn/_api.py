@@ -151,8 +151,6 @@ _CONVOLUTION = (
     *(_DIMS, _DIMS, _DIMS, _DIMS, c_void_p),
 )
 
-EXECUTE = (c_void_p, c_void_p, c_int, POINTER(ExecArg))
-
 _STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "engine_create": (_OUT, c_int, c_size_t),
     "engine_destroy": (c_void_p,),
@@ -224,7 +222,6 @@ _STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "primitive_desc_query": (c_void_p, c_int, c_int, c_void_p),
     "primitive_desc_destroy": (c_void_p,),
     "primitive_create": (_OUT, c_void_p),
-    "primitive_execute": EXECUTE,
     "primitive_destroy": (c_void_p,),
 }
 

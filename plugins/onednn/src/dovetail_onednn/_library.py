@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dovetail.errors import PluginError, Problem
-from dovetail_onednn._api import EXECUTE, declare
+from dovetail_onednn._api import declare
 
 DIST = "onednn-cpu-gomp"
 SONAME = "libdnnl.so.3"
@@ -140,9 +140,14 @@ def _openmp(held: ctypes.PyDLL) -> tuple[Any, int, Any]:
     return set_number, int(number()), number
 
 
-def _execute_held(held: ctypes.PyDLL) -> Any:
-    function = held.dnnl_primitive_execute
-    function.restype, function.argtypes = ctypes.c_int, EXECUTE
+def _execute(library: ctypes.CDLL) -> Any:
+    """Gives what executes a primitive: (primitive, stream, number of arguments, arguments).
+
+    It is called with ctypes' own values, made once. Types declared for it would be looked at in
+    every call, and that takes longer than all the rest of the call.
+    """
+    function = library.dnnl_primitive_execute
+    function.restype = ctypes.c_int
     return function
 
 
@@ -155,7 +160,9 @@ def load(path: str) -> Library:
     try:
         found = ctypes.CDLL(path)
         held = ctypes.PyDLL(path)  # its calls keep the interpreter to themselves
-        functions = declare(found) | {"primitive_execute_held": _execute_held(held)}
+        functions = declare(found)
+        functions["primitive_execute"] = _execute(found)
+        functions["primitive_execute_held"] = _execute(held)
     except OSError as error:
         reason = str(error)
         if reason.startswith(f"{path}: cannot open"):

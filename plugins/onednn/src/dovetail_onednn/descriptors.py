@@ -8,7 +8,7 @@ from ctypes import POINTER, c_int, c_int64, c_void_p
 
 from dovetail_onednn._api import ANY_FORMAT, BLOCKED, DataType, Dims, Query
 from dovetail_onednn._library import library
-from dovetail_onednn.errors import check
+from dovetail_onednn.errors import check, failure
 from dovetail_onednn.handles import Handle, engine, make
 
 
@@ -117,8 +117,8 @@ class Memory(Handle):
     def move(self, address: int) -> None:
         """Takes bytes elsewhere, in the same arrangement."""
         if address != self.place:
-            status = library().functions["memory_set_data_handle"](self, address)
-            check(status, f"moving a memory of {self.desc.key}")
+            if status := library().functions["memory_set_data_handle"](self, address):
+                raise failure(status, f"moving a memory of {self.desc.key}")
             self.place = address
 
 

@@ -7,9 +7,10 @@ crashes when a primitive made in one thread is executed in another.
 from __future__ import annotations
 
 import ctypes
+import functools
 import time
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, c_char_p, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
@@ -224,7 +225,6 @@ class BoundPrimitive:
 
     __slots__ = (
         "_alone",
-        "_arguments",
         "_generation",
         "_kept",
         "_memories",
@@ -254,14 +254,17 @@ class BoundPrimitive:
         self._told = library().get_threads or int  # without OpenMP there is nothing to change
         self._kept = (stream, kept)
         self._generation = primitive.generation
-        self._arguments = (
+        call = (
             c_void_p(primitive.address),
             c_void_p(stream.address),
-            len(memories),
+            c_int(len(memories)),
             ctypes.cast(arguments, POINTER(ExecArg)),
         )
         functions = library().functions
-        held, released = functions["primitive_execute_held"], functions["primitive_execute"]
+        held, released = (
+            functools.partial(functions[name], *call)
+            for name in ("primitive_execute_held", "primitive_execute")
+        )
         # what executes it while no other session computes, and while one does
         self._alone = released if release_gil is ReleaseGil.ALWAYS else held
         self._shared = held if release_gil is ReleaseGil.NEVER else released
@@ -288,14 +291,14 @@ class BoundPrimitive:
         if self._told() != (wanted := self._threads or TEAM.own):
             have(wanted)
         execute = self._alone if len(ACTIVE) < 2 else self._shared
-        status = self._timed(execute) if self._trials else execute(*self._arguments)
+        status = self._timed(execute) if self._trials else execute()
         if status:
             raise failure(status, f"executing {self._primitive.description}")
 
-    def _timed(self, execute: Callable[..., int]) -> int:
+    def _timed(self, execute: Callable[[], int]) -> int:
         """Executes it and learns how long that takes; the shortest time of a few says it."""
         start = time.perf_counter()
-        status = execute(*self._arguments)
+        status = execute()
         self._shortest = min(self._shortest, time.perf_counter() - start)
         self._trials -= 1
         if not self._trials and self._shortest > _LONG_S:

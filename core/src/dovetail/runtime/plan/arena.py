@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -141,12 +142,20 @@ class ArenaBuffers:
 
     def address(self, value: Value) -> int:
         """Gives the address of a value's first byte."""
-        at = self._arena.offsets.get(value.root)
-        if at is not None:
-            return self._start + at
-        given = self.application.get(value.root)
-        array = self.array(value) if given is None else given
-        return int(array.__array_interface__["data"][0])  # `ctypes.data` takes twice the time
+        root = value.root
+        given = self.application.get(root)
+        if given is not None:
+            return _address_of(given)
+        at = self._arena.offsets.get(root)
+        return _address_of(self.array(value)) if at is None else self._start + at
+
+
+def _address_of(array: Array) -> int:
+    """Gives the address of a C-contiguous array's first byte."""
+    if array.flags.writeable and array.size:  # in a quarter of the time that the array itself takes
+        found = ctypes.c_char.from_buffer(array)  # type: ignore[arg-type] # an array is a buffer
+        return ctypes.addressof(found)
+    return int(array.__array_interface__["data"][0])
 
 
 def _formed(block: Array, value: Value) -> Array:
