@@ -36,7 +36,7 @@ CASES: dict[str, tuple[Callable[[], ModelProto], int]] = {
     "MobileNetV2": (functools.partial(networks.mobilenet_v2, size=32), 0),
     "MobileNetV3": (functools.partial(networks.mobilenet_v3, size=32), 0),
     "U-Net": (functools.partial(networks.unet, size=32, width=8), 0),
-    "LSTM": (networks.lstm, 1),
+    "LSTM": (networks.lstm, 0),
     "transformer encoder": (networks.encoder, 8),
     "squeezenet": (functools.partial(networks.light, "squeezenet", seed=1, logits=True), 0),
     "shufflenet": (functools.partial(networks.light, "shufflenet", seed=2, logits=True), 16),

@@ -121,7 +121,10 @@ def checked_buffers(
             where=f"graph '{interface.graph}'",
             problems=faults,
         )
-    return {n: a if a.flags.c_contiguous else a.copy() for n, a in given.items()}, taken
+    for name, array in given.items():
+        if not array.flags.c_contiguous:
+            given[name] = array.copy()
+    return given, taken
 
 
 def _overlaps(given: Mapping[str, Array], taken: Mapping[str, Array]) -> list[Problem]:

@@ -132,18 +132,23 @@ class RunControl:
     Args:
         watch: Told of each step, or None.
         timeout_us: Microseconds after which the run stops, or None.
+
+    Attributes:
+        watch: As given.
+        limited: Whether there may be a reason to stop, for `check` to tell.
     """
 
-    __slots__ = ("_deadline", "_stopped", "watch")
+    __slots__ = ("_deadline", "_stopped", "limited", "watch")
 
     def __init__(self, watch: Watch | None = None, timeout_us: int | None = None) -> None:
         self.watch = watch
         self._stopped = False
+        self.limited = timeout_us is not None
         self._deadline = None if timeout_us is None else time.monotonic_ns() + timeout_us * 1000
 
     def stop(self) -> None:
         """Asks the run to end before its next step; from any thread."""
-        self._stopped = True
+        self._stopped = self.limited = True
 
     def check(self) -> None:
         """Ends the run if it must: called between steps.

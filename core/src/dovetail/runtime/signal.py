@@ -11,6 +11,9 @@ from dovetail.errors import BackendError
 from dovetail.runtime.contract import RunControl, Watch
 from dovetail.runtime.handle import Handle, api_call
 
+# The control of runs that nobody can stop and nobody watches.
+_FREE = RunControl()
+
 
 class SignalKind(enum.IntEnum):
     """What a signal does; QNN's numbers of the config options."""
@@ -107,7 +110,9 @@ def take_control(signal: Signal | None, watch: Watch | None) -> RunControl:
     Raises:
         BackendError: The signal controls another call, or was freed.
     """
-    return RunControl(watch) if signal is None else signal.acquire(watch)
+    if signal is not None:
+        return signal.acquire(watch)
+    return _FREE if watch is None else RunControl(watch)
 
 
 def release_control(signal: Signal | None) -> None:

@@ -123,18 +123,18 @@ class ArenaBuffers:
 
     def array(self, value: Value) -> Array:
         """Gives a value's place; see `Buffers`."""
-        root = value.root
+        root, offset = value.place
         if root.storage is Storage.CONSTANT:
             if root.array is None:
                 raise AssertionError(f"constant {root.name} has no data")
-            return root.array if value is root else _formed(root.array, value)
+            return root.array if value is root else _formed(root.array, offset, value)
         if root.storage is Storage.ARENA:
             at = self._arena.offsets.get(root)
             if at is None:  # of a step outside the plan: a reorder for who watches
                 block = self._others.setdefault(root, aligned_empty(root.nbytes))
-                return _formed(block, value)
-            return _formed(self._block[at : at + value.nbytes], value)
-        return _formed(self.application[root], value)
+                return _formed(block, offset, value)
+            return _formed(self._block, at + offset, value)
+        return _formed(self.application[root], offset, value)
 
     def forget_others(self) -> None:
         """Gives back what steps outside the plan had."""
@@ -142,12 +142,12 @@ class ArenaBuffers:
 
     def address(self, value: Value) -> int:
         """Gives the address of a value's first byte."""
-        root = value.root
+        root, offset = value.place
         given = self.application.get(root)
         if given is not None:
-            return _address_of(given)
+            return _address_of(given) + offset
         at = self._arena.offsets.get(root)
-        return _address_of(self.array(value)) if at is None else self._start + at
+        return _address_of(self.array(value)) if at is None else self._start + at + offset
 
 
 def _address_of(array: Array) -> int:
@@ -158,8 +158,8 @@ def _address_of(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _formed(block: Array, value: Value) -> Array:
-    flat = block.reshape(-1).view(np.uint8)
+def _formed(block: Array, offset: int, value: Value) -> Array:
+    flat = block.reshape(-1).view(np.uint8)[offset : offset + value.nbytes]
     if value.layout is not None:
         return flat
     return flat.view(value.spec.dtype.storage).reshape(value.spec.shape)

@@ -150,12 +150,22 @@ class _Builder:
         self._values[tensor] = {layout: value}
         return value
 
-    def view(self, tensor: Tensor, source: Value, layout: Layout | None) -> Value | None:
-        if tensor.kind.is_output or source.root.layout is not None:
+    def views(
+        self,
+        tensors: Sequence[Tensor],
+        source: Value,
+        layout: Layout | None,
+        offsets: Sequence[int],
+    ) -> tuple[Value, ...] | None:
+        root = source.root
+        if root.layout is not None or any(tensor.kind.is_output for tensor in tensors):
             return None
-        value = Value(tensor.name, tensor.spec, source.root.storage, layout, alias_of=source)
-        self._values[tensor] = {layout: value}
-        return value
+        made = tuple(
+            Value(t.name, t.spec, root.storage, layout, alias_of=source, offset=offset)
+            for t, offset in zip(tensors, offsets, strict=True)
+        )
+        self._values |= {t: {layout: value} for t, value in zip(tensors, made, strict=True)}
+        return made
 
     def readers(self, tensor: Tensor) -> Sequence[Node]:
         return self._graph.consumers(tensor)

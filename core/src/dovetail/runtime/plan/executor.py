@@ -56,10 +56,11 @@ class PlanPrepared:
         if control.watch is not None:
             self._run_watched(control, control.watch)
             return
-        at, check = 0, control.check
+        at = 0
         try:
             for at, call in self._run_list:  # noqa: B007 - errors say at which step
-                check()
+                if control.limited:
+                    control.check()
                 call()
         except _ANYTHING as error:
             raise self._located(error, at) from _cause(error)

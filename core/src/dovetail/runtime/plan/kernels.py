@@ -170,8 +170,14 @@ class Scope(Protocol):
     def write(self, tensor: Tensor, layout: Layout | None) -> Value:
         """Gives the value that a tensor is written to."""
 
-    def view(self, tensor: Tensor, source: Value, layout: Layout | None) -> Value | None:
-        """Makes a tensor a view of a value's bytes, if it may be one."""
+    def views(
+        self,
+        tensors: Sequence[Tensor],
+        source: Value,
+        layout: Layout | None,
+        offsets: Sequence[int],
+    ) -> tuple[Value, ...] | None:
+        """Makes tensors views of a value's bytes from these offsets on, if all may be."""
 
     def readers(self, tensor: Tensor) -> Sequence[Node]:
         """Gives the nodes that read a tensor."""
@@ -295,21 +301,24 @@ class KernelCall:
         """Gives the node that writes an input, if one does."""
         return self._scope.writer(self._tensor(index))
 
-    def view(self, index: int = 0, layout: Layout | None = None) -> Step | None:
-        """Makes the only output a view of an input's bytes: a step that does nothing.
+    def view(
+        self, index: int = 0, layout: Layout | None = None, offsets: Sequence[int] = (0,)
+    ) -> Step | None:
+        """Makes the outputs views of an input's bytes: a step that does nothing.
 
         Args:
             index: The input.
-            layout: What the output is in, of as many bytes as the input is dense.
+            layout: What the outputs are in.
+            offsets: For each output, how many bytes of the dense input come before it.
 
         Returns:
             The step, or None where the bytes cannot be shared; the kernel must then copy.
         """
         source = self._scope.read(self._tensor(index), None)
-        target = self._scope.view(self.outputs[0], source, layout)
-        if target is None:
+        targets = self._scope.views(self.outputs, source, layout, offsets)
+        if targets is None:
             return None
-        return Step(self.nodes, (source,), (target,), bind=lambda buffers: nothing)
+        return Step(self.nodes, (source,), targets, bind=lambda buffers: nothing)
 
     def step(
         self,

@@ -50,6 +50,7 @@ class Value:
         nbytes: How many there are.
         array: A constant's data.
         alias_of: The value whose bytes these are, for views and results computed in place.
+        offset: How many of that value's bytes come before.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Value:
     nbytes: int = field(init=False)
     array: Array | None = None
     alias_of: Value | None = None
+    offset: int = 0
 
     def __post_init__(self) -> None:
         dense = math.prod(self.spec.shape) * self.spec.dtype.storage.itemsize
@@ -67,10 +69,16 @@ class Value:
     @property
     def root(self) -> Value:
         """The value that owns the bytes."""
-        value = self
+        return self.place[0]
+
+    @property
+    def place(self) -> tuple[Value, int]:
+        """The value that owns the bytes, and how many of its bytes come before."""
+        value, offset = self, self.offset
         while value.alias_of is not None:
             value = value.alias_of
-        return value
+            offset += value.offset
+        return value, offset
 
     @property
     def is_application(self) -> bool:

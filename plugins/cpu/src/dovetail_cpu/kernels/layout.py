@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -70,13 +71,19 @@ def concat(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "Split")
 def split(call: KernelCall) -> Step | None:
-    """A copy of each slice into its output."""
+    """Along the first axis views, else a copy of each slice into its output."""
     if not only_moves(call, 0):
         return None
     axis: int = call.op.axis
+    bounds = np.cumsum([0, *(part.shape[axis] for part in call.outputs)]).tolist()
+    spec = call.spec(0)
+    if math.prod(spec.shape[:axis]) == 1:
+        inside = math.prod(spec.shape[axis + 1 :]) * spec.dtype.storage.itemsize
+        step = call.view(0, offsets=[start * inside for start in bounds[:-1]])
+        if step is not None:
+            return step
     x = call.read(0)
     parts = [call.write(i) for i in range(len(call.outputs))]
-    bounds = np.cumsum([0, *(part.spec.shape[axis] for part in parts)]).tolist()
 
     def bind(buffers: Buffers) -> Bound:
         source = buffers.array(x)
