@@ -5,17 +5,18 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.ir import DType, Spec
 from dovetail.runtime.plan import Arena, Step, Storage, Value, plan_arena
-from dovetail.runtime.plan.arena import ALIGNMENT
+from dovetail.runtime.plan.arena import ALIGNMENT, ArenaBuffers
 
 
-def value(name: str, nbytes: int, alias_of: Value | None = None) -> Value:
+def value(name: str, nbytes: int, alias_of: Value | None = None, offset: int = 0) -> Value:
     spec = Spec(DType.UINT_8, (nbytes,))
-    return Value(name, spec, Storage.ARENA, alias_of=alias_of)
+    return Value(name, spec, Storage.ARENA, alias_of=alias_of, offset=offset)
 
 
 def step(reads, writes, scratch=(), in_place=()) -> Step:
@@ -31,7 +32,9 @@ def programs(draw) -> list[Step]:
     for i in range(1, draw(st.integers(2, 12))):
         reads = draw(st.lists(st.sampled_from(made), min_size=1, max_size=3))
         if draw(st.integers(0, 4)) == 0:
-            out = value(f"v{i}", reads[0].nbytes, alias_of=reads[0])
+            offset = draw(st.integers(0, reads[0].nbytes))
+            nbytes = draw(st.integers(0, reads[0].nbytes - offset))
+            out = value(f"v{i}", nbytes, alias_of=reads[0], offset=offset)
             steps.append(step(reads[:1], [out]))
         else:
             same = draw(st.booleans())
@@ -49,7 +52,8 @@ def execute(steps: list[Step], arena: Arena) -> None:
     tokens: dict[Value, int] = {}
 
     def place(v: Value):
-        start = arena.offsets[v.root]
+        root, offset = v.place
+        start = arena.offsets[root] + offset
         return memory[start : start + v.nbytes]
 
     for i, current in enumerate(steps):
@@ -123,6 +127,44 @@ def test_a_view_keeps_its_bytes_alive():
     steps = [step([], [a]), step([a], [view]), step([], [other]), step([view, other], [last])]
     offsets = plan_arena(steps).offsets
     assert offsets[a] != offsets[other]
+
+
+def test_a_part_is_not_overwritten_by_what_is_as_large_as_the_whole():
+    """As a function of two tensors might, whose operand is one row of many."""
+    whole, other = value("whole", 128), value("other", 128)
+    part = value("part", 64, alias_of=whole, offset=64)
+    result = value("result", 128)
+    steps = [step([], [whole]), step([whole], [part]), step([], [other])]
+    plan_arena([*steps, step([part, other], [result], (), ((0, 0),))])
+    assert result.root is result
+
+
+@pytest.mark.parametrize("storage", Storage)
+def test_views_begin_where_they_say(storage):
+    content = np.arange(64, dtype=np.float32)
+    whole = Value("whole", Spec(DType.FLOAT_32, (8, 8)), storage)
+    whole.array = content.reshape(8, 8) if storage is Storage.CONSTANT else None
+    rows = Value("rows", Spec(DType.FLOAT_32, (4, 8)), storage, alias_of=whole, offset=96)
+    part = Value("part", Spec(DType.FLOAT_32, (2, 3)), storage, alias_of=rows, offset=20)
+    buffers = ArenaBuffers(plan_arena([step([], [value("first", 64)]), step([], [whole])]))
+    if storage in (Storage.INPUT, Storage.OUTPUT):
+        buffers.application[whole] = np.empty((8, 8), np.float32)
+    np.copyto(buffers.array(whole), content.reshape(8, 8))
+    np.testing.assert_array_equal(buffers.array(rows).ravel(), content[24:56])
+    np.testing.assert_array_equal(buffers.array(part), content[29:35].reshape(2, 3))
+    start = buffers.address(whole)
+    assert start == buffers.array(whole).ctypes.data
+    assert (buffers.address(rows) - start, buffers.address(part) - start) == (96, 116)
+
+
+@pytest.mark.parametrize("array", [np.empty(3), np.empty((0, 4))])
+@pytest.mark.parametrize("writeable", [True, False])
+def test_addresses_of_any_array_of_the_application(array, writeable):
+    x = Value("x", Spec(DType.FLOAT_64, array.shape), Storage.INPUT)
+    array.flags.writeable = writeable
+    buffers = ArenaBuffers(plan_arena([]))
+    buffers.application[x] = array
+    assert buffers.address(x) == array.ctypes.data
 
 
 def test_scratchpads_of_different_steps_share_their_bytes():

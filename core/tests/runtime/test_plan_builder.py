@@ -175,6 +175,12 @@ def gated():
     return net.node("Negate", ["a"], "b").node("Add", ["b", "a"], "r", app=True)
 
 
+def stacked():
+    """r = -(-x) + z."""
+    net = Net("x", "z").node("Negate", ["x"], "a").node("Negate", ["a"], "b")
+    return net.node("Add", ["b", "z"], "r", app=True)
+
+
 def twins(*, first="x", second="x", app=()):
     """r = -x + -x."""
     net = Net("x", "z").node("Negate", [first], "a", app="a" in app)
@@ -200,6 +206,7 @@ def test_a_branch_runs_with_what_joins_it(branch, net, factor):
         (None, twins),
         (Branch.GATE, twins),
         (Branch.TWIN, gated),
+        (Branch.TWIN, stacked),
         (Branch.TWIN, functools.partial(twins, second="z")),
         (Branch.TWIN, functools.partial(twins, app="a")),
         (Branch.TWIN, functools.partial(twins, app="b")),
@@ -209,6 +216,7 @@ def test_what_is_no_such_branch_runs_alone(branch, net):
     registry, asked = branching(branch)
     prepared = net().prepared(registry)
     assert BRANCH[1] not in asked
+    assert branch is not Branch.TWIN or not asked
     assert ("a",) in names(prepared)
     assert ("b",) in names(prepared)
 

@@ -19,7 +19,7 @@ from dovetail.typed import convert
 from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice, MemoryPlan, _engine
 from dovetail_onednn import Kind, Library, Precision, checked_library
 from dovetail_opset import PACKAGE
-from dovetail_opset.build import add, static
+from dovetail_opset.build import add, add_all, static
 
 OPS = OpRegistry.of(PACKAGE)
 ONEDNN = "dovetail_onednn."
@@ -141,6 +141,27 @@ def test_wrong_convolutions_are_left_to_numpy_or_an_error(monkeypatch: pytest.Mo
     assert re.fullmatch(
         "engine onednn .*, but numpy for some kernels: a convolution: its answer is wrong", first
     )
+
+
+@pytest.mark.usefixtures("onednn")
+@pytest.mark.parametrize("memory", MemoryPlan)
+def test_parts_of_a_result_are_read_where_they_lie(memory: MemoryPlan) -> None:
+    rng = np.random.default_rng(4)
+    graph = Graph("parts")
+    w, v = (static(graph, n, rng.standard_normal((16, 16), np.float32)) for n in "wv")
+    y = add(graph, "MatMul", [_input(graph, "x", (6, 16)), w], name="first")
+    parts = add_all(graph, "Split", [y], name="parts", axis=0, split_index=[1, 3])
+    row = add(graph, "StridedSlice", [parts[2]], name="row", ranges=[[1, 3, 1], [0, 16, 1]])
+    for name, part in (("one", parts[1]), ("two", row)):
+        add(graph, "MatMul", [part, v], name=name).kind = TensorKind.APP_READ
+    options = CpuOptions(engine=EngineChoice.ONEDNN, memory=memory)
+    prepared = CpuBackend(OPS).prepare(graph, options, WeightStore())
+    x = rng.standard_normal((6, 16), np.float32)
+    found = {t.name: np.empty(t.shape, np.float32) for t in graph.outputs}
+    prepared.run({"x": x}, found, RunControl())
+    product = x @ w.values() @ v.values()
+    np.testing.assert_allclose(found["one"], product[1:3], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found["two"], product[4:6], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.usefixtures("onednn")

@@ -122,6 +122,47 @@ def test_strided_slice(check_op, dtype):
     check_op("StridedSlice", x, ranges=ranges, shrink_axes=0b100, begin_mask=0b001)
 
 
+PIECES = {
+    "rows": ((6, 7, 3), [[2, 5, 1], [0, 7, 1], [0, 3, 1]], {}),
+    "one row": ((6, 7, 3), [[5, 6, 1], [0, 7, 1], [0, 3, 1]], {"shrink_axes": 0b001}),
+    "part of a row": ((6, 7, 3), [[4, 5, 1], [1, 4, 1], [0, 3, 1]], {"shrink_axes": 0b001}),
+    "behind an extent of 1": ((1, 7, 3), [[0, 1, 1], [3, 6, 1], [0, 3, 1]], {}),
+    "one element": ((6, 7), [[5, 6, 1], [6, 7, 1]], {}),
+    "a number": ((6, 7), [[5, 6, 1], [6, 7, 1]], {"shrink_axes": 0b11}),
+    "a new axis": ((6, 7), [[0, 0, 1], [3, 5, 1], [0, 7, 1]], {"new_axes_mask": 0b001}),
+    "a step within a row": ((1, 7), [[0, 1, 1], [0, 7, 2]], {}),
+    "backwards": ((6, 7), [[5, 2, -1], [0, 7, 1]], {}),
+    "all but one column": ((6, 7), [[0, 6, 1], [1, 7, 1]], {}),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", PIECES)
+def test_slices_in_one_piece_and_others(check_op, dtype, case):
+    shape, ranges, params = PIECES[case]
+    check_op("StridedSlice", elements(1, dtype, *shape), ranges=np.array(ranges), **params)
+
+
+@pytest.mark.parametrize(
+    ("rows", "taken", "is_view"),
+    [(64, 1, True), (1 << 16, 1, False), (1 << 16, 1 << 15, True)],
+)
+def test_a_small_part_of_a_great_tensor_is_copied(run_graph, rows, taken, is_view):
+    """Else the whole of it would stay for as long as the part is read."""
+    graph = Graph("part")
+    x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (rows, 4), TensorKind.APP_WRITE))
+    t = add(graph, "ElementWiseNeg", [x], name="t")
+    ranges = [[rows - taken, rows, 1], [0, 4, 1]]
+    part = add(graph, "StridedSlice", [t], name="part", ranges=ranges)
+    y = add(graph, "ElementWiseNeg", [part], name="y")
+    y.kind = TensorKind.APP_READ
+    feed = elements(1, np.float32, rows, 4)
+    ran = run_graph(graph, {"x": feed})
+    np.testing.assert_array_equal(ran.outputs["y"], feed[-taken:])
+    (step,) = [s for s in ran.prepared.steps if s.nodes == ("part",)]
+    assert (step.writes[0].alias_of is not None) is is_view
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("index_dtype", [np.int32, np.int64, np.uint8])
 def test_gather(check_op, dtype, index_dtype):

@@ -44,6 +44,7 @@ def add_both(
     shapes: Shapes,
     *,
     ways: tuple[int, int] = (0, 1),
+    second: dict[str, Any] | None = None,
     **params: Any,
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Adds a layer in two directions, all but x known, and gives the outputs of both."""
@@ -55,7 +56,7 @@ def add_both(
         count = 3 if op_type == "Lstm" else 2
         names = [f"{op_type}{len(made)}.{i}" for i in range(count)]
         name = names[0].split(".")[0]
-        given = params | {"direction": way}
+        given = params | {"direction": way} | ((second or {}) if made else {})
         made.append(add_all(model.graph, op_type, ins, name=name, outputs=names, **given))
     return made[0], made[1]
 
@@ -193,14 +194,24 @@ def test_gru_in_both_directions(
     close(model.run(model.prepare(), feeds)["y"], model.expected(feeds)["y"])
 
 
-APART = ["last seen", "turned", "wider", "elsewhere", "changing", "same way", "other axis"]
+APART = {
+    "last seen": {},
+    "turned": {},
+    "wider": {},
+    "elsewhere": {},
+    "changing": {},
+    "same way": {"ways": (0, 0)},
+    "other axis": {},
+    "time": {"second": {"time_major": False}},
+    "clipped": {"second": {"cell_clip_threshold": 0.5}},
+}
 
 
 @pytest.mark.parametrize("reason", APART)
 def test_directions_that_stay_apart(model: Any, reason: str) -> None:
-    shapes = lstm_shapes(3, 4, 4, {10})
-    ways = (0, 0) if reason == "same way" else (0, 1)
-    forward, reverse = add_both(model, "Lstm", (4, 4, 3), shapes, ways=ways)
+    forward, reverse = add_both(
+        model, "Lstm", (4, 4, 3), lstm_shapes(3, 4, 4, {10}), **APART[reason]
+    )
     parts = [forward[0], reverse[0]]
     if reason == "last seen":
         model.output(reverse[2])
@@ -222,6 +233,36 @@ def test_directions_that_stay_apart(model: Any, reason: str) -> None:
     wanted = model.expected(feeds)
     for name, found in model.run(plan, feeds).items():
         close(found, wanted[name])
+
+
+@pytest.mark.parametrize("op_type", ["Lstm", "Gru"])
+@pytest.mark.parametrize("reason", ["stacked", "units", "linear"])
+def test_layers_that_are_not_two_directions_of_one(model: Any, op_type: str, reason: str) -> None:
+    forms = lstm_shapes if op_type == "Lstm" else gru_shapes
+    x, shapes, outs = model.input("x", 4, 2, 5), forms(5, 2, 5), []
+    for way in (0, 1):
+        if reason == "units" and way:
+            shapes = forms(5, 2, 7)
+        kept = {i: shape for i, shape in shapes.items() if i != 13}
+        ins: list[Tensor | None] = [x, *[None] * max(kept)]
+        for i, shape in kept.items():
+            ins[i] = model.random(f"in{i}", *shape)
+        params = {"linear_before_reset": way} if (op_type, reason) == ("Gru", "linear") else {}
+        names = [f"out{way}.{i}" for i in range(3 if op_type == "Lstm" else 2)]
+        made = add_all(
+            model.graph, op_type, ins, name=f"layer{way}", outputs=names, direction=way, **params
+        )
+        outs.append(made[0])
+        if reason == "stacked":  # the second one reads the first one alone
+            x = made[0]
+    if reason == "stacked":
+        model.output(add(model.graph, "Relu", outs[1:], name="y"))
+    else:
+        join(model, *outs)
+    plan, feeds = model.prepare(), model.feeds()
+    together = any({"layer0", "layer1"} <= set(step.nodes) for step in plan.steps)
+    assert together is ((op_type, reason) == ("Lstm", "linear"))  # a param that Lstm has not
+    close(model.run(plan, feeds)["y"], model.expected(feeds)["y"])
 
 
 @pytest.mark.usefixtures("two_threads")

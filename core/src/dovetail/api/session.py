@@ -129,12 +129,12 @@ class Session:
         self._backend.require_alive()
         if self._specializer is None:
             handle = _graph_of(self._fixed, graph)
-            return _run(handle, inputs, native, profile, signal)
+            return _run(handle, inputs, profile, signal, native=native)
         with self._specializer.context(inputs) as context:
             handle = _graph_of(context, graph)
             known, constant = handle.interface.inputs, self._specializer.names
             given = {n: v for n, v in inputs.items() if n in known or n not in constant}
-            return _run(handle, given, native, profile, signal)
+            return _run(handle, given, profile, signal, native=native)
 
     @contextmanager
     def specialized(self, inputs: Mapping[str, Any]) -> Iterator[Graph]:
@@ -211,21 +211,23 @@ def _run_config(config: PathLike | Mapping[str, Any] | None, backend: str) -> Ru
 def _run(
     graph: Graph,
     inputs: Mapping[str, Any],
-    native: bool,
     profile: Profile | None,
     signal: Signal | None,
+    *,
+    native: bool,
 ) -> dict[str, Array]:
     """Runs a graph on real values, or on stored ones; see `Session.run`."""
-    ends = graph.interface
+    interface = graph.interface
+    ends = interface.inputs
     if not native:
         inputs = {
-            name: _stored(value, ends.inputs[name].tensor) if name in ends.inputs else value
+            name: _stored(value, ends[name].tensor) if name in ends else value
             for name, value in inputs.items()
         }
     outputs = graph.execute(inputs, None, profile, signal)
     if native:
         return outputs
-    return {name: _real(outputs[name], end.tensor) for name, end in ends.outputs.items()}
+    return {name: _real(outputs[name], end.tensor) for name, end in interface.outputs.items()}
 
 
 def _stored(value: Any, tensor: Tensor) -> Array:

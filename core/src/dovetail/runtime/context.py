@@ -43,7 +43,7 @@ class Context(Handle):
         self.weights = WeightStore()
         self._graphs: dict[str, Graph] = {}
         self._memory: WeakSet[Memory] = WeakSet()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)  # waited for to free it
         self._active = 0  # executions from call to end, waiting ones among them
         self._queued = 0  # those of them that are in the device's queue or run from it

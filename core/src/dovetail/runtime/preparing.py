@@ -34,7 +34,7 @@ def prepare(graph: ir.Graph, context: Context, signal: Signal | None) -> Prepare
         raise GraphError(f"{len(faults)} fault(s) found", where=_where(graph), problems=faults)
     _require_support(graph, backend)
     with (
-        controlled(signal, None) as control,
+        controlled(signal) as control,
         blamed(backend.name, "its `prepare` failed", "GRAPH_ERROR_FINALIZE_FAILED"),
     ):
         prepared = backend.plugin.prepare(graph, backend.options, context.weights)

@@ -11,9 +11,6 @@ from dovetail.errors import BackendError
 from dovetail.runtime.contract import RunControl, Watch
 from dovetail.runtime.handle import Handle, api_call
 
-# The control of runs that nobody can stop and nobody watches.
-_FREE = RunControl()
-
 
 class SignalKind(enum.IntEnum):
     """What a signal does; QNN's numbers of the config options."""
@@ -95,9 +92,9 @@ class Signal(Handle):
 
 
 @contextmanager
-def controlled(signal: Signal | None, watch: Watch | None) -> Iterator[RunControl]:
+def controlled(signal: Signal | None) -> Iterator[RunControl]:
     """Gives the control of one call, under a signal if there is one."""
-    control = take_control(signal, watch)
+    control = take_control(signal, None)
     try:
         yield control
     finally:
@@ -110,9 +107,7 @@ def take_control(signal: Signal | None, watch: Watch | None) -> RunControl:
     Raises:
         BackendError: The signal controls another call, or was freed.
     """
-    if signal is not None:
-        return signal.acquire(watch)
-    return _FREE if watch is None else RunControl(watch)
+    return RunControl(watch) if signal is None else signal.acquire(watch)
 
 
 def release_control(signal: Signal | None) -> None:

@@ -58,7 +58,7 @@ class CpuOptions(Options, frozen=True):
         precision: What oneDNN may round the factors of convolutions and products to, where it is
             quicker so; a permission. BF16 takes effect on processors with AMX.
         memory: How intermediate tensors lie. ARENA: those that do not live at once share places.
-            PLAIN: each has its own, so that all of them are there after a run.
+            PLAIN: each has its own, or is a view of one that has: all are there after a run.
         fuse: Whether a kernel may run the nodes that follow it too. Without it every tensor of the
             graph is computed on its own and can be watched.
     """

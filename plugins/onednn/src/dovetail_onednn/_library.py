@@ -40,7 +40,7 @@ _INSTRUCTION_SETS = {
     0x1FEF: "AVX-512 with FP16 and AMX FP16",
 }
 _LOADING = threading.Lock()
-_LOADED: list[Library] = []  # once it is, every call comes here: a lock would be most of its time
+_LOADED: list[Library] = []  # looked at without the lock, which would be most of a call's time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,13 +140,13 @@ def _openmp(held: ctypes.PyDLL) -> tuple[Any, int, Any]:
     return set_number, int(number()), number
 
 
-def _execute(library: ctypes.CDLL) -> Any:
+def _execute(loaded: ctypes.CDLL) -> Any:
     """Gives what executes a primitive: (primitive, stream, number of arguments, arguments).
 
     It is called with ctypes' own values, made once. Types declared for it would be looked at in
     every call, and that takes longer than all the rest of the call.
     """
-    function = library.dnnl_primitive_execute
+    function = loaded.dnnl_primitive_execute
     function.restype = ctypes.c_int
     return function
 

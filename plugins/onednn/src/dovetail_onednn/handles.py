@@ -22,7 +22,8 @@ from dovetail_onednn.fork import GENERATION
 class Handle:
     """Owns one object of the library, and stands for it in calls of foreign functions.
 
-    Calls are given handles, never bare pointers: a handle given lives until the call returns.
+    Calls are given handles, never bare pointers: a handle given lives until the call returns. Only
+    executions are given pointers, by `BoundPrimitive`, which keeps what they belong to.
 
     Args:
         kind: Name of its destroying function, without `_destroy`.

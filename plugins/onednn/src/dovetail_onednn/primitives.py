@@ -31,7 +31,7 @@ from dovetail_onednn.errors import check, failure
 from dovetail_onednn.fork import GENERATION
 from dovetail_onednn.handles import Handle, Stream, engine, make
 from dovetail_onednn.precision import math_mode
-from dovetail_onednn.threads import ACTIVE, TEAM, ReleaseGil, current_threads, have, threads
+from dovetail_onednn.threads import ACTIVE, TEAM, ReleaseGil, current_threads, set_threads, threads
 
 # A call longer than this lets other Python threads run: a tenth of the interval in which a busy one
 # gives the interpreter back. So many calls are timed to tell.
@@ -289,7 +289,7 @@ class BoundPrimitive:
                 hint="prepare it in the new process, or start that with the method 'spawn'",
             )
         if self._told() != (wanted := self._threads or TEAM.own):
-            have(wanted)
+            set_threads(wanted)
         execute = self._alone if len(ACTIVE) < 2 else self._shared
         status = self._timed(execute) if self._trials else execute()
         if status:

@@ -130,7 +130,7 @@ class Direction:
         return np.stack([np.zeros(units, np.float32) if each is None else each for each in found])
 
     def is_made_for(self, known: Sequence[int], left_out: Sequence[int]) -> bool:
-        """Whether the elements of some inputs are known, where they are there, and some not."""
+        """Whether these inputs, where they are there, are known, and others left out."""
         are_known = all(self.static(port) is not None for port in known if self.has(port))
         return are_known and not any(self.has(port) for port in left_out)
 

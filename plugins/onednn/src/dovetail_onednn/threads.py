@@ -8,6 +8,7 @@ session wants to compute too.
 from __future__ import annotations
 
 import enum
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,8 @@ class ReleaseGil(enum.Enum):
 
 # Sessions that compute at this moment; adding and discarding need no lock.
 ACTIVE: set[object] = set()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=ACTIVE.clear)  # their threads stayed behind
 
 
 class Activity:
@@ -59,7 +62,7 @@ class Team(threading.local):
 TEAM = Team()
 
 
-def have(count: int) -> None:
+def set_threads(count: int) -> None:
     """Has so many threads compute what the calling thread executes; 0 changes nothing.
 
     In a process that was forked it is 1. The thread's own number stays what it was.
@@ -76,7 +79,7 @@ def current_threads() -> int:
     found = library()
     if found.set_threads is None:
         return 0
-    have(TEAM.own)  # a primitive may have left another number
+    set_threads(TEAM.own)  # a primitive may have left another number
     return int(found.get_threads())
 
 
@@ -109,7 +112,7 @@ class threads:  # noqa: N801 - reads as a verb: `with threads(1)`
             return
         TEAM.own, told = self._before
         if found.get_threads() != told:
-            have(told)
+            found.set_threads(1 if GENERATION.number else told)
 
 
 class Computing(threads):

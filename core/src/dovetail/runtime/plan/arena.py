@@ -87,12 +87,13 @@ def _lives(steps: Sequence[Step]) -> dict[Value, _Life]:
 def _share_in_place(steps: Sequence[Step], lives: dict[Value, _Life]) -> None:
     for i, step in enumerate(steps):
         for write, read in step.in_place:
-            target, source = step.writes[write], step.reads[read].root
+            target, operand = step.writes[write], step.reads[read]
+            source = operand.root
             if (
                 target.root is target
                 and target.storage is Storage.ARENA
                 and source.storage is Storage.ARENA
-                and source.nbytes == target.nbytes
+                and source.nbytes == operand.nbytes == target.nbytes
                 and lives[source].last == i
                 and target is not source
                 and _read_once(step, source)

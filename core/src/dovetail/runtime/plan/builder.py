@@ -252,9 +252,9 @@ def _chain(
 
 
 def _following(graph: Graph, node: Node, branch: Branch | None) -> tuple[Node, ...]:
-    """The node that alone reads a result; or a branch and what joins it with the chain."""
-    if branch is Branch.TWIN and (twins := _twin(graph, node)):
-        return twins
+    """What is asked for next: the only reader of a result, or a branch and what joins it."""
+    if branch is Branch.TWIN:
+        return _twin(graph, node)
     if (reader := _only_reader(graph, node)) is not None:
         return (reader,)
     return _gate(graph, node) if branch is Branch.GATE else ()

@@ -22,8 +22,8 @@ Absorbs = Callable[[Sequence[NodeView], NodeView], bool]
 class Branch(enum.Enum):
     """A node beside a chain that may run with it, if one other node alone reads both results.
 
-    GATE: it reads what the chain's last node wrote, and nothing else. TWIN: it is of the head's op
-    and has the head's first input too.
+    GATE: it reads what the chain's last node wrote, and nothing else. TWIN: it is of the last
+    node's op and has its first input too; kernels that take twins take no other nodes.
     """
 
     GATE = enum.auto()
@@ -38,10 +38,10 @@ class Kernel:
         make: Gives the step, or None, before it declares anything, where this call is not one it
             is made for; the op then runs by its reference.
         absorbs: Whether the kernel runs a node (the second argument) together with the nodes it
-            has already (the first); that node alone reads the last one's first output, and nobody
-            reads others.
-        branch: What `absorbs` may also be asked for: for such a branch, then for the node that
-            joins it and the chain.
+            has already (the first). Beyond what `branch` allows, that node alone reads the last
+            one's first output, and nobody reads its others.
+        branch: What `absorbs` is also asked for: for such a branch, then for the node that joins
+            it and the chain.
     """
 
     make: Make
@@ -312,7 +312,7 @@ class KernelCall:
             offsets: For each output, how many bytes of the dense input come before it.
 
         Returns:
-            The step, or None where the bytes cannot be shared; the kernel must then copy.
+            The step, or None where some bytes cannot be shared; the kernel must then copy all.
         """
         source = self._scope.read(self._tensor(index), None)
         targets = self._scope.views(self.outputs, source, layout, offsets)

@@ -12,6 +12,9 @@ from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
 from dovetail_cpu.kernels._calls import Call, copy, fill, only_moves
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
+# Bytes of a tensor that may stay as long as a part of it is read.
+_LITTLE = 1 << 16
+
 
 @KERNELS.register(PACKAGE, "Pad")
 def pad(call: KernelCall) -> Step | None:
@@ -46,7 +49,7 @@ def strided_slice(call: KernelCall) -> Step | None:
     if not only_moves(call, 0):
         return None
     index = call.op.index()
-    start = _contiguous(call.spec(0), index)
+    start = _contiguous(call.spec(0), index) if _keeps_little(call) else None
     if start is not None and (step := call.view(0, offsets=[start])):
         return step
     x, out = call.read(0), call.write()
@@ -57,12 +60,19 @@ def strided_slice(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
+def _keeps_little(call: KernelCall) -> bool:
+    """Whether no great tensor has to stay for the sake of a small part of it."""
+    source, part = call.spec(0).nbytes, call.outputs[0].spec.nbytes
+    return source <= _LITTLE or 2 * part >= source
+
+
 def _contiguous(spec: Spec, index: tuple[slice | int | None, ...]) -> int | None:
     """Gives how many bytes come before what an index takes, if it takes them in one piece."""
     strides = [math.prod(spec.shape[axis + 1 :]) for axis in range(len(spec.shape))]
-    # nobody looks at the elements: one byte will do for all
+    # nobody looks at the elements: one byte will do for all. A slice of rank 0 must be an array
+    # too, since a number would be read
     whole = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), spec.shape, strides)
-    part = whole[index]
+    part = whole[(*index, ...)]
     if not part.flags.c_contiguous:
         return None
     first, start = (int(a.__array_interface__["data"][0]) for a in (whole, part))
