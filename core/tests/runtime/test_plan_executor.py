@@ -215,6 +215,31 @@ def test_a_failed_bind_names_its_node_and_the_next_run_starts_afresh():
     np.testing.assert_array_equal(y, -X)
 
 
+def test_an_interrupt_while_a_step_is_bound_leaves_nothing_half_done():
+    interrupts: list[type[BaseException]] = []
+
+    def make(call):
+        reads, writes = call.read(0), call.write()
+
+        def bind(buffers):
+            x, y = buffers.array(reads), buffers.array(writes)
+            if interrupts:
+                raise interrupts.pop()
+            return lambda: np.negative(x, out=y)
+
+        return call.step(bind)
+
+    net = Net("x").node("Negate", ["x"], "t").node("Negate", ["t"], "y", app=True)
+    prepared = net.prepared(kernels(Negate=make))
+    y = np.empty(SHAPE, np.float32)
+    interrupts.append(KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        prepared.run({"x": X}, {"y": y}, RunControl())
+    for x in (X, X + 1):  # the result's place is the same as then
+        prepared.run({"x": x}, {"y": y}, RunControl())
+        np.testing.assert_array_equal(y, x)
+
+
 def test_what_a_watch_raises_is_no_kernels_fault():
     class Broken:
         def step_finished(self, nodes, microseconds, outputs):

@@ -149,3 +149,12 @@ def test_half_floats_alone_are_no_matter_of_simulation() -> None:
     )
     assert modules(prepared) == ["reference"]
     assert not seen
+
+
+def test_fixed_point_without_an_encoding_is_what_is_stored():
+    """There is no real value to compute with; building must come to an end all the same."""
+    bare = Spec(DType.UFIXED_POINT_8, SHAPE)
+    kernel, seen = of_floats(negate)
+    graph = one("Copy", [bare], bare)
+    check(graph, kernels(Copy=kernel), {"x0": STORED})
+    assert seen == []

@@ -19,7 +19,7 @@ from dovetail_onednn.convolution import Geometry, convolution_desc
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.errors import check, failure
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import filters, images, vector
+from dovetail_onednn.layouts import filters, images, layout_of, vector
 from dovetail_onednn.primitives import Primitive, reorder_primitive
 from dovetail_onednn.reorder import pack, reorder
 
@@ -152,12 +152,12 @@ def test_layouts_have_their_padding_in_nbytes(geometry: Geometry) -> None:
     with convolution_desc(
         replace(geometry, weights=filters((3, 3, 3, 5), 1), bias=None, target=images((1, 8, 8, 5)))
     ) as desc:
-        layout = OneDnnLayout.of(desc.desc(Arg.DESTINATION), images((1, 8, 8, 5)))
+        layout = layout_of(desc.desc(Arg.DESTINATION), images((1, 8, 8, 5)))
     assert layout is not None
     assert layout.nbytes > 8 * 8 * 5 * 4
     assert layout.nbytes % (8 * 8 * 4) == 0
-    assert layout == OneDnnLayout.of(layout.desc, images((1, 8, 8, 5)))
-    assert OneDnnLayout.of(images((1, 8, 8, 5)), layout.dense) is None
+    assert layout == layout_of(layout.desc, images((1, 8, 8, 5)))
+    assert layout_of(images((1, 8, 8, 5)), layout.dense) is None
 
 
 @pytest.mark.parametrize(("shape", "groups"), [((3, 2, 4, 5), 1), ((3, 2, 4, 6), 2)])

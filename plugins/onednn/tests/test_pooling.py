@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dovetail_onednn.steps import Binding
+
 
 def pool(model: Any, op_type: str, x: Any, name: str = "y", **params: Any) -> Any:
     """Adds a pooling, by default of 3x3 windows without a padding."""
@@ -96,3 +98,22 @@ def test_means_of_nothing_are_left_to_the_reference(model: Any, agrees: Any, kin
     pads = ((4, 0), (0, 0))  # the first window lies wholly in the padding
     agrees(model, pool(model, "PoolAvg2d", model.input("x", 1, 4, 4, 8), pad_amount=pads))
     assert kinds(model.prepare().steps) == ["reference y"]
+
+
+@pytest.mark.parametrize("op_types", [("Relu", "Relu6"), ("Relu", "Tanh"), ("Sigmoid", None)])
+def test_zeros_around_what_is_joined(
+    model: Any, close: Any, op_types: tuple[str, str | None]
+) -> None:
+    """They take part unless nothing can be negative: through joints and poolings, too."""
+    x = model.input("x", 1, 9, 9, 16)
+    parts = [x if t is None else model.add(t, x, name=f"{t}{i}") for i, t in enumerate(op_types)]
+    y = model.add("Concat", *parts, name="joined", axis=3)
+    params = {"filter_size": (3, 3), "stride": (1, 1), "pad_amount": ((1, 1), (1, 1))}
+    y = model.add("PoolMax2d", y, name="first", **params)
+    model.output(model.add("PoolMax2d", y, name="second", **params))
+    prepared = model.prepare()
+    feeds = {"x": -np.abs(model.feeds()["x"])}
+    close(model.run(prepared, feeds)["second"], model.expected(feeds)["second"])
+    steps = {step.nodes[0]: step for step in prepared.steps if step.nodes}
+    without = {name for name in ("first", "second") if isinstance(steps[name].bind, Binding)}
+    assert without == ({"first", "second"} if op_types == ("Relu", "Relu6") else set())

@@ -26,7 +26,7 @@ from dovetail.runtime.contract import (
     Support,
 )
 from dovetail.runtime.plan import Plan, PlanPrepared, build_plan, with_brought
-from dovetail_cpu._engine import EngineChoice, about, engine
+from dovetail_cpu._engine import EngineChoice, about, engine, precision
 from dovetail_onednn import Precision, ReleaseGil, computing_in
 
 # A string is no number to compute with, and a type that is not known cannot be stored.
@@ -55,8 +55,9 @@ class CpuOptions(Options, frozen=True):
             are set for a process, by OPENBLAS_NUM_THREADS.
         release_gil: Whether other Python threads run while a step of oneDNN does. AUTO: while long
             ones do, and while another session computes.
-        precision: What oneDNN may round the factors of convolutions and products to, where it is
-            quicker so; a permission. BF16 takes effect on processors with AMX.
+        precision: What oneDNN may round to, where it is quicker so; a permission. BF16 takes effect
+            on processors with AVX-512 and BF16: factors of convolutions and products, and results
+            from step to step.
         memory: How intermediate tensors lie. ARENA: those that do not live at once share places.
             PLAIN: each has its own, or is a view of one that has: all are there after a run.
         fuse: Whether a kernel may run the nodes that follow it too. Without it every tensor of the
@@ -118,7 +119,7 @@ class CpuBackend:
         chosen = engine(options.engine)
         computing = chosen.computing(options.num_threads)
         packages = {node.package for node in graph.nodes}
-        with computing, computing_in(options.precision):
+        with computing, computing_in(precision(options.engine, options.precision)):
             plan = build_plan(
                 graph,
                 self._ops,

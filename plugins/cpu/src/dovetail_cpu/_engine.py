@@ -15,6 +15,7 @@ from dovetail_onednn import (
     Activity,
     Computing,
     Kind,
+    Precision,
     checked_library,
     onednn_kernels,
     reorder,
@@ -65,6 +66,24 @@ def engine(choice: EngineChoice) -> Engine:
         return Engine(KERNELS)
     kernels = onednn_kernels(KERNELS.backend, strict=is_demanded)
     return Engine(kernels.before(KERNELS), reorder, Computing)
+
+
+def precision(choice: EngineChoice, wanted: Precision) -> Precision:
+    """Gives the precision to compute in: float32 where a narrower one is not computed right.
+
+    Raises:
+        PluginError: ONEDNN was asked for and fails.
+    """
+    if wanted is not Precision.BF16 or choice is EngineChoice.NUMPY:
+        return wanted
+    try:
+        checked_library((Kind.BFLOAT16,))
+    except DovetailError as error:
+        if choice is EngineChoice.ONEDNN:
+            raise
+        _LOG.info("computing in float32: %s", error.message)
+        return Precision.FLOAT32
+    return wanted
 
 
 def about() -> tuple[str, ...]:

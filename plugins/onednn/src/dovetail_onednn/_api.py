@@ -32,7 +32,21 @@ BLOCKED = 2  # the format kind of every layout that strides and blocks describe
 class DataType(enum.IntEnum):
     """Element types."""
 
+    UNDEFINED = 0
+    F16 = 1
+    BF16 = 2
     F32 = 3
+    S32 = 4
+    S8 = 5
+    U8 = 6
+
+    @property
+    def text(self) -> str:
+        """The type as people write it."""
+        return _TYPE_NAMES.get(self, self.name.lower())
+
+
+_TYPE_NAMES = {DataType.F16: "float16", DataType.BF16: "bfloat16", DataType.F32: "float32"}
 
 
 class Algorithm(enum.IntEnum):

@@ -15,12 +15,19 @@ import numpy as np
 
 from dovetail.ir import Array, Shape
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_onednn._api import CONVOLUTION_DIRECT, DECONVOLUTION_DIRECT, FORWARD_INFERENCE, Arg
+from dovetail_onednn._api import (
+    CONVOLUTION_DIRECT,
+    DECONVOLUTION_DIRECT,
+    FORWARD_INFERENCE,
+    Arg,
+    DataType,
+)
 from dovetail_onednn.descriptors import MemoryDesc, array
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, Strided, aligned, filters, images, vector
 from dovetail_onednn.pooling import takes_blocks
-from dovetail_onednn.post_ops import chain_of
+from dovetail_onednn.post_ops import Chain, chain_of
+from dovetail_onednn.precision import factor_type
 from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
 from dovetail_onednn.reorder import pack
 from dovetail_onednn.steps import Places, is_float32, is_slow
@@ -116,15 +123,21 @@ def convolution_step(
     if weights is None:
         return None
     rank, axes = len(call.outputs[0].shape), len(geometry.stride)
-    chain = chain_of(call, lambda shape: _images(aligned(shape, rank), axes))
+
+    def chain_in(kind: DataType) -> Chain:
+        return chain_of(call, lambda s: _images(aligned(s, rank), axes), kind)
+
     # where axes were added, other steps could not read what the library likes best
     choices = arrangements(geometry, call.layout(0))[: None if rank == axes + 2 else 1]
-    image = _as_channels_first(call, geometry)
-    if image is not None:
+    image = None
+    if (kind := factor_type()) is not DataType.F32:
+        choices.insert(0, (geometry.source.of_type(kind), geometry.target.of_type(kind)))
+    elif (image := _as_channels_first(call, geometry)) is not None:
         choices.insert(0, (image, None))
-    desc = _choose(geometry, chain.ops, choices)
-    if desc is None:
+    found = _choose(geometry, chain_in, choices)
+    if found is None:
         return None
+    desc, chain = found
     with desc:
         places = Places(call, desc)
         if desc.desc(Arg.SOURCE) == image:
@@ -158,6 +171,7 @@ def convolution_desc(
         BackendError: There is no such convolution.
     """
     source, target = arranged
+    kind = source.type if source else DataType.F32
     name = "deconvolution" if geometry.is_transposed else "convolution"
     algorithm = DECONVOLUTION_DIRECT if geometry.is_transposed else CONVOLUTION_DIRECT
     tail = "".join(f" + {op}" for op in post_ops)
@@ -168,7 +182,7 @@ def convolution_desc(
             FORWARD_INFERENCE,
             algorithm,
             source or MemoryDesc.any(geometry.source.dims),
-            MemoryDesc.any(geometry.weights.dims),
+            MemoryDesc.any(geometry.weights.dims, kind),
             geometry.bias,
             target or MemoryDesc.any(geometry.target.dims),
             array(geometry.stride),
@@ -177,7 +191,7 @@ def convolution_desc(
             array(geometry.before),
             array(geometry.after),
             attributes,
-            description=f"a float32 {name}{tail}: {geometry}",
+            description=f"a {kind.text} {name}{tail}: {geometry}",
         )
 
 
@@ -260,13 +274,14 @@ def arrangements(geometry: Geometry, layout: object) -> list[Arrangement]:
 
 
 def _choose(
-    geometry: Geometry, ops: tuple[PostOp, ...], choices: Sequence[Arrangement]
-) -> PrimitiveDesc | None:
+    geometry: Geometry, chain_in: Callable[[DataType], Chain], choices: Sequence[Arrangement]
+) -> tuple[PrimitiveDesc, Chain] | None:
     """Describes the convolution in the first arrangement that is not a slow one."""
     for each in dict.fromkeys(choices):
-        desc = convolution_desc(geometry, ops, each)
+        chain = chain_in(each[0].type if each[0] else DataType.F32)
+        desc = convolution_desc(geometry, chain.ops, each)
         if not is_slow(desc):
-            return desc
+            return desc, chain
         desc.close()
     return None
 

@@ -18,16 +18,18 @@ class MemoryDesc(Handle):
     Attributes:
         nbytes: Bytes that memory of this description takes, padding included.
         dims: Logical extents.
+        type: Of the elements.
         key: Text that equal descriptors share: type, extents and, where the format is one of
             strides and blocks, these.
     """
 
-    __slots__ = ("dims", "key", "nbytes")
+    __slots__ = ("dims", "key", "nbytes", "type")
 
     def __init__(self, pointer: c_void_p) -> None:
         super().__init__("memory_desc", pointer)
         self.nbytes = int(library().functions["memory_desc_get_size"](pointer))
         self.dims = self._list(Query.DIMS, self._number(Query.NDIMS))
+        self.type = DataType(self._number(Query.DATA_TYPE))
         self.key = self._key()
 
     @property
@@ -36,21 +38,26 @@ class MemoryDesc(Handle):
         return self._list(Query.STRIDES, len(self.dims))
 
     @classmethod
-    def strided(cls, dims: Sequence[int], strides: Sequence[int]) -> MemoryDesc:
-        """Describes float32 elements that lie `strides` elements apart."""
-        doing = f"describing f32 {_by(dims)} with strides {tuple(strides)}"
-        kind = DataType.F32
+    def strided(
+        cls, dims: Sequence[int], strides: Sequence[int], kind: DataType = DataType.F32
+    ) -> MemoryDesc:
+        """Describes elements that lie `strides` elements apart."""
+        doing = f"describing {kind.text} {_by(dims)} with strides {tuple(strides)}"
         function = "memory_desc_create_with_strides"
         made = make(function, len(dims), array(dims), kind, array(strides), doing=doing)
         return cls(made)
 
     @classmethod
-    def any(cls, dims: Sequence[int]) -> MemoryDesc:
-        """Describes float32 elements whose arrangement a primitive is to choose."""
-        doing = f"describing f32 {_by(dims)} of any format"
+    def any(cls, dims: Sequence[int], kind: DataType = DataType.F32) -> MemoryDesc:
+        """Describes elements whose arrangement a primitive is to choose."""
+        doing = f"describing {kind.text} {_by(dims)} of any format"
         function = "memory_desc_create_with_tag"
-        made = make(function, len(dims), array(dims), DataType.F32, ANY_FORMAT, doing=doing)
+        made = make(function, len(dims), array(dims), kind, ANY_FORMAT, doing=doing)
         return cls(made)
+
+    def of_type(self, kind: DataType) -> MemoryDesc:
+        """Describes elements of another type that lie the same way, by strides."""
+        return self if kind is self.type else self.strided(self.dims, self.strides, kind)
 
     @classmethod
     def copy_of(cls, pointer: int | None) -> MemoryDesc:

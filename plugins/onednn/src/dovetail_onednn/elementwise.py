@@ -17,11 +17,11 @@ import numpy as np
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_onednn._api import FORWARD_INFERENCE, Algorithm, Arg, BinaryAlgorithm
+from dovetail_onednn._api import FORWARD_INFERENCE, Algorithm, Arg, BinaryAlgorithm, DataType
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.folding import Folding
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import vector
+from dovetail_onednn.layouts import narrow_layout, type_of, vector
 from dovetail_onednn.post_ops import BINARY, COMMUTATIVE, Chain, chain_of, eltwise_of
 from dovetail_onednn.primitives import Attributes, Binary, Eltwise, PostOp, PrimitiveDesc
 from dovetail_onednn.steps import Places, is_float32, is_slow
@@ -74,7 +74,7 @@ def eltwise(call: KernelCall) -> Step | None:
     if skipped:
         function = Eltwise(Algorithm.SWISH, 1.0)
     least = _LEAST if function.algorithm in _QUICK else _LEAST_SLOW
-    if _work(call) < least:
+    if _work(call) < least and narrow_layout(call) is None:
         return None
     if len(call.tail) == skipped:
         return _alone(call, function)
@@ -87,7 +87,8 @@ def binary(call: KernelCall) -> Step | None:
     The first operand must have the result's shape; where the function allows it they are exchanged.
     """
     algorithm = BINARY[call.head.op_type]
-    if not is_float32(call) or _work(call) < _LEAST:
+    is_narrow = any(narrow_layout(call, index) for index in (0, 1))
+    if not is_float32(call) or (_work(call) < _LEAST and not is_narrow):
         return None
     made = call.outputs[0].shape
     first, second = 0, 1
@@ -124,13 +125,13 @@ def eltwise_desc(function: Eltwise, flat: MemoryDesc) -> PrimitiveDesc:
             function.alpha,
             function.beta,
             attributes,
-            description=f"a float32 {function} of {flat.dims[0]} elements",
+            description=f"a {flat.type.text} {function} of {flat.dims[0]} elements",
         )
 
 
 def _alone(call: KernelCall, function: Eltwise) -> Step | None:
     flat = vector(math.prod(call.outputs[0].shape))
-    with eltwise_desc(function, flat) as desc:
+    with eltwise_desc(function, flat.of_type(type_of(narrow_layout(call)))) as desc:
         if is_slow(desc):
             return None
         places = Places(call, desc)
@@ -159,11 +160,14 @@ def joined(
     indices = [each.index for each in (second, *before) if isinstance(each, Second)]
     indices += [index for tail in call.tail[skipped:] for index in tail.operands]
     folding = Folding.of(made, [call.spec(i).shape for i in indices if i is not None])
-    chain = _chain(call, before, skipped, folding)
+    narrow = narrow_layout(call, source)
+    kind = type_of(narrow)
+    chain = _chain(call, before, skipped, folding, kind)
     if not chain.ops and folding.width < _NARROW and folding.width < math.prod(made):
         return None
     full, other = folding.desc(made), folding.desc(_shape(call, second))
-    with _described(second.algorithm, full, other, chain) as desc:
+    of_other = kind if other == full else _type(call, second)
+    with _described(second.algorithm, full.of_type(kind), other.of_type(of_other), chain) as desc:
         if is_slow(desc):
             return None
         places = Places(call, desc)
@@ -177,12 +181,20 @@ def joined(
         return places.step(in_place=[(0, 0)])
 
 
+def _type(call: KernelCall, second: Second) -> DataType:
+    return DataType.F32 if second.index is None else type_of(narrow_layout(call, second.index))
+
+
 def _shape(call: KernelCall, second: Second) -> Shape:
     return () if second.index is None else call.spec(second.index).shape
 
 
 def _chain(
-    call: KernelCall, before: Sequence[Eltwise | Second], skipped: int, folding: Folding
+    call: KernelCall,
+    before: Sequence[Eltwise | Second],
+    skipped: int,
+    folding: Folding,
+    kind: DataType,
 ) -> Chain:
     """Gives what is done before the tail and the rest of the tail as one chain."""
     ops: list[PostOp] = []
@@ -193,7 +205,7 @@ def _chain(
             ops.append(Binary(each.algorithm, folding.desc(_shape(call, each))))
         elif isinstance(each, Eltwise):
             ops.append(each)
-    tail = chain_of(call, folding.desc)
+    tail = chain_of(call, folding.desc, kind)
     shift = len(ops) - skipped
     operands += [(at + shift, index) for at, index in tail.operands if at >= skipped]
     return Chain((*ops, *tail.ops[skipped:]), tuple(operands))
@@ -212,5 +224,6 @@ def _described(
             other,
             full,
             attributes,
-            description=f"a float32 {algorithm.name.lower()}{tail} of {full.key} and {other.key}",
+            description=f"a {full.type.text} {algorithm.name.lower()}{tail} of {full.key} and "
+            f"{other.key}",
         )

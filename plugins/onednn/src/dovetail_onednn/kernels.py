@@ -70,6 +70,7 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
     without_tail: dict[str, Make] = {
         "ChannelShuffle": movement.channel_shuffle,
         "Concat": movement.concat,
+        **dict.fromkeys(("ExpandDims", "Reshape", "Squeeze"), movement.reshape),
         "InstanceNorm": instance_norm,
         "LayerNorm": layer_norm,
         "Lrn": lrn,

@@ -1,7 +1,8 @@
 """Whether this library, on this processor, computes what it should: asked once per process.
 
 Products stand for whatever needs no check of its own. Convolutions have one, from their first use
-on: the library makes other code for them, and a network without any need not load that.
+on: the library makes other code for them, and a network without any need not load that. So have
+both in bfloat16, for who asks for that precision.
 """
 
 from __future__ import annotations
@@ -10,23 +11,25 @@ import enum
 import functools
 import math
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
 from dovetail.errors import DovetailError, PluginError
 from dovetail.ir import Array, Shape
-from dovetail_onednn._api import Algorithm, Arg
+from dovetail_onednn._api import Algorithm, Arg, DataType
 from dovetail_onednn._library import Library, library
 from dovetail_onednn.convolution import Geometry, convolution_desc
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import dense, filters, images, vector
 from dovetail_onednn.matrix import Product
 from dovetail_onednn.post_ops import Chain
-from dovetail_onednn.precision import Precision, computing_in
+from dovetail_onednn.precision import Precision, computing_in, factor_type
 from dovetail_onednn.primitives import Addresses, Eltwise, Primitive, PrimitiveDesc
 from dovetail_onednn.reorder import moved
 from dovetail_onednn.threads import threads
+
+Case = tuple[str, Callable[[], bool]]  # what it is, and whether the library is right
 
 _CHECKING = threading.Lock()
 _RELU = Eltwise(Algorithm.RELU)
@@ -40,6 +43,7 @@ class Kind(enum.Enum):
 
     PRODUCT = "products"
     CONVOLUTION = "convolutions"
+    BFLOAT16 = "bfloat16"
 
 
 def checked_library(kinds: Iterable[Kind] = Kind) -> Library:
@@ -68,8 +72,9 @@ def checked_library(kinds: Iterable[Kind] = Kind) -> Library:
 @functools.cache
 def _fault(kind: Kind) -> str:
     """Gives what is wrong with a kind; an empty text where nothing is."""
+    precision = Precision.BF16 if kind is Kind.BFLOAT16 else Precision.FLOAT32
     # one thread: the code is the same, and waking others takes longer than the cases do
-    with threads(1), computing_in(Precision.FLOAT32):
+    with threads(1), computing_in(precision):
         for case, is_right in _CASES[kind]():
             try:
                 if not is_right():
@@ -79,30 +84,37 @@ def _fault(kind: Kind) -> str:
     return ""
 
 
-def _products() -> Iterable[tuple[str, Callable[[], bool]]]:
+def _products() -> Iterator[Case]:
     for rows, depth, columns in _PRODUCTS:
-        case = f"a product, {rows}x{depth} by {depth}x{columns}"
+        case = f"a {factor_type().text} product, {rows}x{depth} by {depth}x{columns}"
         yield case, functools.partial(_multiplies, rows, depth, columns)
 
 
-def _convolutions() -> Iterable[tuple[str, Callable[[], bool]]]:
+def _convolutions() -> Iterator[Case]:
     for (height, width, channels), made, groups in _CONVOLUTIONS:
-        case = f"a 3x3 convolution, {height}x{width}x{channels} to {made}, groups {groups}"
+        what = f"{height}x{width}x{channels} to {made}, groups {groups}"
+        case = f"a {factor_type().text} 3x3 convolution, {what}"
         yield case, functools.partial(_convolves, (1, height, width, channels), made, groups)
 
 
-_CASES = {Kind.PRODUCT: _products, Kind.CONVOLUTION: _convolutions}
+def _both() -> Iterator[Case]:
+    if factor_type() is not DataType.F32:  # else nothing will be rounded
+        yield from (*_products(), *_convolutions())
+
+
+_CASES = {Kind.PRODUCT: _products, Kind.CONVOLUTION: _convolutions, Kind.BFLOAT16: _both}
 
 
 def _multiplies(rows: int, depth: int, columns: int) -> bool:
     """Whether a product by packed weights, with bias and relu, is exactly what NumPy says."""
     x, w, b = (_numbers(s) for s in ((rows, depth), (depth, columns), (1, columns)))
     source, weights, bias, target = map(dense, (x.shape, w.shape, b.shape, (rows, columns)))
-    product = Product("matmul", source, MemoryDesc.any(weights.dims), bias, target)
+    kind = factor_type()
+    product = Product("matmul", source, MemoryDesc.any(weights.dims, kind), bias, target, kind)
     with product.described(Chain((_RELU,), ())) as desc:
         operands = {Arg.SOURCE: (source, x), Arg.WEIGHTS: (weights, w), Arg.BIAS: (bias, b)}
         found = _computed(desc, operands, target)
-    return np.array_equal(found, _multiplied(x, w, b).ravel())
+    return np.array_equal(found, _rounded(_multiplied(x, w, b)))
 
 
 def _convolves(shape: Shape, made: int, groups: int) -> bool:
@@ -112,10 +124,12 @@ def _convolves(shape: Shape, made: int, groups: int) -> bool:
     target = images((*shape[:3], made))
     ones = (1, 1)
     geometry = Geometry(source, weights, bias, target, ones, ones, ones, ones)
-    with convolution_desc(geometry, (_RELU,)) as desc:
+    kind = factor_type()
+    arranged = None if kind is DataType.F32 else (source.of_type(kind), target.of_type(kind))
+    with convolution_desc(geometry, (_RELU,), arranged or (None, None)) as desc:
         operands = {Arg.SOURCE: (source, x), Arg.WEIGHTS: (weights, w), Arg.BIAS: (bias, b)}
         found = _computed(desc, operands, target)
-    return np.array_equal(found, _convolved(x, w, b, groups).ravel())
+    return np.array_equal(found, _rounded(_convolved(x, w, b, groups)))
 
 
 def _numbers(shape: Shape) -> Array:
@@ -138,6 +152,16 @@ def _computed(
     places: Addresses = {a: (desc.desc(a), int(v.ctypes.data)) for a, v in arrays.items()}
     Primitive(desc).bind(places)()
     return moved(arrays[Arg.DESTINATION], made, target).view(np.float32)
+
+
+def _rounded(exact: Array) -> Array:
+    """Gives float32 numbers, flat, rounded to the present precision: half-way to even."""
+    flat = exact.ravel()
+    if factor_type() is DataType.F32:
+        return flat
+    bits = flat.view(np.uint32)
+    rounded: Array = (bits + 0x7FFF + (bits >> 16 & 1)) & np.uint32(0xFFFF0000)
+    return rounded.view(np.float32)
 
 
 def _multiplied(x: Array, w: Array, b: Array) -> Array:

@@ -12,9 +12,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dovetail.runtime.plan import KernelCall, Layout
+from dovetail_onednn._api import DataType
 from dovetail_onednn.descriptors import MemoryDesc
 
 FLOAT_BYTES = 4
+_BYTES = {DataType.F32: FLOAT_BYTES, DataType.BF16: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +37,23 @@ class OneDnnLayout:
         """Bytes of a value in this layout, padding included."""
         return self.desc.nbytes
 
-    @classmethod
-    def of(cls, desc: MemoryDesc, dense: MemoryDesc) -> OneDnnLayout | None:
-        """Gives a descriptor's layout: None where it describes the dense form."""
-        return None if desc == dense else cls(desc, dense)
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """A dense, row-major tensor whose elements are rounded to a narrower type.
+
+    Attributes:
+        type: Of the elements.
+        count: How many there are.
+    """
+
+    type: DataType
+    count: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a value in this layout."""
+        return self.count * _BYTES[self.type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +63,25 @@ class Strided:
     Attributes:
         shape: Extents in the order of the tensor's axes.
         strides: How far apart its elements lie along each of them.
+        type: Of the elements.
     """
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    type: DataType = DataType.F32
 
     @property
     def nbytes(self) -> int:
         """Bytes of a value in this layout."""
-        return math.prod(self.shape) * FLOAT_BYTES
+        return math.prod(self.shape) * _BYTES[self.type]
 
     @classmethod
-    def transposed(cls, shape: Sequence[int], perm: Sequence[int]) -> Strided:
+    def transposed(
+        cls, shape: Sequence[int], perm: Sequence[int], kind: DataType = DataType.F32
+    ) -> Strided:
         """Gives the transpose by `perm` of a dense tensor of this shape."""
         along = row_major(shape)
-        return cls(tuple(shape[p] for p in perm), tuple(along[p] for p in perm))
+        return cls(tuple(shape[p] for p in perm), tuple(along[p] for p in perm), kind)
 
     def along(self, dense: MemoryDesc) -> MemoryDesc:
         """Describes it with axes in the logical order of a descriptor of its dense form."""
@@ -72,7 +92,31 @@ class Strided:
             if match[0] in wanted:  # else an axis of 1 that the tensor does not have
                 wanted.remove(match[0])
             strides.append(match[0][2])
-        return MemoryDesc.strided(dense.dims, strides)
+        return MemoryDesc.strided(dense.dims, strides, self.type)
+
+
+def layout_of(desc: MemoryDesc, dense: MemoryDesc) -> OneDnnLayout | Narrow | None:
+    """Gives a descriptor's layout: None where it describes the dense form.
+
+    Dense forms of one tensor differ from primitive to primitive in their axes; they are one layout.
+    """
+    if desc == dense.of_type(desc.type):
+        is_float32 = desc.type is DataType.F32
+        return None if is_float32 else Narrow(desc.type, math.prod(dense.dims))
+    return OneDnnLayout(desc, dense)
+
+
+def type_of(layout: Layout | None) -> DataType:
+    """Gives the type that a float32 tensor's elements have in a layout."""
+    if isinstance(layout, OneDnnLayout):
+        return layout.desc.type
+    return layout.type if isinstance(layout, Narrow | Strided) else DataType.F32
+
+
+def narrow_layout(call: KernelCall, index: int = 0) -> Narrow | None:
+    """Gives the dense layout of an input's type, if that is a narrower one than float32."""
+    kind = type_of(call.layout(index)) if call.has(index) else DataType.F32
+    return None if kind is DataType.F32 else Narrow(kind, math.prod(call.spec(index).shape))
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:

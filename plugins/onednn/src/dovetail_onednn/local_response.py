@@ -7,7 +7,7 @@ import math
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, LRN_ACROSS_CHANNELS, Arg
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import images
+from dovetail_onednn.layouts import images, narrow_layout, type_of
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
 from dovetail_onednn.steps import Places, is_float32, is_slow
 
@@ -18,6 +18,7 @@ def lrn(call: KernelCall) -> Step | None:
     if not is_float32(call) or op.region.name != "ACROSS_CHANNEL":
         return None
     rows = images((1, 1, math.prod(shape[:-1]), shape[-1]))
+    lies = rows.of_type(type_of(narrow_layout(call)))
     count = 2 * op.radius + 1
     with (
         Attributes() as attributes,
@@ -26,14 +27,15 @@ def lrn(call: KernelCall) -> Step | None:
             engine(),
             FORWARD_INFERENCE,
             LRN_ACROSS_CHANNELS,
-            rows,
-            rows,
+            lies,
+            lies,
             count,
             op.alpha * count,  # the library takes the mean of the squares, the op set their sum
             op.beta,
             op.bias,
             attributes,
-            description=f"a float32 local response normalization over {count} of {rows.key}",
+            description=f"a {lies.type.text} local response normalization over {count} of "
+            f"{lies.key}",
         ) as desc,
     ):
         if is_slow(desc):

@@ -11,15 +11,25 @@ shares out any work.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_onednn._api import FORWARD_INFERENCE, Arg
+from dovetail_onednn._api import FORWARD_INFERENCE, Arg, DataType
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import OneDnnLayout, Strided, aligned, dense, permuted, vector
+from dovetail_onednn.layouts import (
+    OneDnnLayout,
+    Strided,
+    aligned,
+    dense,
+    permuted,
+    type_of,
+    vector,
+)
 from dovetail_onednn.post_ops import Chain, chain_of
+from dovetail_onednn.precision import factor_type
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
 from dovetail_onednn.reorder import pack
 from dovetail_onednn.steps import Places, is_float32, is_slow
@@ -37,6 +47,7 @@ class Product:
     Attributes:
         primitive: `matmul`, with weights (..., k, n), or `inner_product`, with weights (n, k).
         source, weights, bias, target: Their descriptors; no bias is None.
+        type: Of all but the bias, when they are multiplied.
     """
 
     primitive: str
@@ -44,6 +55,7 @@ class Product:
     weights: MemoryDesc
     bias: MemoryDesc | None
     target: MemoryDesc
+    type: DataType = DataType.F32
 
     def __str__(self) -> str:
         bias = "" if self.bias is None else f", bias {self.bias.key}"
@@ -65,8 +77,11 @@ class Product:
             BackendError: There is no such primitive.
         """
         tail = "".join(f" + {op}" for op in chain.ops)
-        operands = (self.source, self.weights, self.bias, self.target)
-        what = f"a float32 {self.primitive}{tail}: {self}"
+        source, weights, target = (
+            desc.of_type(self.type) for desc in (self.source, self.weights, self.target)
+        )
+        operands = (source, weights, self.bias, target)
+        what = f"a {self.type.text} {self.primitive}{tail}: {self}"
         with Attributes(chain.ops, multiplies=True) as attributes:
             if self.primitive == "matmul":
                 return PrimitiveDesc("matmul", engine(), *operands, attributes, description=what)
@@ -105,17 +120,19 @@ def _by_one_matrix(
     """Multiplies rows by one matrix, (depth, units) with these strides."""
     made = call.outputs[0].shape
     rows, is_known = math.prod(made[:-1]), call.static(1) is not None
-    chain = chain_of(call, lambda shape: dense(_as_rows(shape, rows, units)))
+    has_bias, is_small = call.has(2), rows * depth * units < LEAST_SHARED
+    kind = _type(call, rows * depth * units)
+    chain = chain_of(call, lambda shape: dense(_as_rows(shape, rows, units)), kind)
     source, target = dense((rows, depth)), dense((rows, units))
-    has_bias = call.has(2)
-    is_small = rows * depth * units < LEAST_SHARED
     if not is_small and (rows == 1 or not is_known):
         weights = MemoryDesc.strided((units, depth), strides[::-1])
         bias = vector(units) if has_bias else None
-        return _step(call, Product("inner_product", source, weights, bias, target), chain)
+        product = Product("inner_product", source, weights, bias, target, kind)
+        return _step(call, product, chain, packs=is_known and kind is not DataType.F32)
     weights = MemoryDesc.strided((depth, units), strides)
     bias = dense((1, units)) if has_bias else None
-    return _step(call, Product("matmul", source, weights, bias, target), chain, packs=is_known)
+    product = Product("matmul", source, weights, bias, target, kind)
+    return _step(call, product, chain, packs=is_known)
 
 
 def _as_rows(shape: Shape, rows: int, units: int) -> Shape:
@@ -129,17 +146,27 @@ def _batched(call: KernelCall) -> Step | None:
     made = call.outputs[0].shape
     rank = len(made)
     bias = dense(aligned(made[-1:], rank)) if call.has(2) else None
-    chain = chain_of(call, lambda shape: dense(aligned(shape, rank)))
     transposed = (call.op.transpose_in0, call.op.transpose_in1)
-    for as_they_lie in (True, False):
+    depth = call.spec(0).shape[-2 if transposed[0] else -1]
+    kind = _type(call, math.prod(made) * depth)
+    chain = chain_of(call, lambda shape: dense(aligned(shape, rank)), kind)
+    layouts = call.layout(0), call.layout(1)
+    lazy = tuple(isinstance(each, Strided) and each.type is kind for each in layouts)
+    for as_they_lie in dict.fromkeys((lazy, (False, False))):
         source, weights = (
-            _matrices(call, index, rank, is_transposed, as_they_lie=as_they_lie)
-            for index, is_transposed in enumerate(transposed)
+            _matrices(call, index, rank, transposed[index], as_they_lie=as_they_lie[index])
+            for index in (0, 1)
         )
-        product = Product("matmul", source, weights, bias, dense(made))
+        product = Product("matmul", source, weights, bias, dense(made), kind)
         if step := _step(call, product, chain, as_they_lie=as_they_lie):
             return step
     return None
+
+
+def _type(call: KernelCall, products: int) -> DataType:
+    """Gives the type that operands are brought in; to round a few and back takes longer."""
+    is_narrow = any(type_of(call.layout(index)) is not DataType.F32 for index in (0, 1))
+    return factor_type() if is_narrow or products >= LEAST_SHARED else DataType.F32
 
 
 def _matrices(
@@ -158,7 +185,7 @@ def _step(
     chain: Chain,
     *,
     packs: bool = False,
-    as_they_lie: bool = False,
+    as_they_lie: Sequence[bool] = (False, False),
 ) -> Step | None:
     """Gives the step of a product; None where the library has but its generic code for it.
 
@@ -167,26 +194,27 @@ def _step(
         product: Its operands.
         chain: What is done to the result.
         packs: Whether the weights are known and packed.
-        as_they_lie: Whether the operands are described in the layouts they are in.
+        as_they_lie: For source and weights, whether they are described in the layout they are in.
     """
     wanted = product
     if packs:
-        wanted = replace(product, weights=MemoryDesc.any(product.weights.dims))
+        wanted = replace(product, weights=MemoryDesc.any(product.weights.dims, product.type))
     with threads_for(product.count):
         desc = wanted.described(chain)
     with desc:
         if is_slow(desc):
             return None
         places = Places(call, desc)
-        if as_they_lie:
+        if as_they_lie[0]:
             places.read_as_it_lies(Arg.SOURCE, 0)
-            places.read_as_it_lies(Arg.WEIGHTS, 1)
         else:
             places.read(Arg.SOURCE, 0, product.source)
-            if packs:
-                _pack_weights(call, places, desc, product.weights)
-            else:
-                places.read(Arg.WEIGHTS, 1, product.weights)
+        if as_they_lie[1]:
+            places.read_as_it_lies(Arg.WEIGHTS, 1)
+        elif packs:
+            _pack_weights(call, places, desc, product.weights)
+        else:
+            places.read(Arg.WEIGHTS, 1, product.weights)
         if product.bias is not None:
             places.read(Arg.BIAS, 2, product.bias)
         places.read_chain(chain)

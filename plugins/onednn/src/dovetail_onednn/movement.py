@@ -11,26 +11,32 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import Strided, permuted
+from dovetail_onednn.layouts import Strided, layout_of, narrow_layout, permuted, type_of
 from dovetail_onednn.primitives import (
     Attributes,
-    Primitive,
     PrimitiveDesc,
     reorder_primitive,
 )
-from dovetail_onednn.steps import Place, Work, execute, is_float32
+from dovetail_onednn.steps import Place, Places, Work, execute, is_float32
 
 # Fewer elements are copied by NumPy before a primitive is called.
 _LEAST = 2048
 _MULTIPLE_SOURCE = 1024  # a concatenation's sources are arguments from here on
 
 
+def reshape(call: KernelCall) -> Step | None:
+    """Runs Reshape and its like where the elements are of a narrower type: a view, as ever."""
+    narrow = narrow_layout(call)
+    return None if narrow is None else call.view(0, narrow, source=narrow)
+
+
 def transpose(call: KernelCall) -> Step | None:
     """Runs Transpose: who can reads other strides, for others it is a reorder from them."""
-    if not is_float32(call) or math.prod(call.outputs[0].shape) < _LEAST:
+    narrow = narrow_layout(call)
+    if not is_float32(call) or (math.prod(call.outputs[0].shape) < _LEAST and narrow is None):
         return None
     shape, perm = call.spec(0).shape, [int(p) for p in call.op.perm]
-    if lazy := call.view(layout=Strided.transposed(shape, perm)):
+    if lazy := call.view(0, Strided.transposed(shape, perm, type_of(narrow)), source=narrow):
         return lazy
     made = [shape[p] for p in perm]
     return _reordered(call, permuted(shape, perm), permuted(made, range(len(made))))
@@ -39,7 +45,8 @@ def transpose(call: KernelCall) -> Step | None:
 def channel_shuffle(call: KernelCall) -> Step | None:
     """Runs ChannelShuffle as a reorder that swaps groups and places within them."""
     shape, axis, groups = call.spec(0).shape, call.op.axis, call.op.num_groups
-    if not is_float32(call) or math.prod(shape) < _LEAST:
+    small = math.prod(shape) < _LEAST and narrow_layout(call) is None
+    if not is_float32(call) or small:
         return None
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     split = (outer, groups, shape[axis] // groups, inner)
@@ -53,15 +60,19 @@ def concat(call: KernelCall) -> Step | None:
         return None
     axis, shape = call.op.axis, call.outputs[0].shape
     rows = math.prod(shape[:axis])
-    if math.prod(shape) < _LEAST or rows == 1:  # one row: long copies, which NumPy does as well
+    narrow = [found for i in range(len(call.tensors)) if (found := narrow_layout(call, i))]
+    # one row: long copies, which NumPy does as well
+    if (math.prod(shape) < _LEAST or rows == 1) and not narrow:
         return None
-    sources = [_row(rows, call.spec(i).shape[axis:]) for i in range(len(call.tensors))]
-    target = _row(rows, shape[axis:])
-    with _concat_desc(sources, target) as desc:
-        primitive = Primitive(desc)
-    places = {_MULTIPLE_SOURCE + i: Place(source, call.read(i)) for i, source in enumerate(sources)}
-    places[Arg.DESTINATION] = Place(target, call.write())
-    return execute(call, Work(primitive, places))
+    kind = type_of(narrow[0] if narrow else None)
+    forms = [_row(rows, call.spec(i).shape[axis:]) for i in range(len(call.tensors))]
+    sources, target = [form.of_type(kind) for form in forms], _row(rows, shape[axis:])
+    with _concat_desc(sources, target.of_type(kind)) as desc:
+        places = Places(call, desc)
+        for i, (source, form) in enumerate(zip(sources, forms, strict=True)):
+            places.read_form(_MULTIPLE_SOURCE + i, i, source, form)
+        places.write(Arg.DESTINATION, 0, target)
+        return places.step()
 
 
 def _row(rows: int, shape: Shape) -> MemoryDesc:
@@ -69,11 +80,13 @@ def _row(rows: int, shape: Shape) -> MemoryDesc:
 
 
 def _reordered(call: KernelCall, source: MemoryDesc, target: MemoryDesc) -> Step:
+    kind = type_of(narrow_layout(call))
+    lies, made = source.of_type(kind), target.of_type(kind)
     places: dict[int, Place] = {
-        Arg.SOURCE: Place(source, call.read(0)),
-        Arg.DESTINATION: Place(target, call.write()),
+        Arg.SOURCE: Place(lies, call.read(0, layout_of(lies, source))),
+        Arg.DESTINATION: Place(made, call.write(0, layout_of(made, target))),
     }
-    return execute(call, Work(reorder_primitive(source, target), places))
+    return execute(call, Work(reorder_primitive(lies, made), places))
 
 
 def _concat_desc(sources: Sequence[MemoryDesc], target: MemoryDesc) -> PrimitiveDesc:
@@ -87,5 +100,5 @@ def _concat_desc(sources: Sequence[MemoryDesc], target: MemoryDesc) -> Primitive
             1,
             listed,
             attributes,
-            description=f"a concatenation of {len(sources)} float32 tensors to {target.key}",
+            description=f"a {target.type.text} concatenation of {len(sources)} to {target.key}",
         )

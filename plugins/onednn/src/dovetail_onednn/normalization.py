@@ -9,7 +9,7 @@ from dovetail_onednn._api import FORWARD_INFERENCE, Arg, BinaryAlgorithm, Normal
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.elementwise import Second, joined
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import dense, images, vector
+from dovetail_onednn.layouts import dense, images, narrow_layout, type_of, vector
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
 from dovetail_onednn.steps import Places, is_float32, is_slow
 
@@ -34,19 +34,20 @@ def layer_norm(call: KernelCall) -> Step | None:
         return None
     width = math.prod(shape[first:])
     rows = dense((math.prod(shape[:first]), width))
+    lies = rows.of_type(type_of(narrow_layout(call)))
     with (
         Attributes() as attributes,
         PrimitiveDesc(
             "layer_normalization_forward",
             engine(),
             FORWARD_INFERENCE,
-            rows,
-            rows,
+            lies,
+            lies,
             None,
             call.op.epsilon,
             _flags(call),
             attributes,
-            description=f"a float32 layer normalization of the rows of {rows.key}",
+            description=f"a {lies.type.text} layer normalization of the rows of {lies.key}",
         ) as desc,
     ):
         return _step(call, desc, rows, width)

@@ -14,14 +14,17 @@ import numpy as np
 
 from dovetail.ir import Array, Node, Scalar, Shape, Tensor
 from dovetail.runtime.contract import NodeView
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Layout, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg, PoolingAlgorithm
 from dovetail_onednn.descriptors import MemoryDesc, array
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import OneDnnLayout, aligned, images
+from dovetail_onednn.layouts import OneDnnLayout, aligned, images, narrow_layout, type_of
 from dovetail_onednn.post_ops import Chain, absorbs, chain_of
 from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
 from dovetail_onednn.steps import Places, is_float32, is_slow
+
+# Ops whose results are negative nowhere if their inputs are not.
+_SIGN_KEEPING = frozenset(("Concat", "PoolAvg2d", "PoolAvg3d", "PoolMax2d", "PoolMax3d"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +79,16 @@ class Pooling:
         )
 
     def described(
-        self, post_ops: Sequence[PostOp] = (), source: MemoryDesc | None = None
+        self, source: MemoryDesc, target: MemoryDesc, post_ops: Sequence[PostOp] = ()
     ) -> PrimitiveDesc:
         """Describes the primitive.
 
         Args:
+            source: What is read.
+            target: What is written.
             post_ops: What is done to the result.
-            source: What is read, where it is not dense; the result is then as the library likes.
         """
+        name = f"{source.type.text} {self.algorithm.name.lower()} pooling"
         tail = "".join(f" + {op}" for op in post_ops)
         with Attributes(post_ops) as attributes:
             return PrimitiveDesc(
@@ -91,40 +96,45 @@ class Pooling:
                 engine(),
                 FORWARD_INFERENCE,
                 self.algorithm,
-                source or images(self.source),
-                MemoryDesc.any(_channels_first(self.target)) if source else images(self.target),
+                source,
+                target,
                 array(self.stride),
                 array(self.size),
                 array((0,) * len(self.size)),
                 array(self.before),
                 array(self.after),
                 attributes,
-                description=f"a float32 {self.algorithm.name.lower()} pooling{tail}: {self}",
+                description=f"a {name}{tail}: {self}",
             )
 
     def step(
-        self, call: KernelCall, before: tuple[PostOp, ...] = (), *, dense: bool = True
+        self,
+        call: KernelCall,
+        before: tuple[PostOp, ...] = (),
+        layout: Layout | None = None,
     ) -> Step | None:
         """Gives the step of a call whose head is this pooling.
 
         Args:
             call: All float32, with elements; without a tail where something comes before that.
             before: What is done to the result before the call's tail.
-            dense: Whether the result must be; else it is blocked where the source is.
+            layout: What the source is read in, and the result written in something like it.
         """
-        rank = len(self.target)
-        chain = chain_of(call, lambda shape: images(aligned(shape, rank)))
+        rank, source, target = len(self.target), images(self.source), images(self.target)
+        kind = type_of(layout)
+        lies = source.of_type(kind), target.of_type(kind)
+        if isinstance(layout, OneDnnLayout):
+            lies = layout.desc, MemoryDesc.any(_channels_first(self.target), kind)
+        chain = chain_of(call, lambda shape: images(aligned(shape, rank)), kind)
         if before:
             chain = Chain(before, ())
-        layout = call.layout(0)
-        blocked = layout.desc if isinstance(layout, OneDnnLayout) and not dense else None
-        with self.described(chain.ops, blocked) as desc:
+        with self.described(*lies, chain.ops) as desc:
             if is_slow(desc):
-                return None
+                return None if layout is None else self.step(call, before)
             places = Places(call, desc)
-            places.read(Arg.SOURCE, 0, images(self.source))
+            places.read(Arg.SOURCE, 0, source)
             places.read_chain(chain)
-            places.write(Arg.DESTINATION, 0, images(self.target))
+            places.write(Arg.DESTINATION, 0, target)
             return places.step()
 
 
@@ -133,10 +143,13 @@ def pool_avg(call: KernelCall) -> Step | None:
     if not is_float32(call):
         return None
     if call.op.count_pad_for_edges:
-        return Pooling.of(call, PoolingAlgorithm.AVERAGE_WITH_PADDING).step(call)
+        pooling = Pooling.of(call, PoolingAlgorithm.AVERAGE_WITH_PADDING)
+        return pooling.step(call, layout=narrow_layout(call))
     pooling = Pooling.of(call, PoolingAlgorithm.AVERAGE)
     # the mean of no elements is 0 in the op set, and nothing that can be used in the library
-    return None if pooling.has_empty_windows else pooling.step(call)
+    if pooling.has_empty_windows:
+        return None
+    return pooling.step(call, layout=narrow_layout(call))
 
 
 def absorbs_after_maximum(group: Sequence[NodeView], node: NodeView) -> bool:
@@ -155,9 +168,9 @@ def pool_max(call: KernelCall) -> Step | None:
         return None
     pooling = Pooling.of(call, PoolingAlgorithm.MAXIMUM)
     edges = list(_edges(pooling, [int(after) for _, after in call.op.pad_amount]))
-    if not pooling.has_empty_windows and is_never_negative(call.writer(0)):
+    if edges and not pooling.has_empty_windows and _reads_no_negative(call):
         edges = []  # 0 changes no maximum
-    step = pooling.step(call, dense=bool(edges))
+    step = pooling.step(call, layout=None if edges else call.layout(0))
     if step is None or not edges:
         return step
     return replace(step, bind=_with_zeros(step, edges))
@@ -179,13 +192,30 @@ def takes_blocks(node: Node, source: Node) -> bool:
     return is_maximum and (not is_padded or is_never_negative(source))
 
 
-def is_never_negative(node: Node | None) -> bool:
+def is_never_negative(node: Node) -> bool:
     """Whether what a node writes is 0 or more, or NaN, whatever it reads."""
-    if node is None:
-        return False
     least = node.params.get("min_value")
     is_clipped = isinstance(least, Scalar) and float(least.value) >= 0
-    return node.op_type in ("Relu", "Sigmoid") or (node.op_type == "ReluMinMax" and is_clipped)
+    return node.op_type in ("Relu", "Relu6", "Sigmoid") or (
+        node.op_type == "ReluMinMax" and is_clipped
+    )
+
+
+def _reads_no_negative(call: KernelCall) -> bool:
+    """Whether what the head reads is 0 or more, or NaN, whatever the application brings."""
+    waiting, seen = list(call.head.node.inputs), set[Node]()
+    while waiting:
+        tensor = waiting.pop()
+        node = None if tensor is None else call.writer(tensor)
+        if node is None:
+            return False
+        if node in seen or is_never_negative(node):
+            continue
+        if node.op_type not in _SIGN_KEEPING:
+            return False
+        seen.add(node)
+        waiting += node.inputs
+    return True
 
 
 def _edges(pooling: Pooling, after: Sequence[int]) -> Iterator[tuple[int, slice]]:

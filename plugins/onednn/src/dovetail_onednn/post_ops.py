@@ -10,7 +10,7 @@ from typing import Any
 from dovetail.ir import DType, Shape, TensorKind
 from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan import KernelCall, Tail
-from dovetail_onednn._api import Algorithm, BinaryAlgorithm
+from dovetail_onednn._api import Algorithm, BinaryAlgorithm, DataType
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.primitives import Binary, Eltwise, PostOp, Slopes
 
@@ -148,13 +148,19 @@ _ELTWISE: dict[str, Callable[[Any], Eltwise]] = {
 }
 
 
-def chain_of(call: KernelCall, placed: Placed) -> Chain:
+def chain_of(call: KernelCall, placed: Placed, kind: DataType = DataType.F32) -> Chain:
     """Gives a call's tail as post-ops.
 
     Args:
         call: Its tail was absorbed by `absorbs`.
         placed: Describes an operand of a shape that broadcasts to the result's.
+        kind: The type of operands that are as large as the result; others are float32.
     """
+
+    def typed(shape: Shape) -> MemoryDesc:
+        is_full = math.prod(shape) == math.prod(call.outputs[0].shape)
+        return placed(shape).of_type(kind) if is_full else placed(shape)
+
     ops: list[PostOp] = []
     operands: list[tuple[int, int]] = []
     for tail in call.tail:
@@ -162,7 +168,7 @@ def chain_of(call: KernelCall, placed: Placed) -> Chain:
             ops.append(_gated(ops.pop()))
             continue
         others = [index for index in tail.operands if index is not None]
-        op = _post_op(call, tail, others, placed)
+        op = _post_op(call, tail, others, typed)
         if not isinstance(op, Eltwise):
             operands += [(len(ops), index) for index in others]
         ops.append(op)

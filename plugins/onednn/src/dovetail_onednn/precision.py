@@ -1,4 +1,4 @@
-"""Precision: what the library may round the factors of products to. Sums stay float32."""
+"""Precision: what may be rounded, and to which type. Sums of products stay float32."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from dovetail_onednn._api import DataType
+from dovetail_onednn._library import library
+
 
 class Precision(enum.Enum):
-    """The type that float32 factors of convolutions and products may be rounded to.
+    """The type that factors of products, and results from step to step, may be rounded to.
 
-    It is a permission: where the library has no code for a type on this processor, it computes in
-    float32. oneDNN 3.2 has BF16 where there is AMX, and FLOAT16 nowhere.
+    It is a permission: where the library has no code for a type on this processor, all stays
+    float32. oneDNN 3.2 has BF16 where there is AVX-512 with BF16, and FLOAT16 nowhere.
     """
 
     FLOAT32 = "float32"
@@ -22,6 +25,8 @@ class Precision(enum.Enum):
 
 # Source: oneDNN 3.2, dnnl_common_types.h, dnnl_fpmath_mode_t
 _MODES = {Precision.FLOAT32: 0, Precision.BF16: 1, Precision.FLOAT16: 2}
+# Source: oneDNN 3.2, dnnl_types.h, dnnl_cpu_isa_avx512_core_bf16: the bits of all sets that have it
+_WITH_BF16 = 0xE7
 _PRESENT = ContextVar("dovetail_onednn_precision", default=Precision.FLOAT32)
 
 
@@ -33,6 +38,16 @@ def computing_in(precision: Precision) -> Iterator[None]:
         yield
     finally:
         _PRESENT.reset(token)
+
+
+def factor_type() -> DataType:
+    """Gives the type that convolutions and products read, and write for the next step.
+
+    What follows them keeps to the type that it finds, if the library has fast code for that.
+    """
+    is_wanted = _PRESENT.get() is Precision.BF16
+    has_it = library().instruction_set & _WITH_BF16 == _WITH_BF16
+    return DataType.BF16 if is_wanted and has_it else DataType.F32
 
 
 def math_mode() -> int:

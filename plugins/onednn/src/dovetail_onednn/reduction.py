@@ -12,6 +12,7 @@ import math
 from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import Algorithm, PoolingAlgorithm
+from dovetail_onednn.layouts import narrow_layout
 from dovetail_onednn.pooling import Pooling
 from dovetail_onednn.primitives import Eltwise
 from dovetail_onednn.steps import is_float32
@@ -20,7 +21,7 @@ from dovetail_onednn.steps import is_float32
 def reduce_mean(call: KernelCall) -> Step | None:
     """Runs ReduceMean; see `Kernel.make`."""
     pooling = _pooling(call, PoolingAlgorithm.AVERAGE)
-    return None if pooling is None else pooling.step(call)
+    return None if pooling is None else pooling.step(call, layout=narrow_layout(call))
 
 
 def reduce_sum(call: KernelCall) -> Step | None:
@@ -28,13 +29,14 @@ def reduce_sum(call: KernelCall) -> Step | None:
     pooling = _pooling(call, PoolingAlgorithm.AVERAGE)
     if pooling is None:
         return None
-    return pooling.step(call, (Eltwise(Algorithm.LINEAR, float(math.prod(pooling.size))),))
+    times = Eltwise(Algorithm.LINEAR, float(math.prod(pooling.size)))
+    return pooling.step(call, (times,), narrow_layout(call))
 
 
 def reduce_max(call: KernelCall) -> Step | None:
     """Runs ReduceMax; see `Kernel.make`."""
     pooling = _pooling(call, PoolingAlgorithm.MAXIMUM)
-    return None if pooling is None else pooling.step(call)
+    return None if pooling is None else pooling.step(call, layout=narrow_layout(call))
 
 
 def _pooling(call: KernelCall, algorithm: PoolingAlgorithm) -> Pooling | None:

@@ -7,7 +7,7 @@ from dovetail.ir import Array
 from dovetail.runtime.plan import Bound, Buffers, Step, Value
 from dovetail_onednn._api import Arg
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.layouts import OneDnnLayout, Strided, dense
+from dovetail_onednn.layouts import Narrow, OneDnnLayout, Strided, dense
 from dovetail_onednn.primitives import Addresses, reorder_primitive
 from dovetail_onednn.threads import threads
 
@@ -66,4 +66,6 @@ def _descs(source: Value, target: Value) -> tuple[MemoryDesc, MemoryDesc]:
 def _desc(value: Value, form: MemoryDesc) -> MemoryDesc:
     if isinstance(value.layout, Strided):
         return value.layout.along(form)
+    if isinstance(value.layout, Narrow):
+        return form.of_type(value.layout.type)
     return value.layout.desc if isinstance(value.layout, OneDnnLayout) else form

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg, ResamplingAlgorithm
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import images
+from dovetail_onednn.layouts import images, narrow_layout, type_of
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
 from dovetail_onednn.steps import Places, is_float32, is_slow
 
@@ -36,7 +36,9 @@ def resize_nearest_neighbor(call: KernelCall) -> Step | None:
 
 def _resampled(call: KernelCall, algorithm: ResamplingAlgorithm) -> Step | None:
     source, target = (images(s) for s in (call.spec(0).shape, call.outputs[0].shape))
-    what = f"a float32 {algorithm.name.lower()} resampling of {source.key} to {target.key}"
+    kind = type_of(narrow_layout(call))
+    lies, made = source.of_type(kind), target.of_type(kind)
+    what = f"a {kind.text} {algorithm.name.lower()} resampling of {lies.key} to {made.key}"
     with (
         Attributes() as attributes,
         PrimitiveDesc(
@@ -45,8 +47,8 @@ def _resampled(call: KernelCall, algorithm: ResamplingAlgorithm) -> Step | None:
             FORWARD_INFERENCE,
             algorithm,
             None,
-            source,
-            target,
+            lies,
+            made,
             attributes,
             description=what,
         ) as desc,

@@ -12,7 +12,7 @@ from dovetail_onednn._api import FORWARD_INFERENCE, SOFTMAX_ACCURATE, Algorithm,
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.elementwise import eltwise_desc
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import dense, vector
+from dovetail_onednn.layouts import Narrow, dense, narrow_layout, type_of, vector
 from dovetail_onednn.primitives import Attributes, Eltwise, Primitive, PrimitiveDesc
 from dovetail_onednn.steps import Place, Places, Work, execute, is_float32, is_slow
 
@@ -24,11 +24,12 @@ def softmax(call: KernelCall) -> Step | None:
     if not is_float32(call) or math.prod(shape[axis + 1 :]) != 1:
         return None
     rows = dense((math.prod(shape[:axis]), shape[axis]))
-    with _described(rows) as desc:
+    narrow = narrow_layout(call)
+    with _described(rows.of_type(type_of(narrow))) as desc:
         if is_slow(desc):
             return None
         if call.op.beta != 1:
-            return _scaled(call, Primitive(desc), rows)
+            return _scaled(call, Primitive(desc), rows.of_type(type_of(narrow)), narrow)
         places = Places(call, desc)
         places.read(Arg.SOURCE, 0, rows)
         places.write(Arg.DESTINATION, 0, rows)
@@ -46,14 +47,16 @@ def _described(rows: MemoryDesc) -> PrimitiveDesc:
             rows,
             1,
             attributes,
-            description=f"a float32 softmax of the rows of {rows.key}",
+            description=f"a {rows.type.text} softmax of the rows of {rows.key}",
         )
 
 
-def _scaled(call: KernelCall, primitive: Primitive, rows: MemoryDesc) -> Step:
+def _scaled(
+    call: KernelCall, primitive: Primitive, rows: MemoryDesc, layout: Narrow | None
+) -> Step:
     """Gives the step that multiplies by beta into the result's place, where the softmax goes on."""
-    flat = vector(math.prod(rows.dims))
-    x, out = call.read(0), call.write()
+    flat = vector(math.prod(rows.dims)).of_type(rows.type)
+    x, out = call.read(0, layout), call.write(0, layout)
     with eltwise_desc(Eltwise(Algorithm.LINEAR, call.op.beta), flat) as desc:
         product = Primitive(desc)
     return execute(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from dovetail.ir import DType
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, in_order
-from dovetail_onednn._api import Arg
+from dovetail_onednn._api import Arg, DataType
 from dovetail_onednn.descriptors import Memory, MemoryDesc
-from dovetail_onednn.layouts import OneDnnLayout
+from dovetail_onednn.layouts import layout_of
 from dovetail_onednn.post_ops import Chain
 from dovetail_onednn.primitives import (
     BoundPrimitive,
@@ -79,8 +79,18 @@ class Places:
             index: The input of the call.
             dense: Its dense form.
         """
-        wanted = self._desc.desc(arg)
-        self._found[arg] = Place(wanted, self._call.read(index, OneDnnLayout.of(wanted, dense)))
+        self.read_form(arg, index, self._desc.desc(arg), dense)
+
+    def read_form(self, arg: int, index: int, wanted: MemoryDesc, dense: MemoryDesc) -> None:
+        """Declares that an input is read in a form that the primitive was described with.
+
+        Args:
+            arg: Which argument it is.
+            index: The input of the call.
+            wanted: The form.
+            dense: The input's dense form.
+        """
+        self._found[arg] = Place(wanted, self._call.read(index, layout_of(wanted, dense)))
 
     def read_as_it_lies(self, arg: int, index: int) -> None:
         """Declares that an input is read in the layout it is in: the primitive was told of it."""
@@ -88,12 +98,13 @@ class Places:
         self._found[arg] = Place(self._desc.desc(arg), value)
 
     def read_chain(self, chain: Chain) -> None:
-        """Declares that the operands of post-ops are read; they are dense."""
+        """Declares that the operands of post-ops are read; they are dense, of a type each."""
         for position, index in chain.operands:
             op = chain.ops[position]
             if isinstance(op, Eltwise):
                 raise AssertionError(f"{op} reads no tensor")
-            self._found[operand(position, op)] = Place(op.other, self._call.read(index))
+            dense = op.other.of_type(DataType.F32)
+            self.read_form(operand(position, op), index, op.other, dense)
 
     def constant(self, arg: int, value: Value, desc: MemoryDesc) -> None:
         """Declares a constant that the kernel made."""
@@ -102,7 +113,7 @@ class Places:
     def write(self, arg: int, index: int, dense: MemoryDesc) -> None:
         """Declares that an output is written, in the layout that the primitive makes."""
         made = self._desc.desc(arg)
-        self._found[arg] = Place(made, self._call.write(index, OneDnnLayout.of(made, dense)))
+        self._found[arg] = Place(made, self._call.write(index, layout_of(made, dense)))
 
     def step(
         self, *, in_place: Sequence[tuple[int, int]] = (), fixed_threads: bool = False

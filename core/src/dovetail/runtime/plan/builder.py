@@ -153,19 +153,22 @@ class _Builder:
     def views(
         self,
         tensors: Sequence[Tensor],
-        source: Value,
+        source: tuple[Tensor, Layout | None],
         layout: Layout | None,
         offsets: Sequence[int],
-    ) -> tuple[Value, ...] | None:
-        root = source.root
-        if root.layout is not None or any(tensor.kind.is_output for tensor in tensors):
+    ) -> tuple[Value, tuple[Value, ...]] | None:
+        if any(tensor.kind.is_output for tensor in tensors):
+            return None
+        value = self.read(*source)
+        root = value.root
+        if root.layout != value.layout:  # itself seen as something else than it is
             return None
         made = tuple(
-            Value(t.name, t.spec, root.storage, layout, alias_of=source, offset=offset)
+            Value(t.name, t.spec, root.storage, layout, alias_of=value, offset=offset)
             for t, offset in zip(tensors, offsets, strict=True)
         )
-        self._values |= {t: {layout: value} for t, value in zip(tensors, made, strict=True)}
-        return made
+        self._values |= {t: {layout: view} for t, view in zip(tensors, made, strict=True)}
+        return value, made
 
     def readers(self, tensor: Tensor) -> Sequence[Node]:
         return self._graph.consumers(tensor)

@@ -89,29 +89,30 @@ class PlanPrepared:
     def _rebind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Binds the steps that touch buffers which are not those of the last run."""
         stale: set[int] = set()
-        bound = self._buffers.application
-        for values, arrays in ((self._plan.inputs, inputs), (self._plan.outputs, outputs)):
-            for name, value in values.items():
-                if bound.get(value) is not arrays[name]:
-                    bound[value] = arrays[name]
-                    stale.update(self._touching.get(value, ()))
-        changed = not self._run_list
-        for i in stale:
-            try:
-                call = self._plan.steps[i].bind(self._buffers)
-            except _ANYTHING as error:
-                bound.clear()  # what is bound no longer fits them: the next run starts afresh
-                self._run_list = ()
-                raise self._located(error, i) from _cause(error)
-            changed = changed or call is not self._bound[i]
-            self._bound[i] = call
-        if not changed:
-            return
-        self._run_list = tuple(
-            (i, call)
-            for i, call in enumerate(self._bound)
-            if call is not None and call is not nothing
-        )
+        bound, at = self._buffers.application, 0
+        try:
+            for values, arrays in ((self._plan.inputs, inputs), (self._plan.outputs, outputs)):
+                for name, value in values.items():
+                    if bound.get(value) is not arrays[name]:
+                        bound[value] = arrays[name]
+                        stale.update(self._touching.get(value, ()))
+            changed = not self._run_list
+            for at in stale:
+                call = self._plan.steps[at].bind(self._buffers)
+                changed = changed or call is not self._bound[at]
+                self._bound[at] = call
+            if changed:
+                self._run_list = tuple(
+                    (i, call)
+                    for i, call in enumerate(self._bound)
+                    if call is not None and call is not nothing
+                )
+        except BaseException as error:  # the user's interrupt, too
+            bound.clear()  # what is bound no longer fits them: the next run starts afresh
+            self._run_list = ()
+            if isinstance(error, _ANYTHING):
+                raise self._located(error, at) from _cause(error)
+            raise
 
     def _run_watched(self, control: RunControl, watch: Watch) -> None:
         for at, step in enumerate(self._plan.steps):

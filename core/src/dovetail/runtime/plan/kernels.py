@@ -173,11 +173,14 @@ class Scope(Protocol):
     def views(
         self,
         tensors: Sequence[Tensor],
-        source: Value,
+        source: tuple[Tensor, Layout | None],
         layout: Layout | None,
         offsets: Sequence[int],
-    ) -> tuple[Value, ...] | None:
-        """Makes tensors views of a value's bytes from these offsets on, if all may be."""
+    ) -> tuple[Value, tuple[Value, ...]] | None:
+        """Makes tensors views of another one's bytes in a layout, if all may be; gives that, too.
+
+        Nothing is read or declared where it gives None.
+        """
 
     def readers(self, tensor: Tensor) -> Sequence[Node]:
         """Gives the nodes that read a tensor."""
@@ -297,28 +300,34 @@ class KernelCall:
         """Gives the nodes that read an output; beside them the application may."""
         return self._scope.readers(self.outputs[index])
 
-    def writer(self, index: int) -> Node | None:
-        """Gives the node that writes an input, if one does."""
-        return self._scope.writer(self._tensor(index))
+    def writer(self, tensor: Tensor) -> Node | None:
+        """Gives the node that writes a tensor of the graph, if one does."""
+        return self._scope.writer(tensor)
 
     def view(
-        self, index: int = 0, layout: Layout | None = None, offsets: Sequence[int] = (0,)
+        self,
+        index: int = 0,
+        layout: Layout | None = None,
+        offsets: Sequence[int] = (0,),
+        *,
+        source: Layout | None = None,
     ) -> Step | None:
         """Makes the outputs views of an input's bytes: a step that does nothing.
 
         Args:
             index: The input.
             layout: What the outputs are in.
-            offsets: For each output, how many bytes of the dense input come before it.
+            offsets: For each output, how many bytes of the input come before it.
+            source: What the input is in.
 
         Returns:
             The step, or None where some bytes cannot be shared; the kernel must then copy all.
         """
-        source = self._scope.read(self._tensor(index), None)
-        targets = self._scope.views(self.outputs, source, layout, offsets)
-        if targets is None:
+        found = self._scope.views(self.outputs, (self._tensor(index), source), layout, offsets)
+        if found is None:
             return None
-        return Step(self.nodes, (source,), targets, bind=lambda buffers: nothing)
+        value, targets = found
+        return Step(self.nodes, (value,), targets, bind=lambda buffers: nothing)
 
     def step(
         self,

@@ -29,10 +29,11 @@ def float_form(view: NodeView, ops: OpRegistry) -> Graph | None:
     Inputs are named `in0`, `in1`, ..., outputs `out0`, ...; static inputs have their values.
 
     Returns:
-        The graph; None where no tensor of the node is fixed-point, where the node works on what is
-        stored, or where its op takes no real values.
+        The graph; None where no tensor of the node is fixed-point with an encoding, where the node
+        works on what is stored, or where its op takes no real values.
     """
-    if not any(s is not None and s.dtype.is_fixed_point for s in (*view.ins, *view.outs)):
+    specs = [s for s in (*view.ins, *view.outs) if s is not None]
+    if not any(s.dtype.is_fixed_point and s.encoding is not None for s in specs):
         return None
     if keeps_stored(view.schema.domain, view.ins, view.outs):
         return None

@@ -76,8 +76,10 @@ def split(call: KernelCall) -> Step | None:
         return None
     axis: int = call.op.axis
     bounds = np.cumsum([0, *(part.shape[axis] for part in call.outputs)]).tolist()
-    spec = call.spec(0)
-    if math.prod(spec.shape[:axis]) == 1:
+    spec, least = call.spec(0), min(part.spec.nbytes for part in call.outputs)
+    # a part stays as long as the whole: none may be much smaller than the others
+    is_even = 2 * least * len(call.outputs) >= spec.nbytes
+    if math.prod(spec.shape[:axis]) == 1 and is_even:
         inside = math.prod(spec.shape[axis + 1 :]) * spec.dtype.storage.itemsize
         step = call.view(0, offsets=[start * inside for start in bounds[:-1]])
         if step is not None:
