@@ -20,9 +20,10 @@ from dovetail.api.specialization import (
 )
 from dovetail.container import Model, WeightStore
 from dovetail.errors import BackendError, unknown_name
-from dovetail.ir import Array, DType, Tensor
+from dovetail.ir import Array, DType
 from dovetail.ops import OpRegistry, from_real, to_real, unstorable
 from dovetail.runtime import Backend, Context, Graph, Profile, Signal
+from dovetail.runtime.buffers import Endpoint
 from dovetail.runtime.config_file import RunConfig, checked, load_config
 from dovetail.runtime.names import backend_name
 
@@ -221,19 +222,19 @@ def _run(
     ends = interface.inputs
     if not native:
         inputs = {
-            name: _stored(value, ends[name].tensor) if name in ends else value
+            name: _stored(value, ends[name]) if name in ends else value
             for name, value in inputs.items()
         }
     outputs = graph.execute(inputs, None, profile, signal)
-    if native:
+    if native or interface.gives_real:
         return outputs
-    return {name: _real(outputs[name], end.tensor) for name, end in interface.outputs.items()}
+    return {name: _real(outputs[name], end) for name, end in interface.outputs.items()}
 
 
-def _stored(value: Any, tensor: Tensor) -> Array:
+def _stored(value: Any, end: Endpoint) -> Array:
     """Real values in a tensor's stored form; what does not fit is left to the graph to refuse."""
-    array = np.asarray(value)
-    if tensor.dtype is DType.FLOAT_32 and array.dtype == np.float32:
+    array, tensor = np.asarray(value), end.tensor
+    if end.is_real and array.dtype == end.storage:
         return array
     if array.shape != tensor.shape or array.dtype.kind not in "fiub":
         return array
@@ -248,8 +249,8 @@ def _stored(value: Any, tensor: Tensor) -> Array:
     return from_real(array, tensor.spec)
 
 
-def _real(stored: Array, tensor: Tensor) -> Array:
-    if tensor.dtype is DType.FLOAT_32:
+def _real(stored: Array, end: Endpoint) -> Array:
+    if end.is_real:
         return stored
-    real = to_real(stored, tensor.spec)
+    real = to_real(stored, end.tensor.spec)
     return real.astype(np.float32, copy=False) if real.dtype.kind == "f" else real

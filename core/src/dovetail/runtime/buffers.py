@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from dovetail.errors import BackendError, Problem, unknown_name
-from dovetail.ir import Array, Graph, Shape, Tensor
+from dovetail.ir import Array, DType, Graph, Shape, Tensor
 from dovetail.runtime.memory import Memory
 
 Buffer = Array | Memory
@@ -19,27 +19,29 @@ _SMALL = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class Endpoint:
     """What the application gives or takes at one end of a graph.
 
     Attributes:
         tensor: The tensor.
         shape: Its extents.
         storage: NumPy type of a stored element.
+        is_real: Whether what is stored are the real values, as float32.
         is_small: Whether copying it takes no time to speak of.
     """
 
     tensor: Tensor
     shape: Shape
     storage: np.dtype[np.generic]
+    is_real: bool
     is_small: bool
 
     @classmethod
-    def of(cls, tensor: Tensor) -> End:
+    def of(cls, tensor: Tensor) -> Endpoint:
         """Gives a tensor's."""
-        storage = tensor.dtype.storage
+        storage, is_real = tensor.dtype.storage, tensor.dtype is DType.FLOAT_32
         nbytes = math.prod(tensor.shape) * storage.itemsize
-        return cls(tensor, tensor.shape, storage, nbytes <= _SMALL)
+        return cls(tensor, tensor.shape, storage, is_real, nbytes <= _SMALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +51,26 @@ class Interface:
     Attributes:
         graph: Name of the graph.
         inputs, outputs: Ends by tensor name.
+        gives_real: Whether all outputs are real values as they are stored.
     """
 
     graph: str
-    inputs: Mapping[str, End]
-    outputs: Mapping[str, End]
+    inputs: Mapping[str, Endpoint]
+    outputs: Mapping[str, Endpoint]
+    gives_real: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        gives_real = all(end.is_real for end in self.outputs.values())
+        object.__setattr__(self, "gives_real", gives_real)
 
     @classmethod
     def of(cls, graph: Graph) -> Interface:
         """Gives a graph's."""
         inputs, outputs = graph.inputs, graph.outputs
         return cls(
-            graph.name, {t.name: End.of(t) for t in inputs}, {t.name: End.of(t) for t in outputs}
+            graph.name,
+            {t.name: Endpoint.of(t) for t in inputs},
+            {t.name: Endpoint.of(t) for t in outputs},
         )
 
 
@@ -140,7 +150,7 @@ def _overlaps(given: Mapping[str, Array], taken: Mapping[str, Array]) -> list[Pr
 
 
 def _matched(
-    word: str, ends: Mapping[str, End], given: Mapping[str, Buffer]
+    word: str, ends: Mapping[str, Endpoint], given: Mapping[str, Buffer]
 ) -> tuple[dict[str, Array], list[Problem]]:
     """The arrays that fit their ends, and every reason why others do not."""
     faults: list[Problem] = []
@@ -169,7 +179,7 @@ def _matched(
     return arrays, faults
 
 
-def _array_faults(end: End, array: Array) -> list[Problem]:
+def _array_faults(end: Endpoint, array: Array) -> list[Problem]:
     where, found = f"tensor '{end.tensor.name}'", []
     if array.shape != end.shape:
         found.append(Problem(f"has shape {array.shape}; the graph has {end.shape}", where))

@@ -229,6 +229,7 @@ class BoundPrimitive:
         "_kept",
         "_memories",
         "_primitive",
+        "_set_threads",
         "_shared",
         "_shortest",
         "_threads",
@@ -251,7 +252,9 @@ class BoundPrimitive:
             slot.arg, slot.memory = arg, memory.address
         self._primitive = primitive
         self._threads = primitive.threads
-        self._told = library().get_threads or int  # without OpenMP there is nothing to change
+        found = library()
+        self._told = found.get_threads or int  # without OpenMP there is nothing to change
+        self._set_threads = found.set_threads or set_threads
         self._kept = (stream, kept)
         self._generation = primitive.generation
         call = (
@@ -260,7 +263,7 @@ class BoundPrimitive:
             c_int(len(memories)),
             ctypes.cast(arguments, POINTER(ExecArg)),
         )
-        functions = library().functions
+        functions = found.functions
         held, released = (
             functools.partial(functions[name], *call)
             for name in ("primitive_execute_held", "primitive_execute")
@@ -288,8 +291,9 @@ class BoundPrimitive:
                 where=self._primitive.description,
                 hint="prepare it in the new process, or start that with the method 'spawn'",
             )
-        if self._told() != (wanted := self._threads or TEAM.own):
-            set_threads(wanted)
+        own = TEAM.own
+        if self._told() != (wanted := self._threads or own):
+            (self._set_threads if own else set_threads)(wanted)
         execute = self._alone if len(ACTIVE) < 2 else self._shared
         status = self._timed(execute) if self._trials else execute()
         if status:

@@ -90,29 +90,29 @@ class threads:  # noqa: N801 - reads as a verb: `with threads(1)`
         count: The number; 0 changes nothing, None is the library's own.
     """
 
-    __slots__ = ("_before", "_count")
+    __slots__ = ("_before", "_count", "_get", "_set")
 
     def __init__(self, count: int | None) -> None:
-        self._count = library().own_threads if count is None else count
+        found = library()
+        self._count = found.own_threads if count is None else count
+        self._get, self._set = found.get_threads, found.set_threads if self._count else None
         self._before = (0, 0)
 
     def __enter__(self) -> None:
-        found = library()
-        if not self._count or found.set_threads is None:
+        if self._set is None:
             return
-        told = int(found.get_threads())
+        told = self._get()
         self._before = TEAM.own, told
         TEAM.own = own = 1 if GENERATION.number else self._count
         if told != own:
-            found.set_threads(own)
+            self._set(own)
 
     def __exit__(self, *error: object) -> None:
-        found = library()
-        if not self._count or found.set_threads is None:
+        if self._set is None:
             return
         TEAM.own, told = self._before
-        if found.get_threads() != told:
-            found.set_threads(1 if GENERATION.number else told)
+        if self._get() != told:
+            self._set(1 if GENERATION.number else told)
 
 
 class Computing(threads):
@@ -122,10 +122,10 @@ class Computing(threads):
 
     def __enter__(self) -> None:
         ACTIVE.add(self)
-        super().__enter__()
+        threads.__enter__(self)  # at every run: `super` would take as long again
 
     def __exit__(self, *error: object) -> None:
-        super().__exit__()
+        threads.__exit__(self)
         ACTIVE.discard(self)
 
 
