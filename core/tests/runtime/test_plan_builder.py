@@ -371,6 +371,28 @@ def test_packed_forms_are_shared_by_content_and_spec_only():
     np.testing.assert_array_equal(run(prepared, {"x": X}, "y")[0], 3 * X + 2 * X[:1])
 
 
+def test_forms_of_several_inputs_are_shared_where_all_are_equal():
+    made = []
+
+    def pack(call):
+        def joined():
+            made.append(call.head.node.name)
+            return np.stack([call.static(i) for i in (1, 2) if call.has(i)])
+
+        packed = call.packed((1, 2), "joined", joined)
+        assert len(packed) == 1 + call.has(2)
+        return None
+
+    net = Net("x")
+    for name, values in (("c", X), ("d", X.copy()), ("e", X + 1)):
+        net.graph.add_tensor(Tensor.static(name, values))
+    operands = {"p": "ce", "q": "de", "r": "ed", "s": "c", "t": "d"}
+    for name, (first, *second) in operands.items():
+        net.node("Add", ["x", first, *second], name, app=True)
+    net.prepared(kernels(Add=pack))
+    assert made == ["p", "r", "s"]  # q's content is p's, t's is s's
+
+
 def test_constants_and_scratchpads_come_after_reads_and_writes():
     def scaled(call):
         call.read(0)

@@ -24,7 +24,7 @@ from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import narrow_layout, type_of, vector
 from dovetail_onednn.post_ops import BINARY, COMMUTATIVE, Chain, chain_of, eltwise_of
 from dovetail_onednn.primitives import Attributes, Binary, Eltwise, PostOp, PrimitiveDesc
-from dovetail_onednn.steps import Places, is_float32, is_slow
+from dovetail_onednn.steps import Places, from_one_to_one, is_float32, is_slow
 
 # The ops of one function that `post_ops.eltwise_of` knows.
 FUNCTIONS = (
@@ -131,13 +131,8 @@ def eltwise_desc(function: Eltwise, flat: MemoryDesc) -> PrimitiveDesc:
 
 def _alone(call: KernelCall, function: Eltwise) -> Step | None:
     flat = vector(math.prod(call.outputs[0].shape))
-    with eltwise_desc(function, flat.of_type(type_of(narrow_layout(call)))) as desc:
-        if is_slow(desc):
-            return None
-        places = Places(call, desc)
-        places.read(Arg.SOURCE, 0, flat)
-        places.write(Arg.DESTINATION, 0, flat)
-        return places.step(in_place=[(0, 0)])
+    desc = eltwise_desc(function, flat.of_type(type_of(narrow_layout(call))))
+    return from_one_to_one(call, desc, flat, flat, in_place=[(0, 0)])
 
 
 def joined(

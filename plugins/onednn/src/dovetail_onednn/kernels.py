@@ -11,6 +11,7 @@ from dovetail.errors import PluginError
 from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
 from dovetail_onednn import movement
 from dovetail_onednn.convolution import convolution, depthwise_convolution
+from dovetail_onednn.directions import absorbs_twin
 from dovetail_onednn.elementwise import FUNCTIONS, binary, eltwise
 from dovetail_onednn.known_answer import Kind, checked_library
 from dovetail_onednn.local_response import lrn
@@ -18,7 +19,7 @@ from dovetail_onednn.matrix import fully_connected, matmul
 from dovetail_onednn.normalization import batchnorm, instance_norm, layer_norm
 from dovetail_onednn.pooling import absorbs_after_maximum, pool_avg, pool_max
 from dovetail_onednn.post_ops import BINARY, absorbs
-from dovetail_onednn.recurrent import absorbs_twin, gru, lstm
+from dovetail_onednn.recurrent import gru, lstm
 from dovetail_onednn.reduction import reduce_max, reduce_mean, reduce_sum
 from dovetail_onednn.resampling import resize_bilinear, resize_nearest_neighbor
 from dovetail_onednn.softmax import softmax

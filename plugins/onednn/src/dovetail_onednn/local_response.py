@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_onednn._api import FORWARD_INFERENCE, LRN_ACROSS_CHANNELS, Arg
+from dovetail_onednn._api import FORWARD_INFERENCE, LRN_ACROSS_CHANNELS
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import images, narrow_layout, type_of
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
-from dovetail_onednn.steps import Places, is_float32, is_slow
+from dovetail_onednn.steps import from_one_to_one, is_float32
 
 
 def lrn(call: KernelCall) -> Step | None:
@@ -20,9 +20,8 @@ def lrn(call: KernelCall) -> Step | None:
     rows = images((1, 1, math.prod(shape[:-1]), shape[-1]))
     lies = rows.of_type(type_of(narrow_layout(call)))
     count = 2 * op.radius + 1
-    with (
-        Attributes() as attributes,
-        PrimitiveDesc(
+    with Attributes() as attributes:
+        desc = PrimitiveDesc(
             "lrn_forward",
             engine(),
             FORWARD_INFERENCE,
@@ -36,11 +35,5 @@ def lrn(call: KernelCall) -> Step | None:
             attributes,
             description=f"a {lies.type.text} local response normalization over {count} of "
             f"{lies.key}",
-        ) as desc,
-    ):
-        if is_slow(desc):
-            return None
-        places = Places(call, desc)
-        places.read(Arg.SOURCE, 0, rows)
-        places.write(Arg.DESTINATION, 0, rows)
-        return places.step()
+        )
+    return from_one_to_one(call, desc, rows, rows)

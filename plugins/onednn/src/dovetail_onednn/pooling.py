@@ -15,13 +15,13 @@ import numpy as np
 from dovetail.ir import Array, Node, Scalar, Shape, Tensor
 from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Layout, Step
-from dovetail_onednn._api import FORWARD_INFERENCE, Arg, PoolingAlgorithm
+from dovetail_onednn._api import FORWARD_INFERENCE, PoolingAlgorithm
 from dovetail_onednn.descriptors import MemoryDesc, array
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, aligned, images, narrow_layout, type_of
 from dovetail_onednn.post_ops import Chain, absorbs, chain_of
 from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
-from dovetail_onednn.steps import Places, is_float32, is_slow
+from dovetail_onednn.steps import from_one_to_one, is_float32
 
 # Ops whose results are negative nowhere if their inputs are not.
 _SIGN_KEEPING = frozenset(("Concat", "PoolAvg2d", "PoolAvg3d", "PoolMax2d", "PoolMax3d"))
@@ -128,14 +128,8 @@ class Pooling:
         chain = chain_of(call, lambda shape: images(aligned(shape, rank)), kind)
         if before:
             chain = Chain(before, ())
-        with self.described(*lies, chain.ops) as desc:
-            if is_slow(desc):
-                return None if layout is None else self.step(call, before)
-            places = Places(call, desc)
-            places.read(Arg.SOURCE, 0, source)
-            places.read_chain(chain)
-            places.write(Arg.DESTINATION, 0, target)
-            return places.step()
+        step = from_one_to_one(call, self.described(*lies, chain.ops), source, target, chain=chain)
+        return step if step or layout is None else self.step(call, before)
 
 
 def pool_avg(call: KernelCall) -> Step | None:

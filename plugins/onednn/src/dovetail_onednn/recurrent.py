@@ -12,24 +12,22 @@ it took from 1.1 times less than NumPy (2 steps of 20 units) to 10 times less.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg
 from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.directions import Direction, Ports, are_made_for, directions_of
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, dense, permuted
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
 from dovetail_onednn.reorder import pack
-from dovetail_onednn.steps import Places, is_float32
+from dovetail_onednn.steps import Places
 from dovetail_onednn.threads import threads_for
 
 # Source: oneDNN 3.2, dnnl_types.h, dnnl_rnn_direction_t: from the first step on, from the last one,
@@ -37,31 +35,6 @@ from dovetail_onednn.threads import threads_for
 _DIRECTIONS = {(0,): 1, (1,): 2, (0, 1): 3}
 _STATE_ARGS = (Arg.OTHER, Arg.THIRD)
 _LAST_ARGS = (Arg.DESTINATION_ITER, Arg.DESTINATION_ITER_C)
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """Where a primitive's operands are among the inputs and outputs of an op.
-
-    Attributes:
-        inputs, recurrent: Weights of x and of h by gate, in the library's order.
-        biases: By gate likewise.
-        states: The initial ones.
-        last: Outputs: those after the last step.
-        left_out: Inputs that it has nothing for.
-    """
-
-    inputs: tuple[int, ...]
-    recurrent: tuple[int, ...]
-    biases: tuple[int, ...]
-    states: tuple[int, ...]
-    last: tuple[int, ...]
-    left_out: tuple[int, ...]
-
-    @property
-    def weights(self) -> tuple[int, ...]:
-        """All that must be known."""
-        return (*self.inputs, *self.recurrent, *self.biases)
 
 
 # Gates: input, forget, cell, output. States: h and c. Left out: norms, peepholes, the projection
@@ -83,56 +56,6 @@ _GRU = Ports(
     last=(1,),
     left_out=(14,),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Direction:
-    """A node that goes over the sequence one way: the call's head, or the twin that it absorbed.
-
-    Attributes:
-        call: The call.
-        view: The node.
-        operands: For each of its inputs, the index of the call's.
-    """
-
-    call: KernelCall
-    view: NodeView
-    operands: Sequence[int | None]
-
-    @property
-    def op(self) -> Any:
-        """The node's op with its params; its class is the registered one."""
-        return self.view.op
-
-    @property
-    def way(self) -> int:
-        """0 forward, 1 reverse."""
-        return int(self.op.direction)
-
-    def index(self, port: int) -> int | None:
-        """Gives the index of the call's input, None for one that is left out."""
-        found = self.operands[port] if port < len(self.operands) else None
-        return None if found is None or not self.call.has(found) else found
-
-    def has(self, port: int) -> bool:
-        """Whether an input is there."""
-        return self.index(port) is not None
-
-    def static(self, port: int) -> Array | None:
-        """Gives the elements of an input that are known."""
-        index = self.index(port)
-        return None if index is None else self.call.static(index)
-
-    def stacked(self, ports: Sequence[int]) -> Array:
-        """Gives the weights or biases of gates as (gates, units, ...); left-out biases are 0."""
-        units = self.call.spec(1).shape[0]
-        found = [self.static(port) for port in ports]
-        return np.stack([np.zeros(units, np.float32) if each is None else each for each in found])
-
-    def is_made_for(self, known: Sequence[int], left_out: Sequence[int]) -> bool:
-        """Whether these inputs, where they are there, are known, and others left out."""
-        are_known = all(self.static(port) is not None for port in known if self.has(port))
-        return are_known and not any(self.has(port) for port in left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,29 +128,14 @@ class Layer:
             )
 
 
-def absorbs_twin(group: Sequence[NodeView], node: NodeView) -> bool:
-    """Whether a node is the layer's other direction, or then what puts both side by side."""
-    op: Any = node.op  # its class is the op set's, which this package does not import
-    heads: list[Any] = [view.op for view in group]
-    if len(group) == 1 and node.op_type == group[0].op_type:
-        same_form = heads[0].time_major == op.time_major and group[0].outs[0] == node.outs[0]
-        return same_form and heads[0].direction != op.direction
-    if len(group) != 2 or node.op_type != "Concat":
-        return False
-    results = [view.node.outputs[0] for view in group]
-    if heads[0].direction:  # the reverse one stands first
-        results.reverse()
-    return list(node.node.inputs) == results and op.axis == len(results[0].shape) - 1
-
-
 def lstm(call: KernelCall) -> Step | None:
     """Runs Lstm as one primitive; see `Kernel.make`."""
-    directions = _directions(call)
+    directions = directions_of(call)
     for each in directions:
         is_plain = len(each.view.outs) <= 3 and not each.op.cell_clip_threshold
         if not is_plain or not each.has(_LSTM.inputs[0]):
             return None
-    if not _are_made_for(directions, _LSTM):
+    if not are_made_for(directions, _LSTM):
         return None
     bias = np.stack([each.stacked(_LSTM.biases) for each in directions])
     return _step(directions, "lstm", _LSTM, bias)
@@ -235,9 +143,9 @@ def lstm(call: KernelCall) -> Step | None:
 
 def gru(call: KernelCall) -> Step | None:
     """Runs Gru as one primitive; see `Kernel.make`."""
-    directions = _directions(call)
+    directions = directions_of(call)
     linear = {bool(each.op.linear_before_reset) for each in directions}
-    if len(linear) > 1 or not _are_made_for(directions, _GRU):
+    if len(linear) > 1 or not are_made_for(directions, _GRU):
         return None
     of_x, of_h = np.split(np.stack([each.stacked(_GRU.biases) for each in directions]), 2, axis=1)
     if linear == {True}:
@@ -245,23 +153,6 @@ def gru(call: KernelCall) -> Step | None:
         rows = (of_x + of_h)[:, :2], of_x[:, 2:], of_h[:, 2:]
         return _step(directions, "lbr_gru", _GRU, np.concatenate(rows, axis=1))
     return _step(directions, "gru", _GRU, of_x + of_h)
-
-
-def _directions(call: KernelCall) -> tuple[Direction, ...]:
-    """Gives the layer's directions, forward before reverse."""
-    found = [Direction(call, call.head, range(len(call.head.node.inputs)))]
-    found += [Direction(call, tail.view, tail.operands) for tail in call.tail if not tail.joins]
-    return tuple(sorted(found, key=lambda each: each.way))
-
-
-def _are_made_for(directions: Sequence[Direction], ports: Ports) -> bool:
-    """Whether all is FLOAT_32 with elements, weights are known and some inputs left out."""
-    known = ports.weights
-    if len(directions) > 1:  # states of both are one memory
-        known += ports.states
-    return is_float32(directions[0].call) and all(
-        each.is_made_for(known, ports.left_out) for each in directions
-    )
 
 
 def _step(directions: tuple[Direction, ...], primitive: str, ports: Ports, bias: Array) -> Step:
@@ -352,16 +243,12 @@ def _pack_weights(
     variant: str,
 ) -> None:
     """Declares the weights of all gates, packed together."""
-    call, all_ports = directions[0].call, [(each, port) for each in directions for port in ports]
-    indices = [i for each, port in all_ports if (i := each.index(port)) is not None]
-    # they are kept under one input's content, so the others' belong into the name of the form
-    found = [call.tensors[i] for i in indices]
-    hashes = " ".join(t.data.hash for t in found if t is not None and t.data is not None)
-    gates = hashlib.sha256(hashes.encode()).hexdigest()
-    name = f"{engine().library.fingerprint}/{packed.dense.key}/{packed.desc.key}/{variant}/{gates}"
+    call = directions[0].call
+    indices = [i for each in directions for p in ports if (i := each.index(p)) is not None]
+    name = f"{engine().library.fingerprint}/{packed.dense.key}/{packed.desc.key}/{variant}"
 
     def pack_all() -> Array:
         return pack(np.stack([each.stacked(ports) for each in directions]), packed)
 
-    made = call.packed(indices[0], name, pack_all)
+    made = call.packed(indices, name, pack_all)
     places.constant(arg, call.constant(made, packed), packed.desc)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dovetail.runtime.plan import KernelCall, Step
-from dovetail_onednn._api import FORWARD_INFERENCE, Arg, ResamplingAlgorithm
+from dovetail_onednn._api import FORWARD_INFERENCE, ResamplingAlgorithm
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import images, narrow_layout, type_of
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
-from dovetail_onednn.steps import Places, is_float32, is_slow
+from dovetail_onednn.steps import from_one_to_one, is_float32
 
 # The library computes places in float32: beyond this extent their error exceeds 1e-4 of an element.
 _LONGEST = 1024
@@ -39,9 +39,8 @@ def _resampled(call: KernelCall, algorithm: ResamplingAlgorithm) -> Step | None:
     kind = type_of(narrow_layout(call))
     lies, made = source.of_type(kind), target.of_type(kind)
     what = f"a {kind.text} {algorithm.name.lower()} resampling of {lies.key} to {made.key}"
-    with (
-        Attributes() as attributes,
-        PrimitiveDesc(
+    with Attributes() as attributes:
+        desc = PrimitiveDesc(
             "resampling_forward",
             engine(),
             FORWARD_INFERENCE,
@@ -51,11 +50,5 @@ def _resampled(call: KernelCall, algorithm: ResamplingAlgorithm) -> Step | None:
             made,
             attributes,
             description=what,
-        ) as desc,
-    ):
-        if is_slow(desc):
-            return None
-        places = Places(call, desc)
-        places.read(Arg.SOURCE, 0, source)
-        places.write(Arg.DESTINATION, 0, target)
-        return places.step()
+        )
+    return from_one_to_one(call, desc, source, target)

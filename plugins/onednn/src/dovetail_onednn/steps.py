@@ -128,6 +128,39 @@ class Places:
         return execute(self._call, Work(primitive, self._found), in_place=in_place)
 
 
+def from_one_to_one(
+    call: KernelCall,
+    desc: PrimitiveDesc,
+    source: MemoryDesc,
+    target: MemoryDesc,
+    *,
+    chain: Chain | None = None,
+    in_place: Sequence[tuple[int, int]] = (),
+) -> Step | None:
+    """Gives the step of a primitive that reads the first input and writes the first output.
+
+    Args:
+        call: The kernel's.
+        desc: The primitive, which is closed.
+        source: Dense form of the input.
+        target: Dense form of the output.
+        chain: What is done to the result.
+        in_place: As in `KernelCall.step`.
+
+    Returns:
+        The step; None where all the library has is its generic code.
+    """
+    with desc:
+        if is_slow(desc):
+            return None
+        places = Places(call, desc)
+        places.read(Arg.SOURCE, 0, source)
+        if chain is not None:
+            places.read_chain(chain)
+        places.write(Arg.DESTINATION, 0, target)
+        return places.step(in_place=in_place)
+
+
 def execute(call: KernelCall, *works: Work, in_place: Sequence[tuple[int, int]] = ()) -> Step:
     """Gives the step that executes primitives in a row, with a scratchpad of the plan's.
 

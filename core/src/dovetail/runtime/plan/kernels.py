@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -254,19 +255,25 @@ class KernelCall:
             return None
         return tensor.stored()
 
-    def packed(self, index: int, layout: str, make: Callable[[], Array]) -> Array:
-        """Gives a static input's packed form, made once per context for its content and spec.
+    def packed(self, index: int | Sequence[int], layout: str, make: Callable[[], Array]) -> Array:
+        """Gives a packed form of static inputs, made once per context for their content and specs.
 
         Args:
-            index: The input.
+            index: The input, or all that are packed together; some of these may be left out.
             layout: Names the form.
             make: Makes it.
         """
-        tensor = self._tensor(index)
-        if tensor.data is None:
-            raise AssertionError(f"{self.head.node.where}: input {index} has no data")
-        key = f"{layout} {tensor.dtype.name}{list(tensor.shape)}"
-        return self._scope.weights.get(tensor.data, key, make)
+        several = (index,) if isinstance(index, int) else tuple(index)
+        tensors = [self.tensors[i] if self.has(i) else None for i in several]
+        data = [None if t is None else t.data for t in tensors]
+        first = next((blob for blob in data if blob is not None), None)
+        if first is None:
+            raise AssertionError(f"{self.head.node.where}: inputs {several} have no data")
+        specs = ["" if t is None else f"{t.dtype.name}{list(t.shape)}" for t in tensors]
+        if len(several) > 1:  # the store knows of one content: all go into the name of the form
+            hashes = ["" if blob is None else blob.hash for blob in data]
+            specs = [hashlib.sha256(" ".join((*specs, *hashes)).encode()).hexdigest()]
+        return self._scope.weights.get(first, f"{layout} {specs[0]}", make)
 
     def layout(self, index: int) -> Layout | None:
         """Gives the layout that an input is in: the cheapest one to read it in."""

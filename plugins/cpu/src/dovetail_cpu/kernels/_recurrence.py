@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -40,18 +39,14 @@ class Packing:
     """
 
     def __init__(self, call: KernelCall, ports: tuple[int, ...], variant: str = "") -> None:
-        self._call = call
-        found = [call.tensors[i] for i in ports]
-        hashes = (t.data.hash if t is not None and t.data is not None else "-" for t in found)
-        self._key = hashlib.sha256(" ".join((variant, *hashes)).encode()).hexdigest()
+        self._call, self._ports, self._variant = call, ports, variant
         arrays = [call.static(i) if i in ports else None for i in range(len(call.tensors))]
         self._weights = functools.cache(lambda: call.op.packed(arrays))
 
     def packed(self, name: str, make: Callable[[Any], Array]) -> Floats:
         """Gives a form of the weights; `make` gets what the op's `packed` gives."""
-        # the form depends on all weights, and the store knows of one
-        layout = f"cpu.{self._call.head.op_type}.{name} {self._key}"
-        return self._call.packed(1, layout, lambda: make(self._weights()))
+        layout = f"cpu.{self._call.head.op_type}.{name} {self._variant}"
+        return self._call.packed(self._ports, layout, lambda: make(self._weights()))
 
 
 class Layer:
