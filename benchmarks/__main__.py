@@ -25,7 +25,10 @@ from benchmarks.rounds import Samples
 from benchmarks.targets import Target
 
 PARTS = ("networks", "framework")
-RATIOS = "over: the peer's time by ours, median of the rounds (upper quartile); above 1 is faster"
+RATIOS = (
+    "over: the peer's time by ours, median of the rounds (upper quartile); above 1 is faster; "
+    "openvino-bf16 beside dovetail-bf16"
+)
 RESOURCES = "MB: peak above an interpreter with NumPy; ready ms: import, load and prepare"
 DIFFERENCES = (
     f"from ONNX Runtime, by the largest output; float32 must stay below {rounds.TOLERANCE:g}"

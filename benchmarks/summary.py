@@ -11,6 +11,8 @@ from benchmarks.rounds import Sample, Samples
 from benchmarks.targets import Target
 
 OURS = "dovetail"
+# Peers that round as another one of ours does are compared with that one, where it ran.
+ALIKE: Mapping[str, str] = {"openvino-bf16": "dovetail-bf16"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,10 @@ def standings(samples: Samples) -> dict[str, dict[str, Standing]]:
     """Gives the standings by peer, then network; nothing where ours did not run."""
     found: dict[str, dict[str, Standing]] = {}
     for network, engines in samples.items():
-        for peer in engines.keys() - {OURS} if OURS in engines else ():
-            found.setdefault(peer, {})[network] = standing(engines[OURS], engines[peer])
+        for peer, theirs in engines.items():
+            ours = engines.get(ALIKE.get(peer, OURS), engines.get(OURS))
+            if ours is not None and ours is not theirs:
+                found.setdefault(peer, {})[network] = standing(ours, theirs)
     return found
 
 

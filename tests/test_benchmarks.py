@@ -160,6 +160,21 @@ def test_the_mean_of_twice_and_half_as_fast_is_one() -> None:
     assert (mean.is_met, worst.is_met, memory.is_met) == (False, False, True)
 
 
+def test_who_rounds_is_compared_with_who_rounds() -> None:
+    taken = {"dovetail": [sample(10)], "openvino": [sample(20)], "openvino-bf16": [sample(6)]}
+    found = summary.standings({"net": taken})
+    assert {peer: each["net"].ratio for peer, each in found.items()} == {
+        "openvino": 2,
+        "openvino-bf16": 0.6,
+    }
+    found = summary.standings({"net": {**taken, "dovetail-bf16": [sample(5)]}})
+    assert {peer: each["net"].ratio for peer, each in found.items()} == {
+        "dovetail-bf16": 0.5,
+        "openvino": 2,
+        "openvino-bf16": 1.2,
+    }
+
+
 def test_targets_reach_to_their_limit() -> None:
     assert Target("", 2, 2, at_least=True).is_met
     assert Target("", 2, 2).is_met
