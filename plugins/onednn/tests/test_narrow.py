@@ -162,6 +162,24 @@ def test_what_has_no_narrow_form_is_widened_and_rounded_again(model: Any) -> Non
     assert types(inner) == {DataType.F32}
 
 
+@pytest.mark.parametrize(
+    ("channels", "size"), [(48, 2), (80, 2), (208, 2), (16, 4), (8, 8), (3, 4), (64, 2)]
+)
+def test_patches(model: Any, channels: int, size: int) -> None:
+    """For some of these the library's code for AMX is wrong, and is not used."""
+    x = model.input("x", 1, 4 * size, 4 * size, channels)
+    w = model.random("w", size, size, channels, 96)
+    params = {"stride": (size, size), "pad_amount": ((0, 0), (0, 0))}
+    model.output(model.add("Conv2d", x, w, name="patches", **params))
+    agrees(model)
+
+
+def test_constants_are_rounded_once(model: Any) -> None:
+    y = model.conv(model.input("x", 1, 12, 12, 24), "conv", CHANNELS)
+    model.output(model.add("ElementWiseAdd", y, model.random("all", 1, 12, 12, CHANNELS), name="y"))
+    assert reorders(agrees(model)) == 2
+
+
 def product(model: Any, x: Tensor, name: str, columns: int = 128) -> Tensor:
     w = model.static(f"{name}.w", model.rng.standard_normal((x.shape[-1], columns)) / 11)
     return model.add("MatMul", x, w, name=name)

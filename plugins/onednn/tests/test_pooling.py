@@ -100,6 +100,22 @@ def test_means_of_nothing_are_left_to_the_reference(model: Any, agrees: Any, kin
     assert kinds(model.prepare().steps) == ["reference y"]
 
 
+@pytest.mark.parametrize("form", [((1, 2), (2, 2), 6), ((1, 1), (2, 2), 6), ((2, 2), (3, 3), 6)])
+def test_nothing_follows_a_maximum_of_nothing(
+    model: Any, close: Any, form: tuple[tuple[int, int], tuple[int, int], int]
+) -> None:
+    """With the rounding mode CEIL a window may lie behind the image: 0 is its maximum."""
+    size, stride, extent = form
+    params = {"pad_amount": ((0, 0), (0, 0)), "rounding_mode": 1}
+    x = model.input("x", 1, extent, extent, 16)
+    y = model.add("PoolMax2d", x, name="y", filter_size=size, stride=stride, **params)
+    model.output(model.add("Sigmoid", y, name="after"))
+    prepared, feeds = model.prepare(), model.feeds()
+    wanted = model.expected(feeds)["after"]
+    assert (wanted[:, -1] == 0.5).all()
+    close(model.run(prepared, feeds)["after"], wanted)
+
+
 @pytest.mark.parametrize("op_types", [("Relu", "Relu6"), ("Relu", "Tanh"), ("Sigmoid", None)])
 def test_zeros_around_what_is_joined(
     model: Any, close: Any, op_types: tuple[str, str | None]

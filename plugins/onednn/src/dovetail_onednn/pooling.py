@@ -46,9 +46,10 @@ class Pooling:
     after: Shape
 
     @classmethod
-    def of(cls, call: KernelCall, algorithm: PoolingAlgorithm) -> Pooling:
-        """Gives the pooling of a pooling op."""
-        op, source, target = call.op, call.spec(0).shape, call.outputs[0].shape
+    def of(cls, view: NodeView, algorithm: PoolingAlgorithm) -> Pooling:
+        """Gives the pooling of a node of a pooling op."""
+        op: Any = view.op  # its class is the op set's, which this package does not import
+        source, target = (specs[0].shape for specs in (view.ins, view.outs) if specs[0])
         size, stride = (tuple(int(n) for n in v) for v in (op.filter_size, op.stride))
         before, after = (tuple(int(n) for n in side) for side in np.transpose(op.pad_amount))
         # with the rounding mode CEIL a last window may reach beyond the padding
@@ -137,9 +138,9 @@ def pool_avg(call: KernelCall) -> Step | None:
     if not is_float32(call):
         return None
     if call.op.count_pad_for_edges:
-        pooling = Pooling.of(call, PoolingAlgorithm.AVERAGE_WITH_PADDING)
+        pooling = Pooling.of(call.head, PoolingAlgorithm.AVERAGE_WITH_PADDING)
         return pooling.step(call, layout=narrow_layout(call))
-    pooling = Pooling.of(call, PoolingAlgorithm.AVERAGE)
+    pooling = Pooling.of(call.head, PoolingAlgorithm.AVERAGE)
     # the mean of no elements is 0 in the op set, and nothing that can be used in the library
     if pooling.has_empty_windows:
         return None
@@ -147,9 +148,8 @@ def pool_avg(call: KernelCall) -> Step | None:
 
 
 def absorbs_after_maximum(group: Sequence[NodeView], node: NodeView) -> bool:
-    """Whether a group that begins with PoolMax runs a node too: not where 0 pads the input."""
-    op: Any = group[0].op
-    return not op.pad_amount.any() and absorbs(group, node)
+    """Whether a group that begins with PoolMax runs a node too: not where 0 takes part."""
+    return not any(_zeros(group[0])) and absorbs(group, node)
 
 
 def pool_max(call: KernelCall) -> Step | None:
@@ -160,8 +160,8 @@ def pool_max(call: KernelCall) -> Step | None:
     """
     if not is_float32(call):
         return None
-    pooling = Pooling.of(call, PoolingAlgorithm.MAXIMUM)
-    edges = list(_edges(pooling, [int(after) for _, after in call.op.pad_amount]))
+    pooling = Pooling.of(call.head, PoolingAlgorithm.MAXIMUM)
+    edges = list(_zeros(call.head))
     if edges and not pooling.has_empty_windows and _reads_no_negative(call):
         edges = []  # 0 changes no maximum
     step = pooling.step(call, layout=None if edges else call.layout(0))
@@ -212,13 +212,11 @@ def _reads_no_negative(call: KernelCall) -> bool:
     return True
 
 
-def _edges(pooling: Pooling, after: Sequence[int]) -> Iterator[tuple[int, slice]]:
-    """Gives the parts of the result where 0 takes part, each an axis and a slice of it.
-
-    Args:
-        pooling: The pooling.
-        after: The op's padding behind each spatial axis, without what CEIL adds.
-    """
+def _zeros(view: NodeView) -> Iterator[tuple[int, slice]]:
+    """Gives the parts of the result of a maximum where 0 takes part: an axis and a slice of it."""
+    op: Any = view.op
+    pooling = Pooling.of(view, PoolingAlgorithm.MAXIMUM)
+    after = [int(behind) for _, behind in op.pad_amount]  # without what CEIL adds
     for i, windows in enumerate(pooling.windows()):
         extent = pooling.source[1 + i]
         first = sum(start < 0 for start, _ in windows)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.container import WeightStore
+from dovetail.container import WeightStore, aligned_empty
 from dovetail.errors import DovetailError
 from dovetail.ir import Array, DType, Graph, Node, Spec, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail.runtime.contract import NodeView
+from dovetail.runtime.plan.arena import Arena, ArenaBuffers
 from dovetail.runtime.plan.kernels import Branch, Kernel, KernelCall, KernelRegistry, Tail
 from dovetail.runtime.plan.real import float_form, real_step
 from dovetail.runtime.plan.reference import reference_step
@@ -140,8 +141,13 @@ class _Builder:
         if self._reorder is None:
             raise AssertionError(f"{tensor.name} is wanted in a layout, but there is no reorder")
         source = next(iter(known.values()))
-        target = Value(tensor.name, tensor.spec, _storage_of(tensor, layout), layout)
-        self.steps.append(self._reorder(source, target))
+        if layout is not None and tensor.data is not None and not tensor.kind.is_updateable:
+            array = aligned_empty(layout.nbytes)
+            target = Value(tensor.name, tensor.spec, Storage.CONSTANT, layout, array=array)
+            self._reorder(source, target).bind(ArenaBuffers(Arena(0, {})))()
+        else:
+            target = Value(tensor.name, tensor.spec, _storage_of(tensor, layout), layout)
+            self.steps.append(self._reorder(source, target))
         known[layout] = target
         return target
 

@@ -180,7 +180,7 @@ class Scope(Protocol):
     ) -> tuple[Value, tuple[Value, ...]] | None:
         """Makes tensors views of another one's bytes in a layout, if all may be; gives that, too.
 
-        Nothing is read or declared where it gives None.
+        Nothing is declared where it gives None.
         """
 
     def readers(self, tensor: Tensor) -> Sequence[Node]:
