@@ -284,6 +284,32 @@ def test_names_that_are_no_text(tmp_path, relu) -> None:
         read_bytes(tmp_path / "model.onnx", data)
 
 
+def test_places_and_extents_that_are_no_text(tmp_path, model) -> None:
+    made = model([N("Add", ["x", "w"], ["y"], name="s")], {"x": X}, ["y"])
+    weight = TensorProto(name="w", dims=[1], data_type=TensorProto.FLOAT, data_location=1)
+    weight.external_data.add(key="location", value="where.bin")
+    made.graph.initializer.append(weight)
+    made.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "extent"
+    data = made.SerializeToString()
+    for text in (b"where", b"extent"):
+        wrong = b"\xff" + text[1:]
+        with pytest.raises(FrontendError, match="not UTF-8"):
+            read_bytes(tmp_path / "model.onnx", data.replace(text, wrong))
+
+
+def test_functions_whose_names_are_no_text(tmp_path, relu) -> None:
+    body = [N("Relu", ["inner"], ["outer"])]
+    function = helper.make_function(
+        "here", "Mine", ["inner"], ["outer"], body, [helper.make_opsetid("", 17)]
+    )
+    relu.functions.append(function)
+    relu.opset_import.append(helper.make_opsetid("here", 1))
+    data = relu.SerializeToString()
+    for text in (b"Mine", b"inner"):
+        with pytest.raises(FrontendError, match="not UTF-8"):
+            read_bytes(tmp_path / "model.onnx", data.replace(text, b"\xff" + text[1:]))
+
+
 @pytest.mark.parametrize(
     ("attributes", "said"),
     [({"strides": [2**40, 1]}, "32 bits"), ({"pads": [2**40, 0, 0, 0]}, "not be over 1048576")],

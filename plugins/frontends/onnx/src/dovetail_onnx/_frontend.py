@@ -132,9 +132,9 @@ class OnnxFrontend:
 
     def _look(self, path: Path, options: FrontendOptions, ops: OpRegistry | None) -> _Look:
         tables = Tables(installed_ops() if ops is None else ops)
-        model = inline_functions(read_proto(path))
+        model = read_proto(path)
         check_text(model)
-        model = write_out(model, tables)
+        model = write_out(inline_functions(model), tables)
         tensors = TensorReader(path.parent)
         whole = parse_model(model)
         check_options(whole, options)

@@ -162,18 +162,38 @@ def check_text(model: ModelProto) -> None:
 
 
 def _texts(model: ModelProto) -> Iterator[str | bytes]:
-    """Gives all names in a model and in the graphs that its nodes carry."""
+    """Gives all names in a model, in its functions and in the graphs that its nodes carry."""
     yield from (entry.domain for entry in model.opset_import)
     waiting = [model.graph]
-    while waiting:
-        graph = waiting.pop()
-        yield graph.name
-        for part in (graph.input, graph.output, graph.initializer):
-            yield from (entry.name for entry in part)
-        for node in graph.node:
+    nodes: list[NodeProto] = []
+    for function in model.functions:
+        yield from (function.name, function.domain, *function.input, *function.output)
+        yield from (*function.attribute, *(entry.domain for entry in function.opset_import))
+        nodes += function.node
+    while waiting or nodes:
+        if waiting:
+            graph = waiting.pop()
+            yield graph.name
+            for part in (graph.input, graph.output):
+                yield from (text for info in part for text in (info.name, *_extents(info)))
+            yield from (text for tensor in graph.initializer for text in _texts_of(tensor))
+            nodes += graph.node
+        for node in nodes:
             yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-            yield from (attribute.name for attribute in node.attribute)
+            yield from (text for a in node.attribute for text in (a.name, *_texts_of(a.t)))
             waiting.extend(any_graphs(node))
+        nodes = []
+
+
+def _extents(info: ValueInfoProto) -> Iterator[str | bytes]:
+    """Gives the names of a value's extents."""
+    yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
+
+
+def _texts_of(tensor: TensorProto) -> Iterator[str | bytes]:
+    """Gives a tensor's name, and where its elements are."""
+    yield tensor.name
+    yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
 
 
 def _domain(domain: str) -> str:
