@@ -160,6 +160,7 @@ def test_parts_of_a_result_are_read_where_they_lie(memory: MemoryPlan) -> None:
     found = {t.name: np.empty(t.shape, np.float32) for t in graph.outputs}
     prepared.run({"x": x}, found, RunControl())
     product = x @ w.values() @ v.values()
+    # sums of 16 products, of a few units, in another order
     np.testing.assert_allclose(found["one"], product[1:3], rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(found["two"], product[4:6], rtol=1e-5, atol=1e-5)
 

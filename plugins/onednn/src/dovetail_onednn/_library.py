@@ -39,6 +39,7 @@ _INSTRUCTION_SETS = {
     0xFEF: "AVX-512 with FP16 and AMX",
     0x1FEF: "AVX-512 with FP16 and AMX FP16",
 }
+_BFLOAT16, _AMX = 0xE7, 0xFEF  # the bits of all sets that have it
 _LOADING = threading.Lock()
 _LOADED: list[Library] = []  # looked at without the lock, which would be most of a call's time
 
@@ -76,6 +77,16 @@ class Library:
     def instruction_set_name(self) -> str:
         """What the instruction set is called."""
         return _INSTRUCTION_SETS.get(self.instruction_set, f"set {self.instruction_set:x}")
+
+    @property
+    def has_bfloat16(self) -> bool:
+        """Whether the instruction set is one with bfloat16."""
+        return self.instruction_set & _BFLOAT16 == _BFLOAT16
+
+    @property
+    def has_amx(self) -> bool:
+        """Whether the instruction set is one with AMX."""
+        return self.instruction_set & _AMX == _AMX
 
     @property
     def fingerprint(self) -> str:

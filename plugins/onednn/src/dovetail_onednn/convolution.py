@@ -1,4 +1,4 @@
-"""Convolution along any number of axes, with its bias and what follows it, in float32.
+"""Convolution along any number of axes, with its bias and what follows it.
 
 Filters are packed once per context, at finalize; source and result stay dense wherever the library
 has fast code for that. Where all it has is its generic code, the op is left to its reference, which
@@ -38,8 +38,6 @@ _FEW_CHANNELS = 4
 _VECTOR = 16
 _FEW_GROUPS = 4
 _NARROW_BLOCK = 32  # channels, in bfloat16
-# Source: oneDNN 3.2, dnnl_types.h, dnnl_cpu_isa_avx512_core_amx
-_WITH_AMX = 0xFEF
 # Products that take as long as reading one number: 230,000 of as many filters took 0.035 ms in two
 # threads and 0.085 in one.
 _READING = 4
@@ -239,7 +237,7 @@ def _is_wrong_when_narrow(geometry: Geometry) -> bool:
     window, axes = geometry.weights.dims[-len(geometry.stride) :], len(geometry.stride)
     is_grouped, taken = len(geometry.weights.dims) > axes + 2, geometry.weights.dims[-axes - 1]
     return (
-        engine().library.instruction_set & _WITH_AMX == _WITH_AMX
+        engine().library.has_amx
         and not (geometry.is_transposed or is_grouped)
         and window[-1] > 1
         and (geometry.before[-1], geometry.dilation[-1]) == (0, 1)

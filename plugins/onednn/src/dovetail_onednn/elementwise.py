@@ -1,4 +1,4 @@
-"""Elementwise functions of one tensor and of two, with what follows them, in float32.
+"""Elementwise functions of one tensor and of two, with what follows them.
 
 The library has fast code for what follows a function of two tensors, generic code for what follows
 one of one. So that one runs as a post-op itself: after a product with 1, which changes nothing.
@@ -21,7 +21,7 @@ from dovetail_onednn._api import FORWARD_INFERENCE, Algorithm, Arg, BinaryAlgori
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.folding import Folding
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import narrow_layout, type_of, vector
+from dovetail_onednn.layouts import input_type, narrow_layout, vector
 from dovetail_onednn.post_ops import BINARY, COMMUTATIVE, Chain, chain_of, eltwise_of
 from dovetail_onednn.primitives import Attributes, Binary, Eltwise, PostOp, PrimitiveDesc
 from dovetail_onednn.steps import Places, from_one_to_one, is_float32, is_slow
@@ -131,7 +131,7 @@ def eltwise_desc(function: Eltwise, flat: MemoryDesc) -> PrimitiveDesc:
 
 def _alone(call: KernelCall, function: Eltwise) -> Step | None:
     flat = vector(math.prod(call.outputs[0].shape))
-    desc = eltwise_desc(function, flat.of_type(type_of(narrow_layout(call))))
+    desc = eltwise_desc(function, flat.of_type(input_type(call)))
     return from_one_to_one(call, desc, flat, flat, in_place=[(0, 0)])
 
 
@@ -155,8 +155,7 @@ def joined(
     indices = [each.index for each in (second, *before) if isinstance(each, Second)]
     indices += [index for tail in call.tail[skipped:] for index in tail.operands]
     folding = Folding.of(made, [call.spec(i).shape for i in indices if i is not None])
-    narrow = narrow_layout(call, source)
-    kind = type_of(narrow)
+    kind = input_type(call, source)
     chain = _chain(call, before, skipped, folding, kind)
     if not chain.ops and folding.width < _NARROW and folding.width < math.prod(made):
         return None
@@ -177,7 +176,7 @@ def joined(
 
 
 def _type(call: KernelCall, second: Second) -> DataType:
-    return DataType.F32 if second.index is None else type_of(narrow_layout(call, second.index))
+    return DataType.F32 if second.index is None else input_type(call, second.index)
 
 
 def _shape(call: KernelCall, second: Second) -> Shape:

@@ -113,9 +113,14 @@ def type_of(layout: Layout | None) -> DataType:
     return layout.type if isinstance(layout, Narrow | Strided) else DataType.F32
 
 
+def input_type(call: KernelCall, index: int = 0) -> DataType:
+    """Gives the type that the elements of a float32 input have where they lie."""
+    return type_of(call.layout(index)) if call.has(index) else DataType.F32
+
+
 def narrow_layout(call: KernelCall, index: int = 0) -> Narrow | None:
     """Gives the dense layout of an input's type, if that is a narrower one than float32."""
-    kind = type_of(call.layout(index)) if call.has(index) else DataType.F32
+    kind = input_type(call, index)
     return None if kind is DataType.F32 else Narrow(kind, math.prod(call.spec(index).shape))
 
 

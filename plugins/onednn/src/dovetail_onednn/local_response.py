@@ -1,4 +1,4 @@
-"""Local response normalization, in float32."""
+"""Local response normalization."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, LRN_ACROSS_CHANNELS
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import images, narrow_layout, type_of
+from dovetail_onednn.layouts import images, input_type
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
 from dovetail_onednn.steps import from_one_to_one, is_float32
 
@@ -18,7 +18,7 @@ def lrn(call: KernelCall) -> Step | None:
     if not is_float32(call) or op.region.name != "ACROSS_CHANNEL":
         return None
     rows = images((1, 1, math.prod(shape[:-1]), shape[-1]))
-    lies = rows.of_type(type_of(narrow_layout(call)))
+    lies = rows.of_type(input_type(call))
     count = 2 * op.radius + 1
     with Attributes() as attributes:
         desc = PrimitiveDesc(

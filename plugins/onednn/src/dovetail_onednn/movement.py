@@ -1,4 +1,4 @@
-"""Elements moved in float32: transposes, channel shuffles, concatenation; reorders of strides."""
+"""Elements moved: transposes, channel shuffles, concatenation; reorders of strides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import Strided, layout_of, narrow_layout, permuted, type_of
+from dovetail_onednn.layouts import Strided, input_type, layout_of, narrow_layout, permuted, type_of
 from dovetail_onednn.primitives import (
     Attributes,
     PrimitiveDesc,
@@ -80,7 +80,7 @@ def _row(rows: int, shape: Shape) -> MemoryDesc:
 
 
 def _reordered(call: KernelCall, source: MemoryDesc, target: MemoryDesc) -> Step:
-    kind = type_of(narrow_layout(call))
+    kind = input_type(call)
     lies, made = source.of_type(kind), target.of_type(kind)
     places: dict[int, Place] = {
         Arg.SOURCE: Place(lies, call.read(0, layout_of(lies, source))),

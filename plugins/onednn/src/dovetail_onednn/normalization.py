@@ -1,4 +1,4 @@
-"""Normalizations, in float32."""
+"""Normalizations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dovetail_onednn._api import FORWARD_INFERENCE, Arg, BinaryAlgorithm, Normal
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.elementwise import Second, joined
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import dense, images, narrow_layout, type_of, vector
+from dovetail_onednn.layouts import dense, images, input_type, vector
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
 from dovetail_onednn.steps import Places, is_float32, is_slow
 
@@ -34,7 +34,7 @@ def layer_norm(call: KernelCall) -> Step | None:
         return None
     width = math.prod(shape[first:])
     rows = dense((math.prod(shape[:first]), width))
-    lies = rows.of_type(type_of(narrow_layout(call)))
+    lies = rows.of_type(input_type(call))
     with (
         Attributes() as attributes,
         PrimitiveDesc(

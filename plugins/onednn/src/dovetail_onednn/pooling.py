@@ -1,4 +1,4 @@
-"""Pooling, in float32.
+"""Pooling.
 
 Two things the library does in its own way: a maximum of nothing but minus infinity is the least
 finite number, and NaN takes no part in maxima.

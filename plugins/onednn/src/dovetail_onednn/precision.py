@@ -25,8 +25,6 @@ class Precision(enum.Enum):
 
 # Source: oneDNN 3.2, dnnl_common_types.h, dnnl_fpmath_mode_t
 _MODES = {Precision.FLOAT32: 0, Precision.BF16: 1, Precision.FLOAT16: 2}
-# Source: oneDNN 3.2, dnnl_types.h, dnnl_cpu_isa_avx512_core_bf16: the bits of all sets that have it
-_WITH_BF16 = 0xE7
 _PRESENT = ContextVar("dovetail_onednn_precision", default=Precision.FLOAT32)
 
 
@@ -46,8 +44,7 @@ def factor_type() -> DataType:
     What follows them keeps to the type that it finds, if the library has fast code for that.
     """
     is_wanted = _PRESENT.get() is Precision.BF16
-    has_it = library().instruction_set & _WITH_BF16 == _WITH_BF16
-    return DataType.BF16 if is_wanted and has_it else DataType.F32
+    return DataType.BF16 if is_wanted and library().has_bfloat16 else DataType.F32
 
 
 def math_mode() -> int:

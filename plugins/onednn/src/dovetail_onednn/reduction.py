@@ -1,4 +1,4 @@
-"""Reductions over axes that lie side by side, with others behind them, in float32.
+"""Reductions over axes that lie side by side, with others behind them.
 
 They are poolings with one window over all of these axes. The library's own reductions measured no
 faster than NumPy: twice as slow over the last axes, generic code over others. Those over the last

@@ -1,11 +1,11 @@
-"""Resizing of images, in float32, where the op set and the library mean the same."""
+"""Resizing of images, where the op set and the library mean the same."""
 
 from __future__ import annotations
 
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, ResamplingAlgorithm
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import images, narrow_layout, type_of
+from dovetail_onednn.layouts import images, input_type
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
 from dovetail_onednn.steps import from_one_to_one, is_float32
 
@@ -36,7 +36,7 @@ def resize_nearest_neighbor(call: KernelCall) -> Step | None:
 
 def _resampled(call: KernelCall, algorithm: ResamplingAlgorithm) -> Step | None:
     source, target = (images(s) for s in (call.spec(0).shape, call.outputs[0].shape))
-    kind = type_of(narrow_layout(call))
+    kind = input_type(call)
     lies, made = source.of_type(kind), target.of_type(kind)
     what = f"a {kind.text} {algorithm.name.lower()} resampling of {lies.key} to {made.key}"
     with Attributes() as attributes:

@@ -1,4 +1,4 @@
-"""Softmax, in float32.
+"""Softmax.
 
 LogSoftmax is left to NumPy: the library's is off by up to 4e-6 where the result is close to 0.
 """
@@ -12,7 +12,7 @@ from dovetail_onednn._api import FORWARD_INFERENCE, SOFTMAX_ACCURATE, Algorithm,
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.elementwise import eltwise_desc
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import Narrow, dense, narrow_layout, type_of, vector
+from dovetail_onednn.layouts import Narrow, dense, input_type, narrow_layout, vector
 from dovetail_onednn.primitives import Attributes, Eltwise, Primitive, PrimitiveDesc
 from dovetail_onednn.steps import Place, Places, Work, execute, is_float32, is_slow
 
@@ -24,12 +24,12 @@ def softmax(call: KernelCall) -> Step | None:
     if not is_float32(call) or math.prod(shape[axis + 1 :]) != 1:
         return None
     rows = dense((math.prod(shape[:axis]), shape[axis]))
-    narrow = narrow_layout(call)
-    with _described(rows.of_type(type_of(narrow))) as desc:
+    lies = rows.of_type(input_type(call))
+    with _described(lies) as desc:
         if is_slow(desc):
             return None
         if call.op.beta != 1:
-            return _scaled(call, Primitive(desc), rows.of_type(type_of(narrow)), narrow)
+            return _scaled(call, Primitive(desc), lies, narrow_layout(call))
         places = Places(call, desc)
         places.read(Arg.SOURCE, 0, rows)
         places.write(Arg.DESTINATION, 0, rows)

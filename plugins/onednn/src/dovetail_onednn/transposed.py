@@ -1,4 +1,4 @@
-"""Transposed convolution with its bias and what follows it, in float32."""
+"""Transposed convolution with its bias and what follows it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+)
 
 from dovetail.errors import FrontendError, Problem
 
@@ -164,25 +172,21 @@ def check_text(model: ModelProto) -> None:
 def _texts(model: ModelProto) -> Iterator[str | bytes]:
     """Gives all names in a model, in its functions and in the graphs that its nodes carry."""
     yield from (entry.domain for entry in model.opset_import)
-    waiting = [model.graph]
-    nodes: list[NodeProto] = []
-    for function in model.functions:
-        yield from (function.name, function.domain, *function.input, *function.output)
-        yield from (*function.attribute, *(entry.domain for entry in function.opset_import))
-        nodes += function.node
-    while waiting or nodes:
-        if waiting:
-            graph = waiting.pop()
-            yield graph.name
-            for part in (graph.input, graph.output):
-                yield from (text for info in part for text in (info.name, *_extents(info)))
-            yield from (text for tensor in graph.initializer for text in _texts_of(tensor))
-            nodes += graph.node
-        for node in nodes:
+    waiting: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
+    while waiting:
+        part = waiting.pop()
+        yield part.name
+        if isinstance(part, FunctionProto):
+            yield from (part.domain, *part.input, *part.output, *part.attribute)
+            yield from (entry.domain for entry in part.opset_import)
+        else:
+            for info in (*part.input, *part.output):
+                yield from (info.name, *_extents(info))
+            yield from (text for tensor in part.initializer for text in _texts_of(tensor))
+        for node in part.node:
             yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
             yield from (text for a in node.attribute for text in (a.name, *_texts_of(a.t)))
             waiting.extend(any_graphs(node))
-        nodes = []
 
 
 def _extents(info: ValueInfoProto) -> Iterator[str | bytes]:
