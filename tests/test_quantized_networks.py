@@ -117,7 +117,7 @@ def test_dynamic_convolutions_leave_their_weights(tmp_path: Path) -> None:
     assert {"Cast", "ElementWiseRound", "ReduceMax"}.isdisjoint(ops_of(made))
     (found,) = [each for each in weights(only_graph(made.model)) if len(each.shape) == 4]
     assert found.encoding is not None
-    _, offsets = found.encoding.grid(found.shape)
+    _, offsets = found.encoding.scales_and_offsets(found.shape)
     zero = int(numpy_helper.to_array(stored["w_zero_point"]))
     wanted = integers(stored["w_quantized"]) - zero
     np.testing.assert_array_equal(

@@ -87,7 +87,7 @@ def test_stored_integers_stay_what_they_are(
         assert isinstance(weight.encoding, encoding)
         used = weight.encoding.bitwidth or weight.dtype.bits
         assert used == ENDS[code][1].bit_length() + (ENDS[code][0] < 0)
-        factors, offsets = weight.encoding.grid(weight.shape)
+        factors, offsets = weight.encoding.scales_and_offsets(weight.shape)
         found = weight.stored().astype(np.int64) + offsets
         np.testing.assert_array_equal(found.T, wanted)
         given = numpy_helper.to_array(stored["ws"])
@@ -181,7 +181,7 @@ def test_microsofts_products_of_blocks(tmp_path: Path, zero: int | None) -> None
     assert isinstance(weight.encoding, Block)
     assert weight.encoding.bitwidth == 4
     np.testing.assert_array_equal(weight.encoding.scales, factors)
-    _, offsets = weight.encoding.grid(weight.shape)
+    _, offsets = weight.encoding.scales_and_offsets(weight.shape)
     found = weight.stored().astype(np.int64) + offsets
     np.testing.assert_array_equal(found, stored.reshape(6, 32) - (8 if zero is None else zero))
 

@@ -223,7 +223,7 @@ def test_stored_weights_of_every_type_come_back(
     (weight,) = (t for t in graph.tensors.values() if t.kind.is_static)
     assert weight.dtype is dtype
     assert isinstance(weight.encoding, AxisScaleOffset)
-    _, offsets = weight.encoding.grid(weight.shape)
+    _, offsets = weight.encoding.scales_and_offsets(weight.shape)
     found = weight.stored().astype(np.int64) + offsets
     np.testing.assert_array_equal(found.transpose(3, 2, 0, 1), wanted)
     told = [
@@ -293,7 +293,7 @@ def test_a_file_may_speak_of_what_conversion_folds(tmp_path: Path) -> None:
     given = tmp_path / "given.encodings"
     given.write_text(json.dumps({"version": "2.0.0", "encodings": entries}))
     model = dt.convert(path)
-    assert model.graphs["net"].gone >= {"flat"}
+    assert model.graphs["net"].removed_sources >= {"flat"}
     model.save(tmp_path / "net.dvt")
     for each in (path, tmp_path / "net.dvt"):
         made = quantize_with_report(each, None, quantization_overrides=given)

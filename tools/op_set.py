@@ -136,7 +136,7 @@ def _cases() -> Iterator[OpCase]:
     yield from QUANTIZED
     known = {case.id for case in CASES}
     for case in CASES:
-        is_open = case.dtype is None and not case.outputs and callable(case.answer)
+        is_open = case.dtype is None and not case.outputs and callable(case.expected)
         if is_open and _type_of(case) == "f32":
             yield from (c for c in typed(case, DType.FLOAT_16) if c.id not in known)
 
@@ -144,7 +144,7 @@ def _cases() -> Iterator[OpCase]:
 def _type_of(case: OpCase) -> str:
     """The type of the data: of the first float or fixed-point input, else of the first one."""
     inputs = [given.dtype for given in bind(case).inputs if given is not None]
-    outputs = [given.dtype for given in bind(case).answers]
+    outputs = [given.dtype for given in bind(case).expected]
     data = [d for d in inputs if d.is_float or d.is_fixed_point] or inputs or outputs
     return short(data[0])
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dovetail.errors import ConfigError, DovetailError, Problem, unknown_name
+from dovetail.errors import ConfigError, DovetailError, Problem, suggest_name
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ def _find_unknown_keys(data: object, to: Any, path: str, found: list[Problem]) -
         tag = struct.__struct_config__.tag_field
         for key, value in data.items():
             if key not in fields and key != tag:
-                hint = unknown_name(str(key), fields)
+                hint = suggest_name(str(key), fields)
                 found.append(Problem("unknown key", f"{path}.{key}", hint))
             elif key in fields and isinstance(value, dict | list):
                 _find_unknown_keys(value, fields[key], f"{path}.{key}", found)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from dovetail.errors import ConfigError, DovetailError, PluginError, Problem, unknown_name
+from dovetail.errors import ConfigError, DovetailError, PluginError, Problem, suggest_name
 from dovetail.ir import Array
 
 _ARRAYS = 2
@@ -115,7 +115,7 @@ def compare(
     if unknown := [name for name in given if name not in known]:
         raise ConfigError(
             "the verifier has no such parameters",
-            problems=[Problem(f"'{name}'", hint=unknown_name(name, known)) for name in unknown],
+            problems=[Problem(f"'{name}'", hint=suggest_name(name, known)) for name in unknown],
         )
     if golden.shape != target.shape:
         raise VerificationError(

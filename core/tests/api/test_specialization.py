@@ -79,12 +79,12 @@ def test_each_set_of_shapes_and_values_is_converted_once(frontend: Doubler) -> N
     wide = np.ones((1, 5, 2), np.float32)
     with session() as net:
         assert net.graphs == {}
-        assert net.decisive == ()
+        assert net.constant_inputs == ()
         for _ in range(2):
             np.testing.assert_array_equal(run(net, 1), X * 2)
             np.testing.assert_array_equal(run(net, 3), X * 8)
             np.testing.assert_array_equal(run(net, 1, wide), wide * 2)
-        assert net.decisive == ("times",)
+        assert net.constant_inputs == ("times",)
     # the first try knows no values; an input whose value is given needs no shape
     assert [set(o.input_values) for o in frontend.reads] == [set(), *[{"times"}] * 3]
     assert [o.input_dims for o in frontend.reads] == [
@@ -101,7 +101,7 @@ def test_shapes_alone(frontend: Doubler) -> None:
         for shape in ((2, 3), (4,), (), (0, 2), (4,)):
             x = np.ones(shape, np.float32)
             np.testing.assert_array_equal(net.run({"x": x})["y"], x * 2)
-        assert net.decisive == ()
+        assert net.constant_inputs == ()
     assert len(frontend.reads) == 4
 
 
@@ -196,7 +196,7 @@ def test_a_plain_session_gives_its_graph_too(frontend: Doubler) -> None:
     model = Model.of(chain("Scale"), producer=Producer("test", "1"), registry=OPS)
     with dovetail.Session(model, "reference", ops=OPS) as net, net.specialized({}) as graph:
         assert graph is net.graphs["net"]
-        assert net.decisive == ()
+        assert net.constant_inputs == ()
 
 
 def test_a_closed_session_says_so_before_it_converts(frontend: Doubler) -> None:

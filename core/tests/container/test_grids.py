@@ -24,43 +24,43 @@ GRIDS = {
 
 def test_grids_come_back(model: Model, tmp_path: Path) -> None:
     for graph in model.graphs.values():
-        graph.grids.update(GRIDS)
+        graph.source_encodings.update(GRIDS)
     model.save(tmp_path / "model.dvt")
     again = Model.load(tmp_path / "model.dvt")
-    assert [graph.grids for graph in again.graphs.values()] == [GRIDS, GRIDS]
+    assert [graph.source_encodings for graph in again.graphs.values()] == [GRIDS, GRIDS]
     assert not verify(tmp_path / "model.dvt")
 
 
 def test_grids_that_no_constant_goes_by_are_left_out(model: Model, tmp_path: Path) -> None:
     graph = model.graphs["prefill"]
-    graph.grids["gone"] = GRIDS["weights"]
-    graph.grids["middle"] = GRIDS["weights"]  # a tensor, but no constant
+    graph.source_encodings["gone"] = GRIDS["weights"]
+    graph.source_encodings["middle"] = GRIDS["weights"]  # a tensor, but no constant
     model.save(tmp_path / "model.dvt")
-    assert Model.load(tmp_path / "model.dvt").graphs["prefill"].grids == {}
+    assert Model.load(tmp_path / "model.dvt").graphs["prefill"].source_encodings == {}
 
 
 def test_names_that_are_gone_come_back(model: Model, tmp_path: Path) -> None:
     graph = model.graphs["prefill"]
-    graph.gone = frozenset(("b", "a"))
-    assert copy_graph(graph).gone == {"a", "b"}
+    graph.removed_sources = frozenset(("b", "a"))
+    assert copy_graph(graph).removed_sources == {"a", "b"}
     model.save(tmp_path / "model.dvt")
     again = Model.load(tmp_path / "model.dvt")
-    assert again.graphs["prefill"].gone == {"a", "b"}
+    assert again.graphs["prefill"].removed_sources == {"a", "b"}
     assert manifest_of(tmp_path / "model.dvt")["graphs"][0]["gone"] == ["a", "b"]
 
 
 def test_a_copy_has_grids_of_its_own(model: Model) -> None:
     graph = model.graphs["prefill"]
-    graph.grids.update(GRIDS)
+    graph.source_encodings.update(GRIDS)
     made = copy_graph(graph)
-    assert made.grids == GRIDS
-    made.grids.clear()
-    assert graph.grids == GRIDS
+    assert made.source_encodings == GRIDS
+    made.source_encodings.clear()
+    assert graph.source_encodings == GRIDS
 
 
 def test_a_grid_that_does_not_fit_is_no_graph(model: Model, tmp_path: Path) -> None:
     encoding = AxisScaleOffset(0, np.ones(3, np.float32))
-    model.graphs["prefill"].grids["weights"] = Spec(S8, (64, 32), encoding)
+    model.graphs["prefill"].source_encodings["weights"] = Spec(S8, (64, 32), encoding)
     with pytest.raises(GraphError, match="grid of 'weights'"):
         model.save(tmp_path / "model.dvt")
 

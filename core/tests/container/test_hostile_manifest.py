@@ -298,7 +298,7 @@ def use(path: Path) -> None:
                 values = tensor.values()
                 assert values.shape == tensor.shape
                 if tensor.encoding is not None:
-                    for grid in tensor.encoding.grid(tensor.shape):
+                    for grid in tensor.encoding.scales_and_offsets(tensor.shape):
                         assert np.broadcast_shapes(grid.shape, tensor.shape) == tensor.shape
 
 

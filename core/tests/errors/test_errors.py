@@ -17,7 +17,7 @@ from dovetail.errors import (
     ExitCode,
     Problem,
     nearest,
-    unknown_name,
+    suggest_name,
 )
 
 # class -> its own code and the exit status of a command that ends with it
@@ -115,14 +115,14 @@ def test_the_nearest_name(name: str, valid: list[str], wanted: str | None) -> No
 
 
 def test_a_hint_for_an_unknown_name() -> None:
-    assert unknown_name("ouput", iter(["input", "output"])) == "did you mean 'output'?"
-    assert unknown_name("zebra", ["b", "a", "b"]) == "valid names: a, b"
-    assert unknown_name("zebra", []) == "there is none to choose from"
+    assert suggest_name("ouput", iter(["input", "output"])) == "did you mean 'output'?"
+    assert suggest_name("zebra", ["b", "a", "b"]) == "valid names: a, b"
+    assert suggest_name("zebra", []) == "there is none to choose from"
 
 
 @pytest.mark.parametrize("count", [12, 13, 40])
 def test_a_long_list_is_cut_and_says_so(count: int) -> None:
-    hint = unknown_name("?", [f"name{i:02}" for i in range(count)])
+    hint = suggest_name("?", [f"name{i:02}" for i in range(count)])
     assert hint.count("name") == 12 + 1  # "valid names" is one
     assert hint.endswith(f" and {count - 12} more") == (count > 12)
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from dovetail.cli.quantization import OTHER_SPELLINGS, takes_quantization
+from dovetail.cli.quantization_options import OTHER_SPELLINGS, takes_quantization
 from dovetail.errors import ConfigError
 from dovetail.quantization import LEGACY_NAMES, QuantizationOptions, Sharing, options_from
 from dovetail.quantization import options as options_module

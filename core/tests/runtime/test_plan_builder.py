@@ -40,12 +40,12 @@ def absorbing(refuses=()):
     registry = kernels(Negate=negate)
 
     def make(call: KernelCall) -> Step | None:
-        if len(call.tail) in refuses:
+        if len(call.fused) in refuses:
             return None
         calls.append(call)
         a, b = call.read(0), call.read(1)
         third = call.read(2) if call.has(2) else None
-        others = [[None if i is None else call.read(i) for i in t.operands] for t in call.tail]
+        others = [[None if i is None else call.read(i) for i in t.operands] for t in call.fused]
         out = call.write()
 
         def bind(buffers):
@@ -53,7 +53,7 @@ def absorbing(refuses=()):
                 result = buffers.array(a) + buffers.array(b)
                 if third is not None:
                     result = result + buffers.array(third)
-                for link, operands in zip(call.tail, others, strict=True):
+                for link, operands in zip(call.fused, others, strict=True):
                     if link.view.op_type == "Negate":
                         result = -result
                     else:
@@ -64,10 +64,10 @@ def absorbing(refuses=()):
 
         return call.step(bind)
 
-    def absorbs(chain, after):
+    def can_fuse(chain, after):
         return after.op_type in ("Negate", "Add")
 
-    registry.register("plan.ops", "Add", absorbs=absorbs)(make)
+    registry.register("plan.ops", "Add", can_fuse=can_fuse)(make)
     return registry, calls
 
 
@@ -89,7 +89,7 @@ def test_a_chain_is_one_step_where_its_last_node_stands():
     (out,) = run(prepared, FEEDS, "r")
     np.testing.assert_array_equal(out, -(FEEDS["a"] + FEEDS["b"]) - FEEDS["x"])
     # operands of the tail lie behind the head's three declared inputs, the optional one included
-    assert [t.operands for t in calls[0].tail] == [(None,), (3, None)]
+    assert [t.operands for t in calls[0].fused] == [(None,), (3, None)]
 
 
 def test_without_fusing_each_node_is_a_step():
@@ -148,11 +148,11 @@ def branching(branch):
     registry = KernelRegistry("test")
 
     def make(call: KernelCall) -> Step | None:
-        if not call.tail:
+        if not call.fused:
             return negate(call)
-        operand = call.tail[0].operands[0]
-        assert (call.tail[0].joins, call.tail[1].joins) == (False, True)
-        assert call.tail[1].operands == (None, None)
+        operand = call.fused[0].operands[0]
+        assert (call.fused[0].joins, call.fused[1].joins) == (False, True)
+        assert call.fused[1].operands == (None, None)
         call.read(0)
         if operand is not None:
             call.read(operand)
@@ -161,11 +161,11 @@ def branching(branch):
         factor = -2 if operand is not None else 0
         return call.array_step(lambda *arrays: np.multiply(arrays[0], factor, arrays[-1]))
 
-    def absorbs(chain, after):
+    def can_fuse(chain, after):
         asked.append((len(chain), after.node.name))
         return asked[-1] in BRANCH
 
-    registry.register("plan.ops", "Negate", absorbs=absorbs, branch=branch)(make)
+    registry.register("plan.ops", "Negate", can_fuse=can_fuse, branch=branch)(make)
     return registry, asked
 
 
@@ -189,7 +189,7 @@ def twins(*, first="x", second="x", app=()):
 
 
 @pytest.mark.parametrize(
-    ("branch", "net", "factor"), [(Branch.GATE, gated, 0), (Branch.TWIN, twins, -2)]
+    ("branch", "net", "factor"), [(Branch.GATE, gated, 0), (Branch.SIBLING, twins, -2)]
 )
 def test_a_branch_runs_with_what_joins_it(branch, net, factor):
     registry, asked = branching(branch)
@@ -205,18 +205,18 @@ def test_a_branch_runs_with_what_joins_it(branch, net, factor):
         (None, gated),
         (None, twins),
         (Branch.GATE, twins),
-        (Branch.TWIN, gated),
-        (Branch.TWIN, stacked),
-        (Branch.TWIN, functools.partial(twins, second="z")),
-        (Branch.TWIN, functools.partial(twins, app="a")),
-        (Branch.TWIN, functools.partial(twins, app="b")),
+        (Branch.SIBLING, gated),
+        (Branch.SIBLING, stacked),
+        (Branch.SIBLING, functools.partial(twins, second="z")),
+        (Branch.SIBLING, functools.partial(twins, app="a")),
+        (Branch.SIBLING, functools.partial(twins, app="b")),
     ],
 )
 def test_what_is_no_such_branch_runs_alone(branch, net):
     registry, asked = branching(branch)
     prepared = net().prepared(registry)
     assert BRANCH[1] not in asked
-    assert branch is not Branch.TWIN or not asked
+    assert branch is not Branch.SIBLING or not asked
     assert ("a",) in names(prepared)
     assert ("b",) in names(prepared)
 

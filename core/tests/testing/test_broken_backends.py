@@ -302,9 +302,9 @@ def test_a_case_that_is_refused_in_full_is_unsupported() -> None:
 
 def test_later_calls_are_judged_too() -> None:
     x = np.ones((2, 3), np.float32)
-    for answer, status in ((x, Status.PASSED), (x / 2, Status.FAILED)):
-        then = (Call((x * 2,), answer),)
-        case = OpCase("Halve", (x,), x / 2, package="dovetail.testing", then=then)
+    for expected, status in ((x, Status.PASSED), (x / 2, Status.FAILED)):
+        later_calls = (Call((x * 2,), expected),)
+        case = OpCase("Halve", (x,), x / 2, package="dovetail.testing", later_calls=later_calls)
         found = run_case(Bench(ReferenceBackend), case)
         assert found.status is status
         assert ("in call 2, out[0]" in found.reason) is (status is Status.FAILED)

@@ -20,31 +20,31 @@ def test_a_float_answer_takes_the_type_of_the_float_input() -> None:
     wide = OpCase("Double", (X,), lambda x: x.astype(np.float64) * 2)
     half = OpCase("Double", (X.astype(np.float16),), lambda x: x * 2)
     for made, dtype in ((wide, DType.FLOAT_32), (half, DType.FLOAT_16)):
-        (answer,) = bind(made).answers
-        assert answer.dtype is dtype
-        assert answer.values.dtype == dtype.storage
-        np.testing.assert_array_equal(answer.values, [[-2.0, 0.5, 6.0]])
+        (expected,) = bind(made).expected
+        assert expected.dtype is dtype
+        assert expected.values.dtype == dtype.storage
+        np.testing.assert_array_equal(expected.values, [[-2.0, 0.5, 6.0]])
 
 
 def test_other_answers_keep_their_type() -> None:
-    (places,) = bind(OpCase("Argmax", (X,), np.array([2], np.int32))).answers
+    (places,) = bind(OpCase("Argmax", (X,), np.array([2], np.int32))).expected
     assert (places.dtype, places.encoding) == (DType.INT_32, None)
-    (truth,) = bind(OpCase("IsNan", (X,), lambda x: x != x)).answers
+    (truth,) = bind(OpCase("IsNan", (X,), lambda x: x != x)).expected
     assert truth.dtype is DType.BOOL_8
 
 
 def test_a_fixed_point_case_answers_for_the_values_as_they_are_stored() -> None:
     (quantized,) = typed(case(), DType.UFIXED_POINT_8)
     bound = bind(quantized)
-    (given,), (answer,) = bound.inputs, bound.answers
+    (given,), (expected,) = bound.inputs, bound.expected
     assert given is not None
     assert isinstance(given.encoding, ScaleOffset)
-    assert isinstance(answer.encoding, ScaleOffset)
+    assert isinstance(expected.encoding, ScaleOffset)
     assert given.values.dtype == np.uint8
     real = (given.values.astype(int) + given.encoding.offset) * given.encoding.scale
     assert np.abs(real - X).max() <= given.encoding.scale  # a step, with zero on the grid
-    again = (answer.values.astype(int) + answer.encoding.offset) * answer.encoding.scale
-    assert np.abs(again - real * 2).max() <= answer.encoding.scale
+    again = (expected.values.astype(int) + expected.encoding.offset) * expected.encoding.scale
+    assert np.abs(again - real * 2).max() <= expected.encoding.scale
 
 
 @pytest.mark.parametrize("dtype", [DType.UFIXED_POINT_8, DType.SFIXED_POINT_16])
@@ -64,7 +64,7 @@ def test_encodings_hold_every_finite_value_and_zero(dtype: DType, values: list[f
 
 def test_scalars_are_tensors_of_rank_0() -> None:
     bound = bind(OpCase("Double", (np.float32(2.0),), lambda x: x * 2))  # type: ignore[arg-type]
-    assert bound.answers[0].spec == Spec(DType.FLOAT_32, ())
+    assert bound.expected[0].spec == Spec(DType.FLOAT_32, ())
 
 
 def test_inputs_of_the_graph_are_not_fed() -> None:
@@ -74,7 +74,7 @@ def test_inputs_of_the_graph_are_not_fed() -> None:
 
 
 def test_a_case_that_contradicts_itself_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"2 outputs, 1 answers"):
+    with pytest.raises(ValueError, match=r"2 outputs, 1 expected"):
         bind(case(outputs=(Spec(DType.FLOAT_32, (1, 3)),) * 2))
     with pytest.raises(ValueError, match=r"\(3,\), answer \(1, 3\)"):
         bind(case(outputs=(Spec(DType.FLOAT_32, (3,)),)))
@@ -83,20 +83,20 @@ def test_a_case_that_contradicts_itself_is_refused() -> None:
 
 
 def test_a_later_call_is_of_the_same_form() -> None:
-    bound = bind(case(then=(Call((X + 1,), lambda x: x * 2),)))
-    np.testing.assert_array_equal(bound.then[0].answers[0].values, X * 2 + 2)
+    bound = bind(case(later_calls=(Call((X + 1,), lambda x: x * 2),)))
+    np.testing.assert_array_equal(bound.later_calls[0].expected[0].values, X * 2 + 2)
     with pytest.raises(ValueError, match="later call has other types"):
-        bind(case(then=(Call((X.astype(np.float64),), X),)))
+        bind(case(later_calls=(Call((X.astype(np.float64),), X),)))
 
 
-def judge(found: list[object], answer: list[object], dtype: DType, **changes: object) -> str:
-    stored = [np.array(a, dtype.storage) for a in (found, answer)]
+def judge(found: list[object], expected: list[object], dtype: DType, **changes: object) -> str:
+    stored = [np.array(a, dtype.storage) for a in (found, expected)]
     encoding = ScaleOffset(1.0) if dtype.is_fixed_point else None
     return difference(stored[0], Encoded(stored[1], dtype, encoding), case(**changes))
 
 
 @pytest.mark.parametrize(
-    ("dtype", "found", "answer"),
+    ("dtype", "found", "expected"),
     [
         (DType.FLOAT_32, [1.0, np.nan, np.inf], [1.000001, np.nan, np.inf]),
         (DType.FLOAT_32, [], []),
@@ -105,12 +105,12 @@ def judge(found: list[object], answer: list[object], dtype: DType, **changes: ob
         (DType.BOOL_8, [True], [True]),
     ],
 )
-def test_what_counts_as_equal(dtype: DType, found: list[object], answer: list[object]) -> None:
-    assert judge(found, answer, dtype, steps=1) == ""
+def test_what_counts_as_equal(dtype: DType, found: list[object], expected: list[object]) -> None:
+    assert judge(found, expected, dtype, steps=1) == ""
 
 
 @pytest.mark.parametrize(
-    ("dtype", "found", "answer"),
+    ("dtype", "found", "expected"),
     [
         (DType.FLOAT_32, [1.0, 2.0], [1.0, 2.001]),
         (DType.FLOAT_32, [np.nan], [1.0]),
@@ -122,8 +122,10 @@ def test_what_counts_as_equal(dtype: DType, found: list[object], answer: list[ob
         (DType.BOOL_8, [True], [False]),
     ],
 )
-def test_what_counts_as_different(dtype: DType, found: list[object], answer: list[object]) -> None:
-    assert "elements differ" in judge(found, answer, dtype, steps=1)
+def test_what_counts_as_different(
+    dtype: DType, found: list[object], expected: list[object]
+) -> None:
+    assert "elements differ" in judge(found, expected, dtype, steps=1)
 
 
 def test_the_worst_place_is_named() -> None:
@@ -132,6 +134,6 @@ def test_the_worst_place_is_named() -> None:
 
 
 def test_another_form_is_no_answer() -> None:
-    answer = Encoded(X, DType.FLOAT_32)
-    assert "(3,)" in difference(X[0], answer, case())
-    assert "float64" in difference(X.astype(np.float64), answer, case())
+    expected = Encoded(X, DType.FLOAT_32)
+    assert "(3,)" in difference(X[0], expected, case())
+    assert "float64" in difference(X.astype(np.float64), expected, case())

@@ -33,11 +33,11 @@ class Good(Op):
         return np.repeat(x, self.count, 0)
 
 
-def answer(x: Array) -> Array:
+def expected(x: Array) -> Array:
     return np.array([row for row in x for _ in range(2)], x.dtype)
 
 
-CASES = (OpCase("Repeat", (X,), answer, {"count": 2}, package="p"),)
+CASES = (OpCase("Repeat", (X,), expected, {"count": 2}, package="p"),)
 
 
 def judged(op: type[Op], cases: tuple[OpCase, ...] = CASES) -> dict[str, Outcome]:
@@ -135,7 +135,7 @@ class Sum(Good):
 @pytest.mark.parametrize(("factor", "status"), [(3, Status.PASSED), (2, Status.FAILED)])
 def test_ops_that_remember_are_judged_call_by_call(factor: int, status: Status) -> None:
     calls = (Call((X * 2,), X * factor), Call((X * 0,), X * 3))
-    case = OpCase("Repeat", (X,), X, {"count": 1}, package="p", then=calls)
+    case = OpCase("Repeat", (X,), X, {"count": 1}, package="p", later_calls=calls)
     found = judged(Sum, (case,))["reference"]
     assert found.status is status
     assert ("call 2: out[0]" in found.reason) is (status is Status.FAILED)

@@ -36,7 +36,7 @@ class Ran:
     @property
     def by_float_kernel(self) -> set[str]:
         """Names of the fixed-point nodes that a float kernel computed."""
-        return self._bound_in("dovetail.runtime.plan.real")
+        return self._bound_in("dovetail.runtime.plan.dequantized")
 
     def _bound_in(self, module: str) -> set[str]:
         steps = self.prepared.steps

@@ -63,14 +63,14 @@ def test_statistics_are_those_of_all_samples(
         def rewrite(self, work: Workspace) -> Sequence[str]:
             by_channel, whole = work.seen["x"], work.seen["fc"]
             rows = SAMPLES[:, 0].astype(np.float64)
-            np.testing.assert_array_equal(by_channel.least, rows.min(axis=0))
+            np.testing.assert_array_equal(by_channel.minimum, rows.min(axis=0))
             np.testing.assert_array_equal(by_channel.absmax, np.abs(rows).max(axis=0))
             np.testing.assert_allclose(by_channel.mean, rows.mean(axis=0), rtol=1e-12)
             np.testing.assert_allclose(by_channel.variance, rows.var(axis=0), rtol=1e-9)
             np.testing.assert_array_equal(np.stack(by_channel.kept), SAMPLES[:2])
             made = rows @ WEIGHT.astype(np.float64).T
             # float32 products of 4 terms
-            np.testing.assert_allclose(whole.greatest, made.max(), rtol=1e-6)
+            np.testing.assert_allclose(whole.maximum, made.max(), rtol=1e-6)
             np.testing.assert_allclose(whole.mean, made.mean(), rtol=1e-5)
             assert (by_channel.count, whole.count) == (6, 18)
             return ("seen",)
@@ -175,7 +175,7 @@ def test_a_bias_is_set_or_added_and_later_layers_see_it(
                 tensor = layer.node.inputs[2]
                 assert tensor is not None
                 assert tensor.encoding is not None
-                step = float(np.max(tensor.encoding.grid(tensor.shape)[0]))
+                step = float(np.max(tensor.encoding.scales_and_offsets(tensor.shape)[0]))
                 assert np.abs(np.mean(left, axis=0)).max() < step
             return ()
 

@@ -86,8 +86,8 @@ def test_blocks_of_our_own_are_of_the_user_s_columns_too(tmp_path: Path) -> None
     made = dt.quantize(model_of(network()), SAMPLES, weights_block_size=4, weights_bitwidth=4)
     (dumped,) = dump_model_encodings(made, tmp_path / "net.dvt")
     (entry,) = json.loads(dumped.read_text())["param_encodings"]
-    greatest = np.abs(WEIGHT).reshape(UNITS, 4, 4).max(axis=2)
-    np.testing.assert_allclose(entry["scale"], greatest.ravel() / 7, rtol=1e-6)
+    maximum = np.abs(WEIGHT).reshape(UNITS, 4, 4).max(axis=2)
+    np.testing.assert_allclose(entry["scale"], maximum.ravel() / 7, rtol=1e-6)
 
 
 def test_another_order_is_refused(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_worked_example_of_the_reference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("least", "greatest", "expected", "zero"),
+    ("minimum", "maximum", "expected", "zero"),
     [
         (5.0, 10.0, (0.0, 10.0), 0),
         (-20.0, -6.0, (-20.0, 0.0), 255),
@@ -62,9 +62,9 @@ def test_worked_example_of_the_reference() -> None:
     ],
 )
 def test_other_ranges_of_the_reference(
-    least: float, greatest: float, expected: tuple[float, float], zero: int
+    minimum: float, maximum: float, expected: tuple[float, float], zero: int
 ) -> None:
-    grid = grid_for(least, greatest, 8, ASYMMETRIC)
+    grid = grid_for(minimum, maximum, 8, ASYMMETRIC)
     assert grid.range == pytest.approx(expected, rel=1e-7)  # the scale is a float32
     assert stored(grid, 0.0) == [zero]
     assert grid.range[0] <= 0 <= grid.range[1]
@@ -114,20 +114,20 @@ def test_storage(bitwidth: int, scheme: Scheme, dtype: DType, encoded: int | Non
 def test_every_grid_holds_its_range(
     limits: tuple[float, float], bitwidth: int, scheme: Scheme
 ) -> None:
-    least, greatest = limits
-    grid = grid_for(least, greatest, bitwidth, scheme)
+    minimum, maximum = limits
+    grid = grid_for(minimum, maximum, bitwidth, scheme)
     low, high = grid.range
     assert grid.scale == float(np.float32(grid.scale))
     assert -FLOAT_MAX <= low <= 0 <= high <= FLOAT_MAX
     assert high - low >= 0.0001 * (1 - 1e-6)  # of a float32 scale
-    kept = fake_quantize(np.array([0.0, least, greatest]), grid.encoding, grid.dtype)
+    kept = fake_quantize(np.array([0.0, minimum, maximum]), grid.encoding, grid.dtype)
     assert kept[0] == 0
     # Half a step, and the rounding of scale and product to float32. The grid's points must be
     # finite: where that takes a smaller scale, an end is up to one step off.
     limited = max(-low, high) >= FLOAT_MAX * (1 - 1e-6)
-    allowed = grid.scale * (1 if limited else 0.5) + 3e-7 * max(abs(least), abs(greatest))
-    assert abs(float(kept[1]) - least) <= allowed
-    assert abs(float(kept[2]) - greatest) <= allowed
+    allowed = grid.scale * (1 if limited else 0.5) + 3e-7 * max(abs(minimum), abs(maximum))
+    assert abs(float(kept[1]) - minimum) <= allowed
+    assert abs(float(kept[2]) - maximum) <= allowed
 
 
 @settings(derandomize=True)
@@ -163,11 +163,11 @@ def test_channels_are_as_tensors_of_their_own(
 @settings(derandomize=True)
 @given(limits=ranges(), more=st.floats(1, 100))
 def test_a_wider_range_has_no_finer_grid(limits: tuple[float, float], more: float) -> None:
-    least, greatest = limits
-    assume(max(abs(least), abs(greatest)) * more < FLOAT_MAX)
+    minimum, maximum = limits
+    assume(max(abs(minimum), abs(maximum)) * more < FLOAT_MAX)
     for scheme in (ASYMMETRIC, SYMMETRIC):
-        wide = grid_for(least * more, greatest * more, 8, scheme)
-        assert wide.scale >= grid_for(least, greatest, 8, scheme).scale
+        wide = grid_for(minimum * more, maximum * more, 8, scheme)
+        assert wide.scale >= grid_for(minimum, maximum, 8, scheme).scale
 
 
 @settings(derandomize=True)
@@ -207,15 +207,15 @@ def test_the_whole_pair_is_the_plain_grid() -> None:
 def test_steps_keep_stored_integers_between_them(
     limits: tuple[float, float], low: int, high: int
 ) -> None:
-    least, greatest = limits
+    minimum, maximum = limits
     # beyond, the points that the pair leaves unused would be no float32, and the grid shrinks
-    assume(max(abs(least), abs(greatest)) < FLOAT_MAX / 2**17)
-    symmetric = grid_for(least, greatest, 16, SYMMETRIC, steps=(low, high))
-    assert low <= min(stored(symmetric, least, greatest))
-    assert max(stored(symmetric, least, greatest)) <= high
-    asymmetric = grid_for(least, greatest, 16, ASYMMETRIC, steps=(low, high))
-    assert max(stored(asymmetric, least, greatest)) <= high - low
-    span = max(max(greatest, 0) - min(least, 0), 0.0001)
+    assume(max(abs(minimum), abs(maximum)) < FLOAT_MAX / 2**17)
+    symmetric = grid_for(minimum, maximum, 16, SYMMETRIC, steps=(low, high))
+    assert low <= min(stored(symmetric, minimum, maximum))
+    assert max(stored(symmetric, minimum, maximum)) <= high
+    asymmetric = grid_for(minimum, maximum, 16, ASYMMETRIC, steps=(low, high))
+    assert max(stored(asymmetric, minimum, maximum)) <= high - low
+    span = max(max(maximum, 0) - min(minimum, 0), 0.0001)
     assert asymmetric.scale == pytest.approx(span / (high - low), rel=1e-6)
 
 
@@ -241,7 +241,7 @@ def test_grids_that_cannot_be(bitwidth: int, scheme: Scheme, steps: tuple[int, i
 
 
 @pytest.mark.parametrize(
-    ("least", "greatest", "why"),
+    ("minimum", "maximum", "why"),
     [
         (np.nan, 1, "not finite"),
         (0, np.inf, "not finite"),
@@ -251,9 +251,11 @@ def test_grids_that_cannot_be(bitwidth: int, scheme: Scheme, steps: tuple[int, i
     ],
 )
 @pytest.mark.parametrize("scheme", [ASYMMETRIC, SYMMETRIC, UNSIGNED])
-def test_ranges_that_no_grid_spans(least: float, greatest: float, why: str, scheme: Scheme) -> None:
+def test_ranges_that_no_grid_spans(
+    minimum: float, maximum: float, why: str, scheme: Scheme
+) -> None:
     with pytest.raises(QuantizationError, match=why):
-        grid_for(least, greatest, 8, scheme)
+        grid_for(minimum, maximum, 8, scheme)
 
 
 def test_every_bad_channel_is_named() -> None:

@@ -26,49 +26,49 @@ def softmax(x: Array) -> Array:
     return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
 
-def added(graph: Graph, x: Tensor, least: float) -> Tensor:
+def added(graph: Graph, x: Tensor, minimum: float) -> Tensor:
     """x + a mask of zeros and the least."""
-    mask = static(graph, "mask", np.where(HIDDEN, least, 0).astype(np.float32))
+    mask = static(graph, "mask", np.where(HIDDEN, minimum, 0).astype(np.float32))
     return add(graph, "ElementWiseAdd", [x, mask], name="masked")
 
 
-def subtracted(graph: Graph, x: Tensor, least: float) -> Tensor:
+def subtracted(graph: Graph, x: Tensor, minimum: float) -> Tensor:
     """x - a mask with values of its own, and what is far above them."""
-    mask = static(graph, "mask", np.where(HIDDEN, -least, 0).astype(np.float32))
+    mask = static(graph, "mask", np.where(HIDDEN, -minimum, 0).astype(np.float32))
     return add(graph, "ElementWiseSubtract", [x, mask], name="masked")
 
 
-def computed(graph: Graph, x: Tensor, least: float) -> Tensor:
+def computed(graph: Graph, x: Tensor, minimum: float) -> Tensor:
     """x + flags * the least, as networks make a mask of what they are told."""
     flags = static(graph, "flags", HIDDEN.astype(np.float32))
-    number = static(graph, "number", np.full(1, least, np.float32))
+    number = static(graph, "number", np.full(1, minimum, np.float32))
     moved = add(graph, "ElementWiseAbs", [flags], name="moved")
     mask = add(graph, "ElementWiseMultiply", [moved, number], name="mask")
     return add(graph, "ElementWiseAdd", [x, mask], name="masked")
 
 
-def chosen(graph: Graph, x: Tensor, least: float) -> Tensor:
+def chosen(graph: Graph, x: Tensor, minimum: float) -> Tensor:
     """The least where a flag says so, else x."""
     flags = static(graph, "flags", HIDDEN)
-    number = static(graph, "number", np.full(1, least, np.float32))
+    number = static(graph, "number", np.full(1, minimum, np.float32))
     return add(graph, "ElementWiseSelect", [flags, number, x], name="masked")
 
 
-def divided(graph: Graph, x: Tensor, least: float) -> Tensor:
+def divided(graph: Graph, x: Tensor, minimum: float) -> Tensor:
     """Masked, and scaled only then."""
     root = static(graph, "root", np.full(1, 8, np.float32))
     scaled = add(graph, "ElementWiseMultiply", [x, root], name="large")
-    return add(graph, "ElementWiseDivide", [added(graph, scaled, least), root], name="small")
+    return add(graph, "ElementWiseDivide", [added(graph, scaled, minimum), root], name="small")
 
 
-@pytest.mark.parametrize("least", [-1e4, LEAST, -1e32])
+@pytest.mark.parametrize("minimum", [-1e4, LEAST, -1e32])
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("mask", [added, subtracted, computed, chosen, divided])
 def test_what_is_masked_gets_no_attention(
-    mask: Callable[[Graph, Tensor, float], Tensor], bits: int, least: float
+    mask: Callable[[Graph, Tensor, float], Tensor], bits: int, minimum: float
 ) -> None:
     graph, x = new_graph((2, 12))
-    output(add(graph, "Softmax", [mask(graph, x, least)], name="y"))
+    output(add(graph, "Softmax", [mask(graph, x, minimum)], name="y"))
     samples = RNG.standard_normal((8, 2, 12)).astype(np.float32)
     samples[:, :, HIDDEN] *= 20  # what is masked may be larger than all the rest
     model = dt.quantize(model_of(graph), samples, act_bitwidth=bits)

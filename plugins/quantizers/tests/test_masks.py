@@ -28,7 +28,7 @@ def graph_of(*, mask: Array | None = None) -> tuple[Graph, Tensor]:
     return graph, add(graph, "ElementWiseAdd", [x, static(graph, "mask", mask)], name="total")
 
 
-def least(graph: Graph, name: str) -> float:
+def minimum(graph: Graph, name: str) -> float:
     """The lower end of a tensor's grid."""
     found = encoding(graph, name)
     return float(found.offset * found.scale)
@@ -41,9 +41,9 @@ def test_a_mask_costs_the_sum_nothing(number: float) -> None:
     output(add(graph, "Softmax", [total], name="y"))
     made = quantized(graph, list(SAMPLES))
     lowest = float((SAMPLES[..., :5].max(axis=-1) - DEPTH).min())
-    assert least(made, "total") == pytest.approx(lowest, abs=STEP)
+    assert minimum(made, "total") == pytest.approx(lowest, abs=STEP)
     # far enough to bring whatever is masked there, and no farther than the number itself
-    assert max(number, -50) - STEP <= least(made, "mask") <= lowest
+    assert max(number, -50) - STEP <= minimum(made, "mask") <= lowest
 
 
 @pytest.mark.parametrize("estimator", ["min-max", "mse", "percentile"])
@@ -53,7 +53,7 @@ def test_rows_that_are_masked_as_a_whole_do_not_count(estimator: str) -> None:
     graph, total = graph_of(mask=mask)
     output(add(graph, "Softmax", [total], name="y"))
     made = quantized(graph, list(SAMPLES), act_quantizer_calibration=estimator)
-    assert -DEPTH - 2 - STEP <= least(made, "total") < -10
+    assert -DEPTH - 2 - STEP <= minimum(made, "total") < -10
 
 
 def test_scores_without_a_mask_are_cut_where_it_makes_no_difference() -> None:
@@ -64,7 +64,7 @@ def test_scores_without_a_mask_are_cut_where_it_makes_no_difference() -> None:
     samples[..., 0] = 90
     made = quantized(graph, list(samples))
     # 0 is on every grid; all else that counts is 90 - 16 or more
-    assert least(made, "scores") == 0
+    assert minimum(made, "scores") == 0
     report = quantize_with_report(model_of(graph), list(samples)).report
     (line,) = (d for d in report.tensors[graph.name] if d.tensor == "scores")
     assert line.observed == pytest.approx((90 - DEPTH, 90))
@@ -78,8 +78,8 @@ def test_what_is_divided_before_the_softmax_needs_more_room() -> None:
     output(add(graph, "Softmax", [small], name="y"))
     made = quantized(graph, list(SAMPLES))
     lowest = SAMPLES[..., :5].max(axis=-1).min()
-    assert least(made, "total") == pytest.approx(lowest - 4 * DEPTH, abs=4 * STEP)
-    assert least(made, "small") == pytest.approx(lowest / 4 - DEPTH, abs=STEP)
+    assert minimum(made, "total") == pytest.approx(lowest - 4 * DEPTH, abs=4 * STEP)
+    assert minimum(made, "small") == pytest.approx(lowest / 4 - DEPTH, abs=STEP)
 
 
 def test_masks_may_be_added_one_after_the_other_and_clipped() -> None:
@@ -91,8 +91,8 @@ def test_masks_may_be_added_one_after_the_other_and_clipped() -> None:
     output(add(graph, "Softmax", [kept], name="y"))
     made = quantized(graph, list(SAMPLES))
     lowest = float(SAMPLES[..., 1:5].max(axis=-1).min()) - DEPTH
-    assert least(made, "both") == pytest.approx(lowest, abs=STEP)
-    assert -60 < least(made, "total") < lowest
+    assert minimum(made, "both") == pytest.approx(lowest, abs=STEP)
+    assert -60 < minimum(made, "total") < lowest
     with dt.Session(model_of(made)) as session:
         found = session.run({"x": SAMPLES[0]})["y"]
     assert (found[:, [0, 5, 6, 7]] == 0).all()
@@ -110,7 +110,7 @@ def test_what_others_read_too_keeps_its_range(other: str) -> None:
         output(add(graph, "LogSoftmax", [total], name="seen", axis=1))
     output(add(graph, "Softmax", [total], name="y"))
     options = {"disable_relu_squashing": True} if other == "option" else {}
-    assert least(quantized(graph, list(SAMPLES), **options), "total") < -9000
+    assert minimum(quantized(graph, list(SAMPLES), **options), "total") < -9000
 
 
 def test_an_input_may_be_the_mask_if_it_is_finite(tmp_path: Path) -> None:

@@ -195,12 +195,12 @@ def test_fallback_and_samples_exclude_each_other(tmp_path: Path) -> None:
 def test_entries_for_what_conversion_does_away_with_are_noted(tmp_path: Path) -> None:
     path = written(tmp_path, {"x": entry(0.5, 0), "flat": entry(0.5, 0)}, {})
     graph = network()
-    graph.gone = frozenset(("flat", "y"))  # the last is there after all
+    graph.removed_sources = frozenset(("flat", "y"))  # the last is there after all
     notes = quantize_with_report(model_of(graph), SAMPLES, quantization_overrides=path).report.notes
     assert [note for note in notes if "conversion" in note] == [
         "nothing comes of the entries for what conversion does away with: 'flat'"
     ]
-    graph.gone = frozenset()
+    graph.removed_sources = frozenset()
     with pytest.raises(QuantizationError, match="entry 'flat'"):
         quantized(graph, SAMPLES, quantization_overrides=path)
 

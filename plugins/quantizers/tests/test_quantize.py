@@ -12,7 +12,7 @@ from quantizing import dense, encoding, model_of, new_graph, output, quantized
 
 import dovetail as dt
 from dovetail.api.quantization import quantize_with_report
-from dovetail.cli.quantizing import report_table
+from dovetail.cli.quantization_run import report_table
 from dovetail.container import Model, Producer
 from dovetail.errors import ConfigError, QuantizationError
 from dovetail.ir import (

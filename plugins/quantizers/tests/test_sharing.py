@@ -57,10 +57,10 @@ def test_a_pad_of_more_than_the_data_widens_the_range() -> None:
 
 def test_a_border_of_minus_infinity_takes_no_place() -> None:
     graph, x = new_graph((1, 2, 2, 1))
-    least = float(np.finfo(np.float32).min)
+    minimum = float(np.finfo(np.float32).min)
     pads = [(0, 0), (1, 1), (1, 1), (0, 0)]
     padded = add(
-        graph, "Pad", [x], name="padded", scheme=0, pad_amount=pads, pad_constant_value=least
+        graph, "Pad", [x], name="padded", scheme=0, pad_amount=pads, pad_constant_value=minimum
     )
     window = {"filter_size": [3, 3], "stride": [1, 1], "pad_amount": [(0, 0), (0, 0)]}
     output(add(graph, "PoolMax2d", [padded], name="y", **window))
@@ -143,11 +143,11 @@ def test_clips_squash_too(op_type: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("op_type", "params", "least"),
+    ("op_type", "params", "minimum"),
     [("HardSwish", {}, -3), ("ElementWiseNeuron", {"operation": 2, "alpha": 0.5, "beta": 0.5}, -1)],
 )
 def test_what_a_reader_does_not_tell_apart_has_no_place(
-    op_type: str, params: dict[str, Any], least: float
+    op_type: str, params: dict[str, Any], minimum: float
 ) -> None:
     graph, x = new_graph((3,))
     neg = add(graph, "ElementWiseNeg", [x], name="neg")
@@ -155,8 +155,8 @@ def test_what_a_reader_does_not_tell_apart_has_no_place(
     samples = [np.array([20, 4, -0.5])]  # neg: -20, -4 and 0.5
     made = decisions(graph, samples)["neg"]
     kept = decisions(graph, samples, disable_relu_squashing=True)["neg"]
-    assert made.least == pytest.approx(least, abs=made.scale)  # zero is on the grid
-    assert made.scale == np.float32((0.5 - least) / 255)
+    assert made.minimum == pytest.approx(minimum, abs=made.scale)  # zero is on the grid
+    assert made.scale == np.float32((0.5 - minimum) / 255)
     assert kept.scale == np.float32(20.5 / 255)
     output(neg)
     assert decisions(graph, samples)["neg"].scale == kept.scale
@@ -168,7 +168,7 @@ def test_squashing_goes_through_what_only_moves() -> None:
     flat = add(graph, "Reshape", [neg], name="flat", spec=Spec(DType.FLOAT_32, (2,)))
     output(add(graph, "Relu", [flat], name="y"))
     found = decisions(graph, [np.array([[5, -3]])])
-    assert {found[n].greatest for n in ("neg", "flat", "y")} == {found["y"].greatest}
+    assert {found[n].maximum for n in ("neg", "flat", "y")} == {found["y"].maximum}
     assert found["neg"].shared_with == "y"
     assert "Relu" in found["neg"].why
 

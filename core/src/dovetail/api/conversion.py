@@ -111,7 +111,7 @@ def convert(
             check=lambda g: find_op_faults(g, registry),
             finished=lambda step, changed, ms: _finished(graph.name, step, changed, ms),
         )
-    graph.gone |= before - _sources(graph)
+    graph.removed_sources |= before - _sources(graph)
     producer = Producer(
         "dovetail",
         dovetail.__version__,

@@ -7,7 +7,7 @@ from typing import cast
 
 from dovetail.api.conversion import PathLike, load_model
 from dovetail.container import Model
-from dovetail.errors import ConfigError, unknown_name
+from dovetail.errors import ConfigError, suggest_name
 from dovetail.files import check_suffix
 from dovetail.ir import Graph
 from dovetail.ops.exporter import Exporter, ExportOptions
@@ -70,7 +70,7 @@ def _chosen(model: Model, name: str | None) -> Graph:
             f"name one of {', '.join(graphs)}",
         )
     if name not in graphs:
-        raise _usage(f"the model has no graph '{name}'", "graph", unknown_name(name, graphs))
+        raise _usage(f"the model has no graph '{name}'", "graph", suggest_name(name, graphs))
     return graphs[name]
 
 

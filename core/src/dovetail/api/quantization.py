@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.api.conversion import PathLike, load_model
 from dovetail.container import Model
-from dovetail.errors import ConfigError, unknown_name
+from dovetail.errors import ConfigError, suggest_name
 from dovetail.ops import OpRegistry
 from dovetail.plugins import load as load_plugin
 from dovetail.plugins.ops import installed_ops
@@ -107,7 +107,7 @@ def _by_graph(
             raise ConfigError(
                 f"there is no graph '{unknown[0]}' to calibrate",
                 where="calibration",
-                hint=f"{unknown_name(unknown[0], model.graphs)}; a single set of inputs goes into "
+                hint=f"{suggest_name(unknown[0], model.graphs)}; a single set of inputs goes into "
                 "a list",
             )
         for name, samples in calibration.items():

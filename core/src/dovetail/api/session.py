@@ -19,7 +19,7 @@ from dovetail.api.specialization import (
     sole_source,
 )
 from dovetail.container import Model, WeightStore
-from dovetail.errors import BackendError, unknown_name
+from dovetail.errors import BackendError, suggest_name
 from dovetail.ir import Array, DType
 from dovetail.ops import OpRegistry, from_real, to_real, unstorable
 from dovetail.runtime import Backend, Context, Graph, Profile, Signal
@@ -96,9 +96,9 @@ class Session:
         return self._backend
 
     @property
-    def decisive(self) -> tuple[str, ...]:
+    def constant_inputs(self) -> tuple[str, ...]:
         """Those inputs of `specialize` whose values a conversion needed, as far as is known."""
-        return self._specializer.decisive if self._specializer else ()
+        return self._specializer.constant_inputs if self._specializer else ()
 
     def run(
         self,
@@ -196,7 +196,7 @@ def _graph_of(context: Context, name: str | None) -> Graph:
         raise BackendError(
             wanted,
             code="GRAPH_ERROR_GRAPH_DOES_NOT_EXIST",
-            hint=unknown_name(name or "", graphs),
+            hint=suggest_name(name or "", graphs),
         )
     return graphs[name]
 
@@ -234,7 +234,7 @@ def _run(
 def _stored(value: Any, end: Endpoint) -> Array:
     """Real values in a tensor's stored form; what does not fit is left to the graph to refuse."""
     array, tensor = np.asarray(value), end.tensor
-    if end.is_real and array.dtype == end.storage:
+    if end.is_float32 and array.dtype == end.storage:
         return array
     if array.shape != tensor.shape or array.dtype.kind not in "fiub":
         return array
@@ -250,7 +250,7 @@ def _stored(value: Any, end: Endpoint) -> Array:
 
 
 def _real(stored: Array, end: Endpoint) -> Array:
-    if end.is_real:
+    if end.is_float32:
         return stored
     real = to_real(stored, end.tensor.spec)
     return real.astype(np.float32, copy=False) if real.dtype.kind == "f" else real

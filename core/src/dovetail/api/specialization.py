@@ -16,7 +16,7 @@ import numpy as np
 
 from dovetail.api.conversion import PathLike, convert, find_frontend, is_converted
 from dovetail.container import Model
-from dovetail.errors import BackendError, ConfigError, Problem, unknown_name
+from dovetail.errors import BackendError, ConfigError, Problem, suggest_name
 from dovetail.ir import Array, Blob
 from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions, InputsNeededError
@@ -79,15 +79,15 @@ class Specializer:
         self._prepare = prepare
         self._ops = ops
         self._limit = limit
-        self._decisive: tuple[str, ...] = ()
+        self._constant_inputs: tuple[str, ...] = ()
         self._kept: OrderedDict[Hashable, _Specialization] = OrderedDict()
         self._guard = threading.Lock()
         self._making = threading.Lock()  # one conversion at a time; hits do not wait for it
 
     @property
-    def decisive(self) -> tuple[str, ...]:
+    def constant_inputs(self) -> tuple[str, ...]:
         """The inputs whose values were needed for a conversion, as far as is known by now."""
-        return self._decisive
+        return self._constant_inputs
 
     @property
     def latest(self) -> Context | None:
@@ -115,7 +115,7 @@ class Specializer:
     def _deciding(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         others = inputs.keys() - set(self.names)
         if problems := [
-            Problem(f"there is no '{name}'", hint=unknown_name(name, others))
+            Problem(f"there is no '{name}'", hint=suggest_name(name, others))
             for name in self.names
             if name not in inputs
         ]:
@@ -173,18 +173,20 @@ class Specializer:
             try:
                 model = convert(self._path, self._options(given), ops=self._ops)
             except InputsNeededError as error:
-                more = [n for n in self.names if n in error.inputs and n not in self._decisive]
+                more = [
+                    n for n in self.names if n in error.inputs and n not in self._constant_inputs
+                ]
                 if not more or not set(error.inputs) <= set(self.names):
                     raise
-                self._decisive += tuple(more)
+                self._constant_inputs += tuple(more)
             else:
                 self._share(model)
                 return model
 
     def _options(self, given: Mapping[str, Array]) -> FrontendOptions:
         return FrontendOptions(
-            input_dims={n: a.shape for n, a in given.items() if n not in self._decisive},
-            input_values={n: given[n] for n in self._decisive},
+            input_dims={n: a.shape for n, a in given.items() if n not in self._constant_inputs},
+            input_values={n: given[n] for n in self._constant_inputs},
         )
 
     def _share(self, model: Model) -> None:
@@ -205,7 +207,7 @@ class Specializer:
 
     def _key(self, given: Mapping[str, Array]) -> Hashable:
         return tuple(
-            (name, array.shape, _digest(array) if name in self._decisive else None)
+            (name, array.shape, _digest(array) if name in self._constant_inputs else None)
             for name, array in given.items()
         )
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dovetail.errors import ConfigError, unknown_name
+from dovetail.errors import ConfigError, suggest_name
 
 LEVELS = ("error", "warn", "info", "debug", "verbose")
 _SWITCHED = {"true": True, "false": False}
@@ -73,7 +73,7 @@ def split_command(args: Sequence[str], state: Globals) -> tuple[str | None, list
         if not _take_global(token, tokens, state):
             raise _usage(
                 f"there is no global option '{token}'",
-                f"{unknown_name(token, GLOBAL_OPTIONS)}; the options of a command follow its name",
+                f"{suggest_name(token, GLOBAL_OPTIONS)}; the options of a command follow its name",
             )
     return (tokens[0], tokens[1:]) if tokens else (None, [])
 
@@ -189,7 +189,7 @@ def _level(text: str) -> str:
         given = f"'{text}'" if text else "nothing"
         raise _usage(
             f"--log-level was given {given}; it takes {', '.join(LEVELS)}",
-            unknown_name(text, LEVELS) if text else "",
+            suggest_name(text, LEVELS) if text else "",
         )
     return text.lower()
 

@@ -13,7 +13,7 @@ from dovetail.cli._help import help_text
 from dovetail.cli._options import Globals, declared_options, split_command, take_globals
 from dovetail.cli._report import report_bug, report_error
 from dovetail.cli.output import Output, flush, set_output, write
-from dovetail.errors import ConfigError, DovetailError, ExitCode, PluginError, unknown_name
+from dovetail.errors import ConfigError, DovetailError, ExitCode, PluginError, suggest_name
 from dovetail.plugins import COMMANDS, list_plugins, load, names
 
 INTERRUPTED = 130
@@ -98,7 +98,7 @@ def _find(name: str, run: _Run) -> tuple[str, Any]:
     if name not in known and name.replace("_", "-") in known:
         name = name.replace("_", "-")
     if name not in known:
-        hint = unknown_name(name, names(COMMANDS))
+        hint = suggest_name(name, names(COMMANDS))
         raise ConfigError(f"there is no command '{name}'", code="USAGE", hint=hint)
     run.culprit = known[name].dist
     app = load(COMMANDS, name)

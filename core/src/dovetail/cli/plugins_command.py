@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dovetail.cli.output import current_output, table
-from dovetail.errors import ConfigError, unknown_name
+from dovetail.errors import ConfigError, suggest_name
 from dovetail.plugins import COMMAND_HELP, GROUPS, Plugin, list_plugins, probe
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -70,7 +70,7 @@ def _full_name(group: str) -> str:
         if name in GROUPS:
             return name
     names = [name.removeprefix(_PREFIX) for name in GROUPS]
-    hint = unknown_name(short.removeprefix(_PREFIX), names)
+    hint = suggest_name(short.removeprefix(_PREFIX), names)
     raise ConfigError(f"there is no plugin group '{group}'", code="USAGE", hint=hint)
 
 

@@ -50,7 +50,7 @@ def dump_graph(graph: Graph, table: BlobTable) -> GraphEntry:
         for node in graph.nodes
     )
     grids = tuple(_dump_grids(graph, table, where))
-    return GraphEntry(graph.name, tensors, nodes, grids, tuple(sorted(graph.gone)))
+    return GraphEntry(graph.name, tensors, nodes, grids, tuple(sorted(graph.removed_sources)))
 
 
 def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
@@ -65,7 +65,7 @@ def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
         ContainerError: The entry names what is not there, or makes no well-formed graph.
     """
     graph = Graph(entry.name)
-    graph.gone = frozenset(entry.gone)
+    graph.removed_sources = frozenset(entry.gone)
     try:
         tensors = [
             graph.add_tensor(_load_tensor(t, blobs, f"{where}.tensors[{i}]"))
@@ -86,19 +86,19 @@ def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
 def _dump_grids(graph: Graph, table: BlobTable, where: str) -> Iterator[GridEntry]:
     """Gives the entries of the grids that constants of the graph go by; others are of no use."""
     sources = {tensor.source for tensor in graph.tensors.values() if tensor.kind.is_static}
-    for source, spec in graph.grids.items():
+    for source, spec in graph.source_encodings.items():
         if source in sources and spec.encoding is not None:
             encoding = dump_encoding(spec.encoding, table, f"{where}: grid of '{source}'")
             yield GridEntry(source, spec.dtype, spec.shape, encoding)
 
 
 def _load_grid(entry: GridEntry, graph: Graph, blobs: Sequence[Blob], where: str) -> None:
-    if entry.source in graph.grids:
+    if entry.source in graph.source_encodings:
         raise ManifestError(f"there are two grids of '{entry.source}'", where=where)
     if math.prod(extent for extent in entry.shape if extent) > _MAX_ELEMENTS:
         raise ManifestError(f"it has the shape {entry.shape}, which no array can have", where=where)
     encoding = load_encoding(entry.encoding, ArrayReader(blobs, where))
-    graph.grids[entry.source] = Spec(entry.dtype, entry.shape, encoding)
+    graph.source_encodings[entry.source] = Spec(entry.dtype, entry.shape, encoding)
 
 
 def _dump_tensor(tensor: Tensor, table: BlobTable, where: str) -> TensorEntry:

@@ -26,7 +26,7 @@ from dovetail.container._format import (
     unpack_header,
 )
 from dovetail.container._manifest import BlobEntry, M, ManifestError, decode_manifest
-from dovetail.errors import ConfigError, ContainerError, Problem, unknown_name
+from dovetail.errors import ConfigError, ContainerError, Problem, suggest_name
 from dovetail.files import unreadable
 from dovetail.ir import Blob
 
@@ -166,7 +166,7 @@ def check_integrity(integrity: str) -> None:
     if integrity not in ("bind", "manifest"):
         raise ConfigError(
             f"integrity '{integrity}' is not known",
-            hint=unknown_name(integrity, ("bind", "manifest")),
+            hint=suggest_name(integrity, ("bind", "manifest")),
         )
 
 

@@ -2,7 +2,7 @@
 
 from dovetail.errors._catalogue import CATALOGUE, Catalogue
 from dovetail.errors._entry import Entry
-from dovetail.errors._suggest import nearest, unknown_name
+from dovetail.errors._suggest import nearest, suggest_name
 from dovetail.errors._tree import (
     BackendError,
     ConfigError,
@@ -37,5 +37,5 @@ __all__ = [
     "TraceError",
     "UnsupportedOpError",
     "nearest",
-    "unknown_name",
+    "suggest_name",
 ]

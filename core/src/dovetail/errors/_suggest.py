@@ -14,7 +14,7 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
     return folded[found[0]] if found else None
 
 
-def unknown_name(name: str, valid: Iterable[str]) -> str:
+def suggest_name(name: str, valid: Iterable[str]) -> str:
     """Gives a hint for a name that matches nothing: the nearest one, or the whole list."""
     choices = sorted(set(valid))
     near = nearest(name, choices)

@@ -26,7 +26,7 @@ def find_faults(graph: Graph) -> list[Problem]:
         for name, tensor in graph.tensors.items()
         if name != tensor.name
     ]
-    for name, spec in graph.grids.items():
+    for name, spec in graph.source_encodings.items():
         faults = [] if spec.encoding is None else spec.encoding.faults(spec.shape, spec.dtype)
         found += [Problem(text, f"grid of '{name}'") for text in faults]
     nodes: Iterable[Node]

@@ -21,8 +21,8 @@ def copy_graph(graph: Graph, *, outputs: Collection[str] = ()) -> Graph:
         outputs: Names of inner tensors that are to be outputs of the copy, beside its own.
     """
     made = Graph(graph.name)
-    made.grids = dict(graph.grids)
-    made.gone = graph.gone
+    made.source_encodings = dict(graph.source_encodings)
+    made.removed_sources = graph.removed_sources
     tensors = {
         t: made.add_tensor(_copy(t, as_output=t.name in outputs)) for t in graph.tensors.values()
     }

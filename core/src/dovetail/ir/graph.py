@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 
-from dovetail.errors import GraphError, unknown_name
+from dovetail.errors import GraphError, suggest_name
 from dovetail.ir.tensor import Scalar, Spec, Tensor
 
 Param = Scalar | Tensor
@@ -73,8 +73,8 @@ class Graph:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.grids: dict[str, Spec] = {}
-        self.gone: frozenset[str] = frozenset()
+        self.source_encodings: dict[str, Spec] = {}
+        self.removed_sources: frozenset[str] = frozenset()
         self._tensors: dict[str, Tensor] = {}
         self._nodes: dict[str, Node] = {}
         self._producers: dict[Tensor, Node] = {}
@@ -125,7 +125,7 @@ class Graph:
             raise GraphError(
                 f"the graph has no tensor '{name}'",
                 where=f"graph '{self.name}'",
-                hint=unknown_name(name, self._tensors),
+                hint=suggest_name(name, self._tensors),
             ) from None
 
     def node(self, name: str) -> Node:
@@ -140,7 +140,7 @@ class Graph:
             raise GraphError(
                 f"the graph has no node '{name}'",
                 where=f"graph '{self.name}'",
-                hint=unknown_name(name, self._nodes),
+                hint=suggest_name(name, self._nodes),
             ) from None
 
     def producer(self, tensor: Tensor) -> Node | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from dovetail.errors import PluginError, UnsupportedOpError, unknown_name
+from dovetail.errors import PluginError, UnsupportedOpError, suggest_name
 from dovetail.ops.op import Op
 from dovetail.ops.schema import OpSchema, make_schema
 
@@ -107,7 +107,7 @@ class OpRegistry:
             raise UnsupportedOpError(
                 f"no op package '{name}' is installed",
                 code="BACKEND_ERROR_OP_PACKAGE_NOT_FOUND",
-                hint=unknown_name(name, [*self._names(), *self._packages]),
+                hint=suggest_name(name, [*self._names(), *self._packages]),
             )
         self._packages[name] = found
         return found
@@ -121,7 +121,7 @@ class OpRegistry:
         schemas = self.package(package).schemas
         if name not in schemas:
             raise UnsupportedOpError(
-                f"op package '{package}' has no op '{name}'", hint=unknown_name(name, schemas)
+                f"op package '{package}' has no op '{name}'", hint=suggest_name(name, schemas)
             )
         return schemas[name]
 

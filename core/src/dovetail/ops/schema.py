@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.errors import OpError, PluginError, unknown_name
+from dovetail.errors import OpError, PluginError, suggest_name
 from dovetail.ir import Array, Param, Spec
 from dovetail.ops.op import Arrays, Domain, Op, Port, param_fields
 from dovetail.ops.params import ParamField, Specs
@@ -60,7 +60,7 @@ class OpSchema:
     def param_faults(self, params: Mapping[str, Param]) -> list[str]:
         """Gives what is wrong with a node's params; nothing if they fit."""
         found = [
-            f"has an unknown param '{name}'; {unknown_name(name, self.params)}"
+            f"has an unknown param '{name}'; {suggest_name(name, self.params)}"
             for name in params
             if name not in self.params
         ]

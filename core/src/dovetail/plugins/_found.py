@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import Literal
 
-from dovetail.errors import ConfigError, nearest, unknown_name
+from dovetail.errors import ConfigError, nearest, suggest_name
 from dovetail.plugins._compatibility import core_fault
 from dovetail.plugins._groups import COMMAND_HELP, GROUPS
 from dovetail.plugins._scan import Claim, normalize
@@ -90,7 +90,7 @@ class Found:
         if claim.dist.fault:
             return "broken", claim.dist.fault
         if claim.group not in GROUPS:
-            return "broken", f"there is no such group; {unknown_name(claim.group, GROUPS)}"
+            return "broken", f"there is no such group; {suggest_name(claim.group, GROUPS)}"
         rivals = self.by_key[claim.key]
         if len(rivals) > 1:
             return "conflict", rivalry(rivals)

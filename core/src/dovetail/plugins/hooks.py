@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dovetail.errors import PluginError, unknown_name
+from dovetail.errors import PluginError, suggest_name
 from dovetail.plugins import registry
 from dovetail.plugins.events import ApiCall, NodeExecuted, PassFinished, Progress
 
@@ -217,7 +217,7 @@ def _hint(manager: pluggy.PluginManager, plugin: object) -> str:
     callers = manager.get_hookcallers(plugin) or []
     known = [name for name, caller in vars(manager.hook).items() if caller.has_spec()]
     unknown = [caller.name for caller in callers if not caller.has_spec()]
-    return "; ".join(f"{name}: {unknown_name(name, known)}" for name in unknown)
+    return "; ".join(f"{name}: {suggest_name(name, known)}" for name in unknown)
 
 
 def _refused(

@@ -18,7 +18,7 @@ import threading
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 
-from dovetail.errors import ConfigError, DovetailError, PluginError, unknown_name
+from dovetail.errors import ConfigError, DovetailError, PluginError, suggest_name
 from dovetail.plugins._found import VARIABLE, Found, Key, Plugin, Status
 from dovetail.plugins._groups import GROUPS
 from dovetail.plugins._scan import CORE, Claim, scan
@@ -185,7 +185,7 @@ class Registry:
             f"no plugin '{name}' is installed",
             code="PLUGIN_MISSING",
             where=group,
-            hint=unknown_name(name, self.names(group)),
+            hint=suggest_name(name, self.names(group)),
         )
 
     def _report(self, plugin: Plugin, error: PluginError) -> None:
@@ -243,7 +243,7 @@ def _refusal(claim: Claim, status: Status, reason: str) -> PluginError:
 
 def _check_group(group: str) -> None:
     if group not in GROUPS:
-        raise ConfigError(f"there is no plugin group '{group}'", hint=unknown_name(group, GROUPS))
+        raise ConfigError(f"there is no plugin group '{group}'", hint=suggest_name(group, GROUPS))
 
 
 _REGISTRY = Registry()

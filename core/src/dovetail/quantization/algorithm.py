@@ -58,8 +58,8 @@ class Statistics:
         kept: Real values of the first samples, as many as were asked for.
     """
 
-    least: NDArray[np.float64]
-    greatest: NDArray[np.float64]
+    minimum: NDArray[np.float64]
+    maximum: NDArray[np.float64]
     mean: NDArray[np.float64]
     mean_square: NDArray[np.float64]
     count: int
@@ -68,7 +68,7 @@ class Statistics:
     @property
     def absmax(self) -> NDArray[np.float64]:
         """The greatest magnitude."""
-        return np.maximum(np.abs(self.least), np.abs(self.greatest))
+        return np.maximum(np.abs(self.minimum), np.abs(self.maximum))
 
     @property
     def variance(self) -> NDArray[np.float64]:

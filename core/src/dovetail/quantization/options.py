@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from dovetail import typed
-from dovetail.errors import ConfigError, Problem, unknown_name
+from dovetail.errors import ConfigError, Problem, suggest_name
 from dovetail.plugins import names as plugin_names
 
 
@@ -154,7 +154,7 @@ def _wrong_values(values: Mapping[str, Any], where: str) -> Iterator[Problem]:
     if wrong:
         unknown = [name for name in values if name not in types]
         yield from (
-            Problem("unknown option", f"{where}: {n}", unknown_name(n, types)) for n in unknown
+            Problem("unknown option", f"{where}: {n}", suggest_name(n, types)) for n in unknown
         )
     yield from wrong
 
@@ -175,7 +175,7 @@ def _unknown_estimator(name: str, value: Any, where: str) -> list[Problem]:
     if value in known or not known:  # without any there is no quantizer, which is said later
         return []
     text = f"{name} cannot be '{value}': no such range estimator is installed"
-    near = unknown_name(value, known)
+    near = suggest_name(value, known)
     listed = f"installed: {', '.join(known)}"
     return [Problem(text, where, near if near.startswith("valid") else f"{near} {listed}")]
 

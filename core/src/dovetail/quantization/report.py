@@ -18,7 +18,7 @@ class TensorDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         bitwidth: Bits really used, where it is fixed-point.
         scales: Number of its scales: 1 per tensor, more per channel or block.
         scale, offset: Where it has one scale.
-        least, greatest: The range that its encoding spans, of all its channels.
+        minimum, maximum: The range that its encoding spans, of all its channels.
         observed: The range that calibration saw.
         shared_with: The tensor whose encoding it shares.
         name: Its name in the graph, where several lines of a graph have one `tensor`: a copy in
@@ -33,8 +33,8 @@ class TensorDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     scales: int | None = None
     scale: float | None = None
     offset: int | None = None
-    least: float | None = None
-    greatest: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     observed: tuple[float, float] | None = None
     shared_with: str | None = None
     name: str | None = None

@@ -3,7 +3,7 @@
 `Backend` here is the handle; what a backend plugin implements is `dovetail.runtime.contract`.
 """
 
-from dovetail.runtime.api_table import API, ApiCall, ArgKind
+from dovetail.runtime.api_table import API, ApiFunction, ArgKind
 from dovetail.runtime.backend import Backend, Device
 from dovetail.runtime.config import ContextConfig, DeviceConfig, GraphConfig, Priority
 from dovetail.runtime.context import Context
@@ -17,7 +17,7 @@ from dovetail.runtime.tensor import Tensor
 
 __all__ = [
     "API",
-    "ApiCall",
+    "ApiFunction",
     "ArgKind",
     "Backend",
     "Context",

@@ -29,7 +29,7 @@ class ArgKind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ApiCall:
+class ApiFunction:
     """One call.
 
     Attributes:
@@ -63,46 +63,46 @@ _RUN = (
     ("signal", _HANDLE),
 )
 
-API: dict[str, ApiCall] = {
+API: dict[str, ApiFunction] = {
     call.name: call
     for call in (
-        ApiCall(
+        ApiFunction(
             "backend_create",
             "backendCreate",
             (("name", _NAME), ("config", _CONFIG), ("ops", ArgKind.OBJECT)),
             _HANDLE,
         ),
-        ApiCall("backend_free", "backendFree"),
-        ApiCall(
+        ApiFunction("backend_free", "backendFree"),
+        ApiFunction(
             "backend_register_op_package",
             "backendRegisterOpPackage",
             (("package", ArgKind.OBJECT),),
         ),
-        ApiCall(
+        ApiFunction(
             "backend_has_capability",
             "propertyHasCapability",
             (("key", ArgKind.INTEGER),),
             ArgKind.INTEGER,
         ),
-        ApiCall(
+        ApiFunction(
             "backend_validate_op",
             "backendValidateOpConfig",
             (("node", ArgKind.OBJECT),),
             ArgKind.OBJECT,
         ),
-        ApiCall("device_create", "deviceCreate", (("config", _CONFIG),), _HANDLE),
-        ApiCall("device_free", "deviceFree"),
-        ApiCall(
+        ApiFunction("device_create", "deviceCreate", (("config", _CONFIG),), _HANDLE),
+        ApiFunction("device_free", "deviceFree"),
+        ApiFunction(
             "context_create",
             "contextCreate",
             (("device", _HANDLE), ("config", _CONFIG)),
             _HANDLE,
         ),
-        ApiCall("context_free", "contextFree"),
-        ApiCall("graph_create", "graphCreate", (("name", _NAME), ("config", _CONFIG)), _HANDLE),
-        ApiCall("graph_retrieve", "graphRetrieve", (("name", _NAME),), _HANDLE),
-        ApiCall("graph_create_tensor", "tensorCreateGraphTensor", _TENSOR, _HANDLE),
-        ApiCall(
+        ApiFunction("context_free", "contextFree"),
+        ApiFunction("graph_create", "graphCreate", (("name", _NAME), ("config", _CONFIG)), _HANDLE),
+        ApiFunction("graph_retrieve", "graphRetrieve", (("name", _NAME),), _HANDLE),
+        ApiFunction("graph_create_tensor", "tensorCreateGraphTensor", _TENSOR, _HANDLE),
+        ApiFunction(
             "graph_add_node",
             "graphAddNode",
             (
@@ -115,36 +115,36 @@ API: dict[str, ApiCall] = {
                 ("sources", ArgKind.NAME),
             ),
         ),
-        ApiCall("graph_set_config", "graphSetConfig", (("config", _CONFIG),)),
-        ApiCall("graph_finalize", "graphFinalize", (("profile", _HANDLE), ("signal", _HANDLE))),
-        ApiCall(
+        ApiFunction("graph_set_config", "graphSetConfig", (("config", _CONFIG),)),
+        ApiFunction("graph_finalize", "graphFinalize", (("profile", _HANDLE), ("signal", _HANDLE))),
+        ApiFunction(
             "graph_execute",
             "graphExecute",
             (*_RUN, ("watch", ArgKind.OBJECT)),
             ArgKind.BUFFERS,
         ),
-        ApiCall(
+        ApiFunction(
             "graph_execute_async",
             "graphExecuteAsync",
             (*_RUN, ("notify", ArgKind.CALLBACK)),
             ArgKind.OBJECT,
         ),
-        ApiCall("profile_create", "profileCreate", (("level", ArgKind.ENUM),), _HANDLE),
-        ApiCall("profile_free", "profileFree"),
-        ApiCall(
+        ApiFunction("profile_create", "profileCreate", (("level", ArgKind.ENUM),), _HANDLE),
+        ApiFunction("profile_free", "profileFree"),
+        ApiFunction(
             "signal_create",
             "signalCreate",
             (("kind", ArgKind.ENUM), ("timeout_us", ArgKind.INTEGER)),
             _HANDLE,
         ),
-        ApiCall("signal_trigger", "signalTrigger"),
-        ApiCall("signal_free", "signalFree"),
-        ApiCall(
+        ApiFunction("signal_trigger", "signalTrigger"),
+        ApiFunction("signal_free", "signalFree"),
+        ApiFunction(
             "memory_register",
             "memRegister",
             (("array", ArgKind.DATA), ("dtype", ArgKind.ENUM)),
             _HANDLE,
         ),
-        ApiCall("memory_deregister", "memDeRegister"),
+        ApiFunction("memory_deregister", "memDeRegister"),
     )
 }

@@ -14,11 +14,11 @@ from dovetail.plugins import load
 from dovetail.plugins.hooks import hooks
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import contract
-from dovetail.runtime.blame import blamed
 from dovetail.runtime.config import ContextConfig, DeviceConfig, Priority, typed_config
 from dovetail.runtime.context import Context
-from dovetail.runtime.handle import Handle, announce, api_call
+from dovetail.runtime.handle import Handle, api_call, call_with_hooks
 from dovetail.runtime.names import backend_name
+from dovetail.runtime.plugin_errors import translate_errors
 from dovetail.runtime.profile import Profile, ProfileLevel
 from dovetail.runtime.queue import ExecutionQueue
 from dovetail.runtime.signal import Signal, SignalKind
@@ -65,7 +65,7 @@ class Device(Handle):
                 code="DEVICE_ERROR_ASSOCIATED_TO_CONTEXT",
                 hint="free the contexts first",
             )
-        self.die()
+        self.invalidate()
 
 
 class Backend(Handle):
@@ -113,13 +113,15 @@ class Backend(Handle):
             registry = installed_ops() if ops is None else ops
             where = f"options of backend '{plugin_class.name}'"
             options = typed_config(config, plugin_class.options_type, where)
-            with blamed(
+            with translate_errors(
                 plugin_class.name, "it cannot be started", "BACKEND_ERROR_CANNOT_INITIALIZE"
             ):
                 plugin = plugin_class(registry)
             return cls(plugin, options, registry)
 
-        return announce("backend_create", {"name": name, "config": config, "ops": ops}, create)
+        return call_with_hooks(
+            "backend_create", {"name": name, "config": config, "ops": ops}, create
+        )
 
     @property
     def name(self) -> str:
@@ -177,7 +179,7 @@ class Backend(Handle):
         """
         if faults := node_faults(node, self.ops):
             raise OpError("the node does not fit its op", where=node.where, problems=faults)
-        with blamed(self.name, "its `validate` failed", "GRAPH_ERROR_GENERAL"):
+        with translate_errors(self.name, "its `validate` failed", "GRAPH_ERROR_GENERAL"):
             return self.plugin.validate(contract.NodeView.of(node, self.ops))
 
     @api_call("device_create")
@@ -257,8 +259,8 @@ class Backend(Handle):
                 hint="free the contexts first, or use the handle in a `with` block",
             )
         for child in self._children:
-            child.die()
-        self.die()
+            child.invalidate()
+        self.invalidate()
 
     def _own(self, child: H) -> H:
         self._children.add(child)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dovetail.errors import BackendError, Problem, unknown_name
+from dovetail.errors import BackendError, Problem, suggest_name
 from dovetail.ir import Array, DType, Graph, Shape, Tensor
 from dovetail.runtime.memory import Memory
 
@@ -26,22 +26,22 @@ class Endpoint:
         tensor: The tensor.
         shape: Its extents.
         storage: NumPy type of a stored element.
-        is_real: Whether what is stored are the real values, as float32.
+        is_float32: Whether what is stored are the real values, as float32.
         is_small: Whether copying it takes no time to speak of.
     """
 
     tensor: Tensor
     shape: Shape
     storage: np.dtype[np.generic]
-    is_real: bool
+    is_float32: bool
     is_small: bool
 
     @classmethod
     def of(cls, tensor: Tensor) -> Endpoint:
         """Gives a tensor's."""
-        storage, is_real = tensor.dtype.storage, tensor.dtype is DType.FLOAT_32
+        storage, is_float32 = tensor.dtype.storage, tensor.dtype is DType.FLOAT_32
         nbytes = math.prod(tensor.shape) * storage.itemsize
-        return cls(tensor, tensor.shape, storage, is_real, nbytes <= _SMALL)
+        return cls(tensor, tensor.shape, storage, is_float32, nbytes <= _SMALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Interface:
     gives_real: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        gives_real = all(end.is_real for end in self.outputs.values())
+        gives_real = all(end.is_float32 for end in self.outputs.values())
         object.__setattr__(self, "gives_real", gives_real)
 
     @classmethod
@@ -172,7 +172,7 @@ def _matched(
             faults.append(Problem(f"{word} '{name}' is missing"))
     if len(arrays) != len(given):
         faults[:0] = [
-            Problem(f"there is no {word} '{name}'", hint=unknown_name(name, ends))
+            Problem(f"there is no {word} '{name}'", hint=suggest_name(name, ends))
             for name in given
             if name not in ends
         ]

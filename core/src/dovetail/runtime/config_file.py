@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.errors import ConfigError, Problem, unknown_name
+from dovetail.errors import ConfigError, Problem, suggest_name
 from dovetail.plugins import names
 from dovetail.runtime.config import ContextConfig, GraphConfig, QueueDepth
 from dovetail.typed import convert
@@ -78,7 +78,7 @@ class RunConfig(msgspec.Struct, frozen=True):
         """
         names, given = set(known), [g.graph_name for g in self.graph]
         problems = [
-            Problem(f"there is no graph '{name}'", hint=unknown_name(name, names))
+            Problem(f"there is no graph '{name}'", hint=suggest_name(name, names))
             for name in given
             if name not in names
         ]
@@ -142,7 +142,7 @@ def checked(config: RunConfig, backend: str, where: str) -> RunConfig:
             raise ConfigError(
                 f"there are options of a backend '{name}', which is not installed",
                 where=f"{where}: backend.{name}",
-                hint=unknown_name(name, installed),
+                hint=suggest_name(name, installed),
             )
         if name != backend:
             log.warning(

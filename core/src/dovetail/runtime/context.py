@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from dovetail import ir
 from dovetail.container import Model, WeightStore
-from dovetail.errors import BackendError, unknown_name
+from dovetail.errors import BackendError, suggest_name
 from dovetail.ir import Array, DType
 from dovetail.ops import check_ops
 from dovetail.runtime.config import ContextConfig, GraphConfig, Priority, typed_config
@@ -86,7 +86,7 @@ class Context(Handle):
             raise BackendError(
                 f"the context has no graph '{name}'",
                 code="GRAPH_ERROR_GRAPH_DOES_NOT_EXIST",
-                hint=unknown_name(name, self._graphs),
+                hint=suggest_name(name, self._graphs),
             )
         return self._graphs[name]
 
@@ -169,10 +169,10 @@ class Context(Handle):
             self._closing = True
             self._changed.wait_for(lambda: self._active == int(notified))
         for handle in (*self._graphs.values(), *self._memory):
-            handle.die()
+            handle.invalidate()
         self._graphs.clear()
         self.backend.contexts.remove(self)
-        self.die()
+        self.invalidate()
 
     def __enter__(self) -> Self:
         return self

@@ -16,8 +16,8 @@ from dovetail.plugins.hooks import hooks
 from dovetail.runtime.buffers import Buffer, Interface, Results, checked_buffers
 from dovetail.runtime.config import GraphConfig, Priority, typed_config
 from dovetail.runtime.contract import Prepared, RunControl, Watch
+from dovetail.runtime.finalization import prepare_graph
 from dovetail.runtime.handle import Handle, api_call, current_call
-from dovetail.runtime.preparing import prepare
 from dovetail.runtime.profile import EventType, Measurement, Profile, ProfileEvent
 from dovetail.runtime.queue import Execution
 from dovetail.runtime.signal import Signal, release_control, take_control
@@ -213,7 +213,7 @@ class Graph(Handle):
             if self._prepared is not None:  # another thread was quicker
                 self._refuse_change("is finalized")
             start = time.perf_counter()
-            prepared = prepare(self.ir, self.context, signal)
+            prepared = prepare_graph(self.ir, self.context, signal)
             self._interface = Interface.of(self.ir)
             self._results = Results(self._interface)
             self._prepared = prepared
@@ -329,10 +329,10 @@ class Graph(Handle):
             raise
         return execution
 
-    def die(self) -> None:
+    def invalidate(self) -> None:
         """Ends the handle and lets go of what was prepared; called by the context."""
         self._prepared = None
-        super().die()
+        super().invalidate()
 
     # -- inside ----------------------------------------------------------------------------------
 

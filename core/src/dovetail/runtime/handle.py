@@ -55,7 +55,7 @@ class Handle:
                 hint="create a new one; handles are dead after free, and with what owns them",
             )
 
-    def die(self) -> None:
+    def invalidate(self) -> None:
         """Ends the handle; called by itself or by what owns it."""
         self._freed = True
 
@@ -83,7 +83,7 @@ def api_call(
                 return method(self, *args, **kwargs)
             arguments: dict[str, object] = {"handle": self}
             arguments |= dict(zip(names, args, strict=False)) | kwargs
-            return announce(name, arguments, lambda: method(self, *args, **kwargs))
+            return call_with_hooks(name, arguments, lambda: method(self, *args, **kwargs))
 
         setattr(announced, CALL_MARK, name)
         return announced
@@ -91,7 +91,7 @@ def api_call(
     return decorate
 
 
-def announce(name: str, arguments: dict[str, object], run: Callable[[], R]) -> R:
+def call_with_hooks(name: str, arguments: dict[str, object], run: Callable[[], R]) -> R:
     """Makes a call of the API table, telling the hooks, if there are any."""
     if not hooks.active:
         return run()

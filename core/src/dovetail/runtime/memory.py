@@ -42,4 +42,4 @@ class Memory(Handle):
 
         An execution that was given the handle has the array: it goes on.
         """
-        self.die()
+        self.invalidate()

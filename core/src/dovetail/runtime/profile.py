@@ -117,7 +117,7 @@ class Profile(Handle):
     @api_call("profile_free")
     def free(self) -> None:
         """Ends the handle."""
-        self.die()
+        self.invalidate()
 
 
 class Measurement:

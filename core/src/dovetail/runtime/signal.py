@@ -66,7 +66,7 @@ class Signal(Handle):
         with self._lock:
             if self._control is not None:
                 raise BackendError("the signal is in use", code="SIGNAL_ERROR_SIGNAL_IN_USE")
-            self.die()
+            self.invalidate()
 
     def acquire(self, watch: Watch | None) -> RunControl:
         """Gives the control of a call that the signal is given to; `release` must follow.

@@ -118,8 +118,8 @@ class Bench:
         self, found: Mapping[str, Array], wanted: Mapping[str, Array], message: str
     ) -> None:
         """Demands that two runs of the sample gave the same, within its tolerance."""
-        for i, answer in enumerate(self.sample.answers):
-            other = Encoded(wanted[f"y{i}"], answer.dtype, answer.encoding)
+        for i, expected in enumerate(self.sample.expected):
+            other = Encoded(wanted[f"y{i}"], expected.dtype, expected.encoding)
             text = difference(found[f"y{i}"], other, self.sample.case)
             demand(not text, f"{message}: out[{i}]: {text}")
 
@@ -127,7 +127,7 @@ class Bench:
         """Gives output buffers for the sample's graph, filled with rubbish."""
         return {
             f"y{i}": rubbish(a.values.shape, a.values.dtype)
-            for i, a in enumerate(self.sample.answers)
+            for i, a in enumerate(self.sample.expected)
         }
 
 
@@ -138,7 +138,7 @@ def _serves(bound: BoundCase, backend: runtime.Backend) -> bool:
     except UnsupportedOpError:
         return False
     fed = bound.feeds()
-    whole = all(a.size for a in (*fed.values(), *(y.values for y in bound.answers)))
+    whole = all(a.size for a in (*fed.values(), *(y.values for y in bound.expected)))
     return bool(fed) and whole and schema.op.is_pure and backend.validate_op(bound.node(schema)).ok
 
 

@@ -21,13 +21,13 @@ class BoundCase:
         case: What it was made of.
         inputs: As they are stored, None for left-out ones.
         answers: What must come out, as it is stored.
-        then: Later calls of the same node.
+        later_calls: Later calls of the same node.
     """
 
     case: OpCase
     inputs: tuple[Encoded | None, ...]
-    answers: tuple[Encoded, ...]
-    then: tuple[BoundCase, ...] = ()
+    expected: tuple[Encoded, ...]
+    later_calls: tuple[BoundCase, ...] = ()
 
     def node(self, schema: OpSchema, name: str = "node") -> Node:
         """Gives a node with tensors of its own, in no graph yet."""
@@ -37,7 +37,7 @@ class BoundCase:
         ]
         outputs = [
             Tensor(f"y{i}", a.dtype, a.spec.shape, TensorKind.APP_READ, encoding=a.encoding)
-            for i, a in enumerate(self.answers)
+            for i, a in enumerate(self.expected)
         ]
         params = {
             key: schema.params[key].param_of(value, name)
@@ -80,24 +80,28 @@ def bind(case: OpCase) -> BoundCase:
             its answer does not have; or a later call has other types or shapes than the first.
     """
     inputs = tuple(None if x is None else _stored_input(x, case.dtype) for x in case.inputs)
-    answers = _answers(case, inputs)
-    if case.outputs and len(case.outputs) != len(answers):
-        raise ValueError(f"case {case.id}: {len(case.outputs)} outputs, {len(answers)} answers")
+    values = _expected(case, inputs)
+    if case.outputs and len(case.outputs) != len(values):
+        raise ValueError(f"case {case.id}: {len(case.outputs)} outputs, {len(values)} expected")
     floats = [x.dtype for x in inputs if x is not None and x.dtype.is_float]
     default = case.dtype or (floats[0] if floats else DType.FLOAT_32)
     made = []
-    for i, answer in enumerate(answers):
-        spec = case.outputs[i] if case.outputs else _spec_of(answer, default)
-        if spec.shape != answer.shape:
-            raise ValueError(f"case {case.id}: out[{i}] {spec.shape}, answer {answer.shape}")
-        made.append(Encoded(_stored(answer, spec), spec.dtype, spec.encoding))
-    outputs = tuple(answer.spec for answer in made)
+    for i, expected in enumerate(values):
+        spec = case.outputs[i] if case.outputs else _spec_of(expected, default)
+        if spec.shape != expected.shape:
+            raise ValueError(f"case {case.id}: out[{i}] {spec.shape}, answer {expected.shape}")
+        made.append(Encoded(_stored(expected, spec), spec.dtype, spec.encoding))
+    outputs = tuple(expected.spec for expected in made)
     later = (
-        bind(replace(case, inputs=call.inputs, answer=call.answer, outputs=outputs, then=()))
-        for call in case.then
+        bind(
+            replace(
+                case, inputs=call.inputs, expected=call.expected, outputs=outputs, later_calls=()
+            )
+        )
+        for call in case.later_calls
     )
     bound = BoundCase(case, inputs, tuple(made), tuple(later))
-    for call in bound.then:
+    for call in bound.later_calls:
         if [_spec(x) for x in call.inputs] != [_spec(x) for x in inputs]:
             raise ValueError(f"case {case.id}: a later call has other types than the first")
     return bound
@@ -131,8 +135,8 @@ def _is_bfloat(given: Encoded) -> bool:
     return given.dtype is DType.BFLOAT_16
 
 
-def _answers(case: OpCase, inputs: Sequence[Encoded | None]) -> tuple[Array, ...]:
-    found: Any = case.answer
+def _expected(case: OpCase, inputs: Sequence[Encoded | None]) -> tuple[Array, ...]:
+    found: Any = case.expected
     if callable(found):
         real = [None if x is None else to_real(x.values, x.spec) for x in inputs]
         with np.errstate(all="ignore"):  # inf and nan are answers
@@ -140,10 +144,10 @@ def _answers(case: OpCase, inputs: Sequence[Encoded | None]) -> tuple[Array, ...
     return tuple(np.asarray(a) for a in (found if isinstance(found, tuple | list) else (found,)))
 
 
-def _spec_of(answer: Array, default: DType) -> Spec:
-    if answer.dtype.kind != "f":
-        return Spec(DType.of(answer.dtype), answer.shape)
-    return Spec(default, answer.shape, _encoding(answer, default))
+def _spec_of(expected: Array, default: DType) -> Spec:
+    if expected.dtype.kind != "f":
+        return Spec(DType.of(expected.dtype), expected.shape)
+    return Spec(default, expected.shape, _encoding(expected, default))
 
 
 def _encoding(values: Array, dtype: DType) -> ScaleOffset | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dovetail.ir import Array, DType, Encoding, Spec
 
-Answer = Callable[..., Any]
+Expected = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,11 +37,11 @@ class Call:
 
     Attributes:
         inputs: As those of the case, of the same types and shapes; those in the graph stay.
-        answer: What this call must give.
+        expected: What this call must give.
     """
 
     inputs: tuple[Array | Encoded | None, ...]
-    answer: Answer | Array | tuple[Array, ...]
+    expected: Expected | Array | tuple[Array, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,7 @@ class OpCase:
         op_type: Name of the op.
         inputs: In the op's order. An array is of the plain type that NumPy says; None leaves an
             optional input out.
-        answer: The outputs' real values; float ones are stored as the first float input is.
+        expected: The outputs' real values; float ones are stored as the first float input is.
         params: By name: numbers, enum members, array-likes.
         name: What is particular about the case; unique among the cases of an op.
         package: Name of the op package.
@@ -69,12 +69,12 @@ class OpCase:
             in float32; `typed` widens them for narrower types.
         steps: How many steps a fixed-point output may be off, since a backend that computes in
             integers rounds elsewhere than the answer does.
-        then: Later calls on the same prepared graph, in order.
+        later_calls: Later calls on the same prepared graph, in order.
     """
 
     op_type: str
     inputs: tuple[Array | Encoded | None, ...]
-    answer: Answer | Array | tuple[Array, ...]
+    expected: Expected | Array | tuple[Array, ...]
     params: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     package: str = "qti.aisw"
@@ -84,7 +84,7 @@ class OpCase:
     rtol: float = 1e-5
     atol: float = 1e-6
     steps: int = 0
-    then: tuple[Call, ...] = ()
+    later_calls: tuple[Call, ...] = ()
 
     @property
     def op_name(self) -> str:
@@ -114,7 +114,7 @@ def typed(case: OpCase, *dtypes: DType, steps: int = 1) -> tuple[OpCase, ...]:
     Raises:
         TypeError: The answer is not a function.
     """
-    if not callable(case.answer):
+    if not callable(case.expected):
         raise TypeError(f"case {case.id} gives an answer for its own types only")
     made = []
     for dtype in dtypes:

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterable
 from typing import Any, cast
 
-from dovetail.errors import ConfigError, unknown_name
+from dovetail.errors import ConfigError, suggest_name
 from dovetail.ops import OpPackage
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import contract
@@ -33,7 +33,7 @@ def find_object(text: str) -> Any:
         raise ConfigError(
             f"module '{module_name}' has no '{attribute}'",
             where=text,
-            hint=unknown_name(attribute, known),
+            hint=suggest_name(attribute, known),
         )
     return getattr(found, attribute)
 

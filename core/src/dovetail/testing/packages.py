@@ -90,10 +90,10 @@ def quantized_cases(subject: OpSubject, *dtypes: DType) -> tuple[OpCase, ...]:
     """
     found = []
     for case in subject.cases:
-        if callable(case.answer) and not (case.outputs or case.dtype or case.then):
+        if callable(case.expected) and not (case.outputs or case.dtype or case.later_calls):
             for narrow in typed(case, *dtypes):
                 bound = bind(narrow)
-                changed = any(a.dtype.is_fixed_point for a in bound.answers)
+                changed = any(a.dtype.is_fixed_point for a in bound.expected)
                 if changed and not node_faults(bound.node(subject.schema), subject.ops):
                     found.append(narrow)
     return tuple(found)
@@ -120,12 +120,12 @@ def _demand_answer(subject: OpSubject, bound: BoundCase, where: str) -> None:
     faults = node_faults(node, subject.ops)
     demand(not faults, f"{where}: refused: {'; '.join(str(f) for f in faults)}")
     op = bind_node(schema, node)  # one for all calls: it is what remembers
-    for count, call in enumerate((bound, *bound.then), 1):
-        place = f"{where}, call {count}" if bound.then else where
+    for count, call in enumerate((bound, *bound.later_calls), 1):
+        place = f"{where}, call {count}" if bound.later_calls else where
         given = [None if x is None else _frozen(x.values) for x in call.inputs]
         found = _simulated(schema, op, node, given, place)
-        for i, answer in enumerate(call.answers):
-            text = difference(found[i], answer, bound.case)
+        for i, expected in enumerate(call.expected):
+            text = difference(found[i], expected, bound.case)
             demand(not text, f"{place}: out[{i}]: {text}")
 
 

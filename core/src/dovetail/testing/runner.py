@@ -58,7 +58,7 @@ def _judge_runs(graph: runtime.Graph, bound: BoundCase, *, is_pure: bool) -> Non
     judge_outputs(first, bound)
     for name, copy in copies.items():
         demand(np.array_equal(_bytes(copy), _bytes(given[name])), f"input '{name}' was written")
-    for i, call in enumerate(bound.then, 2):
+    for i, call in enumerate(bound.later_calls, 2):
         judge_outputs(graph.execute(call.feeds()), call, f"in call {i}, ")
     if is_pure:
         again = {name: rubbish(y.shape, y.dtype) for name, y in first.items()}
@@ -73,8 +73,8 @@ def judge_outputs(found: Mapping[str, Array], bound: BoundCase, when: str = "") 
         bound: The case.
         when: Begins the reason, where it is not just any run.
     """
-    for i, answer in enumerate(bound.answers):
-        text = difference(found[f"y{i}"], answer, bound.case)
+    for i, expected in enumerate(bound.expected):
+        text = difference(found[f"y{i}"], expected, bound.case)
         demand(not text, f"{when}out[{i}]: {text}")
 
 

@@ -25,7 +25,7 @@ from dovetail.runtime.contract import (
     RunControl,
     Support,
 )
-from dovetail.runtime.plan import Plan, PlanPrepared, build_plan, with_brought
+from dovetail.runtime.plan import Plan, PlanPrepared, build_plan, with_package_kernels
 from dovetail_cpu._engine import EngineChoice, about, engine, precision
 from dovetail_onednn import Precision, ReleaseGil, computing_in
 
@@ -123,7 +123,7 @@ class CpuBackend:
             plan = build_plan(
                 graph,
                 self._ops,
-                with_brought(chosen.kernels, packages, self._ops),
+                with_package_kernels(chosen.kernels, packages, self._ops),
                 weights,
                 options,
                 reorder=chosen.reorder,

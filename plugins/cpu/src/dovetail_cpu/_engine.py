@@ -65,7 +65,7 @@ def engine(choice: EngineChoice) -> Engine:
         _LOG.info("computing with NumPy alone: %s", error.message)
         return Engine(KERNELS)
     kernels = onednn_kernels(KERNELS.backend, strict=is_demanded)
-    return Engine(kernels.before(KERNELS), reorder, Computing)
+    return Engine(kernels.with_fallback(KERNELS), reorder, Computing)
 
 
 def precision(choice: EngineChoice, wanted: Precision) -> Precision:

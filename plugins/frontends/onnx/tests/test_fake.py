@@ -87,4 +87,4 @@ def test_scales_of_any_shape_that_fits(model, read, run, shape, known) -> None:
 @pytest.mark.parametrize("known", [None, X], ids=["fed", "known"])
 def test_a_zero_point_far_out_is_no_grid(model, read, known) -> None:
     graph = read(fake(model, "Quant", [F32(1), F32(1e30), F32(8)], known=known))
-    assert graph.grids == {}
+    assert graph.source_encodings == {}

@@ -223,7 +223,7 @@ def test_scales_whose_product_float32_cannot_hold(model, read, rng) -> None:
     names = ["x", "s", "z", "w", "s", "z", "ys", "z", "b"]
     node = helper.make_node("QLinearConv", names, ["y"])
     graph = read(model([node], {"x": np.ones((1, 2, 4, 4), np.uint8)}, ["y"], known))
-    assert "b" not in graph.grids
+    assert "b" not in graph.source_encodings
 
 
 def stored_convolution(model, **attributes):

@@ -30,7 +30,7 @@ from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.precision import factor_type
 from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
 from dovetail_onednn.reorder import pack
-from dovetail_onednn.steps import Places, is_float32, is_slow
+from dovetail_onednn.steps import Arguments, is_float32, is_slow
 from dovetail_onednn.threads import threads_for
 
 # Fewer fill no vector.
@@ -140,7 +140,7 @@ def convolution_step(
         return None
     desc, chain = found
     with desc:
-        places = Places(call, desc)
+        places = Arguments(call, desc)
         if desc.desc(Arg.SOURCE) == image:
             places.read_as_it_lies(Arg.SOURCE, 0)
         else:
@@ -277,7 +277,7 @@ def _as_channels_first(call: KernelCall, geometry: Geometry) -> MemoryDesc | Non
     layout, channels = call.layout(0), geometry.source.dims[1]
     if not isinstance(layout, Strided) or channels >= _FEW_CHANNELS:
         return None
-    readers, last = call.readers(), (call.head, *(tail.view for tail in call.tail))[-1]
+    readers, last = call.readers(), (call.head, *(tail.view for tail in call.fused))[-1]
     fits = len(readers) == 1 and takes_blocks(readers[0], last.node)
     return layout.along(geometry.source) if fits else None
 

@@ -107,7 +107,7 @@ def absorbs_twin(group: Sequence[NodeView], node: NodeView) -> bool:
 def directions_of(call: KernelCall) -> tuple[Direction, ...]:
     """Gives the layer's directions, forward before reverse."""
     found = [Direction(call, call.head, range(len(call.head.node.inputs)))]
-    found += [Direction(call, tail.view, tail.operands) for tail in call.tail if not tail.joins]
+    found += [Direction(call, tail.view, tail.operands) for tail in call.fused if not tail.joins]
     return tuple(sorted(found, key=lambda each: each.way))
 
 

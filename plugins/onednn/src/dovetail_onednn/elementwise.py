@@ -24,7 +24,7 @@ from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import input_type, narrow_layout, vector
 from dovetail_onednn.post_ops import BINARY, COMMUTATIVE, Chain, chain_of, eltwise_of
 from dovetail_onednn.primitives import Attributes, Binary, Eltwise, PostOp, PrimitiveDesc
-from dovetail_onednn.steps import Places, from_one_to_one, is_float32, is_slow
+from dovetail_onednn.steps import Arguments, from_one_to_one, is_float32, is_slow
 
 # The ops of one function that `post_ops.eltwise_of` knows.
 FUNCTIONS = (
@@ -76,7 +76,7 @@ def eltwise(call: KernelCall) -> Step | None:
     least = _LEAST if function.algorithm in _QUICK else _LEAST_SLOW
     if _work(call) < least and narrow_layout(call) is None:
         return None
-    if len(call.tail) == skipped:
+    if len(call.fused) == skipped:
         return _alone(call, function)
     return joined(call, 0, Second(BinaryAlgorithm.MULTIPLY), (function,), skipped)
 
@@ -100,14 +100,14 @@ def binary(call: KernelCall) -> Step | None:
 
 
 def _work(call: KernelCall) -> int:
-    return math.prod(call.outputs[0].shape) * (1 + len(call.tail))
+    return math.prod(call.outputs[0].shape) * (1 + len(call.fused))
 
 
 def _makes_swish(call: KernelCall, function: Eltwise) -> bool:
     """Whether a sigmoid is multiplied by its own input."""
-    if function.algorithm is not Algorithm.LOGISTIC or not call.tail:
+    if function.algorithm is not Algorithm.LOGISTIC or not call.fused:
         return False
-    after = call.tail[0]
+    after = call.fused[0]
     others = [call.tensors[i] for i in after.operands if i is not None]
     return after.view.op_type == "ElementWiseMultiply" and others == [call.tensors[0]]
 
@@ -153,7 +153,7 @@ def joined(
     """
     made = call.outputs[0].shape
     indices = [each.index for each in (second, *before) if isinstance(each, Second)]
-    indices += [index for tail in call.tail[skipped:] for index in tail.operands]
+    indices += [index for tail in call.fused[skipped:] for index in tail.operands]
     folding = Folding.of(made, [call.spec(i).shape for i in indices if i is not None])
     kind = input_type(call, source)
     chain = _chain(call, before, skipped, folding, kind)
@@ -164,7 +164,7 @@ def joined(
     with _described(second.algorithm, full.of_type(kind), other.of_type(of_other), chain) as desc:
         if is_slow(desc):
             return None
-        places = Places(call, desc)
+        places = Arguments(call, desc)
         places.read(Arg.SOURCE, source, full)
         if second.index is None:
             places.constant(Arg.OTHER, call.constant(np.ones(1, np.float32)), other)

@@ -18,7 +18,7 @@ from dovetail_onednn.local_response import lrn
 from dovetail_onednn.matrix import fully_connected, matmul
 from dovetail_onednn.normalization import batchnorm, instance_norm, layer_norm
 from dovetail_onednn.pooling import absorbs_after_maximum, pool_avg, pool_max
-from dovetail_onednn.post_ops import BINARY, absorbs
+from dovetail_onednn.post_ops import BINARY, can_fuse
 from dovetail_onednn.recurrent import gru, lstm
 from dovetail_onednn.reduction import reduce_max, reduce_mean, reduce_sum
 from dovetail_onednn.resampling import resize_bilinear, resize_nearest_neighbor
@@ -54,9 +54,9 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         "MatMul": matmul,
     }
     for op_type, make in sums_of_products.items():
-        kernels.register(OPSET, op_type, absorbs=absorbs, branch=Branch.GATE)(make)
+        kernels.register(OPSET, op_type, can_fuse=can_fuse, branch=Branch.GATE)(make)
     for op_type, make in {"Lstm": lstm, "Gru": gru}.items():
-        kernels.register(OPSET, op_type, absorbs=absorbs_twin, branch=Branch.TWIN)(make)
+        kernels.register(OPSET, op_type, can_fuse=absorbs_twin, branch=Branch.SIBLING)(make)
     with_tail: dict[str, Make] = {
         **dict.fromkeys(BINARY, binary),
         **dict.fromkeys(FUNCTIONS, eltwise),
@@ -64,9 +64,9 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         "Batchnorm": batchnorm,
     }
     for op_type, make in with_tail.items():
-        kernels.register(OPSET, op_type, absorbs=absorbs)(_alone_if_small(make))
+        kernels.register(OPSET, op_type, can_fuse=can_fuse)(_alone_if_small(make))
     for axes in (2, 3):
-        absorb = kernels.register(OPSET, f"PoolMax{axes}d", absorbs=absorbs_after_maximum)
+        absorb = kernels.register(OPSET, f"PoolMax{axes}d", can_fuse=absorbs_after_maximum)
         absorb(_alone_if_small(pool_max))
     without_tail: dict[str, Make] = {
         "ChannelShuffle": movement.channel_shuffle,

@@ -32,7 +32,7 @@ from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.precision import factor_type
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
 from dovetail_onednn.reorder import pack
-from dovetail_onednn.steps import Places, is_float32, is_slow
+from dovetail_onednn.steps import Arguments, is_float32, is_slow
 from dovetail_onednn.threads import LEAST_SHARED, threads_for
 
 # Columns of a result of several rows below which NumPy is faster: (256, 256) by (256, 2) took 0.005
@@ -204,7 +204,7 @@ def _step(
     with desc:
         if is_slow(desc):
             return None
-        places = Places(call, desc)
+        places = Arguments(call, desc)
         if as_they_lie[0]:
             places.read_as_it_lies(Arg.SOURCE, 0)
         else:
@@ -223,7 +223,7 @@ def _step(
 
 
 def _pack_weights(
-    call: KernelCall, places: Places, desc: PrimitiveDesc, as_it_lies: MemoryDesc
+    call: KernelCall, places: Arguments, desc: PrimitiveDesc, as_it_lies: MemoryDesc
 ) -> None:
     weights = call.static(1)
     if weights is None:

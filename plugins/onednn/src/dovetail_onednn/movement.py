@@ -17,7 +17,7 @@ from dovetail_onednn.primitives import (
     PrimitiveDesc,
     reorder_primitive,
 )
-from dovetail_onednn.steps import Place, Places, Work, execute, is_float32
+from dovetail_onednn.steps import Argument, Arguments, Work, execute, is_float32
 
 # Fewer elements are copied by NumPy before a primitive is called.
 _LEAST = 2048
@@ -68,7 +68,7 @@ def concat(call: KernelCall) -> Step | None:
     forms = [_row(rows, call.spec(i).shape[axis:]) for i in range(len(call.tensors))]
     sources, target = [form.of_type(kind) for form in forms], _row(rows, shape[axis:])
     with _concat_desc(sources, target.of_type(kind)) as desc:
-        places = Places(call, desc)
+        places = Arguments(call, desc)
         for i, (source, form) in enumerate(zip(sources, forms, strict=True)):
             places.read_form(_MULTIPLE_SOURCE + i, i, source, form)
         places.write(Arg.DESTINATION, 0, target)
@@ -82,9 +82,9 @@ def _row(rows: int, shape: Shape) -> MemoryDesc:
 def _reordered(call: KernelCall, source: MemoryDesc, target: MemoryDesc) -> Step:
     kind = input_type(call)
     lies, made = source.of_type(kind), target.of_type(kind)
-    places: dict[int, Place] = {
-        Arg.SOURCE: Place(lies, call.read(0, layout_of(lies, source))),
-        Arg.DESTINATION: Place(made, call.write(0, layout_of(made, target))),
+    places: dict[int, Argument] = {
+        Arg.SOURCE: Argument(lies, call.read(0, layout_of(lies, source))),
+        Arg.DESTINATION: Argument(made, call.write(0, layout_of(made, target))),
     }
     return execute(call, Work(reorder_primitive(lies, made), places))
 

@@ -11,7 +11,7 @@ from dovetail_onednn.elementwise import Second, joined
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import dense, images, input_type, vector
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
-from dovetail_onednn.steps import Places, is_float32, is_slow
+from dovetail_onednn.steps import Arguments, is_float32, is_slow
 
 
 def batchnorm(call: KernelCall) -> Step | None:
@@ -92,7 +92,7 @@ def _flags(call: KernelCall) -> NormalizationFlag:
 def _step(call: KernelCall, desc: PrimitiveDesc, form: MemoryDesc, width: int) -> Step | None:
     if is_slow(desc):
         return None
-    places = Places(call, desc)
+    places = Arguments(call, desc)
     places.read(Arg.SOURCE, 0, form)
     for arg, index in ((Arg.SCALE, 1), (Arg.SHIFT, 2)):
         if call.has(index):

@@ -19,7 +19,7 @@ from dovetail_onednn._api import FORWARD_INFERENCE, PoolingAlgorithm
 from dovetail_onednn.descriptors import MemoryDesc, array
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, aligned, images, narrow_layout, type_of
-from dovetail_onednn.post_ops import Chain, absorbs, chain_of
+from dovetail_onednn.post_ops import Chain, can_fuse, chain_of
 from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
 from dovetail_onednn.steps import from_one_to_one, is_float32
 
@@ -149,7 +149,7 @@ def pool_avg(call: KernelCall) -> Step | None:
 
 def absorbs_after_maximum(group: Sequence[NodeView], node: NodeView) -> bool:
     """Whether a group that begins with PoolMax runs a node too: not where 0 takes part."""
-    return not any(_zeros(group[0])) and absorbs(group, node)
+    return not any(_zeros(group[0])) and can_fuse(group, node)
 
 
 def pool_max(call: KernelCall) -> Step | None:

@@ -49,8 +49,8 @@ class Chain:
     operands: tuple[tuple[int, int], ...]
 
 
-def absorbs(group: Sequence[NodeView], node: NodeView) -> bool:
-    """Whether a group that begins with a primitive runs a node too; see `Kernel.absorbs`."""
+def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
+    """Whether a group that begins with a primitive runs a node too; see `Kernel.can_fuse`."""
     if len(group) >= LONGEST or node.package != group[0].package:
         return False
     if len(group) > 1 and group[-2].node.outputs[0] in node.node.inputs:  # joins a gate
@@ -152,7 +152,7 @@ def chain_of(call: KernelCall, placed: Placed, kind: DataType = DataType.F32) ->
     """Gives a call's tail as post-ops.
 
     Args:
-        call: Its tail was absorbed by `absorbs`.
+        call: Its tail was absorbed by `can_fuse`.
         placed: Describes an operand of a shape that broadcasts to the result's.
         kind: The type of operands that are as large as the result; others are float32.
     """
@@ -163,7 +163,7 @@ def chain_of(call: KernelCall, placed: Placed, kind: DataType = DataType.F32) ->
 
     ops: list[PostOp] = []
     operands: list[tuple[int, int]] = []
-    for tail in call.tail:
+    for tail in call.fused:
         if tail.joins:
             ops.append(_gated(ops.pop()))
             continue

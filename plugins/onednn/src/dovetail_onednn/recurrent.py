@@ -27,7 +27,7 @@ from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, dense, permuted
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
 from dovetail_onednn.reorder import pack
-from dovetail_onednn.steps import Places
+from dovetail_onednn.steps import Arguments
 from dovetail_onednn.threads import threads_for
 
 # Source: oneDNN 3.2, dnnl_types.h, dnnl_rnn_direction_t: from the first step on, from the last one,
@@ -169,7 +169,7 @@ def _step(directions: tuple[Direction, ...], primitive: str, ports: Ports, bias:
     with threads_for(layer.products):
         desc = layer.described()
     with desc:
-        places = Places(call, desc)
+        places = Arguments(call, desc)
         places.read(Arg.SOURCE, 0, layer.source)
         if layer.has_start:
             for arg, port in zip(_STATE_ARGS, ports.states, strict=False):
@@ -219,7 +219,7 @@ def _sequence(call: KernelCall, size: int) -> MemoryDesc:
 
 
 def _read_state(
-    directions: Sequence[Direction], places: Places, arg: Arg, port: int, state: MemoryDesc
+    directions: Sequence[Direction], places: Arguments, arg: Arg, port: int, state: MemoryDesc
 ) -> None:
     """Declares an initial state; one that is left out beside another one is 0."""
     first, *others = directions
@@ -236,7 +236,7 @@ def _read_state(
 
 def _pack_weights(
     directions: Sequence[Direction],
-    places: Places,
+    places: Arguments,
     packed: OneDnnLayout,
     arg: Arg,
     ports: Sequence[int],

@@ -14,7 +14,7 @@ from dovetail_onednn.elementwise import eltwise_desc
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import Narrow, dense, input_type, narrow_layout, vector
 from dovetail_onednn.primitives import Attributes, Eltwise, Primitive, PrimitiveDesc
-from dovetail_onednn.steps import Place, Places, Work, execute, is_float32, is_slow
+from dovetail_onednn.steps import Argument, Arguments, Work, execute, is_float32, is_slow
 
 
 def softmax(call: KernelCall) -> Step | None:
@@ -30,7 +30,7 @@ def softmax(call: KernelCall) -> Step | None:
             return None
         if call.op.beta != 1:
             return _scaled(call, Primitive(desc), lies, narrow_layout(call))
-        places = Places(call, desc)
+        places = Arguments(call, desc)
         places.read(Arg.SOURCE, 0, rows)
         places.write(Arg.DESTINATION, 0, rows)
         return places.step(in_place=[(0, 0)])
@@ -61,7 +61,7 @@ def _scaled(
         product = Primitive(desc)
     return execute(
         call,
-        Work(product, {Arg.SOURCE: Place(flat, x), Arg.DESTINATION: Place(flat, out)}),
-        Work(primitive, {Arg.SOURCE: Place(rows, out), Arg.DESTINATION: Place(rows, out)}),
+        Work(product, {Arg.SOURCE: Argument(flat, x), Arg.DESTINATION: Argument(flat, out)}),
+        Work(primitive, {Arg.SOURCE: Argument(rows, out), Arg.DESTINATION: Argument(rows, out)}),
         in_place=[(0, 0)],
     )

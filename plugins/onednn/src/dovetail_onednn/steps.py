@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dovetail.ir import DType
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
 from dovetail_onednn._api import Arg, DataType
 from dovetail_onednn.descriptors import Memory, MemoryDesc
 from dovetail_onednn.layouts import layout_of
@@ -36,7 +36,7 @@ def is_slow(desc: PrimitiveDesc) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Argument:
     """Where an argument of a primitive lies.
 
     Attributes:
@@ -55,10 +55,10 @@ class Work:
     """A primitive and where its arguments lie, all but the scratchpad."""
 
     primitive: Primitive
-    places: Mapping[int, Place]
+    places: Mapping[int, Argument]
 
 
-class Places:
+class Arguments:
     """What a primitive's arguments are, collected while a kernel declares its step.
 
     Args:
@@ -69,7 +69,7 @@ class Places:
     def __init__(self, call: KernelCall, desc: PrimitiveDesc) -> None:
         self._call = call
         self._desc = desc
-        self._found: dict[int, Place] = {}
+        self._found: dict[int, Argument] = {}
 
     def read(self, arg: int, index: int, dense: MemoryDesc) -> None:
         """Declares that an input is read, in the layout that the primitive wants.
@@ -90,12 +90,12 @@ class Places:
             wanted: The form.
             dense: The input's dense form.
         """
-        self._found[arg] = Place(wanted, self._call.read(index, layout_of(wanted, dense)))
+        self._found[arg] = Argument(wanted, self._call.read(index, layout_of(wanted, dense)))
 
     def read_as_it_lies(self, arg: int, index: int) -> None:
         """Declares that an input is read in the layout it is in: the primitive was told of it."""
         value = self._call.read(index, self._call.layout(index))
-        self._found[arg] = Place(self._desc.desc(arg), value)
+        self._found[arg] = Argument(self._desc.desc(arg), value)
 
     def read_chain(self, chain: Chain) -> None:
         """Declares that the operands of post-ops are read; they are dense, of a type each."""
@@ -108,12 +108,12 @@ class Places:
 
     def constant(self, arg: int, value: Value, desc: MemoryDesc) -> None:
         """Declares a constant that the kernel made."""
-        self._found[arg] = Place(desc, value)
+        self._found[arg] = Argument(desc, value)
 
     def write(self, arg: int, index: int, dense: MemoryDesc) -> None:
         """Declares that an output is written, in the layout that the primitive makes."""
         made = self._desc.desc(arg)
-        self._found[arg] = Place(made, self._call.write(index, layout_of(made, dense)))
+        self._found[arg] = Argument(made, self._call.write(index, layout_of(made, dense)))
 
     def step(
         self, *, in_place: Sequence[tuple[int, int]] = (), fixed_threads: bool = False
@@ -153,7 +153,7 @@ def from_one_to_one(
     with desc:
         if is_slow(desc):
             return None
-        places = Places(call, desc)
+        places = Arguments(call, desc)
         places.read(Arg.SOURCE, 0, source)
         if chain is not None:
             places.read_chain(chain)
@@ -177,7 +177,7 @@ def execute(call: KernelCall, *works: Work, in_place: Sequence[tuple[int, int]] 
         return call.step(bindings[0], in_place=in_place)
 
     def bind(buffers: Buffers) -> Bound:
-        return in_order(binding(buffers) for binding in bindings)
+        return call_sequence(binding(buffers) for binding in bindings)
 
     return call.step(bind, in_place=in_place)
 
@@ -194,10 +194,10 @@ class Binding:
         self._primitive = work.primitive
         self._places = dict(work.places)
         if pad is not None and work.primitive.scratchpad.nbytes:
-            self._places[Arg.SCRATCHPAD] = Place(work.primitive.scratchpad, pad)
+            self._places[Arg.SCRATCHPAD] = Argument(work.primitive.scratchpad, pad)
         self._release_gil = release_gil
         self._bound: BoundPrimitive | None = None
-        self._moving: tuple[tuple[Memory, Place], ...] = ()
+        self._moving: tuple[tuple[Memory, Argument], ...] = ()
 
     def __call__(self, buffers: Buffers) -> Bound:
         """Gives the call for these buffers."""
@@ -212,5 +212,5 @@ class Binding:
         return self._bound
 
 
-def _address(buffers: Buffers, place: Place) -> int:
+def _address(buffers: Buffers, place: Argument) -> int:
     return buffers.address(place.value) + place.offset

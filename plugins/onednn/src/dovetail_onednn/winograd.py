@@ -39,7 +39,7 @@ from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.precision import math_mode
 from dovetail_onednn.primitives import Binary, Primitive, PrimitiveDesc, operand
 from dovetail_onednn.reorder import pack
-from dovetail_onednn.steps import Place, Work, execute, is_float32, is_slow
+from dovetail_onednn.steps import Argument, Work, execute, is_float32, is_slow
 from dovetail_onednn.threads import threads_for
 
 _TAPS = 3  # rows of the filters
@@ -159,7 +159,7 @@ def _pays(geometry: Geometry) -> bool:
 def _has_plain_tail(call: KernelCall) -> bool:
     """Whether the tail's operands are full or one number: rows of several channels are columns."""
     made = call.outputs[0].shape
-    shapes = [call.spec(i).shape for tail in call.tail for i in tail.operands if i is not None]
+    shapes = [call.spec(i).shape for tail in call.fused for i in tail.operands if i is not None]
     return all(shape == made or math.prod(shape) == 1 for shape in shapes)
 
 
@@ -274,9 +274,9 @@ class _Values:
         yield Work(
             parts.to_terms,
             {
-                Arg.SOURCE: Place(first.source, to_terms),
-                Arg.WEIGHTS: Place(first.weights, self._image, start),
-                Arg.DESTINATION: Place(first.target, self._terms),
+                Arg.SOURCE: Argument(first.source, to_terms),
+                Arg.WEIGHTS: Argument(first.weights, self._image, start),
+                Arg.DESTINATION: Argument(first.target, self._terms),
             },
         )
         convolved, packed = parts.convolved, parts.packed
@@ -289,19 +289,19 @@ class _Values:
                     Arg.DESTINATION: _nth(term, convolved.target, self._sums),
                 },
             )
-        places: dict[int, Place] = {
-            Arg.SOURCE: Place(last.source, from_terms),
-            Arg.WEIGHTS: Place(last.weights, self._sums),
-            Arg.DESTINATION: Place(last.target, self._result, end),
+        places: dict[int, Argument] = {
+            Arg.SOURCE: Argument(last.source, from_terms),
+            Arg.WEIGHTS: Argument(last.weights, self._sums),
+            Arg.DESTINATION: Argument(last.target, self._result, end),
         }
         if last.bias is not None and self._bias is not None:
-            places[Arg.BIAS] = Place(last.bias, self._bias)
+            places[Arg.BIAS] = Argument(last.bias, self._bias)
         for position, index in parts.chain.operands:
             op = parts.chain.ops[position]
             if not isinstance(op, Binary):
                 raise AssertionError(f"{op} reads no tensor of the tail")
             offset = end if self._call.spec(index).shape == full else 0
-            places[operand(position, op)] = Place(op.other, self._others[index], offset)
+            places[operand(position, op)] = Argument(op.other, self._others[index], offset)
         yield Work(parts.from_terms, places)
 
     def _matrices_of(self, strip: Strip) -> tuple[Value, Value]:
@@ -321,8 +321,8 @@ class _Values:
         return self._call.constant(made)
 
 
-def _nth(term: int, desc: MemoryDesc, values: Value) -> Place:
-    return Place(desc, values, term * desc.nbytes)
+def _nth(term: int, desc: MemoryDesc, values: Value) -> Argument:
+    return Argument(desc, values, term * desc.nbytes)
 
 
 def _terms_of(weights: Array, packed: OneDnnLayout) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.errors import ConfigError, Problem, unknown_name
+from dovetail.errors import ConfigError, Problem, suggest_name
 from dovetail.quantization import QuantizationAlgorithm
 
 
@@ -32,7 +32,7 @@ def make_algorithm(
     for key, value in given.items():
         where = f"parameter '{key}'"
         if key not in types:
-            hint = unknown_name(key, types) if types else "it takes no parameters"
+            hint = suggest_name(key, types) if types else "it takes no parameters"
             problems.append(Problem("there is no such parameter", where, hint))
             continue
         try:

@@ -15,9 +15,9 @@ from dovetail.errors import ConfigError, ExitCode, Problem, QuantizationError
 from dovetail_quantizers.files.coverage import Coverage, coverage_of
 from dovetail_quantizers.files.difference import Difference, difference
 from dovetail_quantizers.files.form import EncodingsFile
-from dovetail_quantizers.files.in_model import fitted, places_in
 from dovetail_quantizers.files.lint import Remark
 from dovetail_quantizers.files.lint import lint as find_remarks
+from dovetail_quantizers.files.model_tensors import fitted, model_tensors_in
 from dovetail_quantizers.files.reading import parse_encodings, read_encodings
 from dovetail_quantizers.files.writing import WRITTEN, write_encodings
 
@@ -50,7 +50,7 @@ def convert(
     file = read_encodings(source)
     misfits: tuple[Problem, ...] = ()
     if model is not None:
-        file, misfits = fitted(file, places_in(model))
+        file, misfits = fitted(file, model_tensors_in(model))
     if misfits and not lossy:
         raise QuantizationError(
             f"{len(misfits)} of its entries do not fit the model",
@@ -113,7 +113,7 @@ def lint(
     --model, names and numbers of channels are checked against the model's tensors.
     """
     read, faults = parse_encodings(file)
-    places = None if model is None else places_in(model)
+    places = None if model is None else model_tensors_in(model)
     found = find_remarks(read, faults, places)
     counts = Counter(str(remark.level) for remark in found)
     data = {
@@ -141,12 +141,12 @@ def coverage(
 ) -> int:
     """Show which tensors of a model have an entry, which have none, and entries for nothing."""
     read = read_encodings(file)
-    found = coverage_of(read, places_in(model))
+    found = coverage_of(read, model_tensors_in(model))
     data = {
         "covered": found.covered,
         "activations_missing": found.activations_missing,
         "params_missing": found.params_missing,
-        "gone": found.gone,
+        "gone": found.removed_sources,
         "unmatched": _plain(found.unmatched),
         "complete": found.is_complete,
     }
@@ -179,7 +179,9 @@ def _coverage_text(found: Coverage) -> str:
     missing = len(found.activations_missing) + len(found.params_missing)
     rows = [("activation without an entry", name, "") for name in found.activations_missing]
     rows += [("weight or bias without an entry", name, "") for name in found.params_missing]
-    rows += [("entry for a tensor that conversion removes", name, "") for name in found.gone]
+    rows += [
+        ("entry for a tensor that conversion removes", name, "") for name in found.removed_sources
+    ]
     rows += [("entry for nothing", p.where[1:-1], p.hint) for p in found.unmatched]
     end = (
         f"{len(found.covered)} of {len(found.covered) + missing} tensors have an entry; "

@@ -61,8 +61,8 @@ class Grid:
 
 
 def grid_for(
-    least: float,
-    greatest: float,
+    minimum: float,
+    maximum: float,
     bitwidth: int,
     scheme: Scheme,
     *,
@@ -71,8 +71,8 @@ def grid_for(
     """Gives the grid that spans a range.
 
     Args:
-        least: The least value to hold; need not be below zero.
-        greatest: The greatest value to hold.
+        minimum: The least value to hold; need not be below zero.
+        maximum: The greatest value to hold.
         bitwidth: Bits of a stored integer: 2 to 32; with an offset, to 31.
         scheme: How the grid lies about zero.
         steps: Ends of the stored integers to make use of (`--restrict-quantization-steps`): their
@@ -84,13 +84,13 @@ def grid_for(
             where the grid does not.
         ConfigError: The bitwidth or the steps make no such grid.
     """
-    scales, offsets = grids_for([least], [greatest], bitwidth, scheme, steps=steps)
+    scales, offsets = grids_for([minimum], [maximum], bitwidth, scheme, steps=steps)
     return Grid(storage_type(bitwidth, scheme), bitwidth, float(scales[0]), int(offsets[0]))
 
 
 def grids_for(
-    least: ArrayLike,
-    greatest: ArrayLike,
+    minimum: ArrayLike,
+    maximum: ArrayLike,
     bitwidth: int,
     scheme: Scheme,
     *,
@@ -99,8 +99,8 @@ def grids_for(
     """Gives the grids that span several ranges, such as those of a tensor's channels.
 
     Args:
-        least: The least values, (n,).
-        greatest: The greatest values, (n,).
+        minimum: The least values, (n,).
+        maximum: The greatest values, (n,).
         bitwidth: As for `grid_for`, of all.
         scheme: As for `grid_for`, of all.
         steps: As for `grid_for`, of all.
@@ -112,7 +112,7 @@ def grids_for(
         QuantizationError: As for `grid_for`; each such range is named.
         ConfigError: As for `grid_for`.
     """
-    lows, highs = np.asarray(least, np.float64), np.asarray(greatest, np.float64)
+    lows, highs = np.asarray(minimum, np.float64), np.asarray(maximum, np.float64)
     low, high = _levels(bitwidth, scheme, steps)
     _check_ranges(lows, highs, scheme)
     lows, highs = np.minimum(lows, 0.0), np.maximum(highs, 0.0)
@@ -189,9 +189,9 @@ def _float32(scales: Floats, *ends: tuple[Floats, Floats | int]) -> NDArray[np.f
 def _limited(scales: NDArray[np.float32], steps: Floats | int) -> NDArray[np.float32]:
     """Gives scales with which the point at `steps` is a finite float32."""
     limits = _FLOAT_MAX / np.asarray(steps, np.float64)
-    least = limits.astype(np.float32)
-    least = np.where(least > limits, np.nextafter(least, np.float32(0)), least)
-    return np.minimum(scales, least)
+    minimum = limits.astype(np.float32)
+    minimum = np.where(minimum > limits, np.nextafter(minimum, np.float32(0)), minimum)
+    return np.minimum(scales, minimum)
 
 
 def _levels(bitwidth: int, scheme: Scheme, steps: tuple[int, int] | None) -> tuple[int, int]:

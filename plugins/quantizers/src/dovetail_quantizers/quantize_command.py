@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dovetail.cli.quantization import DumpEncodingJson, ShowReport, takes_quantization
+from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, takes_quantization
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from dovetail.api import load_model
 from dovetail.cli.output import current_output
-from dovetail.cli.quantizing import quantized, report_table, show_notes
+from dovetail.cli.quantization_run import quantized, report_table, show_notes
 from dovetail.errors import ConfigError
 from dovetail.files import check_suffix, with_suffix
 from dovetail.plugins.ops import installed_ops

@@ -28,8 +28,6 @@ from dovetail_quantizers.calibration.cache import RangeCache, key_of
 from dovetail_quantizers.calibration.observer import Observed, observe
 from dovetail_quantizers.dumping import dump_model_encodings
 from dovetail_quantizers.files import EncodingsFile
-from dovetail_quantizers.planning.absorb import absorb
-from dovetail_quantizers.planning.brought import leave_to_channels
 from dovetail_quantizers.planning.columns import put_back_for_blocks
 from dovetail_quantizers.planning.decide import decide
 from dovetail_quantizers.planning.overrides import (
@@ -40,7 +38,9 @@ from dovetail_quantizers.planning.overrides import (
     without_tensor,
 )
 from dovetail_quantizers.planning.plan import Plan, make_plan
+from dovetail_quantizers.planning.qdq_extraction import extract_qdq
 from dovetail_quantizers.planning.recipe import MIN_MAX, recipes_of
+from dovetail_quantizers.planning.stored_weights import leave_to_channels
 from dovetail_quantizers.refinement.walk import Walk
 from dovetail_quantizers.trials import Trials, chosen_overrides
 
@@ -72,7 +72,7 @@ class DefaultQuantizer:
             work = copy_graph(graph)
             check_statics(work, ops)
             put_back_for_blocks(work, options.weights_block_size)
-            overrides = absorb(work, ops)
+            overrides = extract_qdq(work, ops)
             if options.use_per_channel_quantization:
                 leave_to_channels(work, ops, overrides)
             changes = overrides.changes
@@ -146,8 +146,11 @@ def _check_entries(
             hint="--lenient takes the file for what does match",
             problems=problems,
         )
-    gone = without_tensor(file, graphs)
-    return [str(each) for each in (*file.notes, *problems, *([gone] if gone else []))]
+    removed_sources = without_tensor(file, graphs)
+    return [
+        str(each)
+        for each in (*file.notes, *problems, *([removed_sources] if removed_sources else []))
+    ]
 
 
 def _sources(graph: Graph) -> frozenset[str]:

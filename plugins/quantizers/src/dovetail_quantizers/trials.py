@@ -20,7 +20,6 @@ from dovetail_quantizers.calibration.observer import observe
 from dovetail_quantizers.calibration.running import runner
 from dovetail_quantizers.calibration.samples import samples_of
 from dovetail_quantizers.planning.decide import decide
-from dovetail_quantizers.planning.extent import Extent
 from dovetail_quantizers.planning.groups import find_groups
 from dovetail_quantizers.planning.overrides import Overrides
 from dovetail_quantizers.planning.plan import Plan, make_plan
@@ -28,6 +27,7 @@ from dovetail_quantizers.planning.precision import Float
 from dovetail_quantizers.planning.recipe import MIN_MAX, Recipes
 from dovetail_quantizers.planning.roles import present
 from dovetail_quantizers.planning.rules import is_quantized
+from dovetail_quantizers.planning.value_range import ValueRange
 
 _WHY = "an algorithm chose float"
 
@@ -59,7 +59,7 @@ class Trials:
         self._calibration = calibration
         self._recipes = recipes
         self._overrides = overrides
-        self._extents: dict[tuple[tuple[str, ...], str], Extent] = {}
+        self._extents: dict[tuple[tuple[str, ...], str], ValueRange] = {}
 
     def fingerprint(self, samples: int) -> str:
         """Gives what all that is tried depends on: the graph, the options and the samples."""
@@ -118,7 +118,7 @@ class Trials:
             )
         return given
 
-    def _extents_of(self, plan: Plan) -> dict[str, Extent]:
+    def _extents_of(self, plan: Plan) -> dict[str, ValueRange]:
         """Gives what is seen, by group leaders' names; samples are run for new ones only."""
         wanted = plan.watched()
         by_name = {group.leader.name: plan.recipe(group) for group in plan.needed()}
@@ -158,7 +158,7 @@ class Trials:
             name: [self._extents[names, how[name]] for names in each]
             for name, each in parts.items()
         }
-        return {name: functools.reduce(Extent.joined, each) for name, each in extents.items()}
+        return {name: functools.reduce(ValueRange.joined, each) for name, each in extents.items()}
 
 
 def chosen_overrides(

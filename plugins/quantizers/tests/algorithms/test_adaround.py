@@ -53,7 +53,7 @@ def test_it_beats_nearest_and_stays_on_the_grid(relu: bool, per_row: bool) -> No
 
     # of 24 correlated inputs learned rounding leaves a small part; a half is far from chance
     assert error(real_weight(made)) < 0.5 * error(real_weight(nearest))
-    scales = np.asarray(weight_of(made).encoding.grid(WEIGHT.shape)[0])  # type: ignore[union-attr]
+    scales = np.asarray(weight_of(made).encoding.scales_and_offsets(WEIGHT.shape)[0])  # type: ignore[union-attr]
     away = np.abs(real_weight(made) - WEIGHT) / scales
     # rounding of float32 apart, nothing is a whole step off
     assert away.max() < 1 + 1e-5

@@ -165,7 +165,7 @@ def test_it_comes_nearer_and_stays_on_the_grid(case: str) -> None:
         tensor = made.nodes[0].inputs[i]
         assert tensor is not None
         assert tensor.encoding is not None
-        step = tensor.encoding.grid(tensor.shape)[0]
+        step = tensor.encoding.scales_and_offsets(tensor.shape)[0]
         away = np.abs(dequantize(tensor.stored(), tensor.encoding) - w[i]) / step
         assert away.max() < 1 + 1e-5  # rounding of float32 apart
         moved += int((away > 0.5 + 1e-5).sum())

@@ -157,8 +157,8 @@ def test_it_finds_the_optimum_of_a_planted_problem(budget: float) -> None:
         return 0.5 * operations / most + 0.5 * taken
 
     every = [dict(zip("abc", w, strict=True)) for w in itertools.product((4, 8, 16), repeat=3)]
-    least = -(10 ** (-budget / 10)) - 1e-9
-    kept = [w for w in every if -sum(ERRORS[n][b] for n, b in w.items()) - 1e-9 >= least]
+    minimum = -(10 ** (-budget / 10)) - 1e-9
+    kept = [w for w in every if -sum(ERRORS[n][b] for n, b in w.items()) - 1e-9 >= minimum]
     best = min(map(cost, kept))
     assert steps[-1].cost == pytest.approx(best)
     costs = [step.cost for step in steps]

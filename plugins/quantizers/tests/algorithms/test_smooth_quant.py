@@ -115,7 +115,7 @@ def norm_graph(op_type: str, vectors: int, **params: Any) -> Graph:
 
 
 @pytest.mark.parametrize(
-    ("op_type", "least", "params"),
+    ("op_type", "minimum", "params"),
     [
         ("LayerNorm", 0, {"axes": [2]}),
         ("RmsNorm", 0, {"axes": [2]}),
@@ -125,9 +125,9 @@ def norm_graph(op_type: str, vectors: int, **params: Any) -> Graph:
     ],
 )
 def test_every_normalization_takes_a_division(
-    op_type: str, least: int, params: dict[str, Any]
+    op_type: str, minimum: int, params: dict[str, Any]
 ) -> None:
-    for vectors in range(least, 3):
+    for vectors in range(minimum, 3):
         graph = norm_graph(op_type, vectors, **params)
         made, notes = rewritten(graph, TOKENS, SmoothQuant())
         assert notes[0].startswith(f"{op_type} 'norm' -> FullyConnected 'fc': 6 channels")

@@ -18,19 +18,19 @@ sizes = st.floats(2.0**-10, 2.0**20, width=32)
 def test_the_grid_holds_both_extremes(below: float, above: float, bitwidth: int) -> None:
     estimator = Adjusted(bitwidth=bitwidth)
     estimator.observe(np.array([-below, above], np.float32))
-    least, greatest = estimator.range()
-    assert least <= -below
-    assert greatest >= above
+    minimum, maximum = estimator.range()
+    assert minimum <= -below
+    assert maximum >= above
     # One end moves only, but for what rounding to a float64 makes of the other.
-    assert min(-below - least, greatest - above) <= 1e-12 * (below + above)
-    low, high = grid_for(least, greatest, bitwidth, Scheme.ASYMMETRIC).range
+    assert min(-below - minimum, maximum - above) <= 1e-12 * (below + above)
+    low, high = grid_for(minimum, maximum, bitwidth, Scheme.ASYMMETRIC).range
     # a float32 scale is within 2^-24 of what it should be
     assert low <= -below * (1 - 1e-7)
     assert high >= above * (1 - 1e-7)
     # the least scale with which both ends fit and zero is a point, looked for in all
     steps = (1 << bitwidth) - 1
     scale = min(max(below / n, above / (steps - n)) for n in range(1, steps))
-    assert (greatest - least) / steps == pytest.approx(scale, rel=1e-9)
+    assert (maximum - minimum) / steps == pytest.approx(scale, rel=1e-9)
 
 
 def test_worked_example() -> None:

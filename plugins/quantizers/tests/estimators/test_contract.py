@@ -53,15 +53,15 @@ def test_a_range_that_a_grid_spans(kind: Any, name: str) -> None:
     sample = SAMPLES[name]
     estimator = kind()
     estimator.observe(sample)
-    least, greatest = estimator.range()
-    assert isinstance(least, float)
-    assert isinstance(greatest, float)
-    assert least <= greatest
+    minimum, maximum = estimator.range()
+    assert isinstance(minimum, float)
+    assert isinstance(maximum, float)
+    assert minimum <= maximum
     if kind in INSIDE:
-        assert sample.min() <= least
-        assert greatest <= sample.max()
-    assert estimator.range() == (least, greatest)
-    grid_for(least, greatest, 8, Scheme.ASYMMETRIC)
+        assert sample.min() <= minimum
+        assert maximum <= sample.max()
+    assert estimator.range() == (minimum, maximum)
+    grid_for(minimum, maximum, 8, Scheme.ASYMMETRIC)
 
 
 @pytest.mark.parametrize("kind", ALL)

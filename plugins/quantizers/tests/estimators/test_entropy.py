@@ -24,8 +24,8 @@ def chosen(
     return estimator.range()
 
 
-def sqnr(values: Array, least: float, greatest: float, bitwidth: int = 8) -> float:
-    grid = grid_for(least, greatest, bitwidth, Scheme.ASYMMETRIC)
+def sqnr(values: Array, minimum: float, maximum: float, bitwidth: int = 8) -> float:
+    grid = grid_for(minimum, maximum, bitwidth, Scheme.ASYMMETRIC)
     kept = fake_quantize(values, grid.encoding, grid.dtype).astype(np.float64)
     return 10 * math.log10(float(np.mean(values**2) / np.mean((values - kept) ** 2)))
 
@@ -62,7 +62,7 @@ def test_divergence_is_that_of_loops(scheme: Scheme, bitwidth: int) -> None:
     histogram.observe(generator.laplace(1, 1, 5000))
     bins = histogram.contents()
     cuts = np.array([1, 0.7, 0.2, 0.01])
-    grids = grids_of(bins.least * cuts, bins.greatest * cuts[::-1], bitwidth, scheme)
+    grids = grids_of(bins.minimum * cuts, bins.maximum * cuts[::-1], bitwidth, scheme)
     expected = [
         divergence_by_loops(bins, *numbers)
         for numbers in zip(grids.scales, grids.below, grids.above, strict=True)
@@ -81,12 +81,12 @@ def test_each_side_is_cut_by_itself(bitwidth: int) -> None:
     """Forty of 400,000 values far out on one side are cut off; on the other little is."""
     bulk = generator.normal(0, 0.3, 400_000)
     values = np.concatenate([bulk, generator.uniform(1, 30, 40)]).astype(np.float32)
-    least, greatest = chosen(values, bitwidth)
-    assert -1.5 < least < -0.8
-    assert 0.7 < greatest < 5
-    assert sqnr(bulk, least, greatest, bitwidth) > sqnr(bulk, bulk.min(), 30, bitwidth) + 15
+    minimum, maximum = chosen(values, bitwidth)
+    assert -1.5 < minimum < -0.8
+    assert 0.7 < maximum < 5
+    assert sqnr(bulk, minimum, maximum, bitwidth) > sqnr(bulk, bulk.min(), 30, bitwidth) + 15
     # But for where a tie rounds to, and that a value on an edge counts to the bin above.
-    assert chosen(-values, bitwidth) == pytest.approx((-greatest, -least), rel=0.05)
+    assert chosen(-values, bitwidth) == pytest.approx((-maximum, -minimum), rel=0.05)
 
 
 def test_zeros_do_not_count() -> None:
@@ -103,9 +103,9 @@ def test_ranges_serve(name: str) -> None:
         "uniform": generator.uniform(-1, 3, 200_000),
         "relu": np.maximum(generator.standard_normal(200_000), 0),
     }[name].astype(np.float32)
-    least, greatest = chosen(values)
+    minimum, maximum = chosen(values)
     # Information is not squared error, so it may be worse by that, but not by much.
-    assert sqnr(values, least, greatest) > sqnr(values, values.min(), values.max()) - 0.5
+    assert sqnr(values, minimum, maximum) > sqnr(values, values.min(), values.max()) - 0.5
 
 
 @pytest.mark.parametrize("symmetric", [False, True])

@@ -62,7 +62,7 @@ def test_counts_are_those_of_a_loop(part: list[float], most: int) -> None:
                 expected[index] = expected.get(index, 0) + 1
         assert found.zeros == sum(x == 0 for x in part)
         assert found.counts[found.counts > 0].tolist() == [expected[i] for i in sorted(expected)]
-        assert (found.least, found.greatest) == (min(part), max(part))
+        assert (found.minimum, found.maximum) == (min(part), max(part))
         assert (np.diff(found.edges) >= 0).all()
     assert max(expected, default=0) - min(0, *expected, 0) < most
 
@@ -93,16 +93,16 @@ def test_zeros_are_counted_apart() -> None:
 def test_any_real_type(dtype: type) -> None:
     batch = np.arange(100).reshape(10, 10).astype(dtype)
     assert same(observed(batch, batch.T[::2]), observed(np.concatenate([batch, batch.T[::2]])))
-    assert observed(batch).greatest == 99
+    assert observed(batch).maximum == 99
 
 
 def test_extremes_of_each_float_type() -> None:
     single = np.finfo(np.float32)
     found = observed(np.array([single.min, single.max, single.smallest_subnormal], np.float32))
-    assert (found.least, found.greatest) == (single.min, single.max)
+    assert (found.minimum, found.maximum) == (single.min, single.max)
     assert found.counts.sum() == 3
     double = observed(np.array([-1e308, 1e308]), np.array([-1, 1], np.float32))
-    assert (double.least, double.greatest) == (-1e308, 1e308)
+    assert (double.minimum, double.maximum) == (-1e308, 1e308)
     assert double.counts.sum() == 4
 
 

@@ -36,17 +36,17 @@ SCHEMES = {False: Scheme.ASYMMETRIC, True: Scheme.SYMMETRIC}
 
 
 def noise(
-    values: Array, least: float, greatest: float, bitwidth: int, symmetric: bool, weight: float = 1
+    values: Array, minimum: float, maximum: float, bitwidth: int, symmetric: bool, weight: float = 1
 ) -> float:
     """The mean squared error, written out; `weight` is that of errors beyond the grid's ends."""
     steps = 2**bitwidth - 1
     if symmetric:
-        scale = max(abs(least), abs(greatest)) / (2 ** (bitwidth - 1) - 1)
+        scale = max(abs(minimum), abs(maximum)) / (2 ** (bitwidth - 1) - 1)
         low, high = -(2 ** (bitwidth - 1)), 2 ** (bitwidth - 1) - 1
     else:
-        least, greatest = min(least, 0), max(greatest, 0)
-        scale = (greatest - least) / steps
-        low = -int(np.floor(-least / scale + 0.5))
+        minimum, maximum = min(minimum, 0), max(maximum, 0)
+        scale = (maximum - minimum) / steps
+        low = -int(np.floor(-minimum / scale + 0.5))
         high = low + steps
     held = np.clip(values.astype(np.float64), low * scale, high * scale)
     rounding = np.rint(held / scale) * scale - held
@@ -56,12 +56,12 @@ def noise(
 def best_of_all(values: Array, bitwidth: int, symmetric: bool, weight: float) -> float:
     """The least error of any range, either side cut by itself to 2^-4 in steps of 2^-(1/10)."""
     cuts = 2.0 ** -np.arange(0, 4, 0.1)
-    least, greatest = min(float(values.min()), 0), max(float(values.max()), 0)
-    lows = least * cuts if least and not symmetric else [least]
-    highs = greatest * cuts if greatest and not symmetric else [greatest]
+    minimum, maximum = min(float(values.min()), 0), max(float(values.max()), 0)
+    lows = minimum * cuts if minimum and not symmetric else [minimum]
+    highs = maximum * cuts if maximum and not symmetric else [maximum]
     pairs = [(low, high) for low in lows for high in highs]
     if symmetric:
-        bound = max(-least, greatest)
+        bound = max(-minimum, maximum)
         pairs = [(-bound * cut, bound * cut) for cut in cuts]
     return min(noise(values, low, high, bitwidth, symmetric, weight) for low, high in pairs)
 
@@ -70,8 +70,8 @@ def chosen(kind: Any, values: Array, bitwidth: int, symmetric: bool) -> tuple[fl
     estimator = kind(bitwidth=bitwidth, symmetric=symmetric)
     for part in np.array_split(values, 3):
         estimator.observe(part)
-    least, greatest = estimator.range()
-    return least, greatest
+    minimum, maximum = estimator.range()
+    return minimum, maximum
 
 
 @pytest.mark.parametrize("name", DATA)
@@ -100,8 +100,8 @@ def test_min_max_is_not_better(kind: Any, name: str, bitwidth: int, symmetric: b
     values = DATA[name]
     scheme = SCHEMES[symmetric]
 
-    def error(least: float, greatest: float) -> float:
-        grid = grid_for(least, greatest, bitwidth, scheme)
+    def error(minimum: float, maximum: float) -> float:
+        grid = grid_for(minimum, maximum, bitwidth, scheme)
         kept = fake_quantize(values, grid.encoding, grid.dtype).astype(np.float64)
         return float(np.mean((values - kept) ** 2))
 
@@ -115,11 +115,11 @@ def test_min_max_is_not_better(kind: Any, name: str, bitwidth: int, symmetric: b
 @pytest.mark.parametrize("bitwidth", [4, 8])
 def test_the_sign_does_not_matter(name: str, bitwidth: int) -> None:
     values = DATA[name]
-    least, greatest = chosen(Mse, values, bitwidth, False)
+    minimum, maximum = chosen(Mse, values, bitwidth, False)
     mirrored = chosen(Mse, -values, bitwidth, False)
     # Zero points round a tie up, so the two errors may differ by a little.
     assert noise(-values, *mirrored, bitwidth, False) == pytest.approx(
-        noise(values, least, greatest, bitwidth, False), rel=0.03, abs=1e-12
+        noise(values, minimum, maximum, bitwidth, False), rel=0.03, abs=1e-12
     )
 
 
@@ -165,6 +165,6 @@ def test_unsigned_storage_is_chosen_for_as_it_is() -> None:
 )
 def test_any_values(values: list[float], bitwidth: int, symmetric: bool) -> None:
     batch = np.array(values, np.float32)
-    least, greatest = chosen(Mse, batch, bitwidth, symmetric)
-    assert batch.min() <= least <= greatest <= batch.max()
-    assert (least, greatest) == chosen(Sqnr, batch[::-1], bitwidth, symmetric)
+    minimum, maximum = chosen(Mse, batch, bitwidth, symmetric)
+    assert batch.min() <= minimum <= maximum <= batch.max()
+    assert (minimum, maximum) == chosen(Sqnr, batch[::-1], bitwidth, symmetric)

@@ -55,9 +55,9 @@ def test_the_100th_leaves_out_nothing() -> None:
 
 def test_few_outliers_do_not_count() -> None:
     values = np.concatenate([DATA["normal"], [40.0, -40.0]])
-    least, greatest = found(values, 99.9)
-    assert least == pytest.approx(-3.09, abs=0.15)  # of the normal distribution, from a sample
-    assert greatest == pytest.approx(3.09, abs=0.15)
+    minimum, maximum = found(values, 99.9)
+    assert minimum == pytest.approx(-3.09, abs=0.15)  # of the normal distribution, from a sample
+    assert maximum == pytest.approx(3.09, abs=0.15)
 
 
 @pytest.mark.parametrize("percentile", [89.9, 100.1, -1, np.nan, np.inf, True, "99"])

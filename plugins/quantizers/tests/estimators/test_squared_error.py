@@ -46,10 +46,10 @@ def test_many_grids_are_as_each_alone() -> None:
     generator = np.random.default_rng(5)
     edges = np.sort(generator.normal(size=4097))
     bins = Bins(edges, generator.integers(0, 9, 4096), 0, 0.01)
-    least, greatest = -generator.random(30) - 0.1, generator.random(30) + 0.1
-    together = squared_error(bins, grids_of(least, greatest, 8, Scheme.ASYMMETRIC))
+    minimum, maximum = -generator.random(30) - 0.1, generator.random(30) + 0.1
+    together = squared_error(bins, grids_of(minimum, maximum, 8, Scheme.ASYMMETRIC))
     alone = [
-        squared_error(bins, grids_of(least[i : i + 1], greatest[i : i + 1], 8, Scheme.ASYMMETRIC))
+        squared_error(bins, grids_of(minimum[i : i + 1], maximum[i : i + 1], 8, Scheme.ASYMMETRIC))
         for i in range(30)
     ]
     assert together == pytest.approx(np.concatenate(alone), rel=1e-12)

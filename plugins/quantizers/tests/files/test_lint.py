@@ -11,8 +11,8 @@ from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail_opset import PACKAGE
 from dovetail_quantizers.files import EncodingsFile, Form, TensorEncoding
-from dovetail_quantizers.files.in_model import places_of
 from dovetail_quantizers.files.lint import Remark, lint
+from dovetail_quantizers.files.model_tensors import model_tensors_of
 
 
 def entry(name: str = "t", scale: Any = 0.1, offset: Any = -61, **more: Any) -> TensorEncoding:
@@ -24,7 +24,7 @@ def entry(name: str = "t", scale: Any = 0.1, offset: Any = -61, **more: Any) -> 
 
 
 def remarks(*entries: TensorEncoding, graph: Graph | None = None) -> list[Remark]:
-    places = None if graph is None else places_of([graph], OpRegistry.of(PACKAGE))
+    places = None if graph is None else model_tensors_of([graph], OpRegistry.of(PACKAGE))
     return lint(EncodingsFile.of("1.0.0", entries), (), places)
 
 

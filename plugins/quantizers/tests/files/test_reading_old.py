@@ -75,7 +75,7 @@ def test_the_oldest_form_has_no_version_and_no_dtype(read: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("least", "greatest", "symmetric", "scale", "offset"),
+    ("minimum", "maximum", "symmetric", "scale", "offset"),
     [
         # the worked examples of the SDK's reference, and one for each scheme by hand
         (-1.8, 0.5, "False", 2.3 / 255, -200),
@@ -88,20 +88,20 @@ def test_the_oldest_form_has_no_version_and_no_dtype(read: Any) -> None:
 def test_scale_and_offset_from_a_range(
     read: Any,
     old: Any,
-    least: float,
-    greatest: float,
+    minimum: float,
+    maximum: float,
     symmetric: str,
     scale: float,
     offset: int,
 ) -> None:
-    data = {"bitwidth": 8, "min": least, "max": greatest, "is_symmetric": symmetric}
+    data = {"bitwidth": 8, "min": minimum, "max": maximum, "is_symmetric": symmetric}
     entry = read(old(data)).entries["t"]
     assert float(entry.scales) == pytest.approx(scale, rel=1e-6)  # kept as a float32
     assert int(entry.offsets) == offset
 
 
 @pytest.mark.parametrize(
-    ("least", "greatest", "offset", "zero_point"),
+    ("minimum", "maximum", "offset", "zero_point"),
     [
         (None, None, 127, 127),  # nothing else to go by
         (-1.27, 1.28, 127, 127),
@@ -109,11 +109,11 @@ def test_scale_and_offset_from_a_range(
     ],
 )
 def test_a_positive_offset_is_a_zero_point_and_noted(
-    read: Any, old: Any, least: Any, greatest: Any, offset: int, zero_point: int
+    read: Any, old: Any, minimum: Any, maximum: Any, offset: int, zero_point: int
 ) -> None:
     data = {"bitwidth": 8, "offset": offset, "scale": 0.01}
-    if least is not None:
-        data |= {"min": least, "max": greatest}
+    if minimum is not None:
+        data |= {"min": minimum, "max": maximum}
     file = read(old(data))
     assert int(file.entries["t"].offsets) == -zero_point
     assert any("zero point" in str(note) and "'t'" in str(note) for note in file.notes)

@@ -15,7 +15,7 @@ from dovetail.api import convert as convert_model
 from dovetail.api.conversion import find_frontend
 from dovetail.api.quantization import write_encodings
 from dovetail.cli.output import current_output
-from dovetail.cli.quantizing import quantized, report_table, show_notes
+from dovetail.cli.quantization_run import quantized, report_table, show_notes
 from dovetail.errors import ConfigError, Problem
 from dovetail.files import check_suffix, unwritable, with_suffix
 from dovetail.ir import Shape, Tensor

@@ -11,7 +11,7 @@ from dovetail.cli.inputs.errors import InputError, shortened
 from dovetail.cli.inputs.feed import Feed, make_feed
 from dovetail.cli.inputs.listed import read_input_list
 from dovetail.cli.inputs.raw_files import RawFormat
-from dovetail.errors import ConfigError, FrontendError, Problem, unknown_name
+from dovetail.errors import ConfigError, FrontendError, Problem, suggest_name
 from dovetail.ir import Graph
 from dovetail.ops import OpRegistry
 from dovetail.runtime.config_file import RunConfig
@@ -137,7 +137,7 @@ def _unknown(
     where: str, what: str, given: Sequence[str] | Mapping[str, object], known: Sequence[str]
 ) -> list[Problem]:
     return [
-        Problem(f"there is no {what} '{name}'", where, unknown_name(name, known))
+        Problem(f"there is no {what} '{name}'", where, suggest_name(name, known))
         for name in given
         if name not in known
     ]

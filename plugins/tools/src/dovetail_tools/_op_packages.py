@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from types import ModuleType
 
-from dovetail.errors import PluginError, unknown_name
+from dovetail.errors import PluginError, suggest_name
 from dovetail.ops import OpPackage
 from dovetail_tools._errors import usage
 
@@ -96,7 +96,7 @@ def _package(reference: Reference) -> OpPackage:
         raise PluginError(
             f"it cannot be loaded: AttributeError: {error}",
             where=reference.where,
-            hint=f"the module is there; {unknown_name(reference.attribute, packages)}",
+            hint=f"the module is there; {suggest_name(reference.attribute, packages)}",
         ) from error
     if not isinstance(found, OpPackage):
         kind = type(found).__name__

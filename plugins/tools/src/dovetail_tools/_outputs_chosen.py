@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from dovetail.cli.inputs.listed import InputList, resolve_layers
-from dovetail.errors import Problem, unknown_name
+from dovetail.errors import Problem, suggest_name
 from dovetail.ir import Graph, copy_graph
 
 
@@ -48,7 +48,7 @@ def chosen_outputs(
     asked += [("--set-output-tensors", name) for name in added]
     for place, name in asked:
         if name not in names:
-            hint = unknown_name(name, names)
+            hint = suggest_name(name, names)
             problems.append(Problem(f"the graph computes no tensor '{name}'", place, hint))
     wanted += [name for _, name in asked if name in names]
     if not (listed.layers or listed.tensors):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dovetail.errors import unknown_name
+from dovetail.errors import suggest_name
 from dovetail_tools._errors import usage
 
 SKIPPED = "__"
@@ -129,7 +129,7 @@ def check_perf_profile(name: str) -> None:
         ConfigError: There is none of that name.
     """
     if name not in PERF_PROFILES:
-        hint = unknown_name(name, PERF_PROFILES)
+        hint = suggest_name(name, PERF_PROFILES)
         raise usage(f"there is no performance profile '{name}'", where="--perf-profile", hint=hint)
 
 

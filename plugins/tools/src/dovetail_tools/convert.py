@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dovetail.cli.quantization import DumpEncodingJson, ShowReport, takes_quantization
+from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, takes_quantization
 from dovetail_tools._pairs import PairCommand, split_pairs
 from dovetail_tools._request import split_list
 

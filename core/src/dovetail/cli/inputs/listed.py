@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dovetail.cli.inputs.errors import InputError
-from dovetail.errors import Problem, unknown_name
+from dovetail.errors import Problem, suggest_name
 from dovetail.files import safe_name, unreadable
 
 _ASSIGN = ":="
@@ -149,7 +149,7 @@ def _name(given: str | None, text: str, spelled: Mapping[str, str]) -> str | Pro
         message = f"'{text}' does not say which input it is for"
         return Problem(message, hint=_example(spelled))
     if given not in spelled:
-        hint = unknown_name(given, list(dict.fromkeys(spelled.values())))
+        hint = suggest_name(given, list(dict.fromkeys(spelled.values())))
         return Problem(f"the graph has no input '{given}'", hint=hint)
     return spelled[given] if text else Problem(f"input '{given}' has no path")
 
@@ -195,7 +195,7 @@ def resolve_layers(
         if layer in outputs_of:
             found += outputs_of[layer]
         else:
-            hint = unknown_name(layer, outputs_of)
+            hint = suggest_name(layer, outputs_of)
             place = listed.place(number)
             problems.append(Problem(f"the graph has no node '{layer}'", place, hint))
     return found

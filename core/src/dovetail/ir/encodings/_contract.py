@@ -33,7 +33,7 @@ class Encoding(Protocol):
     def bitwidth(self) -> int | None:
         """Bits really used, where fewer than the type's."""
 
-    def grid(self, shape: Shape) -> tuple[Array, Array]:
+    def scales_and_offsets(self, shape: Shape) -> tuple[Array, Array]:
         """Gives scales (float32) and offsets (int32), each broadcastable to `shape`."""
 
     def transposed(self, perm: Shape) -> Encoding:

@@ -54,7 +54,7 @@ class BlockwiseExpansion:
     def __hash__(self) -> int:
         return content_hash(self.scales, self.axis, self.bitwidth)
 
-    def grid(self, shape: Shape) -> tuple[Array, Array]:
+    def scales_and_offsets(self, shape: Shape) -> tuple[Array, Array]:
         """Gives scales of the full `shape` and offsets broadcastable to it."""
         channels = shape[self.axis]
         rest = shape[: self.axis] + shape[self.axis + 1 :]

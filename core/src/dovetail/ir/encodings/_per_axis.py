@@ -43,7 +43,7 @@ class AxisScaleOffset:
     def __hash__(self) -> int:
         return content_hash(self.scales, self.axis, self.bitwidth)
 
-    def grid(self, shape: Shape) -> tuple[Array, Array]:
+    def scales_and_offsets(self, shape: Shape) -> tuple[Array, Array]:
         """Gives scales and offsets with extent n at `axis` and 1 elsewhere."""
         spread = tuple(-1 if i == self.axis else 1 for i in range(len(shape)))
         scales = np.asarray(self.scales, np.float32).reshape(spread)

@@ -47,7 +47,7 @@ class Block:
     def __hash__(self) -> int:
         return content_hash(self.scales, self.block_size, self.bitwidth)
 
-    def grid(self, shape: Shape) -> tuple[Array, Array]:
+    def scales_and_offsets(self, shape: Shape) -> tuple[Array, Array]:
         """Gives scales and offsets of the full `shape`."""
         return self._spread(np.asarray(self.scales, np.float32)), self._spread(self._offsets())
 

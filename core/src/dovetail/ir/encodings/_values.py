@@ -17,7 +17,7 @@ def dequantize(
     stored: Array, encoding: Encoding, out: NDArray[np.float32] | None = None
 ) -> NDArray[np.float32]:
     """Gives the real values of stored integers, float32, any shape; in `out` if that is given."""
-    scale, offset = encoding.grid(stored.shape)
+    scale, offset = encoding.scales_and_offsets(stored.shape)
     # float64 for 32-bit integers: they have more digits than a float32
     wide = np.float64 if stored.dtype.itemsize > 2 else np.float32
     with np.errstate(over="ignore"):  # beyond float32 is inf
@@ -42,7 +42,7 @@ def quantize(real: Array, encoding: Encoding, dtype: DType, out: Array | None = 
         dtype: Its type.
         out: Where it goes, if that is given: of the type's storage and the shape of `real`.
     """
-    scale, offset = encoding.grid(real.shape)
+    scale, offset = encoding.scales_and_offsets(real.shape)
     limits = dtype.stored_range(encoding.bitwidth)
     # float64: a 32-bit grid has more steps than a float32 has digits
     zero = -offset.astype(np.float64)

@@ -5,7 +5,6 @@ layouts differ; `plan_arena` gives every value a place; `PlanPrepared` binds and
 """
 
 from dovetail.runtime.plan.arena import Arena, plan_arena
-from dovetail.runtime.plan.brought import with_brought
 from dovetail.runtime.plan.builder import Plan, Reorder, build_plan
 from dovetail.runtime.plan.executor import PlanPrepared
 from dovetail.runtime.plan.kernels import (
@@ -15,8 +14,9 @@ from dovetail.runtime.plan.kernels import (
     KernelRegistry,
     Make,
     Tail,
-    in_order,
+    call_sequence,
 )
+from dovetail.runtime.plan.package_kernels import with_package_kernels
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Storage, Value
 
 __all__ = [
@@ -37,7 +37,7 @@ __all__ = [
     "Tail",
     "Value",
     "build_plan",
-    "in_order",
+    "call_sequence",
     "plan_arena",
-    "with_brought",
+    "with_package_kernels",
 ]

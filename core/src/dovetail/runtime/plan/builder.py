@@ -14,8 +14,8 @@ from dovetail.ir import Array, DType, Graph, Node, Spec, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan.arena import Arena, ArenaBuffers
+from dovetail.runtime.plan.dequantized import dequantized_step, float_graph
 from dovetail.runtime.plan.kernels import Branch, Kernel, KernelCall, KernelRegistry, Tail
-from dovetail.runtime.plan.real import float_form, real_step
 from dovetail.runtime.plan.reference import reference_step
 from dovetail.runtime.plan.values import Layout, Step, Storage, Value
 
@@ -63,8 +63,8 @@ def build_plan(
     """
     builder = _Builder(graph, ops, weights, options, reorder)
     values = {t.name: builder.application(t, Storage.INPUT) for t in graph.inputs}
-    for head, tail in _groups(graph, ops, kernels, fuse):
-        builder.add(head, tail, kernels)
+    for head, fused in _groups(graph, ops, kernels, fuse):
+        builder.add(head, fused, kernels)
     outputs = {t.name: builder.finish(t) for t in graph.outputs}
     return Plan(tuple(builder.steps), values, outputs, reorder)
 
@@ -94,17 +94,17 @@ class _Builder:
         self._values[tensor] = {None: value}
         return value
 
-    def add(self, head: NodeView, tail: list[NodeView], kernels: KernelRegistry) -> None:
+    def add(self, head: NodeView, fused: list[NodeView], kernels: KernelRegistry) -> None:
         kernel = kernels.find(head.package, head.op_type)
         try:
-            step = None if kernel is None else kernel.make(self._call(head, tail))
+            step = None if kernel is None else kernel.make(self._call(head, fused))
         except DovetailError as error:
             error.where = error.where or head.node.where
             raise
         if step is not None:
             self.steps.append(step)
-        elif tail:
-            for view in (head, *tail):
+        elif fused:
+            for view in (head, *fused):
                 self.add(view, [], kernels)
         else:
             self.steps.append(self._simulated(head, kernels))
@@ -113,13 +113,13 @@ class _Builder:
         """The step of a node that no kernel takes as it is."""
         call = self._call(head, [])
         has_kernel = kernels.find(head.package, head.op_type) is not None
-        form = float_form(head, self._ops) if has_kernel else None
+        form = float_graph(head, self._ops) if has_kernel else None
         if form is None:
             return reference_step(call)
         plan = build_plan(
             form, self._ops, kernels, self.weights, self.options, reorder=self._reorder, fuse=False
         )
-        return real_step(call, plan.steps, plan.inputs, plan.outputs)
+        return dequantized_step(call, plan.steps, plan.inputs, plan.outputs)
 
     def finish(self, tensor: Tensor) -> Value:
         value = self.read(tensor, None)
@@ -191,13 +191,13 @@ class _Builder:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _call(self, head: NodeView, tail: list[NodeView]) -> KernelCall:
+    def _call(self, head: NodeView, fused: list[NodeView]) -> KernelCall:
         tensors = [_present(t) for t in head.node.inputs]
         # tail operands go behind every declared input of the head, so that indices are the op's
         tensors += [None] * (len(head.schema.inputs) - len(tensors))
         before, tails = head, []
         within = {head.node.outputs[0]}
-        for view in tail:
+        for view in fused:
             operands: list[int | None] = []
             for tensor in view.node.inputs:
                 if tensor in within:
@@ -236,8 +236,8 @@ def _groups(
         chains[chain[-1].node] = chain
     for node in graph.nodes:
         if node in chains:
-            head, *tail = chains[node]
-            yield head, tail
+            head, *fused = chains[node]
+            yield head, fused
 
 
 def _chain(
@@ -248,10 +248,10 @@ def _chain(
     absorbed: set[Node],
 ) -> list[NodeView]:
     chain = [head]
-    while kernel.absorbs is not None:
+    while kernel.can_fuse is not None:
         longer = list(chain)
         for node in _following(graph, chain[-1].node, kernel.branch):
-            if node in absorbed or not kernel.absorbs(longer, views[node]):
+            if node in absorbed or not kernel.can_fuse(longer, views[node]):
                 return chain
             longer.append(views[node])
         if len(longer) == len(chain):
@@ -262,7 +262,7 @@ def _chain(
 
 def _following(graph: Graph, node: Node, branch: Branch | None) -> tuple[Node, ...]:
     """What is asked for next: the only reader of a result, or a branch and what joins it."""
-    if branch is Branch.TWIN:
+    if branch is Branch.SIBLING:
         return _twin(graph, node)
     if (reader := _only_reader(graph, node)) is not None:
         return (reader,)

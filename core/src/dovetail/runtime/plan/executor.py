@@ -10,7 +10,7 @@ from dovetail.ir import Array, Tensor
 from dovetail.runtime.contract import Image, RunControl, Watch
 from dovetail.runtime.plan.arena import Arena, ArenaBuffers, plan_arena
 from dovetail.runtime.plan.builder import Plan, dense_copy
-from dovetail.runtime.plan.kernels import nothing
+from dovetail.runtime.plan.kernels import no_op
 from dovetail.runtime.plan.values import Bound, Step, Value
 
 # What a kernel may raise. Not KeyboardInterrupt, which is the user's.
@@ -105,7 +105,7 @@ class PlanPrepared:
                 self._run_list = tuple(
                     (i, call)
                     for i, call in enumerate(self._bound)
-                    if call is not None and call is not nothing
+                    if call is not None and call is not no_op
                 )
         except BaseException as error:  # the user's interrupt, too
             bound.clear()  # what is bound no longer fits them: the next run starts afresh
@@ -119,7 +119,7 @@ class PlanPrepared:
             control.check()
             start = time.perf_counter_ns()
             try:
-                (self._bound[at] or nothing)()
+                (self._bound[at] or no_op)()
             except _ANYTHING as error:
                 raise self._located(error, at) from _cause(error)
             microseconds = (time.perf_counter_ns() - start) / 1e3

@@ -17,7 +17,7 @@ from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan.values import Bound, Buffers, Layout, Step, Value
 
 Make = Callable[["KernelCall"], Step | None]
-Absorbs = Callable[[Sequence[NodeView], NodeView], bool]
+CanFuse = Callable[[Sequence[NodeView], NodeView], bool]
 
 
 class Branch(enum.Enum):
@@ -28,7 +28,7 @@ class Branch(enum.Enum):
     """
 
     GATE = enum.auto()
-    TWIN = enum.auto()
+    SIBLING = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,15 @@ class Kernel:
     Attributes:
         make: Gives the step, or None, before it declares anything, where this call is not one it
             is made for; the op then runs by its reference.
-        absorbs: Whether the kernel runs a node (the second argument) together with the nodes it
+        can_fuse: Whether the kernel runs a node (the second argument) together with the nodes it
             has already (the first). Beyond what `branch` allows, that node alone reads the last
             one's first output, and nobody reads its others.
-        branch: What `absorbs` is also asked for: for such a branch, then for the node that joins
+        branch: What `can_fuse` is also asked for: for such a branch, then for the node that joins
             it and the chain.
     """
 
     make: Make
-    absorbs: Absorbs | None = None
+    can_fuse: CanFuse | None = None
     branch: Branch | None = None
 
 
@@ -66,7 +66,7 @@ class KernelRegistry:
         package: str,
         op_type: str,
         *,
-        absorbs: Absorbs | None = None,
+        can_fuse: CanFuse | None = None,
         branch: Branch | None = None,
     ) -> Callable[[Make], Make]:
         """Registers the decorated function as the kernel of an op; see `Kernel`.
@@ -81,7 +81,7 @@ class KernelRegistry:
                     f"there are two {self.backend} kernels for {package}::{op_type}",
                     code="PLUGIN_CONFLICT",
                 )
-            self._kernels[package, op_type] = Kernel(make, absorbs, branch)
+            self._kernels[package, op_type] = Kernel(make, can_fuse, branch)
             return make
 
         return register
@@ -99,11 +99,13 @@ class KernelRegistry:
         both = KernelRegistry(self.backend)
         for registry in (self, other):
             for (package, op_type), kernel in registry._kernels.items():
-                add = both.register(package, op_type, absorbs=kernel.absorbs, branch=kernel.branch)
+                add = both.register(
+                    package, op_type, can_fuse=kernel.can_fuse, branch=kernel.branch
+                )
                 add(kernel.make)
         return both
 
-    def before(self, other: KernelRegistry) -> KernelRegistry:
+    def with_fallback(self, other: KernelRegistry) -> KernelRegistry:
         """Gives a registry where each of these kernels is asked first, then the other's.
 
         Where both have a kernel for an op, this one's says what it absorbs; a group that it then
@@ -135,9 +137,9 @@ def _first_of(kernel: Kernel, other: Kernel | None) -> Kernel:
     def make(call: KernelCall) -> Step | None:
         step = kernel.make(call)
         # the other one knows nothing of what this one absorbed
-        return other.make(call) if step is None and not call.tail else step
+        return other.make(call) if step is None and not call.fused else step
 
-    return Kernel(make, kernel.absorbs, kernel.branch)
+    return Kernel(make, kernel.can_fuse, kernel.branch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +213,13 @@ class KernelCall:
         self,
         scope: Scope,
         head: NodeView,
-        tail: tuple[Tail, ...],
+        fused: tuple[Tail, ...],
         tensors: tuple[Tensor | None, ...],
         outputs: tuple[Tensor, ...],
     ) -> None:
         self._scope = scope
         self.head = head
-        self.tail = tail
+        self.fused = fused
         self.tensors = tensors
         self.outputs = outputs
         self._reads: list[Value] = []
@@ -237,7 +239,7 @@ class KernelCall:
     @property
     def nodes(self) -> tuple[str, ...]:
         """Names, in the user's model, of all nodes that run together."""
-        nodes = (self.head.node, *(t.view.node for t in self.tail))
+        nodes = (self.head.node, *(t.view.node for t in self.fused))
         return tuple(dict.fromkeys(name for node in nodes for name in node.sources or (node.name,)))
 
     def spec(self, index: int) -> Spec:
@@ -334,7 +336,7 @@ class KernelCall:
         if found is None:
             return None
         value, targets = found
-        return Step(self.nodes, (value,), targets, bind=lambda buffers: nothing)
+        return Step(self.nodes, (value,), targets, bind=lambda buffers: no_op)
 
     def step(
         self,
@@ -381,11 +383,11 @@ class KernelCall:
         return tensor
 
 
-def nothing() -> None:
+def no_op() -> None:
     """The call of a step whose result is a view."""
 
 
-def in_order(calls: Iterable[Callable[[], object]]) -> Bound:
+def call_sequence(calls: Iterable[Callable[[], object]]) -> Bound:
     """Gives one call that makes all of these."""
     found = tuple(calls)
 

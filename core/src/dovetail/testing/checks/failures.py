@@ -53,7 +53,7 @@ def an_op_that_fails_in_the_queue_is_an_error(bench: Bench) -> None:
             raise Unsupported("the backend does not run asynchronously")
         graph, bound = _composed(backend, ops.FAIL)
         graph.finalize()
-        told, buffer = list[BaseException | None](), bound.answers[0].values.copy()
+        told, buffer = list[BaseException | None](), bound.expected[0].values.copy()
         outputs = {graph.outputs[0].name: buffer}
         run = graph.execute_async(bound.feeds(), outputs, notify=told.append)
         refusal(lambda: run.wait(30), "BACKEND_FAILED", BackendError)
@@ -89,8 +89,8 @@ def _composed(
 
 def _chain(bound: BoundCase, length: int) -> Graph:
     """x0 -> Halve -> Halve ... -> y0, of the types of one node's case."""
-    graph, answer = Graph("chain"), bound.answers[0]
-    shape, dtype = answer.values.shape, answer.dtype
+    graph, expected = Graph("chain"), bound.expected[0]
+    shape, dtype = expected.values.shape, expected.dtype
     last = graph.add_tensor(Tensor("x0", dtype, shape, TensorKind.APP_WRITE))
     for i in range(length):
         kind = TensorKind.APP_READ if i == length - 1 else TensorKind.NATIVE

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
 from dovetail_cpu.kernels._calls import (
     MOST_BLOCKS,
     Call,
@@ -97,7 +97,7 @@ class _Depthwise:
                 calls += self._block(image, out[n], product, rows)
                 part = out[n, rows].reshape(-1, made)
                 calls += after(part, (n * g.out[1] + rows.start) * g.out[2])
-        return in_order(calls)
+        return call_sequence(calls)
 
     def _block(self, image: Array, out: Array, product: Floats, rows: slice) -> list[Call]:
         columns = self._geometry.out[2]

@@ -21,7 +21,7 @@ _TILE = 2048
 Clip = tuple[float | None, float | None]
 
 
-def absorbs(chain: Sequence[NodeView], after: NodeView) -> bool:
+def can_fuse(chain: Sequence[NodeView], after: NodeView) -> bool:
     """Whether an epilogue can do a node: a clipping activation, or an addition of equal shapes."""
     specs = [s for s in (*after.ins, *after.outs) if s is not None]
     if after.package != PACKAGE or any(s.dtype is not DType.FLOAT_32 for s in specs):
@@ -76,7 +76,7 @@ class Epilogue:
         self._bias = call.read(bias) if call.has(bias) else None
         fixed = call.static(bias)
         self._tile = None if fixed is None else _tiled(fixed)
-        self._stages = [_stage(call, tail) for tail in call.tail]
+        self._stages = [_stage(call, tail) for tail in call.fused]
 
     def bind(self, buffers: Buffers, channels: int) -> Callable[[Array, int], list[Call]]:
         """Gives a function that makes the calls for some rows of the result.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import (
     Call,
     block_size,
@@ -39,6 +39,6 @@ def flat_step(call: KernelCall, passes: Passes, scratchpads: int = 0) -> Step:
         for block in blocks(total, size):
             count = block.stop - block.start
             calls += passes(flat[block], result[block], *(pad[:count] for pad in spare))
-        return in_order(calls)
+        return call_sequence(calls)
 
     return call.step(bind, in_place=[(0, 0)])

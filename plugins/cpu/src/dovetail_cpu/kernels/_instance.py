@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import (
     Call,
     block_size,
@@ -116,6 +116,6 @@ def item_norm(call: KernelCall, *, groups: int) -> Step | None:
         calls: list[Call] = []
         for image, result in zip(images, results, strict=True):
             calls += item.calls(image, result, spare, totals, factors)
-        return in_order(calls)
+        return call_sequence(calls)
 
     return call.step(bind, in_place=[(0, 0)])

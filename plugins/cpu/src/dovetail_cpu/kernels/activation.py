@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail.ir import Array, DType
 from dovetail.runtime.contract import NodeView
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import (
     Call,
     block_size,
@@ -142,12 +142,12 @@ def makes_swish(chain: Sequence[NodeView], after: NodeView) -> bool:
     return x in after.node.inputs and result.dtype is DType.FLOAT_32 and 0 not in result.shape
 
 
-@KERNELS.register(PACKAGE, "Sigmoid", absorbs=makes_swish)
+@KERNELS.register(PACKAGE, "Sigmoid", can_fuse=makes_swish)
 def sigmoid(call: KernelCall) -> Step | None:
     """Sigmoid, with the product with its own input where that follows."""
     if not is_float32(call):
         return None
-    if call.tail:
+    if call.fused:
         return flat_step(call, swish_passes, scratchpads=1)
     return flat_step(call, sigmoid_passes)
 
@@ -256,6 +256,6 @@ def _prelu_by_column(call: KernelCall) -> Step:
                 ufunc(np.maximum, part, zero, result),
                 ufunc(np.add, result, below, result),
             ]
-        return in_order(calls)
+        return call_sequence(calls)
 
     return call.step(bind, in_place=[(0, 1)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import Call, copy, only_moves
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_cpu.kernels.blocks import arranged
@@ -25,7 +25,7 @@ def pack(call: KernelCall) -> Step | None:
         calls: list[Call] = [
             copy(result[(*before, i, ...)], buffers.array(part)) for i, part in enumerate(parts)
         ]
-        return in_order(calls)
+        return call_sequence(calls)
 
     return call.step(bind)
 
@@ -44,6 +44,6 @@ def unpack(call: KernelCall) -> Step | None:
         calls: list[Call] = [
             copy(buffers.array(part), source[(*before, i, ...)]) for i, part in enumerate(parts)
         ]
-        return in_order(calls)
+        return call_sequence(calls)
 
     return call.step(bind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import Call, copy, only_moves
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
@@ -18,7 +18,7 @@ def arranged(call: KernelCall) -> Step | None:
 
     def bind(buffers: Buffers) -> Bound:
         view = op.arranged(buffers.array(x))
-        return in_order([copy(buffers.array(out).reshape(view.shape), view)])
+        return call_sequence([copy(buffers.array(out).reshape(view.shape), view)])
 
     return call.step(bind)
 
@@ -43,6 +43,6 @@ def channel_shuffle(call: KernelCall) -> Step | None:
         calls: list[Call] = [
             copy(result[(*before, i)], view[(*before, i)]) for i in range(min(groups, each))
         ]
-        return in_order(calls)
+        return call_sequence(calls)
 
     return call.step(bind)

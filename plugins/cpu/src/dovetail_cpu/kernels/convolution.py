@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
 from dovetail_cpu.kernels._calls import (
     Call,
     Floats,
@@ -22,7 +22,7 @@ from dovetail_cpu.kernels._calls import (
     ufunc,
 )
 from dovetail_cpu.kernels._depthwise import depthwise_step
-from dovetail_cpu.kernels._epilogue import Epilogue, absorbs
+from dovetail_cpu.kernels._epilogue import Epilogue, can_fuse
 from dovetail_cpu.kernels._geometry import Geometry, Pads, pieces
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
@@ -34,9 +34,9 @@ PIECE = 1 << 18
 UNROLLED = 1 << 19
 
 
-@KERNELS.register(PACKAGE, "Conv1d", absorbs=absorbs)
-@KERNELS.register(PACKAGE, "Conv2d", absorbs=absorbs)
-@KERNELS.register(PACKAGE, "Conv3d", absorbs=absorbs)
+@KERNELS.register(PACKAGE, "Conv1d", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "Conv2d", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "Conv3d", can_fuse=can_fuse)
 def convolution(call: KernelCall) -> Step | None:
     """Conv1d to 3d: a matrix product over pixels where the filters are 1x1, else over windows.
 
@@ -56,8 +56,8 @@ def convolution(call: KernelCall) -> Step | None:
     return call.step(_Unrolled(call, geometry, (x, weight, out), epilogue).bind)
 
 
-@KERNELS.register(PACKAGE, "DepthWiseConv1d", absorbs=absorbs)
-@KERNELS.register(PACKAGE, "DepthWiseConv2d", absorbs=absorbs)
+@KERNELS.register(PACKAGE, "DepthWiseConv1d", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "DepthWiseConv2d", can_fuse=can_fuse)
 def depthwise_convolution(call: KernelCall) -> Step | None:
     """DepthWiseConv1d and 2d: tap by tap, multiplied and added."""
     if not is_float32(call):
@@ -87,7 +87,7 @@ def product(
     for piece in blocks(len(rows), max(1, PIECE // results.shape[1])):
         calls.append(ufunc(np.matmul, rows[piece], matrix, results[piece]))
         calls += after(results[piece], piece.start)
-    return in_order(calls)
+    return call_sequence(calls)
 
 
 class _Unrolled:
@@ -138,7 +138,7 @@ class _Unrolled:
                 part = results[first : first + piece.count]
                 calls += self._product(buffers, windows[:, *piece.index], filters, part)
                 calls += after(part, first)
-        return in_order(calls)
+        return call_sequence(calls)
 
     def _windows(self, image: Array) -> Array:
         """Gives the windows of an image as (groups, *places, *taps, c / groups), a view."""

@@ -8,9 +8,9 @@ import math
 import numpy as np
 
 from dovetail.ir import Array, Shape
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import only_moves
-from dovetail_cpu.kernels._places import Places, Rows, need_in_range
+from dovetail_cpu.kernels._flat_indices import FlatIndices, Rows, need_in_range
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 
@@ -45,7 +45,7 @@ def gather_elements(call: KernelCall) -> Step | None:
     if not only_moves(call, 0) or 0 in indices:
         return None
     rows = Rows.along(call.spec(0).shape, call.op.axis, indices)
-    return _taken(call, Places(call, 1, rows, single=True), ())
+    return _taken(call, FlatIndices(call, 1, rows, single=True), ())
 
 
 @KERNELS.register(PACKAGE, "GatherNd")
@@ -56,10 +56,10 @@ def gather_nd(call: KernelCall) -> Step | None:
         return None
     batch: int = call.op.batch_dims
     rows = Rows.into(data, indices[-1], batch, indices)
-    return _taken(call, Places(call, 1, rows), data[batch + indices[-1] :])
+    return _taken(call, FlatIndices(call, 1, rows), data[batch + indices[-1] :])
 
 
-def _taken(call: KernelCall, places: Places, slices: Shape) -> Step:
+def _taken(call: KernelCall, places: FlatIndices, slices: Shape) -> Step:
     """Gives the step that takes slices of this shape from places in all of the data."""
     x, out = call.read(0), call.write()
 
@@ -68,6 +68,6 @@ def _taken(call: KernelCall, places: Places, slices: Shape) -> Step:
         data = buffers.array(x)
         flat = data.reshape(data.size // math.prod(slices), *slices)
         target = buffers.array(out).reshape(len(found), *slices)
-        return in_order([*calls, functools.partial(np.take, flat, found, 0, target, "wrap")])
+        return call_sequence([*calls, functools.partial(np.take, flat, found, 0, target, "wrap")])
 
     return call.step(bind)

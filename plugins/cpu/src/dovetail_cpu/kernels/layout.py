@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import Call, copy, only_moves
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
@@ -27,7 +27,7 @@ def reshape(call: KernelCall) -> Step | None:
 
     def bind(buffers: Buffers) -> Bound:
         result = buffers.array(out)
-        return in_order([copy(result, buffers.array(x).reshape(result.shape))])
+        return call_sequence([copy(result, buffers.array(x).reshape(result.shape))])
 
     return call.step(bind)
 
@@ -41,7 +41,7 @@ def transpose(call: KernelCall) -> Step | None:
     x, out = call.read(0), call.write()
 
     def bind(buffers: Buffers) -> Bound:
-        return in_order([copy(buffers.array(out), buffers.array(x).transpose(perm))])
+        return call_sequence([copy(buffers.array(out), buffers.array(x).transpose(perm))])
 
     return call.step(bind)
 
@@ -64,7 +64,7 @@ def concat(call: KernelCall) -> Step | None:
             copy(result[where], buffers.array(part))
             for where, part in zip(slices, parts, strict=True)
         ]
-        return in_order(calls)
+        return call_sequence(calls)
 
     return call.step(bind)
 
@@ -94,7 +94,7 @@ def split(call: KernelCall) -> Step | None:
             copy(buffers.array(part), source[where])
             for where, part in zip(slices, parts, strict=True)
         ]
-        return in_order(calls)
+        return call_sequence(calls)
 
     return call.step(bind)
 

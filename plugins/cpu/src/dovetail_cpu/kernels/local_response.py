@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import (
     Call,
     block_size,
@@ -56,7 +56,7 @@ def lrn(call: KernelCall) -> Step | None:
                 *_power_calls(op, sums[:length], roots[:length]),
                 ufunc(np.divide, rows[block], total[:, :width], results[block]),
             ]
-        return in_order(calls)
+        return call_sequence(calls)
 
     return call.step(bind, in_place=[(0, 0)])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.ir import Array, DType, ScaleOffset
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import NUMBERS, only_moves, single_op_type, ufunc
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
@@ -70,7 +70,7 @@ def select(call: KernelCall) -> Step | None:
     def bind(buffers: Buffers) -> Bound:
         chosen = buffers.array(condition).view(np.uint8)
         left, right, into = (buffers.array(v).view(bits) for v in (a, b, result))
-        return in_order(
+        return call_sequence(
             (
                 ufunc(np.bitwise_xor, left, right, into),
                 ufunc(np.multiply, into, chosen, into),

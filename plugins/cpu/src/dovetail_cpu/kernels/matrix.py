@@ -7,14 +7,14 @@ from typing import cast
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import is_float32, ufunc
-from dovetail_cpu.kernels._epilogue import Epilogue, absorbs
+from dovetail_cpu.kernels._epilogue import Epilogue, can_fuse
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_cpu.kernels.convolution import product
 
 
-@KERNELS.register(PACKAGE, "FullyConnected", absorbs=absorbs)
+@KERNELS.register(PACKAGE, "FullyConnected", can_fuse=can_fuse)
 def fully_connected(call: KernelCall) -> Step | None:
     """FullyConnected: one matrix product; the BLAS takes the weights transposed as they lie."""
     if not is_float32(call):
@@ -33,7 +33,7 @@ def fully_connected(call: KernelCall) -> Step | None:
     return call.step(bind)
 
 
-@KERNELS.register(PACKAGE, "MatMul", absorbs=absorbs)
+@KERNELS.register(PACKAGE, "MatMul", can_fuse=can_fuse)
 def matmul(call: KernelCall) -> Step | None:
     """MatMul: one product of all rows where the right matrix is one, else a product for each."""
     if not is_float32(call):
@@ -52,6 +52,6 @@ def matmul(call: KernelCall) -> Step | None:
             return product(a.reshape(-1, a.shape[-1]), b, c.reshape(-1, c.shape[-1]), after)
         a = a.swapaxes(-1, -2) if op.transpose_in0 else a
         call_of_all = ufunc(np.matmul, a, b, c)
-        return in_order([call_of_all, *after(cast(Array, c.reshape(-1, c.shape[-1])), 0)])
+        return call_sequence([call_of_all, *after(cast(Array, c.reshape(-1, c.shape[-1])), 0)])
 
     return call.step(bind)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import (
     Call,
     block_size,
@@ -44,7 +44,7 @@ def batchnorm(call: KernelCall) -> Step | None:
                 calls.append(ufunc(np.multiply, rows[block], weight, result))
             if bias is not None:
                 calls.append(ufunc(np.add, result, bias, result))
-        return in_order(calls)
+        return call_sequence(calls)
 
     # x is declared last of the inputs that are there
     return call.step(bind, in_place=[(0, sum(f is not None for f in factors))])
@@ -88,7 +88,7 @@ def _row_norm(call: KernelCall, *, is_centred: bool) -> Step | None:
                 source = result
             calls += _scaled_calls(source, result, each, count, epsilon)
             calls += _affine_calls(result, scale, shift)
-        return in_order(calls)
+        return call_sequence(calls)
 
     return call.step(bind, in_place=[(0, 0)])
 
@@ -115,7 +115,7 @@ def l2_norm(call: KernelCall) -> Step | None:
                 ufunc(np.maximum, each, least, each),
                 ufunc(np.divide, rows[block], each[:, None], results[block]),
             ]
-        return in_order(calls)
+        return call_sequence(calls)
 
     return call.step(bind, in_place=[(0, 0)])
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
 from dovetail_cpu.kernels._calls import (
     MOST_BLOCKS,
     Call,
@@ -77,7 +77,7 @@ class _Pool:
                     continue
                 for rows in blocks(len(plane), min(most, len(plane))):
                     calls += self._block(source, plane, z, rows)
-        return in_order(calls)
+        return call_sequence(calls)
 
     def _joined(
         self, image: Array, z: int, scratch: Array | None, calls: list[Call]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import NUMBERS
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
@@ -42,6 +42,6 @@ def _place(call: KernelCall, function: Callable[..., Any]) -> Step | None:
         places = buffers.array(pad).view(_PLACE).reshape(shape)
         find = functools.partial(function, buffers.array(x), axis=axis, out=places, keepdims=keeps)
         move = functools.partial(np.copyto, buffers.array(out), places, casting="unsafe")
-        return in_order([find, move])
+        return call_sequence([find, move])
 
     return call.step(bind)

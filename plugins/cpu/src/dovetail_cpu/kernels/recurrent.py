@@ -11,7 +11,7 @@ import functools
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import (
     Call,
     constant,
@@ -75,7 +75,7 @@ class _Lstm:
     def bind(self, buffers: Buffers) -> Bound:
         before, start, steps = self._layer.bind(buffers)
         c, last = buffers.array(self._last_c), buffers.array(self._last_h)
-        prepare = in_order([*before, set_state(c, buffers, self._c)])
+        prepare = call_sequence([*before, set_state(c, buffers, self._c)])
         sums = floats(buffers, self._sums).reshape(self._layer.batch, -1)
         taken, spare = (floats(buffers, pad).reshape(c.shape) for pad in self._pads)
         inner = tuple(self._cell_calls(sums, c, taken, spare))
@@ -170,7 +170,7 @@ class _Gru:
 
     def bind(self, buffers: Buffers) -> Bound:
         before, start, steps = self._layer.bind(buffers)
-        prepare, units = in_order(before), self._units
+        prepare, units = call_sequence(before), self._units
         sums = floats(buffers, self._sums).reshape(len(start), -1)
         spare, dimmed = (floats(buffers, pad).reshape(start.shape) for pad in self._pads)
         opened = sums[:, : 2 * units]

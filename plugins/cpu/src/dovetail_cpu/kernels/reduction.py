@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import Call, constant, is_float32, ufunc
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
@@ -51,6 +51,6 @@ def _reduced(call: KernelCall, function: np.ufunc, *, is_mean: bool = False) -> 
         calls: list[Call] = [functools.partial(function.reduce, buffers.array(x), **params)]
         if is_mean:
             calls.append(ufunc(np.divide, result, count, result))
-        return in_order(calls)
+        return call_sequence(calls)
 
     return call.step(bind)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Array, Shape
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import (
     BLOCK,
     Call,
@@ -94,7 +94,7 @@ def _repeated(x: Array, out: Array, factors: Sequence[int]) -> Bound:
             calls.append(copy(found[before], x[..., None, :]))
         elif factors[axis] > 1:
             calls.append(copy(found[(*before, slice(1, None))], found[(*before, slice(1))]))
-    return in_order(calls)
+    return call_sequence(calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +183,6 @@ def _weighted(call: KernelCall, axes: Axes) -> Step:
             lines = source.reshape(step.before, step.extent, step.after)
             calls += step.calls(lines, result, floats(buffers, spare))
             source = result
-        return in_order(calls)
+        return call_sequence(calls)
 
     return call.step(bind)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Array, Shape
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import (
     BLOCK,
     Call,
@@ -58,7 +58,7 @@ def grid_sample(call: KernelCall) -> Step | None:
             flat = flat.reshape(sampler.flat)
             for block in blocks(len(result), sampler.count):
                 calls += sampler.block(flat, places[block], result[block], spare)
-        return in_order(calls)
+        return call_sequence(calls)
 
     return call.step(bind)
 

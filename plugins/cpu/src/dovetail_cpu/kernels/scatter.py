@@ -8,9 +8,9 @@ import math
 import numpy as np
 
 from dovetail.ir import Shape
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import NUMBERS, Call, copy, only_moves
-from dovetail_cpu.kernels._places import Places, Rows
+from dovetail_cpu.kernels._flat_indices import FlatIndices, Rows
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 _FUNCTIONS = {"ADD": np.add, "MUL": np.multiply, "MAX": np.maximum}
@@ -45,7 +45,7 @@ def _is_plain(call: KernelCall) -> bool:
 def _updated(call: KernelCall, rows: Rows, slices: Shape, *, single: bool) -> Step:
     """Gives the step that updates slices of this shape at places in all of the data."""
     x, new = call.read(0), call.read(2)
-    places = Places(call, 1, rows, single=single)
+    places = FlatIndices(call, 1, rows, single=single)
     out = call.write()
     name: str = call.op.reduction.name
 
@@ -61,7 +61,7 @@ def _updated(call: KernelCall, rows: Rows, slices: Shape, *, single: bool) -> St
             update = functools.partial(flat.__setitem__, found, updates)
         else:
             update = functools.partial(_FUNCTIONS[name].at, flat, found, updates)
-        return in_order([*calls, update])
+        return call_sequence([*calls, update])
 
     # the indices are looked at before anything is written, so a refused run spoils nothing
     return call.step(bind, in_place=[(0, 0)])

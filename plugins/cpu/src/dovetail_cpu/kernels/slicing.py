@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dovetail.ir import DType, Spec
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import Call, copy, fill, only_moves
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
@@ -38,7 +38,7 @@ def pad(call: KernelCall) -> Step | None:
             calls += [fill(side, value) for side in sides if side.size]
             inside = inside[(*whole, slice(before, extent - after))]
         calls.append(copy(inside, buffers.array(x)))
-        return in_order(calls)
+        return call_sequence(calls)
 
     return call.step(bind)
 
@@ -55,7 +55,7 @@ def strided_slice(call: KernelCall) -> Step | None:
     x, out = call.read(0), call.write()
 
     def bind(buffers: Buffers) -> Bound:
-        return in_order([copy(buffers.array(out), buffers.array(x)[index])])
+        return call_sequence([copy(buffers.array(out), buffers.array(x)[index])])
 
     return call.step(bind)
 

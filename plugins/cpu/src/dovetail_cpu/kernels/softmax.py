@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequence
 from dovetail_cpu.kernels._calls import (
     Call,
     constant,
@@ -33,7 +33,7 @@ def softmax(call: KernelCall) -> Step | None:
     def bind(buffers: Buffers) -> Bound:
         result = buffers.array(out)
         each = floats(buffers, sums).reshape(kept)
-        return in_order(
+        return call_sequence(
             [
                 *_shifted_calls(buffers.array(x), result, each, axis, call.op.beta),
                 ufunc(np.exp, result, result),
@@ -58,7 +58,7 @@ def log_softmax(call: KernelCall) -> Step | None:
     def bind(buffers: Buffers) -> Bound:
         result = buffers.array(out)
         each, powers = floats(buffers, sums).reshape(kept), floats(buffers, pad).reshape(shape)
-        return in_order(
+        return call_sequence(
             [
                 *_shifted_calls(buffers.array(x), result, each, axis, call.op.beta),
                 ufunc(np.exp, result, powers),

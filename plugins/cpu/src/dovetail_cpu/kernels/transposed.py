@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.ir import Array
-from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, in_order
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
 from dovetail_cpu.kernels._calls import (
     Call,
     Floats,
@@ -25,7 +25,7 @@ from dovetail_cpu.kernels._calls import (
     scratch_floats,
     ufunc,
 )
-from dovetail_cpu.kernels._epilogue import Epilogue, absorbs
+from dovetail_cpu.kernels._epilogue import Epilogue, can_fuse
 from dovetail_cpu.kernels._geometry import Geometry, Piece, pieces
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
@@ -33,9 +33,9 @@ from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 PRODUCTS = 1 << 18
 
 
-@KERNELS.register(PACKAGE, "TransposeConv1d", absorbs=absorbs)
-@KERNELS.register(PACKAGE, "TransposeConv2d", absorbs=absorbs)
-@KERNELS.register(PACKAGE, "TransposeConv3d", absorbs=absorbs)
+@KERNELS.register(PACKAGE, "TransposeConv1d", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "TransposeConv2d", can_fuse=can_fuse)
+@KERNELS.register(PACKAGE, "TransposeConv3d", can_fuse=can_fuse)
 def transposed_convolution(call: KernelCall) -> Step | None:
     """TransposeConv1d to 3d; filters that are not known yet are left to the reference."""
     weight = call.static(1)
@@ -159,7 +159,7 @@ class _Spread:
             if self._target is not None:
                 calls.append(copy(out[n], target[tuple(c.kept for c in cells)]))
             calls += after(out[n].reshape(count, made), n * count)
-        return in_order(calls)
+        return call_sequence(calls)
 
     def _piece(self, places: Array, target: Array, products: Floats, piece: Piece) -> list[Call]:
         """Gives the calls for some places of one image.

@@ -203,7 +203,7 @@ class OpContext(NodeContext):
         **params: Any,
     ) -> tuple[Tensor, ...]:
         if not self.budget.has_op():
-            raise self.refuse(
+            raise self.unsupported(
                 f"the model becomes more than {self.budget.most_ops} ops, which its "
                 "size does not explain",
                 hint="convert parts of it, cut with --out-name",

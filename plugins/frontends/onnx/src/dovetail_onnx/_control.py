@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dovetail_onnx._carrier import Carrier, Reader
 from dovetail_onnx._scan import scan
 from dovetail_onnx._source import SourceNode
+from dovetail_onnx._subgraph_node import Reader, SubgraphNode
 
 
 def read_control(node: SourceNode, reader: Reader) -> None:
@@ -23,20 +23,20 @@ def read_control(node: SourceNode, reader: Reader) -> None:
         UnsupportedOpError: What decides how often the graphs run is not known, or they run too
             often.
     """
-    _CONTROL[node.op_type](Carrier(node, reader))
+    _CONTROL[node.op_type](SubgraphNode(node, reader))
 
 
-def _branch(control: Carrier) -> None:
+def _branch(control: SubgraphNode) -> None:
     """If: the one branch that its condition asks for."""
     taken = bool(control.known_number(control.name(0), "condition"))
     graph = control.graph("then_branch" if taken else "else_branch")
-    outputs = control.turn(graph, "then" if taken else "else", [])
+    outputs = control.unroll(graph, "then" if taken else "else", [])
     if outputs is not None:
         control.check_count(len(outputs))
         control.give(outputs)
 
 
-def _loop(control: Carrier) -> None:
+def _loop(control: SubgraphNode) -> None:
     """Loop: turn by turn, as long as its condition and its count say."""
     graph = control.graph("body")
     count, condition = control.name(0), control.name(1)
@@ -50,7 +50,7 @@ def _loop(control: Carrier) -> None:
     while going and (most is None or turn < most):
         index = control.constant(f"index{turn}", np.asarray(turn, np.int64))
         again = control.constant(f"again{turn}", np.asarray(True))
-        outputs = control.turn(graph, str(turn), [index, again, *carried])
+        outputs = control.unroll(graph, str(turn), [index, again, *carried])
         if outputs is None:
             return
         going = bool(control.known_number(outputs[0], "condition"))
@@ -63,5 +63,5 @@ def _loop(control: Carrier) -> None:
         control.stack(row, 0, len(carried) + i)
 
 
-_CONTROL: dict[str, Callable[[Carrier], None]] = {"If": _branch, "Loop": _loop, "Scan": scan}
+_CONTROL: dict[str, Callable[[SubgraphNode], None]] = {"If": _branch, "Loop": _loop, "Scan": scan}
 CONTROL = frozenset(_CONTROL)

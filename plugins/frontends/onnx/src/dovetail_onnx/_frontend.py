@@ -14,9 +14,9 @@ from dovetail.ops.frontend import DryRun, FrontendOptions, InputsNeededError
 from dovetail.plugins.ops import installed_ops
 from dovetail_onnx._functions import inline_functions
 from dovetail_onnx._fusion import fuse_gelu
+from dovetail_onnx._input_values import with_values
 from dovetail_onnx._inputs import bind_inputs
 from dovetail_onnx._integer_products import fuse_integer_products
-from dovetail_onnx._known import with_values
 from dovetail_onnx._options import check_options
 from dovetail_onnx._proto import looks_like_onnx, read_proto
 from dovetail_onnx._reader import GraphReader

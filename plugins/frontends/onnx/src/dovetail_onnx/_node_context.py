@@ -164,7 +164,7 @@ class NodeContext:
         if math.prod(shape) * 4 > MAX_BYTES:
             raise self.invalid(f"its output has the shape {shape}, which is too large")
 
-    def claim(self, shape: Shape) -> None:
+    def reserve_constant(self, shape: Shape) -> None:
         """Counts a constant that is about to be made, of 4 bytes an element.
 
         Raises:
@@ -188,7 +188,7 @@ class NodeContext:
 
     # -- outputs ---------------------------------------------------------------------------------
 
-    def wants(self, i: int) -> bool:
+    def is_output_used(self, i: int) -> bool:
         """Whether anything uses an output."""
         return i < len(self.node.outputs) and self.node.outputs[i] in self._wanted
 
@@ -206,7 +206,7 @@ class NodeContext:
 
     # -- refusing --------------------------------------------------------------------------------
 
-    def refuse(self, why: str, hint: str = "") -> UnsupportedOpError:
+    def unsupported(self, why: str, hint: str = "") -> UnsupportedOpError:
         """Gives the error for what cannot be converted; raise it."""
         return UnsupportedOpError(why, where=self.node.where, hint=hint)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from dovetail.errors import ConfigError, Problem, unknown_name
+from dovetail.errors import ConfigError, Problem, suggest_name
 from dovetail.ops.frontend import FrontendOptions
+from dovetail_onnx._input_values import value_problems
 from dovetail_onnx._inputs import Dim, dims_of
-from dovetail_onnx._known import value_problems
 from dovetail_onnx._source import SourceGraph
 
 _INT32_MAX = 2**31 - 1
@@ -85,4 +85,4 @@ def _input_values(source: SourceGraph, options: FrontendOptions) -> Iterator[Pro
 
 
 def _unknown(what: str, where: str, name: str, valid: Collection[str]) -> Problem:
-    return Problem(f"the model has no {what} '{name}'", where, unknown_name(name, valid))
+    return Problem(f"the model has no {what} '{name}'", where, suggest_name(name, valid))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dovetail import plugins
-from dovetail.errors import OpError, PluginError, unknown_name
+from dovetail.errors import OpError, PluginError, suggest_name
 from dovetail.ir import Array, DType, Param, Tensor
 from dovetail.ops import OpPackage, OpRegistry, OpSchema, ParamField
 from dovetail.plugins.ops import GROUP
@@ -45,7 +45,7 @@ class PackageImporters(Importers):
 
     def missing(self, op_type: str) -> tuple[str, str]:
         """Gives why an operator cannot be converted, and what to do."""
-        near = unknown_name(op_type, self._package.schemas)
+        near = suggest_name(op_type, self._package.schemas)
         return (
             f"the op package '{self._package.name}' has no op '{op_type}'",
             f"{near}; or {importer_hint(self.domain)}",
@@ -86,7 +86,7 @@ def _import(op: OpContext, package: OpPackage, schema: OpSchema, domain: str) ->
     for name, given in op.attr.plain().items():
         field = schema.params.get(name)
         if field is None:
-            faults.append(f"has no param '{name}'; {unknown_name(name, schema.params)}")
+            faults.append(f"has no param '{name}'; {suggest_name(name, schema.params)}")
             continue
         try:
             values[name] = _value(field, given)
@@ -97,7 +97,7 @@ def _import(op: OpContext, package: OpPackage, schema: OpSchema, domain: str) ->
         faults += schema.param_faults(params)
     if faults:
         why = f"it does not fit the op {schema.full_name}: {'; '.join(faults)}"
-        raise op.refuse(why, hint=f"correct the node, or {importer_hint(domain)}")
+        raise op.unsupported(why, hint=f"correct the node, or {importer_hint(domain)}")
     least = sum(not port.variadic and not port.optional for port in schema.outputs)
     specs = [op.declared(i) if name else None for i, name in enumerate(op.node.outputs)]
     try:
@@ -114,7 +114,7 @@ def _value(field: ParamField[Any], given: Any) -> Any:
         try:
             return field.choices[given]
         except KeyError:
-            raise ValueError(f"'{given}': {unknown_name(given, _names(field))}") from None
+            raise ValueError(f"'{given}': {suggest_name(given, _names(field))}") from None
     dtype = field.dtypes[0]
     if field.is_tensor:
         return _exact(given, dtype)

@@ -14,7 +14,6 @@ from dovetail_onnx._budget import Budget
 from dovetail_onnx._checker import NodeChecker
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._control import read_control
-from dovetail_onnx._declared import Declared
 from dovetail_onnx._dtypes import PACKED, Constant
 from dovetail_onnx._fold import can_fold, fold
 from dovetail_onnx._four_bits import check_reads, output_type
@@ -23,9 +22,10 @@ from dovetail_onnx._outputs import warn_of_shapes
 from dovetail_onnx._refusals import Refusal, ValueNeededError
 from dovetail_onnx._registry import Result, Value
 from dovetail_onnx._source import SourceGraph, SourceNode, source_node
-from dovetail_onnx._survey import Found, Survey, look_up
+from dovetail_onnx._survey import OperatorMatch, Survey, look_up
 from dovetail_onnx._tables import Tables
 from dovetail_onnx._tensors import TensorReader
+from dovetail_onnx._value_info import DeclaredSpecs
 from dovetail_onnx._values import Values
 from dovetail_opset import build
 
@@ -65,7 +65,7 @@ class GraphReader:
         self._graph = Graph(source.name)
         held = _held_bytes(source)
         self._budget = Budget(lambda: held + tensors.mapped_bytes, len(source.nodes))
-        declared = Declared(source, specs)
+        declared = DeclaredSpecs(source, specs)
         self._values = Values(source, tensors, self._graph, declared, self._budget)
         self._tables = tables
         self._makers = {name: node for node in source.nodes for name in node.outputs if name}
@@ -129,7 +129,7 @@ class GraphReader:
         for node in made:
             found = look_up(node, self._tables)
             if isinstance(found, Refusal) and self._folds(node):
-                found = Found(found.version, None)
+                found = OperatorMatch(found.version, None)
             problem = self._body_fault(node, found)
             if problem is not None:
                 self.invalid.append(problem)
@@ -163,12 +163,12 @@ class GraphReader:
                 hint="make what stays the same in all turns an initializer of the model",
             )
 
-    def _body_fault(self, node: SourceNode, found: Found | Refusal) -> Problem | None:
+    def _body_fault(self, node: SourceNode, found: OperatorMatch | Refusal) -> Problem | None:
         """Gives what is wrong with a node of a carried graph, which nobody has looked at yet."""
         for name in filter(None, node.outputs):
             if self._values.get(name) is not None or name in self._graph.tensors:
                 return Problem(f"it writes '{name}', which is known already", node.where)
-        return self._checker.fault(node, converted=isinstance(found, Found))
+        return self._checker.fault(node, converted=isinstance(found, OperatorMatch))
 
     def value(self, name: str) -> Value | None:
         """Gives a value, None where it is not known."""
@@ -189,7 +189,7 @@ class GraphReader:
 
     # ----------------------------------------------------------------------------------------------
 
-    def _try(self, node: SourceNode, found: Found) -> None:
+    def _try(self, node: SourceNode, found: OperatorMatch) -> None:
         """Reads a node; what is refused is kept."""
         try:
             self._read(node, found)
@@ -204,7 +204,7 @@ class GraphReader:
                 raise
             self.invalid += _problems(error, node)
 
-    def _read(self, node: SourceNode, found: Found) -> None:
+    def _read(self, node: SourceNode, found: OperatorMatch) -> None:
         ins = {name: self._values.get(name) for name in node.reads}
         if any(value is None for value in ins.values()):
             return  # something that depends on what was refused

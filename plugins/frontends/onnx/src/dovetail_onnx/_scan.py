@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from onnx import GraphProto
 
 from dovetail.errors import UnsupportedOpError
-from dovetail_onnx._carrier import Carrier
+from dovetail_onnx._subgraph_node import SubgraphNode
 
 # States at the end, and what each turn gave for each of the other outputs.
 _Found = tuple[list[str], list[list[str]]]
 
 
-def scan(control: Carrier) -> None:
+def scan(control: SubgraphNode) -> None:
     """Reads a Scan.
 
     Raises:
@@ -35,7 +35,7 @@ def scan(control: Carrier) -> None:
 
 
 def _scan_once(
-    control: Carrier, graph: GraphProto, states: Sequence[str], inputs: Sequence[str]
+    control: SubgraphNode, graph: GraphProto, states: Sequence[str], inputs: Sequence[str]
 ) -> None:
     none = (0,) * len(inputs)
     axes = control.attr.integers("scan_input_axes") or none
@@ -54,7 +54,7 @@ def _scan_once(
 
 
 def _scan_batch(
-    control: Carrier, graph: GraphProto, states: Sequence[str], inputs: Sequence[str]
+    control: SubgraphNode, graph: GraphProto, states: Sequence[str], inputs: Sequence[str]
 ) -> None:
     """Version 8: the same for each element of a batch, which is the first axis of everything."""
     names = [*states, *inputs]
@@ -80,7 +80,7 @@ def _scan_batch(
             control.stack([part for part in parts if part is not None], 0, i)
 
 
-def _check_lengths(control: Carrier, length: int) -> None:
+def _check_lengths(control: SubgraphNode, length: int) -> None:
     """Refuses lengths of sequences, the first input of version 8, that say to stop early."""
     name = control.name(0)
     if name and (control.known(name, "lengths of sequences") != length).any():
@@ -92,7 +92,7 @@ def _check_lengths(control: Carrier, length: int) -> None:
 
 
 def _turns(
-    control: Carrier, prefix: str, graph: GraphProto, states: Sequence[str], slices: _Slices
+    control: SubgraphNode, prefix: str, graph: GraphProto, states: Sequence[str], slices: _Slices
 ) -> _Found | None:
     """Reads all turns; None if something was refused."""
     carried = list(states)
@@ -100,7 +100,7 @@ def _turns(
     for turn in range(slices.length):
         name = f"{prefix}{turn}"
         taken = slices.take(name, turn)
-        outputs = None if taken is None else control.turn(graph, name, [*carried, *taken])
+        outputs = None if taken is None else control.unroll(graph, name, [*carried, *taken])
         if outputs is None:
             return None
         carried = outputs[: len(carried)]
@@ -123,7 +123,11 @@ class _Slices:
     """
 
     def __init__(
-        self, control: Carrier, names: Sequence[str], axes: Sequence[int], backwards: Sequence[int]
+        self,
+        control: SubgraphNode,
+        names: Sequence[str],
+        axes: Sequence[int],
+        backwards: Sequence[int],
     ) -> None:
         self._control = control
         self._names = names

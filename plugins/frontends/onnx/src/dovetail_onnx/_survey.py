@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import onnx.defs
 
-from dovetail.errors import Problem, unknown_name
+from dovetail.errors import Problem, suggest_name
 from dovetail.ops.frontend import OpUse
 from dovetail_onnx._checker import NodeChecker
 from dovetail_onnx._control import CONTROL
@@ -30,7 +30,7 @@ _SPECIAL = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class OperatorMatch:
     """How a node is converted.
 
     Attributes:
@@ -53,7 +53,7 @@ class Survey:
         malformed: What nodes say that their operators do not allow, by name.
     """
 
-    found: dict[str, Found]
+    found: dict[str, OperatorMatch]
     refusals: tuple[Refusal, ...]
     operators: tuple[OpUse, ...]
     malformed: dict[str, Problem]
@@ -63,18 +63,18 @@ def survey(source: SourceGraph, tables: Tables) -> Survey:
     """Looks at all nodes of a graph, with these importers at hand."""
     _warn_of_newer(source)
     foldable = _foldable(source)
-    found: dict[str, Found] = {}
+    found: dict[str, OperatorMatch] = {}
     refusals: list[Refusal] = []
     counts: Counter[tuple[str, str, int]] = Counter()
     folded: Counter[tuple[str, str, int]] = Counter()
     for node in source.nodes:
         match look_up(node, tables):
-            case Found() as how:
+            case OperatorMatch() as how:
                 found[node.name], version = how, how.version
             case Refusal() as refusal:
                 version = refusal.version
                 if node.name in foldable:
-                    found[node.name] = Found(version, None)
+                    found[node.name] = OperatorMatch(version, None)
                 else:
                     refusals.append(refusal)
         key = node.domain, node.op_type, version
@@ -88,13 +88,13 @@ def survey(source: SourceGraph, tables: Tables) -> Survey:
     )
 
 
-def look_up(node: SourceNode, tables: Tables) -> Found | Refusal:
+def look_up(node: SourceNode, tables: Tables) -> OperatorMatch | Refusal:
     """Gives how a node is converted, or why it cannot be unless it folds."""
     table = tables.of(node.domain, node.op_type)
     version = _version(node, table)
     importer = table.find(node.op_type, version) if isinstance(table, Importers) else None
     if importer is not None or _is_control(node.domain, node.op_type):
-        return Found(version, importer)
+        return OperatorMatch(version, importer)
     return _unsupported(node, version, table)
 
 
@@ -139,7 +139,7 @@ def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refu
     known = table.versions(node.op_type)
     if node.domain == "" and version == 0:
         why = f"operator set {node.opset} has no operator '{node.op_type}'"
-        hint = unknown_name(node.op_type, table.operators)
+        hint = suggest_name(node.op_type, table.operators)
     elif known and version < known[0]:
         why = f"version {version} of {node.full_type} is older than those known ({known[0]} on)"
         hint = "convert the model to opset 13 or later with onnx.version_converter"
@@ -154,7 +154,9 @@ def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refu
     return Refusal(node, version, why, hint, needs)
 
 
-def _malformed(source: SourceGraph, found: Mapping[str, Found]) -> Iterator[tuple[str, Problem]]:
+def _malformed(
+    source: SourceGraph, found: Mapping[str, OperatorMatch]
+) -> Iterator[tuple[str, Problem]]:
     """Checks number of inputs and outputs, and attributes, against ONNX's schemas."""
     checker = NodeChecker(source.ir_version)
     for node in source.nodes:

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor
 from dovetail_onnx._budget import Budget
-from dovetail_onnx._declared import Declared
 from dovetail_onnx._dtypes import PACKED, Constant, element_type_name
 from dovetail_onnx._registry import Value
 from dovetail_onnx._source import SourceGraph
 from dovetail_onnx._tensors import TensorReader
+from dovetail_onnx._value_info import DeclaredSpecs
 
 
 class Values:
@@ -36,7 +36,7 @@ class Values:
         source: SourceGraph,
         reader: TensorReader,
         graph: Graph,
-        declared: Declared,
+        declared: DeclaredSpecs,
         budget: Budget,
     ) -> None:
         self.graph = graph
@@ -122,7 +122,7 @@ class Values:
         made = Tensor.static(self.fresh(name), values, dtype, source=source)
         if grid is not None:
             made.source = made.name  # a node may have several constants
-            self.graph.grids[made.source] = grid
+            self.graph.source_encodings[made.source] = grid
         return self.graph.add_tensor(made)
 
     def _static(
@@ -140,6 +140,6 @@ class Values:
                 name = self.fresh(name)
             made = Tensor.static(name, make(), value.dtype, source=value.name, source_perm=perm)
             if value.grid is not None:
-                self.graph.grids[value.name] = value.grid
+                self.graph.source_encodings[value.name] = value.grid
             self._statics[key] = self.graph.add_tensor(made)
         return self._statics[key]

@@ -65,12 +65,12 @@ class PreparedModel(BackendRep):
         self._path.write_bytes(model.SerializeToString())
         self._backend = backend
         self._session: Session | None = None
-        self._decisive: tuple[str, ...] = ()
+        self._constant_inputs: tuple[str, ...] = ()
 
     @property
-    def decisive(self) -> tuple[str, ...]:
+    def constant_inputs(self) -> tuple[str, ...]:
         """The inputs whose values the last run's conversion needed."""
-        return self._decisive
+        return self._constant_inputs
 
     def check(self) -> None:
         """Reads the model with no input known, if that can be done.
@@ -100,7 +100,7 @@ class PreparedModel(BackendRep):
         if self._session is None:
             self._session = Session(self._path, backend=self._backend, specialize=self._inputs)
         with self._session.specialized(feeds) as graph:
-            self._decisive = self._session.decisive
+            self._constant_inputs = self._session.constant_inputs
             given = {t.name: to_stored(feeds[t.name], t.dtype) for t in graph.inputs}
             found = graph.execute(given)
             by_name = {
@@ -120,8 +120,8 @@ class PreparedModel(BackendRep):
         """
         feeds = self._by_name(inputs)
         options = FrontendOptions(
-            input_dims={n: a.shape for n, a in feeds.items() if n not in self._decisive},
-            input_values={n: feeds[n] for n in self._decisive},
+            input_dims={n: a.shape for n, a in feeds.items() if n not in self._constant_inputs},
+            input_values={n: feeds[n] for n in self._constant_inputs},
         )
         return OnnxFrontend().read(self._path, options)
 

@@ -42,7 +42,7 @@ def test_inputs_that_decide_shapes_become_constants() -> None:
     for shape in ((2, 3), (3, 2), (2, 3)):
         (y,) = prepared.run([X, np.array(shape), zero])
         np.testing.assert_array_equal(y, X.reshape(shape))
-    assert prepared.decisive == ("shape", "zero")
+    assert prepared.constant_inputs == ("shape", "zero")
     (y,) = prepared.run({"x": X, "shape": np.array([6, 1]), "zero": zero})
     assert y.shape == (6, 1)
     prepared.close()

@@ -87,7 +87,7 @@ def test_inputs_decide_shapes(op_type, outputs, runs, save, conversions) -> None
             found = net.run({"x": X, **given})["y"]
             assert found.shape == wanted.shape
             np.testing.assert_array_equal(found, wanted)
-        assert net.decisive == tuple(inputs)
+        assert net.constant_inputs == tuple(inputs)
     assert len(conversions) == len({str(given) for given, _ in runs})
 
 

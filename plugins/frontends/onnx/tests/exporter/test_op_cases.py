@@ -50,7 +50,7 @@ def test_case(case: OpCase, tmp_path: Path) -> None:
         return
     model = export(graph, tmp_path / "case.onnx")
     found = stored_outputs(graph, run(model, feeds_of(graph, bound.feeds())))
-    for tensor, answer in zip(graph.outputs, bound.answers, strict=True):
+    for tensor, answer in zip(graph.outputs, bound.expected, strict=True):
         assert not difference(found[tensor.name], answer, case), tensor.name
 
 

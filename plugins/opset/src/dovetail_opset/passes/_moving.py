@@ -11,7 +11,7 @@ from dovetail_opset.passes._layout import ONLY_FIRST_MOVES
 from dovetail_opset.passes._rewrite import (
     first_input,
     inverse,
-    is_fixed,
+    is_constant,
     is_inner,
     is_op,
     is_to_last,
@@ -52,7 +52,7 @@ def _free(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor | None:
 def _is_movable(tensor: Tensor, perm: Shape) -> bool:
     """Whether a constant can be stored in the new layout, its encoding too."""
     plain = isinstance(tensor.encoding, ScaleOffset | AxisScaleOffset | None)
-    return is_fixed(tensor) and plain and len(tensor.shape) <= len(perm)
+    return is_constant(tensor) and plain and len(tensor.shape) <= len(perm)
 
 
 def add_transposed(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor:

@@ -13,7 +13,7 @@ from dovetail_opset._shapes import ints
 from dovetail_opset.build import static
 from dovetail_opset.ops.reduction import ReduceMean
 from dovetail_opset.passes._rewrite import (
-    is_fixed,
+    is_constant,
     is_float,
     is_inner,
     is_op,
@@ -34,7 +34,7 @@ def maker(graph: Graph, tensor: Tensor | None, *op_types: str) -> Node | None:
 
 def one_number(tensor: Tensor | None) -> float | None:
     """Gives the number that a constant of one element holds, None for anything else."""
-    if tensor is None or not is_fixed(tensor) or not is_float(tensor):
+    if tensor is None or not is_constant(tensor) or not is_float(tensor):
         return None
     values = tensor.values()
     return float(values.reshape(-1)[0]) if values.size == 1 else None
@@ -106,7 +106,7 @@ def _is_hidden(graph: Graph, tensor: Tensor, inside: Collection[Node]) -> bool:
 def over_axes(tensor: Tensor | None, x: Tensor, axes: Shape) -> Array | None:
     """Gives a constant with the extents of x at the axes; None if it also varies elsewhere."""
     shape = x.shape
-    if tensor is None or not is_fixed(tensor) or tensor.dtype is not x.dtype:
+    if tensor is None or not is_constant(tensor) or tensor.dtype is not x.dtype:
         return None
     values = tensor.values()
     if values.ndim > len(shape):

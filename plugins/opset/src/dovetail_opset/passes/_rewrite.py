@@ -27,7 +27,7 @@ def is_op(node: Node | None, *op_types: str) -> bool:
     return node is not None and node.package == PACKAGE.name and node.op_type in op_types
 
 
-def is_fixed(tensor: Tensor | None) -> bool:
+def is_constant(tensor: Tensor | None) -> bool:
     """Whether a tensor's data never change: static, and not UPDATEABLE."""
     return tensor is not None and tensor.kind is TensorKind.STATIC and tensor.data is not None
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dovetail.ir import Graph, Node, Shape, Tensor
 from dovetail_opset.build import static
 from dovetail_opset.passes._rewrite import (
-    is_fixed,
+    is_constant,
     is_float,
     is_op,
     merge,
@@ -46,7 +46,7 @@ class FoldBatchnorm:
                 changed |= _fold(graph, node, node.inputs[0], node.inputs[1], node.inputs[2:])
             elif is_op(node, "ElementWiseMultiply"):
                 x, factor = node.inputs
-                if is_fixed(x):
+                if is_constant(x):
                     x, factor = factor, x
                 changed |= _fold(graph, node, x, factor, ())
         return changed
@@ -54,7 +54,7 @@ class FoldBatchnorm:
 
 def channel_values(tensor: Tensor | None, channels: int) -> NDArray[np.float64] | None:
     """Gives a constant as one number for each channel of the last axis; None if it is not that."""
-    if tensor is None or not is_fixed(tensor) or not is_float(tensor):
+    if tensor is None or not is_constant(tensor) or not is_float(tensor):
         return None
     values = tensor.values().astype(np.float64)
     if values.size == 1 or values.size == values.shape[-1] == channels:
@@ -88,7 +88,7 @@ def _fold(
     if only_reader(graph, x) is not node or x.spec != node.outputs[0].spec:
         return False
     weight, channels = layer.inputs[1], x.shape[-1]
-    if weight is None or not (is_fixed(weight) and is_float(weight, x)):
+    if weight is None or not (is_constant(weight) and is_float(weight, x)):
         return False
     scale, bias = channel_values(factor, channels), channel_bias(layer, channels)
     added = channel_values(shift[0], channels) if any(shift) else np.zeros(channels)

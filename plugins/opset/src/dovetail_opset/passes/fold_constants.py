@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dovetail.ir import DType, Graph, Node, TensorKind, pack
 from dovetail.ops import OpSchema, bind_node, input_specs, simulate
-from dovetail_opset.passes._rewrite import is_fixed, is_inner, schema_of
+from dovetail_opset.passes._rewrite import is_constant, is_inner, schema_of
 
 # Values whose stored form is not what `simulate` computes with.
 _UNCOMPUTED = (DType.BFLOAT_16, DType.STRING)
@@ -38,7 +38,7 @@ class FoldConstants:
 
     def _may_fold(self, node: Node) -> bool:
         read = [t for t in node.inputs if t is not None and t.kind is not TensorKind.NULL]
-        if not read or not all(map(is_fixed, read)) or node.op_type in _KEPT:
+        if not read or not all(map(is_constant, read)) or node.op_type in _KEPT:
             return False
         if not all(map(is_inner, node.outputs)):
             return False

@@ -11,7 +11,7 @@ from dovetail_opset.build import add, static
 from dovetail_opset.passes._rewrite import (
     first_input,
     inverse,
-    is_fixed,
+    is_constant,
     is_float,
     is_op,
     keeps_stored_values,
@@ -58,7 +58,7 @@ def _fold(graph: Graph, layer: Node) -> bool:
     columns = int(np.prod(shape[1:]))
     if perm[0] != 0 or flat.shape != (shape[0], columns) or weight.shape[1] != columns:
         return False
-    if not (is_fixed(weight) and is_float(weight)):
+    if not (is_constant(weight) and is_float(weight)):
         return False
     # (units, c, h, w) to (units, h, w, c), or whatever undoes the transpose
     spread = weight.values().reshape(weight.shape[0], *shape[1:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, Tensor
-from dovetail_opset.passes._rewrite import is_fixed, is_float, is_op, merge, sole_producer
+from dovetail_opset.passes._rewrite import is_constant, is_float, is_op, merge, sole_producer
 from dovetail_opset.passes.fold_batchnorm import (
     SCALED,
     channel_bias,
@@ -32,7 +32,7 @@ class FuseBias:
         for node in graph.nodes:
             if is_op(node, "ElementWiseAdd", "ElementWiseSubtract"):
                 x, constant = node.inputs
-                if is_fixed(x) and is_op(node, "ElementWiseAdd"):
+                if is_constant(x) and is_op(node, "ElementWiseAdd"):
                     x, constant = constant, x
                 changed |= _fuse(graph, node, x, constant)
         return changed

@@ -14,7 +14,7 @@ from dovetail_opset.passes._patterns import (
     mean_axes,
     one_number,
 )
-from dovetail_opset.passes._rewrite import first_input, is_fixed, is_float, is_op
+from dovetail_opset.passes._rewrite import first_input, is_constant, is_float, is_op
 from dovetail_opset.passes.dead_code import DeadCode
 
 
@@ -55,7 +55,7 @@ def _matched(graph: Graph, division: Node) -> Match | None:
     plus = maker(graph, root.inputs[0], "ElementWiseAdd") if root else None
     if centred is None or subtract is None or root is None or plus is None:
         return None
-    variance, epsilon = plus.inputs if not is_fixed(plus.inputs[0]) else plus.inputs[::-1]
+    variance, epsilon = plus.inputs if not is_constant(plus.inputs[0]) else plus.inputs[::-1]
     mean_of_squares = maker(graph, variance, "ReduceMean")
     mean = maker(graph, subtract.inputs[1], "ReduceMean")
     if mean_of_squares is None or mean is None or mean.inputs[0] is not subtract.inputs[0]:

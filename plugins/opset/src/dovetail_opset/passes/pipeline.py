@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from dovetail.errors import PluginError, unknown_name
+from dovetail.errors import PluginError, suggest_name
 from dovetail.ir import Graph, Pass, run_passes
 
 PHASES = ("early", "layout", "fusion", "late")
@@ -98,7 +98,7 @@ class Pipeline:
         if added.after in known:
             message = f"it is to come after '{added.after}', which runs later than {added.phase}"
             raise PluginError(message, where=where, hint="declare a later phase")
-        hint = unknown_name(str(added.after), known)
+        hint = suggest_name(str(added.after), known)
         raise PluginError(f"there is no pass '{added.after}' to come after", where=where, hint=hint)
 
     def _changed(self, phase: str, passes: tuple[Pass, ...]) -> Pipeline:
@@ -113,7 +113,7 @@ def _need_phase(each: ThirdPartyPass) -> None:
         raise PluginError(
             f"it declares the phase {phase!r}" if hasattr(each, "after") else "it has no `after`",
             where=where,
-            hint=unknown_name(str(phase), PHASES) + "; `after` names a pass or is None",
+            hint=suggest_name(str(phase), PHASES) + "; `after` names a pass or is None",
         )
 
 

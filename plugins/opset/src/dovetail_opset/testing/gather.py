@@ -31,25 +31,25 @@ def _slices(data: Array, rows: Array) -> Array:
 
 
 def _scattered(axis: int, join: Callable[[Any, Any], Any]) -> Callable[..., Array]:
-    def answer(data: Array, places: Array, updates: Array) -> Array:
+    def expected(data: Array, places: Array, updates: Array) -> Array:
         made = data.copy()
         for at in np.ndindex(*places.shape):
             to = (*at[:axis], int(places[at]), *at[axis + 1 :])
             made[to] = join(made[to], updates[at])
         return made
 
-    return answer
+    return expected
 
 
 def _updated(join: Callable[[Any, Any], Any]) -> Callable[..., Array]:
-    def answer(data: Array, rows: Array, updates: Array) -> Array:
+    def expected(data: Array, rows: Array, updates: Array) -> Array:
         made = data.copy()
         for row, update in zip(rows, updates, strict=True):
             to = tuple(int(i) for i in row)
             made[to] = join(made[to], update)
         return made
 
-    return answer
+    return expected
 
 
 _JOINS: dict[str, tuple[int, Callable[[Any, Any], Any]]] = {

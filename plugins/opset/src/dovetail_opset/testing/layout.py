@@ -35,13 +35,13 @@ def _by_place(
 ) -> Callable[[Array], Array]:
     """An answer that says of each place which element stands there."""
 
-    def answer(x: Array) -> Array:
+    def expected(x: Array) -> Array:
         made = np.zeros(shape, x.dtype)
         for at in np.ndindex(*shape):
             made[at] = x[source(*at)]
         return made
 
-    return answer
+    return expected
 
 
 def _shuffled(c: int, groups: int) -> int:

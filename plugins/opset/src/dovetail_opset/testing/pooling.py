@@ -34,7 +34,7 @@ def _norm(seen: Array) -> Array:
 
 
 def _case(op: str, x: Array, name: str, **params: Any) -> OpCase:
-    def answer(x: Array) -> Array:
+    def expected(x: Array) -> Array:
         seen = _windows(x, params)
         if "Max" in op:
             return _greatest(seen)
@@ -42,7 +42,7 @@ def _case(op: str, x: Array, name: str, **params: Any) -> OpCase:
             return _norm(seen)
         return _mean(seen, padding_counts=params.get("count_pad_for_edges", False))
 
-    return OpCase(op, (x,), answer, params, name=name)
+    return OpCase(op, (x,), expected, params, name=name)
 
 
 _X, _NEGATIVE, _VOLUME = real(2, 7, 8, 5), real(1, 5, 5, 3, low=-9, high=-1), real(1, 4, 5, 6, 3)

@@ -38,11 +38,11 @@ def _top(x: Array, k: int) -> tuple[Array, Array]:
 def _places(sign: int, axis: int, *, keep: bool = False) -> Callable[[Array], Array]:
     """The places of the greatest elements, or of the least ones for a negative sign."""
 
-    def answer(x: Array) -> Array:
+    def expected(x: Array) -> Array:
         found = _first(sign * x, axis)
         return np.expand_dims(found, axis) if keep else found
 
-    return answer
+    return expected
 
 
 CASES: tuple[OpCase, ...] = (

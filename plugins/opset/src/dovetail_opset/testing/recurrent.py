@@ -180,7 +180,7 @@ CASES: tuple[OpCase, ...] = (
         _first(2),
         name="in two calls",
         atol=_LOOSE,
-        then=(
+        later_calls=(
             Call(
                 (_SEQUENCE[2:4], *_WEIGHTS, *_BIASES, *_RESET, np.array(False)),
                 (_first(4)[0][2:], *_first(4)[1:]),
@@ -193,7 +193,7 @@ CASES: tuple[OpCase, ...] = (
         np.concatenate([_FRAMES[0], 0 * _FRAMES[0]], 1),
         {"buffer_size": 4, "buffer_dim": 1, "stride": 2},
         name="call by call",
-        then=(
+        later_calls=(
             Call((_FRAMES[1], np.array(False)), np.concatenate(_FRAMES[:2], 1)),
             Call((_FRAMES[2], np.array(False)), np.concatenate(_FRAMES[1:3], 1)),
             Call((_FRAMES[3], np.array(True)), np.concatenate([_FRAMES[3], 0 * _FRAMES[3]], 1)),

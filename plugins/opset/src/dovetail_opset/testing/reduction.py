@@ -52,11 +52,11 @@ def _running(i: int, count: int, exclusive: bool, reverse: bool) -> slice:
 def _sums(exclusive: bool, reverse: bool) -> Callable[[Array], Array]:
     """Running sums along axis 2, of 5 elements."""
 
-    def answer(x: Array) -> Array:
+    def expected(x: Array) -> Array:
         parts = [x[:, :, _running(i, 5, exclusive, reverse)] for i in range(5)]
         return np.stack([_sum(part, (2,)) for part in parts], 2)
 
-    return answer
+    return expected
 
 
 _REDUCTIONS: dict[str, Callable[..., Array]] = {

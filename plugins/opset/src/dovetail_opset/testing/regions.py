@@ -18,13 +18,13 @@ _HILL = np.array(
 )
 
 
-def _rois(op: str, roi: tuple[int, ...], answer: Array, name: str, **params: object) -> OpCase:
+def _rois(op: str, roi: tuple[int, ...], expected: Array, name: str, **params: object) -> OpCase:
     """A grid of 2 by 2 laid over one region of the ramp."""
     index = np.zeros(1, np.uint32 if op == "RoiPooling" else np.int32)
     return OpCase(
         op,
         (_RAMP, floats(roi), index),
-        answer.reshape(1, 2, 2, 1),
+        expected.reshape(1, 2, 2, 1),
         {"img_size_ratio": (1.0, 1.0), **params},
         name=name,
         atol=1e-4,

@@ -54,12 +54,12 @@ def _nearest(rounded: Callable[[float], int]) -> Callable[[float], dict[int, flo
 def _resized(
     place: Place, weights: Callable[[float], dict[int, float]], h: int, w: int
 ) -> Callable[[Array], Array]:
-    def answer(x: Array) -> Array:
+    def expected(x: Array) -> Array:
         rows = _matrix(x.shape[1], h, place, weights)
         columns = _matrix(x.shape[2], w, place, weights)
         return np.asarray(np.einsum("ih,jw,nhwc->nijc", rows, columns, x.astype(np.float64)))
 
-    return answer
+    return expected
 
 
 def _inside(x: Array) -> Array:
@@ -241,13 +241,13 @@ CASES: tuple[OpCase, ...] = (
         OpCase(
             op,
             (_X,),
-            answer,
+            expected,
             params,
             name=name,
             outputs=(Spec(DType.FLOAT_32, (2, 7, 3, 3)),),
             atol=_LOOSE,
         )
-        for name, (op, answer, params) in _MODES.items()
+        for name, (op, expected, params) in _MODES.items()
     ),
     OpCase(
         "Resize",

@@ -28,12 +28,12 @@ def _clamped(i: int, count: int) -> int:
 def _padded(source: Callable[[int, int], int]) -> Callable[[Array], Array]:
     """An answer that says by place which row, and which column, stands there."""
 
-    def answer(x: Array) -> Array:
+    def expected(x: Array) -> Array:
         rows = [source(i, x.shape[0]) for i in range(-1, x.shape[0] + 2)]
         columns = [source(j, x.shape[1]) for j in range(-2, x.shape[1] + 3)]
         return np.array([[x[i, j] for j in columns] for i in rows], x.dtype)
 
-    return answer
+    return expected
 
 
 def _filled(x: Array, value: float) -> Array:

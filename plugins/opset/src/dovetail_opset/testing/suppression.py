@@ -31,9 +31,9 @@ def _limited(
         "iou_threshold": 0.5,
         "sigma": 1.0,
     }
-    answer = floats(*boxes), floats(*scores), kept, ints(0, 0, 0)
+    expected = floats(*boxes), floats(*scores), kept, ints(0, 0, 0)
     return tuple(
-        OpCase("BoxWithNmsLimit", inputs, answer, shared | params, name=label)
+        OpCase("BoxWithNmsLimit", inputs, expected, shared | params, name=label)
         for inputs, label in (
             ((given, _BACKGROUND, index), name),
             ((given, _BACKGROUND, index, splits), f"{name}, splits"),

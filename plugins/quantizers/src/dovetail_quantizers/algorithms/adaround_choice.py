@@ -36,7 +36,7 @@ class Choice:
         """Gives those of a fixed-point weight, and what it was before it was quantized."""
         assert tensor.encoding is not None
         dtype, encoding = tensor.dtype, tensor.encoding
-        scale, offset = encoding.grid(values.shape)
+        scale, offset = encoding.scales_and_offsets(values.shape)
         low, high = dtype.stored_range(encoding.bitwidth)
         wide = np.where(scale == 0, np.inf, scale.astype(np.float64))
         places = values / wide - offset

@@ -22,7 +22,7 @@ from dovetail_opset.ops.matrix import FullyConnected, MatMul
 from dovetail_opset.ops.transposed import TransposeConv1d, TransposeConv2d, TransposeConv3d
 
 Floats = NDArray[np.float32]
-Places = NDArray[np.int64]
+ModelTensors = NDArray[np.int64]
 
 _TRANSPOSED = (TransposeConv1d, TransposeConv2d, TransposeConv3d)
 _GROUPED = (Conv1d, Conv2d, Conv3d, *_TRANSPOSED)
@@ -41,7 +41,7 @@ class Rows(Protocol):
     def weight(self, columns: Array) -> Array:
         """Gives columns in the weight's shape: the way back."""
 
-    def rows(self, data: Array, places: Places) -> Array:
+    def rows(self, data: Array, places: ModelTensors) -> Array:
         """Gives what of the layer's data is multiplied for some places, (groups, m, k)."""
 
 
@@ -72,7 +72,7 @@ def rows_of(node: Node, ops: OpRegistry) -> Rows | None:
     )
 
 
-def outputs_at(output: Array, groups: int, places: Places) -> Array:
+def outputs_at(output: Array, groups: int, places: ModelTensors) -> Array:
     """Gives an output (..., groups * n) at some places, as (groups, m, n)."""
     flat = output.reshape(-1, output.shape[-1])[places]
     return flat.reshape(len(places), groups, -1).swapaxes(0, 1)
@@ -94,7 +94,7 @@ class _Matrix:
         (matrix,) = columns
         return np.asarray((matrix.T if self.transposed_weight else matrix).reshape(self.shape))
 
-    def rows(self, data: Array, places: Places) -> Array:
+    def rows(self, data: Array, places: ModelTensors) -> Array:
         turned = data.swapaxes(-1, -2) if self.transposed_data else data
         summed = self.shape[-1 if self.transposed_weight else -2]
         return np.asarray(turned.reshape(-1, summed)[places][None])
@@ -124,7 +124,7 @@ class _Sliding:
         inner = split.transpose(1, 0, 2, 3) if self.spreads else split.transpose(1, 2, 0, 3)
         return inner.reshape(self.shape)
 
-    def rows(self, data: Array, places: Places) -> Array:
+    def rows(self, data: Array, places: ModelTensors) -> Array:
         channels = data.shape[-1]
         at = np.unravel_index(places, self.positions)
         found = np.zeros((len(places), math.prod(self.size), channels), np.float32)
@@ -143,8 +143,8 @@ class _Sliding:
         return taken, self.groups, made // self.groups
 
     def _read(
-        self, at: tuple[Places, ...], tap: tuple[int, ...], extents: Shape
-    ) -> tuple[NDArray[np.bool_], list[Places]]:
+        self, at: tuple[ModelTensors, ...], tap: tuple[int, ...], extents: Shape
+    ) -> tuple[NDArray[np.bool_], list[ModelTensors]]:
         """Gives which output positions a tap reads anything for, and where along each axis."""
         within = np.ones(len(at[0]), np.bool_)
         where = []

@@ -145,8 +145,8 @@ def moved_axis(node: Node, axis: int, count: int, *, relu6: bool) -> int | None:
         return integers(node, "perm").index(axis)
     if is_standard(node, *_REDUCTIONS):
         over = {a % len(before) for a in integers(node, "axes")}
-        gone = 0 if number(node, "keep_dims") else sum(a < axis for a in over)
-        return None if axis in over else axis - gone
+        removed_sources = 0 if number(node, "keep_dims") else sum(a < axis for a in over)
+        return None if axis in over else axis - removed_sources
     if is_standard(node, "Reshape"):
         return _reshaped(before, after, axis, count)
     return None

@@ -12,7 +12,7 @@ from dovetail.ops import OpRegistry
 from dovetail.quantization import Observation, QuantizationAlgorithm, Workspace
 from dovetail_opset import PACKAGE
 from dovetail_quantizers.algorithms.channel_paths import is_relu6, title
-from dovetail_quantizers.algorithms.cle_absorption import absorb, can_absorb
+from dovetail_quantizers.algorithms.cle_absorption import can_absorb, extract_qdq
 from dovetail_quantizers.algorithms.cle_pairs import Pair, Search
 from dovetail_quantizers.algorithms.cle_scales import equalize, level
 from dovetail_quantizers.algorithms.parameters import Between, check_parameters
@@ -75,7 +75,7 @@ class CrossLayerEqualization(QuantizationAlgorithm):
         if not pairs:
             return (*search.notes, "no two layers could be equalized")
         rounds, moved = self._equalize(search.chains())
-        absorbed = absorb(pairs, work.seen, self.deviations) if self.absorb_biases else {}
+        absorbed = extract_qdq(pairs, work.seen, self.deviations) if self.absorb_biases else {}
         notes = [_summary(pair, absorbed.get(pair.first.node, 0)) for pair in pairs]
         notes += [_without_relu6(work, node) for pair in pairs for node in _relu6(pair)]
         for layer in search.layers_in_pairs():
@@ -112,7 +112,7 @@ def _without_relu6(work: Workspace, node: Node) -> str:
     graph, seen = work.graph, work.seen.get(_read(node))
     note = f"{title(node)} is Relu now"
     if seen is not None:
-        most = float(seen.greatest.max(initial=0))
+        most = float(seen.maximum.max(initial=0))
         reached = f"it never cut anything off (at most {most:.3g})"
         note += f"; {f'it cut off up to {most - 6:.3g}' if most > 6 else reached} in the samples"
     inputs, outputs = node.inputs, node.outputs
@@ -122,9 +122,9 @@ def _without_relu6(work: Workspace, node: Node) -> str:
 
 
 def _summary(pair: Pair, absorbed: int) -> str:
-    least, greatest = pair.factors.min(initial=math.inf), pair.factors.max(initial=0)
+    minimum, maximum = pair.factors.min(initial=math.inf), pair.factors.max(initial=0)
     note = (
         f"{title(pair.first.node)} -> {title(pair.second.node)}: {len(pair.factors)} channels "
-        f"divided by {least:.3g} to {greatest:.3g}"
+        f"divided by {minimum:.3g} to {maximum:.3g}"
     )
     return f"{note}, {absorbed} high biases absorbed" if absorbed else note

@@ -27,7 +27,7 @@ def can_absorb(pair: Pair) -> bool:
     return all(_passes_constants(node) for node in pair.path)
 
 
-def absorb(
+def extract_qdq(
     pairs: Sequence[Pair], seen: Mapping[str, Statistics], deviations: float
 ) -> dict[Node, int]:
     """Absorbs the high biases of equalized pairs.
@@ -51,7 +51,7 @@ def absorb(
             continue
         if found.count < _ENOUGH or not np.isfinite(found.mean_square).all():
             continue  # what is not finite calibration will name
-        low = np.minimum(found.mean - deviations * np.sqrt(found.variance), found.least)
+        low = np.minimum(found.mean - deviations * np.sqrt(found.variance), found.minimum)
         high = np.maximum(low, 0) / pair.factors
         if high.any():
             pair.first.bias = pair.first.bias - high

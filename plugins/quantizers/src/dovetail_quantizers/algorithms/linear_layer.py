@@ -56,14 +56,14 @@ class LinearLayer:
         """The greatest of all that gets the same factors, (period, groups, made)."""
         values = _view(self.node, np.asarray(self._weight.values(), np.float32))
         values = values.reshape(-1, self._period, *self._over.shape)
-        greatest, least = values.max(axis=0, initial=0.0), values.min(axis=0, initial=0.0)
-        return np.asarray(np.maximum(greatest, -least), np.float32)
+        maximum, minimum = values.max(axis=0, initial=0.0), values.min(axis=0, initial=0.0)
+        return np.asarray(np.maximum(maximum, -minimum), np.float32)
 
     def output_ranges(self) -> Vector:
         """Gives the greatest magnitude of the weights of each output channel, (made,)."""
         times = self._times[:, : self._period].astype(np.float32)
-        greatest = (self._magnitudes * times.T[:, :, None]).max(axis=0, initial=0.0)
-        return np.asarray((greatest / self._over).ravel(), np.float64)
+        maximum = (self._magnitudes * times.T[:, :, None]).max(axis=0, initial=0.0)
+        return np.asarray((maximum / self._over).ravel(), np.float64)
 
     def input_ranges(self, count: int) -> Vector:
         """Gives the greatest magnitude of the weights of each of `count` input channels."""

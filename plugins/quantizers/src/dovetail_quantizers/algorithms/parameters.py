@@ -19,8 +19,8 @@ class Between:
     rounds: int = field(default=100, metadata=Between(1, 1000).metadata)
     """
 
-    least: float
-    greatest: float
+    minimum: float
+    maximum: float
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -58,5 +58,5 @@ def _faults(parameter: dataclasses.Field[Any], value: object) -> Iterator[str]:
     between = parameter.metadata.get(_KEY)
     if not isinstance(between, Between) or not isinstance(value, int | float):
         return
-    if not between.least <= value <= between.greatest:  # nor is NaN
-        yield f"{value!r} is not from {between.least:g} to {between.greatest:g}"
+    if not between.minimum <= value <= between.maximum:  # nor is NaN
+        yield f"{value!r} is not from {between.minimum:g} to {between.maximum:g}"

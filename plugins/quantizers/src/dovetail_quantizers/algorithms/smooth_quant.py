@@ -83,8 +83,8 @@ class SmoothQuant(QuantizationAlgorithm):
 
 def _summary(group: Group, factors: Vector) -> str:
     readers = ", ".join(title(each.node) for each in group.arrivals)
-    least, greatest = factors.min(initial=math.inf), factors.max(initial=0)
+    minimum, maximum = factors.min(initial=math.inf), factors.max(initial=0)
     return (
         f"{title(group.source.node)} -> {readers}: {group.count} channels divided by "
-        f"{least:.3g} to {greatest:.3g}"
+        f"{minimum:.3g} to {maximum:.3g}"
     )

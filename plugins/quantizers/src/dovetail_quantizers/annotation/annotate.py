@@ -13,25 +13,25 @@ import numpy as np
 from dovetail.ir import Graph, Node, Spec, Tensor, TensorKind, pack, quantize
 from dovetail.ops import from_real
 from dovetail_opset.build import add
+from dovetail_quantizers.annotation.input_encodings import InputEncodings, as_float, input_encodings
 from dovetail_quantizers.annotation.statics import values_of
-from dovetail_quantizers.annotation.wants import Wants, all_wants, as_float
-from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.recipe import float_type
 from dovetail_quantizers.planning.rules import is_quantized
 
-Decisions = dict[Tensor, Encoded]
+Decisions = dict[Tensor, EncodingDecision]
 
 
-def annotate(plan: Plan, decided: Mapping[Group, Encoded]) -> Decisions:
+def annotate(plan: Plan, decided: Mapping[Group, EncodingDecision]) -> Decisions:
     """Writes a plan into its graph and gives what each tensor of it got.
 
     Args:
         plan: The plan; its graph is changed.
         decided: Encodings of groups.
     """
-    wants = all_wants(plan, decided)
+    wants = input_encodings(plan, decided)
     writer = _Writer(plan, decided, wants)
     for tensor in list(plan.graph.tensors.values()):
         if not is_quantized(tensor):
@@ -44,12 +44,14 @@ def annotate(plan: Plan, decided: Mapping[Group, Encoded]) -> Decisions:
 
 
 class _Writer:
-    def __init__(self, plan: Plan, decided: Mapping[Group, Encoded], wants: Wants) -> None:
+    def __init__(
+        self, plan: Plan, decided: Mapping[Group, EncodingDecision], wants: InputEncodings
+    ) -> None:
         self.decisions: Decisions = {}
         self._plan = plan
         self._graph: Graph = plan.graph
         self._decided = decided
-        self._wants: dict[Tensor, list[tuple[Node, int, Encoded]]] = {}
+        self._wants: dict[Tensor, list[tuple[Node, int, EncodingDecision]]] = {}
         for (node, i), wanted in wants.items():
             tensor = node.inputs[i]
             assert tensor is not None
@@ -57,7 +59,7 @@ class _Writer:
 
     def write_static(self, tensor: Tensor) -> None:
         """Stores a static tensor in each way in which it is wanted."""
-        variants: dict[Spec, tuple[Encoded, list[tuple[Node, int]]]] = {}
+        variants: dict[Spec, tuple[EncodingDecision, list[tuple[Node, int]]]] = {}
         for node, i, wanted in self._wants.get(tensor, ()):
             spec = Spec(wanted.dtype, tensor.shape, wanted.encoding)
             variants.setdefault(spec, (wanted, []))[1].append((node, i))
@@ -100,7 +102,7 @@ class _Writer:
             made = tensor if same else self._converted(inner, spec, "Convert")
             self._redirect(inner, made, places)
 
-    def _stored(self, tensor: Tensor) -> Encoded | None:
+    def _stored(self, tensor: Tensor) -> EncodingDecision | None:
         """What the producer writes; an input is what its readers want, if any is fixed-point."""
         producer = self._graph.producer(tensor)
         if producer is not None and producer in self._plan.floats:
@@ -117,7 +119,7 @@ class _Writer:
         group = self._plan.groups.get(tensor)
         return None if group is None else self._decided.get(group)
 
-    def _kept_float(self, tensor: Tensor, stored: Encoded) -> Tensor | None:
+    def _kept_float(self, tensor: Tensor, stored: EncodingDecision) -> Tensor | None:
         """Where an interface stays float: what stands for it inside, else None."""
         kind = tensor.kind
         if not self._plan.options.preserve_io_datatype or stored.dtype is tensor.dtype:
@@ -171,7 +173,7 @@ class _Writer:
             self._graph.set_inputs(node, inputs)
 
 
-def _store(tensor: Tensor, values: np.ndarray, wanted: Encoded) -> None:
+def _store(tensor: Tensor, values: np.ndarray, wanted: EncodingDecision) -> None:
     """Makes a static tensor hold values in a type and encoding."""
     tensor.dtype, tensor.encoding = wanted.dtype, wanted.encoding
     if wanted.encoding is None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dovetail.ir import Tensor, TensorKind
 from dovetail.quantization import Difference
 from dovetail_opset import PACKAGE
-from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.plan import Plan
 
 _SUMMARY = {
@@ -25,7 +25,9 @@ _SUMMARY = {
 }
 
 
-def differences_of(plan: Plan, decisions: Mapping[Tensor, Encoded]) -> Iterator[Difference]:
+def differences_of(
+    plan: Plan, decisions: Mapping[Tensor, EncodingDecision]
+) -> Iterator[Difference]:
     """Gives where a quantized graph is quantized and the model was not, or the other way round.
 
     Args:

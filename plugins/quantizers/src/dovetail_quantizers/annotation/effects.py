@@ -7,12 +7,12 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dovetail.errors import QuantizationError
 from dovetail.ir import Block, Graph, Tensor
 from dovetail.quantization import Weight
-from dovetail_quantizers.planning.encoded import Encoded
-from dovetail_quantizers.planning.extent import Extent, span
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
 from dovetail_quantizers.planning.rules import JOINERS, is_quantized
+from dovetail_quantizers.planning.value_range import ValueRange, span
 
 # A tensor with so small a share of a grid of 8 bits has fewer than 5 bits of its own.
 _SHARE = 1 / 8
@@ -47,7 +47,7 @@ def already_fixed(
     return [f"graph '{graph.name}' is fixed-point already: nothing is left to quantize"]
 
 
-def without_effect(plan: Plan, decisions: Mapping[Tensor, Encoded]) -> Iterator[str]:
+def without_effect(plan: Plan, decisions: Mapping[Tensor, EncodingDecision]) -> Iterator[str]:
     """Gives a note for each option that nothing came of, with the reason."""
     options = plan.options
     block = options.weights_block_size
@@ -85,7 +85,7 @@ def _no_blocks(plan: Plan, block: int) -> str:
     return "the weights that it divides are float, or have encodings that were given"
 
 
-def unlike_members(plan: Plan, members: Mapping[str, Extent]) -> Iterator[str]:
+def unlike_members(plan: Plan, members: Mapping[str, ValueRange]) -> Iterator[str]:
     """Gives a note for each grid that joined tensors share though some hardly use it.
 
     Args:
@@ -98,7 +98,7 @@ def unlike_members(plan: Plan, members: Mapping[str, Extent]) -> Iterator[str]:
             yield from _unlike(group, joiners[0].where, members)
 
 
-def _unlike(group: Group, where: str, members: Mapping[str, Extent]) -> Iterator[str]:
+def _unlike(group: Group, where: str, members: Mapping[str, ValueRange]) -> Iterator[str]:
     spans = {t: span(members[t.name][:2]) for t in group.sources if t.name in members}
     widest = max(spans, key=lambda t: spans[t], default=None)
     if widest is None:

@@ -7,12 +7,12 @@ from collections.abc import MutableMapping
 from dovetail.ir import Graph, Node, Tensor, TensorKind
 from dovetail_opset import PACKAGE
 from dovetail_opset.passes import DeadCode
-from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL
 from dovetail_quantizers.planning.plan import Plan
 
 
-def join_interfaces(plan: Plan, decisions: MutableMapping[Tensor, Encoded]) -> None:
+def join_interfaces(plan: Plan, decisions: MutableMapping[Tensor, EncodingDecision]) -> None:
     """Takes out conversions to float and back between tensors of the same encoding.
 
     Args:
@@ -23,7 +23,7 @@ def join_interfaces(plan: Plan, decisions: MutableMapping[Tensor, Encoded]) -> N
     for stored in interfaces:
         if not _join_made(graph, stored):
             _join_given(graph, stored)
-            decisions[stored] = Encoded(stored.dtype, stored.encoding, GIVEN_BY_MODEL)
+            decisions[stored] = EncodingDecision(stored.dtype, stored.encoding, GIVEN_BY_MODEL)
     if interfaces:
         DeadCode().run(graph)
     for tensor in list(decisions):

@@ -9,12 +9,14 @@ import numpy as np
 
 from dovetail.ir import Encoding, ScaleOffset, Tensor
 from dovetail.quantization import Bias, TensorDecision, Weight
-from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.roles import present, roles_of
 
 
-def decisions_of(plan: Plan, decisions: Mapping[Tensor, Encoded]) -> tuple[TensorDecision, ...]:
+def decisions_of(
+    plan: Plan, decisions: Mapping[Tensor, EncodingDecision]
+) -> tuple[TensorDecision, ...]:
     """Gives one line for each tensor of a plan's graph that got a type."""
     roles = _roles(plan)
     told = [tensor for tensor in plan.graph.tensors.values() if tensor in decisions]
@@ -32,7 +34,7 @@ def decisions_of(plan: Plan, decisions: Mapping[Tensor, Encoded]) -> tuple[Tenso
 
 
 def _line(
-    plan: Plan, tensor: Tensor, role: str, got: Encoded, *, name: str | None
+    plan: Plan, tensor: Tensor, role: str, got: EncodingDecision, *, name: str | None
 ) -> TensorDecision:
     group = plan.groups.get(tensor)
     leader = None if group is None or got.encoding is None else group.leader
@@ -41,7 +43,7 @@ def _line(
         shared = leader.source
         clipper = group.squashed.get(tensor)
         why = f"clipped by {clipper.where}" if clipper else "values are only moved"
-    least, greatest = _ends(tensor)
+    minimum, maximum = _ends(tensor)
     one = tensor.encoding if isinstance(tensor.encoding, ScaleOffset) else None
     return TensorDecision(
         tensor=tensor.source,
@@ -52,8 +54,8 @@ def _line(
         scales=None if tensor.encoding is None else _scales(tensor.encoding),
         scale=None if one is None else one.scale,
         offset=None if one is None else one.offset,
-        least=least,
-        greatest=greatest,
+        minimum=minimum,
+        maximum=maximum,
         observed=got.observed if shared is None else None,
         shared_with=shared,
         name=name,
@@ -86,7 +88,7 @@ def _ends(tensor: Tensor) -> tuple[float | None, float | None]:
     """The least and the greatest value that a tensor's encoding holds."""
     if tensor.encoding is None or not all(tensor.shape):
         return None, None
-    scale, offset = tensor.encoding.grid(tensor.shape)
+    scale, offset = tensor.encoding.scales_and_offsets(tensor.shape)
     low, high = tensor.dtype.stored_range(_bitwidth(tensor))
     wide = offset.astype(np.float64)
     return float(((wide + low) * scale).min()), float(((wide + high) * scale).max())

@@ -22,11 +22,11 @@ from dovetail.ir import (
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Bias, Granularity, QuantizationOptions, Weight
 from dovetail_quantizers.grid import Scheme, grids_for, storage_type
-from dovetail_quantizers.planning.encoded import Encoded
-from dovetail_quantizers.planning.extent import EVERYTHING_COUNTS, Far, extent_of
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.recipe import MIN_MAX, Recipe
 from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
 from dovetail_quantizers.planning.rules import is_quantized
+from dovetail_quantizers.planning.value_range import EVERYTHING_COUNTS, Far, value_range_of
 
 # A bias of 32 bits stays this far within its type, so that rounding its scale cannot overflow it.
 _MOST = 2.0**31 - 2.0**8
@@ -35,7 +35,7 @@ _PACKED = {DType.SFIXED_POINT_8: DType.SFIXED_POINT_4, DType.UFIXED_POINT_8: DTy
 
 def constant_encoding(
     values: Array, recipe: Recipe, across: float = 0.0, far: Far = EVERYTHING_COUNTS
-) -> Encoded:
+) -> EncodingDecision:
     """Gives the encoding of a constant by its own values.
 
     Args:
@@ -44,15 +44,15 @@ def constant_encoding(
         across: How far from zero what stands for infinity must lie.
         far: What stands for it.
     """
-    extent = extent_of(values, far)
+    extent = value_range_of(values, far)
     grid = recipe.grid(*extent.reaching(across))
-    why = "its own values" + (", infinities put far from the others" if extent.is_far else "")
-    return Encoded(grid.dtype, grid.encoding, why, (extent.least, extent.greatest))
+    why = "its own values" + (", infinities put far from the others" if extent.has_infinity else "")
+    return EncodingDecision(grid.dtype, grid.encoding, why, (extent.minimum, extent.maximum))
 
 
 def weight_encoding(
     values: Array, node: Node, role: Weight, recipe: Recipe, options: QuantizationOptions
-) -> Encoded:
+) -> EncodingDecision:
     """Gives the encoding of a weight: per tensor, per channel or row, or per block."""
     axis, summed = weight_axes(role, node, values.ndim)
     block = options.weights_block_size
@@ -65,16 +65,22 @@ def weight_encoding(
     }[role.granularity]
     if wanted and axis is not None:
         return _per_axis(values, axis, recipe, options)
-    least, greatest = _range_of(values, recipe)
-    grid = recipe.grid(least, greatest)
+    minimum, maximum = _range_of(values, recipe)
+    grid = recipe.grid(minimum, maximum)
     dtype, encoding = _stored(grid.dtype, grid.encoding, options)
-    return Encoded(dtype, encoding, f"{recipe.estimator} of its values", (least, greatest))
+    return EncodingDecision(
+        dtype, encoding, f"{recipe.estimator} of its values", (minimum, maximum)
+    )
 
 
 def bias_encoding(
-    values: Array, role: Bias, data: Encoded | None, weight: Encoded | None, bitwidth: int,
+    values: Array,
+    role: Bias,
+    data: EncodingDecision | None,
+    weight: EncodingDecision | None,
+    bitwidth: int,
     recipe: Recipe,
-) -> Encoded:  # fmt: skip
+) -> EncodingDecision:
     """Gives the encoding of a bias.
 
     Args:
@@ -91,13 +97,15 @@ def bias_encoding(
     if scales is None:
         own = recipe if bitwidth == 8 else recipe.symmetric()
         found = constant_encoding(values, own.with_bitwidth(bitwidth))
-        return Encoded(found.dtype, found.encoding, "its own values", found.observed)
+        return EncodingDecision(found.dtype, found.encoding, "its own values", found.observed)
     encoding: Encoding
     if scales.size == 1 and isinstance(weight and weight.encoding, ScaleOffset):
         encoding = ScaleOffset(float(scales[0]))
     else:
         encoding = AxisScaleOffset(0, scales)
-    return Encoded(DType.SFIXED_POINT_32, encoding, "scale of the input x scale of the weights")
+    return EncodingDecision(
+        DType.SFIXED_POINT_32, encoding, "scale of the input x scale of the weights"
+    )
 
 
 def product_of_scales(
@@ -115,7 +123,9 @@ def product_of_scales(
     return np.asarray(scales * data.scale, np.float32)
 
 
-def with_room_for_bias(weight: Encoded, bias: Array, data: Encoded | None) -> Encoded:
+def with_room_for_bias(
+    weight: EncodingDecision, bias: Array, data: EncodingDecision | None
+) -> EncodingDecision:
     """Gives a weight's encoding with scales large enough for its bias to fit 32 bits.
 
     A channel of tiny weights makes tiny steps, of which a bias may need more than there are.
@@ -137,7 +147,7 @@ def with_room_for_bias(weight: Encoded, bias: Array, data: Encoded | None) -> En
     else:
         return weight
     why = f"{weight.why}; widened for its bias to fit 32 bits"
-    return Encoded(weight.dtype, wider, why, weight.observed)
+    return EncodingDecision(weight.dtype, wider, why, weight.observed)
 
 
 def check_statics(graph: Graph, ops: OpRegistry) -> None:
@@ -171,39 +181,41 @@ def values_of(tensor: Tensor) -> NDArray[np.float32]:
     return np.asarray(tensor.values(), np.float32)
 
 
-def _per_axis(values: Array, axis: int, recipe: Recipe, options: QuantizationOptions) -> Encoded:
+def _per_axis(
+    values: Array, axis: int, recipe: Recipe, options: QuantizationOptions
+) -> EncodingDecision:
     rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
-    least, greatest = _ranges_of(rows, recipe)
+    minimum, maximum = _ranges_of(rows, recipe)
     scales, _ = grids_for(
-        least, greatest, recipe.bitwidth, Scheme.SYMMETRIC, steps=recipe.symmetric().steps
+        minimum, maximum, recipe.bitwidth, Scheme.SYMMETRIC, steps=recipe.symmetric().steps
     )
     dtype = storage_type(recipe.bitwidth, Scheme.SYMMETRIC)
     narrow = recipe.bitwidth if recipe.bitwidth < dtype.bits else None
     kept, encoding = _stored(dtype, AxisScaleOffset(axis, scales, None, narrow), options)
     why = f"{recipe.estimator} of each of {len(rows)} channels"
-    return Encoded(kept, encoding, why, _whole(least, greatest))
+    return EncodingDecision(kept, encoding, why, _whole(minimum, maximum))
 
 
 def _per_block(
     values: Array, axis: int, block: int, recipe: Recipe, options: QuantizationOptions
-) -> Encoded:
+) -> EncodingDecision:
     shape = values.shape
     split = (*shape[:axis], shape[axis] // block, block, *shape[axis + 1 :])
     blocks = np.moveaxis(values.reshape(split), axis + 1, -1)
-    least, greatest = _ranges_of(blocks.reshape(math.prod(blocks.shape[:-1]), block), recipe)
-    scales, _ = grids_for(least, greatest, recipe.bitwidth, Scheme.SYMMETRIC)
+    minimum, maximum = _ranges_of(blocks.reshape(math.prod(blocks.shape[:-1]), block), recipe)
+    scales, _ = grids_for(minimum, maximum, recipe.bitwidth, Scheme.SYMMETRIC)
     dtype = storage_type(recipe.bitwidth, Scheme.SYMMETRIC)
     narrow = recipe.bitwidth if recipe.bitwidth < dtype.bits else None
     sizes = tuple(block if i == axis else 1 for i in range(values.ndim))
     shaped = scales.reshape(blocks.shape[:-1])
     kept, encoding = _stored(dtype, Block(sizes, shaped, None, narrow), options)
     why = f"{recipe.estimator} of each of {scales.size} blocks of {block}"
-    return Encoded(kept, encoding, why, _whole(least, greatest))
+    return EncodingDecision(kept, encoding, why, _whole(minimum, maximum))
 
 
 def _range_of(values: Array, recipe: Recipe) -> tuple[float, float]:
-    least, greatest = _ranges_of(values.reshape(1, -1), recipe)
-    return float(least[0]), float(greatest[0])
+    minimum, maximum = _ranges_of(values.reshape(1, -1), recipe)
+    return float(minimum[0]), float(maximum[0])
 
 
 def _ranges_of(rows: Array, recipe: Recipe) -> tuple[Array, Array]:
@@ -220,18 +232,18 @@ def _ranges_of(rows: Array, recipe: Recipe) -> tuple[Array, Array]:
     return found[:, 0], found[:, 1]
 
 
-def _whole(least: Array, greatest: Array) -> tuple[float, float]:
-    if not len(least):
+def _whole(minimum: Array, maximum: Array) -> tuple[float, float]:
+    if not len(minimum):
         return 0.0, 0.0
-    return float(np.min(least)), float(np.max(greatest))
+    return float(np.min(minimum)), float(np.max(maximum))
 
 
-def packed(given: Encoded, options: QuantizationOptions) -> Encoded:
+def packed(given: EncodingDecision, options: QuantizationOptions) -> EncodingDecision:
     """Gives an encoding that was given with 4 bits in half a byte, where that is asked for."""
     if given.encoding is None or given.dtype not in _PACKED:
         return given
     dtype, encoding = _stored(given.dtype, given.encoding, options)
-    return Encoded(dtype, encoding, given.why, given.observed)
+    return EncodingDecision(dtype, encoding, given.why, given.observed)
 
 
 def _stored(

@@ -19,7 +19,7 @@ from dovetail.files import atomic_write, unreadable
 from dovetail.ir import Graph, Tensor, to_text
 from dovetail.quantization import Calibration
 from dovetail_quantizers.calibration.samples import samples_of
-from dovetail_quantizers.planning.extent import Extent
+from dovetail_quantizers.planning.value_range import ValueRange
 
 # Older results than these make room; each is a few kilobytes.
 _KEPT = 32
@@ -49,7 +49,7 @@ class RangeCache:
         self._path = path
         self._key = key
 
-    def get(self) -> tuple[dict[str, Extent], int] | None:
+    def get(self) -> tuple[dict[str, ValueRange], int] | None:
         """Gives the extents and the number of samples that they are of, if they are known.
 
         Raises:
@@ -60,10 +60,10 @@ class RangeCache:
         if found is None:
             return None
         nothing = (False, False)
-        extents = {n: Extent(*r, *found.far.get(n, nothing)) for n, r in found.ranges.items()}
+        extents = {n: ValueRange(*r, *found.far.get(n, nothing)) for n, r in found.ranges.items()}
         return extents, found.samples
 
-    def put(self, extents: Mapping[str, Extent], samples: int) -> None:
+    def put(self, extents: Mapping[str, ValueRange], samples: int) -> None:
         """Keeps extents; after an error the file is what it was.
 
         Raises:
@@ -73,8 +73,8 @@ class RangeCache:
         file.results.pop(self._key, None)
         file.results[self._key] = _Result(
             samples,
-            {name: (each.least, each.greatest) for name, each in extents.items()},
-            {name: (each.below, each.above) for name, each in extents.items() if each.is_far},
+            {name: (each.minimum, each.maximum) for name, each in extents.items()},
+            {name: (each.below, each.above) for name, each in extents.items() if each.has_infinity},
         )
         for key in list(file.results)[:-_KEPT]:
             del file.results[key]

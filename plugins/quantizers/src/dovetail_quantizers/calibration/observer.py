@@ -15,11 +15,11 @@ from dovetail.ops import OpRegistry, to_real
 from dovetail.plugins.events import Progress
 from dovetail.plugins.hooks import hooks
 from dovetail.quantization import Calibration
-from dovetail_quantizers.calibration.looking import NOTHING, Look
 from dovetail_quantizers.calibration.running import runner
 from dovetail_quantizers.calibration.samples import samples_of
+from dovetail_quantizers.calibration.value_filter import NOTHING, ValueFilter
 from dovetail_quantizers.planning.counting import RowFloor
-from dovetail_quantizers.planning.extent import HUGE, Extent, Far
+from dovetail_quantizers.planning.value_range import HUGE, Far, ValueRange
 
 TASK = "calibrating"
 _LISTED = 20
@@ -38,9 +38,9 @@ class Observed:
         is_infinite: Whether anything was infinite, or as good as that.
     """
 
-    extents: dict[str, Extent] = field(default_factory=dict)
+    extents: dict[str, ValueRange] = field(default_factory=dict)
     samples: int = 0
-    members: dict[str, Extent] = field(default_factory=dict)
+    members: dict[str, ValueRange] = field(default_factory=dict)
     is_infinite: bool = False
 
 
@@ -75,7 +75,7 @@ def observe(
             the first sample), or nothing finite.
     """
     tensors = {t.name: t for each in watched.values() for t in each}
-    looks = {name: Look((counting or {}).get(name), extremes_only) for name in tensors}
+    looks = {name: ValueFilter((counting or {}).get(name), extremes_only) for name in tensors}
     seen = Observed()
     total = len(calibration) if isinstance(calibration, Sized) else None
     with runner(graph, ops, backend, tensors) as run:
@@ -103,7 +103,7 @@ def _refuse(
     graph: Graph,
     shown: Mapping[str, Array],
     tensors: Mapping[str, Tensor],
-    looks: Mapping[str, Look],
+    looks: Mapping[str, ValueFilter],
     sample: int,
     *,
     lenient: bool,
@@ -141,13 +141,13 @@ def _problem(tensor: Tensor, what: str, count: int, sample: int) -> Problem:
 
 def _extent(
     graph: Graph, name: str, group: Sequence[Tensor], seen: Observed, estimator: RangeEstimator
-) -> Extent:
+) -> ValueRange:
     """Gives the estimator's range and what lies beyond; 0 to 0 where no value stands for itself."""
-    extent = functools.reduce(Extent.joined, (seen.members.get(t.name, NOTHING) for t in group))
-    if extent.least > extent.greatest:
-        return Extent(0.0, 0.0, extent.below, extent.above)
+    extent = functools.reduce(ValueRange.joined, (seen.members.get(t.name, NOTHING) for t in group))
+    if extent.minimum > extent.maximum:
+        return ValueRange(0.0, 0.0, extent.below, extent.above)
     try:
-        return Extent(*estimator.range(), extent.below, extent.above)
+        return ValueRange(*estimator.range(), extent.below, extent.above)
     except QuantizationError as error:
         error.where = error.where or f"tensor '{graph.tensor(name).source}'"
         raise

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.errors import Problem, QuantizationError, unknown_name
+from dovetail.errors import Problem, QuantizationError, suggest_name
 from dovetail.ir import Array, DType, Graph, Tensor
 from dovetail.ops import from_real, unstorable
 from dovetail.quantization import Calibration
@@ -67,7 +67,7 @@ def _arrays(graph: Graph, sample: Any, number: int, problems: list[Problem]) -> 
             return {}
         sample = {next(iter(tensors)): sample}
     problems += [
-        Problem(f"there is no input '{name}'", where, unknown_name(str(name), tensors))
+        Problem(f"there is no input '{name}'", where, suggest_name(str(name), tensors))
         for name in sample
         if name not in tensors
     ]

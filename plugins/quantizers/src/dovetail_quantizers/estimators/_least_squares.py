@@ -44,5 +44,5 @@ class LeastSquares:
         many = bins.counts.size > _ROUGH_BINS
         rough = self._histogram.contents(_ROUGH_BINS) if many else None
         cost = partial(squared_error, clipping_weight=self._clipping_weight)
-        scheme = self._target.scheme(bins.least)
+        scheme = self._target.scheme(bins.minimum)
         return cheapest_range(bins, cost, self._target.bitwidth, scheme, rough=rough)

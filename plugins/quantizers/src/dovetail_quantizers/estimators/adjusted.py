@@ -47,17 +47,17 @@ class Adjusted:
         Raises:
             QuantizationError: No finite value was observed (CALIBRATION_EMPTY).
         """
-        least, greatest = self._extremes.range()
+        minimum, maximum = self._extremes.range()
         # A range to one side of zero has zero at an end, a tiny one is widened by the grid itself.
-        if self._target.symmetric or not least < 0 < greatest or greatest - least < MINIMUM_RANGE:
-            return least, greatest
+        if self._target.symmetric or not minimum < 0 < maximum or maximum - minimum < MINIMUM_RANGE:
+            return minimum, maximum
         steps = (1 << self._target.bitwidth) - 1
-        ratio = -least / (greatest - least) * steps
+        ratio = -minimum / (maximum - minimum) * steps
         # The steps below zero are some of these; the scale is what both sides need with them.
         choices = {min(max(int(ratio) + more, 1), steps - 1) for more in (0, 1)}
         scale, below = min(
-            (max(-least / below, greatest / (steps - below)), below) for below in choices
+            (max(-minimum / below, maximum / (steps - below)), below) for below in choices
         )
         # Not past what a float32 holds, unless the values themselves are.
         moved = np.clip([-scale * below, scale * (steps - below)], -_FLOAT_MAX, _FLOAT_MAX)
-        return min(float(moved[0]), least), max(float(moved[1]), greatest)
+        return min(float(moved[0]), minimum), max(float(moved[1]), maximum)

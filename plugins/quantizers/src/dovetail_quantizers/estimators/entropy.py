@@ -66,13 +66,13 @@ class Entropy:
         bins = self._histogram.contents()
         enough = int(bins.counts.sum()) // _LEAST_MEAN_COUNT
         bins = self._histogram.contents(max(enough, 2))
-        span = max(bins.greatest, 0) - min(bins.least, 0)
+        span = max(bins.maximum, 0) - min(bins.minimum, 0)
         ratio = span / bins.width / (1 << self._target.bitwidth)
         return cheapest_range(
             bins,
             divergence,
             self._target.bitwidth,
-            self._target.scheme(bins.least),
+            self._target.scheme(bins.minimum),
             deepest=math.log2(ratio) if ratio > 1 else 0.0,
         )
 

@@ -25,14 +25,14 @@ def pieces(batch: Array) -> Iterator[tuple[Array, float, float]]:
     values = batch.ravel(order="K")  # no copy where the elements lie together in any order
     for start in range(0, values.size, _PIECE):
         piece = values[start : start + _PIECE]
-        least, greatest = piece.min(), piece.max()
+        minimum, maximum = piece.min(), piece.max()
         # NaN spreads to both, so nothing is looked at again where all elements are finite.
-        if not (np.isfinite(least) and np.isfinite(greatest)):
+        if not (np.isfinite(minimum) and np.isfinite(maximum)):
             piece = finite(piece)
             if not piece.size:
                 continue
-            least, greatest = piece.min(), piece.max()
-        yield piece, float(least), float(greatest)
+            minimum, maximum = piece.min(), piece.max()
+        yield piece, float(minimum), float(maximum)
 
 
 class Extremes:
@@ -44,13 +44,13 @@ class Extremes:
 
     def observe(self, batch: Array) -> None:
         """Takes the finite elements of a batch into account, any shape."""
-        for _, least, greatest in pieces(batch):
-            self.widen(least, greatest)
+        for _, minimum, maximum in pieces(batch):
+            self.widen(minimum, maximum)
 
-    def widen(self, least: float, greatest: float) -> None:
+    def widen(self, minimum: float, maximum: float) -> None:
         """Takes values into account of which these are the extremes."""
-        self._least = min(self._least, least)
-        self._greatest = max(self._greatest, greatest)
+        self._least = min(self._least, minimum)
+        self._greatest = max(self._greatest, maximum)
 
     def range(self) -> tuple[float, float]:
         """Gives the least and the greatest value.

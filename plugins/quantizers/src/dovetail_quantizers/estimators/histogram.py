@@ -42,12 +42,12 @@ class Bins:
     width: float
 
     @property
-    def least(self) -> float:
+    def minimum(self) -> float:
         """The least value observed."""
         return float(self.edges[0])
 
     @property
-    def greatest(self) -> float:
+    def maximum(self) -> float:
         """The greatest value observed."""
         return float(self.edges[-1])
 
@@ -76,8 +76,8 @@ class Histogram:
 
     def observe(self, batch: Array) -> None:
         """Counts the finite elements of a batch, any shape."""
-        for piece, least, greatest in pieces(batch):
-            self._extremes.widen(least, greatest)
+        for piece, minimum, maximum in pieces(batch):
+            self._extremes.widen(minimum, maximum)
             if piece.dtype != np.float32:
                 piece = piece.astype(np.float32 if piece.dtype == np.float16 else np.float64)
             self._reach(*self._extremes.range())
@@ -94,10 +94,10 @@ class Histogram:
         Raises:
             QuantizationError: No finite value was observed (CALIBRATION_EMPTY).
         """
-        least, greatest = self._extremes.range()
+        minimum, maximum = self._extremes.range()
         layout = (self._exponent, self._first, self._counts.size)
         if most is not None:
-            layout = self._layout(min(least, 0.0), max(greatest, 0.0), most)
+            layout = self._layout(min(minimum, 0.0), max(maximum, 0.0), most)
         counts = self._laid_out(*layout)
         exponent, first, size = layout
         counts[-first] -= self._zeros
@@ -107,7 +107,7 @@ class Histogram:
         kept[:-1] |= counts > 0
         kept[1:] |= counts > 0
         kept[[0, -first, -1]] = True
-        edges = np.clip(edges[kept], least, greatest)
+        edges = np.clip(edges[kept], minimum, maximum)
         return Bins(edges, counts[kept[:-1]], self._zeros, math.ldexp(1.0, exponent))
 
     def _indices(self, values: Array) -> NDArray[np.intp]:
@@ -121,9 +121,9 @@ class Histogram:
             scaled -= scaled.dtype.type(self._first)
         return scaled.astype(np.intp)
 
-    def _reach(self, least: float, greatest: float) -> None:
+    def _reach(self, minimum: float, maximum: float) -> None:
         """Widens the bins, or adds some, so that they hold both values."""
-        layout = self._layout(min(least, 0.0), max(greatest, 0.0), self._bins)
+        layout = self._layout(min(minimum, 0.0), max(maximum, 0.0), self._bins)
         if layout != (self._exponent, self._first, self._counts.size):
             self._counts = self._laid_out(*layout)
             self._exponent, self._first, _ = layout
@@ -137,14 +137,14 @@ class Histogram:
         np.add.at(counts, places, self._counts)
         return counts
 
-    def _layout(self, least: float, greatest: float, most: int) -> tuple[int, int, int]:
+    def _layout(self, minimum: float, maximum: float, most: int) -> tuple[int, int, int]:
         """Gives exponent of the width, first bin and number of bins for extremes about zero."""
         # Halves, since the whole may be beyond a float64.
-        half = greatest / most / 2 - least / most / 2
+        half = maximum / most / 2 - minimum / most / 2
         exponent = max(self._exponent, math.frexp(half)[1]) if half else self._exponent
         while True:
-            first = math.floor(math.ldexp(least, -exponent))
-            size = math.floor(math.ldexp(greatest, -exponent)) - first + 1
+            first = math.floor(math.ldexp(minimum, -exponent))
+            size = math.floor(math.ldexp(maximum, -exponent)) - first + 1
             if size <= most:
                 return exponent, first, size
             exponent += 1

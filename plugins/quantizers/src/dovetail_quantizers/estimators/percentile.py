@@ -47,11 +47,11 @@ class Percentile:
         """
         bins = self._histogram.contents()
         if self._percentile == 100:
-            return bins.least, bins.greatest
+            return bins.minimum, bins.maximum
         edges, below = _cumulative(bins)
         out = below[-1] * (1 - self._percentile / 100)
-        least, greatest = np.interp([out, below[-1] - out], below, edges)
-        return float(least), float(greatest)
+        minimum, maximum = np.interp([out, below[-1] - out], below, edges)
+        return float(minimum), float(maximum)
 
 
 def _cumulative(bins: Bins) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

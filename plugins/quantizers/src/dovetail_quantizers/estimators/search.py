@@ -40,9 +40,9 @@ class Grids:
 Cost = Callable[[Bins, Grids], Floats]
 
 
-def grids_of(least: Floats, greatest: Floats, bitwidth: int, scheme: Scheme) -> Grids:
+def grids_of(minimum: Floats, maximum: Floats, bitwidth: int, scheme: Scheme) -> Grids:
     """Gives the grids that quantizing with these ranges (g,) would use."""
-    scales, offsets = grids_for(least, greatest, bitwidth, scheme)
+    scales, offsets = grids_for(minimum, maximum, bitwidth, scheme)
     low, high = storage_type(bitwidth, scheme).stored_range(bitwidth)
     steps = offsets.astype(np.float64)
     return Grids(scales.astype(np.float64), low + steps, high + steps)
@@ -87,7 +87,7 @@ class _Search:
         self._bins, self._cost = bins, cost
         self._bitwidth, self._scheme = bitwidth, scheme
         self._deepest = deepest
-        below, above = min(bins.least, 0.0), max(bins.greatest, 0.0)
+        below, above = min(bins.minimum, 0.0), max(bins.maximum, 0.0)
         self._joined = scheme is Scheme.SYMMETRIC
         if self._joined:
             above = max(-below, above)
@@ -116,15 +116,15 @@ class _Search:
     def range(self, cut: Floats) -> tuple[float, float]:
         """Gives the range of a cut, (2,): no wider than what was observed."""
         below, above = self._below * 2.0 ** -cut[0], self._above * 2.0 ** -cut[1]
-        least, greatest = np.clip([self._bins.least, self._bins.greatest], below, above)
-        return float(least), float(greatest)
+        minimum, maximum = np.clip([self._bins.minimum, self._bins.maximum], below, above)
+        return float(minimum), float(maximum)
 
     def _best(self, cuts: Floats) -> Floats:
         """Gives the cheapest of cuts (n, 2) and of none at all, of equal ones the first."""
         cuts = np.concatenate([np.zeros((1, 2)), cuts])
         shrunk = 2.0**-cuts
-        least, greatest = self._below * shrunk[:, 0], self._above * shrunk[:, 1]
-        grids = grids_of(least, greatest, self._bitwidth, self._scheme)
+        minimum, maximum = self._below * shrunk[:, 0], self._above * shrunk[:, 1]
+        grids = grids_of(minimum, maximum, self._bitwidth, self._scheme)
         return np.asarray(cuts[int(np.argmin(self._cost(self._bins, grids)))])
 
     def _best_of_both(self, cuts: Floats) -> Floats:

@@ -31,9 +31,9 @@ class Target:
                 hint="give a whole number from 2 to 16; with more bits take min-max",
             )
 
-    def scheme(self, least: float) -> Scheme:
-        """Gives the scheme of the grid for values from `least` up."""
+    def scheme(self, minimum: float) -> Scheme:
+        """Gives the scheme of the grid for values from `minimum` up."""
         if not self.symmetric:
             return Scheme.ASYMMETRIC
-        unsigned = self.unsigned_symmetric and least >= 0
+        unsigned = self.unsigned_symmetric and minimum >= 0
         return Scheme.UNSIGNED_SYMMETRIC if unsigned else Scheme.SYMMETRIC

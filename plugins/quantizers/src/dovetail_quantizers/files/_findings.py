@@ -14,13 +14,13 @@ class Findings:
     faults: list[Problem] = field(default_factory=list)
     notes: list[Problem] = field(default_factory=list)
 
-    def at(self, path: str, name: str | None = None) -> Place:
+    def at(self, path: str, name: str | None = None) -> FileLocation:
         """Gives a place in the file to report to: a JSON path, and the tensor it is about."""
-        return Place(self, path, name)
+        return FileLocation(self, path, name)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FileLocation:
     """A place in a file."""
 
     findings: Findings
@@ -35,9 +35,9 @@ class Place:
         """Reports what was read otherwise than written."""
         self.findings.notes.append(Problem(message, self._where(below)))
 
-    def below(self, more: str, name: str | None = None) -> Place:
+    def below(self, more: str, name: str | None = None) -> FileLocation:
         """Gives a place further down."""
-        return Place(self.findings, self.path + more, self.name if name is None else name)
+        return FileLocation(self.findings, self.path + more, self.name if name is None else name)
 
     @property
     def faults(self) -> int:

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from dovetail.errors import FrontendError, QuantizationError, unknown_name
+from dovetail.errors import FrontendError, QuantizationError, suggest_name
 from dovetail.files import unreadable
-from dovetail_quantizers.files._findings import Findings, Place
+from dovetail_quantizers.files._findings import FileLocation, Findings
 from dovetail_quantizers.files.form import Floats
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -54,7 +54,7 @@ def load_object(path: Path, findings: Findings) -> dict[str, Any]:
     return data
 
 
-def decode(data: object, to: type[S], at: Place) -> S | None:
+def decode(data: object, to: type[S], at: FileLocation) -> S | None:
     """Gives plain data as a Struct; otherwise each of its keys that is wrong is reported."""
     try:
         return msgspec.convert(data, to)
@@ -65,7 +65,7 @@ def decode(data: object, to: type[S], at: Place) -> S | None:
         return None
     fields = {f.encode_name: f for f in msgspec.structs.fields(to)}
     for key in data.keys() - fields.keys():
-        at.fault("unknown key", f".{key}", unknown_name(str(key), fields))
+        at.fault("unknown key", f".{key}", suggest_name(str(key), fields))
     for key, known in fields.items():
         if key in data:
             _check(data[key], known.type, at, f".{key}")
@@ -74,14 +74,14 @@ def decode(data: object, to: type[S], at: Place) -> S | None:
     return None
 
 
-def take(data: dict[str, Any], key: str, to: Any, at: Place) -> Any:
+def take(data: dict[str, Any], key: str, to: Any, at: FileLocation) -> Any:
     """Gives the value of a key as a type; None if it is missing, or wrong and reported."""
     if key not in data or not _check(data[key], to, at, f".{key}"):
         return None
     return data[key]
 
 
-def array(value: object, at: Place, below: str) -> Floats | None:
+def array(value: object, at: FileLocation, below: str) -> Floats | None:
     """Gives a number or a regular nested list of numbers as an array; reports anything else."""
     try:
         found = np.asarray(value)
@@ -104,7 +104,7 @@ def shown(value: object) -> str:
     return reprlib.repr(value)
 
 
-def _check(value: object, to: Any, at: Place, below: str) -> bool:
+def _check(value: object, to: Any, at: FileLocation, below: str) -> bool:
     try:
         msgspec.convert(value, to)
     except msgspec.ValidationError as error:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.errors import DovetailError
-from dovetail_quantizers.files._findings import Place
+from dovetail_quantizers.files._findings import FileLocation
 from dovetail_quantizers.files.form import Floats, Ints
 from dovetail_quantizers.grid import Scheme, grids_for
 
@@ -16,7 +16,7 @@ STEPS_APART = 1.01
 _FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
-def are_scales(scales: Floats, at: Place, key: str) -> bool:
+def are_scales(scales: Floats, at: FileLocation, key: str) -> bool:
     """Whether scales can be float32 scales: all positive, or all 0; reports what they are not."""
     before = at.faults
     if np.any(wrong := ~np.isfinite(scales)):
@@ -33,7 +33,7 @@ def are_scales(scales: Floats, at: Place, key: str) -> bool:
     return at.faults == before
 
 
-def are_ranges(minimum: Floats | None, maximum: Floats | None, at: Place) -> bool:
+def are_ranges(minimum: Floats | None, maximum: Floats | None, at: FileLocation) -> bool:
     """Whether two arrays are ends of ranges: finite and in order; reports what they are not."""
     if minimum is None or maximum is None:
         return False
@@ -47,7 +47,7 @@ def are_ranges(minimum: Floats | None, maximum: Floats | None, at: Place) -> boo
     return at.faults == before
 
 
-def whole(values: Floats, at: Place, key: str) -> Ints | None:
+def whole(values: Floats, at: FileLocation, key: str) -> Ints | None:
     """Gives numbers as integers; reports the first that is none."""
     wrong = ~((np.abs(values) < 2.0**53) & (np.rint(values) == values))
     if np.any(wrong):
@@ -56,7 +56,7 @@ def whole(values: Floats, at: Place, key: str) -> Ints | None:
     return values.astype(np.int64)
 
 
-def on_unsigned_grid(offsets: Ints, bitwidth: int, at: Place, key: str) -> Ints | None:
+def on_unsigned_grid(offsets: Ints, bitwidth: int, at: FileLocation, key: str) -> Ints | None:
     """Gives offsets on the unsigned grid, positive ones taken as zero points; or reports."""
     steps = (1 << bitwidth) - 1
     if np.any(outside := np.abs(offsets) > steps):
@@ -69,7 +69,7 @@ def on_unsigned_grid(offsets: Ints, bitwidth: int, at: Place, key: str) -> Ints 
 
 
 def given_numbers(
-    scales: Floats, offsets: Floats, bitwidth: int, at: Place, keys: tuple[str, str]
+    scales: Floats, offsets: Floats, bitwidth: int, at: FileLocation, keys: tuple[str, str]
 ) -> tuple[Floats, Ints] | None:
     """Gives scales, and offsets on the unsigned grid, as a file gives both; or reports."""
     found = whole(offsets, at, keys[1])
@@ -82,7 +82,7 @@ def given_numbers(
 
 
 def placeholder(
-    scales: Floats, offsets: Floats | None, at: Place, key: str = ".offset"
+    scales: Floats, offsets: Floats | None, at: FileLocation, key: str = ".offset"
 ) -> tuple[Floats, Ints] | None:
     """Gives scales of 0 with offsets of 0; reports offsets that are not 0."""
     if offsets is not None and np.any(offsets != 0):
@@ -92,7 +92,7 @@ def placeholder(
 
 
 def grid_of(
-    minimum: Floats | None, maximum: Floats | None, bitwidth: int, symmetric: bool, at: Place
+    minimum: Floats | None, maximum: Floats | None, bitwidth: int, symmetric: bool, at: FileLocation
 ) -> tuple[Floats, Ints] | None:
     """Gives scales and offsets (unsigned grid) of ranges, as the quantizer itself makes them."""
     if minimum is None or maximum is None:

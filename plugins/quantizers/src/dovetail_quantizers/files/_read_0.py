@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from dovetail_quantizers.files import _numbers
-from dovetail_quantizers.files._findings import Place
+from dovetail_quantizers.files._findings import FileLocation
 from dovetail_quantizers.files._json import decode, shown
 from dovetail_quantizers.files.form import Floats, Form, Ints, TensorEncoding
 
@@ -50,7 +50,7 @@ class _Columns:
     maximum: Floats | None
 
 
-def read_tensor(name: str, data: Any, is_param: bool, at: Place) -> TensorEncoding | None:
+def read_tensor(name: str, data: Any, is_param: bool, at: FileLocation) -> TensorEncoding | None:
     """Gives the entry that a list of encodings makes, one for each channel; or reports."""
     if not isinstance(data, list) or not data:
         at.fault(f"a list of encodings is wanted, not {shown(data)}")
@@ -72,7 +72,7 @@ def read_tensor(name: str, data: Any, is_param: bool, at: Place) -> TensorEncodi
     return None if columns is None else _entry(name, first, columns, is_param, at)
 
 
-def _decoded(data: list[Any], at: Place) -> list[Entry]:
+def _decoded(data: list[Any], at: FileLocation) -> list[Entry]:
     try:
         return msgspec.convert(data, list[Entry])
     except msgspec.ValidationError:  # one by one, to find all that is wrong
@@ -80,7 +80,7 @@ def _decoded(data: list[Any], at: Place) -> list[Entry]:
         return [entry for entry in found if entry is not None]
 
 
-def _agree(entries: Sequence[Entry], at: Place) -> bool:
+def _agree(entries: Sequence[Entry], at: FileLocation) -> bool:
     """Whether the encodings of a tensor's channels are of one kind; reports if not."""
     before = at.faults
     # as they are spelt first: there may be very many, and they are mostly spelt alike
@@ -93,7 +93,7 @@ def _agree(entries: Sequence[Entry], at: Place) -> bool:
     return at.faults == before
 
 
-def _columns(entries: Sequence[Entry], at: Place) -> _Columns | None:
+def _columns(entries: Sequence[Entry], at: FileLocation) -> _Columns | None:
     before = at.faults
     made = _Columns(*(_column(entries, key, at) for key in ("scale", "offset", "min", "max")))
     if at.faults > before:
@@ -107,7 +107,7 @@ def _columns(entries: Sequence[Entry], at: Place) -> _Columns | None:
     return made if at.faults == before else None
 
 
-def _column(entries: Sequence[Entry], key: str, at: Place) -> Floats | None:
+def _column(entries: Sequence[Entry], key: str, at: FileLocation) -> Floats | None:
     values = [getattr(entry, key) for entry in entries]
     missing = [i for i, value in enumerate(values) if value is None]
     if len(missing) == len(values):
@@ -119,15 +119,15 @@ def _column(entries: Sequence[Entry], key: str, at: Place) -> Floats | None:
 
 
 def _entry(
-    name: str, first: Entry, columns: _Columns, is_param: bool, at: Place
+    name: str, first: Entry, columns: _Columns, is_param: bool, at: FileLocation
 ) -> TensorEncoding | None:
-    least, greatest = columns.minimum, columns.maximum
+    minimum, maximum = columns.minimum, columns.maximum
     symmetric = bool(first.says_symmetric)
     bare = TensorEncoding(name, "int", first.bitwidth, symmetric=symmetric, is_param=is_param)
-    ranged = least is not None and greatest is not None
+    ranged = minimum is not None and maximum is not None
     before = at.faults
     if ranged:
-        _numbers.are_ranges(least, greatest, at)
+        _numbers.are_ranges(minimum, maximum, at)
     if columns.scale is not None:
         _numbers.are_scales(columns.scale, at, ".scale")
     if at.faults > before:
@@ -135,8 +135,8 @@ def _entry(
     if columns.scale is not None:
         numbers = _given(columns, columns.scale, first, at)
     elif ranged:
-        numbers = _numbers.grid_of(least, greatest, first.bitwidth, symmetric, at)
-        least = greatest = None  # the range is the grid's now
+        numbers = _numbers.grid_of(minimum, maximum, first.bitwidth, symmetric, at)
+        minimum = maximum = None  # the range is the grid's now
     else:
         return bare
     if numbers is None:
@@ -147,8 +147,8 @@ def _entry(
         form=Form.PER_TENSOR if scales.ndim == 0 else Form.PER_CHANNEL,
         scales=scales,
         offsets=offsets,
-        minimum=least,
-        maximum=greatest,
+        minimum=minimum,
+        maximum=maximum,
     )
     if first.says_symmetric is None and scales.ndim and made.is_centred:
         return dataclasses.replace(made, symmetric=True)  # per channel there is no other
@@ -156,7 +156,7 @@ def _entry(
 
 
 def _given(
-    columns: _Columns, scales: Floats, first: Entry, at: Place
+    columns: _Columns, scales: Floats, first: Entry, at: FileLocation
 ) -> tuple[Floats, Ints] | None:
     """Gives the scales and offsets that a file gives itself, checked against its ranges."""
     if not np.any(scales):
@@ -182,7 +182,7 @@ def _offsets(
     scales: Floats,
     first: Entry,
     ranges: tuple[Floats, Floats] | None,
-    at: Place,
+    at: FileLocation,
 ) -> Ints | None:
     half = 1 << (first.bitwidth - 1)
     if given is None:
@@ -200,7 +200,7 @@ def _offsets(
     return _numbers.on_unsigned_grid(offsets, first.bitwidth, at, ".offset")
 
 
-def _by_range(offsets: Ints, scales: Floats, half: int, minimum: Floats, at: Place) -> Ints:
+def _by_range(offsets: Ints, scales: Floats, half: int, minimum: Floats, at: FileLocation) -> Ints:
     """Gives offsets of another convention as the range says they are meant."""
     zeros = -minimum / scales
     if np.any(positive := offsets > 0) and np.all(np.abs(zeros - offsets)[positive] <= 1.01):

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from dovetail_quantizers.files import _numbers
-from dovetail_quantizers.files._findings import Place
+from dovetail_quantizers.files._findings import FileLocation
 from dovetail_quantizers.files._json import decode
 from dovetail_quantizers.files.form import Form, TensorEncoding
 
@@ -38,7 +38,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     index_bw: int | None = None
 
 
-def read_tensor(data: Any, is_param: bool, at: Place) -> TensorEncoding | None:
+def read_tensor(data: Any, is_param: bool, at: FileLocation) -> TensorEncoding | None:
     """Gives the entry that an object makes; or reports."""
     raw = decode(data, Entry, at)
     if raw is None:
@@ -63,7 +63,7 @@ def read_tensor(data: Any, is_param: bool, at: Place) -> TensorEncoding | None:
     return None if at.faults > before else _integers(raw, form, is_param, at)
 
 
-def _integers(raw: Entry, form: Form, is_param: bool, at: Place) -> TensorEncoding | None:
+def _integers(raw: Entry, form: Form, is_param: bool, at: FileLocation) -> TensorEncoding | None:
     scales, given = np.asarray(raw.scale, np.float64), np.asarray(raw.offset, np.float64)
     if scales.shape != given.shape:
         at.fault(f"{scales.size} scales, but {given.size} offsets")
@@ -96,7 +96,7 @@ def _integers(raw: Entry, form: Form, is_param: bool, at: Place) -> TensorEncodi
     return _blocks(raw, made, at) if form.is_blocked else made
 
 
-def _blocks(raw: Entry, made: TensorEncoding, at: Place) -> TensorEncoding | None:
+def _blocks(raw: Entry, made: TensorEncoding, at: FileLocation) -> TensorEncoding | None:
     if raw.block_size is None or not 1 <= raw.block_size < 2**31:
         at.fault(f"a block size of {raw.block_size}", ".block_size")
         return None

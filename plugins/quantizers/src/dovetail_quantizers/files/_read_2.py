@@ -13,7 +13,7 @@ import numpy as np
 
 from dovetail_quantizers.files import _numbers
 from dovetail_quantizers.files._arrange import channel_axis_of
-from dovetail_quantizers.files._findings import Place
+from dovetail_quantizers.files._findings import FileLocation
 from dovetail_quantizers.files._json import array, decode
 from dovetail_quantizers.files.form import Floats, Form, Ints, TensorEncoding
 
@@ -43,7 +43,7 @@ class _Expansion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     axis: int | None = None
 
 
-def read_tensor(data: Any, at: Place) -> TensorEncoding | None:
+def read_tensor(data: Any, at: FileLocation) -> TensorEncoding | None:
     """Gives the entry that an object makes; or reports."""
     raw = decode(data, Entry, at)
     if raw is None:
@@ -69,7 +69,7 @@ def read_tensor(data: Any, at: Place) -> TensorEncoding | None:
     return made if at.faults == before else None
 
 
-def _plain(raw: Entry, signed: bool, bitwidth: int, at: Place) -> TensorEncoding | None:
+def _plain(raw: Entry, signed: bool, bitwidth: int, at: FileLocation) -> TensorEncoding | None:
     scales = array(raw.y_scale, at, ".y_scale")
     if scales is None:
         return None
@@ -99,7 +99,7 @@ def _plain(raw: Entry, signed: bool, bitwidth: int, at: Place) -> TensorEncoding
     )
 
 
-def _form(raw: Entry, scales: Floats, at: Place) -> Form | None:
+def _form(raw: Entry, scales: Floats, at: FileLocation) -> Form | None:
     before = at.faults
     if raw.block_size is not None:
         form = Form.PER_BLOCK
@@ -121,7 +121,7 @@ def _form(raw: Entry, scales: Floats, at: Place) -> Form | None:
 
 
 def _zero_points(
-    value: object, scales: Floats, signed: bool, bitwidth: int, at: Place
+    value: object, scales: Floats, signed: bool, bitwidth: int, at: FileLocation
 ) -> Ints | None:
     if value is None:
         return np.zeros(scales.shape, np.int64)
@@ -141,7 +141,7 @@ def _zero_points(
     return found.reshape(scales.shape)
 
 
-def _expanded(raw: Entry, signed: bool, bitwidth: int, at: Place) -> TensorEncoding | None:
+def _expanded(raw: Entry, signed: bool, bitwidth: int, at: FileLocation) -> TensorEncoding | None:
     """LPBQ: scales of channels, and factors of blocks."""
     keys, axis = _LPBQ_KEYS, raw.axis
     factors_given, scales_given = raw.per_block_int_scale, raw.per_channel_float_scale
@@ -177,7 +177,7 @@ def _is_expansion(
     factors: Ints,
     scales: Floats,
     most: int,
-    at: Place,
+    at: FileLocation,
     keys: tuple[str, str],
 ) -> bool:
     """Whether the numbers of LPBQ fit each other; reports what does not."""

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from dovetail.ir import DType, TensorKind
 from dovetail_quantizers.files import _numbers
-from dovetail_quantizers.files._findings import Place
+from dovetail_quantizers.files._findings import FileLocation
 from dovetail_quantizers.files._json import decode
 from dovetail_quantizers.files.form import Form, TensorEncoding
 
@@ -51,7 +51,7 @@ class _Tensor(msgspec.Struct, frozen=True):
     type: int | None = None
 
 
-def read_tensor(name: str, data: Any, at: Place) -> TensorEncoding | None:
+def read_tensor(name: str, data: Any, at: FileLocation) -> TensorEncoding | None:
     """Gives the entry of a tensor; None if it is neither quantized nor float, or reports."""
     raw = decode(data, _Tensor, at)
     if raw is None:
@@ -74,7 +74,7 @@ def read_tensor(name: str, data: Any, at: Place) -> TensorEncoding | None:
 
 
 def _fixed(
-    name: str, dtype: DType, found: _Quantization, is_param: bool | None, at: Place
+    name: str, dtype: DType, found: _Quantization, is_param: bool | None, at: FileLocation
 ) -> TensorEncoding | None:
     keys = {
         SCALE_OFFSET: "scale_offset",
@@ -105,7 +105,7 @@ def _entry(
     bitwidth: int,
     inner: _ScaleOffset | _Axis,
     is_param: bool | None,
-    at: Place,
+    at: FileLocation,
 ) -> TensorEncoding | None:
     along = isinstance(inner, _Axis)
     pairs = inner.scale_offsets if isinstance(inner, _Axis) else [inner]

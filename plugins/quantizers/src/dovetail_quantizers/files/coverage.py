@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dovetail.errors import Problem, unknown_name
+from dovetail.errors import Problem, suggest_name
 from dovetail_quantizers.files.form import EncodingsFile
-from dovetail_quantizers.files.in_model import Places
+from dovetail_quantizers.files.model_tensors import ModelTensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +17,14 @@ class Coverage:
         covered: Tensors with an entry.
         activations_missing: Activations without one.
         params_missing: Weights and biases without one.
-        gone: Entries for tensors that the conversion does away with.
+        removed_sources: Entries for tensors that the conversion does away with.
         unmatched: Entries for tensors that the model does not have, with the nearest name.
     """
 
     covered: tuple[str, ...]
     activations_missing: tuple[str, ...]
     params_missing: tuple[str, ...]
-    gone: tuple[str, ...]
+    removed_sources: tuple[str, ...]
     unmatched: tuple[Problem, ...]
 
     @property
@@ -33,10 +33,10 @@ class Coverage:
         return not (self.activations_missing or self.params_missing or self.unmatched)
 
 
-def coverage_of(file: EncodingsFile, places: Places) -> Coverage:
+def coverage_of(file: EncodingsFile, places: ModelTensors) -> Coverage:
     """Compares the names of a file with a model's tensors."""
     covered: dict[str, None] = {}
-    gone: list[str] = []
+    removed_sources: list[str] = []
     unmatched: list[Problem] = []
     names = places.names()
     for name in file.entries:
@@ -44,16 +44,16 @@ def coverage_of(file: EncodingsFile, places: Places) -> Coverage:
         if place is not None:
             own = places.tensors[place.tensor.source].tensor is place.tensor
             covered[place.tensor.source if own else name] = None
-        elif name in places.gone:
-            gone.append(name)
+        elif name in places.removed_sources:
+            removed_sources.append(name)
         else:
             text = "the model has no tensor of this name"
-            unmatched.append(Problem(text, f"'{name}'", unknown_name(name, names)))
+            unmatched.append(Problem(text, f"'{name}'", suggest_name(name, names)))
     missing = {n: p.tensor for n, p in places.tensors.items() if n not in covered}
     return Coverage(
         tuple(covered),
         tuple(name for name, tensor in missing.items() if not tensor.kind.is_static),
         tuple(name for name, tensor in missing.items() if tensor.kind.is_static),
-        tuple(gone),
+        tuple(removed_sources),
         tuple(unmatched),
     )

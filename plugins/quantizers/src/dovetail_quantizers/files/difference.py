@@ -100,5 +100,5 @@ def _forms(first: TensorEncoding, second: TensorEncoding) -> list[str]:
 
 
 def _relative(first: Floats, second: Floats) -> Floats:
-    greatest = np.maximum(np.abs(first), np.abs(second))
-    return np.abs(first - second) / np.where(greatest == 0, 1, greatest)
+    maximum = np.maximum(np.abs(first), np.abs(second))
+    return np.abs(first - second) / np.where(maximum == 0, 1, maximum)

@@ -100,10 +100,10 @@ def entry_of(tensor: Tensor) -> TensorEncoding | None:
         return None
     bitwidth = encoding.bitwidth or tensor.dtype.bits
     if isinstance(encoding, ScaleOffset):
-        scale, offset = encoding.grid(())
+        scale, offset = encoding.scales_and_offsets(())
         return _entry(tensor, bitwidth, Form.PER_TENSOR, scale, offset)
     if isinstance(encoding, AxisScaleOffset):
-        scales, offsets = (np.ravel(a) for a in encoding.grid(tensor.shape))
+        scales, offsets = (np.ravel(a) for a in encoding.scales_and_offsets(tensor.shape))
         axis = _source_axis(tensor, encoding.axis)
         return _entry(tensor, bitwidth, Form.PER_CHANNEL, scales, offsets, axis)
     if isinstance(encoding, Block):

@@ -15,7 +15,7 @@ from dovetail.quantization import Bias
 from dovetail_quantizers.files import _numbers
 from dovetail_quantizers.files.coverage import coverage_of
 from dovetail_quantizers.files.form import EncodingsFile, Floats, Form, TensorEncoding
-from dovetail_quantizers.files.in_model import Places
+from dovetail_quantizers.files.model_tensors import ModelTensors
 from dovetail_quantizers.files.to_graph import to_encoding
 from dovetail_quantizers.grid import MINIMUM_RANGE
 from dovetail_quantizers.planning.roles import roles_of
@@ -45,7 +45,7 @@ class Remark:
 
 
 def lint(
-    file: EncodingsFile, faults: Iterable[Problem], places: Places | None = None
+    file: EncodingsFile, faults: Iterable[Problem], places: ModelTensors | None = None
 ) -> list[Remark]:
     """Gives all that is wrong or odd: faults first, then smells, then notes.
 
@@ -107,11 +107,11 @@ def _of_range(entry: TensorEncoding, scales: Floats) -> Iterator[Remark]:
         yield _smell(entry, "range-mismatch", text, "scale and offset are what counts")
 
 
-def _against_model(file: EncodingsFile, places: Places) -> Iterator[Remark]:
+def _against_model(file: EncodingsFile, places: ModelTensors) -> Iterator[Remark]:
     covered = coverage_of(file, places)
     for problem in covered.unmatched:
         yield Remark("fault", "unknown-tensor", problem)
-    for name in covered.gone:
+    for name in covered.removed_sources:
         text = "the conversion does away with this tensor"
         yield Remark("note", "tensor-gone", Problem(text, f"'{name}'"))
     for name, entry in file.entries.items():

@@ -10,7 +10,7 @@ from typing import Any
 
 from dovetail.errors import Problem, QuantizationError
 from dovetail_quantizers.files import _read_0, _read_1, _read_2, _read_qnn
-from dovetail_quantizers.files._findings import Findings, Place
+from dovetail_quantizers.files._findings import FileLocation, Findings
 from dovetail_quantizers.files._json import finite, load_object, shown, take
 from dovetail_quantizers.files.form import QNN_JSON, VERSIONS, EncodingsFile, Plain, TensorEncoding
 
@@ -99,7 +99,7 @@ def _read_section(
     is_param: bool,
     data: dict[str, Any],
     entries: dict[str, TensorEncoding],
-    at: Place,
+    at: FileLocation,
 ) -> None:
     if version == "1.0.0":
         _read_list(data, key, entries, at, lambda item, p: _read_1.read_tensor(item, is_param, p))
@@ -116,8 +116,8 @@ def _read_list(
     data: dict[str, Any],
     key: str,
     entries: dict[str, TensorEncoding],
-    at: Place,
-    read: Callable[[Any, Place], TensorEncoding | None],
+    at: FileLocation,
+    read: Callable[[Any, FileLocation], TensorEncoding | None],
 ) -> None:
     for i, item in enumerate(take(data, key, list[Any], at) or []):
         name = item.get("name") if isinstance(item, dict) else None
@@ -137,7 +137,7 @@ def _read_graph(
             entries[name] = entry
 
 
-def _free(data: dict[str, Any], key: str, at: Place) -> dict[str, Plain] | None:
+def _free(data: dict[str, Any], key: str, at: FileLocation) -> dict[str, Plain] | None:
     given = take(data, key, dict[str, Any], at)
     if given is None:
         return None
@@ -152,5 +152,5 @@ def _free(data: dict[str, Any], key: str, at: Place) -> dict[str, Plain] | None:
     return found
 
 
-def _excluded(data: dict[str, Any], at: Place) -> tuple[str, ...]:
+def _excluded(data: dict[str, Any], at: FileLocation) -> tuple[str, ...]:
     return tuple(take(data, "excluded_layers", list[str], at) or ())

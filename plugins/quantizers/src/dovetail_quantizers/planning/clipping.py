@@ -15,7 +15,7 @@ from dovetail.ops import OpRegistry, bind_node
 from dovetail.quantization import Sharing
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add
-from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.roles import present, schema_of
 from dovetail_quantizers.planning.rules import cuts_off, fixed_range, kept_by
 
@@ -27,8 +27,8 @@ _NEVER_BELOW = ("ElementWiseAbs", "ElementWiseExp", "ElementWiseSquareRoot")
 _AVERAGES = ("PoolAvg2d", "PoolAvg3d", "ReduceMean", "ReduceSum")
 
 
-def clipper(graph: Graph, x: Tensor, encoded: Encoded, ops: OpRegistry,
-            given: Mapping[Tensor, Encoded]) -> str | None:  # fmt: skip
+def clipper(graph: Graph, x: Tensor, encoded: EncodingDecision, ops: OpRegistry,
+            given: Mapping[Tensor, EncodingDecision]) -> str | None:  # fmt: skip
     """Gives the op that a grid behind a tensor stands for; None if it clips nothing.
 
     Args:
@@ -40,11 +40,11 @@ def clipper(graph: Graph, x: Tensor, encoded: Encoded, ops: OpRegistry,
     """
     if graph.producer(x) is None or encoded.ends is None:
         return None
-    least, greatest = encoded.ends
-    if least != 0 or _is_never_below(graph, x, ops, given):
+    minimum, maximum = encoded.ends
+    if minimum != 0 or _is_never_below(graph, x, ops, given):
         return None
     # the greatest value that was seen behind a Relu6 is 6, but for the grid's rounding
-    return "Relu6" if abs(greatest - _SIX) < _SIX_NEAR else "Relu"
+    return "Relu6" if abs(maximum - _SIX) < _SIX_NEAR else "Relu"
 
 
 def clips_as(node: Node, clip: str, ops: OpRegistry) -> bool:
@@ -72,7 +72,7 @@ def put_clip(graph: Graph, x: Tensor, op_type: str, y: Tensor | None) -> Tensor:
 
 
 def _is_never_below(
-    graph: Graph, x: Tensor, ops: OpRegistry, given: Mapping[Tensor, Encoded]
+    graph: Graph, x: Tensor, ops: OpRegistry, given: Mapping[Tensor, EncodingDecision]
 ) -> bool:
     if x in given and (given[x].ends or (-1.0, 0.0))[0] >= 0:
         return True

@@ -29,9 +29,9 @@ class RowFloor:
         """Gives the values that count, raised to the floor of their row; NaN stays."""
         if not values.size:
             return values
-        greatest = values.max(axis=self.axis, keepdims=True)
-        raised = np.maximum(values, greatest - values.dtype.type(self.depth))
-        masked = greatest <= -MASK  # not of NaN
+        maximum = values.max(axis=self.axis, keepdims=True)
+        raised = np.maximum(values, maximum - values.dtype.type(self.depth))
+        masked = maximum <= -MASK  # not of NaN
         if masked.all() or not masked.any():
             return values if masked.all() else raised
         return np.asarray(raised[np.broadcast_to(~masked, raised.shape)])

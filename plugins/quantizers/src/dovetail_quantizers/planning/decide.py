@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dovetail.errors import Problem, QuantizationError
-from dovetail_quantizers.planning.encoded import Encoded
-from dovetail_quantizers.planning.extent import Extent
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
+from dovetail_quantizers.planning.group_ranges import GroupRanges
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
-from dovetail_quantizers.planning.reach import Reach
+from dovetail_quantizers.planning.value_range import ValueRange
 
 
-def decide(plan: Plan, seen: Mapping[str, Extent]) -> dict[Group, Encoded]:
+def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDecision]:
     """Gives the encoding of every group that needs one.
 
     Args:
@@ -22,26 +22,26 @@ def decide(plan: Plan, seen: Mapping[str, Extent]) -> dict[Group, Encoded]:
     Raises:
         QuantizationError: Ranges that no grid spans; all of them are listed.
     """
-    found: dict[Group, Encoded] = {}
+    found: dict[Group, EncodingDecision] = {}
     problems: list[Problem] = []
-    reach = Reach(plan, seen)
+    reach = GroupRanges(plan, seen)
     for group in plan.needed():
         if group in plan.given:
             found[group] = plan.given[group]
             continue
-        least, greatest = reach.range(group)
+        minimum, maximum = reach.range(group)
         try:
-            grid = plan.recipe(group).grid(least, greatest)
+            grid = plan.recipe(group).grid(minimum, maximum)
         except QuantizationError as error:
             problems.append(Problem(error.message, f"tensor '{group.leader.source}'", error.hint))
             continue
         observed = seen.get(group.leader.name)
-        is_far = reach.extent(group).is_far
-        if is_far:
+        has_infinity = reach.extent(group).has_infinity
+        if has_infinity:
             plan.note_infinities(group.leader)
-        why = _reason(plan, group, observed, is_far)
-        ends = None if observed is None else (observed.least, observed.greatest)
-        found[group] = Encoded(grid.dtype, grid.encoding, why, ends)
+        why = _reason(plan, group, observed, has_infinity)
+        ends = None if observed is None else (observed.minimum, observed.maximum)
+        found[group] = EncodingDecision(grid.dtype, grid.encoding, why, ends)
     if problems:
         raise QuantizationError(
             "some ranges cannot be quantized",
@@ -51,7 +51,7 @@ def decide(plan: Plan, seen: Mapping[str, Extent]) -> dict[Group, Encoded]:
     return found
 
 
-def _reason(plan: Plan, group: Group, observed: Extent | None, is_far: bool) -> str:
+def _reason(plan: Plan, group: Group, observed: ValueRange | None, has_infinity: bool) -> str:
     parts = []
     if observed is not None:
         parts.append(f"{plan.recipes.activation.estimator} of what was observed")
@@ -62,6 +62,6 @@ def _reason(plan: Plan, group: Group, observed: Extent | None, is_far: bool) -> 
         parts.append("cut where a Softmax makes nothing of it")
     if group.constants:
         parts.append("the values of constants")
-    if is_far:
+    if has_infinity:
         parts.append("widened for what stands for infinity")
     return ", ".join(parts) or "nothing reaches it"

@@ -17,7 +17,6 @@ from dovetail.ir import Graph, Node, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Sharing
 from dovetail_quantizers.planning.counting import RowFloor
-from dovetail_quantizers.planning.extent import Extent, Far, Range, extent_of
 from dovetail_quantizers.planning.rules import (
     added_by,
     cuts_off,
@@ -26,6 +25,7 @@ from dovetail_quantizers.planning.rules import (
     kept_by,
     needed_by,
 )
+from dovetail_quantizers.planning.value_range import Far, Range, ValueRange, value_range_of
 
 
 @dataclass(eq=False, slots=True)
@@ -59,14 +59,14 @@ class Group:
         """The tensor that the others are said to share with."""
         return next(iter(self.sources or self.members))
 
-    def known_extent(self) -> Extent | None:
+    def known_extent(self) -> ValueRange | None:
         """Gives what is known without observing: constants and bounds."""
-        extents = [Extent(*ends) for ends, _ in self.bounds]
+        extents = [ValueRange(*ends) for ends, _ in self.bounds]
         for tensor in self.constants:
             values = np.asarray(tensor.values(), np.float32)
             if values.size:
-                extents.append(extent_of(values, self.far))
-        return functools.reduce(Extent.joined, extents) if extents else None
+                extents.append(value_range_of(values, self.far))
+        return functools.reduce(ValueRange.joined, extents) if extents else None
 
 
 def find_groups(

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dovetail.ir import Graph, ScaleOffset, Spec
 from dovetail_opset.build import add
 from dovetail_opset.passes import DeadCode
-from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, Overrides
-from dovetail_quantizers.planning.pairs import (
-    Quantizing,
+from dovetail_quantizers.planning.qdq_patterns import (
+    QdqPattern,
     counted_from_lowest,
     integers_given,
     integers_made,
@@ -24,7 +24,7 @@ from dovetail_quantizers.planning.rules import is_quantized
 
 
 def open_inputs(
-    graph: Graph, found: Overrides, take: Callable[[Quantizing, Encoded], None]
+    graph: Graph, found: Overrides, take: Callable[[QdqPattern, EncodingDecision], None]
 ) -> None:
     """Makes integers that the application gives real in one place.
 
@@ -45,7 +45,7 @@ def open_inputs(
             tensor.source, tensor.source_perm = x.source, x.source_perm
         found.interfaces.append(stored)
         encoded = _encoded(spec)
-        take(Quantizing(real, encoded.dtype, encoded.encoding, ends), encoded)
+        take(QdqPattern(real, encoded.dtype, encoded.encoding, ends), encoded)
 
 
 def open_integers(graph: Graph, found: Overrides) -> None:
@@ -77,6 +77,6 @@ def open_integers(graph: Graph, found: Overrides) -> None:
         DeadCode().run(graph)
 
 
-def _encoded(spec: Spec) -> Encoded:
+def _encoded(spec: Spec) -> EncodingDecision:
     assert isinstance(spec.encoding, ScaleOffset)
-    return Encoded(*counted_from_lowest(spec.dtype, spec.encoding), GIVEN_BY_MODEL)
+    return EncodingDecision(*counted_from_lowest(spec.dtype, spec.encoding), GIVEN_BY_MODEL)

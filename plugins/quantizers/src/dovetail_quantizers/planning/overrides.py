@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dovetail.errors import Problem, QuantizationError, unknown_name
+from dovetail.errors import Problem, QuantizationError, suggest_name
 from dovetail.ir import Graph, Node, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Difference, QuantizationOptions
@@ -17,7 +17,7 @@ from dovetail_quantizers.files import (
     to_encoding,
 )
 from dovetail_quantizers.planning.columns import has_moved_columns, put_columns_back
-from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.precision import Float
 from dovetail_quantizers.planning.roles import channel_axes
 from dovetail_quantizers.planning.rules import is_quantized
@@ -44,7 +44,7 @@ class Overrides:
         idle: Names of entries for tensors that the model has, but none that is quantized.
     """
 
-    encodings: dict[Tensor, Encoded] = field(default_factory=dict)
+    encodings: dict[Tensor, EncodingDecision] = field(default_factory=dict)
     widths: dict[Tensor, int] = field(default_factory=dict)
     floats: dict[Node, Float] = field(default_factory=dict)
     float_inputs: dict[Tensor, int] = field(default_factory=dict)
@@ -125,20 +125,22 @@ def unmatched(file: EncodingsFile, graphs: Sequence[Graph]) -> list[Problem]:
     """Gives a problem for each entry that no tensor of the user's model goes by."""
     names = {t.name for graph in graphs for t in graph.tensors.values()}
     known = names.union(t.source for graph in graphs for t in graph.tensors.values())
-    gone = _gone(graphs)
+    removed_sources = _gone(graphs)
     return [
         Problem(
-            "no tensor of the model has this name", f"entry '{name}'", unknown_name(name, known)
+            "no tensor of the model has this name", f"entry '{name}'", suggest_name(name, known)
         )
         for name in file.entries
-        if name not in known and name not in gone and name.removesuffix(CONVERTED) not in names
+        if name not in known
+        and name not in removed_sources
+        and name.removesuffix(CONVERTED) not in names
     ]
 
 
 def without_tensor(file: EncodingsFile, graphs: Sequence[Graph]) -> str:
     """Gives a note on the entries for tensors that conversion does away with; "" for none."""
-    gone = _gone(graphs)
-    left = [f"'{name}'" for name in file.entries if name in gone]
+    removed_sources = _gone(graphs)
+    left = [f"'{name}'" for name in file.entries if name in removed_sources]
     if not left:
         return ""
     return f"nothing comes of the entries for what conversion does away with: {_listed(left)}"
@@ -147,7 +149,7 @@ def without_tensor(file: EncodingsFile, graphs: Sequence[Graph]) -> str:
 def _gone(graphs: Sequence[Graph]) -> frozenset[str]:
     """Names of tensors of the user's model that no graph has any more."""
     here = {t.source for graph in graphs for t in graph.tensors.values()}
-    return frozenset(name for graph in graphs for name in graph.gone) - here
+    return frozenset(name for graph in graphs for name in graph.removed_sources) - here
 
 
 def overrides_of(
@@ -212,7 +214,7 @@ def _take(
         found.widths[tensor] = entry.bitwidth
     else:
         dtype, encoding = to_encoding(entry, tensor, axis)
-        found.encodings[tensor] = Encoded(dtype, encoding, _WHY)
+        found.encodings[tensor] = EncodingDecision(dtype, encoding, _WHY)
 
 
 def _take_float(entry: TensorEncoding, tensor: Tensor, graph: Graph, found: Overrides) -> None:

@@ -11,14 +11,14 @@ from dovetail.ir import Graph, Node, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.quantization import QuantizationOptions
 from dovetail_quantizers.planning.counting import RowFloor
-from dovetail_quantizers.planning.encoded import Encoded
-from dovetail_quantizers.planning.extent import EVERYTHING_COUNTS, Far
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.fallback import all_float, fallen_back
 from dovetail_quantizers.planning.groups import Group, find_groups
 from dovetail_quantizers.planning.masks import Masks
 from dovetail_quantizers.planning.overrides import Overrides
 from dovetail_quantizers.planning.precision import Float, float_nodes, touches_floats
 from dovetail_quantizers.planning.recipe import Recipe, Recipes
+from dovetail_quantizers.planning.value_range import EVERYTHING_COUNTS, Far
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class Plan:
     groups: Mapping[Tensor, Group]
     floats: Mapping[Node, Float]
     overrides: Overrides
-    given: Mapping[Group, Encoded] = field(default_factory=dict)
+    given: Mapping[Group, EncodingDecision] = field(default_factory=dict)
     widths: Mapping[Group, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 

@@ -62,16 +62,16 @@ class Recipe:
                 f"it cannot be made: {error}", where=f"{GROUP} '{self.estimator}'"
             ) from error
 
-    def grid(self, least: float, greatest: float) -> Grid:
+    def grid(self, minimum: float, maximum: float) -> Grid:
         """Gives the grid of a range.
 
         Raises:
             QuantizationError: No grid spans the range.
         """
         scheme = self.scheme
-        if scheme is Scheme.UNSIGNED_SYMMETRIC and least < 0:
+        if scheme is Scheme.UNSIGNED_SYMMETRIC and minimum < 0:
             scheme = Scheme.SYMMETRIC  # values below zero need a sign
-        return grid_for(least, greatest, self.bitwidth, scheme, steps=self.steps)
+        return grid_for(minimum, maximum, self.bitwidth, scheme, steps=self.steps)
 
     def symmetric(self) -> Recipe:
         """Gives the recipe with a symmetric grid."""

@@ -13,8 +13,8 @@ from dovetail_opset.ops.binary import Binary, ElementWiseBinary
 from dovetail_opset.ops.resize import Interpolation, Resize
 from dovetail_opset.ops.scatter import ScatterElements, ScatterNd
 from dovetail_opset.ops.slicing import Pad, PadScheme
-from dovetail_quantizers.planning.extent import HUGE, Range
 from dovetail_quantizers.planning.roles import present, schema_of
+from dovetail_quantizers.planning.value_range import HUGE, Range
 
 # Types whose tensors are quantized; integers, bools and text stay what they are.
 QUANTIZED = (DType.FLOAT_32, DType.FLOAT_16, DType.BFLOAT_16)

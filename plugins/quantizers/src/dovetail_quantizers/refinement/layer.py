@@ -12,7 +12,7 @@ from dovetail.ir import Array, Encoding, Node, Tensor, pack, quantize
 from dovetail.ops import from_real
 from dovetail.quantization import Bias, Weight
 from dovetail_quantizers.annotation.statics import bias_encoding
-from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.roles import roles_of, weight_axes
 from dovetail_quantizers.refinement.node import RefinedNode, static
 
@@ -106,7 +106,7 @@ class RefinedLayer:
             if faults := encoding.faults(tensor.shape, tensor.dtype):
                 raise QuantizationError("; ".join(faults), where=self.node.where)
             tensor.encoding = encoding
-            self._within.decisions[tensor] = Encoded(tensor.dtype, encoding, _WHY)
+            self._within.decisions[tensor] = EncodingDecision(tensor.dtype, encoding, _WHY)
         _store(tensor, values)
 
     def set_bias(self, values: Floats) -> None:
@@ -124,7 +124,7 @@ class RefinedLayer:
         tensor.dtype, tensor.encoding = chosen.dtype, chosen.encoding
         _store(tensor, values)
         why = f"{chosen.why}; {_WHY}"
-        self._within.decisions[tensor] = Encoded(chosen.dtype, chosen.encoding, why)
+        self._within.decisions[tensor] = EncodingDecision(chosen.dtype, chosen.encoding, why)
 
     def _new_bias(self, values: Floats) -> Tensor:
         graph = self._within.plan.graph
@@ -136,8 +136,8 @@ class RefinedLayer:
         return made
 
 
-def _encoded(tensor: Tensor) -> Encoded:
-    return Encoded(tensor.dtype, tensor.encoding, "")
+def _encoded(tensor: Tensor) -> EncodingDecision:
+    return EncodingDecision(tensor.dtype, tensor.encoding, "")
 
 
 def _store(tensor: Tensor, values: Floats) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dovetail import plugins
 from dovetail.cli.output import current_output, table
-from dovetail.errors import ConfigError, DovetailError, Problem, unknown_name
+from dovetail.errors import ConfigError, DovetailError, Problem, suggest_name
 from dovetail.files import atomic_write
 from dovetail.runtime.names import backend_name
 from dovetail_tools._errors import usage
@@ -81,7 +81,7 @@ def _backends(given: Sequence[str]) -> list[str]:
     names = list(dict.fromkeys(map(backend_name, given)))
     known = plugins.names("dovetail.backends")
     problems = [
-        Problem(f"there is no backend '{name}'", "--backend", unknown_name(name, known))
+        Problem(f"there is no backend '{name}'", "--backend", suggest_name(name, known))
         for name in names
         if name not in known or not name.isidentifier()
     ]

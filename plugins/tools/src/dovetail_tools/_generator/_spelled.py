@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dovetail.errors import Problem, unknown_name
+from dovetail.errors import Problem, suggest_name
 from dovetail.ir import DType
 from dovetail_tools.op_definitions import ShapeText
 
@@ -157,7 +157,7 @@ def _types(
         key = word.strip().lower().removeprefix("qnn_datatype_").replace("_", "")
         dtype = _TYPES.get(key) or _WORDS.get(key)
         if dtype is None:
-            hint = unknown_name(word.strip(), [d.name.lower() for d in _TYPES.values()])
+            hint = suggest_name(word.strip(), [d.name.lower() for d in _TYPES.values()])
             problems.append(Problem(f"'{word.strip()}' is no data type", where, hint))
         else:
             found.append(dtype)

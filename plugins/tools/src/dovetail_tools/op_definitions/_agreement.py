@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 
-from dovetail.errors import unknown_name
+from dovetail.errors import suggest_name
 from dovetail_tools.op_definitions._model import OpDefinition, Parameter, ShapeRule, Tensor
 from dovetail_tools.op_definitions._supplements import Supplement
 from dovetail_tools.op_definitions._values import value_fault
@@ -27,7 +27,7 @@ def disagreements(
         if supplement.op in by_name:
             yield from _supplement(by_name[supplement.op], supplement)
         elif supplement.op not in unread:
-            hint = unknown_name(supplement.op, by_name)
+            hint = suggest_name(supplement.op, by_name)
             yield supplement.line, f"{supplement.backend} has an op '{supplement.op}'; {hint}"
     for op in ops:
         yield from _backend_specific(op)
@@ -51,7 +51,7 @@ def _supplement(op: OpDefinition, supplement: Supplement) -> Iterator[Fault]:
     for (side, name), port in supplement.ports.items():
         known = {part.name: part for part in sides[side]}
         if name not in known:
-            text = f"op '{op.name}' has no {words[side]} '{name}'; {unknown_name(name, known)}"
+            text = f"op '{op.name}' has no {words[side]} '{name}'; {suggest_name(name, known)}"
             yield port.line, text
             continue
         part = known[name]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dovetail.errors import ConfigError, Problem, unknown_name
+from dovetail.errors import ConfigError, Problem, suggest_name
 from dovetail.ir import DType
 from dovetail_tools.op_definitions._agreement import disagreements
 from dovetail_tools.op_definitions._grammar import ATTRIBUTES, CHILDREN, SUPPLEMENT_PORT
@@ -249,7 +249,7 @@ class _Decoder:
             if name in DType.__members__ and name != "UNDEFINED":
                 found.append(DType[name])
             else:
-                hint = unknown_name(name, DType.__members__)
+                hint = suggest_name(name, DType.__members__)
                 self._fault(each.line, f"'{each.text}' is no data type; {hint}")
                 specific = True  # whatever it was to be: one fault is enough
         return tuple(dict.fromkeys(found)), specific
@@ -260,7 +260,7 @@ class _Decoder:
             self._check(each, {})
             kind = each.attributes.get("Type", "Description")
             if kind not in _CONSTRAINT_KINDS:
-                hint = unknown_name(kind, _CONSTRAINT_KINDS)
+                hint = suggest_name(kind, _CONSTRAINT_KINDS)
                 self._fault(each.line, f"'{kind}' is no type of constraint; {hint}")
             found.append(Constraint(kind, each.text, each.line))
         return tuple(found)
@@ -311,14 +311,14 @@ class _Decoder:
         seen: set[str] = set()
         for child in element.children:
             if child.tag not in children:
-                hint = unknown_name(child.tag, children) if children else "it has no elements"
+                hint = suggest_name(child.tag, children) if children else "it has no elements"
                 self._fault(child.line, f"<{element.tag}> has no element <{child.tag}>; {hint}")
             elif child.tag in seen and not children[child.tag]:
                 self._fault(child.line, f"<{element.tag}> has <{child.tag}> twice")
             seen.add(child.tag)
         known = ATTRIBUTES.get(element.tag, set())
         for name in element.attributes.keys() - known:
-            hint = unknown_name(name, known) if known else "it has none"
+            hint = suggest_name(name, known) if known else "it has none"
             self._fault(element.line, f"<{element.tag}> has no attribute '{name}'; {hint}")
 
     def _all(self, element: Element, tag: str) -> list[Element]:

@@ -57,7 +57,7 @@ class NodeExport:
         """The spec of the first output."""
         return self.node.outputs[0].spec
 
-    def refuse(self, text: str, hint: str = "") -> UnsupportedOpError:
+    def unsupported(self, text: str, hint: str = "") -> UnsupportedOpError:
         """Gives the error for what ONNX cannot express."""
         return UnsupportedOpError(text, where=self.node.where, hint=hint)
 
@@ -86,7 +86,7 @@ class NodeExport:
         """
         tensor = self.tensor(i)
         if not tensor.kind.is_static:
-            raise self.refuse(f"{what} in[{i}] must be a constant in ONNX, but is computed")
+            raise self.unsupported(f"{what} in[{i}] must be a constant in ONNX, but is computed")
         if tensor.dtype.is_fixed_point and tensor.encoding is not None:
             return dequantize(tensor.stored(), tensor.encoding)
         return tensor.values()
@@ -226,7 +226,7 @@ class NodeExport:
         if isinstance(to, DType):
             code = TensorProto.FLOAT if to.is_fixed_point else element_type(to)
             if code is None:
-                raise self.refuse(f"ONNX has no tensors of {to.name}")
+                raise self.unsupported(f"ONNX has no tensors of {to.name}")
             return int(code)
         return to
 

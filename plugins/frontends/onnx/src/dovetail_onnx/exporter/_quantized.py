@@ -74,10 +74,10 @@ def of_stored(tensor: Tensor, order: Shape) -> Parameters | str:
     if dtype.bits > 16 or element_type(dtype) is None:
         return f"QuantizeLinear makes integers of 4, 8 and 16 bits, and not {dtype.name}"
     if isinstance(encoding, ScaleOffset):
-        scale, offset = encoding.grid(tensor.shape)
+        scale, offset = encoding.scales_and_offsets(tensor.shape)
         return _checked(dtype, scale, offset, None)
     if isinstance(encoding, AxisScaleOffset):
-        scale, offset = (a.reshape(-1) for a in encoding.grid(tensor.shape))
+        scale, offset = (a.reshape(-1) for a in encoding.scales_and_offsets(tensor.shape))
         return _checked(dtype, scale, offset, order.index(encoding.axis))
     return "a computed tensor cannot be quantized in blocks"
 
@@ -96,13 +96,14 @@ def of_constant(
     dtype = stored_type(dtype, encoding)
     axis, block_size = None, None
     if isinstance(encoding, ScaleOffset):
-        scales, offsets = encoding.grid(stored.shape)
+        scales, offsets = encoding.scales_and_offsets(stored.shape)
     elif isinstance(encoding, AxisScaleOffset):
-        scales, offsets = (a.reshape(-1) for a in encoding.grid(stored.shape))
+        scales, offsets = (a.reshape(-1) for a in encoding.scales_and_offsets(stored.shape))
         axis = order.index(encoding.axis)
     else:
         grid = (
-            np.broadcast_to(a, stored.shape).transpose(order) for a in encoding.grid(stored.shape)
+            np.broadcast_to(a, stored.shape).transpose(order)
+            for a in encoding.scales_and_offsets(stored.shape)
         )
         scales, offsets = grid
         found = _blocks(scales, offsets)

@@ -16,7 +16,7 @@ from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._parts import made_of, value
+from dovetail_onnx.operators._parts import apply_operator, value
 
 
 def are_known(op: OpContext, *numbers: int) -> bool:
@@ -61,7 +61,7 @@ def real_input(op: OpContext, i: int, scale: int, zero: int, axis: int | None = 
         point = Constant(filled, point.dtype, f"{point.name}.{op.node.name}", point.packed)
     attributes: dict[str, Any] = {} if axis is None else {"axis": axis}
     inputs = [op.value(i), scales, point]
-    return _named(op, i, made_of(op, f"real{i}", "DequantizeLinear", inputs, **attributes))
+    return _named(op, i, apply_operator(op, f"real{i}", "DequantizeLinear", inputs, **attributes))
 
 
 def real_bias(op: OpContext, i: int, a: int, b: int) -> Value | None:
@@ -81,7 +81,7 @@ def real_bias(op: OpContext, i: int, a: int, b: int) -> Value | None:
     product = product.reshape(()) if product.size == 1 else product
     scale = Constant(product, DType.FLOAT_32, f"{op.node.name}.scale{i}")
     inputs = [op.value(i), scale]
-    return _named(op, i, made_of(op, f"real{i}", "DequantizeLinear", inputs, axis=-1))
+    return _named(op, i, apply_operator(op, f"real{i}", "DequantizeLinear", inputs, axis=-1))
 
 
 def _named(op: OpContext, i: int, real: Value) -> Value:
@@ -100,7 +100,7 @@ def emit_stored(op: OpContext, real: Value, scale: int, point: Value | None) -> 
     """
     if isinstance(real, Tensor):
         _rename(op, real)
-    return made_of(op, "stored", "QuantizeLinear", [real, op.value(scale), point], output=0)
+    return apply_operator(op, "stored", "QuantizeLinear", [real, op.value(scale), point], output=0)
 
 
 def _rename(op: OpContext, real: Tensor) -> None:

@@ -29,7 +29,7 @@ def pooled_by_slices(op: OpContext, x: Tensor, window: Window, combine: str) -> 
         UnsupportedOpError: The window has very many elements.
     """
     if sum(window.kernel) > _MOST_SLICES:
-        raise op.refuse(
+        raise op.unsupported(
             f"its kernel {window.kernel} is dilated by {window.dilations}, and would take more "
             f"than {_MOST_SLICES} slices: no pooling op has dilation"
         )

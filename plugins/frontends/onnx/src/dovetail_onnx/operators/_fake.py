@@ -74,7 +74,7 @@ def fitting(op: OpContext, names: Mapping[int, str]) -> list[_Floats]:
             raise op.invalid(f"its {what} {given.shape} does not fit its input {x}")
         found.append(given)
     common = np.broadcast_shapes(*(given.shape for given in found))
-    op.claim((len(found), *common))
+    op.reserve_constant((len(found), *common))
     return [np.broadcast_to(given, common) for given in found]
 
 
@@ -84,7 +84,7 @@ def fake_quantized(op: OpContext, levels: Levels) -> Value:
     if isinstance(x, Constant):
         return _computed(op, x, levels)
     if x.dtype is not DType.FLOAT_32:
-        raise op.refuse(f"it quantizes {x.dtype.name}; only float32 can be converted")
+        raise op.unsupported(f"it quantizes {x.dtype.name}; only float32 can be converted")
     scale = op.static("scale", _one(levels.scale), DType.FLOAT_32)
     quotient = op.step("quotient", "ElementWiseDivide", [x, scale])
     real = op.step("rounded", "ElementWiseRound", [quotient])
@@ -100,7 +100,7 @@ def fake_quantized(op: OpContext, levels: Levels) -> Value:
 
 def _computed(op: OpContext, x: Constant, levels: Levels) -> Constant:
     values = np.asarray(x.values, np.float32)
-    op.claim(values.shape)
+    op.reserve_constant(values.shape)
     with np.errstate(all="ignore"):  # inf and nan are results
         whole = np.rint(values / levels.scale) + levels.zero
         whole = np.clip(whole, levels.low, levels.high)

@@ -37,7 +37,7 @@ def check_spatial(op: OpContext, rank: int) -> None:
     if rank < 3:
         raise op.invalid(f"its input must have rank 3 or more, but has rank {rank}")
     if rank > 5:
-        raise op.refuse(
+        raise op.unsupported(
             f"it works on {rank - 2} spatial dimensions; one to three can be converted",
             hint="rewrite it with three-dimensional operators",
         )

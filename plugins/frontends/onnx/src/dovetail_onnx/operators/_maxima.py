@@ -32,13 +32,13 @@ def places_of_maxima(op: OpContext, x: Tensor, window: Window, given: Window) ->
     """
     count = math.prod(window.kernel)
     if count > _MOST_SLICES:
-        raise op.refuse(
+        raise op.unsupported(
             f"the indices of the maxima of a kernel {window.kernel} would take {count} slices, "
             f"and at most {_MOST_SLICES} can be converted"
         )
     counts = window.counts(x.shape[1:-1])
-    op.claim((2, *counts))  # of 64 bits, and so are the planes
-    op.claim((2, *op.spec(0).shape[:2]))
+    op.reserve_constant((2, *counts))  # of 64 bits, and so are the planes
+    op.reserve_constant((2, *op.spec(0).shape[:2]))
     taps = [op.step("slice", "StridedSlice", [x], ranges=r) for r in _ranges(x, window, counts)]
     packed = op.step("slices", "Pack", taps, axis=len(x.shape))
     found = op.step("greatest", "Argmax", [packed], axis=len(x.shape))

@@ -18,7 +18,7 @@ from dovetail_onnx.operators._table import ONNX
 _IR_VERSION = 10
 
 
-def made_of(
+def apply_operator(
     op: OpContext,
     suffix: str,
     op_type: str,
@@ -83,7 +83,7 @@ def value(op: OpContext, i: int) -> Value | None:
 
 def summed(op: OpContext, suffix: str, x: Value, i: int) -> Value:
     """Gives a value plus an input; itself where that is left out."""
-    return made_of(op, suffix, "Add", [x, op.value(i)]) if op.has(i) else x
+    return apply_operator(op, suffix, "Add", [x, op.value(i)]) if op.has(i) else x
 
 
 def refuse_inputs(op: OpContext, names: Mapping[int, str], hint: str) -> None:
@@ -99,7 +99,7 @@ def refuse_inputs(op: OpContext, names: Mapping[int, str], hint: str) -> None:
     """
     given = [f"{name} ('{op.node.inputs[i]}')" for i, name in names.items() if op.has(i)]
     if given:
-        raise op.refuse(f"its input {' and '.join(given)} cannot be converted", hint)
+        raise op.unsupported(f"its input {' and '.join(given)} cannot be converted", hint)
 
 
 def refuse_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str) -> None:
@@ -120,7 +120,7 @@ def refuse_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str
         if given != nothing:
             found.append(f"{name} = {given}")
     if found:
-        raise op.refuse(f"its attribute {' and '.join(found)} cannot be converted", hint)
+        raise op.unsupported(f"its attribute {' and '.join(found)} cannot be converted", hint)
 
 
 def given(op: OpContext, names: Sequence[str]) -> dict[str, Any]:

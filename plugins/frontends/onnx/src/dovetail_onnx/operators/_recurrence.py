@@ -89,7 +89,7 @@ class Layer:
     def _joined(
         self, output: int, parts: Sequence[Tensor], shape: Shape, axis: int
     ) -> Tensor | None:
-        if not self.op.wants(output):
+        if not self.op.is_output_used(output):
             return None
         one = (*shape[:axis], 1, *shape[axis:])
         if len(parts) == 1:
@@ -168,11 +168,11 @@ def _fitting(op: OpContext, values: Array, what: str, shape: Shape) -> Array:
 def _check_functions(op: OpContext, wanted: Sequence[str]) -> None:
     found = op.attr.texts("activations")
     if found is not None and [f.lower() for f in found] != [w.lower() for w in wanted]:
-        raise op.refuse(
+        raise op.unsupported(
             f"its activations are {', '.join(found)}; only {', '.join(wanted)} can be converted"
         )
     if "clip" in op.attr:
-        raise op.refuse(
+        raise op.unsupported(
             f"its attribute clip is {op.attr.number('clip', 0):g}: no op clips what goes into the "
             "activations",
             hint="export the model without it, if its sums never become that large",
@@ -186,7 +186,7 @@ def _check_lengths(op: OpContext, steps: int, batch: int) -> None:
     if lengths.shape != (batch,):
         raise op.invalid(f"its sequence lengths have shape {lengths.shape}, its batch is {batch}")
     if not np.all(lengths == steps):
-        raise op.refuse(
+        raise op.unsupported(
             f"its sequence lengths are {lengths.tolist()}; only those that all are the whole "
             f"{steps} steps can be converted"
         )

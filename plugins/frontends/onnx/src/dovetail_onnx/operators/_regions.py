@@ -11,7 +11,7 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import ELEMENT_TYPES
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._layout import reshaped
-from dovetail_onnx.operators._parts import constant, made_of
+from dovetail_onnx.operators._parts import apply_operator, constant
 
 _Sides = list[tuple[Value, Value]]
 
@@ -39,15 +39,15 @@ def greatest_samples(
     corners = []
     for row, above in _sides(op, 1, height, rows, bins[0], half_pixel=half_pixel):
         start = _times(op, _shaped(op, row, (regions, rows, 1)), width)
-        line = made_of(op, "line", "Add", [first, start])
+        line = apply_operator(op, "line", "Add", [first, start])
         above = _shaped(op, above, (regions, rows, 1, 1))
         for column, beside in _sides(op, 0, width, columns, bins[1], half_pixel=half_pixel):
             offset = _shaped(op, column, (regions, 1, columns))
-            place = made_of(op, "place", "Add", [line, offset])
+            place = apply_operator(op, "place", "Add", [line, offset])
             weights = [above, _shaped(op, beside, (regions, 1, columns, 1))]
-            weight = made_of(op, "weight", "Mul", weights)
+            weight = apply_operator(op, "weight", "Mul", weights)
             element = op.step("element", "Gather", [flat, op.as_tensor(place)], axis=0)
-            corners.append(op.as_tensor(made_of(op, "corner", "Mul", [element, weight])))
+            corners.append(op.as_tensor(apply_operator(op, "corner", "Mul", [element, weight])))
     greatest = reduce(lambda a, b: op.step("greater", "ElementWiseMaximum", [a, b]), corners)
     window = (samples, samples)
     return op.step(
@@ -78,7 +78,7 @@ def _sides(
     def made(op_type: str, a: Value, b: Value | float) -> Value:
         suffix = f"{op_type.lower()}{column}"
         other = constant(op, f"{suffix}.by", np.float32(b), dtype) if isinstance(b, float) else b
-        return made_of(op, suffix, op_type, [a, other])
+        return apply_operator(op, suffix, op_type, [a, other])
 
     start, end = (_edge(op, at, half_pixel=half_pixel) for at in (column, column + 2))
     size = made("Sub", end, start)
@@ -87,10 +87,10 @@ def _sides(
     share = constant(op, f"shares{column}", shares, dtype)
     place = made("Add", made("Mul", size, share), start)
     bounds = [made("GreaterOrEqual", place, -1.0), made("LessOrEqual", place, float(extent))]
-    inside = made_of(op, "inside", "And", bounds)
-    whole = made_of(op, "counted", "Cast", [inside], to=ELEMENT_TYPES[dtype])
+    inside = apply_operator(op, "inside", "And", bounds)
+    whole = apply_operator(op, "counted", "Cast", [inside], to=ELEMENT_TYPES[dtype])
     place = made("Min", made("Max", place, 0.0), float(extent - 1))
-    low = made_of(op, "low", "Floor", [place])
+    low = apply_operator(op, "low", "Floor", [place])
     high = made("Min", made("Add", low, 1.0), float(extent - 1))
     behind = made("Mul", made("Sub", place, low), whole)
     before = made("Sub", whole, behind)
@@ -101,22 +101,24 @@ def _edge(op: OpContext, column: int, *, half_pixel: bool) -> Value:
     """Gives (regions, 1) of where regions begin or end, in elements of the feature maps."""
     dtype = op.spec(1).dtype
     at = constant(op, f"column{column}", np.array([column]), DType.INT_64)
-    edge = made_of(op, "edge", "Gather", [op.value(1), at], axis=1)
+    edge = apply_operator(op, "edge", "Gather", [op.value(1), at], axis=1)
     scale = constant(op, "scale", np.float32(op.attr.number("spatial_scale", 1.0)), dtype)
-    edge = made_of(op, "scaled", "Mul", [edge, scale])
+    edge = apply_operator(op, "scaled", "Mul", [edge, scale])
     if not half_pixel:
         return edge
-    return made_of(op, "shifted", "Sub", [edge, constant(op, "half", np.float32(0.5), dtype)])
+    return apply_operator(
+        op, "shifted", "Sub", [edge, constant(op, "half", np.float32(0.5), dtype)]
+    )
 
 
 def _whole(op: OpContext, value: Value) -> Value:
-    return made_of(op, "whole", "Cast", [value], to=ELEMENT_TYPES[DType.INT_32])
+    return apply_operator(op, "whole", "Cast", [value], to=ELEMENT_TYPES[DType.INT_32])
 
 
 def _times(op: OpContext, value: Value, factor: int) -> Value:
-    return made_of(op, "times", "Mul", [value, constant(op, "factor", factor, DType.INT_32)])
+    return apply_operator(op, "times", "Mul", [value, constant(op, "factor", factor, DType.INT_32)])
 
 
 def _shaped(op: OpContext, value: Value, shape: Shape) -> Value:
     wanted = constant(op, "shape", np.array(shape), DType.INT_64)
-    return made_of(op, "shaped", "Reshape", [value, wanted])
+    return apply_operator(op, "shaped", "Reshape", [value, wanted])

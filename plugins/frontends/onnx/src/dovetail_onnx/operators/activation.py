@@ -101,7 +101,7 @@ def celu(op: OpContext) -> Tensor:
     """The product alpha * Elu(x / alpha)."""
     x, alpha = op.tensor(0), op.attr.number("alpha", 1.0)
     if alpha <= 0:
-        raise op.refuse(f"its alpha is {alpha}; only one above 0 can be converted")
+        raise op.unsupported(f"its alpha is {alpha}; only one above 0 can be converted")
     if alpha == 1:
         return op.emit("Elu", [x])
     scale = op.static("alpha", np.asarray(alpha), x.dtype)

@@ -49,7 +49,7 @@ def trilu(op: OpContext) -> Tensor:
     if len(x.shape) < 2:
         raise op.invalid(f"its input must have rank 2 or more, but has the shape {x.shape}")
     rows, columns = x.shape[-2:]
-    op.claim((rows, columns))
+    op.reserve_constant((rows, columns))
     # beyond the corners all diagonals are alike
     diagonal = max(-rows, min(diagonal, columns + 1))
     lower = np.tri(rows, columns, diagonal - 1 if _is_upper(op) else diagonal, np.bool_)

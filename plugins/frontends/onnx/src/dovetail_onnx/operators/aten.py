@@ -23,7 +23,7 @@ def aten(op: OpContext) -> Value:
     """Numbers on a grid between two integers: (x, scale, zero point, [axis,] least, greatest)."""
     name = op.attr.text("operator", "")
     if name not in _FAKE:
-        raise op.refuse(
+        raise op.unsupported(
             f"it is torch's '{name}'; only fake quantization can be converted",
             hint="export the model with a newer opset, or register a symbolic function for it",
         )
@@ -41,7 +41,9 @@ def aten(op: OpContext) -> Value:
         raise op.invalid(f"it has {scale.size} scales; it must have one")
     low, high = (_whole(op, first + i, "range") for i in (0, 1))
     if not -(2**15) <= low < high < 2**16:
-        raise op.refuse(f"its integers go from {low} to {high}; at most 16 bits can be converted")
+        raise op.unsupported(
+            f"its integers go from {low} to {high}; at most 16 bits can be converted"
+        )
     scale, zero = scale.reshape(spread), np.rint(zero).reshape(spread)
     return fake_quantized(op, Levels(scale, zero, low, high))
 

@@ -119,7 +119,7 @@ def bit_cast(op: OpContext) -> Value:
     x, code = op.tensor(0), op.attr.integer("to", 0)
     target = DTYPES.get(code)
     if target is None:
-        raise op.refuse(f"its target type {element_type_name(code)} cannot be converted")
+        raise op.unsupported(f"its target type {element_type_name(code)} cannot be converted")
     if target is x.dtype:
         return x
     if target.bits != x.dtype.bits:
@@ -127,7 +127,7 @@ def bit_cast(op: OpContext) -> Value:
     if x.dtype is DType.BOOL_8:
         return op.emit("Cast", [x], spec=Spec(target, x.shape))
     if not (x.dtype.is_int and target.is_int) or target.bits > 32:
-        raise op.refuse(
+        raise op.unsupported(
             f"it reads the bits of {x.dtype.name} as {target.name}: no op gives a number's bits"
         )
     wide = op.step("wide", "Cast", [x], spec=Spec(DType.INT_64, x.shape))

@@ -32,7 +32,7 @@ def binarizer(op: OpContext) -> Tensor:
     """1 where the input is above the threshold, else 0."""
     x = op.tensor(0)
     if not x.dtype.is_float:
-        raise op.refuse(f"its input is {x.dtype.name}", hint="cast it to a float type")
+        raise op.unsupported(f"its input is {x.dtype.name}", hint="cast it to a float type")
     limit = op.static("threshold", np.asarray(op.attr.number("threshold", 0.0)), x.dtype)
     above = op.step("above", "ElementWiseGreater", [x, limit])
     return op.emit("Cast", [above], spec=x.spec)

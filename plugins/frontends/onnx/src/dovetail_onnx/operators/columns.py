@@ -20,10 +20,12 @@ def col2im(op: OpContext) -> Tensor:
     if len(x.shape) != 3:
         raise op.invalid(f"its input must have rank 3, but its shape is {x.shape}")
     if len(image) not in (1, 2, 3):
-        raise op.refuse(f"its image has {len(image)} dimensions; one to three can be converted")
+        raise op.unsupported(
+            f"its image has {len(image)} dimensions; one to three can be converted"
+        )
     window = window_of(op, block, image)
     if min(map(min, window.pads)) < 0:
-        raise op.refuse(f"its pads {window.pads} must not be negative")
+        raise op.unsupported(f"its pads {window.pads} must not be negative")
     rows, size = x.shape[1], math.prod(block)
     if rows % size:
         raise op.invalid(f"its {rows} rows are no multiple of the {size} elements of a block")

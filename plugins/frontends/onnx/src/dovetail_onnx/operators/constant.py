@@ -29,7 +29,7 @@ def constant(op: OpContext) -> Result:
         return np.asarray(numbers, np.float32)
     if (integers := attr.integers("value_ints")) is not None:
         return np.asarray(integers, np.int64)
-    raise op.refuse("it holds a text or sparse value; only dense numbers can be converted")
+    raise op.unsupported("it holds a text or sparse value; only dense numbers can be converted")
 
 
 @ONNX.importer("Shape", versions=(1, 13, 15, 19, 21, 23, 24, 25))
@@ -57,7 +57,7 @@ def constant_of_shape(op: OpContext) -> Constant:
     value = op.read_tensor(proto)
     if value.values.size != 1 or any(extent < 0 for extent in shape):
         raise op.invalid(f"it fills the shape {shape} with {value.values.size} elements, not one")
-    op.claim(shape)
+    op.reserve_constant(shape)
     return replace(value, values=np.full(shape, value.values.reshape(())))
 
 
@@ -79,7 +79,7 @@ def _computed_or_refused(op: OpContext, *inputs: str) -> Constant:
     """Refuses a node whose output has a static shape only if its inputs are known."""
     for i, what in enumerate(inputs):
         op.need_constant(i, what)
-    raise op.refuse("its result is of a type that cannot be converted")
+    raise op.unsupported("its result is of a type that cannot be converted")
 
 
 @ONNX.importer("EyeLike", versions=(9, 22))
@@ -89,8 +89,8 @@ def eye_like(op: OpContext) -> Constant:
     if len(like.shape) != 2:
         raise op.invalid(f"its input must have rank 2, but has the shape {like.shape}")
     if code and code not in DTYPES:
-        raise op.refuse(f"its type {element_type_name(code)} cannot be converted")
-    op.claim(like.shape)
+        raise op.unsupported(f"its type {element_type_name(code)} cannot be converted")
+    op.reserve_constant(like.shape)
     rows, columns = like.shape
     # beyond the corners all diagonals are alike, and NumPy takes no greater numbers
     diagonal = max(-rows, min(op.attr.integer("k", 0), columns))
@@ -115,10 +115,10 @@ def identity(op: OpContext) -> Value:
 def dropout(op: OpContext) -> Sequence[Result]:
     """Its input; the mask, where it is used, keeps everything."""
     if op.has(2) and bool(op.need_constant(2, "training mode").any()):
-        raise op.refuse(
+        raise op.unsupported(
             "it is in training mode", hint="export the model for inference (model.eval())"
         )
-    if not op.wants(1):
+    if not op.is_output_used(1):
         return [op.value(0)]
-    op.claim(op.spec(0).shape)
+    op.reserve_constant(op.spec(0).shape)
     return [op.value(0), np.ones(op.spec(0).shape, np.bool_)]

@@ -25,7 +25,7 @@ def non_max_suppression(op: OpContext) -> Result:
     it. So only an output of the model is converted; where a node reads it, it is refused.
     """
     if op.feeds_nodes(0):
-        raise op.refuse(
+        raise op.unsupported(
             "how many boxes it selects depends on the data, and other nodes read them: they would "
             "take the rows that are left over for boxes",
             hint=f"end the model here (--out-name {op.node.outputs[0]}) and apply the rest to the "
@@ -134,7 +134,7 @@ def _check_maxima(op: OpContext, extent: tuple[int, int], samples: int) -> None:
             f"{extent} at least 1 in height and width"
         )
     if samples < 1:
-        raise op.refuse(
+        raise op.unsupported(
             f"its mode is 'max' and its sampling_ratio {samples}: how many samples there are "
             "depends on the regions",
             hint="state a sampling_ratio above 0, or take means (mode 'avg')",

@@ -30,14 +30,14 @@ def determinant(op: OpContext) -> Result:
         raise op.invalid(f"its input must be (..., n, n), but its shape is {spec.shape}")
     *batch, rows, _ = spec.shape
     if rows > _MOST_ROWS:
-        raise op.refuse(
+        raise op.unsupported(
             f"its matrices have {rows} rows; up to {_MOST_ROWS} can be converted, since every row "
             "more doubles the work",
             hint="cut the graph before it with --out-name",
         )
     made = Spec(spec.dtype, tuple(batch))
     if rows == 0:  # a product of nothing
-        op.claim(made.shape)
+        op.reserve_constant(made.shape)
         return np.ones(made.shape, spec.dtype.storage)
     count = math.prod(batch)
     matrices = reshaped(op, "matrices", op.tensor(0), (count, rows, rows))

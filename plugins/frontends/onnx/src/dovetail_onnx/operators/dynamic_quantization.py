@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._parts import constant, made_of
+from dovetail_onnx.operators._parts import apply_operator, constant
 from dovetail_onnx.operators._table import ONNX
 
 _STEPS = 255
@@ -16,8 +16,12 @@ _STEPS = 255
 def dynamic_quantize_linear(op: OpContext) -> Sequence[Value]:
     """The quotient by the scale, rounded, plus the zero point; the least and greatest decide."""
     x = op.value(0)
-    scale, point = byte_coding(op, x, *(i if op.wants(i) else None for i in (1, 2)))
-    return [made_of(op, "stored", "QuantizeLinear", [x, scale, point], output=0), scale, point]
+    scale, point = byte_coding(op, x, *(i if op.is_output_used(i) else None for i in (1, 2)))
+    return [
+        apply_operator(op, "stored", "QuantizeLinear", [x, scale, point], output=0),
+        scale,
+        point,
+    ]
 
 
 def byte_coding(
@@ -32,13 +36,15 @@ def byte_coding(
         point_output: Which is the zero point.
     """
     zero = constant(op, "nothing", 0, x.dtype)
-    least = made_of(op, "least", "ReduceMin", [x], keepdims=0)
-    most = made_of(op, "most", "ReduceMax", [x], keepdims=0)
-    low = made_of(op, "low", "Min", [least, zero])
-    extent = made_of(op, "extent", "Sub", [made_of(op, "high", "Max", [most, zero]), low])
-    quotient = made_of(op, "steps", "Div", [extent, constant(op, "count", _STEPS, x.dtype)])
-    is_flat = made_of(op, "is_flat", "Equal", [extent, zero])
+    least = apply_operator(op, "least", "ReduceMin", [x], keepdims=0)
+    most = apply_operator(op, "most", "ReduceMax", [x], keepdims=0)
+    low = apply_operator(op, "low", "Min", [least, zero])
+    extent = apply_operator(
+        op, "extent", "Sub", [apply_operator(op, "high", "Max", [most, zero]), low]
+    )
+    quotient = apply_operator(op, "steps", "Div", [extent, constant(op, "count", _STEPS, x.dtype)])
+    is_flat = apply_operator(op, "is_flat", "Equal", [extent, zero])
     one = constant(op, "one", 1, x.dtype)  # all is 0, whatever the scale
-    scale = made_of(op, "scale", "Where", [is_flat, one, quotient], output=scale_output)
-    below = made_of(op, "below", "Neg", [low])
-    return scale, made_of(op, "point", "QuantizeLinear", [below, scale], output=point_output)
+    scale = apply_operator(op, "scale", "Where", [is_flat, one, quotient], output=scale_output)
+    below = apply_operator(op, "below", "Neg", [low])
+    return scale, apply_operator(op, "point", "QuantizeLinear", [below, scale], output=point_output)

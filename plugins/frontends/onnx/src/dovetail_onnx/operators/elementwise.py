@@ -62,14 +62,14 @@ def power(op: OpContext) -> Tensor:
     known = op.constant(1)
     if known is not None:
         if not base.dtype.is_float and np.any(known != np.trunc(known)):
-            raise op.refuse(
+            raise op.unsupported(
                 "it raises integers to fractional powers", hint="cast the base to a float type"
             )
         return op.emit("ElementWisePower", [base, op.static("exponent", known, base.dtype)])
     if not base.dtype.is_float and exponent.dtype in (DType.FLOAT_32, DType.FLOAT_64):
         return _integer_power(op, base)
     if not base.dtype.is_float or DType.BFLOAT_16 in (base.dtype, exponent.dtype):
-        raise op.refuse(
+        raise op.unsupported(
             f"its base is {base.dtype.name}, its exponent {exponent.dtype.name}",
             hint="cast both to one float type",
         )

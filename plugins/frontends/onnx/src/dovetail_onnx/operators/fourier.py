@@ -25,9 +25,13 @@ def dft(op: OpContext) -> Tensor:
         raise op.invalid(f"its input {x.shape} is not (..., 1) or (..., 2), or its axis the last")
     inverse, onesided = (bool(op.attr.integer(name, 0)) for name in ("inverse", "onesided"))
     if onesided and (x.shape[-1] == 2) != inverse:
-        raise op.refuse("it is onesided, but its input is no half, or no signal of real numbers")
+        raise op.unsupported(
+            "it is onesided, but its input is no half, or no signal of real numbers"
+        )
     length = _length(op, x.shape[axis], half=inverse and onesided)
-    op.claim((_TABLES, x.shape[axis], length if inverse or not onesided else length // 2 + 1))
+    op.reserve_constant(
+        (_TABLES, x.shape[axis], length if inverse or not onesided else length // 2 + 1)
+    )
     matrix = _matrix(x.shape[axis], x.shape[-1], length, inverse=inverse, onesided=onesided)
     order = (*(a for a in range(rank - 1) if a != axis), axis, rank - 1)
     moved = op.step("moved", "Transpose", [x], perm=order)

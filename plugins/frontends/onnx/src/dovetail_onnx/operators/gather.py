@@ -69,7 +69,7 @@ def reverse_sequence(op: OpContext) -> Tensor:
     lengths = np.asarray(op.need_ints(1, "sequence_lens"), np.int64)
     if lengths.shape != (shape[batch],) or np.any((lengths < 0) | (lengths > shape[time])):
         raise op.invalid(f"its sequence_lens {lengths.tolist()} do not fit {shape}")
-    op.claim(shape[:2])
+    op.reserve_constant(shape[:2])
     places = _reversed(lengths, shape[time])
     places = (
         places * shape[1] + np.arange(shape[1])

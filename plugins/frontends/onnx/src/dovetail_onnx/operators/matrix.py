@@ -59,7 +59,7 @@ def _bias(op: OpContext, units: int) -> Tensor | None:
         return None
     if c.shape == (units,) and beta == 1:
         return op.tensor(2)
-    op.claim((units,))
+    op.reserve_constant((units,))
     values = np.broadcast_to(c.reshape(-1), (units,))
     return op.static("bias", _scaled(values, beta), op.spec(2).dtype)
 

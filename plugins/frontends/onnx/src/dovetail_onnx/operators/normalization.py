@@ -25,8 +25,8 @@ def batch_normalization(op: OpContext) -> Tensor:
     training = op.attr.integer("training_mode", 0)
     if op.version < 7:
         training = not op.attr.integer("is_test", 0)
-    if training or any(op.wants(i) for i in range(1, 5)):
-        raise op.refuse(
+    if training or any(op.is_output_used(i) for i in range(1, 5)):
+        raise op.unsupported(
             "it is in training mode", hint="export the model for inference (model.eval())"
         )
     x, channels = op.spec(0), _channels(op)
@@ -105,7 +105,7 @@ def group_normalization(op: OpContext) -> Tensor:
 
 def _repeated(op: OpContext, i: int, word: str, times: int) -> Tensor:
     """Gives a vector with each of its elements several times."""
-    op.claim((*op.spec(i).shape, times))
+    op.reserve_constant((*op.spec(i).shape, times))
     known = op.constant(i)
     if known is not None:
         return op.static(word, np.repeat(known, times), op.spec(i).dtype)
@@ -122,7 +122,7 @@ def local_response_normalization(op: OpContext) -> Tensor:
     if size < 1:
         raise op.invalid(f"its size is {size}; it must be above 0")
     if size % 2 == 0:
-        raise op.refuse(f"its size is {size}; only windows of odd size can be converted")
+        raise op.unsupported(f"its size is {size}; only windows of odd size can be converted")
     return _by_channel(
         op,
         "Lrn",
@@ -172,7 +172,7 @@ def layer_normalization(op: OpContext) -> Sequence[Tensor | None]:
         epsilon=epsilon,
         axes=axes,
     )
-    if not (op.wants(1) or op.wants(2)):
+    if not (op.is_output_used(1) or op.is_output_used(2)):
         return [y]
     return [y, *_statistics(op, axes, epsilon)]
 
@@ -181,13 +181,13 @@ def _statistics(op: OpContext, axes: list[int], epsilon: float) -> tuple[Tensor,
     """Emits the second and third output: the mean, and 1 over the deviation."""
     x = op.tensor(0)
     if x.dtype is not DType.FLOAT_32:
-        raise op.refuse(
+        raise op.unsupported(
             f"its outputs mean and deviation are FLOAT_32 while its input is {x.dtype.name}",
             hint="cast the input to float",
         )
     names = [op.node.outputs[1], ""]
     mean, variance = op.step_all("moments", "Moments", [x], names, axes=axes, keep_dims=True)
-    if not op.wants(2):
+    if not op.is_output_used(2):
         return mean, None
     least = op.static("epsilon", np.asarray(epsilon), x.dtype)
     square = op.step("square", "ElementWiseAdd", [variance, least])
@@ -199,7 +199,7 @@ def _spread(op: OpContext, i: int, word: str, shape: tuple[int, ...]) -> Tensor 
     if not op.has(i) or op.spec(i).shape == shape:
         return op.optional(i)
     values = op.need_constant(i, word)
-    op.claim(shape)
+    op.reserve_constant(shape)
     try:
         spread = np.broadcast_to(values, shape)
     except ValueError as error:

@@ -22,7 +22,7 @@ def fake_quantize(op: OpContext) -> Value:
     ends = [found.astype(np.float64) for found in fitting(op, names)]
     levels = op.attr.integer("levels", 256)
     if not 3 <= levels <= _MOST_LEVELS:
-        raise op.refuse(f"it has {levels} levels; 3 to {_MOST_LEVELS} can be converted")
+        raise op.unsupported(f"it has {levels} levels; 3 to {_MOST_LEVELS} can be converted")
     low, high = ends[:2]
     step = (high - low) / np.float64(levels - 1)
     same = all(
@@ -30,7 +30,7 @@ def fake_quantize(op: OpContext) -> Value:
         for a, b in zip(ends[:2], ends[2:], strict=True)
     )
     if not same:
-        raise op.refuse(
+        raise op.unsupported(
             "its output has another range than its input; only one grid can be converted",
             hint="fold the factor into the next layer, or export quantization as pairs of "
             "QuantizeLinear and DequantizeLinear",
@@ -39,7 +39,7 @@ def fake_quantize(op: OpContext) -> Value:
         raise op.invalid("the range of its input is empty")
     zero = np.rint(-low / step)
     if np.abs(-low / step - zero).max() > _WHOLE:
-        raise op.refuse(
+        raise op.unsupported(
             "zero is none of its levels, so that padding with zeros would not be exact",
             hint="tell the tool that quantizes to keep zero a level",
         )

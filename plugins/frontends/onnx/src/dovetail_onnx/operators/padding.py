@@ -19,7 +19,7 @@ def pad(op: OpContext) -> Value:
     if mode == "wrap":
         return _wrapped(op)
     if mode not in _SCHEMES:
-        raise op.refuse(
+        raise op.unsupported(
             f"its mode '{mode}' cannot be converted; known: {', '.join(_SCHEMES)}, wrap"
         )
     pads = _pads(op)
@@ -41,7 +41,7 @@ def _wrapped(op: OpContext) -> Value:
     pads = {axis: pair for axis, pair in enumerate(_pads(op)) if pair != (0, 0)}
     for axis, (before, after) in pads.items():
         extent = x.shape[axis]
-        op.claim((4, max(0, before + extent + after)))  # of 64 bits, twice for a moment
+        op.reserve_constant((4, max(0, before + extent + after)))  # of 64 bits, twice for a moment
         places = np.arange(-before, extent + after)
         if places.size and not extent:
             raise op.invalid(f"it repeats axis {axis} of {x.shape}, which is empty")
@@ -87,5 +87,5 @@ def _value(op: OpContext, dtype: DType) -> float:
     if found.size != 1:
         raise op.invalid(f"its padding value has {found.size} elements")
     if not dtype.is_float and int(np.float32(found[0])) != int(found[0]):
-        raise op.refuse(f"its padding value {found[0]} has more digits than a param holds")
+        raise op.unsupported(f"its padding value {found[0]} has more digits than a param holds")
     return float(found[0])

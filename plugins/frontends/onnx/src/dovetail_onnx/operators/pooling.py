@@ -28,7 +28,7 @@ def max_pool(op: OpContext) -> Sequence[Tensor | None]:
     greatest of slices. None gives the places of the maxima either: these are found among slices.
     """
     x, window = _input(op)
-    places = _places(op, x, window) if op.wants(1) else None
+    places = _places(op, x, window) if op.is_output_used(1) else None
     if window.is_dilated:
         x, window = cropped(op, x, window.covering(x.shape[1:-1]))
         x, window = thinned(op, *_padded(op, x, window, _least(x.dtype)))
@@ -62,7 +62,7 @@ def average_pool(op: OpContext) -> Tensor:
     if window.is_dilated:
         spatial = x.shape[1:-1]
         windows = window.counts(spatial)
-        op.claim((2, *windows))  # twice for a moment
+        op.reserve_constant((2, *windows))  # twice for a moment
         for count, taps in zip(windows, window.kernel, strict=True):
             op.check_size((2, count, taps))  # of 64 bits
         counts = element_counts(window, spatial, padding=counts_padding)

@@ -22,10 +22,10 @@ def quant(op: OpContext) -> Value:
     scale, zero = fitting(op, {1: "scale", 2: "zero point"})
     bits = float(op.need_number(3, "bit width"))
     if bits not in range(2, _MOST_BITS + 1):  # which no nan is
-        raise op.refuse(f"its bit width is {bits:g}; 2 to {_MOST_BITS} can be converted")
+        raise op.unsupported(f"its bit width is {bits:g}; 2 to {_MOST_BITS} can be converted")
     mode = op.attr.text("rounding_mode", "ROUND").upper()
     if mode != "ROUND":
-        raise op.refuse(
+        raise op.unsupported(
             f"its rounding mode is {mode}; only ROUND, to the nearest, can be converted",
             hint="quantize with rounding to the nearest",
         )

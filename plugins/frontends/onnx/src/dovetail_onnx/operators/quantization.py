@@ -21,7 +21,7 @@ from dovetail_onnx.operators._between import (
 )
 from dovetail_onnx.operators._layout import check_spatial, reshaped, spatial_output, to_last
 from dovetail_onnx.operators._linear import fitted, known_integers, known_real
-from dovetail_onnx.operators._parts import given, made_of
+from dovetail_onnx.operators._parts import apply_operator, given
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES, check_filters, convolved
 
@@ -85,7 +85,7 @@ def qlinear_matmul(op: OpContext) -> Value:
     """MatMul of differences to the zero points, scaled, rounded, plus the zero point."""
     if are_single(op, 1, 2, 6, 7) and are_columns(op, 3, 4, 5):
         both = [real_input(op, 0, 1, 2), real_input(op, 3, 4, 5, -1)]
-        return emit_stored(op, made_of(op, "real", "MatMul", both), 6, op.value(7))
+        return emit_stored(op, apply_operator(op, "real", "MatMul", both), 6, op.value(7))
     dtype = _exact_type(math.prod(op.spec(0).shape[-1:]))
     a = _centred(op, 0, 2, dtype, _as_rows(op, 2, 0))
     b = _centred(op, 3, 5, dtype, None)
@@ -108,7 +108,7 @@ def qlinear_conv(op: OpContext) -> Value:
     """A convolution of differences to the zero points, scaled, rounded, plus the zero point."""
     if are_single(op, 1, 2, 6, 7) and are_known(op, 3, 4, 5, 8):
         inputs = [real_input(op, 0, 1, 2), real_input(op, 3, 4, 5, 0), real_bias(op, 8, 1, 4)]
-        y = made_of(op, "real", "Conv", inputs, **given(op, CONV_ATTRIBUTES))
+        y = apply_operator(op, "real", "Conv", inputs, **given(op, CONV_ATTRIBUTES))
         return emit_stored(op, y, 6, op.value(7))
     y = _convolved(op, 0, 3, 2, 5, 8)
     scaled = _rescaled(
@@ -184,7 +184,7 @@ def _target(op: OpContext, default: DType) -> DType:
     code = op.attr.integer("output_dtype", 0)
     found = dtype_of(code) if code else default
     if found is None:
-        raise op.refuse(f"its output type {element_type_name(code)} cannot be converted")
+        raise op.unsupported(f"its output type {element_type_name(code)} cannot be converted")
     return found
 
 

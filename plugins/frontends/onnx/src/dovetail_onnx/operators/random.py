@@ -48,7 +48,7 @@ def _uniform(op: OpContext, shape: Shape, dtype: DType) -> Tensor:
 
 def _drawn(op: OpContext, op_type: str, default: Spec, **params: Any) -> Tensor:
     if "seed" in op.attr:
-        raise op.refuse(
+        raise op.unsupported(
             "its attribute seed asks for certain numbers; those that an op draws are others each "
             "time",
             hint="leave the seed out, or give the numbers as a constant or an input",
@@ -58,7 +58,7 @@ def _drawn(op: OpContext, op_type: str, default: Spec, **params: Any) -> Tensor:
         code = op.attr.integer("dtype", 0)
         found = DTYPES.get(code)
         if found is None:
-            raise op.refuse(f"its type {element_type_name(code)} cannot be converted")
+            raise op.unsupported(f"its type {element_type_name(code)} cannot be converted")
         dtype = found
     shape = op.static("shape", np.asarray(default.shape, np.uint32), DType.UINT_32)
     return op.emit(op_type, [shape], spec=Spec(dtype, default.shape), **params)

@@ -60,9 +60,9 @@ def top_k(op: OpContext) -> Sequence[Tensor | None]:
         k=k,
         largest=bool(op.attr.integer("largest", 1)),
     )
-    if not is_last and op.wants(0):
+    if not is_last and op.is_output_used(0):
         values = op.emit("Transpose", [values], perm=back)
-    if not op.wants(1):
+    if not op.is_output_used(1):
         return [values, None]
     places = _from_the_end(op, places, extent)
     if not is_last:

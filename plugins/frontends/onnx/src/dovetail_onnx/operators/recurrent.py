@@ -116,7 +116,7 @@ def rnn(op: OpContext) -> Sequence[Tensor | None]:
     layer = read_layer(op, 1, ("Tanh",))
     steps = op.spec(0).shape[0 if layer.time_major else 1]
     if not 1 <= steps <= _MOST_STEPS:
-        raise op.refuse(
+        raise op.unsupported(
             f"it has {steps} steps; no op does a plain recurrence, and only 1 to {_MOST_STEPS} "
             "steps are spelt out",
             hint="use LSTM or GRU",

@@ -129,7 +129,7 @@ def _axes(op: OpContext) -> tuple[list[int], bool]:
 def _float_input(op: OpContext) -> Tensor:
     x = op.tensor(0)
     if not x.dtype.is_float:
-        raise op.refuse(
+        raise op.unsupported(
             f"its input is {x.dtype.name}; a root or a logarithm of integers cannot be converted",
             hint="cast the input to a float type, and the result back",
         )
@@ -143,7 +143,7 @@ def _of_nothing(op: OpContext, *, least: bool) -> Constant | None:
         return None
     kept = (1 if i in axes else n for i, n in enumerate(x.shape))
     shape = tuple(n for i, n in enumerate(kept) if keep or i not in axes)
-    op.claim(shape)
+    op.reserve_constant(shape)
     if x.dtype.is_float:
         value: float = -np.inf if least else np.inf
         storage = np.dtype(np.float32) if x.dtype is DType.BFLOAT_16 else x.dtype.storage

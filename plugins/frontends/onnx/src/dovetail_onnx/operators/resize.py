@@ -53,7 +53,9 @@ def _resized(op: OpContext, style: Style) -> Result:
         )
     _claim_time(op, shape, [count for count, _ in new])
     if 0 in shape or any(not extent for extent, _ in new):
-        raise op.refuse(f"it makes {tuple(n for n, _ in new)} of {shape}: there are no elements")
+        raise op.unsupported(
+            f"it makes {tuple(n for n, _ in new)} of {shape}: there are no elements"
+        )
     regions = _regions(op, style, len(shape))
     lines = [
         line_of(style, extent, count, scale, region)
@@ -177,7 +179,7 @@ def _gathered(op: OpContext, x: Tensor, axis: int, line: Line) -> Tensor:
 
 
 def _multiplied(op: OpContext, x: Tensor, axis: int, line: Line) -> Tensor:
-    op.claim((line.inside, line.extent))
+    op.reserve_constant((line.inside, line.extent))
     before, after = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     shape = (*x.shape[:axis], line.inside, *x.shape[axis + 1 :])
     flat = reshaped(op, f"flat{axis}", x, (before, line.extent, after))

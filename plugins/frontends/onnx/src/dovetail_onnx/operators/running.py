@@ -37,7 +37,9 @@ def _shifted(op: OpContext, x: Tensor, axis: int, distance: int, *, reverse: boo
     """Gives what lies some places before each element, or behind it; 1 beyond the end."""
     extent = x.shape[axis]
     ones_shape = (*x.shape[:axis], min(distance, extent), *x.shape[axis + 1 :])
-    op.claim((4, *ones_shape))  # made in 64 bits, and the next one may have twice as many
+    op.reserve_constant(
+        (4, *ones_shape)
+    )  # made in 64 bits, and the next one may have twice as many
     ones = op.static("ones", np.ones(ones_shape), x.dtype)
     if distance >= extent:
         return ones

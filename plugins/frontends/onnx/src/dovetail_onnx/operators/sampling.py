@@ -22,7 +22,7 @@ def grid_sample(op: OpContext) -> Tensor:
     """GridSample, channels last; of cubic interpolation, what it is made of."""
     rank = len(op.spec(0).shape)
     if rank not in (4, 5):
-        raise op.refuse(
+        raise op.unsupported(
             f"it samples {rank - 2} spatial dimension(s); two or three can be converted"
         )
     mode = op.attr.text("mode", "linear")
@@ -33,7 +33,7 @@ def grid_sample(op: OpContext) -> Tensor:
     x, grid = op.arranged(0, to_last(rank)), op.tensor(1)
     if mode in _CUBIC:
         if rank != 4:
-            raise op.refuse(
+            raise op.unsupported(
                 f"its mode '{mode}' can be converted for two spatial dimensions only",
                 hint="sample linearly",
             )
@@ -56,7 +56,7 @@ def affine_grid(op: OpContext) -> Tensor:
     axes = len(size) - 2
     if axes not in (2, 3) or theta.shape != (size[0], axes, axes + 1) or min(size) < 1:
         raise op.invalid(f"its matrices {theta.shape} do not fit the size {size}")
-    op.claim((*size[2:], axes + 1))
+    op.reserve_constant((*size[2:], axes + 1))
     corners = bool(op.attr.integer("align_corners", 0))
     places = _places(size[2:], corners=corners)
     flat = op.static("places", places.reshape(1, -1, axes + 1), theta.dtype)

@@ -75,7 +75,7 @@ def tensor_scatter(op: OpContext) -> Tensor:
         raise op.invalid(f"its update {update.shape} does not fit its cache {cache.shape}")
     if op.has(2) and op.spec(2).shape != cache.shape[:1]:
         raise op.invalid(f"it has places {op.spec(2).shape} for a cache {cache.shape}")
-    op.claim(update.shape)
+    op.reserve_constant(update.shape)
     steps = np.arange(update.shape[axis]).reshape(-1, *(1,) * (len(cache.shape) - axis - 1))
     places = op.static("steps", np.broadcast_to(steps, update.shape), DType.INT_32)
     if op.has(2):
@@ -100,7 +100,7 @@ def _reduced(op: OpContext, scatter: _Scatter) -> Tensor:
     if reduction != "min":
         return scatter(data, updates, _REDUCTIONS[reduction])
     if not data.dtype.is_float:
-        raise op.refuse(
+        raise op.unsupported(
             f"its reduction 'min' of {data.dtype.name} cannot be converted",
             hint="cast its data and updates to a float type, and the result back",
         )
@@ -116,7 +116,7 @@ def _places(op: OpContext, rows: Array, data: tuple[int, ...]) -> Array:
     """Gives the place in flattened data of each element of the updates, flattened."""
     depth = rows.shape[-1]
     each = math.prod(data[depth:])
-    op.claim((*rows.shape[:-1], each))
+    op.reserve_constant((*rows.shape[:-1], each))
     first = np.zeros(rows.shape[:-1], np.int64)
     for i, extent in enumerate(data[:depth]):
         first = first * extent + rows[..., i]

@@ -27,7 +27,9 @@ def stft(op: OpContext) -> Tensor:
         raise op.invalid(f"its frame step {step} and its frame length {length} must be positive")
     onesided = bool(op.attr.integer("onesided", 1))
     if onesided and len(signal.shape) == 3 and signal.shape[2] == 2:
-        raise op.refuse("its signal is complex and it is onesided; a complex one has no such half")
+        raise op.unsupported(
+            "its signal is complex and it is onesided; a complex one has no such half"
+        )
     return op.emit(
         "Stft",
         [op.tensor(0), op.tensor(2)] if op.has(2) else [op.tensor(0)],

@@ -133,7 +133,7 @@ def _pads(op: OpContext, spatial: Shape, strides: Shape, extra: Shape, full: Sha
         raise op.invalid(f"its output_shape {wanted} must be {rank} positive number(s)")
     totals = [extent - target for extent, target in zip(full, wanted, strict=True)]
     if any(e - total >= s for e, total, s in zip(extra, totals, strides, strict=True)):
-        raise op.refuse(
+        raise op.unsupported(
             f"its output {wanted} is larger than the {full} that its windows reach, by a stride or "
             "more: no convolution of it gives the input's extents",
             hint="state it with pads and output_padding",
@@ -214,7 +214,7 @@ def _grown(op: OpContext, weight: Array, spread: _Spread) -> Array:
         extents.append(lead + (k - 1) * d + 1 + behind)
         where.append(slice(lead, lead + (k - 1) * d + 1, d))
     shape = (*weight.shape[:2], *extents)
-    op.claim(shape)
+    op.reserve_constant(shape)
     grown = np.zeros(shape, weight.dtype)
     grown[(slice(None), slice(None), *where)] = weight
     return grown

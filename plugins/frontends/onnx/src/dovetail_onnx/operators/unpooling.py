@@ -22,7 +22,7 @@ def max_unpool(op: OpContext) -> Tensor:
     if x.shape != indices.shape or len(x.shape) < 3:
         raise op.invalid(f"its input {x.shape} and its indices {indices.shape} do not fit")
     shape = _shape(op, x.shape)
-    op.claim(shape)
+    op.reserve_constant(shape)
     zeros = op.static("zeros", np.zeros(math.prod(shape), np.float32), x.dtype)
     places = op.step("places", "Cast", [indices], spec=Spec(DType.INT_32, indices.shape))
     count = (math.prod(x.shape),)

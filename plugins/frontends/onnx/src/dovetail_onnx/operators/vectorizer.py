@@ -23,7 +23,7 @@ def tf_idf_vectorizer(op: OpContext) -> Tensor:
     """The texts, shifted, compared with the words of all n-grams at once; then counts in order."""
     x = op.spec(0)
     if "pool_strings" in op.attr or not x.dtype.is_int:
-        raise op.refuse("its words are strings", hint="number the words before the model")
+        raise op.unsupported("its words are strings", hint="number the words before the model")
     if len(x.shape) not in (1, 2):
         raise op.invalid(f"its input must be (words,) or (n, words), but its shape is {x.shape}")
     mode = op.attr.text("mode", "")
@@ -65,7 +65,7 @@ def _columns(op: OpContext, count: int) -> Array:
     if len(columns) != count or not count or columns.min() < 0:
         raise op.invalid(f"it has {len(columns)} ngram_indexes for {count} n-grams, or one below 0")
     if len(np.unique(columns)) < count:
-        raise op.refuse("its ngram_indexes name a column twice")
+        raise op.unsupported("its ngram_indexes name a column twice")
     return columns
 
 
@@ -77,7 +77,7 @@ def _counts(op: OpContext, texts: Tensor, pool: Array) -> Tensor:
     if steps < 1:
         return _none(op, rows, grams)
     if steps * length > _MOST_COMPARISONS:
-        raise op.refuse(
+        raise op.unsupported(
             f"n-grams of {length} words with up to {steps - 1} left out take {steps * length} "
             f"comparisons; up to {_MOST_COMPARISONS} can be converted"
         )
@@ -104,7 +104,7 @@ def _matches(op: OpContext, texts: Tensor, pool: Array, step: int) -> Tensor:
 
 
 def _none(op: OpContext, rows: int, grams: int) -> Tensor:
-    op.claim((rows, grams))
+    op.reserve_constant((rows, grams))
     return op.static("none", np.zeros((rows, grams), np.float32), DType.FLOAT_32)
 
 
@@ -127,7 +127,7 @@ def _weighted(op: OpContext, counts: Tensor, mode: str) -> Tensor:
 def _placed(op: OpContext, values: Tensor, columns: Array) -> Tensor:
     """Emits the values at their columns, with 0 where no n-gram has one."""
     (rows, grams), width = values.shape, int(columns.max()) + 1
-    op.claim((2, width))  # of 64 bits
+    op.reserve_constant((2, width))  # of 64 bits
     places = np.full(width, grams)
     places[columns] = np.arange(grams)
     if width > grams:

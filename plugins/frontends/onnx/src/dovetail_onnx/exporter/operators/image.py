@@ -32,7 +32,7 @@ def roi_align(e: NodeExport) -> None:
     down, across = (float(r) for r in op.img_size_ratio)
     samples = max(op.num_samples_y, 0), max(op.num_samples_x, 0)
     if down != across or samples[0] != samples[1]:
-        raise e.refuse("ONNX's RoiAlign has one scale and one number of samples for both axes")
+        raise e.unsupported("ONNX's RoiAlign has one scale and one number of samples for both axes")
     batch = e.cast(e.input(2), TensorProto.INT64)
     _, height, width, _ = e.out.shape
     result = e.add(

@@ -118,7 +118,7 @@ def lrn(e: NodeExport) -> None:
     rank = len(e.spec(0).shape)
     if op.region is LrnRegion.ACROSS_CHANNEL:
         if rank < 3:
-            raise e.refuse(f"ONNX's LRN needs rank 3 or more, but in[0] has {rank}")
+            raise e.unsupported(f"ONNX's LRN needs rank 3 or more, but in[0] has {rank}")
         result = e.add(
             "LRN",
             [e.channels_first()],

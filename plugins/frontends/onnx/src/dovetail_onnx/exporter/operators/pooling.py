@@ -65,7 +65,7 @@ def _attributes(e: NodeExport, pads: Iterable[Shape]) -> dict[str, Any]:
             pairs[axis] = first, last + max(reach - (before + extent + after), 0)
     for pair, size in zip(pairs, window.size, strict=True):
         if max(pair) >= size:
-            raise e.refuse(
+            raise e.unsupported(
                 f"windows of {window.size} can lie wholly in the padding {pairs}, which ONNX "
                 "does not allow"
             )

@@ -46,7 +46,7 @@ def non_zero(e: NodeExport) -> None:
     """NonZero, places as rows, filled up with zeros."""
     rows, rank = e.out.shape
     if not rank:
-        raise e.refuse("ONNX's NonZero takes no scalar")
+        raise e.unsupported("ONNX's NonZero takes no scalar")
     places = e.add("Transpose", [e.add("NonZero", [e.input(0)], TensorProto.INT64)], perm=[1, 0])
     zeros = e.constant(np.zeros((rows, rank)), DType.INT_64)
     filled = e.add("Concat", [places, zeros], axis=0)

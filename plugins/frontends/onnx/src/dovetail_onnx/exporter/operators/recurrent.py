@@ -62,7 +62,7 @@ def lstm(e: NodeExport) -> None:
 def gru(e: NodeExport) -> None:
     """GRU: both have the gates z, r, h in this order."""
     if e.has(14):
-        raise e.refuse("it remembers its state between runs, which ONNX models do not")
+        raise e.unsupported("it remembers its state between runs, which ONNX models do not")
     x, _ = _sequence(e)
     units, size = e.spec(1).shape[0], e.spec(0).shape[-1]
     zeros = e.constant(np.zeros((1, units)), x)
@@ -94,13 +94,13 @@ def _check_lstm(e: NodeExport) -> None:
         ((24,), "remembers its state between runs"),
     ):
         if any(e.has(i) for i in inputs):
-            raise e.refuse(f"it {text}, which ONNX's LSTM does not")
+            raise e.unsupported(f"it {text}, which ONNX's LSTM does not")
     if e.op.cell_clip_threshold:
-        raise e.refuse("it clips its cell; ONNX's LSTM clips what goes into the activations")
+        raise e.unsupported("it clips its cell; ONNX's LSTM clips what goes into the activations")
     graph = e.values.graph
     for i, tensor in enumerate(e.node.outputs[3:7], 3):
         if tensor.kind.is_output or graph.consumers(tensor):
-            raise e.refuse(f"out[{i}] is a gate, which ONNX's LSTM does not give")
+            raise e.unsupported(f"out[{i}] is a gate, which ONNX's LSTM does not give")
         e.values.forget(tensor)
 
 

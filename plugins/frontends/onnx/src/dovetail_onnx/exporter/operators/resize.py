@@ -51,5 +51,5 @@ def _resized(e: NodeExport, **attributes: Any) -> None:
     order = e.order_first()
     sizes = [e.out.shape[axis] for axis in order]
     if 0 in e.spec(0).shape or 0 in sizes:
-        raise e.refuse("ONNX does not resize tensors without elements")
+        raise e.unsupported("ONNX does not resize tensors without elements")
     e.put_first(e.add("Resize", [e.channels_first(), "", "", e.integers(sizes)], **attributes))

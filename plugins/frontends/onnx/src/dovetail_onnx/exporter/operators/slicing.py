@@ -75,6 +75,8 @@ def _constant(e: NodeExport) -> float:
     value, encoding = e.op.pad_constant_value, e.spec(0).encoding
     if e.spec(0).dtype.is_fixed_point and not isinstance(value, float):
         if not isinstance(encoding, ScaleOffset):
-            raise e.refuse("its pad_constant_value is a stored one, but in[0] has not one scale")
+            raise e.unsupported(
+                "its pad_constant_value is a stored one, but in[0] has not one scale"
+            )
         return (int(value) + encoding.offset) * encoding.scale
     return float(value)

@@ -3,10 +3,10 @@
 from dovetail_onnx.operators.microsoft import (  # noqa: F401 - registers their importers
     activation,
     attention,
-    blocks,
     convolution,
     embedding,
     grouped_query,
+    matmul_nbits,
     matrix,
     multi_head,
     normalization,

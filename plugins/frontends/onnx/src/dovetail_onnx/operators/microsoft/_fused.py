@@ -7,7 +7,7 @@ from typing import Any
 
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._parts import constant, made_of
+from dovetail_onnx.operators._parts import apply_operator, constant
 
 # The attributes that each one's numbers are, in the order in which they are given.
 _ATTRIBUTES: dict[str, tuple[str, ...]] = {
@@ -41,7 +41,7 @@ def activated(op: OpContext, x: Value, name: str, numbers: Sequence[float]) -> V
     if not name:
         return x
     if name not in _ATTRIBUTES:
-        raise op.refuse(
+        raise op.unsupported(
             f"its activation '{name}' cannot be converted",
             hint=f"fuse only one of {', '.join(_ATTRIBUTES)}, or save the model without fusing",
         )
@@ -52,6 +52,6 @@ def activated(op: OpContext, x: Value, name: str, numbers: Sequence[float]) -> V
         )
     if name == "Clip":  # the one whose numbers are inputs
         bounds = [constant(op, "bound", bound, x.dtype) for bound in numbers]
-        return made_of(op, "clip", name, [x, *bounds], output=0)
+        return apply_operator(op, "clip", name, [x, *bounds], output=0)
     attributes: dict[str, Any] = dict(zip(names, numbers, strict=True))
-    return made_of(op, name.lower(), name, [x], output=0, **attributes)
+    return apply_operator(op, name.lower(), name, [x], output=0, **attributes)

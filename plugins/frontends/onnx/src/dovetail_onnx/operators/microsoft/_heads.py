@@ -52,7 +52,7 @@ def with_past(op: OpContext, suffix: str, past: Tensor | None, x: Tensor, output
         raise op.invalid(f"its past {suffix} {past.shape} must be (batch, heads, rows, size)")
     parts = [x] if past is None or past.shape[2] == 0 else [past, x]
     if len(parts) == 2:
-        if op.wants(output):
+        if op.is_output_used(output):
             return op.emit("Concat", parts, output=output, axis=2)
         return op.step(suffix, "Concat", parts, axis=2)
-    return op.emit("Reshape", parts, output=output, spec=x.spec) if op.wants(output) else x
+    return op.emit("Reshape", parts, output=output, spec=x.spec) if op.is_output_used(output) else x

@@ -10,7 +10,7 @@ from dovetail.ir import DType, Shape
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._parts import constant, made_of
+from dovetail_onnx.operators._parts import apply_operator, constant
 
 FILTER = -10000.0
 # Well below what padding gets, and a float16: what lies ahead is never looked at, though all that
@@ -56,7 +56,7 @@ def padding_bias(op: OpContext, i: int, places: Places, dtype: DType) -> Value:
     """
     shape, batch = op.spec(i).shape, places.batch
     if len(shape) == 4:
-        raise op.refuse(
+        raise op.unsupported(
             f"its mask has the shape {shape}; one of four dimensions cannot be converted",
             hint="give it as (batch, queries, keys), or add it as attention_bias",
         )
@@ -73,7 +73,7 @@ def padding_bias(op: OpContext, i: int, places: Places, dtype: DType) -> Value:
         )
     filtered = op.attr.number("mask_filter_value", FILTER)
     values = [constant(op, f"mask_{v}", v, dtype) for v in (0.0, filtered)]
-    return made_of(op, "mask_bias", "Where", [looks, *values])
+    return apply_operator(op, "mask_bias", "Where", [looks, *values])
 
 
 def causal_bias(op: OpContext, places: Places, dtype: DType, *, window: int = -1) -> Constant:
@@ -92,7 +92,7 @@ def causal_bias(op: OpContext, places: Places, dtype: DType, *, window: int = -1
     ahead = max(min(_AHEAD, 6 * op.attr.number("mask_filter_value", FILTER)), least)
 
     def make() -> Constant:
-        op.claim((places.queries, places.keys))
+        op.reserve_constant((places.queries, places.keys))
         own = np.arange(places.queries)[:, None] + places.past
         keys = np.arange(places.keys)
         hidden = keys > own
@@ -108,27 +108,27 @@ def causal_bias(op: OpContext, places: Places, dtype: DType, *, window: int = -1
 def _between(op: OpContext, i: int, places: Places) -> Value:
     """Gives (batch, 1, 1, keys) of where to look: before the ends, and from the starts on."""
     numbers, batch = op.value(i), places.batch
-    op.claim((2, places.keys))  # of 64 bits
+    op.reserve_constant((2, places.keys))  # of 64 bits
     keys = constant(op, "keys", np.arange(places.keys), numbers.dtype)
     ends = _numbers(op, numbers, 0, batch)
-    looks = made_of(op, "before", "Less", [keys, ends])
+    looks = apply_operator(op, "before", "Less", [keys, ends])
     if numbers.shape != (2 * batch,):
         return looks
     starts = _numbers(op, numbers, batch, 2 * batch)
-    after = made_of(op, "from", "GreaterOrEqual", [keys, starts])
-    return made_of(op, "between", "And", [looks, after])
+    after = apply_operator(op, "from", "GreaterOrEqual", [keys, starts])
+    return apply_operator(op, "between", "And", [looks, after])
 
 
 def _numbers(op: OpContext, numbers: Value, begin: int, end: int) -> Value:
     bounds = [constant(op, "bound", [n], DType.INT_64) for n in (begin, end)]
     if numbers.shape != (end - begin,):
-        numbers = made_of(op, "numbers", "Slice", [numbers, *bounds])
+        numbers = apply_operator(op, "numbers", "Slice", [numbers, *bounds])
     return _reshaped(op, numbers, (end - begin, 1, 1, 1))
 
 
 def _is_greater(op: OpContext, x: Value, number: int) -> Value:
-    return made_of(op, "looks", "Greater", [x, constant(op, "zero", number, x.dtype)])
+    return apply_operator(op, "looks", "Greater", [x, constant(op, "zero", number, x.dtype)])
 
 
 def _reshaped(op: OpContext, x: Value, shape: Shape) -> Value:
-    return made_of(op, "mask", "Reshape", [x, constant(op, "shape", shape, DType.INT_64)])
+    return apply_operator(op, "mask", "Reshape", [x, constant(op, "shape", shape, DType.INT_64)])

@@ -6,7 +6,7 @@ from dovetail.ir import DType, Shape, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._layout import reshaped
-from dovetail_onnx.operators._parts import constant, made_of
+from dovetail_onnx.operators._parts import apply_operator, constant
 
 
 def angles(op: OpContext, tables: tuple[int, int], places: Value, shape: Shape) -> list[Tensor]:
@@ -27,8 +27,8 @@ def angles(op: OpContext, tables: tuple[int, int], places: Value, shape: Shape) 
     target = constant(op, "angles_shape", (*shape, first[1]), DType.INT_64)
     found = []
     for name, i in zip(("cosines", "sines"), tables, strict=True):
-        rows = made_of(op, f"{name}_rows", "Gather", [op.value(i), places], axis=0)
-        found.append(op.as_tensor(made_of(op, name, "Reshape", [rows, target])))
+        rows = apply_operator(op, f"{name}_rows", "Gather", [op.value(i), places], axis=0)
+        found.append(op.as_tensor(apply_operator(op, name, "Reshape", [rows, target])))
     return found
 
 

@@ -8,7 +8,7 @@ from dovetail.ir import DType
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._between import emit_stored
-from dovetail_onnx.operators._parts import constant, made_of, value
+from dovetail_onnx.operators._parts import apply_operator, constant, value
 
 
 def emit_quantized(op: OpContext, real: Value, *, scale: int, zero: int, like: DType) -> Value:
@@ -38,10 +38,10 @@ def integer_product(
         bias: One of 32 bits that is added, None for none.
     """
     inputs = [a, b, *(value(op, i) for i in zeros)]
-    sums = made_of(op, "integers", "MatMulInteger", inputs)
+    sums = apply_operator(op, "integers", "MatMulInteger", inputs)
     if bias is not None and op.has(bias):
-        sums = made_of(op, "sums", "Add", [sums, op.value(bias)])
-    return made_of(op, "real_sums", "Cast", [sums], to=TensorProto.FLOAT)
+        sums = apply_operator(op, "sums", "Add", [sums, op.value(bias)])
+    return apply_operator(op, "real_sums", "Cast", [sums], to=TensorProto.FLOAT)
 
 
 def need_one(op: OpContext, i: int, what: str) -> None:
@@ -51,7 +51,7 @@ def need_one(op: OpContext, i: int, what: str) -> None:
         UnsupportedOpError: It has.
     """
     if op.has(i) and op.spec(i).shape not in ((), (1,)):
-        raise op.refuse(
+        raise op.unsupported(
             f"its {what} has the shape {op.spec(i).shape}; only one number can be converted",
             hint="quantize that matrix as a whole",
         )

@@ -9,7 +9,7 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._parts import (
-    made_of,
+    apply_operator,
     refuse_attributes,
     refuse_inputs,
     value,
@@ -42,9 +42,9 @@ def quantized_attention(op: OpContext) -> Sequence[Tensor | None]:
     need_one(op, 3, "input_scale")
     need_one(op, 6, "input_zero_point")
     sums = integer_product(op, op.value(0), op.value(1), (6, 7))
-    scales = made_of(op, "scales", "Mul", [op.value(3), op.value(4)])
-    real = made_of(op, "scaled", "Mul", [sums, scales])
-    product = made_of(op, "qkv", "Add", [real, op.value(2)])
+    scales = apply_operator(op, "scales", "Mul", [op.value(3), op.value(4)])
+    real = apply_operator(op, "scaled", "Mul", [sums, scales])
+    product = apply_operator(op, "qkv", "Add", [real, op.value(2)])
     return attended_to_itself(op, op.as_tensor(product), mask=5, past=8, bias=None)
 
 
@@ -74,7 +74,7 @@ def attended_to_itself(
     query, key, values = (split_heads(op, n, p, heads) for n, p in zip(names, pieces, strict=True))
     if op.has(past):
         key, values = _after_past(op, op.tensor(past), key, values)
-    present = _present(op, key, values) if op.wants(1) else None
+    present = _present(op, key, values) if op.is_output_used(1) else None
     places = Places(query.shape[0], query.shape[2], key.shape[2])
     biases: list[Value | None] = [value(op, bias)] if bias is not None else []
     if op.has(mask) and not _stands_for_none(op.spec(mask).shape, places.keys):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._parts import given, made_of, value
+from dovetail_onnx.operators._parts import apply_operator, given, value
 from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES
 from dovetail_onnx.operators.microsoft._fused import activated
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
@@ -16,7 +16,7 @@ def fused_conv(op: OpContext) -> Value:
     activation = op.attr.text("activation", "")
     inputs = [value(op, i) for i in range(min(op.count, 3))]
     adds = op.has(3)
-    y = made_of(
+    y = apply_operator(
         op,
         "conv",
         "Conv",
@@ -25,5 +25,5 @@ def fused_conv(op: OpContext) -> Value:
         **given(op, CONV_ATTRIBUTES),
     )
     if adds:
-        y = made_of(op, "sum", "Add", [y, op.value(3)], output=None if activation else 0)
+        y = apply_operator(op, "sum", "Add", [y, op.value(3)], output=None if activation else 0)
     return activated(op, y, activation, op.attr.numbers("activation_params") or ())

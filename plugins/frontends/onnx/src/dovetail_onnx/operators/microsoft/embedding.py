@@ -10,7 +10,7 @@ from onnx import TensorProto
 from dovetail.ir import DType
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._parts import constant, made_of
+from dovetail_onnx.operators._parts import apply_operator, constant
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
 
@@ -20,25 +20,27 @@ def embed_layer_normalization(op: OpContext) -> Sequence[Value | None]:
     ids = op.spec(0).shape
     if len(ids) != 2:
         raise op.invalid(f"its input_ids {ids} must be (batch, words)")
-    total = made_of(op, "places", "Add", [_rows(op, "word", 2, op.value(0)), _places(op, ids[1])])
+    total = apply_operator(
+        op, "places", "Add", [_rows(op, "word", 2, op.value(0)), _places(op, ids[1])]
+    )
     if op.has(1) and op.has(4):
         rows = _rows(op, "segment", 4, op.value(1))
-        total = made_of(op, "segments", "Add", [total, rows], output=_output(op, 2))
+        total = apply_operator(op, "segments", "Add", [total, rows], output=_output(op, 2))
     elif _output(op, 2) is not None:
         zero = constant(op, "zero", [0], total.dtype)
-        total = made_of(op, "sum", "Add", [total, zero], output=2)
+        total = apply_operator(op, "sum", "Add", [total, zero], output=2)
     epsilon = op.attr.number("epsilon", 1e-12)
     inputs = [total, op.value(5), op.value(6)]
-    y = made_of(op, "norm", "LayerNormalization", inputs, output=0, axis=-1, epsilon=epsilon)
-    return [y, _word_counts(op) if op.wants(1) else None, total]
+    y = apply_operator(op, "norm", "LayerNormalization", inputs, output=0, axis=-1, epsilon=epsilon)
+    return [y, _word_counts(op) if op.is_output_used(1) else None, total]
 
 
 def _output(op: OpContext, i: int) -> int | None:
-    return i if op.wants(i) else None
+    return i if op.is_output_used(i) else None
 
 
 def _rows(op: OpContext, suffix: str, table: int, ids: Value) -> Value:
-    return made_of(op, suffix, "Gather", [op.value(table), ids], axis=0)
+    return apply_operator(op, suffix, "Gather", [op.value(table), ids], axis=0)
 
 
 def _places(op: OpContext, count: int) -> Value:
@@ -47,7 +49,7 @@ def _places(op: OpContext, count: int) -> Value:
         return _rows(op, "place", 3, op.value(8))
     if (*op.spec(3).shape, 0)[0] < count:
         raise op.invalid(f"its table of places {op.spec(3).shape} is too short for {count} words")
-    op.claim((2, count))  # of 64 bits
+    op.reserve_constant((2, count))  # of 64 bits
     return _rows(op, "place", 3, constant(op, "places", np.arange(count), DType.INT_64))
 
 
@@ -55,10 +57,10 @@ def _word_counts(op: OpContext) -> Value:
     """Gives how many places of each row of the mask hold 1; 0 without a mask."""
     batch = op.spec(0).shape[0]
     if not op.has(7):
-        op.claim((2, batch))  # of 64 bits
+        op.reserve_constant((2, batch))  # of 64 bits
         return constant(op, "mask_index", np.zeros(batch), DType.INT_32)
     one = constant(op, "one", [1], DType.INT_32)
-    is_word = made_of(op, "is_word", "Equal", [op.value(7), one])
-    ones = made_of(op, "words", "Cast", [is_word], to=TensorProto.INT32)
+    is_word = apply_operator(op, "is_word", "Equal", [op.value(7), one])
+    ones = apply_operator(op, "words", "Cast", [is_word], to=TensorProto.INT32)
     axes = constant(op, "axes", [1], DType.INT_64)
-    return made_of(op, "mask_index", "ReduceSum", [ones, axes], output=1, keepdims=0)
+    return apply_operator(op, "mask_index", "ReduceSum", [ones, axes], output=1, keepdims=0)

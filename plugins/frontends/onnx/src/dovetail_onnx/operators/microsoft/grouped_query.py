@@ -10,8 +10,8 @@ from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._parts import (
+    apply_operator,
     constant,
-    made_of,
     refuse_attributes,
     refuse_inputs,
     value,
@@ -99,7 +99,7 @@ def _past_rows(op: OpContext, query: Tensor) -> int:
     full = held + rows - 1
     if total == (full + 1,) and (batch == 1 or set(op.need_ints(5, "seqlens_k")) == {full}):
         return held
-    raise op.refuse(
+    raise op.unsupported(
         f"its past of {held} rows is used in part: it has {rows} new rows, and is to look at "
         f"{total[0] if total else 'no'} of all",
         hint="convert the model for the prompt, or with a past of exactly the rows before",
@@ -113,8 +113,8 @@ def _remembered(
     output = i - 2
     if past or not op.has(i) or op.spec(i).shape[2] <= x.shape[2]:
         seen = with_past(op, suffix, op.tensor(i) if past else None, x, output)
-        return seen, seen if op.wants(output) else None
-    if not op.wants(output):
+        return seen, seen if op.is_output_used(output) else None
+    if not op.is_output_used(output):
         return x, None
     after = op.spec(i).shape[2] - x.shape[2]
     pads = ((0, 0), (0, 0), (0, after), (0, 0))
@@ -127,14 +127,14 @@ def _remembered(
 def _turned(op: OpContext, query: Tensor, key: Tensor, past: int) -> tuple[Tensor, Tensor]:
     """Gives query and key with rotary embeddings."""
     batch, _, rows, _ = query.shape
-    op.claim((2, rows))  # of 64 bits
+    op.reserve_constant((2, rows))  # of 64 bits
     places: Value = constant(op, "places", np.arange(rows)[None] + past, DType.INT_64)
     if op.has(9) and past:
         places = op.value(9)
     elif op.has(9):  # a prompt's first place is that of all sequences
         corner = [constant(op, "corner", ends, DType.INT_64) for ends in ((0, 0), (1, 1))]
-        first = made_of(op, "first_place", "Slice", [op.value(9), *corner])
-        places = made_of(op, "counted", "Add", [first, places])
+        first = apply_operator(op, "first_place", "Slice", [op.value(9), *corner])
+        places = apply_operator(op, "counted", "Add", [first, places])
     if places.shape not in ((1, rows), (batch, rows)):
         raise op.invalid(f"its position_ids {places.shape} must be {(batch, rows)}")
     turns = angles(op, (7, 8), places, (places.shape[0], 1, rows))
@@ -166,9 +166,9 @@ def _sink(op: OpContext, query: Tensor) -> Tensor | None:
             raise op.invalid(f"its head_sink {op.spec(11).shape} must be ({heads},)")
         shapes = [(1, heads, 1, 1), (batch, heads, rows, 1)]
         column, whole = (constant(op, "sink_shape", s, DType.INT_64) for s in shapes)
-        scores = made_of(op, "sink_column", "Reshape", [op.value(11), column])
-        return op.as_tensor(made_of(op, "sink", "Expand", [scores, whole]))
+        scores = apply_operator(op, "sink_column", "Reshape", [op.value(11), column])
+        return op.as_tensor(apply_operator(op, "sink", "Expand", [scores, whole]))
     if op.attr.integer("smooth_softmax", -1) == 1:
-        op.claim((batch, heads, rows, 1))
+        op.reserve_constant((batch, heads, rows, 1))
         return op.static("sink", np.zeros((batch, heads, rows, 1), np.float32), query.dtype)
     return None

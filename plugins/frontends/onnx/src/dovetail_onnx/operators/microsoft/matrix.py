@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._parts import constant, given, made_of, value
+from dovetail_onnx.operators._parts import apply_operator, constant, given, value
 from dovetail_onnx.operators.microsoft._fused import activated
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
@@ -17,7 +17,9 @@ def fused_gemm(op: OpContext) -> Value:
     """Gemm and an activation."""
     activation = op.attr.text("activation", "")
     inputs = [value(op, i) for i in range(min(op.count, 3))]
-    y = made_of(op, "gemm", "Gemm", inputs, output=None if activation else 0, **given(op, _GEMM))
+    y = apply_operator(
+        op, "gemm", "Gemm", inputs, output=None if activation else 0, **given(op, _GEMM)
+    )
     numbers = [op.attr.number(name, 0.0) for name in _NUMBERS if name in op.attr]
     return activated(op, y, activation, numbers)
 
@@ -28,11 +30,11 @@ def fused_matmul(op: OpContext) -> Value:
     """MatMul of factors transposed, times alpha."""
     left, right = _factor(op, 0, "A"), _factor(op, 1, "B")
     alpha = op.attr.number("alpha", 1.0)
-    y = made_of(op, "product", "MatMul", [left, right], output=0 if alpha == 1 else None)
+    y = apply_operator(op, "product", "MatMul", [left, right], output=0 if alpha == 1 else None)
     if alpha == 1:
         return y
     scale = constant(op, "alpha", alpha, y.dtype)
-    return made_of(op, "scaled", "Mul", [y, scale], output=0)
+    return apply_operator(op, "scaled", "Mul", [y, scale], output=0)
 
 
 def _factor(op: OpContext, i: int, letter: str) -> Value:
@@ -45,4 +47,4 @@ def _factor(op: OpContext, i: int, letter: str) -> Value:
         perm[-2:] = perm[:-3:-1]
     if perm == list(range(rank)):
         return op.value(i)
-    return made_of(op, f"input{i}", "Transpose", [op.value(i)], perm=perm)
+    return apply_operator(op, f"input{i}", "Transpose", [op.value(i)], perm=perm)

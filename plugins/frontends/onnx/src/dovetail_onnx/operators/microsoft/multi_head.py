@@ -27,8 +27,8 @@ def multi_head_attention(op: OpContext) -> Sequence[Tensor | None]:
         {8: "past_sequence_length", 9: "cache_indirection"},
         "export the model with a past of its own, not in a shared buffer",
     )
-    if op.wants(3):
-        raise op.refuse("its output qk cannot be converted", hint="leave it out")
+    if op.is_output_used(3):
+        raise op.unsupported("its output qk cannot be converted", hint="leave it out")
     if op.has(6) != op.has(7):
         raise op.invalid("it has one of past_key and past_value without the other")
     query, key, values = _heads(op)
@@ -47,7 +47,7 @@ def multi_head_attention(op: OpContext) -> Sequence[Tensor | None]:
     if op.attr.integer("unidirectional", 0) and places.queries > 1:
         biases.append(_causal(op, places, query))
     y = emit_joined(op, attended(op, query, key, values, biases))
-    return [y, key if op.wants(1) else None, values if op.wants(2) else None]
+    return [y, key if op.is_output_used(1) else None, values if op.is_output_used(2) else None]
 
 
 def _causal(op: OpContext, places: Places, query: Tensor) -> Value:
@@ -55,7 +55,7 @@ def _causal(op: OpContext, places: Places, query: Tensor) -> Value:
     before = op.spec(6).shape[2] if op.has(6) else 0
     if places.keys - places.queries == before:
         return causal_bias(op, places, query.dtype)
-    raise op.refuse(
+    raise op.unsupported(
         f"it is unidirectional, but has {places.queries} queries for {places.keys - before} keys",
         hint="leave unidirectional out, and say with key_padding_mask where to look",
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dovetail.ir import Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer, Result, Value
-from dovetail_onnx.operators._parts import made_of, value
+from dovetail_onnx.operators._parts import apply_operator, value
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators.activation import broadcasts
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
@@ -23,8 +23,8 @@ ONNX.importer("LayerNormalization", versions=(1,))(layer_normalization)
 @ONNX.importer("SimplifiedLayerNormalization", versions=(1,))
 def simplified_layer_normalization(op: OpContext) -> Result | Sequence[Result | None]:
     """RmsNorm."""
-    if op.wants(1):
-        raise op.refuse(
+    if op.is_output_used(1):
+        raise op.unsupported(
             "its second output, 1 over the root mean square, cannot be converted",
             hint="leave it out",
         )
@@ -41,15 +41,15 @@ def _with_skip(op_type: str, *, factors: tuple[int, ...], bias: int) -> Importer
     """
 
     def convert(op: OpContext) -> Sequence[Value | None]:
-        if op.wants(1) or op.wants(2):
-            raise op.refuse(
+        if op.is_output_used(1) or op.is_output_used(2):
+            raise op.unsupported(
                 "its outputs mean and inv_std_var are for training, and cannot be converted",
                 hint="leave them out",
             )
         total = _sum(op, bias)
         inputs = [total, *(value(op, i) for i in factors)]
         epsilon = op.attr.number("epsilon", 1e-12)
-        y = made_of(op, "norm", op_type, inputs, output=0, axis=-1, epsilon=epsilon)
+        y = apply_operator(op, "norm", op_type, inputs, output=0, axis=-1, epsilon=epsilon)
         return [y, None, None, total]
 
     return convert
@@ -63,7 +63,7 @@ def _sum(op: OpContext, bias: int) -> Tensor:
     first = [op.tensor(0), op.tensor(1)]
     if op.has(bias):
         first = [op.step("sum", "ElementWiseAdd", first), op.tensor(bias)]
-    if op.wants(3):
+    if op.is_output_used(3):
         return op.emit("ElementWiseAdd", first, output=3)
     return op.step("skipped", "ElementWiseAdd", first)
 

@@ -15,9 +15,9 @@ from dovetail_onnx.operators._between import (
     real_input,
 )
 from dovetail_onnx.operators._parts import (
+    apply_operator,
     constant,
     given,
-    made_of,
     value,
 )
 from dovetail_onnx.operators.dynamic_quantization import byte_coding
@@ -33,14 +33,14 @@ from dovetail_onnx.operators.microsoft._table import MICROSOFT
 def dequantize_linear(op: OpContext) -> Value:
     """The difference to the zero point, times the scale, as ONNX's own."""
     inputs = [value(op, i) for i in range(3)]
-    return made_of(op, "real", "DequantizeLinear", inputs, output=0, **given(op, ["axis"]))
+    return apply_operator(op, "real", "DequantizeLinear", inputs, output=0, **given(op, ["axis"]))
 
 
 @MICROSOFT.importer("QuantizeLinear", versions=(1,))
 def quantize_linear(op: OpContext) -> Value:
     """The quotient by the scale, rounded, plus the zero point, as ONNX's own."""
     inputs = [value(op, i) for i in range(3)]
-    return made_of(op, "stored", "QuantizeLinear", inputs, output=0, **given(op, ["axis"]))
+    return apply_operator(op, "stored", "QuantizeLinear", inputs, output=0, **given(op, ["axis"]))
 
 
 @MICROSOFT.importer("MatMulIntegerToFloat", versions=(1,))
@@ -59,12 +59,14 @@ def dynamic_quantize_matmul(op: OpContext) -> Value:
     """The same for a real matrix, stored as bytes between its least and greatest number."""
     x = op.value(0)
     scale, point = byte_coding(op, x)
-    stored = made_of(op, "stored", "QuantizeLinear", [x, scale, point])
+    stored = apply_operator(op, "stored", "QuantizeLinear", [x, scale, point])
     if are_known(op, 1) and are_columns(op, 1, 2, 3):
-        real_x = made_of(op, "real0", "DequantizeLinear", [stored, scale, point])
+        real_x = apply_operator(op, "real0", "DequantizeLinear", [stored, scale, point])
         return _emit_product(op, real_x, real_input(op, 1, 2, 3, -1), bias=4)
-    sums = made_of(op, "integers", "MatMulInteger", [stored, op.value(1), point, value(op, 3)])
-    real = made_of(op, "real_sums", "Cast", [sums], to=TensorProto.FLOAT)
+    sums = apply_operator(
+        op, "integers", "MatMulInteger", [stored, op.value(1), point, value(op, 3)]
+    )
+    real = apply_operator(op, "real_sums", "Cast", [sums], to=TensorProto.FLOAT)
     return _emit_scaled(op, real, scale, 2, bias=4)
 
 
@@ -80,13 +82,15 @@ def quantized_gemm(op: OpContext) -> Value:
     sums = integer_product(op, a, b, (2, 5), bias=6)
     scale, alpha = op.value(1), op.attr.number("alpha", 1.0)
     if alpha != 1:
-        scale = made_of(op, "alpha", "Mul", [scale, constant(op, "factor", alpha, scale.dtype)])
+        scale = apply_operator(
+            op, "alpha", "Mul", [scale, constant(op, "factor", alpha, scale.dtype)]
+        )
     if not op.has(8):  # ONNX Runtime leaves it real then, though divided by a scale
         if op.has(7):
-            scale = made_of(op, "in_steps", "Div", [scale, op.value(7)])
+            scale = apply_operator(op, "in_steps", "Div", [scale, op.value(7)])
         return _emit_scaled(op, sums, scale, 4)
-    scales = made_of(op, "scales", "Mul", [scale, op.value(4)])
-    real = made_of(op, "real", "Mul", [sums, scales])
+    scales = apply_operator(op, "scales", "Mul", [scale, op.value(4)])
+    real = apply_operator(op, "real", "Mul", [sums, scales])
     return emit_quantized(op, real, scale=7, zero=8, like=DType.UINT_8)
 
 
@@ -106,30 +110,30 @@ def _between(op: OpContext) -> Value:
         real_input(op, 3, 4, 5, 0 if turns.get("transB") else 1),
         real_bias(op, 6, 1, 4),
     ]
-    real = made_of(op, "product", "Gemm", inputs, **turns)
+    real = apply_operator(op, "product", "Gemm", inputs, **turns)
     return emit_quantized(op, real, scale=7, zero=8, like=DType.UINT_8)
 
 
 def _emit_product(op: OpContext, a: Value, b: Value, *, bias: int) -> Value:
     """Emits the product of real matrices, plus the bias of an input."""
     if not op.has(bias):
-        return made_of(op, "product", "MatMul", [a, b], output=0)
-    product = made_of(op, "product", "MatMul", [a, b])
-    return made_of(op, "biased", "Add", [product, op.value(bias)], output=0)
+        return apply_operator(op, "product", "MatMul", [a, b], output=0)
+    product = apply_operator(op, "product", "MatMul", [a, b])
+    return apply_operator(op, "biased", "Add", [product, op.value(bias)], output=0)
 
 
 def _turned(op: OpContext, i: int, attribute: str) -> Value:
     if not op.attr.integer(attribute, 0):
         return op.value(i)
-    return made_of(op, f"input{i}", "Transpose", [op.value(i)], perm=[1, 0])
+    return apply_operator(op, f"input{i}", "Transpose", [op.value(i)], perm=[1, 0])
 
 
 def _emit_scaled(
     op: OpContext, sums: Value, scale: Value, other: int, *, bias: int | None = None
 ) -> Value:
     """Emits sums times a scale and that of an input, plus the bias of another input."""
-    scales = made_of(op, "scales", "Mul", [scale, op.value(other)])
+    scales = apply_operator(op, "scales", "Mul", [scale, op.value(other)])
     if bias is None or not op.has(bias):
-        return made_of(op, "scaled", "Mul", [sums, scales], output=0)
-    real = made_of(op, "scaled", "Mul", [sums, scales])
-    return made_of(op, "biased", "Add", [real, op.value(bias)], output=0)
+        return apply_operator(op, "scaled", "Mul", [sums, scales], output=0)
+    real = apply_operator(op, "scaled", "Mul", [sums, scales])
+    return apply_operator(op, "biased", "Add", [real, op.value(bias)], output=0)

@@ -9,7 +9,7 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer, Value
 from dovetail_onnx.operators._between import real_input
 from dovetail_onnx.operators._layout import to_first, to_last
-from dovetail_onnx.operators._parts import given, made_of, value
+from dovetail_onnx.operators._parts import apply_operator, given, value
 from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES
 from dovetail_onnx.operators.microsoft._stored import emit_quantized
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
@@ -25,7 +25,7 @@ def _of_two(op_type: str) -> Importer:
 
     def convert(op: OpContext) -> Value:
         both = [real_input(op, i, i + 1, i + 2) for i in (0, 3)]
-        real = made_of(op, "result", op_type, both)
+        real = apply_operator(op, "result", op_type, both)
         return emit_quantized(op, real, scale=6, zero=7, like=op.spec(0).dtype)
 
     return convert
@@ -41,10 +41,10 @@ def _of_one(op: OpContext, op_type: str, *, version: int = 0, **attributes: Any)
     is_last = bool(op.attr.integer("channels_last", 0))
     x = real_input(op, 0, 1, 2)
     if is_last:
-        x = made_of(op, "first", "Transpose", [x], perm=to_first(rank))
-    real = made_of(op, "result", op_type, [x], version=version, **attributes)
+        x = apply_operator(op, "first", "Transpose", [x], perm=to_first(rank))
+    real = apply_operator(op, "result", op_type, [x], version=version, **attributes)
     if is_last:
-        real = made_of(op, "last", "Transpose", [real], perm=to_last(rank))
+        real = apply_operator(op, "last", "Transpose", [real], perm=to_last(rank))
     return emit_quantized(op, real, scale=3, zero=4, like=op.spec(0).dtype)
 
 
@@ -84,16 +84,16 @@ def average_pool(op: OpContext) -> Value:
 def max_pool(op: OpContext) -> Value:
     """PoolMax2d or 3d of (n, ..., c); the scale is that of the input."""
     rank = len(op.spec(0).shape)
-    first = made_of(op, "first", "Transpose", [op.value(0)], perm=to_first(rank))
-    y = made_of(op, "pool", "MaxPool", [first], **given(op, _MAX_POOL))
-    return made_of(op, "last", "Transpose", [y], output=0, perm=to_last(rank))
+    first = apply_operator(op, "first", "Transpose", [op.value(0)], perm=to_first(rank))
+    y = apply_operator(op, "pool", "MaxPool", [first], **given(op, _MAX_POOL))
+    return apply_operator(op, "last", "Transpose", [y], output=0, perm=to_last(rank))
 
 
 @MICROSOFT.importer("QLinearWhere", versions=(1,))
 def where(op: OpContext) -> Value:
     """ElementWiseSelect."""
     both = [real_input(op, i, i + 1, i + 2) for i in (1, 4)]
-    real = made_of(op, "result", "Where", [op.value(0), *both])
+    real = apply_operator(op, "result", "Where", [op.value(0), *both])
     return emit_quantized(op, real, scale=7, zero=8, like=op.spec(1).dtype)
 
 
@@ -103,7 +103,7 @@ def concat(op: OpContext) -> Value:
     if op.count < 5 or op.count % 3 != 2:
         raise op.invalid(f"it has {op.count} inputs; they must be 2 and then 3 for each tensor")
     parts = [real_input(op, i, i + 1, i + 2) for i in range(2, op.count, 3)]
-    real = made_of(op, "result", "Concat", parts, axis=op.attr.integer("axis", 0))
+    real = apply_operator(op, "result", "Concat", parts, axis=op.attr.integer("axis", 0))
     return emit_quantized(op, real, scale=0, zero=1, like=op.spec(2).dtype)
 
 
@@ -113,7 +113,7 @@ def conv(op: OpContext) -> Value:
     attributes, rank = given(op, CONV_ATTRIBUTES), len(op.spec(0).shape)
     inputs: Sequence[Value | None] = [value(op, i) for i in range(op.count)]
     if not op.attr.integer("channels_last", 0):
-        return made_of(op, "conv", "QLinearConv", inputs, output=0, **attributes)
-    first = made_of(op, "first", "Transpose", [op.value(0)], perm=to_first(rank))
-    y = made_of(op, "conv", "QLinearConv", [first, *inputs[1:]], **attributes)
-    return made_of(op, "last", "Transpose", [y], output=0, perm=to_last(rank))
+        return apply_operator(op, "conv", "QLinearConv", inputs, output=0, **attributes)
+    first = apply_operator(op, "first", "Transpose", [op.value(0)], perm=to_first(rank))
+    y = apply_operator(op, "conv", "QLinearConv", [first, *inputs[1:]], **attributes)
+    return apply_operator(op, "last", "Transpose", [y], output=0, perm=to_last(rank))

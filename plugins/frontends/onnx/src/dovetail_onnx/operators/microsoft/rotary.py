@@ -8,7 +8,7 @@ from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._layout import reshaped
-from dovetail_onnx.operators._parts import constant, made_of, refuse_attributes
+from dovetail_onnx.operators._parts import apply_operator, constant, refuse_attributes
 from dovetail_onnx.operators.microsoft._rotation import angles, rotated
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
@@ -18,7 +18,7 @@ def rotary_embedding(op: OpContext) -> Tensor:
     """Products with cosines and sines: constants where the places are known."""
     refuse_attributes(op, {"is_packed_batching": 0}, "give the sequences as a batch")
     if op.attr.number("scale", 1.0) not in (0, 1):
-        raise op.refuse(
+        raise op.unsupported(
             "its attribute scale cannot be converted: ONNX Runtime's kernels differ in it",
             hint="put the scale into the tables of cosines and sines",
         )
@@ -55,6 +55,6 @@ def _places(op: OpContext, batch: int, rows: int) -> Value:
         return given
     if given.shape not in ((), (1,)):
         raise op.invalid(f"its position_ids {given.shape} must be (1,) or {(batch, rows)}")
-    op.claim((batch, rows, 2))  # of 64 bits
+    op.reserve_constant((batch, rows, 2))  # of 64 bits
     counted = np.broadcast_to(np.arange(rows), (batch, rows))
-    return made_of(op, "places", "Add", [given, constant(op, "rows", counted, DType.INT_64)])
+    return apply_operator(op, "places", "Add", [given, constant(op, "rows", counted, DType.INT_64)])

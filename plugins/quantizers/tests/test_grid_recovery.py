@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.ir import AxisScaleOffset, DType, ScaleOffset, dequantize, quantize
-from dovetail_quantizers.planning.lattice import lattice
+from dovetail_quantizers.planning.grid_recovery import recover_grid
 
 RNG = np.random.default_rng(23)
 
@@ -25,7 +25,7 @@ def test_stored_integers_come_back(seed: int, scale: float, ends: tuple[int, int
     stored[0, :2] = ends  # both ends occur, as a range from least to greatest makes them
     stored[0, 2] = 1  # no other whole number divides them all
     values = (stored * np.float32(scale)).astype(np.float32)
-    found = lattice(values, 0)
+    found = recover_grid(values, 0)
     assert found is not None
     dtype, encoding = found
     assert isinstance(encoding, ScaleOffset)
@@ -39,7 +39,7 @@ def test_channels_have_scales_of_their_own() -> None:
     stored[0, 0, 0], stored[0, 0, 1] = 127, 1
     scales = RNG.uniform(0.001, 1, 6).astype(np.float32)
     values = (stored * scales).astype(np.float32)
-    found = lattice(values, 3)
+    found = recover_grid(values, 3)
     assert found is not None
     dtype, encoding = found
     assert isinstance(encoding, AxisScaleOffset)
@@ -51,7 +51,7 @@ def test_a_channel_of_zeros_has_any_scale() -> None:
     values = np.zeros((2, 4), np.float32)
     values[0] = np.array([1, -3, 5, 127]) * np.float32(0.017)
     values[1, :] = 0
-    found = lattice(values, 0)
+    found = recover_grid(values, 0)
     assert found is not None
     np.testing.assert_allclose(
         dequantize(quantize(values, found[1], found[0]), found[1]), values, rtol=1e-6
@@ -80,10 +80,10 @@ def test_zero_points_and_16_bits(
     stored[:, 0, 1, 0] = zero[:, 0, 0, 0] + np.where(zero[:, 0, 0, 0] == ends[1], -1, 1)
     scale = RNG.uniform(0.001, 1, zero.shape).astype(np.float32)
     values = ((stored - zero) * scale).astype(np.float32)
-    found = lattice(values, 0)
+    found = recover_grid(values, 0)
     assert found is not None
     made, encoding = found
-    scales, offsets = encoding.grid(values.shape)
+    scales, offsets = encoding.scales_and_offsets(values.shape)
     # a scale is a quotient of two numbers that are float32, rounded once more
     np.testing.assert_allclose(np.broadcast_to(scales, scale.shape), scale, rtol=3e-7)
     again = quantize(values, encoding, made).astype(np.int64) + offsets
@@ -98,21 +98,21 @@ def test_zero_points_and_16_bits(
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_few_numbers_lie_near_some_grid_of_16_bits_by_chance(count: int) -> None:
     for _ in range(20):
-        assert lattice(RNG.standard_normal((3, count)).astype(np.float32), 0) is None
+        assert recover_grid(RNG.standard_normal((3, count)).astype(np.float32), 0) is None
 
 
 def test_one_value_off_the_grid_is_seen() -> None:
     values = (RNG.integers(-32768, 32768, (4, 500)) * np.float32(0.01)).astype(np.float32)
-    assert lattice(values, 0) is not None
+    assert recover_grid(values, 0) is not None
     values[2, 333] += np.float32(0.005)  # half a step
-    assert lattice(values, 0) is None
+    assert recover_grid(values, 0) is None
 
 
 @pytest.mark.parametrize("axis", [0, None])
 def test_other_weights_lie_on_no_grid(axis: int | None) -> None:
-    assert lattice(RNG.standard_normal((4, 64)).astype(np.float32), axis) is None
+    assert recover_grid(RNG.standard_normal((4, 64)).astype(np.float32), axis) is None
 
 
 def test_what_is_not_finite_lies_on_none() -> None:
-    assert lattice(np.array([1, np.inf], np.float32), None) is None
-    assert lattice(np.zeros((0,), np.float32), None) is None
+    assert recover_grid(np.array([1, np.inf], np.float32), None) is None
+    assert recover_grid(np.zeros((0,), np.float32), None) is None

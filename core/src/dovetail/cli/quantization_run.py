@@ -72,7 +72,7 @@ def report_table(report: QuantizationReport) -> str:
     rows = []
     for graph, decisions in report.tensors.items():
         for each in decisions:
-            ends = "" if each.least is None else f"{each.least:.6g} .. {each.greatest:.6g}"
+            ends = "" if each.minimum is None else f"{each.minimum:.6g} .. {each.maximum:.6g}"
             scale = "" if each.scale is None else f"{each.scale:.6g}, {each.offset}"
             count = f"{each.scales} scales" if each.scales not in (None, 1) else scale
             shared = f" (shared with {each.shared_with})" if each.shared_with else ""

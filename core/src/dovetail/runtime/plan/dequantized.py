@@ -17,13 +17,13 @@ from dovetail.ops import OpRegistry, find_op_faults, from_real, to_real
 from dovetail.ops.simulate import keeps_stored
 from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan.arena import ArenaBuffers, plan_arena
-from dovetail.runtime.plan.kernels import KernelCall, in_order, nothing
+from dovetail.runtime.plan.kernels import KernelCall, call_sequence, no_op
 from dovetail.runtime.plan.values import Bound, Buffers, Step, Value
 
 _HALVES = (DType.FLOAT_16, DType.BFLOAT_16)
 
 
-def float_form(view: NodeView, ops: OpRegistry) -> Graph | None:
+def float_graph(view: NodeView, ops: OpRegistry) -> Graph | None:
     """Gives the graph of a node alone on real values, as `simulate` computes it.
 
     Inputs are named `in0`, `in1`, ..., outputs `out0`, ...; static inputs have their values.
@@ -60,7 +60,7 @@ def float_form(view: NodeView, ops: OpRegistry) -> Graph | None:
     return None if find_op_faults(graph, ops) else graph
 
 
-def real_step(
+def dequantized_step(
     call: KernelCall,
     inner: Sequence[Step],
     inputs: dict[str, Value],
@@ -71,7 +71,7 @@ def real_step(
     Args:
         call: The node alone.
         inner: The plan's steps.
-        inputs: Its inputs by name, as `float_form` names them.
+        inputs: Its inputs by name, as `float_graph` names them.
         outputs: Its outputs by name.
     """
     arena = plan_arena(inner)
@@ -91,7 +91,7 @@ def real_step(
         before = list(_bound(buffers, within, reads, _to_real))
         after = list(_bound(buffers, within, writes, _from_real))
         steps = [step.bind(within) for step in inner]
-        return in_order((*before, *(c for c in steps if c is not nothing), *after))
+        return call_sequence((*before, *(c for c in steps if c is not no_op), *after))
 
     return call.step(bind)
 
@@ -129,7 +129,7 @@ def _from_real(stored: Array, spec: Spec, real: Array) -> None:
 
 def _room(call: KernelCall, inner: Spec, outer: Spec) -> Value | None:
     """Declares where real values lie that are not what is stored."""
-    if not _is_real(outer):
+    if not _needs_conversion(outer):
         return None
     return call.scratch(math.prod(inner.shape) * inner.dtype.storage.itemsize)
 
@@ -138,16 +138,16 @@ def _input(tensor: Tensor, name: str) -> Tensor:
     if tensor.kind is TensorKind.NULL:
         return Tensor(name, tensor.dtype, tensor.shape, TensorKind.NULL)
     if tensor.data is not None and not tensor.kind.is_updateable:
-        if not _is_real(tensor.spec):
+        if not _needs_conversion(tensor.spec):
             return Tensor(name, tensor.dtype, tensor.shape, TensorKind.STATIC, data=tensor.data)
         return Tensor.static(name, to_real(tensor.stored(), tensor.spec))
     return Tensor(name, _real_type(tensor.spec), tensor.shape, TensorKind.APP_WRITE)
 
 
-def _is_real(spec: Spec) -> bool:
+def _needs_conversion(spec: Spec) -> bool:
     """Whether the elements that are stored are not the numbers that a tensor means."""
     return spec.dtype in _HALVES or (spec.dtype.is_fixed_point and spec.encoding is not None)
 
 
 def _real_type(spec: Spec) -> DType:
-    return DType.FLOAT_32 if _is_real(spec) else spec.dtype
+    return DType.FLOAT_32 if _needs_conversion(spec) else spec.dtype

@@ -9,13 +9,13 @@ import numpy as np
 
 from dovetail.ir import Array
 from dovetail_quantizers.planning.counting import RowFloor
-from dovetail_quantizers.planning.extent import HUGE, Extent, Far
+from dovetail_quantizers.planning.value_range import HUGE, Far, ValueRange
 
-NOTHING = Extent(math.inf, -math.inf)
+NOTHING = ValueRange(math.inf, -math.inf)
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class FilteredValues:
     """What is to be seen in a tensor.
 
     Attributes:
@@ -25,12 +25,12 @@ class Sight:
     """
 
     values: Array
-    extent: Extent
+    extent: ValueRange
     is_bad: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ValueFilter:
     """How a tensor is looked at.
 
     Attributes:
@@ -50,7 +50,7 @@ class Look:
             return values if kept.all() else values[kept | ~np.isfinite(values)]
         return values
 
-    def at(self, values: Array) -> Sight:
+    def at(self, values: Array) -> FilteredValues:
         """Looks at values, of any shape."""
         kept = self.counting(values)
         below = above = False
@@ -64,10 +64,10 @@ class Look:
             below, above = below or bool(ends[0] <= -HUGE), above or bool(ends[1] >= HUGE)
             kept = kept[np.abs(kept) < HUGE]
             ends = _ends(kept)
-        least, greatest = (float(ends[0]), float(ends[1])) if ends.size else NOTHING[:2]
+        minimum, maximum = (float(ends[0]), float(ends[1])) if ends.size else NOTHING[:2]
         if self.extremes_only:
             kept = ends
-        return Sight(kept, Extent(least, greatest, below, above), is_bad)
+        return FilteredValues(kept, ValueRange(minimum, maximum, below, above), is_bad)
 
 
 def _ends(values: Array) -> Array:

@@ -38,7 +38,7 @@ class Reader(Protocol):
         """Makes a constant of the file known."""
 
 
-class Carrier:
+class SubgraphNode:
     """One node that carries graphs, with what reading it needs.
 
     Args:
@@ -82,7 +82,7 @@ class Carrier:
             )
         return value.values
 
-    def turn(self, graph: GraphProto, turn: str, given: Sequence[str]) -> list[str] | None:
+    def unroll(self, graph: GraphProto, turn: str, given: Sequence[str]) -> list[str] | None:
         """Reads one turn of a graph, and gives its outputs' names; None if something was refused.
 
         Args:

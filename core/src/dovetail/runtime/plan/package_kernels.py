@@ -12,7 +12,9 @@ from dovetail.runtime.plan.kernels import KernelRegistry
 GROUP = "dovetail.kernels"
 
 
-def with_brought(own: KernelRegistry, packages: Iterable[str], ops: OpRegistry) -> KernelRegistry:
+def with_package_kernels(
+    own: KernelRegistry, packages: Iterable[str], ops: OpRegistry
+) -> KernelRegistry:
     """Gives a backend's own kernels and those that op packages bring for it.
 
     Args:

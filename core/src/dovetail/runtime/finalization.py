@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from dovetail import ir
 from dovetail.errors import GraphError, Problem, UnsupportedOpError
 from dovetail.ops import find_op_faults
-from dovetail.runtime.blame import blamed
 from dovetail.runtime.contract import NodeView, Prepared
+from dovetail.runtime.plugin_errors import translate_errors
 from dovetail.runtime.signal import Signal, controlled
 
 if TYPE_CHECKING:  # both import graphs, which are prepared here
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # both import graphs, which are prepared here
     from dovetail.runtime.context import Context
 
 
-def prepare(graph: ir.Graph, context: Context, signal: Signal | None) -> Prepared:
+def prepare_graph(graph: ir.Graph, context: Context, signal: Signal | None) -> Prepared:
     """Has a context's backend prepare a graph.
 
     Args:
@@ -35,7 +35,7 @@ def prepare(graph: ir.Graph, context: Context, signal: Signal | None) -> Prepare
     _require_support(graph, backend)
     with (
         controlled(signal) as control,
-        blamed(backend.name, "its `prepare` failed", "GRAPH_ERROR_FINALIZE_FAILED"),
+        translate_errors(backend.name, "its `prepare` failed", "GRAPH_ERROR_FINALIZE_FAILED"),
     ):
         prepared = backend.plugin.prepare(graph, backend.options, context.weights)
         control.check()
@@ -43,7 +43,7 @@ def prepare(graph: ir.Graph, context: Context, signal: Signal | None) -> Prepare
 
 
 def _require_support(graph: ir.Graph, backend: Backend) -> None:
-    with blamed(backend.name, "its `validate` failed", "GRAPH_ERROR_GENERAL"):
+    with translate_errors(backend.name, "its `validate` failed", "GRAPH_ERROR_GENERAL"):
         verdicts = [
             (node, backend.plugin.validate(NodeView.of(node, backend.ops))) for node in graph.nodes
         ]

@@ -16,23 +16,23 @@ from dovetail_quantizers.annotation.statics import (
     weight_encoding,
     with_room_for_bias,
 )
-from dovetail_quantizers.planning.encoded import Encoded
-from dovetail_quantizers.planning.extent import extent_of
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
+from dovetail_quantizers.planning.group_ranges import across
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.masks import far_of
 from dovetail_quantizers.planning.plan import Plan
-from dovetail_quantizers.planning.reach import across
 from dovetail_quantizers.planning.recipe import Recipe, float_type
 from dovetail_quantizers.planning.roles import present, roles_of
 from dovetail_quantizers.planning.rules import is_quantized
+from dovetail_quantizers.planning.value_range import value_range_of
 
 # By a node and the number of its input.
-Wants = dict[tuple[Node, int], Encoded]
+InputEncodings = dict[tuple[Node, int], EncodingDecision]
 
 
-def all_wants(plan: Plan, decided: Mapping[Group, Encoded]) -> Wants:
+def input_encodings(plan: Plan, decided: Mapping[Group, EncodingDecision]) -> InputEncodings:
     """Gives what each input of each node is to be; inputs that stay as they are have no entry."""
-    found: Wants = {}
+    found: InputEncodings = {}
     for node in plan.graph.nodes:
         if plan.is_fixed(node):
             _fixed(plan, decided, node, found)
@@ -41,7 +41,9 @@ def all_wants(plan: Plan, decided: Mapping[Group, Encoded]) -> Wants:
     return found
 
 
-def _fixed(plan: Plan, decided: Mapping[Group, Encoded], node: Node, found: Wants) -> None:
+def _fixed(
+    plan: Plan, decided: Mapping[Group, EncodingDecision], node: Node, found: InputEncodings
+) -> None:
     roles = roles_of(node, plan.ops)
     inputs = [(i, t) for i, t in present(node) if is_quantized(t)]
     biases = [(i, t) for i, t in inputs if t.kind.is_static and isinstance(roles.get(i), Bias)]
@@ -70,8 +72,8 @@ def _named(tensor: Tensor) -> Iterator[None]:
 
 
 def _one(
-    plan: Plan, decided: Mapping[Group, Encoded], node: Node, i: int, tensor: Tensor
-) -> Encoded:
+    plan: Plan, decided: Mapping[Group, EncodingDecision], node: Node, i: int, tensor: Tensor
+) -> EncodingDecision:
     if not tensor.kind.is_static:
         return decided[plan.groups[tensor]]
     # a constant that does not share has nobody to share with: no group of its own is decided
@@ -87,12 +89,14 @@ def _one(
         return weight_encoding(values_of(tensor), node, role, recipe, plan.options)
     recipe = _in_width(plan.recipes.activation, width)
     values, far = values_of(tensor), far_of(node, i, plan.ops, plan.groups)
-    if extent_of(values, far).is_far:
+    if value_range_of(values, far).has_infinity:
         plan.note_infinities(tensor)
     return constant_encoding(values, recipe, across(plan, decided, node, tensor), far)
 
 
-def _bias(plan: Plan, node: Node, role: Bias, tensor: Tensor, found: Wants) -> Encoded:
+def _bias(
+    plan: Plan, node: Node, role: Bias, tensor: Tensor, found: InputEncodings
+) -> EncodingDecision:
     values = values_of(tensor)
     bitwidth = plan.overrides.widths.get(tensor, int(plan.options.bias_bitwidth))
     data = None if role.data is None else found.get((node, role.data))
@@ -109,7 +113,7 @@ def _in_width(recipe: Recipe, width: int | None) -> Recipe:
     return recipe if width in (None, recipe.bitwidth) else recipe.with_bitwidth(width)
 
 
-def _float(plan: Plan, node: Node, found: Wants) -> None:
+def _float(plan: Plan, node: Node, found: InputEncodings) -> None:
     bitwidth = plan.floats[node].bitwidth
     roles = roles_of(node, plan.ops)
     for i, tensor in present(node):
@@ -120,6 +124,6 @@ def _float(plan: Plan, node: Node, found: Wants) -> None:
             found[node, i] = as_float(float_type(bits), plan.floats[node].why)
 
 
-def as_float(dtype: DType, why: str) -> Encoded:
+def as_float(dtype: DType, why: str) -> EncodingDecision:
     """Gives what a tensor that stays float gets."""
-    return Encoded(dtype, None, why)
+    return EncodingDecision(dtype, None, why)

@@ -13,14 +13,13 @@ from dovetail.ir import DType, Encoding, Graph, Node, Scalar, ScaleOffset, Tenso
 from dovetail.ops import OpRegistry
 from dovetail_opset.build import add, static
 from dovetail_opset.passes import DeadCode
-from dovetail_quantizers.planning.brought import take_constants, told
 from dovetail_quantizers.planning.clipping import clipper, clips_as, put_clip
-from dovetail_quantizers.planning.encoded import Encoded
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.interfaces import open_inputs, open_integers
 from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, Overrides
-from dovetail_quantizers.planning.pairs import (
-    Again,
-    Quantizing,
+from dovetail_quantizers.planning.qdq_patterns import (
+    DequantizePoint,
+    QdqPattern,
     begins_quantizing,
     ends_quantizing,
     factor_of,
@@ -28,12 +27,13 @@ from dovetail_quantizers.planning.pairs import (
     quantizing_of,
 )
 from dovetail_quantizers.planning.rules import is_quantized
+from dovetail_quantizers.planning.stored_weights import describe_encoding, recover_encodings
 
 _INTEGERS = (DType.UINT_8, DType.INT_8, DType.UINT_16, DType.INT_16)
 _COMPUTED = "it has several scales, or others behind it, or its integers go elsewhere"
 
 
-def absorb(graph: Graph, ops: OpRegistry) -> Overrides:
+def extract_qdq(graph: Graph, ops: OpRegistry) -> Overrides:
     """Takes quantizing out of a graph and gives what it said.
 
     Args:
@@ -52,7 +52,7 @@ def absorb(graph: Graph, ops: OpRegistry) -> Overrides:
     if work.found.changes:
         DeadCode().run(graph)  # the scales and zero points that nobody reads any more
     open_integers(graph, work.found)
-    take_constants(graph, ops, work.found)
+    recover_encodings(graph, ops, work.found)
     if work.found.changes:
         _note_kept(graph, work.found)
     return work.found
@@ -86,15 +86,17 @@ class _Absorption:
         self._ops = ops
         self._clipped: dict[Tensor, Tensor] = {}  # results of clips by what they read
         self._moved: dict[tuple[Node, Tensor], tuple[Tensor, ...]] = {}
-        self._given: dict[Tensor, Encoded] = {}  # of what was not clipped: it keeps to it by itself
+        self._given: dict[
+            Tensor, EncodingDecision
+        ] = {}  # of what was not clipped: it keeps to it by itself
 
-    def take(self, quantizing: Quantizing) -> None:
+    def take(self, quantizing: QdqPattern) -> None:
         """Takes out what makes one tensor's integers real, wherever that is."""
         x = quantizing.x
         if quantizing.encoding is None:
             self._drop(quantizing)
             return
-        encoded = Encoded(quantizing.dtype, quantizing.encoding, GIVEN_BY_MODEL)
+        encoded = EncodingDecision(quantizing.dtype, quantizing.encoding, GIVEN_BY_MODEL)
         stands_for = clipper(self._graph, x, encoded, self._ops, self._given)
         clip = None if self._clip_themselves(quantizing.ends, stands_for) else stands_for
         for end in quantizing.ends:
@@ -108,12 +110,12 @@ class _Absorption:
                 self._tell(kept[0], encoded, clip)
                 x = kept[0]  # an output's name may have taken the place of its own
 
-    def take_given(self, quantizing: Quantizing, encoded: Encoded) -> None:
+    def take_given(self, quantizing: QdqPattern, encoded: EncodingDecision) -> None:
         """Takes the same out of what the application gives in integers, which clip nothing."""
         self._given[quantizing.x] = encoded
         self.take(quantizing)
 
-    def _clip_themselves(self, ends: tuple[Again, ...], clip: str | None) -> bool:
+    def _clip_themselves(self, ends: tuple[DequantizePoint, ...], clip: str | None) -> bool:
         """Whether all that reads what is real again clips as a grid does."""
         for end in ends:
             y = end.node.outputs[0]
@@ -124,7 +126,7 @@ class _Absorption:
                 return False
         return True
 
-    def _drop(self, quantizing: Quantizing) -> None:
+    def _drop(self, quantizing: QdqPattern) -> None:
         """Takes out what fits its grid to each sample: there is none to keep."""
         x = quantizing.x
         for end in quantizing.ends:
@@ -133,7 +135,7 @@ class _Absorption:
                 x = kept[0]
                 self.found.change(x, "dropped", "its range was found at run time, for each input")
 
-    def _apart(self, end: Again, encoding: Encoding) -> Again:
+    def _apart(self, end: DequantizePoint, encoding: Encoding) -> DequantizePoint:
         """Takes the product that makes integers real out of the factor of a Softmax."""
         factor = factor_of(end.node)
         if factor is None or not isinstance(encoding, ScaleOffset):
@@ -148,16 +150,16 @@ class _Absorption:
         node.params["beta"] = Scalar(DType.FLOAT_32, 1.0 if abs(rest - 1) < 1e-6 else rest)
         product = graph.producer(real)
         assert product is not None
-        return Again(product, end.path)
+        return DequantizePoint(product, end.path)
 
-    def _tell(self, tensor: Tensor, encoded: Encoded, clip: str | None) -> None:
+    def _tell(self, tensor: Tensor, encoded: EncodingDecision, clip: str | None) -> None:
         assert encoded.encoding is not None
-        self.found.change(tensor, "encoding", told(encoded.dtype, encoded.encoding))
+        self.found.change(tensor, "encoding", describe_encoding(encoded.dtype, encoded.encoding))
         if clip is not None:
             text = f"{clip} put back, for the grid behind it begins at 0"
             self.found.change(tensor, "clip", text)
 
-    def _bypass(self, x: Tensor, end: Again, clip: str | None) -> tuple[Tensor, ...]:
+    def _bypass(self, x: Tensor, end: DequantizePoint, clip: str | None) -> tuple[Tensor, ...]:
         """Takes what makes integers real out, with a clip in its place if it did the work of one.
 
         Args:

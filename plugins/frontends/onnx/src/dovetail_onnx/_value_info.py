@@ -10,7 +10,7 @@ from dovetail_onnx._inputs import Dim, dims_of
 from dovetail_onnx._source import SourceGraph
 
 
-class Declared:
+class DeclaredSpecs:
     """Declared types and shapes, with the symbols that the inputs bind.
 
     Args:

@@ -55,7 +55,7 @@ class Rows:
         return cls(batch, inner, strides, base.reshape(data[:batch] + (1,) * rows))
 
 
-class Places:
+class FlatIndices:
     """The places of a call's indices: computed once if they are known, else in every run.
 
     Args:

@@ -22,7 +22,7 @@ def matmul_n_bits(op: OpContext) -> Tensor:
     units, inputs = (op.attr.integer(name, 0) for name in ("N", "K"))
     block, bits = op.attr.integer("block_size", 0), op.attr.integer("bits", 4)
     if bits not in _BITS:
-        raise op.refuse(f"its weights have {bits} bits; 2, 4 and 8 can be converted")
+        raise op.unsupported(f"its weights have {bits} bits; 2, 4 and 8 can be converted")
     if min(units, inputs) < 1 or block < _LEAST_BLOCK or block & (block - 1):
         raise op.invalid(
             f"its N {units}, K {inputs} and block_size {block} must be positive, the last a power "
@@ -31,7 +31,7 @@ def matmul_n_bits(op: OpContext) -> Tensor:
     x = op.spec(0).shape
     if not x or x[-1] != inputs:
         raise op.invalid(f"its input {x} must have {inputs} elements in the last dimension")
-    op.claim((units, inputs))
+    op.reserve_constant((units, inputs))
     blocks = -(-inputs // block)
     weights = _weights(op, units, blocks, block, bits)[:, :inputs]
     grid = grid_of(

@@ -35,7 +35,7 @@ _STORED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class DequantizePoint:
     """Where what was quantized is real again.
 
     Attributes:
@@ -48,7 +48,7 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantizing:
+class QdqPattern:
     """What quantizes one tensor, and what makes it real again.
 
     Attributes:
@@ -61,14 +61,14 @@ class Quantizing:
     x: Tensor
     dtype: DType
     encoding: Encoding | None
-    ends: tuple[Again, ...]
+    ends: tuple[DequantizePoint, ...]
 
 
 # A number that is known, or the tensor that holds it.
 _Operand = float | Tensor
 
 
-def quantizing_of(graph: Graph, node: Node) -> Quantizing | None:
+def quantizing_of(graph: Graph, node: Node) -> QdqPattern | None:
     """Gives the quantizing that begins with a node, None if none does that is understood.
 
     It has a single scale and zero point, both ways the same.
@@ -139,16 +139,16 @@ def storage_of(levels: tuple[int, int]) -> tuple[DType, int | None] | None:
     return _STORED[stored, low < 0], bits if bits < stored else None
 
 
-def _explicit(graph: Graph, node: Node) -> Quantizing | None:
+def _explicit(graph: Graph, node: Node) -> QdqPattern | None:
     """A Quantize, with a Dequantize behind it."""
     x, stored = node.inputs[0], node.outputs[0]
     if not _is(node, "Quantize") or not isinstance(stored.encoding, ScaleOffset) or x is None:
         return None
     ends = tuple(_ends(graph, stored, None))
-    return Quantizing(x, stored.dtype, stored.encoding, ends) if ends else None
+    return QdqPattern(x, stored.dtype, stored.encoding, ends) if ends else None
 
 
-def _written_out(graph: Graph, node: Node) -> Quantizing | None:
+def _written_out(graph: Graph, node: Node) -> QdqPattern | None:
     """The same in small ops, from the quotient to the product."""
     found = _quotient(graph, node)
     if found is None:
@@ -157,8 +157,8 @@ def _written_out(graph: Graph, node: Node) -> Quantizing | None:
     if not ends:
         return None
     if isinstance(found.scale, Tensor) or isinstance(found.zero, Tensor):
-        return Quantizing(found.x, found.dtype, None, ends)
-    return Quantizing(found.x, *counted_from_lowest(found.dtype, _encoding(found)), ends)
+        return QdqPattern(found.x, found.dtype, None, ends)
+    return QdqPattern(found.x, *counted_from_lowest(found.dtype, _encoding(found)), ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def integers_made(graph: Graph, node: Node) -> tuple[Tensor, Spec, Tensor] | Non
     return found.x, Spec(found.dtype, found.last.shape, _encoding(found)), found.last
 
 
-def integers_given(graph: Graph, x: Tensor) -> tuple[Spec, tuple[Again, ...]] | None:
+def integers_given(graph: Graph, x: Tensor) -> tuple[Spec, tuple[DequantizePoint, ...]] | None:
     """Gives what integers of the application stand for, and where they are made real.
 
     None if they are not, or not with a single scale and zero point that are known.
@@ -284,9 +284,9 @@ def _bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
         ends = [node.params.get(name) for name in ("min_value", "max_value")]
         values = [float(e.value) for e in ends if isinstance(e, Scalar)]
         return (values[0], values[1]) if len(values) == 2 else None
-    least = _second(graph, node, "ElementWiseMaximum")
-    if isinstance(least, float):
-        return least, float("inf")
+    minimum = _second(graph, node, "ElementWiseMaximum")
+    if isinstance(minimum, float):
+        return minimum, float("inf")
     most = _second(graph, node, "ElementWiseMinimum")
     return (float("-inf"), most) if isinstance(most, float) else None
 
@@ -296,20 +296,20 @@ def _ends(
     stored: Tensor,
     numbers: tuple[_Operand, _Operand] | None,
     path: tuple[Tensor, ...] = (),
-) -> Iterator[Again]:
+) -> Iterator[DequantizePoint]:
     """Gives where integers are made real again.
 
     Args:
         graph: The graph.
         stored: The integers.
         numbers: Scale and zero point; None where they are the tensors' encodings.
-        path: As in `Again`, so far.
+        path: As in `DequantizePoint`, so far.
     """
     for node in graph.consumers(stored):
         if node.inputs[0] is not stored:
             continue
         if numbers is None and _is(node, "Dequantize"):
-            yield Again(node, path)
+            yield DequantizePoint(node, path)
         elif _is(node, *_MOVERS) and all(t is not stored for t in node.inputs[1:]):
             for moved in node.outputs:
                 if moved.dtype is stored.dtype and moved.encoding == stored.encoding:
@@ -320,7 +320,7 @@ def _ends(
 
 def _real_ends(
     graph: Graph, node: Node, numbers: tuple[_Operand, _Operand], path: tuple[Tensor, ...]
-) -> Iterator[Again]:
+) -> Iterator[DequantizePoint]:
     """Gives the ends behind a node that reads integers and does not move them."""
     scale, zero = numbers
     shift = _second(graph, node, "ElementWiseSubtract")
@@ -331,7 +331,7 @@ def _real_ends(
     elif zero == 0:
         taken = factor_of(node) is not None and isinstance(scale, float)
         if taken or _second(graph, node, "ElementWiseMultiply") == scale:
-            yield Again(node, path)
+            yield DequantizePoint(node, path)
 
 
 def _only_reader(graph: Graph, tensor: Tensor) -> Node | None:

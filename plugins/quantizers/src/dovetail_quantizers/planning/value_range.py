@@ -17,31 +17,31 @@ MARGIN = 16.0
 Range = tuple[float, float]
 
 
-class Extent(NamedTuple):
+class ValueRange(NamedTuple):
     """What was found in a tensor, or in several.
 
     Attributes:
-        least: The least value that stands for itself.
-        greatest: The greatest such value.
+        minimum: The least value that stands for itself.
+        maximum: The greatest such value.
         below: Whether some values stand for minus infinity.
         above: Whether some stand for infinity.
     """
 
-    least: float
-    greatest: float
+    minimum: float
+    maximum: float
     below: bool = False
     above: bool = False
 
     @property
-    def is_far(self) -> bool:
+    def has_infinity(self) -> bool:
         """Whether some values stand for an infinity."""
         return self.below or self.above
 
-    def joined(self, other: Extent) -> Extent:
+    def joined(self, other: ValueRange) -> ValueRange:
         """Gives that of both together."""
-        return Extent(
-            min(self.least, other.least),
-            max(self.greatest, other.greatest),
+        return ValueRange(
+            min(self.minimum, other.minimum),
+            max(self.maximum, other.maximum),
             self.below or other.below,
             self.above or other.above,
         )
@@ -52,12 +52,12 @@ class Extent(NamedTuple):
         Args:
             across: How far from zero it must lie, for those who read it to find it far away.
         """
-        least, greatest = self.least, self.greatest
+        minimum, maximum = self.minimum, self.maximum
         if self.below:
-            least = min(least - MARGIN, -across)
+            minimum = min(minimum - MARGIN, -across)
         if self.above:
-            greatest = max(greatest + MARGIN, across)
-        return least, greatest
+            maximum = max(maximum + MARGIN, across)
+        return minimum, maximum
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +76,16 @@ class Far:
 EVERYTHING_COUNTS = Far()
 
 
-def extent_of(values: Array, far: Far = EVERYTHING_COUNTS) -> Extent:
+def value_range_of(values: Array, far: Far = EVERYTHING_COUNTS) -> ValueRange:
     """Gives the extent of numbers, any shape; 0 to 0 where none stands for itself."""
     if not values.size:
-        return Extent(0.0, 0.0)
-    least, greatest = float(values.min()), float(values.max())
-    below, above = least <= far.below, greatest >= far.above
+        return ValueRange(0.0, 0.0)
+    minimum, maximum = float(values.min()), float(values.max())
+    below, above = minimum <= far.below, maximum >= far.above
     if below or above:
         kept = values[(values > far.below) & (values < far.above)]
-        least, greatest = (float(kept.min()), float(kept.max())) if kept.size else (0.0, 0.0)
-    return Extent(least, greatest, below, above)
+        minimum, maximum = (float(kept.min()), float(kept.max())) if kept.size else (0.0, 0.0)
+    return ValueRange(minimum, maximum, below, above)
 
 
 def span(ends: Range) -> float:

@@ -94,7 +94,7 @@ def modules(prepared: PlanPrepared) -> list[str]:
 def test_a_float_kernel_computes_what_is_stored_as_fixed_point(out: Spec) -> None:
     kernel, seen = of_floats(negate)
     prepared = check(one("Negate", [FIXED], out), kernels(Negate=kernel), {"x0": STORED})
-    assert modules(prepared) == ["real"]
+    assert modules(prepared) == ["dequantized"]
     assert prepared.steps[0].nodes == ("node",)
     assert [call.spec(0) for call in seen] == [FLOAT]
 
@@ -104,7 +104,7 @@ def test_the_engines_layouts_stay_inside() -> None:
     engine = Engine()
     graph = one("Negate", [FIXED], COARSE)
     prepared = check(graph, kernels(Negate=kernel), {"x0": STORED}, engine=engine)
-    assert modules(prepared) == ["real"]
+    assert modules(prepared) == ["dequantized"]
     assert engine.reorders == 2
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.ir import DType, Encoding, ScaleOffset
-from dovetail_quantizers.planning.extent import Range
+from dovetail_quantizers.planning.value_range import Range
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodingDecision:
     """What a tensor gets.
 
     Attributes:

@@ -13,16 +13,16 @@ import numpy as np
 
 from dovetail.ir import Node, Tensor
 from dovetail_opset.ops.binary import Binary
-from dovetail_quantizers.planning.encoded import Encoded
-from dovetail_quantizers.planning.extent import Extent, Range, extent_of, span
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.rules import binary_of
+from dovetail_quantizers.planning.value_range import Range, ValueRange, span, value_range_of
 
-_NOTHING = Extent(0.0, 0.0)
+_NOTHING = ValueRange(0.0, 0.0)
 
 
-class Reach:
+class GroupRanges:
     """The ranges of a plan's groups.
 
     Args:
@@ -30,12 +30,12 @@ class Reach:
         seen: What was observed, by the name of the group's leader.
     """
 
-    def __init__(self, plan: Plan, seen: Mapping[str, Extent]) -> None:
+    def __init__(self, plan: Plan, seen: Mapping[str, ValueRange]) -> None:
         self._plan = plan
         self._seen = seen
         self._found: dict[Group, Range] = {}
 
-    def extent(self, group: Group) -> Extent:
+    def extent(self, group: Group) -> ValueRange:
         """Gives what is in a group: observed, constant, and known without looking."""
         parts = [self._seen.get(group.leader.name), group.known_extent()]
         known = [part for part in parts if part is not None]
@@ -48,11 +48,11 @@ class Reach:
         if group not in self._found:
             extent = self.extent(group)
             self._found[group] = extent.reaching(0.0)  # for what leads back here
-            if extent.is_far:
+            if extent.has_infinity:
                 across = [self._across(node, group) for node in self._readers(group)]
                 self._found[group] = extent.reaching(max(across, default=0.0))
-        least, greatest = self._found[group]
-        return max(least, group.needed[0]), min(greatest, group.needed[1])
+        minimum, maximum = self._found[group]
+        return max(minimum, group.needed[0]), min(maximum, group.needed[1])
 
     def _readers(self, group: Group) -> list[Node]:
         readers = {n: None for t in group.members for n in self._plan.graph.consumers(t)}
@@ -78,7 +78,9 @@ class Reach:
         return span(_constant(tensor)) if _is_static(tensor) else 0.0
 
 
-def across(plan: Plan, decided: Mapping[Group, Encoded], node: Node, constant: Tensor) -> float:
+def across(
+    plan: Plan, decided: Mapping[Group, EncodingDecision], node: Node, constant: Tensor
+) -> float:
     """Gives how far from zero a node must find the infinities of a constant that it reads."""
     others = (t for t in (*node.inputs, *node.outputs) if t is not None and t is not constant)
     groups = [plan.groups[t] for t in others if t in plan.groups]
@@ -100,5 +102,5 @@ def _is_static(tensor: Tensor | None) -> bool:
 
 
 def _constant(tensor: Tensor) -> Range:
-    extent = extent_of(np.asarray(tensor.values(), np.float32))
-    return extent.least, extent.greatest
+    extent = value_range_of(np.asarray(tensor.values(), np.float32))
+    return extent.minimum, extent.maximum

@@ -9,7 +9,7 @@ from dovetail.errors import BackendError, DovetailError
 
 
 @contextmanager
-def blamed(backend: str, failed: str, code: str) -> Iterator[None]:
+def translate_errors(backend: str, failed: str, code: str) -> Iterator[None]:
     """Names the backend where something else than an error of ours comes out of its code.
 
     Args:

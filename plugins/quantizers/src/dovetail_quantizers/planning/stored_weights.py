@@ -25,8 +25,8 @@ from dovetail.ops import OpRegistry
 from dovetail.quantization import Bias, Difference, Granularity, Weight
 from dovetail_quantizers.annotation.statics import values_of
 from dovetail_quantizers.planning.columns import put_back_where
-from dovetail_quantizers.planning.encoded import Encoded
-from dovetail_quantizers.planning.lattice import lattice
+from dovetail_quantizers.planning.encoding_decision import EncodingDecision
+from dovetail_quantizers.planning.grid_recovery import recover_grid
 from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, Overrides
 from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
 from dovetail_quantizers.planning.rules import is_quantized
@@ -39,7 +39,7 @@ _ASYMMETRIC = (
 _NEAR = 0.125
 
 
-def take_constants(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
+def recover_encodings(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
     """Finds the grids of weights; a bias is then one of 32 bits, as such models have it.
 
     Args:
@@ -48,7 +48,7 @@ def take_constants(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
         found: What the model's activations said; gets what the constants say.
     """
     searches = bool(found.encodings)
-    put_back_where(graph, lambda tensor: _has_blocks(graph.grids.get(tensor.source)))
+    put_back_where(graph, lambda tensor: _has_blocks(graph.source_encodings.get(tensor.source)))
     for node in graph.nodes:
         roles = roles_of(node, ops)
         for i, tensor in present(node):
@@ -56,7 +56,7 @@ def take_constants(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
             if not tensor.kind.is_static or not is_quantized(tensor) or not tensor.shape:
                 continue
             if isinstance(role, Bias):
-                if searches or tensor.source in graph.grids:
+                if searches or tensor.source in graph.source_encodings:
                     _take_bias(graph, tensor, found)
             elif isinstance(role, Weight) and tensor not in found.encodings:
                 axis, _ = weight_axes(role, node, len(tensor.shape))
@@ -98,7 +98,7 @@ def leave_to_channels(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
 
 def _take_bias(graph: Graph, tensor: Tensor, found: Overrides) -> None:
     found.widths.setdefault(tensor, 32)
-    spec = graph.grids.get(tensor.source)
+    spec = graph.source_encodings.get(tensor.source)
     if spec is None or spec.dtype is DType.SFIXED_POINT_32:
         text = "derived again: scale of the input x scale of the weights"
     else:
@@ -111,11 +111,15 @@ def _take_stored(graph: Graph, tensor: Tensor, kind: str, found: Overrides) -> b
     grid = stored_grid(graph, tensor)
     if grid is None or grid.encoding is None:
         return False
-    found.encodings[tensor] = Encoded(grid.dtype, grid.encoding, GIVEN_BY_MODEL)
+    found.encodings[tensor] = EncodingDecision(grid.dtype, grid.encoding, GIVEN_BY_MODEL)
     found.remarks.pop(tensor, None)
     found.covered.add(tensor.source)
-    found.change(tensor, kind, f"keeps its integers: {told(grid.dtype, grid.encoding)}")
-    if not isinstance(grid.encoding, ScaleOffset) and np.any(grid.encoding.grid(tensor.shape)[1]):
+    found.change(
+        tensor, kind, f"keeps its integers: {describe_encoding(grid.dtype, grid.encoding)}"
+    )
+    if not isinstance(grid.encoding, ScaleOffset) and np.any(
+        grid.encoding.scales_and_offsets(tensor.shape)[1]
+    ):
         found.remarks[tensor] = _ASYMMETRIC
     return True
 
@@ -125,7 +129,7 @@ def stored_grid(graph: Graph, tensor: Tensor) -> Spec | None:
 
     None where there is none, or its values were changed and no longer lie on it.
     """
-    spec = graph.grids.get(tensor.source)
+    spec = graph.source_encodings.get(tensor.source)
     if spec is None or spec.encoding is None:
         return None
     encoding, shape = spec.encoding, spec.shape
@@ -146,26 +150,28 @@ def stored_grid(graph: Graph, tensor: Tensor) -> Spec | None:
 
 def _lies_on(values: NDArray[np.float32], dtype: DType, encoding: Encoding) -> bool:
     stored = quantize(values, encoding, dtype)
-    scales, _ = encoding.grid(values.shape)
+    scales, _ = encoding.scales_and_offsets(values.shape)
     beside = np.abs(dequantize(stored, encoding) - values)
     return bool((beside <= _NEAR * scales).all())
 
 
 def _search(tensor: Tensor, axis: int | None, found: Overrides) -> None:
-    grid = lattice(values_of(tensor), axis)
+    grid = recover_grid(values_of(tensor), axis)
     if grid is None:
         found.remarks[tensor] = _ON_NO_GRID
         found.change(tensor, "weight", "lies on no grid: quantized as float weights are")
         return
     dtype, encoding = grid
-    found.encodings[tensor] = Encoded(dtype, encoding, GIVEN_BY_MODEL)
+    found.encodings[tensor] = EncodingDecision(dtype, encoding, GIVEN_BY_MODEL)
     found.remarks.pop(tensor, None)  # another node reads it along another axis
-    found.change(tensor, "weight", f"grid found again from its values: {told(dtype, encoding)}")
+    found.change(
+        tensor, "weight", f"grid found again from its values: {describe_encoding(dtype, encoding)}"
+    )
     if isinstance(encoding, AxisScaleOffset) and encoding.offsets is not None:
         found.remarks[tensor] = _ASYMMETRIC
 
 
-def told(dtype: DType, encoding: Encoding) -> str:
+def describe_encoding(dtype: DType, encoding: Encoding) -> str:
     """Gives a type and an encoding in words."""
     bits = "" if encoding.bitwidth is None else f" ({encoding.bitwidth} bits)"
     if isinstance(encoding, ScaleOffset):

@@ -20,7 +20,7 @@ from dovetail_quantizers.planning.roles import channel_axes
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ModelTensor:
     """A tensor that an entry can be for.
 
     Attributes:
@@ -45,7 +45,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ModelTensors:
     """What a model has for the entries of a file.
 
     Attributes:
@@ -54,60 +54,62 @@ class Places:
         tensors: Those that can be quantized, by their names in the user's model.
         inner: The same and those that share a name of the user's, by their names in the graph;
             also by those of what a Convert makes of them.
-        gone: Names that the user's model has and its conversion does away with.
+        removed_sources: Names that the user's model has and its conversion does away with.
     """
 
     graphs: tuple[Graph, ...]
     ops: OpRegistry
-    tensors: dict[str, Place]
-    inner: dict[str, Place]
-    gone: frozenset[str]
+    tensors: dict[str, ModelTensor]
+    inner: dict[str, ModelTensor]
+    removed_sources: frozenset[str]
 
-    def find(self, name: str) -> Place | None:
+    def find(self, name: str) -> ModelTensor | None:
         """Gives the tensor that a file means by a name: the user's, or else the graph's."""
         return self.tensors.get(name) or self.inner.get(name)
 
     def names(self) -> set[str]:
         """All names that a file may use."""
-        return {*self.tensors, *self.gone}
+        return {*self.tensors, *self.removed_sources}
 
 
-def places_in(path: str | os.PathLike[str]) -> Places:
+def model_tensors_in(path: str | os.PathLike[str]) -> ModelTensors:
     """Loads or converts a model file and gives its tensors.
 
     Raises:
         DovetailError: The file cannot be loaded or converted.
     """
     ops = installed_ops()
-    return places_of(load_model(path, ops).graphs.values(), ops)
+    return model_tensors_of(load_model(path, ops).graphs.values(), ops)
 
 
-def places_of(graphs: Iterable[Graph], ops: OpRegistry) -> Places:
+def model_tensors_of(graphs: Iterable[Graph], ops: OpRegistry) -> ModelTensors:
     """Gives the tensors of graphs."""
     graphs = tuple(graphs)
-    found: dict[str, Place] = {}
-    inner: dict[str, Place] = {}
+    found: dict[str, ModelTensor] = {}
+    inner: dict[str, ModelTensor] = {}
     for graph in graphs:
         axes = channel_axes(graph, ops)
         for tensor in graph.tensors.values():
             if not (tensor.dtype.is_float or tensor.dtype.is_fixed_point):
                 continue
-            place = inner[tensor.name] = Place(tensor, axes.get(tensor))
+            place = inner[tensor.name] = ModelTensor(tensor, axes.get(tensor))
             if not tensor.kind.is_static:
                 inner.setdefault(f"{tensor.name}{CONVERTED}", place)
             if tensor.source not in found or _rank(place) > _rank(found[tensor.source]):
                 found[tensor.source] = place
-    gone = frozenset(name for graph in graphs for name in graph.gone) - found.keys()
-    return Places(graphs, ops, found, inner, gone)
+    removed_sources = (
+        frozenset(name for graph in graphs for name in graph.removed_sources) - found.keys()
+    )
+    return ModelTensors(graphs, ops, found, inner, removed_sources)
 
 
-def _rank(place: Place) -> tuple[bool, bool]:
+def _rank(place: ModelTensor) -> tuple[bool, bool]:
     """Which of several tensors from one of the user's model an entry means."""
     # a bias that was folded out of an activation bears its name, but is none of the user's
     return not place.tensor.kind.is_static, place.axis is not None
 
 
-def fitted(file: EncodingsFile, places: Places) -> tuple[EncodingsFile, tuple[Problem, ...]]:
+def fitted(file: EncodingsFile, places: ModelTensors) -> tuple[EncodingsFile, tuple[Problem, ...]]:
     """Gives a file with what a model says of its tensors: axes, blocks, and which are weights.
 
     Entries for tensors that the model lacks stay as they are.

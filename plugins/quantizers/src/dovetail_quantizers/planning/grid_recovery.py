@@ -33,7 +33,7 @@ _TYPES = {
 _Grid = tuple[DType, NDArray[np.float32], NDArray[np.int32]]
 
 
-def lattice(values: NDArray[np.float32], axis: int | None) -> tuple[DType, Encoding] | None:
+def recover_grid(values: NDArray[np.float32], axis: int | None) -> tuple[DType, Encoding] | None:
     """Gives the grid that values lie on, or None.
 
     One of 8 bits for all is preferred, then one of 8 bits for each slice along the axis, then the
@@ -70,14 +70,14 @@ def _grid(rows: NDArray[np.float32], bits: int) -> _Grid | None:
     scales = np.where(size > 0, size / counts, 1.0).astype(np.float32)
     if (scales < np.finfo(np.float32).tiny).any():  # values that float32 hardly holds
         return None
-    least = np.rint(rows.min(axis=1) / scales).astype(np.int64)
-    greatest = np.rint(rows.max(axis=1) / scales).astype(np.int64)
+    minimum = np.rint(rows.min(axis=1) / scales).astype(np.int64)
+    maximum = np.rint(rows.max(axis=1) / scales).astype(np.int64)
     signed, unsigned = _TYPES[bits]
     low, high = signed.stored_range()
-    if (least >= low).all() and (greatest <= high).all():
+    if (minimum >= low).all() and (maximum <= high).all():
         return signed, scales, np.zeros(len(rows), np.int32)
-    offsets = np.minimum(least, 0).astype(np.int32)
-    if (np.maximum(greatest, 0) - offsets > 2**bits - 1).any():
+    offsets = np.minimum(minimum, 0).astype(np.int32)
+    if (np.maximum(maximum, 0) - offsets > 2**bits - 1).any():
         return None
     return unsigned, scales, offsets
 
@@ -85,18 +85,18 @@ def _grid(rows: NDArray[np.float32], bits: int) -> _Grid | None:
 def _steps(values: NDArray[np.float32], most: int) -> int | None:
     """How many steps the greatest value has, where all are whole multiples of the largest step."""
     size = np.abs(values.astype(np.float64))
-    greatest = float(size.max())
-    if greatest == 0:
+    maximum = float(size.max())
+    if maximum == 0:
         return 1
     counts = np.arange(1, most + 1)
     few = np.unique(size[:: max(len(size) // _FEW, 1)])
-    few = few[(few > 0) & (few < greatest)] / greatest
+    few = few[(few > 0) & (few < maximum)] / maximum
     # the first values, one after the other, leave few of the counts to the rest
     for value in few[:_FIRST]:
         counts = counts[_distance(counts * value) < _near(counts)]
     off = _distance(few[None, :] * counts[:, None]).max(axis=1, initial=0.0)
     for count in counts[off < _near(counts)]:
-        if _distance(size * (count / greatest)).max() < _near(count):
+        if _distance(size * (count / maximum)).max() < _near(count):
             return int(count)
     return None
 
