@@ -57,7 +57,7 @@ class Results:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and prints.
+    """Measure and prints.
 
     Returns:
         0; 1 if an engine gave wrong answers or failed. A missed target is no failure.
@@ -96,7 +96,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def names(known: Collection[str]) -> Callable[[str], list[str]]:
-    """Gives a reader of a list of known names."""
+    """Return a reader of a list of known names."""
 
     def read(text: str) -> list[str]:
         given = text.split(",")
@@ -111,7 +111,7 @@ def names(known: Collection[str]) -> Callable[[str], list[str]]:
 
 
 def count(text: str) -> int:
-    """Reads a whole number of at least 1."""
+    """Read a whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
     return int(text)
@@ -159,12 +159,12 @@ def _needed(options: argparse.Namespace) -> list[str]:
 
 
 def tell(line: str) -> None:
-    """Says how far a measurement is, beside what it prints."""
+    """Return how far a measurement is, beside what it prints."""
     print(line, file=sys.stderr, flush=True)
 
 
 def as_text(results: Results) -> str:
-    """Gives the tables."""
+    """Return the tables."""
     parts = [f"{key}: {value}" for key, value in machine().items()]
     blocks = ["\n".join(parts)]
     if samples := results.samples:
@@ -182,7 +182,7 @@ def as_text(results: Results) -> str:
 
 
 def as_data(options: argparse.Namespace, results: Results) -> dict[str, Any]:
-    """Gives everything as JSON-able data."""
+    """Return everything as JSON-able data."""
     found = summary.standings(results.samples)
     return {
         "machine": machine(),
@@ -206,7 +206,7 @@ def as_data(options: argparse.Namespace, results: Results) -> dict[str, Any]:
 
 
 def machine() -> dict[str, str]:
-    """Says on what was measured."""
+    """Return on what was measured."""
     return {
         "processor": _processor(),
         "cores": str(os.cpu_count()),

@@ -39,7 +39,7 @@ class Files:
 
 
 def prepare(name: str, folder: Path, *, threads: int) -> Files:
-    """Gives a network's files, which are built where they are missing or out of date.
+    """Return a network's files, which are built where they are missing or out of date.
 
     Raises:
         ProcessFailedError: A file could not be built.
@@ -82,7 +82,7 @@ def _files(name: str, folder: Path) -> Files:
 
 
 def _stamps(sources: tuple[Path, ...]) -> Iterator[str]:
-    """Gives a line for each Python file at or below the paths, which differs once it changed."""
+    """Return a line for each Python file at or below the paths, which differs once it changed."""
     for source in sources:
         for path in [source] if source.is_file() else sorted(source.rglob("*.py")):
             status = path.stat()

@@ -8,7 +8,7 @@ from onnx import ModelProto, TensorProto, helper
 
 
 def adds(*, count: int) -> ModelProto:
-    """Gives a chain of additions of one element: `x + count * step`.
+    """Return a chain of additions of one element: `x + count * step`.
 
     Both inputs are given at the run, so that nothing can be computed beforehand.
     """

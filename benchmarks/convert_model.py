@@ -7,7 +7,7 @@ from benchmarks.process import answer, request
 
 
 def main() -> None:
-    """Converts as `dovetail.convert` does by default."""
+    """Convert as `dovetail.convert` does by default."""
     asked = request()
     dovetail.convert(asked["model"]).save(asked["output"])
     answer({})

@@ -11,7 +11,7 @@ from benchmarks.process import answer, request
 
 
 def main() -> None:
-    """Draws normal values of variance one, which the networks' weights keep."""
+    """Draw normal values of variance one, which the networks' weights keep."""
     asked = request()
     graph = onnx.load(asked["model"]).graph
     filled = {initializer.name for initializer in graph.initializer}

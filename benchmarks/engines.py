@@ -36,11 +36,11 @@ class Engine(Protocol):
         """The type that it really computes in."""
 
     def run(self, inputs: Mapping[str, Array]) -> Outputs:
-        """Runs once, the way that users call it."""
+        """Run once, the way that users call it."""
 
 
 def our_config(threads: int, **options: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """Gives the config of a session of ours that computes with so many threads."""
+    """Return the config of a session of ours that computes with so many threads."""
     return {"backend": {"cpu": {"num_threads": threads, **options}}}
 
 
@@ -67,7 +67,7 @@ class Dovetail:
         return " ".join(sorted(names)).lower().replace("_", "")
 
     def run(self, inputs: Mapping[str, Array]) -> Outputs:
-        """Runs once."""
+        """Run once."""
         found: Outputs = self._session.run(inputs)
         return found
 
@@ -122,7 +122,7 @@ class OnnxRuntime:
         return " ".join(sorted(names)).replace("float", "float32")
 
     def run(self, inputs: Mapping[str, Array]) -> Outputs:
-        """Runs once."""
+        """Run once."""
         return dict(zip(self._names, self._session.run(None, dict(inputs)), strict=True))
 
 
@@ -160,7 +160,7 @@ class OpenVino:
         return {"f32": "float32", "bf16": "bfloat16"}.get(hint, hint)
 
     def run(self, inputs: Mapping[str, Array]) -> Outputs:
-        """Runs once; the inputs are read where they are."""
+        """Run once; the inputs are read where they are."""
         found = self._compiled(dict(inputs))
         return {port.get_any_name(): np.asarray(found[port]) for port in self._compiled.outputs}
 

@@ -78,7 +78,7 @@ def measure(
     effort: Effort,
     tell: Callable[[str], None],
 ) -> dict[str, list[dict[str, float]]]:
-    """Takes every measurement whose network is at hand, once a round; gives them by label."""
+    """Take every measurement whose network is at hand, once a round; return them by label."""
     found: dict[str, list[dict[str, float]]] = {}
     for turn in range(rounds):
         for check in (c for c in CHECKS if c.network in files):
@@ -97,7 +97,7 @@ def measure(
 
 
 def targets(found: Mapping[str, list[dict[str, float]]]) -> list[Target]:
-    """Holds the medians of the rounds against the targets."""
+    """Hold the medians of the rounds against the targets."""
     return [
         Target(
             check.label,

@@ -28,7 +28,7 @@ class Effort:
     cap_s: float = 3.0
 
     def reached(self, runs: int, seconds: float) -> bool:
-        """Says whether that was enough."""
+        """Return whether that was enough."""
         return seconds >= self.cap_s or (runs >= self.runs and seconds >= self.seconds)
 
 
@@ -36,7 +36,7 @@ QUICK = Effort(seconds=0.02, runs=3, cap_s=0.5)
 
 
 def times_ms(run: Callable[[], object], effort: Effort) -> list[float]:
-    """Gives the time of each of several runs; a third of the effort warms up before."""
+    """Return the time of each of several runs; a third of the effort warms up before."""
     _repeat(run, Effort(effort.seconds / 3, max(effort.runs // 3, 1), effort.cap_s / 3))
     return _repeat(run, effort)
 
@@ -52,7 +52,7 @@ def _repeat(run: Callable[[], object], effort: Effort) -> list[float]:
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """Gives the lower quartile, the median and the upper quartile."""
+    """Return the lower quartile, the median and the upper quartile."""
     if len(values) == 1:
         return values[0], values[0], values[0]
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
@@ -60,7 +60,7 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def peak_memory_mb() -> float:
-    """Gives the largest resident size of this process so far.
+    """Return the largest resident size of this process so far.
 
     Linux's own count of the address space is taken where it is there: what `resource` gives counts
     the parent's size in, from before the program of this process was loaded.

@@ -12,7 +12,7 @@ from benchmarks.recipes import RECIPES
 
 
 def main() -> None:
-    """Builds what is asked for."""
+    """Build what is asked for."""
     asked = request()
     recipe = RECIPES[asked["name"]]
     sys.path.append(str(NETWORK_HELPERS))  # the tests' own networks, which lie outside every dist

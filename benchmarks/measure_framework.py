@@ -35,12 +35,12 @@ class Subject:
     threads: int
 
     def session(self) -> Session:
-        """Makes a session of it."""
+        """Create a session of it."""
         return Session(self.model, config=our_config(self.threads))
 
 
 def run(subject: Subject, effort: Effort) -> Found:
-    """Gives the time of a run as users call it, and of one into outputs that are given."""
+    """Return the time of a run as users call it, and of one into outputs that are given."""
     with subject.session() as session:
         (graph,) = session.graphs.values()
         outputs = graph.execute(subject.inputs)
@@ -52,7 +52,7 @@ def run(subject: Subject, effort: Effort) -> Found:
 
 
 def steps(subject: Subject, effort: Effort) -> Found:
-    """Gives the time of a run, and the sum of what its steps take when each is timed.
+    """Return the time of a run, and the sum of what its steps take when each is timed.
 
     The two take turns. A step's time is the median over the timed runs.
     """
@@ -78,7 +78,7 @@ def steps(subject: Subject, effort: Effort) -> Found:
 
 
 def finalize(subject: Subject, effort: Effort) -> Found:
-    """Gives the time of the first finalize of the process."""
+    """Return the time of the first finalize of the process."""
     loaded = Model.load(subject.model)
     with runtime.Backend.create("cpu", our_config(subject.threads)["backend"]["cpu"]) as backend:
         (graph,) = backend.create_context().compose(loaded)
@@ -88,7 +88,7 @@ def finalize(subject: Subject, effort: Effort) -> Found:
 
 
 def two_sessions(subject: Subject, effort: Effort) -> Found:
-    """Gives the runs a second of one session, and of two in two threads together."""
+    """Return the runs a second of one session, and of two in two threads together."""
     with ThreadPoolExecutor(2) as pool:
         alone = pool.submit(_throughput, subject, effort, threading.Barrier(1)).result()
         barrier = threading.Barrier(2)
@@ -97,7 +97,7 @@ def two_sessions(subject: Subject, effort: Effort) -> Found:
 
 
 def _throughput(subject: Subject, effort: Effort, barrier: threading.Barrier) -> float:
-    """Runs a session of its own until the effort is reached; all who wait at the barrier start."""
+    """Run a session of its own until the effort is reached; all who wait at the barrier start."""
     with subject.session() as session:
         session.run(subject.inputs)
         barrier.wait()
@@ -111,7 +111,7 @@ def _throughput(subject: Subject, effort: Effort, barrier: threading.Barrier) ->
 
 
 def busy_thread(subject: Subject, effort: Effort) -> Found:
-    """Gives the time of a run alone, and beside a thread that computes in pure Python."""
+    """Return the time of a run alone, and beside a thread that computes in pure Python."""
     over = threading.Event()
 
     def spin() -> None:
@@ -137,7 +137,7 @@ TASKS: Mapping[str, Callable[[Subject, Effort], Found]] = {
 
 
 def main() -> None:
-    """Measures what is asked for."""
+    """Measure what is asked for."""
     asked = request()
     inputs = dict(np.load(asked["inputs"]))
     subject = Subject(asked["model"], inputs, asked["threads"])

@@ -15,7 +15,7 @@ from benchmarks.process import answer, request
 
 
 def main() -> None:
-    """Loads, runs, measures; writes the outputs where it is told to."""
+    """Load, runs, measures; writes the outputs where it is told to."""
     asked = request()
     engine_type = ENGINES[asked["engine"]]
     inputs = dict(np.load(asked["inputs"]))

@@ -37,7 +37,7 @@ class ProcessFailedError(Exception):
 
 
 def ask(module: str, request: Mapping[str, Any], *, threads: int) -> dict[str, Any]:
-    """Runs `benchmarks.<module>` in a process of its own; gives what it answers.
+    """Run `benchmarks.<module>` in a process of its own; return what it answers.
 
     Args:
         module: The module to run.
@@ -69,7 +69,7 @@ def ask(module: str, request: Mapping[str, Any], *, threads: int) -> dict[str, A
 
 
 def request() -> dict[str, Any]:
-    """Gives what this process was asked to do."""
+    """Return what this process was asked to do."""
     asked: dict[str, Any] = json.loads(sys.argv[1])
     return asked
 

@@ -72,7 +72,7 @@ def measure(
     scratch: Path,
     tell: Callable[[str], None],
 ) -> Samples:
-    """Runs all rounds.
+    """Run all rounds.
 
     Args:
         files: The networks by name.
@@ -113,7 +113,7 @@ def _once(model: Files, engine: str, threads: int, effort: Effort, outputs: Path
 
 
 def difference(outputs: Path, reference: Path) -> float:
-    """Gives the largest relative difference over all outputs; infinite where they do not fit."""
+    """Return the largest relative difference over all outputs; infinite where they do not fit."""
     with np.load(outputs) as ours, np.load(reference) as theirs:
         if set(ours.files) != set(theirs.files):
             return float("inf")

@@ -11,7 +11,7 @@ from benchmarks.process import answer, request
 
 
 def main() -> None:
-    """Runs the engine that is asked for."""
+    """Run the engine that is asked for."""
     asked = request()
     inputs = dict(np.load(asked["inputs"]))
     outputs = ENGINES[asked["engine"]](asked["model"], 1).run(inputs)

@@ -24,7 +24,7 @@ COMMANDS = {
 
 
 def once_ms(command: list[str]) -> float:
-    """Runs a command; gives its wall time in milliseconds."""
+    """Run a command; return its wall time in milliseconds."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
@@ -32,7 +32,7 @@ def once_ms(command: list[str]) -> float:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and prints."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--json", action="store_true")

@@ -53,14 +53,14 @@ class Standing:
 
 
 def standing(ours: Sequence[Sample], theirs: Sequence[Sample]) -> Standing:
-    """Compares the rounds one by one: what disturbs a round disturbs both."""
+    """Compare the rounds one by one: what disturbs a round disturbs both."""
     pairs = list(zip(ours, theirs, strict=True))
     _, middle, upper = quartiles([their.median_ms / our.median_ms for our, their in pairs])
     return Standing(middle, upper, median(our.added_mb / their.added_mb for our, their in pairs))
 
 
 def standings(samples: Samples) -> dict[str, dict[str, Standing]]:
-    """Gives the standings by peer, then network; nothing where ours did not run."""
+    """Return the standings by peer, then network; nothing where ours did not run."""
     found: dict[str, dict[str, Standing]] = {}
     for network, engines in samples.items():
         for peer, theirs in engines.items():
@@ -71,12 +71,12 @@ def standings(samples: Samples) -> dict[str, dict[str, Standing]]:
 
 
 def mean_ratio(networks: Mapping[str, Standing]) -> float:
-    """Gives the geometric mean of the ratios."""
+    """Return the geometric mean of the ratios."""
     return geometric_mean([each.ratio for each in networks.values()])
 
 
 def targets(found: Mapping[str, Mapping[str, Standing]]) -> list[Target]:
-    """Holds the standings against the targets."""
+    """Hold the standings against the targets."""
     made = []
     for peer, wanted in WANTED.items():
         if not (networks := found.get(peer)):
@@ -107,7 +107,7 @@ def targets(found: Mapping[str, Mapping[str, Standing]]) -> list[Target]:
 
 
 def faults(samples: Samples) -> list[str]:
-    """Names what gave wrong answers, each network and engine once."""
+    """Name what gave wrong answers, each network and engine once."""
     return [
         f"{engine} on {network}: off by {max(s.difference for s in taken):.1e}"
         for network, engines in samples.items()

@@ -23,7 +23,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def latencies(samples: Samples) -> str:
-    """Gives the median latencies, and how many times as fast we are as each peer."""
+    """Return the median latencies, and how many times as fast we are as each peer."""
     engines = list(next(iter(samples.values())))
     found = standings(samples)
     peers = [engine for engine in engines if engine in found]
@@ -46,7 +46,7 @@ def _ratio(each: Standing) -> str:
 
 
 def resources(samples: Samples) -> str:
-    """Gives what each engine needs: memory, time until it is ready, and how right it is."""
+    """Return what each engine needs: memory, time until it is ready, and how right it is."""
     engines = list(next(iter(samples.values())))
     head = [
         "network",
@@ -68,7 +68,7 @@ def _ready_ms(sample: Sample) -> float:
 
 
 def differences(samples: Samples) -> str:
-    """Gives the largest difference of each engine's outputs from the reference."""
+    """Return the largest difference of each engine's outputs from the reference."""
     engines = list(next(iter(samples.values())))
     rows = [
         [network, *(f"{max(s.difference for s in taken[e]):.1e}" for e in engines)]
@@ -78,7 +78,7 @@ def differences(samples: Samples) -> str:
 
 
 def versions(samples: Samples) -> str:
-    """Names each engine's version and the type that it computed in."""
+    """Name each engine's version and the type that it computed in."""
     first = next(iter(samples.values()))
     rows = [[name, f"{taken[0].precision}  {taken[0].version}"] for name, taken in first.items()]
     width = max(len(name) for name, _ in rows)
@@ -86,7 +86,7 @@ def versions(samples: Samples) -> str:
 
 
 def framework(found: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
-    """Gives the medians of all that was measured of the framework."""
+    """Return the medians of all that was measured of the framework."""
     rows = []
     for label, taken in found.items():
         parts = (f"{key} {median(each[key] for each in taken):.4g}" for key in taken[0])
@@ -95,7 +95,7 @@ def framework(found: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
 
 
 def targets(each: Sequence[Target]) -> str:
-    """Gives each target with its measured value."""
+    """Return each target with its measured value."""
     rows = [
         [t.label, f"{t.measured:.2f} {t.unit}".rstrip(), t.wanted, "met" if t.is_met else "MISSED"]
         for t in each

@@ -29,7 +29,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(command: str | Sequence[str], folder: Path, site: Path | None) -> str:
-    """Runs a command, with the example installed or without it, and gives what it prints."""
+    """Run a command, with the example installed or without it, and return what it prints."""
     done = forked.run(command, folder, path=[] if site is None else [site])
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout

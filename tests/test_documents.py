@@ -68,7 +68,7 @@ class Interpreter:
 
 
 def blocks_of(document: str) -> list[tuple[str, str]]:
-    """Gives kind and text of each block; one that is indented goes on with the block before it."""
+    """Return kind and text of each block; one that is indented goes on with the block before it."""
     found: list[tuple[str, str]] = []
     for block in BLOCK.finditer((ROOT / document).read_text("utf-8")):
         kind, text = block["kind"], block["text"]

@@ -101,7 +101,7 @@ def test_a_float_network_goes_out_and_comes_back(case: str, tmp_path: Path) -> N
 
 
 def shared_names(first: Path, second: Path) -> set[str]:
-    """Gives the values that have one name in both models: encodings and errors speak of them."""
+    """Return the values that have one name in both models: encodings and errors speak of them."""
     one, two = ({o for n in onnx.load(p).graph.node for o in n.output} for p in (first, second))
     return one & two
 

@@ -27,7 +27,7 @@ def model(
     opset: int = 18,
     **fields: Any,
 ) -> ModelProto:
-    """Makes a model from x; constants are arrays, or lists of 64-bit integers."""
+    """Create a model from x; constants are arrays, or lists of 64-bit integers."""
     arrays = {
         name: np.array(values, I64) if isinstance(values, list | int) else values
         for name, values in (constants or {}).items()
@@ -46,7 +46,7 @@ def model(
 def refused(
     path: Path, made: ModelProto, kind: type[FrontendError | UnsupportedOpError] = FrontendError
 ) -> str:
-    """Converts, and gives the error that comes of it."""
+    """Convert, and return the error that comes of it."""
     path.write_bytes(made.SerializeToString())
     with pytest.raises(kind) as caught:
         dovetail.convert(path)

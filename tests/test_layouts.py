@@ -63,7 +63,7 @@ def test_scale_layers_of_densenet_join_its_batchnorms(tmp_path: Path) -> None:
 
 
 def written_out(model: ModelProto, form: str) -> ModelProto:
-    """Gives a network with every HardSwish in the small ops of an older exporter."""
+    """Return a network with every HardSwish in the small ops of an older exporter."""
     nodes = list(model.graph.node)
     del model.graph.node[:]
     for name, value in (("three", 3), ("zero", 0), ("six", 6), ("sixth", 1 / 6)):

@@ -39,7 +39,7 @@ FIRST = {"scaled": ("cle",)}
 
 @pytest.fixture(autouse=True)
 def quiet() -> Any:
-    """Leaves out that an open batch becomes 1."""
+    """Leave out that an open batch becomes 1."""
     logging.disable()
     yield
     logging.disable(logging.NOTSET)

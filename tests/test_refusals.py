@@ -23,7 +23,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def save(
     path: Path, nodes: list[onnx.NodeProto], weights: list[TensorProto] | None = None
 ) -> onnx.ModelProto:
-    """Saves a model from x (1, 4) to y (1, 4)."""
+    """Save a model from x (1, 4) to y (1, 4)."""
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4]) for n in "xy"]
     graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], weights or [])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -28,14 +28,14 @@ _OF_TENSORS = {"Cast", "DequantizeLinear", "QuantizeLinear", "Transpose"}
 
 
 def main() -> None:
-    """Tries all cases and writes."""
+    """Try all cases and writes."""
     head, rest = TARGET.read_text("utf-8").split(BEGIN)
     _, tail = rest.split(END)
     TARGET.write_text(f"{head}{BEGIN}{table()}{END}{tail}", "utf-8")
 
 
 def table() -> str:
-    """Gives the table, and under it the ops that cannot be exported."""
+    """Return the table, and under it the ops that cannot be exported."""
     operators, refusals = tried()
     lines = ["| op | ONNX operators | refused |\n", "|---|---|---|\n"]
     for op_type in sorted(EXPORTERS):
@@ -48,7 +48,7 @@ def table() -> str:
 
 
 def tried() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Gives the operators that each op's cases became, and why cases of it were refused."""
+    """Return the operators that each op's cases became, and why cases of it were refused."""
     operators: dict[str, set[str]] = defaultdict(set)
     refusals: dict[str, set[str]] = defaultdict(set)
     exporter = OnnxQdqExporter()

@@ -71,7 +71,7 @@ class Result:
 
 
 def main() -> None:
-    """Measures and writes."""
+    """Measure and writes."""
     logging.disable(logging.WARNING)  # about shapes that the cases leave open
     scope, cases = load_scope(), load_cases()
     if not scope.is_of_installed:
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def measured(case: Case) -> Result:
-    """Runs a case."""
+    """Run a case."""
     with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that it is about
         try:
             prepared = run_case(case)
@@ -95,7 +95,7 @@ def measured(case: Case) -> Result:
 
 
 def ops_of(case: Case, prepared: backend.PreparedModel) -> Iterator[str]:
-    """Gives the ops that a case's model becomes, before any pass: those that compute anything.
+    """Return the ops that a case's model becomes, before any pass: those that compute anything.
 
     A constant that is an output goes through an op too, which says nothing of the operator.
     """
@@ -106,7 +106,7 @@ def ops_of(case: Case, prepared: backend.PreparedModel) -> Iterator[str]:
 
 
 def document(scope: Scope, cases: Sequence[Case], results: Sequence[Result]) -> Iterator[str]:
-    """Gives the lines of the document."""
+    """Return the lines of the document."""
     passed = [result for result in results if result.ops is not None]
     folded = [result for result in passed if not result.ops]
     yield "# ONNX coverage"
@@ -155,7 +155,7 @@ def document(scope: Scope, cases: Sequence[Case], results: Sequence[Result]) -> 
 def by_operator(
     scope: Scope, cases: Sequence[Case], results: Sequence[Result]
 ) -> Mapping[str, Row]:
-    """Gives what is known of each operator by its node tests."""
+    """Return what is known of each operator by its node tests."""
     found = {result.case.name: result for result in results}
     operators = dict(_operators([case for case in cases if case.kind == "node"]))
     rows: dict[str, Row] = defaultdict(Row)
@@ -172,7 +172,7 @@ def by_operator(
 
 
 def _operators(cases: Sequence[Case]) -> Iterator[tuple[str, str]]:
-    """Gives the operator that each case is about; a written-out one is named like another case."""
+    """Return the operator that each case is about; a written-out one is named like another case."""
     plain = {case.name: case for case in cases if len(case.model.graph.node) == 1}
     for case in cases:
         about = plain.get(case.name.partition("_expanded")[0], case)
@@ -181,7 +181,7 @@ def _operators(cases: Sequence[Case]) -> Iterator[tuple[str, str]]:
 
 
 def versions(operator: str) -> str:
-    """Gives the versions of an operator that are converted, or what becomes of it instead."""
+    """Return the versions of an operator that are converted, or what becomes of it instead."""
     domain, _, op_type = operator.rpartition(":")
     table = CLASSICAL if domain == CLASSICAL.domain else ONNX
     if known := table.versions(op_type):

@@ -18,7 +18,7 @@ from dovetail_onnx.operators.microsoft.normalization import OF_ONNX_DOMAIN
 
 
 def lines() -> Iterator[str]:
-    """Gives the lines, after running all cases on the backend and on ONNX Runtime.
+    """Return the lines, after running all cases on the backend and on ONNX Runtime.
 
     Raises:
         AssertionError: A case does not give what ONNX Runtime gives, or one that is to be refused
@@ -47,7 +47,7 @@ def lines() -> Iterator[str]:
 
 
 def ops_of(case: Case) -> Iterator[str]:
-    """Gives the ops that a case becomes: those that compute anything; after running it."""
+    """Return the ops that a case becomes: those that compute anything; after running it."""
     prepared = backend.prepare(case.model)
     try:
         names = [info.name for info in case.model.graph.input]

@@ -49,14 +49,14 @@ Found = Mapping[str, Iterable[str]]
 
 
 def main() -> None:
-    """Measures and writes."""
+    """Measure and writes."""
     produced = {"onnx": onnx_operators()}
     run = {backend: backend_types(backend) for backend in names("dovetail.backends")}
     TARGET.write_text("\n".join(document(produced, run)) + "\n", "utf-8")
 
 
 def onnx_operators(wanted: Callable[[str], bool] = lambda _: True) -> Found:
-    """Gives the ONNX operators that become each op, before any pass, by ONNX's own tests.
+    """Return the ONNX operators that become each op, before any pass, by ONNX's own tests.
 
     Args:
         wanted: Says which operators are looked at.
@@ -81,7 +81,7 @@ def onnx_operators(wanted: Callable[[str], bool] = lambda _: True) -> Found:
 
 
 def _onnx_models() -> Iterator[ModelProto]:
-    """Gives the models of ONNX's tests; with one input and with all of them."""
+    """Return the models of ONNX's tests; with one input and with all of them."""
     for kind in ("pytorch-operator", "pytorch-converted", "simple"):
         for case in load_model_tests(kind=kind):
             if case.model_dir is not None:
@@ -99,7 +99,7 @@ def _onnx_models() -> Iterator[ModelProto]:
 
 
 def _with_one_input(model: ModelProto, values: Mapping[str, Any]) -> ModelProto:
-    """Gives a model whose inputs but the first are constants, as weights, shapes and axes are."""
+    """Return a model whose inputs but the first are constants, as weights, shapes and axes are."""
     first, *others = model.graph.input
     made = ModelProto()
     made.CopyFrom(model)
@@ -116,7 +116,7 @@ def _with_one_input(model: ModelProto, values: Mapping[str, Any]) -> ModelProto:
 
 
 def backend_types(backend: str) -> Found:
-    """Gives the types in which a backend runs each op: all its cases of that type pass."""
+    """Return the types in which a backend runs each op: all its cases of that type pass."""
     bench = Bench(backend)
     outcomes: dict[tuple[str, str], set[Status]] = defaultdict(set)
     for case in _cases():
@@ -150,7 +150,7 @@ def _type_of(case: OpCase) -> str:
 
 
 def short(dtype: DType) -> str:
-    """Gives a type's short name: f32, uq8, i32, bool."""
+    """Return a type's short name: f32, uq8, i32, bool."""
     if dtype is DType.BOOL_8:
         return "bool"
     if dtype is DType.BFLOAT_16:
@@ -160,7 +160,7 @@ def short(dtype: DType) -> str:
 
 
 def document(produced: Mapping[str, Found], run: Mapping[str, Found]) -> Iterator[str]:
-    """Gives the lines of the document."""
+    """Return the lines of the document."""
     count = len(PACKAGE.schemas)
     yield "# The standard op set"
     yield ""
@@ -187,7 +187,7 @@ def document(produced: Mapping[str, Found], run: Mapping[str, Found]) -> Iterato
 
 
 def _families() -> Iterator[tuple[str, list[str]]]:
-    """Gives the ops by family, under the first line of the family's docstring."""
+    """Return the ops by family, under the first line of the family's docstring."""
     for family, ops in FAMILIES.items():
         module = sys.modules[_module(PACKAGE.schemas[ops[0]])]
         title = (module.__doc__ or family).splitlines()[0]

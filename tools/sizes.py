@@ -27,7 +27,7 @@ def measure(root: Path = ROOT) -> dict[Path, int]:
 
 
 def report(sizes: dict[Path, int], folders: list[str]) -> list[str]:
-    """Make the report's lines: a table of folders, then the long files."""
+    """Create the report's lines: a table of folders, then the long files."""
     source, tests, files = Counter[str](), Counter[str](), Counter[str]()
     for path, lines in sizes.items():
         # The longest folder wins: plugins/frontends/onnx is a dist, plugins is none.

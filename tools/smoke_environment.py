@@ -44,7 +44,7 @@ class Environment:
         return self.folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
 
     def create(self, wheels: dict[str, Path]) -> None:
-        """Make the venv, without a pip of its own, and install the wheels from outside.
+        """Create the venv, without a pip of its own, and install the wheels from outside.
 
         Raises:
             SmokeError: pip could not install them.

@@ -26,7 +26,7 @@ SPEED_CALIBRATION = 32
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and prints.
+    """Measure and prints.
 
     Returns:
         0; 1 if something could not be quantized or run. A missed target is no failure.
@@ -94,7 +94,7 @@ def _measure(
 
 
 def _where() -> dict[str, str]:
-    """Says on what was measured, and beside which peer."""
+    """Return on what was measured, and beside which peer."""
     return machine() | {"onnxruntime": version("onnxruntime")}
 
 

@@ -20,7 +20,7 @@ SEEDS = {"calibration": 11, "test": 12}
 
 
 def drawn(shape: tuple[int, ...], count: int, seed: int) -> Images:
-    """Draws smooth images with some noise, mean 0 and variance 1 over all of them.
+    """Draw smooth images with some noise, mean 0 and variance 1 over all of them.
 
     Args:
         shape: Of one input, (1, c, h, w).
@@ -40,14 +40,14 @@ def drawn(shape: tuple[int, ...], count: int, seed: int) -> Images:
 
 
 def _between(points: int, count: int) -> Images:
-    """Gives the matrix (count, points) that interpolates linearly between points."""
+    """Return the matrix (count, points) that interpolates linearly between points."""
     places = np.linspace(0, points - 1, count)
     apart = np.abs(places[:, None] - np.arange(points))
     return np.asarray(np.maximum(0, 1 - apart), np.float32)
 
 
 def _real(calibration: int, test: int) -> dict[str, Images]:
-    """Gives the trained networks' own images, (n, 1, 1, 8, 8), and the right answers (n,)."""
+    """Return the trained networks' own images, (n, 1, 1, 8, 8), and the right answers (n,)."""
     sys.path.append(str(NETWORK_HELPERS))  # the tests' own helpers, which lie outside every dist
     trained = importlib.import_module("trained")
     images, labels = trained.held_out()
@@ -59,7 +59,7 @@ def _real(calibration: int, test: int) -> dict[str, Images]:
 
 
 def main() -> None:
-    """Writes what is asked for."""
+    """Write what is asked for."""
     asked = request()
     counts = {name: asked[name] for name in SEEDS}
     if asked["trained"]:

@@ -15,7 +15,7 @@ IR_VERSION = 8
 
 
 def main() -> None:
-    """Infers shapes and optimizes: batch normalizations go into the convolutions, for one."""
+    """Infer shapes and optimizes: batch normalizations go into the convolutions, for one."""
     asked = request()
     model = onnx.load(asked["model"])
     model.ir_version = max(model.ir_version, IR_VERSION)

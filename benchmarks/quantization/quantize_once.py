@@ -12,7 +12,7 @@ from benchmarks.quantization.quantizers import QUANTIZERS
 
 
 def main() -> None:
-    """Loads, calibrates, quantizes, writes: all of this is timed."""
+    """Load, calibrates, quantizes, writes: all of this is timed."""
     asked = request()
     with np.load(asked["data"]) as data:
         images = list(data["calibration"])

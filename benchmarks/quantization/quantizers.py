@@ -28,10 +28,10 @@ class Quantizer(Protocol):
     package: ClassVar[str]
 
     def quantize(self, model: str, images: Sequence[Array], target: str) -> None:
-        """Calibrates and quantizes a model of the quantizer's own format, and writes the result."""
+        """Calibrate and quantizes a model of the quantizer's own format, and writes the result."""
 
     def run(self, model: str, images: Iterable[Array]) -> Iterator[Outputs]:
-        """Runs a model on each image, node by node as it is written."""
+        """Run a model on each image, node by node as it is written."""
 
     @property
     def version(self) -> str:
@@ -57,11 +57,11 @@ class Dovetail:
         self._module = importlib.import_module(self.package)
 
     def quantize(self, model: str, images: Sequence[Array], target: str) -> None:
-        """Calibrates, quantizes and writes a `.dvt`."""
+        """Calibrate, quantizes and writes a `.dvt`."""
         self._module.quantize(model, images, **self.options).save(target)
 
     def run(self, model: str, images: Iterable[Array]) -> Iterator[Outputs]:
-        """Runs each op by its meaning: dequantized, computed in float, quantized."""
+        """Run each op by its meaning: dequantized, computed in float, quantized."""
         with self._module.Session(model) as session:
             (graph,) = session.graphs.values()
             name = graph.ir.inputs[0].source
@@ -84,7 +84,7 @@ class OnnxRuntime:
         self._tools = importlib.import_module("onnxruntime.quantization")
 
     def quantize(self, model: str, images: Sequence[Array], target: str) -> None:
-        """Calibrates, quantizes and writes an ONNX file."""
+        """Calibrate, quantizes and writes an ONNX file."""
         tools = self._tools
         logging.disable(logging.WARNING)  # its tools advise on every tensor that they skip
         tools.quantize_static(
@@ -99,12 +99,12 @@ class OnnxRuntime:
         )
 
     def run(self, model: str, images: Iterable[Array]) -> Iterator[Outputs]:
-        """Runs without optimizations: these would put integer kernels where the file has none."""
+        """Run without optimizations: these would put integer kernels where the file has none."""
         session = self._session(model, self._module.GraphOptimizationLevel.ORT_DISABLE_ALL)
         yield from self._runs(session, images)
 
     def run_float(self, model: str, images: Iterable[Array]) -> Iterator[Outputs]:
-        """Runs a float model with the default optimizations."""
+        """Run a float model with the default optimizations."""
         session = self._session(model, self._module.GraphOptimizationLevel.ORT_ENABLE_ALL)
         yield from self._runs(session, images)
 

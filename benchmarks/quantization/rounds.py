@@ -52,7 +52,7 @@ class Cost:
 def prepare(
     name: str, folder: Path, scratch: Path, *, calibration: int, test: int, threads: int
 ) -> Files:
-    """Gives a network's files; what depends on how much is measured goes into the scratch folder.
+    """Return a network's files; what depends on how much is measured goes into the scratch folder.
 
     Raises:
         ProcessFailedError: A file could not be made.
@@ -81,7 +81,7 @@ def prepare(
 
 
 def accuracy(quantizer: str, files: Files, scratch: Path, *, threads: int) -> Accuracy:
-    """Quantizes with all calibration images, and compares the outputs for all test images.
+    """Quantize with all calibration images, and compares the outputs for all test images.
 
     Raises:
         ProcessFailedError: It cannot be quantized, or not be run.
@@ -97,7 +97,7 @@ def accuracy(quantizer: str, files: Files, scratch: Path, *, threads: int) -> Ac
 
 
 def cost(quantizer: str, files: Files, target: Path, *, threads: int) -> Cost:
-    """Calibrates with all images, quantizes and writes.
+    """Calibrate with all images, quantizes and writes.
 
     Raises:
         ProcessFailedError: It cannot be quantized.
@@ -109,7 +109,7 @@ def cost(quantizer: str, files: Files, target: Path, *, threads: int) -> Cost:
 
 
 def sqnr_db(pairs: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]) -> float:
-    """Gives signal to noise in dB of pairs of exact values and what they became."""
+    """Return signal to noise in dB of pairs of exact values and what they became."""
     signal = noise = 0.0
     for exact, near in pairs:
         if exact.shape != near.shape:
@@ -132,7 +132,7 @@ def _right(
 def accuracies(
     name: str, files: Files, scratch: Path, *, threads: int, tell: Tell
 ) -> dict[str, Accuracy]:
-    """Measures both quantizers on a network, once: nothing of it depends on the clock."""
+    """Measure both quantizers on a network, once: nothing of it depends on the clock."""
     found = {}
     for quantizer in QUANTIZERS:
         got = found[quantizer] = accuracy(quantizer, files, scratch, threads=threads)
@@ -143,7 +143,7 @@ def accuracies(
 def costs(
     name: str, files: Files, scratch: Path, *, rounds: int, threads: int, tell: Tell
 ) -> dict[str, list[Cost]]:
-    """Measures both quantizers on a network in each round, taking turns."""
+    """Measure both quantizers on a network in each round, taking turns."""
     found: dict[str, list[Cost]] = {quantizer: [] for quantizer in QUANTIZERS}
     for turn in range(rounds):
         for quantizer in QUANTIZERS:

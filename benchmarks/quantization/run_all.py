@@ -12,7 +12,7 @@ from benchmarks.quantization.quantizers import QUANTIZERS, OnnxRuntime
 
 
 def main() -> None:
-    """Runs a quantized network by its quantizer's own simulation; `float` by ONNX Runtime."""
+    """Run a quantized network by its quantizer's own simulation; `float` by ONNX Runtime."""
     asked = request()
     with np.load(asked["data"]) as data:
         images = data["test"]

@@ -22,18 +22,18 @@ Costs = Mapping[str, Mapping[str, Sequence[Cost]]]
 
 
 def gain_db(found: Mapping[str, Accuracy]) -> float:
-    """Gives by how much our result is nearer to the float network than the peer's."""
+    """Return by how much our result is nearer to the float network than the peer's."""
     return found[OURS].sqnr_db - found[PEER].sqnr_db
 
 
 def time_ratios(found: Mapping[str, Sequence[Cost]]) -> list[float]:
-    """Gives our time over the peer's, round by round: what disturbs one disturbs both."""
+    """Return our time over the peer's, round by round: what disturbs one disturbs both."""
     pairs = zip(found[OURS], found[PEER], strict=True)
     return [ours.seconds / theirs.seconds for ours, theirs in pairs]
 
 
 def targets(accuracies: Accuracies, costs: Costs) -> list[Target]:
-    """Holds what was measured against the targets; the trained networks have none here."""
+    """Hold what was measured against the targets; the trained networks have none here."""
     made = []
     gains = {name: gain_db(each) for name, each in accuracies.items() if name not in TRAINED}
     if gains:
@@ -54,7 +54,7 @@ def targets(accuracies: Accuracies, costs: Costs) -> list[Target]:
 
 
 def accuracy_table(found: Accuracies) -> str:
-    """Gives SQNR of both, the difference, and what trained networks get right."""
+    """Return SQNR of both, the difference, and what trained networks get right."""
     rows = []
     for name, each in found.items():
         ours, theirs = each[OURS], each[PEER]
@@ -65,7 +65,7 @@ def accuracy_table(found: Accuracies) -> str:
 
 
 def cost_table(found: Costs) -> str:
-    """Gives times and memory of both: medians of the rounds, and the quartiles of the ratio."""
+    """Return times and memory of both: medians of the rounds, and the quartiles of the ratio."""
     rows = []
     for name, each in found.items():
         low, middle, high = quartiles(time_ratios(each))

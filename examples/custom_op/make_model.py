@@ -21,7 +21,7 @@ DOMAIN = "com.example.audio"
 
 
 def wave_model(*, log_scale: bool = False) -> onnx.ModelProto:
-    """Gives the model; its input `wave` is (1, 1, 64), its output `out` too."""
+    """Return the model; its input `wave` is (1, 1, 64), its output `out` too."""
     rng = np.random.default_rng(1)
     alpha = rng.uniform(0.5, 2, (1, CHANNELS, 1)).astype(np.float32)
     weights = {
@@ -46,7 +46,7 @@ def wave_model(*, log_scale: bool = False) -> onnx.ModelProto:
 
 
 def main() -> None:
-    """Writes the files."""
+    """Write the files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--log-scale", action="store_true")

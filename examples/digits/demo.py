@@ -25,7 +25,7 @@ DOVETAIL = Path(sys.executable).with_name("dovetail")
 
 
 def dovetail(*arguments: str | Path) -> dict[str, object]:
-    """Runs a command with `--json`, showing it without; gives what it printed.
+    """Run a command with `--json`, showing it without; return what it printed.
 
     Raises:
         SystemExit: The command failed; its own message is on stderr by then.
@@ -45,7 +45,7 @@ def dovetail(*arguments: str | Path) -> dict[str, object]:
 
 
 def write_inputs(images: np.ndarray, folder: Path) -> Path:
-    """Writes images (n, 8, 8) of 0..16 as raw float32 files of 0..1, and the list of them."""
+    """Write images (n, 8, 8) of 0..16 as raw float32 files of 0..1, and the list of them."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{i}.raw" for i in range(len(images))]
     for path, image in zip(paths, images, strict=True):
@@ -56,13 +56,13 @@ def write_inputs(images: np.ndarray, folder: Path) -> Path:
 
 
 def read_scores(folder: Path, count: int) -> np.ndarray:
-    """Reads the scores (n, 10) of all results."""
+    """Read the scores (n, 10) of all results."""
     files = [folder / f"Result_{i}" / "scores.raw" for i in range(count)]
     return np.stack([np.fromfile(file, "<f4") for file in files])
 
 
 def main() -> None:
-    """Runs the demo."""
+    """Run the demo."""
     parser = argparse.ArgumentParser(description="The digits demo.")
     parser.add_argument("--output-dir", type=Path, default=HERE / "output")
     output = Path(os.path.relpath(parser.parse_args().output_dir))
@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def run(model: Path, listed: Path, results: Path) -> dict[str, object]:
-    """Runs a model over a list; gives what `net-run --json` prints."""
+    """Run a model over a list; return what `net-run --json` prints."""
     return dovetail(
         "net-run", "--model", model, "--backend", "cpu", "--input-list", listed,
         "--output-dir", results,
@@ -119,7 +119,7 @@ def run(model: Path, listed: Path, results: Path) -> dict[str, object]:
 
 
 def median_ms(timing: dict[str, object]) -> float:
-    """Gives the median time of an inference from what `net-run --json` prints."""
+    """Return the median time of an inference from what `net-run --json` prints."""
     graphs = timing["graphs"]
     if not isinstance(graphs, list):
         raise TypeError("net-run printed no list of graphs")

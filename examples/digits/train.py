@@ -53,7 +53,7 @@ class DigitsNet(nn.Module):
     """
 
     def __init__(self) -> None:
-        """Make the layers with torch's default initial weights."""
+        """Create the layers with torch's default initial weights."""
         super().__init__()
         self.stem_conv = nn.Conv2d(1, WIDTH, 3, padding=1, bias=False)
         self.stem_bn = nn.BatchNorm2d(WIDTH)
@@ -65,7 +65,7 @@ class DigitsNet(nn.Module):
         self.head_gemm = nn.Linear(HEAD_WIDTH, CLASSES)
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give unnormalized scores ``(n, 10)``; their softmax would be the probabilities."""
+        """Return unnormalized scores ``(n, 10)``; their softmax would be the probabilities."""
         x = functional.relu(self.stem_bn(self.stem_conv(image)))
         y = functional.relu(self.block1_bn1(self.block1_conv1(x)))
         x = functional.relu(x + self.block1_bn2(self.block1_conv2(y)))
@@ -100,7 +100,7 @@ def as_input(images: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def split() -> list[NDArray[np.uint8]]:
-    """Give the images to train on, the held-out images, and the labels of either."""
+    """Return the images to train on, the held-out images, and the labels of either."""
     data = load_digits()
     parts: list[NDArray[np.uint8]] = train_test_split(
         data.images.astype(np.uint8),
@@ -198,7 +198,7 @@ def to_onnx(net: DigitsNet) -> onnx.ModelProto:
 
 
 def model_of(w: GraphWriter, name: str, producer: str, opset: int = 17) -> onnx.ModelProto:
-    """Make the model of what was written, from the tensor ``image`` to the tensor ``scores``."""
+    """Create the model of what was written, from the tensor ``image`` to the tensor ``scores``."""
     graph = helper.make_graph(
         w.nodes,
         name,
@@ -297,7 +297,7 @@ def held_out(
     labels: NDArray[np.uint8],
     held_labels: NDArray[np.uint8],
 ) -> dict[str, NDArray[np.uint8]]:
-    """Give what nothing is trained on."""
+    """Return what nothing is trained on."""
     return {"images": held_images, "labels": held_labels}
 
 

@@ -29,14 +29,14 @@ class Layer(nn.Module):
     """An encoder layer: each token looks at all, then at itself; ``(n, tokens, width)``."""
 
     def __init__(self) -> None:
-        """Make the layers with torch's default initial weights."""
+        """Create the layers with torch's default initial weights."""
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
         self.query, self.key, self.value, self.join = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
         self.widen, self.narrow = nn.Linear(WIDTH, INNER), nn.Linear(INNER, WIDTH)
 
     def attend(self, x: Tensor) -> Tensor:
-        """Give what the heads gather for each token."""
+        """Return what the heads gather for each token."""
         shape = (len(x), TOKENS, HEADS, WIDTH // HEADS)
         q, k, v = (
             part(x).reshape(shape).transpose(1, 2) for part in (self.query, self.key, self.value)
@@ -46,7 +46,7 @@ class Layer(nn.Module):
         return joined
 
     def forward(self, x: Tensor) -> Tensor:
-        """Give the tokens after the layer."""
+        """Return the tokens after the layer."""
         x = x + self.attend(self.norm1(x))
         y: Tensor = x + self.narrow(functional.gelu(self.widen(self.norm2(x))))
         return y
@@ -56,7 +56,7 @@ class AttentionNet(nn.Module):
     """Image ``(n, 1, 8, 8)`` in 0..1 gives scores ``(n, 10)``."""
 
     def __init__(self) -> None:
-        """Make the layers."""
+        """Create the layers."""
         super().__init__()
         self.patches = nn.Conv2d(1, WIDTH, PATCH, stride=PATCH)
         self.places = nn.Parameter(torch.randn(1, TOKENS, WIDTH) * 0.1)
@@ -65,7 +65,7 @@ class AttentionNet(nn.Module):
         self.head = nn.Linear(WIDTH, CLASSES)
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give unnormalized scores."""
+        """Return unnormalized scores."""
         x = self.patches(image).flatten(2).transpose(1, 2) + self.places
         for layer in self.layers:
             x = layer(x)

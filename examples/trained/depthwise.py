@@ -29,7 +29,7 @@ class Normalized(nn.Module):
     def __init__(
         self, given: int, made: int, kernel: int, stride: int = 1, groups: int = 1
     ) -> None:
-        """Make the layers with torch's default initial weights."""
+        """Create the layers with torch's default initial weights."""
         super().__init__()
         self.conv = nn.Conv2d(
             given, made, kernel, stride, padding=kernel // 2, groups=groups, bias=False
@@ -37,7 +37,7 @@ class Normalized(nn.Module):
         self.bn = nn.BatchNorm2d(made)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Give ``(n, made, h / stride, w / stride)`` of ``(n, given, h, w)``."""
+        """Return ``(n, made, h / stride, w / stride)`` of ``(n, given, h, w)``."""
         y: Tensor = self.bn(self.conv(x))
         return y
 
@@ -46,7 +46,7 @@ class Block(nn.Module):
     """An inverted residual: it adds its input where shapes allow."""
 
     def __init__(self, given: int, made: int, stride: int) -> None:
-        """Make the layers."""
+        """Create the layers."""
         super().__init__()
         inner = EXPANSION * given
         self.expand = Normalized(given, inner, 1)
@@ -55,7 +55,7 @@ class Block(nn.Module):
         self.adds = stride == 1 and given == made
 
     def forward(self, x: Tensor) -> Tensor:
-        """Give ``(n, made, h / stride, w / stride)`` of ``(n, given, h, w)``."""
+        """Return ``(n, made, h / stride, w / stride)`` of ``(n, given, h, w)``."""
         y = functional.relu6(self.expand(x))
         y = self.project(functional.relu6(self.depthwise(y)))
         return x + y if self.adds else y
@@ -65,7 +65,7 @@ class DepthwiseNet(nn.Module):
     """Image ``(n, 1, 8, 8)`` in 0..1 gives scores ``(n, 10)``."""
 
     def __init__(self) -> None:
-        """Make the layers."""
+        """Create the layers."""
         super().__init__()
         self.stem = Normalized(1, WIDTH, 3)
         givens = (WIDTH, *(made for made, _ in BLOCKS))
@@ -77,7 +77,7 @@ class DepthwiseNet(nn.Module):
         self.gemm = nn.Linear(HEAD_WIDTH, CLASSES)
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give unnormalized scores."""
+        """Return unnormalized scores."""
         x = functional.relu6(self.stem(image))
         for block in self.blocks:
             x = block(x)

@@ -55,7 +55,7 @@ class Reader(CalibrationDataReader):
         self.images: Iterator[Images] = iter(images)
 
     def get_next(self) -> dict[str, Images] | None:
-        """Give the next inputs, or None after the last."""
+        """Return the next inputs, or None after the last."""
         image = next(self.images, None)
         return None if image is None else {"image": image[None]}
 

@@ -50,14 +50,14 @@ def constant(w: GraphWriter, name: str, values: NDArray[np.generic]) -> str:
 
 
 def model_of(w: GraphWriter, name: str, opset: int = 17) -> onnx.ModelProto:
-    """Make the model of what one of this folder's scripts wrote."""
+    """Create the model of what one of this folder's scripts wrote."""
     return digits.model_of(w, name, f"examples/trained/{name}.py", opset)
 
 
 def calibration_images(
     images: NDArray[np.uint8], _held: NDArray[np.uint8], labels: NDArray[np.uint8], _: object
 ) -> dict[str, NDArray[np.uint8]]:
-    """Give the first of the training images of each digit, digit after digit, and their labels."""
+    """Return the first of the training images of each digit, digit after digit, and their labels."""
     by_digit = [np.flatnonzero(labels == d)[:CALIBRATION_PER_DIGIT] for d in range(CLASSES)]
     chosen = np.stack(by_digit, axis=1).reshape(-1)
     return {"images": images[chosen], "labels": labels[chosen]}

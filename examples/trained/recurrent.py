@@ -24,13 +24,13 @@ class RecurrentNet(nn.Module):
     """Image ``(n, 1, 8, 8)`` in 0..1 gives scores ``(n, 10)``."""
 
     def __init__(self) -> None:
-        """Make the layers with torch's default initial weights."""
+        """Create the layers with torch's default initial weights."""
         super().__init__()
         self.lstm = nn.LSTM(8, WIDTH, bidirectional=True)
         self.gemm = nn.Linear(2 * WIDTH, CLASSES)
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give unnormalized scores."""
+        """Return unnormalized scores."""
         _, (last, _) = self.lstm(image.squeeze(1).transpose(0, 1))
         scores: Tensor = self.gemm(last.transpose(0, 1).flatten(1))
         return scores
@@ -43,7 +43,7 @@ def gates_reordered(weight: Tensor) -> Tensor:
 
 
 def both_directions(lstm: nn.LSTM, *names: str) -> Tensor:
-    """Give weights as ONNX has them: a direction each, what `names` names in one row of gates."""
+    """Return weights as ONNX has them: a direction each, what `names` names in one row of gates."""
     directions = [
         torch.cat([gates_reordered(getattr(lstm, f"{name}_l0{suffix}")) for name in names])
         for suffix in ("", "_reverse")

@@ -34,7 +34,7 @@ class PlainNet(nn.Module):
     """Convolutions in a row: image ``(n, 1, 8, 8)`` in 0..1 gives scores ``(n, 10)``."""
 
     def __init__(self) -> None:
-        """Make the layers with torch's default initial weights."""
+        """Create the layers with torch's default initial weights."""
         super().__init__()
         pairs = list(itertools.pairwise(WIDTHS))
         self.convs = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1, bias=False) for a, b in pairs)
@@ -42,7 +42,7 @@ class PlainNet(nn.Module):
         self.gemm = nn.Linear(WIDTHS[-1], CLASSES)
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give unnormalized scores."""
+        """Return unnormalized scores."""
         x = image
         for number, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True), start=1):
             x = functional.relu(norm(conv(x)))
@@ -61,14 +61,14 @@ class Layer:
 
 
 def fold(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> Layer:
-    """Give the convolution that does what a convolution and its normalization do."""
+    """Return the convolution that does what a convolution and its normalization do."""
     factors = norm.weight / torch.sqrt(norm.running_var + norm.eps)
     weight = conv.weight * factors[:, None, None, None]
     return Layer(weight.detach(), (norm.bias - norm.running_mean * factors).detach())
 
 
 def rescale(layers: list[Layer]) -> list[Layer]:
-    """Give the same function with badly scaled channels between the layers."""
+    """Return the same function with badly scaled channels between the layers."""
     rng = np.random.default_rng(SEED)
     result = list(layers)
     for i in range(len(layers) - 1):
@@ -101,7 +101,7 @@ def write(layers: list[Layer]) -> onnx.ModelProto:
 
 
 def scores(model: onnx.ModelProto, images: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Give what onnxruntime makes of images ``(n, 1, 8, 8)``."""
+    """Return what onnxruntime makes of images ``(n, 1, 8, 8)``."""
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return np.asarray(session.run(["scores"], {"image": images})[0])
 

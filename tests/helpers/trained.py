@@ -33,7 +33,7 @@ class TrainedNetwork:
     right: int
 
     def count_right(self, scores: Images) -> int:
-        """Gives how many of the held-out images these scores `(n, 10)` of all of them get right."""
+        """Return how many of the held-out images these scores `(n, 10)` of all of them get right."""
         _, labels = held_out()
         if scores.shape != (len(labels), 10):
             raise ValueError(f"scores of {len(labels)} images wanted, not of shape {scores.shape}")
@@ -58,7 +58,7 @@ TRAINED: Mapping[str, TrainedNetwork] = {
 
 
 def calibration(count: int = 200) -> Images:
-    """Gives the first images to calibrate with, `(count, 1, 8, 8)`; none is a held-out one.
+    """Return the first images to calibrate with, `(count, 1, 8, 8)`; none is a held-out one.
 
     Each ten hold every digit. The networks were trained on them, among others.
 
@@ -72,7 +72,7 @@ def calibration(count: int = 200) -> Images:
 
 
 def held_out() -> tuple[Images, Labels]:
-    """Gives the images that no network was trained on, `(360, 1, 8, 8)`, and their digits."""
+    """Return the images that no network was trained on, `(360, 1, 8, 8)`, and their digits."""
     return _load(EXAMPLES / "digits" / "heldout.npz")
 
 

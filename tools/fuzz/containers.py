@@ -20,7 +20,7 @@ _BYTES = 0.3
 
 
 def mutate_container(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
-    """Gives a container."""
+    """Return a container."""
     random = Random(f"{run}:{number}")
     seed = seeds[random.randrange(len(seeds))]
     if random.random() < _BYTES:
@@ -40,7 +40,7 @@ def mutate_container(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
 
 
 def _sealed(raw: bytes, blobs: Sequence[bytes]) -> bytes:
-    """Gives the container of a manifest and blobs whose checksums fit."""
+    """Return the container of a manifest and blobs whose checksums fit."""
     placement = place(len(raw), map(len, blobs))
     header = Header(Kind.MODEL, len(raw), placement.file_bytes, hashlib.sha256(raw).digest())
     data = bytearray(placement.file_bytes)
@@ -52,7 +52,7 @@ def _sealed(raw: bytes, blobs: Sequence[bytes]) -> bytes:
 
 
 def _change(manifest: Any, random: Random) -> None:
-    """Changes one thing, anywhere."""
+    """Change one thing, anywhere."""
     places = list(_places(manifest))
     parent, key = random.choice(places)
     how = random.random()
@@ -81,7 +81,7 @@ def _value(value: Any, random: Random) -> Any:
 
 
 def _places(value: Any) -> Any:
-    """Gives every place in a document: what holds it, and under which key."""
+    """Return every place in a document: what holds it, and under which key."""
     keys = (
         value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     )

@@ -16,7 +16,7 @@ Mutation = Callable[[ModelProto, Random], None]
 
 
 def declared_extent(model: ModelProto, random: Random) -> None:
-    """Makes a declared extent another one, or a symbol, or open; or changes the rank."""
+    """Create a declared extent another one, or a symbol, or open; or changes the rank."""
     info = pick.some(random, pick.infos(model))
     if info is None:
         return
@@ -34,7 +34,7 @@ def declared_extent(model: ModelProto, random: Random) -> None:
 
 
 def declared_type(model: ModelProto, random: Random) -> None:
-    """Makes a declared element type another one, or no tensor at all."""
+    """Create a declared element type another one, or no tensor at all."""
     info = pick.some(random, pick.infos(model))
     if info is None:
         return
@@ -45,7 +45,7 @@ def declared_type(model: ModelProto, random: Random) -> None:
 
 
 def weight_extent(model: ModelProto, random: Random) -> None:
-    """Makes an extent of a weight another one, or changes its rank."""
+    """Create an extent of a weight another one, or changes its rank."""
     tensor = pick.some(random, pick.tensors(model))
     if tensor is None:
         return
@@ -59,7 +59,7 @@ def weight_extent(model: ModelProto, random: Random) -> None:
 
 
 def weight_data(model: ModelProto, random: Random) -> None:
-    """Makes a weight's data shorter, longer or other; or keeps them in another field."""
+    """Create a weight's data shorter, longer or other; or keeps them in another field."""
     tensor = pick.some(random, pick.tensors(model))
     if tensor is None:
         return
@@ -82,7 +82,7 @@ def weight_data(model: ModelProto, random: Random) -> None:
 
 
 def weight_number(model: ModelProto, random: Random) -> None:
-    """Makes one element of a weight an extreme one."""
+    """Create one element of a weight an extreme one."""
     tensor = pick.some(random, [t for t in pick.tensors(model) if t.raw_data])
     if tensor is None:
         return
@@ -99,14 +99,14 @@ def weight_number(model: ModelProto, random: Random) -> None:
 
 
 def weight_type(model: ModelProto, random: Random) -> None:
-    """Makes a weight's element type another one."""
+    """Create a weight's element type another one."""
     tensor = pick.some(random, pick.tensors(model))
     if tensor is not None:
         tensor.data_type = random.choice((*range(26), -1, 99))
 
 
 def weight_place(model: ModelProto, random: Random) -> None:
-    """Keeps a weight in another file, in segments, or as a sparse one."""
+    """Keep a weight in another file, in segments, or as a sparse one."""
     tensor = pick.some(random, pick.tensors(model))
     if tensor is None:
         return
@@ -137,7 +137,7 @@ _PLACES = {
 
 
 def attribute_value(model: ModelProto, random: Random) -> None:
-    """Makes an attribute's value an extreme one of its own type."""
+    """Create an attribute's value an extreme one of its own type."""
     found = pick.some(random, pick.attributes(model))
     if found is None:
         return
@@ -166,7 +166,7 @@ def _extend_or_set(values: MutableSequence[T], choices: Sequence[T], random: Ran
 
 
 def attribute_type(model: ModelProto, random: Random) -> None:
-    """Makes an attribute one of another type, or says only that it is."""
+    """Create an attribute one of another type, or says only that it is."""
     found = pick.some(random, pick.attributes(model))
     if found is None:
         return
@@ -182,7 +182,7 @@ def attribute_type(model: ModelProto, random: Random) -> None:
 
 
 def attribute_name(model: ModelProto, random: Random) -> None:
-    """Removes, doubles or renames an attribute."""
+    """Remove, doubles or renames an attribute."""
     node = pick.some(random, [n for n in pick.nodes(model) if n.attribute])
     if node is None:
         return
@@ -197,7 +197,7 @@ def attribute_name(model: ModelProto, random: Random) -> None:
 
 
 def new_attribute(model: ModelProto, random: Random) -> None:
-    """Gives a node an attribute that another one has."""
+    """Return a node an attribute that another one has."""
     node, found = pick.some(random, pick.nodes(model)), pick.some(random, pick.attributes(model))
     if node is not None and found is not None:
         copy = AttributeProto()
@@ -206,7 +206,7 @@ def new_attribute(model: ModelProto, random: Random) -> None:
 
 
 def opset(model: ModelProto, random: Random) -> None:
-    """Makes the model import another version, another set, one twice, or none."""
+    """Create the model import another version, another set, one twice, or none."""
     how = random.random()
     version = random.choice((*range(1, 28), 0, -1, 99, 2**31, pick.INT_MAX, pick.INT_MIN))
     if how < 0.1:

@@ -13,7 +13,7 @@ _FLOAT, _BOOL, _INT = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
 
 
 def models() -> Iterator[tuple[str, ModelProto]]:
-    """Gives names and models."""
+    """Return names and models."""
     yield "if", _branches()
     yield "loop", _loop()
     yield "scan", _scan()
@@ -25,7 +25,7 @@ def models() -> Iterator[tuple[str, ModelProto]]:
 def graph(
     name: str, nodes: Sequence[NodeProto], inputs: Sequence[tuple[str, int]], outputs: Sequence[str]
 ) -> GraphProto:
-    """Makes a graph to be carried; inputs are names and element types."""
+    """Create a graph to be carried; inputs are names and element types."""
     return helper.make_graph(
         list(nodes),
         name,

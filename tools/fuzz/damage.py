@@ -20,7 +20,7 @@ _VARINTS = (
 
 
 def damage(data: bytes, random: Random) -> bytes:
-    """Gives bytes that were damaged in one to four ways."""
+    """Return bytes that were damaged in one to four ways."""
     made = bytearray(data)
     for _ in range(random.randint(1, 4)):
         if made:
@@ -62,7 +62,7 @@ def _varint(data: bytearray, random: Random) -> None:
 
 
 def _nest(data: bytearray, random: Random) -> None:
-    """Adds a node whose attribute is a graph with such a node, and so on."""
+    """Add a node whose attribute is a graph with such a node, and so on."""
     inner = b""
     for _ in range(random.choice((20, 24, 30, 200, 2000))):
         for key in _NESTING:

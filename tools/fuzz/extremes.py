@@ -42,7 +42,7 @@ class Extreme(Seed):
 
 
 def extreme_seeds() -> list[Extreme]:
-    """Gives every file of the sweep, nothing done to it yet."""
+    """Return every file of the sweep, nothing done to it yet."""
     with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that they are about
         cases = load_model_tests(kind="node")
     found: list[Extreme] = []
@@ -64,7 +64,7 @@ def extreme_seeds() -> list[Extreme]:
 
 
 def mutate_extreme(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
-    """Gives a file of the sweep; there is one sweep only, whatever the run."""
+    """Return a file of the sweep; there is one sweep only, whatever the run."""
     seed = seeds[number % len(seeds)]
     if not isinstance(seed, Extreme):
         raise TypeError(f"{seed.name} is no file of the sweep")
@@ -86,7 +86,7 @@ def mutate_extreme(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
 
 
 def _copied(model: ModelProto) -> ModelProto:
-    """Gives a model whose node is there several times, each with outputs of its own."""
+    """Return a model whose node is there several times, each with outputs of its own."""
     made = ModelProto()
     made.CopyFrom(model)
     (node,) = model.graph.node

@@ -24,7 +24,7 @@ def model(
     domains: Sequence[str] = (),
     functions: Sequence[FunctionProto] = (),
 ) -> ModelProto:
-    """Makes a model of float inputs."""
+    """Create a model of float inputs."""
     graph = helper.make_graph(
         list(nodes),
         "seed",
@@ -39,7 +39,7 @@ def model(
 
 
 def models() -> Iterator[tuple[str, ModelProto]]:
-    """Gives names and models."""
+    """Return names and models."""
     yield "network", _network()
     yield "gelu", _gelu()
     yield "shapes", _shapes()

@@ -37,7 +37,7 @@ Mutate = Callable[[Sequence[Seed], int, int], Mutated]
 
 
 def mutate_onnx(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
-    """Gives an ONNX file."""
+    """Return an ONNX file."""
     random = Random(f"{run}:{number}")
     seed = seeds[random.randrange(len(seeds))]
     how = random.random()

@@ -28,12 +28,12 @@ TEXTS = (
 
 
 def some(random: Random, items: Sequence[T]) -> T | None:
-    """Gives one of some things, None where there are none."""
+    """Return one of some things, None where there are none."""
     return random.choice(items) if len(items) else None
 
 
 def graphs(model: ModelProto) -> list[GraphProto]:
-    """Gives the main graph and all that nodes carry, also in functions."""
+    """Return the main graph and all that nodes carry, also in functions."""
     found, waiting = [], [model.graph]
     for function in model.functions:
         waiting += _carried(function.node)
@@ -53,28 +53,28 @@ def _carried(nodes: Sequence[NodeProto]) -> Iterator[GraphProto]:
 
 
 def nodes(model: ModelProto) -> list[NodeProto]:
-    """Gives all nodes, those of functions and carried graphs too."""
+    """Return all nodes, those of functions and carried graphs too."""
     found = [node for graph in graphs(model) for node in graph.node]
     return found + [node for function in model.functions for node in function.node]
 
 
 def attributes(model: ModelProto) -> list[AttributeProto]:
-    """Gives all attributes of nodes."""
+    """Return all attributes of nodes."""
     return [attribute for node in nodes(model) for attribute in node.attribute]
 
 
 def tensors(model: ModelProto) -> list[TensorProto]:
-    """Gives all tensors, be they initializers or attributes."""
+    """Return all tensors, be they initializers or attributes."""
     found = [tensor for graph in graphs(model) for tensor in graph.initializer]
     return found + [a.t for a in attributes(model) if a.HasField("t")]
 
 
 def infos(model: ModelProto) -> list[ValueInfoProto]:
-    """Gives all declarations of inputs, outputs and what is between them."""
+    """Return all declarations of inputs, outputs and what is between them."""
     return [i for g in graphs(model) for i in (*g.input, *g.output, *g.value_info)]
 
 
 def names(model: ModelProto) -> list[str]:
-    """Gives the names of all tensors that nodes read or write."""
+    """Return the names of all tensors that nodes read or write."""
     found = {name for node in nodes(model) for name in (*node.input, *node.output)}
     return sorted(found | {info.name for info in infos(model)})

@@ -36,13 +36,13 @@ class Seed:
 
 
 def own_seeds() -> list[Seed]:
-    """Gives the models of our own."""
+    """Return the models of our own."""
     made = [*models.models(), *control.models(), *quantized.models()]
     return [Seed(name, model.SerializeToString()) for name, model in made]
 
 
 def onnx_seeds() -> list[Seed]:
-    """Gives the models of our own, many times, and those of the installed onnx."""
+    """Return the models of our own, many times, and those of the installed onnx."""
     with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that they are about
         nodes = load_model_tests(kind="node")
     seeds = [Seed(c.name, c.model.SerializeToString()) for c in nodes if c.model is not None]
@@ -57,7 +57,7 @@ def onnx_seeds() -> list[Seed]:
 
 
 def with_numbers(case: TestCase) -> ModelProto | None:
-    """Gives a case's model with its small inputs of integers as constants, if it has any.
+    """Return a case's model with its small inputs of integers as constants, if it has any.
 
     So what decides shapes is known, and can be changed.
     """
@@ -76,7 +76,7 @@ def with_numbers(case: TestCase) -> ModelProto | None:
 
 
 def container_seeds() -> list[Seed]:
-    """Gives containers: those of our own models that can be converted."""
+    """Return containers: those of our own models that can be converted."""
     logging.disable(logging.WARNING)
     seeds = []
     with tempfile.TemporaryDirectory() as folder:

@@ -20,7 +20,7 @@ class Summary:
         self.details: dict[str, str] = {}
 
     def add(self, number: int, outcome: Outcome) -> None:
-        """Counts one."""
+        """Count one."""
         self._verdicts["finding" if outcome.is_finding else outcome.verdict] += 1
         self._slowest = max(self._slowest, (outcome.seconds, number))
         self._largest = max(self._largest, (outcome.peak_bytes / 2**20, number))
@@ -29,7 +29,7 @@ class Summary:
             self.details.setdefault(outcome.verdict, outcome.detail)
 
     def lines(self, seconds: float) -> Iterator[str]:
-        """Gives the report."""
+        """Return the report."""
         total = self._verdicts.total()
         yield f"mutations        {total} in {seconds:.0f} s"
         yield f"succeeded        {self._verdicts['succeeded']}"

@@ -46,7 +46,7 @@ class Outcome:
 
 
 def make_folder(root: Path) -> Path:
-    """Makes a folder for models, with what they may refer to, and gives it."""
+    """Create a folder for models, with what they may refer to, and return it."""
     folder = root / "models"
     folder.mkdir()
     (folder / WEIGHTS_FILE).write_bytes(bytes(range(WEIGHTS_BYTES)))
@@ -57,7 +57,7 @@ def make_folder(root: Path) -> Path:
 
 
 def attempt(read: Callable[[Path], None], path: Path) -> Outcome:
-    """Reads a file and judges what came of it."""
+    """Read a file and judges what came of it."""
     start, before = time.perf_counter(), _reset_peak()
     try:
         read(path)
@@ -71,7 +71,7 @@ def attempt(read: Callable[[Path], None], path: Path) -> Outcome:
 
 
 def convert(path: Path) -> None:
-    """Converts a model; what comes of it is kept, loaded, and prepared where it is small.
+    """Convert a model; what comes of it is kept, loaded, and prepared where it is small.
 
     Raises:
         DovetailError: It is refused.
@@ -91,7 +91,7 @@ def convert(path: Path) -> None:
 
 
 def load(path: Path) -> None:
-    """Loads a container, and prepares what it holds where that is small.
+    """Load a container, and prepares what it holds where that is small.
 
     Raises:
         DovetailError: It is refused.
@@ -146,7 +146,7 @@ def _found(error: BaseException) -> Outcome:
 
 
 def _reset_peak() -> int:
-    """Makes the process's peak of memory its present use, and gives that in bytes."""
+    """Create the process's peak of memory its present use, and return that in bytes."""
     with suppress(OSError):  # where it is not allowed, peaks are those since the process began
         Path("/proc/self/clear_refs").write_text("5")
     return _status("VmRSS")
@@ -158,5 +158,5 @@ def _status(field: str) -> int:
 
 
 def memory_in_use() -> tuple[int, int]:
-    """Gives the bytes of this process: those resident, and all that have addresses."""
+    """Return the bytes of this process: those resident, and all that have addresses."""
     return _status("VmRSS"), _status("VmSize")

@@ -21,7 +21,7 @@ def swap_inputs(model: ModelProto, random: Random) -> None:
 
 
 def rename(model: ModelProto, random: Random) -> None:
-    """Makes a node read or write another tensor: what makes cycles, and names given twice."""
+    """Create a node read or write another tensor: what makes cycles, and names given twice."""
     node = pick.some(random, pick.nodes(model))
     if node is None:
         return
@@ -34,7 +34,7 @@ def rename(model: ModelProto, random: Random) -> None:
 
 
 def drop_ends(model: ModelProto, random: Random) -> None:
-    """Takes inputs or outputs from a node."""
+    """Take inputs or outputs from a node."""
     node = pick.some(random, pick.nodes(model))
     if node is not None:
         ends = random.choice((node.input, node.output))
@@ -42,7 +42,7 @@ def drop_ends(model: ModelProto, random: Random) -> None:
 
 
 def drop_node(model: ModelProto, random: Random) -> None:
-    """Takes a node, a weight, an input or an output away."""
+    """Take a node, a weight, an input or an output away."""
     graph = random.choice(pick.graphs(model))
     parts = random.choice((graph.node, graph.initializer, graph.input, graph.output))
     if parts:
@@ -58,7 +58,7 @@ def duplicate_node(model: ModelProto, random: Random) -> None:
 
 
 def other_operator(model: ModelProto, random: Random) -> None:
-    """Makes a node one of another operator or domain."""
+    """Create a node one of another operator or domain."""
     node = pick.some(random, pick.nodes(model))
     if node is None:
         return
@@ -86,7 +86,7 @@ _OPERATORS = (
 
 
 def known_input(model: ModelProto, random: Random) -> None:
-    """Makes an input of the model a constant, so that more is computed while converting."""
+    """Create an input of the model a constant, so that more is computed while converting."""
     inputs = [i for i in model.graph.input if i.type.tensor_type.elem_type in _PLAIN]
     found = pick.some(random, inputs)
     if found is None:
@@ -106,7 +106,7 @@ _PLAIN = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.B
 
 
 def nest(model: ModelProto, random: Random) -> None:
-    """Puts a node into choices within choices, as deep as protobuf can read, or deeper."""
+    """Put a node into choices within choices, as deep as protobuf can read, or deeper."""
     node = pick.some(random, model.graph.node)
     if node is None:
         return
@@ -125,7 +125,7 @@ def nest(model: ModelProto, random: Random) -> None:
 
 
 def carry_other(model: ModelProto, random: Random) -> None:
-    """Makes a node carry another graph, that around it even."""
+    """Create a node carry another graph, that around it even."""
     carrying = [a for a in pick.attributes(model) if a.HasField("g")]
     found = pick.some(random, carrying)
     if found is None:
@@ -137,7 +137,7 @@ def carry_other(model: ModelProto, random: Random) -> None:
 
 
 def call(model: ModelProto, random: Random) -> None:
-    """Makes a node of a function, or any node, call a function: itself, or one that calls it."""
+    """Create a node of a function, or any node, call a function: itself, or one that calls it."""
     if not model.functions:
         function = model.functions.add(name="Own", domain="local", input=["a"], output=["b"])
         function.node.add(op_type="Relu", input=["a"], output=["b"])
@@ -150,7 +150,7 @@ def call(model: ModelProto, random: Random) -> None:
 
 
 def change_function(model: ModelProto, random: Random) -> None:
-    """Drops, doubles or renames a function, or changes what goes in and comes out."""
+    """Drop, doubles or renames a function, or changes what goes in and comes out."""
     function = pick.some(random, model.functions)
     if function is None:
         call(model, random)
@@ -172,7 +172,7 @@ def change_function(model: ModelProto, random: Random) -> None:
 
 
 def multiply(model: ModelProto, random: Random) -> None:
-    """Makes functions that each call the one before several times."""
+    """Create functions that each call the one before several times."""
     opsets = [*model.opset_import, helper.make_opsetid("many", 1)]
     model.opset_import.append(opsets[-1])
     nodes = [helper.make_node("Neg", ["a"], ["b"])]

@@ -31,7 +31,7 @@ Read = Callable[[Path], None]
 def try_all(
     numbers: Iterable[int], make: Make, read: Read, suffix: str, *, jobs: int = 2
 ) -> Iterator[tuple[int, Outcome]]:
-    """Gives what comes of each file, in the order in which they are done.
+    """Return what comes of each file, in the order in which they are done.
 
     Args:
         numbers: Which files.
@@ -77,7 +77,7 @@ class _Worker:
         self._done = 0
 
     def end(self) -> None:
-        """Ends the process."""
+        """End the process."""
         self._process.kill()
         self._process.join()
         self.connection.close()
@@ -92,7 +92,7 @@ class _Worker:
         return True
 
     def poll(self) -> Outcome | None:
-        """Gives what came of the file, None as long as that is open."""
+        """Return what came of the file, None as long as that is open."""
         try:
             if self.connection.poll():
                 outcome, grown = self.connection.recv()

@@ -22,7 +22,7 @@ class RangeEstimator(Protocol):
     """
 
     def observe(self, batch: Array) -> None:
-        """Takes the values of one run into account.
+        """Take the values of one run into account.
 
         Args:
             batch: Real values, any shape, maybe none. Not changed, and not kept: its bytes are
@@ -31,7 +31,7 @@ class RangeEstimator(Protocol):
         """
 
     def range(self) -> tuple[float, float]:
-        """Gives the least and the greatest value that the encoding is to hold.
+        """Return the least and the greatest value that the encoding is to hold.
 
         Both are finite and in order. Zero need not be between them, nor both be in one proportion:
         the encoding is chosen elsewhere.
@@ -42,14 +42,14 @@ class RangeEstimator(Protocol):
 
 
 def finite(batch: Array) -> Array:
-    """Gives the finite elements of a batch in one row: a view where all of them are."""
+    """Return the finite elements of a batch in one row: a view where all of them are."""
     values = batch.reshape(-1)
     kept = np.isfinite(values)
     return values if kept.all() else values[kept]
 
 
 def nothing_observed() -> QuantizationError:
-    """Gives the error for a range that is asked for before any finite value was observed."""
+    """Return the error for a range that is asked for before any finite value was observed."""
     return QuantizationError(
         "no finite value was observed, so there is no range",
         code="CALIBRATION_EMPTY",

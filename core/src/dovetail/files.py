@@ -17,7 +17,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Opens a file that appears under `path` only when all of it is written.
+    """Open a file that appears under `path` only when all of it is written.
 
     The bytes go to a temporary file beside `path`, are flushed to disk and renamed; after an error
     nothing is left. Its permissions are those of any new file.
@@ -51,7 +51,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def contained(folder: Path, relative: str, *, error: type[DovetailError] = FrontendError) -> Path:
-    """Gives the path of a file that must lie in `folder`, following links.
+    """Return the path of a file that must lie in `folder`, following links.
 
     Raises:
         DovetailError: Of class `error`: the path leaves the folder.
@@ -93,18 +93,18 @@ def check_suffix(path: Path, suffix: str, what: str, option: str) -> None:
 
 
 def with_suffix(path: Path, suffix: str) -> Path | None:
-    """Gives a path with another suffix; None for a folder's path that ends in no name."""
+    """Return a path with another suffix; None for a folder's path that ends in no name."""
     return path.with_suffix(suffix) if path.name.strip(".") else None
 
 
 def safe_name(name: str) -> str:
-    """Gives a tensor's name as the SDK's tools write it: others than [A-Za-z0-9_.-] become `_`."""
+    """Return a tensor's name as the SDK's tools write it: others than [A-Za-z0-9_.-] become `_`."""
     safe = _UNSAFE.sub("_", name)
     return f"_{safe[1:]}" if safe.startswith(".") else safe
 
 
 def unwritable(path: Path, error: OSError) -> DovetailError:
-    """Gives the error for a file or folder that cannot be written."""
+    """Return the error for a file or folder that cannot be written."""
     return ContainerError(
         f"cannot be written: {error.strerror or error}",
         code="FILE_UNWRITABLE",
@@ -114,7 +114,7 @@ def unwritable(path: Path, error: OSError) -> DovetailError:
 
 
 def unreadable(path: Path, error: OSError) -> DovetailError:
-    """Gives the error for a file that cannot be read."""
+    """Return the error for a file that cannot be read."""
     return FrontendError(
         f"cannot be read: {error.strerror or error}", code="FILE_UNREADABLE", where=str(path)
     )

@@ -23,7 +23,7 @@ T = TypeVar("T")
 def convert(
     data: object, to: type[T], *, where: str, error: type[DovetailError] = ConfigError
 ) -> T:
-    """Gives plain data (dicts, lists, numbers, text) as a typed Struct.
+    """Return plain data (dicts, lists, numbers, text) as a typed Struct.
 
     Args:
         data: What a JSON or TOML reader gave.
@@ -50,7 +50,7 @@ def convert(
 
 
 def _find_unknown_keys(data: object, to: Any, path: str, found: list[Problem]) -> None:
-    """Adds a problem for each key of nested data that the type `to` has no place for."""
+    """Add a problem for each key of nested data that the type `to` has no place for."""
     if isinstance(data, dict) and (struct := _struct_of(data, to)) is not None:
         fields = _fields_of(struct)
         tag = struct.__struct_config__.tag_field
@@ -73,7 +73,7 @@ def _find_unknown_keys(data: object, to: Any, path: str, found: list[Problem]) -
 # Kept: to read a Struct's annotations takes longer than to look through most data.
 @functools.cache
 def _fields_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """Gives the types of a Struct's fields by the names that they have in data."""
+    """Return the types of a Struct's fields by the names that they have in data."""
     return {f.encode_name: f.type for f in msgspec.structs.fields(struct)}
 
 

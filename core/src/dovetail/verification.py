@@ -61,7 +61,7 @@ class Verifier(Protocol):
     """Compares two tensors."""
 
     def __call__(self, golden: Array, target: Array) -> Comparison:
-        """Gives what the comparison says.
+        """Return what the comparison says.
 
         Parameters follow as keywords, each with a default.
 
@@ -72,7 +72,7 @@ class Verifier(Protocol):
 
 
 def verifier_params(verifier: Verifier) -> dict[str, Any]:
-    """Gives the parameters of a verifier with their defaults.
+    """Return the parameters of a verifier with their defaults.
 
     Raises:
         PluginError: It does not take two arrays, and parameters as keywords with defaults.
@@ -97,7 +97,7 @@ def verifier_params(verifier: Verifier) -> dict[str, Any]:
 def compare(
     verifier: Verifier, golden: Array, target: Array, params: Mapping[str, Any] | None = None
 ) -> Comparison:
-    """Runs a verifier on two tensors.
+    """Run a verifier on two tensors.
 
     Args:
         verifier: What compares.

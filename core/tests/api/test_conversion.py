@@ -34,7 +34,7 @@ class Frontend:
 
 
 def refusal(graph: Graph, monkeypatch: pytest.MonkeyPatch, ops: OpRegistry = OPS) -> DovetailError:
-    """Gives the error of converting a graph that is wrong before any pass has run."""
+    """Return the error of converting a graph that is wrong before any pass has run."""
     monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda path: Frontend(graph))
     monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda: pytest.fail("ran"))
     with pytest.raises(DovetailError) as caught:

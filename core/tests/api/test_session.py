@@ -19,7 +19,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the reference backend look installed."""
+    """Create the reference backend look installed."""
     load = registry.load
 
     def load_ours(group: str, name: str) -> object:

@@ -46,7 +46,7 @@ class Doubler:
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the reference backend look installed."""
+    """Create the reference backend look installed."""
     load = registry.load
 
     def load_ours(group: str, name: str) -> object:
@@ -57,7 +57,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def frontend(monkeypatch: pytest.MonkeyPatch) -> Doubler:
-    """Makes the frontend look installed."""
+    """Create the frontend look installed."""
     made = Doubler()
     for module in ("conversion", "specialization"):
         monkeypatch.setattr(f"dovetail.api.{module}.find_frontend", lambda path: made)

@@ -107,7 +107,7 @@ Forge = Callable[..., Path]
 
 @pytest.fixture
 def forge(saved: Path, tmp_path: Path) -> Forge:
-    """Gives a function that writes the saved model's blobs under another manifest."""
+    """Return a function that writes the saved model's blobs under another manifest."""
     raw = saved.read_bytes()
     size = HEADER.unpack(raw[:64])[4]
     blobs = raw[-(-(64 + size) // 64) * 64 :]

@@ -23,7 +23,7 @@ Change = Callable[[Any], None]
 
 
 def at(*path: str | int, value: Any) -> Change:
-    """Gives a change that sets one value; a path part of a new name adds it."""
+    """Return a change that sets one value; a path part of a new name adds it."""
 
     def change(manifest: Any) -> None:
         for part in path[:-1]:
@@ -269,7 +269,7 @@ def places(data: Any, found: list[tuple[Any, Any]] | None = None) -> list[tuple[
 
 
 def mutate(manifest: Any, rng: random.Random) -> None:
-    """Replaces, removes, doubles, moves or swaps one value, wherever it is."""
+    """Replace, removes, doubles, moves or swaps one value, wherever it is."""
     found = places(manifest)
     inside, key = rng.choice(found)
     other, source = rng.choice(found)
@@ -303,7 +303,7 @@ def use(path: Path) -> None:
 
 
 def refusal_of(path: Path) -> ContainerError | None:
-    """Gives why a file cannot be used; any other error is the test's failure."""
+    """Return why a file cannot be used; any other error is the test's failure."""
     try:
         use(path)
     except ContainerError as error:

@@ -70,7 +70,7 @@ def by_part() -> dict[str, list[Entry]]:
 
 
 def source_trees(root: Path) -> Iterator[Path]:
-    """Gives every Python file under a folder named src, outside hidden and built folders."""
+    """Return every Python file under a folder named src, outside hidden and built folders."""
     for folder, inner, files in os.walk(root):
         inner[:] = [n for n in inner if n not in NO_SOURCE and not n.startswith((".", "venv"))]
         if "src" in Path(folder).relative_to(root).parts:
@@ -78,7 +78,7 @@ def source_trees(root: Path) -> Iterator[Path]:
 
 
 def literals(node: ast.expr | None) -> Iterator[str]:
-    """Gives the strings that an expression may come out as."""
+    """Return the strings that an expression may come out as."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.IfExp):
@@ -90,7 +90,7 @@ def literals(node: ast.expr | None) -> Iterator[str]:
 
 
 def codes_in(source: str) -> Iterator[tuple[int, str]]:
-    """Gives (line, code) for each `code=...` argument and each `default_code = ...`."""
+    """Return (line, code) for each `code=...` argument and each `default_code = ...`."""
     if "code" not in source:
         return  # most files, and parsing takes the time
     for node in ast.walk(ast.parse(source)):

@@ -48,7 +48,7 @@ LEFT_OUT = ("DOVETAIL_PLUGINS", "PYTHONPATH", "PYTEST_")  # and what begins so
 def run(
     command: str | Sequence[str], folder: Path, *, path: Iterable[Path] = (), **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command and gives its exit status and what it printed.
+    """Run a command and return its exit status and what it printed.
 
     Args:
         command: `dovetail ...`, `pytest ...`, or `python` with a file, `-m MODULE` or `-c CODE`;
@@ -123,7 +123,7 @@ def _modules_of(packages: Iterable[str]) -> Iterator[str]:
 
 
 def _status_of(*request: Any) -> int:
-    """Runs what an interpreter would run, and gives the status that it would end with.
+    """Run what an interpreter would run, and return the status that it would end with.
 
     What is left out is the freeing of all objects: each page of them would be copied for it.
     """
@@ -151,7 +151,7 @@ def _become(
     environment: Mapping[str, str],
     files: list[str],
 ) -> None:
-    """Makes this copy the process that was asked for."""
+    """Create this copy the process that was asked for."""
     signal.alarm(LIMIT_S)  # nobody waits longer: the signal ends it
     os.environ.clear()
     os.environ.update(environment)

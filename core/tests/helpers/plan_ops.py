@@ -109,7 +109,7 @@ class Engine:
 
 
 def plain(buffers: Buffers, value: Value) -> Array:
-    """Give a value's elements in their order, a view, whatever its layout."""
+    """Return a value's elements in their order, a view, whatever its layout."""
     if value.layout is None:
         return buffers.array(value).reshape(-1)
     return buffers.array(value).view(np.float32)[::-1]
@@ -143,7 +143,7 @@ def add(call: KernelCall) -> Step:
 
 
 def kernels(**makes: Callable[[KernelCall], Step | None]) -> KernelRegistry:
-    """Give a registry of kernels by op type."""
+    """Return a registry of kernels by op type."""
     registry = KernelRegistry("test")
     for op_type, make in makes.items():
         registry.register("plan.ops", op_type)(make)
@@ -188,5 +188,5 @@ def run(
 
 
 def ramp(start: float = 1) -> Array:
-    """Give six different numbers of shape (2, 3)."""
+    """Return six different numbers of shape (2, 3)."""
     return np.arange(start, start + 6, dtype=np.float32).reshape(SHAPE)

@@ -128,7 +128,7 @@ def chain(*op_types: str, name: str = "net", dtype: DType = DType.FLOAT_32) -> G
 
 
 def finalized(backend: Backend, *ops: str, **config: object) -> RuntimeGraph:
-    """Makes a context and in it a finalized `chain`."""
+    """Create a context and in it a finalized `chain`."""
     context = backend.create_context(config=config)
     model = Model.of(chain(*ops), producer=Producer("test", "1"), registry=OPS)
     (graph,) = context.compose(model)
@@ -137,5 +137,5 @@ def finalized(backend: Backend, *ops: str, **config: object) -> RuntimeGraph:
 
 
 def out() -> dict[str, Array]:
-    """Gives an output buffer of a `chain`."""
+    """Return an output buffer of a `chain`."""
     return {"y": np.full((2, 3), np.nan, np.float32)}

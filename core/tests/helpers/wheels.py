@@ -12,7 +12,7 @@ BUILD = "import sys, hatchling.build; hatchling.build.build_wheel(sys.argv[1])"
 
 
 def install(project: Path, site: Path) -> None:
-    """Builds a dist's wheel by hatchling, as its project file says, and unpacks it in a folder."""
+    """Build a dist's wheel by hatchling, as its project file says, and unpacks it in a folder."""
     with tempfile.TemporaryDirectory() as name:
         done = forked.run(["python", "-c", BUILD, name], project)
         assert done.returncode == 0, done.stdout + done.stderr

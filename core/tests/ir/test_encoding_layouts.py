@@ -27,7 +27,7 @@ S8 = DType.SFIXED_POINT_8
 
 @st.composite
 def encoded(draw: st.DrawFn) -> tuple[np.ndarray, Encoding]:
-    """Gives real values and an encoding that fits them; all scales differ from each other."""
+    """Return real values and an encoding that fits them; all scales differ from each other."""
     shape = tuple(draw(st.lists(st.sampled_from([1, 1, 2, 3, 4]), min_size=1, max_size=4)))
     rng = np.random.default_rng(draw(st.integers(0, 999)))
 

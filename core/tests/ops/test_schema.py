@@ -15,7 +15,7 @@ ONE, TWO = np.ones(2), np.full(3, 2.0)
 
 
 def registered(ports: tuple[int, int], **methods: object) -> OpSchema:
-    """Registers an op of (inputs, outputs), the last of each optional if there are two."""
+    """Register an op of (inputs, outputs), the last of each optional if there are two."""
     package = OpPackage("p")
     ins = tuple(In(f"in[{i}]", optional=i > 0) for i in range(ports[0]))
     outs = tuple(Out(f"out[{i}]", optional=i > 0) for i in range(ports[1]))

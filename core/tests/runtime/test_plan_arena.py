@@ -25,7 +25,7 @@ def step(reads, writes, scratch=(), in_place=()) -> Step:
 
 @st.composite
 def programs(draw) -> list[Step]:
-    """Steps that read what earlier ones wrote; sizes, views, scratchpads and in-place at random."""
+    """Step that read what earlier ones wrote; sizes, views, scratchpads and in-place at random."""
     sizes = st.sampled_from([0, 1, 64, 65, 200])
     made = [value("v0", draw(sizes))]
     steps = [step([], made)]

@@ -35,7 +35,7 @@ def names(prepared):
 
 
 def absorbing(refuses=()):
-    """Give kernels where Add takes the Negates and Adds behind it along."""
+    """Return kernels where Add takes the Negates and Adds behind it along."""
     calls: list[KernelCall] = []
     registry = kernels(Negate=negate)
 
@@ -143,7 +143,7 @@ BRANCH = [(1, "b"), (2, "r")]
 
 
 def branching(branch):
-    """Give kernels where Negate takes a branch and what joins it along."""
+    """Return kernels where Negate takes a branch and what joins it along."""
     asked = []
     registry = KernelRegistry("test")
 

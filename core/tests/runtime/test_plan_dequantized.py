@@ -30,7 +30,7 @@ STORED = np.array([[0, 50, 99], [100, 101, 255]], np.uint8)
 
 
 def of_floats(make):
-    """Give a kernel that takes floats alone, as those of a float backend do, and what it saw."""
+    """Return a kernel that takes floats alone, as those of a float backend do, and what it saw."""
     seen: list[KernelCall] = []
 
     def kernel(call: KernelCall) -> Step | None:
@@ -44,7 +44,7 @@ def of_floats(make):
 
 
 def one(op_type: str, ins: list[Spec | np.ndarray], out: Spec) -> Graph:
-    """Make a graph of one node; arrays are stored values of static COARSE tensors."""
+    """Create a graph of one node; arrays are stored values of static COARSE tensors."""
     graph = Graph("one")
     tensors = []
     for i, each in enumerate(ins):

@@ -58,7 +58,7 @@ class Broken(ReferenceBackend):
 
 
 def breaking(run: Any = None, able: Capabilities = ABLE, **methods: Any) -> type[Broken]:
-    """Make a backend whose prepared graphs have another `run`, or other methods."""
+    """Create a backend whose prepared graphs have another `run`, or other methods."""
     if run is not None:
         methods["run"] = run
     return type("Broken", (Broken,), {"prepared": type("P", (Through,), methods), "able": able})

@@ -30,7 +30,7 @@ def snake(x: float, alpha: float) -> float:
 
 
 def run(x: Tensor, alpha: Array, y: Tensor, given: Array) -> tuple[Array, bool]:
-    """Gives what the backend `cpu` makes of stored values, and whether by a kernel."""
+    """Return what the backend `cpu` makes of stored values, and whether by a kernel."""
     graph = Graph("one")
     constant = Tensor.static("alpha", alpha)
     for tensor in (x, constant, y):

@@ -30,12 +30,12 @@ class Ran:
 
     @property
     def by_reference(self) -> set[str]:
-        """Names of the nodes that had no kernel."""
+        """Name of the nodes that had no kernel."""
         return self._bound_in("dovetail.runtime.plan.reference")
 
     @property
     def by_float_kernel(self) -> set[str]:
-        """Names of the fixed-point nodes that a float kernel computed."""
+        """Name of the fixed-point nodes that a float kernel computed."""
         return self._bound_in("dovetail.runtime.plan.dequantized")
 
     def _bound_in(self, module: str) -> set[str]:
@@ -67,7 +67,7 @@ def run_graph(graph: Graph, feeds: Mapping[str, Array], *, fuse: bool = True) ->
 
 
 def evaluate(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Give the stored values of all tensors, by the meaning of the ops."""
+    """Return the stored values of all tensors, by the meaning of the ops."""
     values = {t.name: t.stored() for t in graph.tensors.values() if t.data is not None}
     values |= feeds
     for node in graph.nodes:
@@ -88,7 +88,7 @@ def op_graph(
     specs: Sequence[Spec | None] = (),
     **params: Any,
 ) -> tuple[Graph, dict[str, Array]]:
-    """Make a graph of one op; with `inside`, its inputs and outputs lie in the arena."""
+    """Create a graph of one op; with `inside`, its inputs and outputs lie in the arena."""
     graph, feeds = Graph("one"), {}
     tensors: list[Tensor | None] = []
     for i, x in enumerate(inputs):
@@ -169,7 +169,7 @@ def fixture_op_graph() -> Callable[..., tuple[Graph, dict[str, Array]]]:
 
 @pytest.fixture(name="whole", scope="session")
 def fixture_whole() -> Callable[..., Array]:
-    """Give whole numbers as float32: their sums and products are exact, in whatever order."""
+    """Return whole numbers as float32: their sums and products are exact, in whatever order."""
 
     def whole(seed: int, *shape: int, most: int = 4) -> Array:
         rng = np.random.default_rng(seed)

@@ -75,7 +75,7 @@ def network(*, fixed: bool = True) -> tuple[Graph, dict[str, Array]]:
 def run(
     graph: Graph, feeds: dict[str, Array], choice: EngineChoice, **others: Any
 ) -> tuple[Array, list[str]]:
-    """Gives the result, and the module of each step's work."""
+    """Return the result, and the module of each step's work."""
     options = CpuOptions(engine=choice, **others)
     prepared: Any = CpuBackend(OPS).prepare(graph, options, WeightStore())
     assert isinstance(prepared, PlanPrepared)

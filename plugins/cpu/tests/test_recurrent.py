@@ -17,7 +17,7 @@ small = st.integers(1, 4)
 
 
 def lstm_inputs(rng, x, batch, units, parts):
-    """Give 24 inputs for a layer with these parts, None for what is left out."""
+    """Return 24 inputs for a layer with these parts, None for what is left out."""
     size = 2 if "projection" in parts else units
     of_x, of_h, each = (units, x[-1]), (units, size), (units,)
     shapes = {0: x} | dict.fromkeys((1, 2, 3), of_x) | dict.fromkeys((4, 5, 6), of_h)

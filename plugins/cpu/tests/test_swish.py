@@ -11,7 +11,7 @@ ROUNDINGS = 8 * np.finfo(np.float32).eps
 
 
 def gated(shape=(3, 5, 7), *, first=True, inside=False, dtype=DType.FLOAT_32):
-    """Make x * sigmoid(x); with `inside` x and the product lie in the arena."""
+    """Create x * sigmoid(x); with `inside` x and the product lie in the arena."""
     graph = Graph("swish")
     x = graph.add_tensor(Tensor("x", dtype, shape, TensorKind.APP_WRITE))
     inner = add(graph, "Relu6", [x], name="before") if inside else x

@@ -59,7 +59,7 @@ class Model:
         bias: bool = True,
         **params: Any,
     ) -> Tensor:
-        """Adds a convolution, by default 3x3 over a padding of 1 that keeps the extents."""
+        """Add a convolution, by default 3x3 over a padding of 1 that keeps the extents."""
         taken = x.shape[3] // group
         inputs = [x, self.random(f"{name}.w", size, size, taken, channels)]
         inputs += [self.random(f"{name}.b", channels)] if bias else []
@@ -99,7 +99,7 @@ class Model:
         return outputs
 
     def expected(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Gives all tensors' values by the ops' references."""
+        """Return all tensors' values by the ops' references."""
         values = {t.name: t.values() for t in self.graph.tensors.values() if t.data is not None}
         values |= feeds
         for node in self.graph.nodes:
@@ -143,7 +143,7 @@ def fixture_close() -> Any:
 
 
 def agrees(model: Model, result: Tensor, *, engine: str | None = None) -> None:
-    """Checks a model's only result against the ops' references.
+    """Check a model's only result against the ops' references.
 
     Args:
         model: Without outputs yet.

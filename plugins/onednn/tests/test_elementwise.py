@@ -32,7 +32,7 @@ def of_any_size() -> Iterator[None]:
 
 
 def function(model: Any, op_type: str, x: Any, name: str) -> Any:
-    """Adds a function of one tensor; roots are taken of positive numbers."""
+    """Add a function of one tensor; roots are taken of positive numbers."""
     if op_type == "ElementWiseSquareRoot":
         x = model.add("ElementWiseAbs", x, name=f"{name}.abs")
     slope = [model.static(f"{name}.slope", [0.3])] if op_type == "Prelu" else []
@@ -93,7 +93,7 @@ def test_functions_of_two_tensors(new_model: Any, agrees: Any, case: dict[str, A
 
 
 def tail(model: Any, y: Any, kinds: list[str]) -> Any:
-    """Adds what follows: functions of one tensor, of a full one, one by channel, a number."""
+    """Add what follows: functions of one tensor, of a full one, one by channel, a number."""
     for i, kind in enumerate(kinds):
         name = f"tail{i}"
         shapes = {"full": y.shape, "channel": y.shape[-1:], "number": ()}

@@ -42,7 +42,7 @@ def unchecked() -> Iterator[None]:
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch, kind: Kind, place: int = -1) -> None:
-    """Makes one element of what NumPy says of a kind another one."""
+    """Create one element of what NumPy says of a kind another one."""
     right = getattr(known_answer, ANSWERS[kind])
 
     def wrong(*given: Any) -> Any:
@@ -117,7 +117,7 @@ def test_what_numpy_says_is_right() -> None:
 
 
 def planned(model: Any, *, strict: bool) -> Plan:
-    """Gives the plan of two convolutions and a product."""
+    """Return the plan of two convolutions and a product."""
     x = model.conv(model.conv(model.input("x", 1, 4, 4, 8), "first", 8), "second", 8)
     flat = model.add("FullyConnected", x, model.random("w", 16, 128), name="product")
     model.output(flat)

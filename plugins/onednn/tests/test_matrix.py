@@ -15,7 +15,7 @@ from dovetail.ir import DType, Spec
 
 
 def is_one_step(model: Any, agrees: Any, result: Any) -> None:
-    """Checks a product and its tail: one primitive, unless the result is several narrow rows."""
+    """Check a product and its tail: one primitive, unless the result is several narrow rows."""
     *stack, columns = result.shape
     nodes = "+".join(node.name for node in model.graph.nodes)
     is_wide = columns >= 8 or math.prod(stack) == 1
@@ -27,7 +27,7 @@ tails = st.lists(st.sampled_from(["Gelu", "Relu", "full", "row", "one"]), max_si
 
 
 def with_tail(model: Any, y: Any, tail: list[str]) -> Any:
-    """Adds what a product absorbs: functions, and operands that are full, a row or one number."""
+    """Add what a product absorbs: functions, and operands that are full, a row or one number."""
     for i, kind in enumerate(tail):
         shapes = {"full": y.shape, "row": y.shape[-1:], "one": ()}
         if kind in shapes:

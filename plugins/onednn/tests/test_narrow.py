@@ -37,7 +37,7 @@ def near(found: Array, wanted: Array) -> None:
 
 
 def framed(model: Any, middle: Middle) -> None:
-    """Puts an op between two convolutions."""
+    """Put an op between two convolutions."""
     y = model.conv(model.input("x", 1, 12, 12, 24), "before", CHANNELS)
     model.output(model.conv(middle(model, y), "after", CHANNELS))
 

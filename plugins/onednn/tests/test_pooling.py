@@ -13,7 +13,7 @@ from dovetail_onednn.steps import Binding
 
 
 def pool(model: Any, op_type: str, x: Any, name: str = "y", **params: Any) -> Any:
-    """Adds a pooling, by default of 3x3 windows without a padding."""
+    """Add a pooling, by default of 3x3 windows without a padding."""
     axes = int(op_type[-2])
     given = {"filter_size": (3,) * axes, "stride": (1,) * axes, "pad_amount": ((0, 0),) * axes}
     return model.add(op_type, x, name=name, **given | params)

@@ -27,7 +27,7 @@ def close(found: Any, wanted: Any) -> None:
 
 
 def add_layer(model: Any, op_type: str, x: tuple[int, ...], shapes: Shapes, **params: Any) -> None:
-    """Adds a layer with known weights whose outputs the application reads; x and states vary."""
+    """Add a layer with known weights whose outputs the application reads; x and states vary."""
     ins: list[Tensor | None] = [model.input("x", *x), *[None] * max(shapes)]
     for i, shape in shapes.items():
         is_state = i in ((10, 11) if op_type == "Lstm" else (13,))
@@ -47,7 +47,7 @@ def add_both(
     second: dict[str, Any] | None = None,
     **params: Any,
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Adds a layer in two directions, all but x known, and gives the outputs of both."""
+    """Add a layer in two directions, all but x known, and return the outputs of both."""
     source, made = model.input("x", *x), []
     for way in ways:
         ins: list[Tensor | None] = [source, *[None] * max(shapes)]
@@ -66,7 +66,7 @@ def join(model: Any, *parts: Tensor) -> None:
 
 
 def is_engine(model: Any) -> bool:
-    """Whether oneDNN runs the layer."""
+    """Return whether oneDNN runs the layer."""
     (step,) = model.prepare().steps
     return any(value.name == "layer.constant" for value in step.reads)  # packed weights
 
@@ -80,7 +80,7 @@ def agrees(model: Any) -> None:
 
 
 def change(model: Any, name: str, values: Any) -> None:
-    """Gives a static tensor other elements."""
+    """Return a static tensor other elements."""
     model.graph.tensor(name).data = Tensor.static(name, values.astype(np.float32)).data
 
 

@@ -12,7 +12,7 @@ from dovetail.ir import DType, Spec
 
 
 def resized(model: Any, op_type: str, size: tuple[int, int], x: Any, **params: Any) -> Any:
-    """Adds a resize of an image to another height and width."""
+    """Add a resize of an image to another height and width."""
     spec = Spec(DType.FLOAT_32, (x.shape[0], *size, x.shape[3]))
     return model.add(op_type, x, name="y", spec=spec, **params)
 

@@ -23,7 +23,7 @@ from dovetail_onednn.threads import ACTIVE, current_threads, threads, threads_fo
 
 
 def in_thread(work: Callable[[], Any]) -> Any:
-    """Runs work in a thread of its own, which ends before this does."""
+    """Run work in a thread of its own, which ends before this does."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result(timeout=60)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 
 def transposed(model: Any, x: Any, size: list[int], made: int, **params: Any) -> Any:
-    """Adds a transposed convolution, by default with stride 2, a padding of 1 and a bias."""
+    """Add a transposed convolution, by default with stride 2, a padding of 1 and a bias."""
     axes, group = len(size), params.setdefault("group", 1)
     weight = model.random("w", *size, x.shape[-1], made // group)
     given: dict[str, Any] = {"stride": (2,) * axes, "pad_amount": ((1, 1),) * axes}

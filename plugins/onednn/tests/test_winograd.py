@@ -17,7 +17,7 @@ from dovetail_onednn.precision import Precision, computing_in
 
 @contextmanager
 def remembering() -> Iterator[tuple[list[str], pytest.MonkeyPatch]]:
-    """Gives a list of the nodes that it takes, as they are planned."""
+    """Return a list of the nodes that it takes, as they are planned."""
     found: list[str] = []
     step = winograd._step
 

@@ -23,16 +23,16 @@ class Same(Op):
     inputs = (In("in[0]"),)
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
-        """Gives the input's spec."""
+        """Return the input's spec."""
         return x
 
     def reference(self, x: object) -> object:
-        """Gives the input."""
+        """Return the input."""
         return x
 
 
 def loaded_by(expression: str) -> set[str]:
-    """Gives the families that are imported once an expression was computed in a new process."""
+    """Return the families that are imported once an expression was computed in a new process."""
     program = (
         "import sys\n"
         "from dovetail_opset import PACKAGE\n"

@@ -66,7 +66,7 @@ def test_a_grid_from_zero_clips_when_it_is_gone(
 
 
 def ops_of(graph: Graph, **options: Any) -> list[str]:
-    """Names of the ops that are left."""
+    """Name of the ops that are left."""
     made = dt.quantize(model_of(graph), None, float_bitwidth=16, **options)
     return [node.op_type for node in made.graphs["net"].nodes]
 

@@ -121,7 +121,7 @@ def two_steps() -> str:
 
 @pytest.fixture
 def raw() -> Callable[[str, Any], Array]:
-    """Writes a raw file; gives what is in it."""
+    """Write a raw file; return what is in it."""
 
     def write(path: str, values: Any) -> Array:
         array = np.asarray(values)
@@ -136,7 +136,7 @@ def raw() -> Callable[[str, Any], Array]:
 
 @pytest.fixture
 def listing() -> Callable[..., str]:
-    """Writes an input list; gives its name."""
+    """Write an input list; return its name."""
 
     def write(*lines: str, path: str = "list.txt") -> str:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +148,7 @@ def listing() -> Callable[..., str]:
 
 @pytest.fixture
 def result() -> Callable[..., Array]:
-    """Reads a raw file of a result."""
+    """Read a raw file of a result."""
 
     def read(path: str, dtype: Any = "<f4", index: int = 0, folder: str = "output") -> Array:
         return np.fromfile(f"{folder}/Result_{index}/{path}", dtype)
@@ -158,13 +158,13 @@ def result() -> Callable[..., Array]:
 
 @pytest.fixture
 def entries() -> Callable[[], set[str]]:
-    """Names of everything in the working folder."""
+    """Name of everything in the working folder."""
     return lambda: {str(p.relative_to(Path.cwd())) for p in Path.cwd().rglob("*")}
 
 
 @pytest.fixture
 def check_types(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[Path]], str]:
-    """Checks the types in folders of code as in the workspace's own; gives what mypy says.
+    """Check the types in folders of code as in the workspace's own; return what mypy says.
 
     The settings are the same, so that what mypy knows of NumPy and of Dovetail from the last check
     of the workspace holds; it is copied, and without it the check only takes longer.

@@ -15,7 +15,7 @@ import dovetail as dt
 
 
 def make(path: str, *nodes: Any, dims: list[Any], weights: dict[str, Any] | None = None) -> None:
-    """Writes an ONNX model from input `x` to output `y`."""
+    """Write an ONNX model from input `x` to output `y`."""
     graph = helper.make_graph(
         list(nodes),
         "g",

@@ -102,7 +102,7 @@ def read(folder: Path, text: str) -> Definitions:
 
 
 def run_code(folder: Path, lines: list[str]) -> SimpleNamespace:
-    """Runs the generated module `ops`, and gives what it defines."""
+    """Run the generated module `ops`, and return what it defines."""
     path = folder / "generated_ops.py"
     path.write_text("\n".join(lines) + "\n", "utf-8")
     # not imported: bytecode of a module as long and a moment older would be taken for it
@@ -343,7 +343,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_in(dist: Path, *command: str) -> str:
-    """Runs a command where the dist is installed; gives what it prints."""
+    """Run a command where the dist is installed; return what it prints."""
     done = forked.run(command, dist, path=[dist.parent / "site"])
     return done.stdout + done.stderr
 

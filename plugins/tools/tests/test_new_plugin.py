@@ -57,7 +57,7 @@ def site(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def told(command: Sequence[str] | str, folder: Path, site: Path) -> str:
-    """Runs a command with what is installed in `site`; gives what it prints."""
+    """Run a command with what is installed in `site`; return what it prints."""
     done = forked.run(command, folder, path=[site])
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout

@@ -34,7 +34,7 @@ class Same(Op):
 
 @pytest.fixture
 def module(folder: Path) -> Iterator[Callable[..., Path]]:
-    """Writes a Python file with an op package; what tests import of them is forgotten."""
+    """Write a Python file with an op package; what tests import of them is forgotten."""
     before = set(sys.modules)
 
     def write(path: str, name: str = "mine", more: str = "") -> Path:

@@ -20,7 +20,7 @@ def net_run(run: Any, *args: object, model: str = "net.dvt") -> Any:
 
 @pytest.fixture
 def fed(raw: Any, listing: Any) -> Any:
-    """Writes a list of one raw file of six numbers."""
+    """Write a list of one raw file of six numbers."""
     listing("a.raw")
     return raw("a.raw", np.arange(-3.0, 3.0))
 

@@ -22,17 +22,17 @@ class Builder:
         self.weights: list[TensorProto] = []
 
     def weight(self, name: str, values: np.ndarray) -> str:
-        """Adds a constant and gives its name."""
+        """Add a constant and return its name."""
         self.weights.append(numpy_helper.from_array(values, name))
         return name
 
     def add(self, op_type: str, name: str, *inputs: str, **attributes: object) -> str:
-        """Adds a node of one output and gives that output's name."""
+        """Add a node of one output and return that output's name."""
         self.nodes.append(helper.make_node(op_type, inputs, [f"{name}:0"], name, **attributes))
         return f"{name}:0"
 
     def scalar(self, name: str, value: float) -> str:
-        """Adds a float constant of rank 0."""
+        """Add a float constant of rank 0."""
         return self.weight(name, np.array(value, np.float32))
 
     def conv(
@@ -45,7 +45,7 @@ class Builder:
         stride: int = 1,
         group: int = 1,
     ) -> str:
-        """Adds a convolution with bias that keeps extents where its stride is 1."""
+        """Add a convolution with bias that keeps extents where its stride is 1."""
         taken, made = channels
         shape = (made, taken // group, size, size)
         fan_in = int(np.prod(shape[1:]))
@@ -64,7 +64,7 @@ class Builder:
         )
 
     def norm(self, name: str, x: str, channels: int) -> str:
-        """Adds a batch normalization."""
+        """Add a batch normalization."""
         ranges = {"scale": (0.8, 1.2), "bias": (-0.1, 0.1), "mean": (-0.1, 0.1), "var": (0.5, 1.5)}
         values = [
             self.weight(f"{name}.{part}", self.rng.uniform(low, high, channels).astype(np.float32))
@@ -75,7 +75,7 @@ class Builder:
     def model(
         self, name: str, inputs: Mapping[str, Sequence[int]], *outputs: str, opset: int = 20
     ) -> ModelProto:
-        """Gives the model; shapes of outputs are left open."""
+        """Return the model; shapes of outputs are left open."""
         graph = helper.make_graph(
             self.nodes,
             name,

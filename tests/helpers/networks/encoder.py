@@ -9,7 +9,7 @@ from networks._builder import Builder
 
 
 def encoder(*, layers: int = 2, tokens: int = 12, width: int = 32, heads: int = 4) -> ModelProto:
-    """Gives a transformer encoder: attention, residuals, LayerNormalization, Gelu; post-norm."""
+    """Return a transformer encoder: attention, residuals, LayerNormalization, Gelu; post-norm."""
     made = _Encoder(np.random.default_rng(7), tokens, width, heads)
     last = "x"
     for layer in range(layers):

@@ -16,7 +16,7 @@ HIDDEN = 4096
 def light(
     name: str, *, seed: int | None = None, logits: bool = False, hidden: int = HIDDEN
 ) -> ModelProto:
-    """Gives a light network of the `onnx` package.
+    """Return a light network of the `onnx` package.
 
     Args:
         name: As in its file name, `resnet50`.
@@ -39,7 +39,7 @@ def light(
 
 
 def _narrow(model: ModelProto, hidden: int) -> None:
-    """Gives the classifier other hidden layers; the weights' shapes are all that says so."""
+    """Return the classifier other hidden layers; the weights' shapes are all that says so."""
     for initializer in model.graph.initializer:
         shape = numpy_helper.to_array(initializer)
         narrow = np.where(shape == HIDDEN, hidden, shape)
@@ -47,7 +47,7 @@ def _narrow(model: ModelProto, hidden: int) -> None:
 
 
 def _randomize(model: ModelProto, rng: np.random.Generator) -> None:
-    """Puts drawn initializers where the network fills constants."""
+    """Put drawn initializers where the network fills constants."""
     graph = model.graph
     shapes = {i.name: numpy_helper.to_array(i) for i in graph.initializer}
     roles = {

@@ -9,7 +9,7 @@ from networks._builder import Builder
 
 
 def lstm(*, steps: int = 20, features: int = 24, width: int = 32, classes: int = 10) -> ModelProto:
-    """Gives the network; its input is (steps, 1, features), its output logits of the last step."""
+    """Return the network; its input is (steps, 1, features), its output logits of the last step."""
     made = _Lstm(np.random.default_rng(14))
     x = made.layer("first", "x", features, width, both=True)
     x = made.layer("second", x, 2 * width, width, both=False)
@@ -26,7 +26,7 @@ def lstm(*, steps: int = 20, features: int = 24, width: int = 32, classes: int =
 
 class _Lstm(Builder):
     def layer(self, name: str, x: str, features: int, width: int, *, both: bool) -> str:
-        """Adds a layer and gives its states as (steps, batch, directions * width)."""
+        """Add a layer and return its states as (steps, batch, directions * width)."""
         directions = 2 if both else 1
         shapes = {
             "w": (directions, 4 * width, features),

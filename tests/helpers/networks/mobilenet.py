@@ -40,7 +40,7 @@ _V3 = (
 
 
 def mobilenet_v2(*, size: int = 224, classes: int = 1000) -> ModelProto:
-    """Gives a MobileNetV2-shaped network: inverted residuals, batch norm, relu6, logits out."""
+    """Return a MobileNetV2-shaped network: inverted residuals, batch norm, relu6, logits out."""
     made = _MobileNet(np.random.default_rng(11))
     x, taken = made.unit("stem", "image", (3, 32), stride=2, activation="Clip"), 32
     for stage, (expansion, channels, repeats, stride) in enumerate(_V2):
@@ -59,7 +59,7 @@ def mobilenet_v2(*, size: int = 224, classes: int = 1000) -> ModelProto:
 
 
 def mobilenet_v3(*, size: int = 224, classes: int = 1000) -> ModelProto:
-    """Gives a MobileNetV3-shaped network: squeeze and excite, hard swish, logits out."""
+    """Return a MobileNetV3-shaped network: squeeze and excite, hard swish, logits out."""
     made = _MobileNet(np.random.default_rng(12))
     x, taken = made.unit("stem", "image", (3, 16), stride=2, activation="HardSwish"), 16
     for i, (kernel, wide, channels, squeezed, hard, stride) in enumerate(_V3):

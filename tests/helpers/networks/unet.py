@@ -9,7 +9,7 @@ from networks._builder import Builder
 
 
 def unet(*, size: int = 96, width: int = 16, depth: int = 3) -> ModelProto:
-    """Gives the network: half of its steps up are transposed convolutions, half bilinear resizes.
+    """Return the network: half of its steps up are transposed convolutions, half bilinear resizes.
 
     Source: Ronneberger et al. 2015
     """

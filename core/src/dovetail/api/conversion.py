@@ -41,11 +41,11 @@ class Pipeline(Pass, Protocol):
         """The passes in order."""
 
     def expanded(self, extra: Iterable[Any]) -> Pipeline:
-        """Gives the pipeline with `extra` passes in the places they ask for."""
+        """Return the pipeline with `extra` passes in the places they ask for."""
 
 
 def load(path: PathLike) -> Model:
-    """Loads a `.dvt` model; its weights stay in the file until they are used.
+    """Load a `.dvt` model; its weights stay in the file until they are used.
 
     Raises:
         ContainerError: The file is not a container, or is damaged.
@@ -55,7 +55,7 @@ def load(path: PathLike) -> Model:
 
 
 def load_model(path: PathLike, ops: OpRegistry | None = None) -> Model:
-    """Loads a `.dvt` model, or converts any model file that an installed frontend reads.
+    """Load a `.dvt` model, or converts any model file that an installed frontend reads.
 
     Args:
         path: The file.
@@ -68,7 +68,7 @@ def load_model(path: PathLike, ops: OpRegistry | None = None) -> Model:
 
 
 def is_converted(path: PathLike) -> bool:
-    """Whether a file is a Dovetail model, by its name or its first bytes."""
+    """Return whether a file is a Dovetail model, by its name or its first bytes."""
     return Path(path).suffix.lower() == SUFFIX or is_container(path)
 
 
@@ -80,7 +80,7 @@ def convert(
     optimize: bool = True,
     ops: OpRegistry | None = None,
 ) -> Model:
-    """Converts a model file.
+    """Convert a model file.
 
     Args:
         path: The file; its frontend is found by suffix, then by content.
@@ -123,7 +123,7 @@ def convert(
 
 
 def find_frontend(path: Path) -> Frontend:
-    """Gives the frontend that reads a file.
+    """Return the frontend that reads a file.
 
     Raises:
         FrontendError: The file cannot be read, or no installed frontend reads it.
@@ -163,7 +163,7 @@ def find_frontend(path: Path) -> Frontend:
 
 
 def pipeline_passes() -> tuple[Pass, ...]:
-    """Gives the conversion's passes in order, those of third parties in their places.
+    """Return the conversion's passes in order, those of third parties in their places.
 
     Raises:
         PluginError: The standard op set is not installed, or a pass asks for an impossible place.

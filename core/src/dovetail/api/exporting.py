@@ -25,7 +25,7 @@ def export(
     *,
     graph: str | None = None,
 ) -> tuple[str, ...]:
-    """Writes a model in another format.
+    """Write a model in another format.
 
     Args:
         model: A `Model`, or a file that can be loaded or converted. It is not changed.

@@ -29,7 +29,7 @@ def quantize(
     ops: OpRegistry | None = None,
     **options: Any,
 ) -> Model:
-    """Quantizes a model.
+    """Quantize a model.
 
     Args:
         model: A float `Model`, or a file that can be loaded or converted. It is not changed.
@@ -56,7 +56,7 @@ def quantize_with_report(
     ops: OpRegistry | None = None,
     **options: Any,
 ) -> Quantized:
-    """Quantizes a model and says of each tensor what was decided, and why; see `quantize`."""
+    """Quantize a model and says of each tensor what was decided, and why; see `quantize`."""
     # imported here: start-up counts, and most sessions quantize nothing
     from dovetail.quantization import options_from
 
@@ -71,7 +71,7 @@ def run_quantizer(
     options: QuantizationOptions,
     ops: OpRegistry,
 ) -> Quantized:
-    """Hands a model to the installed quantizer; see `quantize`.
+    """Hand a model to the installed quantizer; see `quantize`.
 
     Raises:
         PluginError: No quantizer is installed, or it is broken.
@@ -80,7 +80,7 @@ def run_quantizer(
 
 
 def write_encodings(model: Model, beside: PathLike) -> tuple[Path, ...]:
-    """Writes the encodings of a quantized model, a file for each graph; gives their paths.
+    """Write the encodings of a quantized model, a file for each graph; return their paths.
 
     Args:
         model: The quantized model.

@@ -109,7 +109,7 @@ class Session:
         profile: Profile | None = None,
         signal: Signal | None = None,
     ) -> dict[str, Array]:
-        """Runs the model once.
+        """Run the model once.
 
         Args:
             inputs: By input name, anything that NumPy takes as an array of the input's shape. Real
@@ -139,7 +139,7 @@ class Session:
 
     @contextmanager
     def specialized(self, inputs: Mapping[str, Any]) -> Iterator[Graph]:
-        """Gives the graph for these inputs, which is not freed while the `with` block lasts.
+        """Return the graph for these inputs, which is not freed while the `with` block lasts.
 
         Args:
             inputs: Real values of those that `specialize` names are among them.
@@ -154,7 +154,7 @@ class Session:
             yield _graph_of(context, None)
 
     def close(self) -> None:
-        """Frees everything; a second call does nothing."""
+        """Free everything; a second call does nothing."""
         if not self._backend.is_freed:
             self._backend.__exit__(None, None, None)
 
@@ -170,7 +170,7 @@ class Session:
         self.close()
 
     def _prepared(self, *models: Model) -> Context:
-        """Gives a context with the models' graphs, finalized."""
+        """Return a context with the models' graphs, finalized."""
         context = self._backend.create_context(config=self._config.context_config)
         context.weights = self._weights.sibling()
         try:
@@ -217,7 +217,7 @@ def _run(
     *,
     native: bool,
 ) -> dict[str, Array]:
-    """Runs a graph on real values, or on stored ones; see `Session.run`."""
+    """Run a graph on real values, or on stored ones; see `Session.run`."""
     interface = graph.interface
     ends = interface.inputs
     if not native:

@@ -97,7 +97,7 @@ class Specializer:
 
     @contextmanager
     def context(self, inputs: Mapping[str, Any]) -> Iterator[Context]:
-        """Gives the context for these inputs, which is not freed while the `with` block lasts.
+        """Return the context for these inputs, which is not freed while the `with` block lasts.
 
         Args:
             inputs: By name; real values of those that may decide are among them.
@@ -190,7 +190,7 @@ class Specializer:
         )
 
     def _share(self, model: Model) -> None:
-        """Makes a model's weights those that are in memory already, where they are equal."""
+        """Create a model's weights those that are in memory already, where they are equal."""
         with self._guard:
             kept = [each.context for each in self._kept.values()]
         known: dict[str, Blob] = {
@@ -213,7 +213,7 @@ class Specializer:
 
 
 def sole_source(models: Sequence[Model | PathLike]) -> Path:
-    """Gives the path of the one model file that is still to be converted.
+    """Return the path of the one model file that is still to be converted.
 
     Args:
         models: What a session is made of.

@@ -18,7 +18,7 @@ options, before or after the command:
 
 
 def help_text() -> str:
-    """Gives the help of the whole program: every command with its line; imports no plugin."""
+    """Return the help of the whole program: every command with its line; imports no plugin."""
     lines = {plugin.name: plugin.value for plugin in list_plugins(COMMAND_HELP)}
     commands = names(COMMANDS)
     width = max((len(name) for name in commands), default=0)

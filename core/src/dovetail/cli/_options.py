@@ -57,12 +57,12 @@ class Declared:
 
 
 def dashed(name: str) -> str:
-    """Gives an option's name in our spelling."""
+    """Return an option's name in our spelling."""
     return "--" + name[2:].replace("_", "-") if name.startswith("--") else name
 
 
 def split_command(args: Sequence[str], state: Globals) -> tuple[str | None, list[str]]:
-    """Takes the global options before the command; gives the command and what follows it.
+    """Take the global options before the command; return the command and what follows it.
 
     Raises:
         ConfigError: An option that is not a global one, or not as it must be.
@@ -81,7 +81,7 @@ def split_command(args: Sequence[str], state: Globals) -> tuple[str | None, list
 def take_globals(
     args: Sequence[str], declared: Mapping[str, Declared], state: Globals
 ) -> list[str]:
-    """Takes the global options among a command's arguments, and gives the others in its spelling.
+    """Take the global options among a command's arguments, and return the others in its spelling.
 
     An option that the command declares itself is the command's; help is always the command's.
 
@@ -113,7 +113,7 @@ def take_globals(
 
 
 def declared_options(command: Any) -> dict[str, Declared]:
-    """Gives the options of a click command and of all its subcommands, by their dashed names.
+    """Return the options of a click command and of all its subcommands, by their dashed names.
 
     Args:
         command: What `typer.main.get_command` gives; its type is click's, or typer's copy of it.
@@ -153,7 +153,7 @@ def _switched(name: str, value: str | None, rest: list[str]) -> bool:
 
 
 def _with_values(own: Declared, value: str, rest: list[str]) -> list[str]:
-    """Gives an option in its spelling with its values, which are taken from the rest."""
+    """Return an option in its spelling with its values, which are taken from the rest."""
     count = 0 if value else own.values
     found = [own.name + value, *rest[:count]]
     del rest[:count]
@@ -163,7 +163,7 @@ def _with_values(own: Declared, value: str, rest: list[str]) -> list[str]:
 
 
 def _take_global(token: str, rest: list[str], state: Globals) -> bool:
-    """Takes a global option, with its value from the rest; tells whether it was one."""
+    """Take a global option, with its value from the rest; tells whether it was one."""
     name, equals, value = token.partition("=")
     name = dashed(name)
     if name not in GLOBAL_OPTIONS:

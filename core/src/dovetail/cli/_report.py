@@ -10,7 +10,7 @@ from dovetail.errors import DovetailError, ExitCode
 
 
 def report_error(error: DovetailError, *, json: bool, details: bool) -> int:
-    """Prints an error to stderr and gives the exit code.
+    """Print an error to stderr and return the exit code.
 
     As JSON it is one line, an object with the key `error`: the last line that the command prints
     to stderr, so that log messages before it do no harm.
@@ -46,7 +46,7 @@ def report_error(error: DovetailError, *, json: bool, details: bool) -> int:
 
 
 def report_bug(error: Exception, *, json: bool, details: bool, culprit: str) -> int:
-    """Prints an exception that no command should let through, and gives the exit code.
+    """Print an exception that no command should let through, and return the exit code.
 
     Args:
         error: What happened.

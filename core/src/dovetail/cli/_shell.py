@@ -35,7 +35,7 @@ class _Run:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the `dovetail` command.
+    """Run the `dovetail` command.
 
     Args:
         argv: Its arguments; those of the process if left out.
@@ -93,7 +93,7 @@ def _run_command(name: str, rest: list[str], run: _Run) -> int:
 
 
 def _find(name: str, run: _Run) -> tuple[str, Any]:
-    """Gives a command's name as its dist spells it, and its app."""
+    """Return a command's name as its dist spells it, and its app."""
     known = {plugin.name: plugin for plugin in list_plugins(COMMANDS)}
     if name not in known and name.replace("_", "-") in known:
         name = name.replace("_", "-")
@@ -113,7 +113,7 @@ def _find(name: str, run: _Run) -> tuple[str, Any]:
 
 
 def _invoke(command: Any, prog: str, args: list[str]) -> int:
-    """Runs a click command.
+    """Run a click command.
 
     Not by its own `main`, which prints errors and ends the process in ways of its own.
     """
@@ -176,7 +176,7 @@ def _logging(level: str) -> Iterator[None]:
 
 
 def _settle_stdout() -> None:
-    """Keeps Python from complaining, as it ends, that it cannot write out what is left."""
+    """Keep Python from complaining, as it ends, that it cannot write out what is left."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -91,7 +91,7 @@ def _try(plugin: Plugin) -> _Finding:
 
 
 def _use(plugin: Plugin) -> tuple[str, ...]:
-    """Goes one step beyond loading; gives what the plugin says of itself."""
+    """Go one step beyond loading; return what the plugin says of itself."""
     if plugin.group == _OP_PACKAGES:
         return (f"{len(installed_ops().package(plugin.name).schemas)} ops",)
     if plugin.group == _BACKENDS:

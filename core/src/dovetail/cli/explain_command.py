@@ -89,7 +89,7 @@ def _explain_compat() -> None:
 
 
 def _app(command: str) -> typer.Typer | None:
-    """Gives an installed command's app; None if there is none that can be loaded."""
+    """Return an installed command's app; None if there is none that can be loaded."""
     try:
         found = load(COMMANDS, command)
     except PluginError:
@@ -106,7 +106,7 @@ def _state(app: typer.Typer | None, command: str, frontend: str | None) -> str:
 
 
 def _not_offered(command: str, app: typer.Typer | None) -> dict[str, str]:
-    """Gives the SDK's options that an installed command lacks, each with the reason."""
+    """Return the SDK's options that an installed command lacks, each with the reason."""
     if app is None:
         return {}
     offered = {*declared_options(get_command(app)), *GLOBAL_OPTIONS}

@@ -23,7 +23,7 @@ class Output:
     json: bool = False
 
     def data(self, obj: object, text: str) -> None:
-        """Prints a result to stdout: `obj` as JSON if that was asked for, otherwise `text`.
+        """Print a result to stdout: `obj` as JSON if that was asked for, otherwise `text`.
 
         Args:
             obj: Plain data: mappings, sequences, text, numbers. Numbers that JSON lacks (infinite
@@ -36,7 +36,7 @@ class Output:
         write(sys.stdout, shown if shown.endswith("\n") else f"{shown}\n")
 
     def message(self, text: str) -> None:
-        """Prints a message to stderr."""
+        """Print a message to stderr."""
         write(sys.stderr, f"{text}\n")
 
 
@@ -44,17 +44,17 @@ _current: ContextVar[Output] = ContextVar("dovetail_output")
 
 
 def current_output() -> Output:
-    """Gives the output of the command that runs; outside of one, plain text."""
+    """Return the output of the command that runs; outside of one, plain text."""
     return _current.get(Output())
 
 
 def set_output(output: Output) -> None:
-    """Sets the output of the command that is about to run."""
+    """Set the output of the command that is about to run."""
     _current.set(output)
 
 
 def table(headers: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Gives a table as text: columns aligned on the left, two spaces apart, no lines."""
+    """Return a table as text: columns aligned on the left, two spaces apart, no lines."""
     cells = [[" ".join(str(cell).split("\n")) for cell in row] for row in [headers, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
     return "\n".join(
@@ -74,7 +74,7 @@ def _plain(obj: object) -> Any:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Writes text to stdout or stderr; what the encoding of the terminal lacks is escaped.
+    """Write text to stdout or stderr; what the encoding of the terminal lacks is escaped.
 
     Raises:
         ContainerError: It cannot be written (FILE_UNWRITABLE).
@@ -89,7 +89,7 @@ def write(stream: TextIO, text: str) -> None:
 
 
 def flush(stream: TextIO) -> None:
-    """Writes out what is waiting.
+    """Write out what is waiting.
 
     Raises:
         ContainerError, BrokenPipeError: As `write`.

@@ -21,7 +21,7 @@ Advance = Callable[[], None]
 
 @contextmanager
 def progress(label: str, total: int | None) -> Iterator[Advance]:
-    """Gives what is to be called after each inference; hooks are told, and a terminal shows a bar.
+    """Return what is to be called after each inference; hooks are told, and a terminal shows a bar.
 
     Args:
         label: What is being run.
@@ -53,7 +53,7 @@ def progress(label: str, total: int | None) -> Iterator[Advance]:
 
 @contextmanager
 def shown_progress() -> Iterator[None]:
-    """Shows what long tasks tell the hooks, while a `with` block runs, on a terminal only."""
+    """Show what long tasks tell the hooks, while a `with` block runs, on a terminal only."""
     if not sys.stderr.isatty():
         yield
         return
@@ -74,7 +74,7 @@ class _Shown:
 
     @hookimpl
     def dovetail_progress(self, event: Progress) -> None:
-        """Moves the task's bar."""
+        """Move the task's bar."""
         if event.task not in self._tasks:
             self._tasks[event.task] = self._bar.add_task(event.task, total=event.total)
         self._bar.update(self._tasks[event.task], completed=event.done)

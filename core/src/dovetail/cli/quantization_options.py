@@ -84,7 +84,7 @@ OTHER_SPELLINGS: Mapping[str, tuple[str, ...]] = {
 
 
 def takes_quantization(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command that takes the quantizer's options besides its own.
+    """Return a command that takes the quantizer's options besides its own.
 
     Args:
         command: Has a parameter `quantization`, a mapping: gets the options that were given, as
@@ -114,7 +114,7 @@ def takes_quantization(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _by_algorithm(texts: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Gives what NAME.KEY=VALUE says, by name and key."""
+    """Return what NAME.KEY=VALUE says, by name and key."""
     found: dict[str, dict[str, str]] = {}
     for text in texts:
         target, equals, value = text.partition("=")

@@ -24,7 +24,7 @@ def quantized(
     *,
     native: bool,
 ) -> Quantized:
-    """Quantizes a model with what the command line says.
+    """Quantize a model with what the command line says.
 
     Args:
         model: Not changed.
@@ -54,7 +54,7 @@ def quantized(
 
 
 def show_notes(report: QuantizationReport) -> None:
-    """Says in messages what a user should know of a quantization."""
+    """Return in messages what a user should know of a quantization."""
     output = current_output()
     for note in report.notes:
         output.message(f"note: {note}")
@@ -65,7 +65,7 @@ def show_notes(report: QuantizationReport) -> None:
 
 
 def report_table(report: QuantizationReport) -> str:
-    """Gives the report as text: a line for each tensor, with its own name where it needs one.
+    """Return the report as text: a line for each tensor, with its own name where it needs one.
 
     Of a model that was quantized before, the differences follow, a line for each.
     """

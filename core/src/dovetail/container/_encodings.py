@@ -42,7 +42,7 @@ ReadArray = Callable[[ArrayEntry, tuple[DType, ...], int | None], Array]
 
 
 def dump_encoding(encoding: Encoding, table: BlobTable, where: str) -> EncodingEntry:
-    """Gives the entry of an encoding; its large arrays are added to `table`.
+    """Return the entry of an encoding; its large arrays are added to `table`.
 
     Raises:
         GraphError: It is none of the known classes, or an array has values that its type in the
@@ -76,7 +76,7 @@ def dump_encoding(encoding: Encoding, table: BlobTable, where: str) -> EncodingE
 
 
 def load_encoding(entry: EncodingEntry, read: ReadArray) -> Encoding:
-    """Gives the encoding of an entry, its arrays read by `read`."""
+    """Return the encoding of an entry, its arrays read by `read`."""
 
     def offsets(array: ArrayEntry | None, rank: int | None) -> Array | None:
         return None if array is None else read(array, OFFSET, rank)
@@ -114,7 +114,7 @@ class ArrayReader:
     where: str
 
     def __call__(self, entry: ArrayEntry, dtypes: tuple[DType, ...], rank: int | None) -> Array:
-        """Gives an array, read-only.
+        """Return an array, read-only.
 
         Raises:
             ContainerError: Type, rank, size or values do not fit, or its blob is damaged.
@@ -161,7 +161,7 @@ class ArrayReader:
 
 
 def find_blob(blobs: Sequence[Blob], index: int, where: str) -> Blob:
-    """Gives a blob by its index.
+    """Return a blob by its index.
 
     Raises:
         ContainerError: There is none.

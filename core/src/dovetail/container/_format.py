@@ -70,7 +70,7 @@ class Placement:
 
 
 def place(manifest_bytes: int, sizes: Iterable[int]) -> Placement:
-    """Gives the placement of blobs of these sizes, in order, each at the next aligned byte."""
+    """Return the placement of blobs of these sizes, in order, each at the next aligned byte."""
     offsets, gaps, end = [], [], HEADER_BYTES + manifest_bytes
     for size in (*sizes, 0):  # the last, empty one stands for the end of the file
         start = -(-end // BLOB_ALIGNMENT) * BLOB_ALIGNMENT
@@ -82,25 +82,25 @@ def place(manifest_bytes: int, sizes: Iterable[int]) -> Placement:
 
 
 def chunk_checksums(data: Bytes) -> Iterator[int]:
-    """Gives the CRC-32 of each chunk of a blob, the last one possibly shorter."""
+    """Return the CRC-32 of each chunk of a blob, the last one possibly shorter."""
     for start in range(0, data.size, CHUNK_BYTES):
         yield zlib.crc32(data[start : start + CHUNK_BYTES].data)
 
 
 def chunk_count(size: int) -> int:
-    """Gives how many chunks a blob of `size` bytes has."""
+    """Return how many chunks a blob of `size` bytes has."""
     return -(-size // CHUNK_BYTES)
 
 
 def pack_header(header: Header) -> bytes:
-    """Gives the bytes of a header."""
+    """Return the bytes of a header."""
     fields = (header.manifest_bytes, header.file_bytes, header.manifest_sha256)
     blank = _HEADER.pack(MAGIC, header.version, header.kind, 0, *fields)
     return _HEADER.pack(MAGIC, header.version, header.kind, _header_checksum(blank), *fields)
 
 
 def unpack_header(data: Bytes, where: str) -> Header:
-    """Gives the header of a file whose bytes are `data`.
+    """Return the header of a file whose bytes are `data`.
 
     Raises:
         ContainerError: Not a container, a newer one, or one whose header is damaged.
@@ -135,7 +135,7 @@ def unpack_header(data: Bytes, where: str) -> Header:
 
 
 def check_manifest(header: Header, data: Bytes, where: str) -> memoryview:
-    """Gives the manifest's bytes, after the checks that need no decoding.
+    """Return the manifest's bytes, after the checks that need no decoding.
 
     Raises:
         ContainerError: The file is not as long as it was, or the manifest is damaged.
@@ -157,7 +157,7 @@ def check_manifest(header: Header, data: Bytes, where: str) -> memoryview:
 
 
 def damaged(message: str, where: str) -> ContainerError:
-    """Gives the error for bytes that are not what was written."""
+    """Return the error for bytes that are not what was written."""
     return ContainerError(
         message,
         where=where,
@@ -171,7 +171,7 @@ def _header_checksum(raw: bytes) -> int:
 
 
 def is_container(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as a container does, whatever it is called; False if unreadable."""
+    """Return whether a file begins as a container does, whatever it is called; False if unreadable."""
     try:
         with Path(path).open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC

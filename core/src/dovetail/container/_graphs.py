@@ -28,7 +28,7 @@ _NOT_FINITE = {"nan", "inf", "-inf"}
 
 
 def dump_graph(graph: Graph, table: BlobTable) -> GraphEntry:
-    """Gives the entry of a graph; its data are added to `table`.
+    """Return the entry of a graph; its data are added to `table`.
 
     Raises:
         GraphError: The graph is not well formed, or exceeds a limit of the format.
@@ -54,7 +54,7 @@ def dump_graph(graph: Graph, table: BlobTable) -> GraphEntry:
 
 
 def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
-    """Gives the graph of an entry.
+    """Return the graph of an entry.
 
     Args:
         entry: From a manifest.
@@ -84,7 +84,7 @@ def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
 
 
 def _dump_grids(graph: Graph, table: BlobTable, where: str) -> Iterator[GridEntry]:
-    """Gives the entries of the grids that constants of the graph go by; others are of no use."""
+    """Return the entries of the grids that constants of the graph go by; others are of no use."""
     sources = {tensor.source for tensor in graph.tensors.values() if tensor.kind.is_static}
     for source, spec in graph.source_encodings.items():
         if source in sources and spec.encoding is not None:
@@ -136,7 +136,7 @@ def _load_tensor(entry: TensorEntry, blobs: Sequence[Blob], where: str) -> Tenso
 
 
 def _limit_of(tensor: Tensor) -> str | None:
-    """Gives what the format does not allow of a tensor, beyond what the graph check finds."""
+    """Return what the format does not allow of a tensor, beyond what the graph check finds."""
     rank = len(tensor.shape)
     if rank > MAX_RANK:
         return f"has rank {rank}; {MAX_RANK} is the most"

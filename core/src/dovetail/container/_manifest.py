@@ -169,7 +169,7 @@ class ModelManifest(Manifest, frozen=True):
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """Gives a manifest as JSON; equal manifests give equal bytes.
+    """Return a manifest as JSON; equal manifests give equal bytes.
 
     Raises:
         ContainerError: A name is not valid Unicode text.
@@ -183,7 +183,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(raw: memoryview, to: type[M], where: str) -> M:
-    """Gives the manifest that JSON holds.
+    """Return the manifest that JSON holds.
 
     Raises:
         ContainerError: It is not valid JSON, has unknown keys, or has values of a wrong type.

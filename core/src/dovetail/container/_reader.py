@@ -57,18 +57,18 @@ class Container(Generic[M]):
     placement: Placement
 
     def view(self, index: int) -> Bytes:
-        """Gives the bytes of a blob, unchecked."""
+        """Return the bytes of a blob, unchecked."""
         start = self.placement.offsets[index]
         return self.data[start : start + self.manifest.blobs[index].size]
 
     def padding_faults(self) -> Iterator[Problem]:
-        """Gives every stretch of padding that is not zero."""
+        """Return every stretch of padding that is not zero."""
         for start, end in self.placement.gaps:
             if self.data[start:end].any():
                 yield Problem(f"the padding in bytes {start} to {end - 1} is not zero", self.where)
 
     def chunk_faults(self, index: int) -> Iterator[Problem]:
-        """Gives every chunk of a blob that is damaged."""
+        """Return every chunk of a blob that is damaged."""
         wanted = self.manifest.blobs[index].crc32
         start = self.placement.offsets[index]
         for i, found in enumerate(chunk_checksums(self.view(index))):
@@ -78,7 +78,7 @@ class Container(Generic[M]):
                 yield Problem(f"blob {index} is damaged in bytes {first} to {last}", self.where)
 
     def blobs(self, integrity: Integrity) -> tuple[Blob, ...]:
-        """Gives all blobs, without touching them.
+        """Return all blobs, without touching them.
 
         Args:
             integrity: "bind" to check each when it is first used, "manifest" to check none.
@@ -95,7 +95,7 @@ class Container(Generic[M]):
         )
 
     def _releaser(self, index: int) -> Callable[[], None] | None:
-        """Gives what drops the pages of a blob alone; the file has them still."""
+        """Return what drops the pages of a blob alone; the file has them still."""
         start = self.placement.offsets[index]
         first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
         length = start + self.manifest.blobs[index].size - first
@@ -113,7 +113,7 @@ class Container(Generic[M]):
 
 
 def open_container(path: str | os.PathLike[str], kind: Kind, to: type[M]) -> Container[M]:
-    """Opens a container, without checking its padding and its blobs.
+    """Open a container, without checking its padding and its blobs.
 
     Args:
         path: The file.

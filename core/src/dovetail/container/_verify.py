@@ -17,7 +17,7 @@ _REFUSED = {"CONTAINER_NOT_ONE", "CONTAINER_VERSION", "CONTAINER_KIND"}
 
 
 def verify(path: str | os.PathLike[str]) -> tuple[Problem, ...]:
-    """Checks all of a model file: header, manifest, padding, every blob, every graph.
+    """Check all of a model file: header, manifest, padding, every blob, every graph.
 
     Returns:
         Every fault; none if the file is what was written. Where a part is damaged on which others

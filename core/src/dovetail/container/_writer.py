@@ -38,7 +38,7 @@ class BlobTable:
         self._indices: dict[str, int] = {}
 
     def add(self, blob: Blob) -> int:
-        """Gives the index of a blob, which is added if its content is new."""
+        """Return the index of a blob, which is added if its content is new."""
         self._blobs.setdefault(blob.hash, blob)
         return self._indices.setdefault(blob.hash, len(self._indices))
 
@@ -51,7 +51,7 @@ class BlobTable:
 def write_container(
     path: str | os.PathLike[str], kind: Kind, manifest: Manifest, table: BlobTable
 ) -> None:
-    """Writes a container; after an error there is no file, or the old one.
+    """Write a container; after an error there is no file, or the old one.
 
     Args:
         path: The file; one that is there is replaced.

@@ -9,7 +9,7 @@ ALIGNMENT = 64  # a cache line, and the widest vector register
 
 
 def aligned_empty(nbytes: int, alignment: int = ALIGNMENT) -> NDArray[np.uint8]:
-    """Gives writable memory without a set content.
+    """Return writable memory without a set content.
 
     Args:
         nbytes: Size in bytes.

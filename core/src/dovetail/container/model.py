@@ -52,7 +52,7 @@ class Model:
 
     @classmethod
     def of(cls, *graphs: Graph, producer: Producer, registry: OpRegistry) -> Model:
-        """Gives the model of some graphs, with the versions of their op packages.
+        """Return the model of some graphs, with the versions of their op packages.
 
         Args:
             graphs: In order; their names must differ.
@@ -73,7 +73,7 @@ class Model:
         return cls(named, producer, {name: registry.package(name).version for name in packages})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the model; after an error there is no file, or the old one.
+        """Write the model; after an error there is no file, or the old one.
 
         Equal models give equal bytes.
 
@@ -93,7 +93,7 @@ class Model:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], integrity: Integrity = "bind") -> Model:
-        """Gives the model that a file holds. Weights are mapped, and not touched.
+        """Return the model that a file holds. Weights are mapped, and not touched.
 
         Args:
             path: A `.dvt` file.
@@ -112,7 +112,7 @@ class Model:
 
 
 def model_of(container: Container[ModelManifest], blobs: tuple[Blob, ...]) -> Model:
-    """Gives the model that an open container holds.
+    """Return the model that an open container holds.
 
     Raises:
         ContainerError: The manifest makes no model.
@@ -132,10 +132,10 @@ def model_of(container: Container[ModelManifest], blobs: tuple[Blob, ...]) -> Mo
 
 
 def packages_of(graphs: Mapping[str, Graph]) -> Iterator[str]:
-    """Gives the op package of every node."""
+    """Return the op package of every node."""
     return (node.package for graph in graphs.values() for node in graph.nodes)
 
 
 def unversioned(graphs: Mapping[str, Graph], versions: Mapping[str, str]) -> list[str]:
-    """Gives the op packages that are used but have no version, sorted."""
+    """Return the op packages that are used but have no version, sorted."""
     return sorted(set(packages_of(graphs)) - versions.keys())

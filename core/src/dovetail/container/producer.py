@@ -35,7 +35,7 @@ class Producer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 def hash_source(path: str | os.PathLike[str]) -> str:
-    """Gives the SHA-256 of a model file in hex, for `Producer.source_sha256`.
+    """Return the SHA-256 of a model file in hex, for `Producer.source_sha256`.
 
     Raises:
         FrontendError: The file cannot be read.

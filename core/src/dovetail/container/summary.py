@@ -90,7 +90,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def summarize(path: str | os.PathLike[str]) -> Summary:
-    """Gives what a model file says of itself; header, manifest and padding alone are read.
+    """Return what a model file says of itself; header, manifest and padding alone are read.
 
     Raises:
         FrontendError: The file cannot be read.
@@ -137,7 +137,7 @@ def _graph_summary(graph: GraphEntry, container: Container[ModelManifest]) -> Gr
 
 
 def _data_of(graph: GraphEntry) -> Iterator[int]:
-    """Gives the blob of every tensor and tensor param that has one."""
+    """Return the blob of every tensor and tensor param that has one."""
     params = (p.tensor for node in graph.nodes for p in node.params if p.tensor is not None)
     return (t.data for t in (*graph.tensors, *params) if t.data is not None)
 

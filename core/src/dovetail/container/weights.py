@@ -50,7 +50,7 @@ class WeightStore:
         self._making: dict[tuple[str, str], threading.RLock] = {}
 
     def sibling(self) -> WeightStore:
-        """Gives an empty store that takes what this one and its other siblings hold from them.
+        """Return an empty store that takes what this one and its other siblings hold from them.
 
         Each holds what it was asked for, so that a form lives as long as one of those who asked.
         """
@@ -59,7 +59,7 @@ class WeightStore:
         return made
 
     def get(self, blob: Blob, layout: str, make: Callable[[], Array]) -> Array:
-        """Gives the prepacked form of a blob, made at the first call.
+        """Return the prepacked form of a blob, made at the first call.
 
         Args:
             blob: The plain weights.

@@ -22,7 +22,7 @@ class Catalogue:
             self.add(entry)
 
     def add(self, entry: Entry) -> None:
-        """Adds a code; a plugin may add its own.
+        """Add a code; a plugin may add its own.
 
         Raises:
             ValueError: The name is taken.
@@ -41,7 +41,7 @@ class Catalogue:
         return iter(self._entries.values())
 
     def find(self, text: str) -> tuple[Entry, ...]:
-        """Gives the entries whose name, or QNN number (decimal or 0x hex), is `text`."""
+        """Return the entries whose name, or QNN number (decimal or 0x hex), is `text`."""
         wanted = text.strip()
         try:
             number = int(wanted, 0) & 0xFFFF

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, valid: Iterable[str]) -> str | None:
-    """Gives the valid name most like `name`, or None where none is near."""
+    """Return the valid name most like `name`, or None where none is near."""
     import difflib  # imported here: only a refusal needs it
 
     folded = {candidate.casefold(): candidate for candidate in valid}
@@ -15,7 +15,7 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
 
 
 def suggest_name(name: str, valid: Iterable[str]) -> str:
-    """Gives a hint for a name that matches nothing: the nearest one, or the whole list."""
+    """Return a hint for a name that matches nothing: the nearest one, or the whole list."""
     choices = sorted(set(valid))
     near = nearest(name, choices)
     if near is not None:

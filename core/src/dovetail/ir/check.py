@@ -17,7 +17,7 @@ MAX_EXTENT = 2**32 - 1
 
 
 def find_faults(graph: Graph) -> list[Problem]:
-    """Gives every structural fault of a graph; none if it is well formed."""
+    """Return every structural fault of a graph; none if it is well formed."""
     found = [p for tensor in graph.tensors.values() for p in _tensor_faults(graph, tensor)]
     found += [
         Problem(
@@ -49,7 +49,7 @@ def check(graph: Graph) -> None:
 
 
 def raise_faults(graph: Graph, faults: list[Problem]) -> None:
-    """Raises one error that carries all faults, if there are any.
+    """Raise one error that carries all faults, if there are any.
 
     Raises:
         GraphError: There are faults.
@@ -60,7 +60,7 @@ def raise_faults(graph: Graph, faults: list[Problem]) -> None:
 
 
 def _linked_nodes(graph: Graph) -> Iterable[Node]:
-    """Gives the nodes that read or write a tensor, for a graph that has no order."""
+    """Return the nodes that read or write a tensor, for a graph that has no order."""
     found: dict[Node, None] = {}
     for tensor in graph.tensors.values():
         producer = graph.producer(tensor)

@@ -14,7 +14,7 @@ _AS_OUTPUT = {
 
 
 def copy_graph(graph: Graph, *, outputs: Collection[str] = ()) -> Graph:
-    """Gives a copy that shares the data of static tensors and the params of nodes.
+    """Return a copy that shares the data of static tensors and the params of nodes.
 
     Args:
         graph: Not changed.

@@ -78,7 +78,7 @@ class DType(enum.IntEnum):
         return _family(self) in (0, 2, 3)
 
     def stored_range(self, bitwidth: int | None = None) -> tuple[int, int]:
-        """Gives the least and greatest stored integer.
+        """Return the least and greatest stored integer.
 
         Args:
             bitwidth: Number of bits really used, where an encoding narrows the type.
@@ -89,7 +89,7 @@ class DType(enum.IntEnum):
         return 0, (1 << bits) - 1
 
     def nbytes(self, shape: tuple[int, ...]) -> int:
-        """Gives the bytes that a tensor of `shape` takes, 4-bit types packed."""
+        """Return the bytes that a tensor of `shape` takes, 4-bit types packed."""
         count = 1
         for extent in shape:
             count *= extent
@@ -97,7 +97,7 @@ class DType(enum.IntEnum):
 
     @classmethod
     def of(cls, dtype: np.dtype[np.generic]) -> DType:
-        """Gives the plain (not fixed-point) type of NumPy arrays of `dtype`.
+        """Return the plain (not fixed-point) type of NumPy arrays of `dtype`.
 
         Raises:
             KeyError: There is none.

@@ -114,7 +114,7 @@ class Graph:
         return tuple(t for t in self._tensors.values() if t.kind.is_output)
 
     def tensor(self, name: str) -> Tensor:
-        """Gives a tensor by name.
+        """Return a tensor by name.
 
         Raises:
             GraphError: There is none.
@@ -129,7 +129,7 @@ class Graph:
             ) from None
 
     def node(self, name: str) -> Node:
-        """Gives a node by name.
+        """Return a node by name.
 
         Raises:
             GraphError: There is none.
@@ -144,15 +144,15 @@ class Graph:
             ) from None
 
     def producer(self, tensor: Tensor) -> Node | None:
-        """Gives the node that writes a tensor, if one does."""
+        """Return the node that writes a tensor, if one does."""
         return self._producers.get(tensor)
 
     def consumers(self, tensor: Tensor) -> tuple[Node, ...]:
-        """Gives the nodes that read a tensor, each once."""
+        """Return the nodes that read a tensor, each once."""
         return tuple(self._consumers.get(tensor, ()))
 
     def fresh_name(self, stem: str) -> str:
-        """Gives a name, like `stem`, that no tensor and no node has."""
+        """Return a name, like `stem`, that no tensor and no node has."""
         name, count = stem, 1
         while name in self._tensors or name in self._nodes:
             name, count = f"{stem}_{count}", count + 1
@@ -161,7 +161,7 @@ class Graph:
     # -- changing --------------------------------------------------------------------------------
 
     def add_tensor(self, tensor: Tensor) -> Tensor:
-        """Adds a tensor and gives it back.
+        """Add a tensor and return it back.
 
         Raises:
             GraphError: The name is taken.
@@ -177,7 +177,7 @@ class Graph:
         return tensor
 
     def add_node(self, node: Node) -> Node:
-        """Adds a node and gives it back; its tensors must be in the graph.
+        """Add a node and return it back; its tensors must be in the graph.
 
         Raises:
             GraphError: The name is taken, a tensor is not in the graph, or an output is written
@@ -218,13 +218,13 @@ class Graph:
         return node
 
     def remove_node(self, node: Node) -> None:
-        """Removes a node; its tensors stay."""
+        """Remove a node; its tensors stay."""
         del self._nodes[node.name]
         self._unlink(node)
         self._order = None
 
     def remove_tensor(self, tensor: Tensor) -> None:
-        """Removes a tensor that no node uses.
+        """Remove a tensor that no node uses.
 
         Raises:
             ValueError: A node uses it.
@@ -235,26 +235,26 @@ class Graph:
         self._consumers.pop(tensor, None)
 
     def set_inputs(self, node: Node, inputs: Sequence[Tensor | None]) -> None:
-        """Makes a node read other tensors."""
+        """Create a node read other tensors."""
         self._unlink(node)
         node.inputs = tuple(inputs)
         self._link(node)
         self._order = None
 
     def set_outputs(self, node: Node, outputs: Sequence[Tensor]) -> None:
-        """Makes a node write other tensors."""
+        """Create a node write other tensors."""
         self._unlink(node)
         node.outputs = tuple(outputs)
         self._link(node)
         self._order = None
 
     def replace_uses(self, old: Tensor, new: Tensor) -> None:
-        """Makes every reader of `old` read `new`."""
+        """Create every reader of `old` read `new`."""
         for node in self.consumers(old):
             self.set_inputs(node, [new if t is old else t for t in node.inputs])
 
     def reorder_interface(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        """Puts the named inputs and outputs first, in this order.
+        """Put the named inputs and outputs first, in this order.
 
         Raises:
             GraphError: There is no tensor of one of the names.

@@ -23,7 +23,7 @@ class Pass(Protocol):
         """Its name, as `convert --dry-run` prints it."""
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
 
 
 Finished = Callable[[str, bool, float], None]
@@ -36,7 +36,7 @@ def run_passes(
     check: Callable[[Graph], list[Problem]] = find_faults,
     finished: Finished | None = None,
 ) -> bool:
-    """Runs passes in order, checking the graph after each that changed it.
+    """Run passes in order, checking the graph after each that changed it.
 
     Args:
         graph: Rewritten in place.

@@ -63,7 +63,7 @@ class Blob:
         return self._hash
 
     def release(self) -> None:
-        """Says that the bytes will not be used soon: those of a file leave memory until they are.
+        """Return that the bytes will not be used soon: those of a file leave memory until they are.
 
         Arrays over them stay valid.
         """
@@ -72,7 +72,7 @@ class Blob:
 
 
 def pack(values: Array, dtype: DType) -> Blob:
-    """Stores logical values.
+    """Store logical values.
 
     Args:
         values: Any shape. Stored integers for integer and fixed-point types, numbers for float
@@ -93,7 +93,7 @@ def pack(values: Array, dtype: DType) -> Blob:
 
 
 def unpack(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:
-    """Gives the logical values of a blob, without a copy where they are stored as they are.
+    """Return the logical values of a blob, without a copy where they are stored as they are.
 
     Returns:
         Array of `shape`: `dtype.storage`, float32 for BFLOAT_16, text for STRING.
@@ -106,7 +106,7 @@ def unpack(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:
 
 
 def unpack_stored(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:
-    """Gives the stored elements of a blob, one array item each.
+    """Return the stored elements of a blob, one array item each.
 
     Returns:
         Array of `shape` and type `dtype.storage`; a view except for 4-bit types.
@@ -124,7 +124,7 @@ def unpack_stored(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:
 
 
 def float32_to_bfloat16(values: Array) -> NDArray[np.uint16]:
-    """Rounds to bfloat16 bit patterns, half to even; NaN stays NaN. Any shape."""
+    """Round to bfloat16 bit patterns, half to even; NaN stays NaN. Any shape."""
     with np.errstate(over="ignore"):  # a float64 beyond float32 is inf
         bits = np.asarray(values, np.float32, order="C").view(np.uint32)
     rounded = (bits + (np.uint32(0x7FFF) + ((bits >> 16) & 1))) >> 16
@@ -133,6 +133,6 @@ def float32_to_bfloat16(values: Array) -> NDArray[np.uint16]:
 
 
 def bfloat16_to_float32(bits: Array) -> NDArray[np.float32]:
-    """Widens bfloat16 bit patterns exactly. Any shape."""
+    """Widen bfloat16 bit patterns exactly. Any shape."""
     wide = np.asarray(bits).astype(np.uint32, order="C")
     return np.asarray(wide << np.uint32(16)).view(np.float32)

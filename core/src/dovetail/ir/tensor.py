@@ -122,7 +122,7 @@ class Tensor:
         source: str | None = None,
         source_perm: Shape | None = None,
     ) -> Tensor:
-        """Makes a STATIC tensor from logical values of any shape.
+        """Create a STATIC tensor from logical values of any shape.
 
         Args:
             name: Its name.
@@ -150,7 +150,7 @@ class Tensor:
         return Spec(self.dtype, self.shape, self.encoding)
 
     def values(self) -> Array:
-        """Gives the logical values of a static tensor (see `dovetail.ir.storage.unpack`).
+        """Return the logical values of a static tensor (see `dovetail.ir.storage.unpack`).
 
         Raises:
             ValueError: The tensor has no data.
@@ -160,7 +160,7 @@ class Tensor:
         return unpack(self.data, self.dtype, self.shape)
 
     def stored(self) -> Array:
-        """Gives the stored elements of a static tensor, dtype `dtype.storage`, one item each.
+        """Return the stored elements of a static tensor, dtype `dtype.storage`, one item each.
 
         Raises:
             ValueError: The tensor has no data.

@@ -12,18 +12,18 @@ from dovetail.ir.tensor import Scalar, Tensor
 
 
 def to_text(graph: Graph) -> str:
-    """Gives a graph as text: its interface, static tensors, then one line for each node."""
+    """Return a graph as text: its interface, static tensors, then one line for each node."""
     return "\n".join(_lines(graph)) + "\n"
 
 
 def tensor_type(tensor: Tensor) -> str:
-    """Gives type, shape and encoding of a tensor, as `FLOAT_32[1, 8, 8, 1]`."""
+    """Return type, shape and encoding of a tensor, as `FLOAT_32[1, 8, 8, 1]`."""
     text = f"{tensor.dtype.name}{list(tensor.shape)}"
     return text if tensor.encoding is None else f"{text} {encoding_text(tensor.encoding)}"
 
 
 def encoding_text(encoding: Encoding) -> str:
-    """Gives an encoding in a few words."""
+    """Return an encoding in a few words."""
     bits = "" if encoding.bitwidth is None else f", {encoding.bitwidth} bits"
     if isinstance(encoding, ScaleOffset):
         return f"(scale {np.float32(encoding.scale)!s}, offset {encoding.offset}{bits})"

@@ -13,17 +13,17 @@ from dovetail.ops.schema import OpSchema
 
 
 def input_specs(node: Node) -> list[Spec | None]:
-    """Gives the specs of a node's inputs, None for left-out ones."""
+    """Return the specs of a node's inputs, None for left-out ones."""
     return [None if t is None or t.kind is TensorKind.NULL else t.spec for t in node.inputs]
 
 
 def bind_node(schema: OpSchema, node: Node) -> Op:
-    """Gives a node's op with its params; the node must have no faults."""
+    """Return a node's op with its params; the node must have no faults."""
     return schema.bind(node.params, input_specs(node))
 
 
 def find_op_faults(graph: Graph, registry: OpRegistry) -> list[Problem]:
-    """Gives every structural fault and every node that does not fit its op."""
+    """Return every structural fault and every node that does not fit its op."""
     found = find_faults(graph)
     if found:
         return found  # ops cannot be judged on a broken structure
@@ -48,7 +48,7 @@ def check_ops(graph: Graph, registry: OpRegistry) -> None:
 
 
 def _missing(graph: Graph, registry: OpRegistry) -> list[Problem]:
-    """Gives a problem for each op that is not found, with the nodes that want it."""
+    """Return a problem for each op that is not found, with the nodes that want it."""
     wanted: dict[tuple[str, str], list[Node]] = {}
     for node in graph.nodes:
         wanted.setdefault((node.package, node.op_type), []).append(node)
@@ -64,7 +64,7 @@ def _missing(graph: Graph, registry: OpRegistry) -> list[Problem]:
 
 
 def node_faults(node: Node, registry: OpRegistry) -> list[Problem]:
-    """Gives every reason why a node does not fit its op; none if it fits."""
+    """Return every reason why a node does not fit its op; none if it fits."""
     try:
         schema = registry.find(node.package, node.op_type)
     except DovetailError as error:

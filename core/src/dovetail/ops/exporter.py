@@ -37,7 +37,7 @@ class Exporter(Protocol):
     suffix: ClassVar[str]
 
     def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
-        """Writes a model that computes what a graph does.
+        """Write a model that computes what a graph does.
 
         The inputs and outputs keep names, order and shapes. The file appears only when all of it is
         written; equal graphs give equal bytes.

@@ -108,10 +108,10 @@ class Frontend(Protocol):
     suffixes: ClassVar[tuple[str, ...]]
 
     def recognises(self, path: Path) -> bool:
-        """Whether a file looks like one of this format: by its suffix, else by its first bytes."""
+        """Return whether a file looks like one of this format: by its suffix, else by its first bytes."""
 
     def read(self, path: Path, options: FrontendOptions, ops: OpRegistry) -> Graph:
-        """Gives the graph of a model, in `qti.aisw` and other packages' ops.
+        """Return the graph of a model, in `qti.aisw` and other packages' ops.
 
         The inputs and outputs keep the model's names, order and layouts.
 
@@ -129,7 +129,7 @@ class Frontend(Protocol):
         """
 
     def dry_run(self, path: Path, options: FrontendOptions, ops: OpRegistry) -> DryRun:
-        """Gives what `read` would make of a model, without raising for what it cannot convert.
+        """Return what `read` would make of a model, without raising for what it cannot convert.
 
         Raises:
             ConfigError: As for `read`.

@@ -96,7 +96,7 @@ class Op:
         reference: Callable[..., Results]
 
     def __init__(self, ins: Specs = (), **params: Any) -> None:
-        """Binds params; those left out take their defaults.
+        """Bind params; those left out take their defaults.
 
         Args:
             ins: Specs of the inputs, for defaults that depend on them.
@@ -118,7 +118,7 @@ class Op:
 
 
 def param_fields(op: type[Op]) -> dict[str, ParamField[Any]]:
-    """Gives the declared params of an op by name, base classes' first."""
+    """Return the declared params of an op by name, base classes' first."""
     found: dict[str, ParamField[Any]] = {}
     for cls in reversed(op.__mro__):
         found |= {n: f for n, f in vars(cls).items() if isinstance(f, ParamField)}

@@ -80,7 +80,7 @@ class ParamField(Generic[T]):
         return self.default is REQUIRED
 
     def default_value(self, ins: Specs) -> T:
-        """Gives the default for a node with these inputs."""
+        """Return the default for a node with these inputs."""
         default = self.default
         if callable(default):
             return default(ins)
@@ -89,7 +89,7 @@ class ParamField(Generic[T]):
         return default
 
     def faults(self, param: Param) -> list[str]:
-        """Gives every reason why a node's param does not fit; none if it fits."""
+        """Return every reason why a node's param does not fit; none if it fits."""
         found = []
         if param.dtype not in self.dtypes:
             allowed = ", ".join(d.name for d in self.dtypes)
@@ -109,7 +109,7 @@ class ParamField(Generic[T]):
         return found
 
     def value_of(self, param: Param) -> T:
-        """Gives the Python value of a node's param."""
+        """Return the Python value of a node's param."""
         value: Any
         if isinstance(param, Tensor):
             value = param.values()
@@ -120,7 +120,7 @@ class ParamField(Generic[T]):
         return value  # type: ignore[no-any-return]
 
     def param_of(self, value: Any, node: str) -> Param:
-        """Gives the IR param for a Python value, typed with the field's usual type.
+        """Return the IR param for a Python value, typed with the field's usual type.
 
         Args:
             value: A number, bool, text, enum member or, for a tensor param, anything array-like; a
@@ -146,22 +146,22 @@ class ParamField(Generic[T]):
 
 
 def uint32(default: int | Callable[[Specs], int] | Required = REQUIRED) -> ParamField[int]:
-    """Declares a UINT_32 scalar."""
+    """Declare a UINT_32 scalar."""
     return ParamField((DType.UINT_32,), default)
 
 
 def int32(default: int | Callable[[Specs], int] | Required = REQUIRED) -> ParamField[int]:
-    """Declares an INT_32 scalar."""
+    """Declare an INT_32 scalar."""
     return ParamField((DType.INT_32,), default)
 
 
 def float32(default: float | Callable[[Specs], float] | Required = REQUIRED) -> ParamField[float]:
-    """Declares a FLOAT_32 scalar."""
+    """Declare a FLOAT_32 scalar."""
     return ParamField((DType.FLOAT_32,), default)
 
 
 def bool8(default: bool | Required = REQUIRED) -> ParamField[bool]:
-    """Declares a BOOL_8 scalar."""
+    """Declare a BOOL_8 scalar."""
     return ParamField((DType.BOOL_8,), default)
 
 
@@ -171,12 +171,12 @@ E = TypeVar("E", bound=enum.IntEnum)
 def choice(
     choices: type[E], default: E | Required = REQUIRED, *, dtype: DType = DType.UINT_32
 ) -> ParamField[E]:
-    """Declares an enum scalar."""
+    """Declare an enum scalar."""
     return ParamField((dtype,), default, choices=choices)
 
 
 def scalar(default: Any = REQUIRED, *, dtypes: Sequence[DType]) -> ParamField[Any]:
-    """Declares a scalar of one of several types."""
+    """Declare a scalar of one of several types."""
     return ParamField(dtypes, default)
 
 
@@ -186,7 +186,7 @@ def tensor(
     *,
     dtype: DType = DType.UINT_32,
 ) -> ParamField[NDArray[Any]]:
-    """Declares a tensor param.
+    """Declare a tensor param.
 
     Args:
         shape: Its shape, None for an extent that depends on the inputs; None for any shape.

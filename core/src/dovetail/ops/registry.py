@@ -26,7 +26,7 @@ class OpPackage:
         self._schemas: dict[str, OpSchema] = {}
 
     def op(self, name: str) -> Callable[[OpClass], OpClass]:
-        """Registers the decorated class as the op `name`.
+        """Register the decorated class as the op `name`.
 
         Raises:
             PluginError: The class does not fit, or the name is taken.
@@ -75,12 +75,12 @@ class OpRegistry:
 
     @classmethod
     def of(cls, *packages: OpPackage) -> OpRegistry:
-        """Gives a registry of these packages only."""
+        """Return a registry of these packages only."""
         by_name = {package.name: package for package in packages}
         return cls(by_name.get, lambda: list(by_name))
 
     def add(self, package: OpPackage) -> None:
-        """Adds a package that is not installed.
+        """Add a package that is not installed.
 
         Raises:
             PluginError: Another package of that name is there.
@@ -97,7 +97,7 @@ class OpRegistry:
         self._packages[package.name] = package
 
     def package(self, name: str) -> OpPackage:
-        """Gives a package.
+        """Return a package.
 
         Raises:
             UnsupportedOpError: There is none of that name.
@@ -113,7 +113,7 @@ class OpRegistry:
         return found
 
     def find(self, package: str, name: str) -> OpSchema:
-        """Gives an op's schema.
+        """Return an op's schema.
 
         Raises:
             UnsupportedOpError: There is no such package, or no such op in it.

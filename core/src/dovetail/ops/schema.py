@@ -47,7 +47,7 @@ class OpSchema:
         return self.op.domain
 
     def arity_faults(self, ins: int, outs: int) -> list[str]:
-        """Gives what is wrong with a number of inputs and outputs; nothing if they fit."""
+        """Return what is wrong with a number of inputs and outputs; nothing if they fit."""
         found = []
         for word, ports, count in (("input", self.inputs, ins), ("output", self.outputs, outs)):
             least = sum(not p.optional and not p.variadic for p in ports)
@@ -58,7 +58,7 @@ class OpSchema:
         return found
 
     def param_faults(self, params: Mapping[str, Param]) -> list[str]:
-        """Gives what is wrong with a node's params; nothing if they fit."""
+        """Return what is wrong with a node's params; nothing if they fit."""
         found = [
             f"has an unknown param '{name}'; {suggest_name(name, self.params)}"
             for name in params
@@ -72,12 +72,12 @@ class OpSchema:
         return found
 
     def bind(self, params: Mapping[str, Param], ins: Specs) -> Op:
-        """Gives the op with a node's params; they must have no faults."""
+        """Return the op with a node's params; they must have no faults."""
         values = {name: self.params[name].value_of(param) for name, param in params.items()}
         return self.op(ins, **values)
 
     def infer(self, op: Op, ins: Specs, outs: Sequence[Spec | None]) -> tuple[Spec, ...]:
-        """Gives the output specs.
+        """Return the output specs.
 
         Args:
             op: From `bind`.
@@ -93,7 +93,7 @@ class OpSchema:
         return _as_tuple(self._infer(op, _filled(ins, self.inputs), _filled(outs, self.outputs)))
 
     def reference(self, op: Op, ins: Arrays, outs: Sequence[Spec]) -> tuple[Array, ...]:
-        """Gives the outputs in NumPy, in the op's domain.
+        """Return the outputs in NumPy, in the op's domain.
 
         Args:
             op: From `bind`.
@@ -106,7 +106,7 @@ class OpSchema:
 
 
 def make_schema(package: str, name: str, op: type[Op]) -> OpSchema:
-    """Checks an op class and gives its schema.
+    """Check an op class and return its schema.
 
     Raises:
         PluginError: The class does not fit the contract; says what is missing.
@@ -130,7 +130,7 @@ def make_schema(package: str, name: str, op: type[Op]) -> OpSchema:
 
 
 def _normalized(op: type[Op], name: str, where: str, *, needs_outs: bool) -> Callable[..., Any]:
-    """Gives a method as a function of (op, ins, outs), whatever form it is written in."""
+    """Return a method as a function of (op, ins, outs), whatever form it is written in."""
     method = getattr(op, name, None)
     if method is None:
         raise PluginError(f"the op defines no `{name}`", where=where)

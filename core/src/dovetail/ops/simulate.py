@@ -16,7 +16,7 @@ from dovetail.ops.schema import OpSchema
 def simulate(
     schema: OpSchema, op: Op, ins: Arrays, in_specs: Sequence[Spec | None], outs: Sequence[Spec]
 ) -> tuple[Array, ...]:
-    """Runs an op by its meaning.
+    """Run an op by its meaning.
 
     Args:
         schema: The op's schema.
@@ -40,7 +40,7 @@ def simulate(
 
 
 def keeps_stored(domain: Domain, ins: Sequence[Spec | None], outs: Sequence[Spec]) -> bool:
-    """Whether a reference of this domain runs on stored values as they are."""
+    """Return whether a reference of this domain runs on stored values as they are."""
     if domain is not Domain.MOVE:
         return domain is Domain.STORED
     # An index input has a type of its own; only tensors of the moved type must agree.
@@ -53,7 +53,7 @@ def keeps_stored(domain: Domain, ins: Sequence[Spec | None], outs: Sequence[Spec
 
 
 def to_real(stored: Array, spec: Spec) -> Array:
-    """Gives real values: fixed-point dequantized, 16-bit floats widened to float32."""
+    """Return real values: fixed-point dequantized, 16-bit floats widened to float32."""
     if spec.dtype.is_fixed_point and spec.encoding is not None:
         return dequantize(stored, spec.encoding)
     if spec.dtype is DType.BFLOAT_16:
@@ -64,7 +64,7 @@ def to_real(stored: Array, spec: Spec) -> Array:
 
 
 def from_real(real: Array, spec: Spec) -> Array:
-    """Gives the stored form of real values."""
+    """Return the stored form of real values."""
     if spec.dtype.is_fixed_point and spec.encoding is not None:
         return quantize(real, spec.encoding, spec.dtype)
     if spec.dtype is DType.BFLOAT_16:

@@ -17,7 +17,7 @@ _COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": ope
 
 
 def core_fault(requires: Iterable[str], core: str) -> str:
-    """Gives why a dist does not go with this core; an empty text where it does.
+    """Return why a dist does not go with this core; an empty text where it does.
 
     Args:
         requires: The dist's requirements.
@@ -35,7 +35,7 @@ def core_fault(requires: Iterable[str], core: str) -> str:
 
 
 def _plainly_fits(text: str, core: str) -> bool:
-    """Whether a requirement is a plain one that this core meets: `packaging` takes 12 ms to load.
+    """Return whether a requirement is a plain one that this core meets: `packaging` takes 12 ms to load.
 
     Releases of plain numbers compare by them, and a missing one is 0. One that is met does no harm
     whether its extra is wanted or not.

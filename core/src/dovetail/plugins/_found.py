@@ -73,18 +73,18 @@ class Found:
         self._faults: dict[str, str] = {}
 
     def selects(self, claim: Claim) -> bool:
-        """Whether a claim is not left out."""
+        """Return whether a claim is not left out."""
         if self._items is None or claim.is_core:
             return True
         return claim.name in self._items or normalize(claim.dist.name) in self._dists
 
     def winners(self, group: str) -> list[EntryPoint]:
-        """Gives the entry points of a group whose names nobody else claims."""
+        """Return the entry points of a group whose names nobody else claims."""
         keys = (key for key in self.by_key if key[0] == group)
         return [self.by_key[key][0].entry_point for key in keys if len(self.by_key[key]) == 1]
 
     def verdict(self, claim: Claim) -> tuple[Status, str]:
-        """Gives what the metadata alone say of a claim."""
+        """Return what the metadata alone say of a claim."""
         if not self.selects(claim):
             return "disabled", f"{VARIABLE} leaves it out"
         if claim.dist.fault:
@@ -107,7 +107,7 @@ class Found:
 
 
 def rivalry(rivals: Iterable[Claim]) -> str:
-    """Gives the dists that claim one name, in words."""
+    """Return the dists that claim one name, in words."""
     return " and ".join(f"dist {c.dist.name} {c.dist.version} ({c.value})" for c in rivals)
 
 

@@ -55,12 +55,12 @@ class Claim:
 
 
 def normalize(name: str) -> str:
-    """Gives a dist's name in the one spelling that all its spellings share (PEP 503)."""
+    """Return a dist's name in the one spelling that all its spellings share (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).casefold()
 
 
 def scan() -> tuple[Claim, ...]:
-    """Gives all claims on names in our groups, sorted by group, name and dist.
+    """Return all claims on names in our groups, sorted by group, name and dist.
 
     A dist that lies twice on `sys.path` counts once, as it is imported: the first one wins.
     """

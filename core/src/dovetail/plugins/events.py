@@ -38,15 +38,15 @@ class ApiCall:
 
     @classmethod
     def begin(cls, function: str, arguments: Mapping[str, object]) -> ApiCall:
-        """Gives the event of a call that is being made now."""
+        """Return the event of a call that is being made now."""
         return cls(next(_numbers), function, arguments)
 
     def returned(self, result: object) -> ApiCall:
-        """Gives the event of its return, now."""
+        """Return the event of its return, now."""
         return replace(self, result=result, duration_ns=time.perf_counter_ns() - self.start_ns)
 
     def failed(self, error: BaseException) -> ApiCall:
-        """Gives the event of its failure, now."""
+        """Return the event of its failure, now."""
         return replace(self, error=error, duration_ns=time.perf_counter_ns() - self.start_ns)
 
 

@@ -59,7 +59,7 @@ class Hooks:
     # -- who listens -----------------------------------------------------------------------------
 
     def register(self, plugin: object) -> None:
-        """Adds a module or object whose functions are marked with `hookimpl`.
+        """Add a module or object whose functions are marked with `hookimpl`.
 
         Raises:
             PluginError: It has hooks that do not exist or take other arguments, hooks that are not
@@ -78,7 +78,7 @@ class Hooks:
             self._update(manager)
 
     def unregister(self, plugin: object) -> None:
-        """Removes a plugin; nothing happens if it is not registered."""
+        """Remove a plugin; nothing happens if it is not registered."""
         with self._lock:
             if self._manager is not None and self._manager.is_registered(plugin):
                 self._manager.unregister(plugin)
@@ -98,7 +98,7 @@ class Hooks:
             self.unregister(plugin)
 
     def load_installed(self) -> None:
-        """Registers the installed hook plugins; after the first time it does nothing.
+        """Register the installed hook plugins; after the first time it does nothing.
 
         One that is broken or refused is left out, with a warning in the log.
         """
@@ -187,7 +187,7 @@ class Hooks:
 
 
 def _register(manager: pluggy.PluginManager, plugin: object) -> None:
-    """Registers with pluggy and refuses what pluggy lets pass."""
+    """Register with pluggy and refuses what pluggy lets pass."""
     import pluggy  # by now it is loaded anyway
 
     unmarked = [

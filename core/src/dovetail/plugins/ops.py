@@ -10,7 +10,7 @@ GROUP = "dovetail.op_packages"
 
 
 def installed_ops() -> OpRegistry:
-    """Gives a registry of all installed op packages; each is loaded when first asked for.
+    """Return a registry of all installed op packages; each is loaded when first asked for.
 
     A new one every time: what is added to it by hand is nobody else's.
     """
@@ -18,7 +18,7 @@ def installed_ops() -> OpRegistry:
 
 
 def _load(name: str) -> OpPackage | None:
-    """Gives a package, or None where there is none: the op registry says which ones there are."""
+    """Return a package, or None where there is none: the op registry says which ones there are."""
     try:
         return _checked(name, registry.load(GROUP, name))
     except PluginError as error:

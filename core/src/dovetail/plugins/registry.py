@@ -47,7 +47,7 @@ class Registry:
         self._generation = 0
 
     def list_plugins(self, group: str | None = None) -> tuple[Plugin, ...]:
-        """Gives all plugins, or those of one group, sorted; imports nothing.
+        """Return all plugins, or those of one group, sorted; imports nothing.
 
         Raises:
             ConfigError: There is no such group, or DOVETAIL_PLUGINS names what is not installed.
@@ -62,7 +62,7 @@ class Registry:
         )
 
     def names(self, group: str) -> tuple[str, ...]:
-        """Gives the names in a group that may be asked for, sorted; imports and judges nothing.
+        """Return the names in a group that may be asked for, sorted; imports and judges nothing.
 
         They are all but the disabled ones: whether a plugin can be used, loading it tells.
 
@@ -73,7 +73,7 @@ class Registry:
         return tuple(name for of, name in self._scanned().by_key if of == group)
 
     def load(self, group: str, name: str) -> object:
-        """Gives what a plugin's entry point loads; a command's help is given as it stands.
+        """Return what a plugin's entry point loads; a command's help is given as it stands.
 
         Raises:
             ConfigError: As `list_plugins`.
@@ -99,7 +99,7 @@ class Registry:
         return outcome.value
 
     def load_all(self, group: str) -> dict[str, object]:
-        """Gives all of a group's plugins that load, by name.
+        """Return all of a group's plugins that load, by name.
 
         The others are left out, each with one warning in the log.
 
@@ -117,7 +117,7 @@ class Registry:
         return loaded
 
     def probe(self, group: str, name: str) -> Plugin:
-        """Tries to load a plugin and gives what is known of it then; never raises for a broken one.
+        """Try to load a plugin and return what is known of it then; never raises for a broken one.
 
         Raises:
             ConfigError: As `list_plugins`.
@@ -132,7 +132,7 @@ class Registry:
         return self._plugin(found, found.by_key[group, name][0])
 
     def refresh(self) -> None:
-        """Forgets all that was found and loaded: after an install, or a change of the environment.
+        """Forget all that was found and loaded: after an install, or a change of the environment.
 
         Modules that are imported stay so.
         """
@@ -146,7 +146,7 @@ class Registry:
             self._generation += 1
 
     def generation(self) -> int:
-        """Gives a number that every `refresh` changes: what was made from plugins is stale then."""
+        """Return a number that every `refresh` changes: what was made from plugins is stale then."""
         return self._generation
 
     # -- inside ----------------------------------------------------------------------------------

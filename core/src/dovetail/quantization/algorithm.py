@@ -133,20 +133,20 @@ class Trials(Protocol):
 
     @property
     def ops(self) -> OpRegistry:
-        """Finds ops."""
+        """Find ops."""
 
     @property
     def options(self) -> QuantizationOptions:
         """The user's."""
 
     def quantized(self, chosen: Mapping[str, Precision]) -> Graph:
-        """Gives the graph quantized with some nodes' precisions chosen, by name."""
+        """Return the graph quantized with some nodes' precisions chosen, by name."""
 
     def outputs(self, graph: Graph, samples: int) -> Sequence[Mapping[str, Array]]:
-        """Gives the real values of a graph's outputs, for each of the first samples."""
+        """Return the real values of a graph's outputs, for each of the first samples."""
 
     def fingerprint(self, samples: int) -> str:
-        """Gives what all that is tried depends on: the graph, the options and the samples."""
+        """Return what all that is tried depends on: the graph, the options and the samples."""
 
 
 class Layer(Protocol):
@@ -193,22 +193,22 @@ class Layer(Protocol):
         """What the float network computes."""
 
     def accumulated(self) -> Iterator[Floats]:
-        """Computes from the quantized inputs and the present weights, in real numbers.
+        """Compute from the quantized inputs and the present weights, in real numbers.
 
         Nothing is rounded to the output's encoding, which may clip what a Relu behind it would.
         """
 
     def run(self, inputs: Floats, weight: Floats, bias: Floats | None) -> Floats:
-        """Computes the layer from any real values."""
+        """Compute the layer from any real values."""
 
     def set_weight(self, stored: Array) -> None:
-        """Stores other integers in the weight's type, of its shape and under its encoding."""
+        """Store other integers in the weight's type, of its shape and under its encoding."""
 
     def set_weight_values(self, values: Floats, encoding: Encoding | None = None) -> None:
-        """Stores real values, rounded to the nearest, under another encoding if one is given."""
+        """Store real values, rounded to the nearest, under another encoding if one is given."""
 
     def set_bias(self, values: Floats) -> None:
-        """Stores a bias, adding one to a node that has none; its encoding is chosen anew."""
+        """Store a bias, adding one to a node that has none; its encoding is chosen anew."""
 
 
 class WeightedNode(Protocol):
@@ -238,16 +238,16 @@ class WeightedNode(Protocol):
         """What the float network computes as its first output."""
 
     def float_static(self, i: int) -> Floats | None:
-        """Gives a static input before it was quantized, None where there is none."""
+        """Return a static input before it was quantized, None where there is none."""
 
     def quantized_static(self, i: int) -> Floats | None:
-        """Gives a static input as the quantized network has it by now, None where there is none."""
+        """Return a static input as the quantized network has it by now, None where there is none."""
 
     def accumulated(self) -> Iterator[Floats]:
-        """Computes the first output from the quantized inputs and the present weights."""
+        """Compute the first output from the quantized inputs and the present weights."""
 
     def set_stored(self, i: int, stored: Array) -> None:
-        """Stores other integers in a static input's type, of its shape, under its encoding."""
+        """Store other integers in a static input's type, of its shape, under its encoding."""
 
 
 class Refinement(Protocol):
@@ -263,14 +263,14 @@ class Refinement(Protocol):
 
     @property
     def ops(self) -> OpRegistry:
-        """Finds ops."""
+        """Find ops."""
 
     @property
     def options(self) -> QuantizationOptions:
         """The user's."""
 
     def layers(self, samples: int = 32) -> Iterator[Layer]:
-        """Gives the layers in the order of computation.
+        """Return the layers in the order of computation.
 
         When the next one is asked for, the present one is computed as it was left, so that later
         layers see what their inputs have become.
@@ -284,7 +284,7 @@ class Refinement(Protocol):
         """
 
     def weighted(self, samples: int = 32) -> Iterator[WeightedNode]:
-        """Gives all nodes with weights, layers among them, as `layers` gives these."""
+        """Return all nodes with weights, layers among them, as `layers` gives these."""
 
 
 @runtime_checkable
@@ -298,11 +298,11 @@ class QuantizationAlgorithm(Protocol):
     name: ClassVar[str]
 
     def observe(self, graph: Graph, ops: OpRegistry) -> Sequence[Observation]:
-        """Says what it wants to know of the float graph."""
+        """Return what it wants to know of the float graph."""
         return ()
 
     def rewrite(self, work: Workspace) -> Sequence[str]:
-        """Changes the float graph, and gives notes on what it did for the report.
+        """Change the float graph, and return notes on what it did for the report.
 
         The graph must stay valid, and its outputs what they were but for rounding.
         """
@@ -313,5 +313,5 @@ class QuantizationAlgorithm(Protocol):
         return None
 
     def refine(self, work: Refinement) -> Sequence[str]:
-        """Changes stored weights and biases, and gives notes on what it did for the report."""
+        """Change stored weights and biases, and return notes on what it did for the report."""
         return ()

@@ -108,7 +108,7 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
 def options_from(
     given: Mapping[str, Any], where: str = "quantization options"
 ) -> QuantizationOptions:
-    """Gives checked options from plain values by name; older tools' names are taken, too.
+    """Return checked options from plain values by name; older tools' names are taken, too.
 
     Raises:
         ConfigError: A name or a value is wrong, or options contradict each other; says all that do.
@@ -137,7 +137,7 @@ def _plain(value: Any) -> Any:
 
 
 def _wrong_values(values: Mapping[str, Any], where: str) -> Iterator[Problem]:
-    """Gives every value that its option does not take, and unknown names if there are such."""
+    """Return every value that its option does not take, and unknown names if there are such."""
     types = {f.name: f.type for f in msgspec.structs.fields(QuantizationOptions)}
     wrong = []
     for name, value in values.items():
@@ -160,7 +160,7 @@ def _wrong_values(values: Mapping[str, Any], where: str) -> Iterator[Problem]:
 
 
 def _allowed(kind: Any) -> list[Any]:
-    """Gives the values of an option that takes one of a few."""
+    """Return the values of an option that takes one of a few."""
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return [each.value for each in kind]
     if get_origin(kind) is Literal:

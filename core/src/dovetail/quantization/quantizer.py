@@ -46,7 +46,7 @@ class Quantizer(Protocol):
         options: QuantizationOptions,
         ops: OpRegistry,
     ) -> Quantized:
-        """Quantizes a model.
+        """Quantize a model.
 
         Args:
             model: Float graphs, or graphs that are quantized in part. Not changed.
@@ -61,7 +61,7 @@ class Quantizer(Protocol):
         """
 
     def write_encodings(self, model: Model, beside: Path) -> tuple[Path, ...]:
-        """Writes the encodings of each graph of a quantized model, and gives the files' paths.
+        """Write the encodings of each graph of a quantized model, and return the files' paths.
 
         Args:
             model: What `quantize` gave.

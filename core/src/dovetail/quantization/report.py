@@ -77,6 +77,6 @@ class QuantizationReport(msgspec.Struct, frozen=True, kw_only=True):
     differences: dict[str, tuple[Difference, ...]] = {}
 
     def to_builtins(self) -> dict[str, Any]:
-        """Gives the report as plain data, for JSON."""
+        """Return the report as plain data, for JSON."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         return plain

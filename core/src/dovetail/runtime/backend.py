@@ -53,7 +53,7 @@ class Device(Handle):
 
     @api_call("device_free")
     def free(self) -> None:
-        """Ends the handle.
+        """End the handle.
 
         Raises:
             BackendError: A context still uses the device.
@@ -93,7 +93,7 @@ class Backend(Handle):
         config: contract.Options | Mapping[str, Any] | None = None,
         ops: OpRegistry | None = None,
     ) -> Backend:
-        """Makes a handle of an installed backend.
+        """Create a handle of an installed backend.
 
         Args:
             name: Name of the plugin; `libQnnCpu.so`, with or without a path, is `cpu`. Or a class
@@ -134,7 +134,7 @@ class Backend(Handle):
         return self.plugin.capabilities()
 
     def describe(self) -> str:
-        """Names the backend."""
+        """Name the backend."""
         return f"backend '{self.name}'"
 
     def require(self, capability: str, code: str) -> None:
@@ -150,7 +150,7 @@ class Backend(Handle):
 
     @api_call("backend_has_capability")
     def has_capability(self, key: int) -> bool:
-        """Says whether the backend has the property with QNN's number `key`.
+        """Return whether the backend has the property with QNN's number `key`.
 
         Raises:
             BackendError: The key is not known.
@@ -161,7 +161,7 @@ class Backend(Handle):
 
     @api_call("backend_register_op_package")
     def register_op_package(self, package: OpPackage) -> None:
-        """Adds an op package that is not installed.
+        """Add an op package that is not installed.
 
         Raises:
             BackendError: The backend runs its own ops only.
@@ -172,7 +172,7 @@ class Backend(Handle):
 
     @api_call("backend_validate_op")
     def validate_op(self, node: ir.Node) -> contract.Support:
-        """Says whether the backend runs a node, and if not, why.
+        """Return whether the backend runs a node, and if not, why.
 
         Raises:
             OpError: The node does not fit its op.
@@ -184,7 +184,7 @@ class Backend(Handle):
 
     @api_call("device_create")
     def create_device(self, config: DeviceConfig | Mapping[str, Any] | None = None) -> Device:
-        """Makes a device handle."""
+        """Create a device handle."""
         return self._own(Device(self, typed_config(config, DeviceConfig, "device config")))
 
     @api_call("context_create")
@@ -193,7 +193,7 @@ class Backend(Handle):
         device: Device | None = None,
         config: ContextConfig | Mapping[str, Any] | None = None,
     ) -> Context:
-        """Makes a context.
+        """Create a context.
 
         Args:
             device: The host if left out.
@@ -220,7 +220,7 @@ class Backend(Handle):
 
     @api_call("profile_create")
     def create_profile(self, level: ProfileLevel = ProfileLevel.BASIC) -> Profile:
-        """Makes a profile.
+        """Create a profile.
 
         Raises:
             BackendError: Detailed, and the backend does not report nodes.
@@ -233,7 +233,7 @@ class Backend(Handle):
     def create_signal(
         self, kind: SignalKind = SignalKind.ABORT, timeout_us: int | None = None
     ) -> Signal:
-        """Makes a signal.
+        """Create a signal.
 
         Args:
             kind: ABORT, for `Signal.trigger`, or TIMEOUT.
@@ -247,7 +247,7 @@ class Backend(Handle):
 
     @api_call("backend_free")
     def free(self) -> None:
-        """Ends the handle.
+        """End the handle.
 
         Raises:
             BackendError: Contexts are still alive.

@@ -38,7 +38,7 @@ class Endpoint:
 
     @classmethod
     def of(cls, tensor: Tensor) -> Endpoint:
-        """Gives a tensor's."""
+        """Return a tensor's."""
         storage, is_float32 = tensor.dtype.storage, tensor.dtype is DType.FLOAT_32
         nbytes = math.prod(tensor.shape) * storage.itemsize
         return cls(tensor, tensor.shape, storage, is_float32, nbytes <= _SMALL)
@@ -65,7 +65,7 @@ class Interface:
 
     @classmethod
     def of(cls, graph: Graph) -> Interface:
-        """Gives a graph's."""
+        """Return a graph's."""
         inputs, outputs = graph.inputs, graph.outputs
         return cls(
             graph.name,
@@ -91,7 +91,7 @@ class Results:
         self._ends = interface.outputs
 
     def arrays(self) -> Mapping[str, Array]:
-        """Gives what a run writes to, by tensor name."""
+        """Return what a run writes to, by tensor name."""
         if len(self._kept) == len(self._ends):
             return self._kept
         return {
@@ -100,14 +100,14 @@ class Results:
         }
 
     def taken(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Gives what the application gets, once a run has written these."""
+        """Return what the application gets, once a run has written these."""
         return {n: array.copy() if n in self._kept else array for n, array in arrays.items()}
 
 
 def checked_buffers(
     interface: Interface, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer] | None
 ) -> tuple[dict[str, Array], dict[str, Array] | None]:
-    """Gives the arrays of a run: inputs C-contiguous, outputs where some were given.
+    """Return the arrays of a run: inputs C-contiguous, outputs where some were given.
 
     Raises:
         BackendError: Names are unknown or missing, arrays do not fit, outputs cannot be written or

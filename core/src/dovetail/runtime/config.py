@@ -25,7 +25,7 @@ class Priority(enum.IntEnum):
 
     @classmethod
     def of(cls, name: str, where: str) -> Priority:
-        """Gives a priority by its name in config files.
+        """Return a priority by its name in config files.
 
         Raises:
             ConfigError: There is none of that name.
@@ -68,7 +68,7 @@ class GraphConfig(msgspec.Struct, frozen=True):
 
 
 def typed_config(config: C | Mapping[str, Any] | None, to: type[C], where: str) -> C:
-    """Gives a config as its Struct.
+    """Return a config as its Struct.
 
     Args:
         config: The Struct, plain data, or None for all defaults.

@@ -113,7 +113,7 @@ class _SdkFile(msgspec.Struct, frozen=True):
 
 
 def load_config(path: str | Path, backend: str) -> RunConfig:
-    """Reads a config file.
+    """Read a config file.
 
     Args:
         path: `.toml`, or `.json` in the SDK's outer form.
@@ -131,7 +131,7 @@ def load_config(path: str | Path, backend: str) -> RunConfig:
 
 
 def checked(config: RunConfig, backend: str, where: str) -> RunConfig:
-    """Gives a config, with a warning for each part of it that has no effect on `backend`.
+    """Return a config, with a warning for each part of it that has no effect on `backend`.
 
     Raises:
         ConfigError: It has options of a backend that is not installed.

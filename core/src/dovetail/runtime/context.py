@@ -58,7 +58,7 @@ class Context(Handle):
     def create_graph(
         self, name: str, config: GraphConfig | Mapping[str, Any] | None = None
     ) -> Graph:
-        """Makes an empty graph.
+        """Create an empty graph.
 
         Raises:
             BackendError: The name is empty or taken, or the backend has no priorities.
@@ -77,7 +77,7 @@ class Context(Handle):
 
     @api_call("graph_retrieve")
     def retrieve_graph(self, name: str) -> Graph:
-        """Gives a graph by name.
+        """Return a graph by name.
 
         Raises:
             BackendError: There is none.
@@ -91,7 +91,7 @@ class Context(Handle):
         return self._graphs[name]
 
     def enter(self, *, queued: bool) -> None:
-        """Counts an execution in; `leave` must follow.
+        """Count an execution in; `leave` must follow.
 
         Args:
             queued: Whether it takes a place in the queue.
@@ -112,19 +112,19 @@ class Context(Handle):
             self._queued += queued
 
     def leave_queue(self) -> None:
-        """Gives an execution's place in the queue back."""
+        """Return an execution's place in the queue back."""
         with self._lock:
             self._queued -= 1
 
     def leave(self) -> None:
-        """Counts an execution out."""
+        """Count an execution out."""
         with self._lock:
             self._active -= 1
             if self._closing:
                 self._changed.notify_all()
 
     def compose(self, model: Model) -> tuple[Graph, ...]:
-        """Makes the graphs of a model, by the same calls that an application would make.
+        """Create the graphs of a model, by the same calls that an application would make.
 
         Raises:
             GraphError: A graph has faults; all of them are listed.
@@ -135,7 +135,7 @@ class Context(Handle):
 
     @api_call("memory_register")
     def register_memory(self, array: Array, dtype: DType) -> Memory:
-        """Makes an array usable by handle as input or output.
+        """Create an array usable by handle as input or output.
 
         Args:
             array: C-contiguous, stored values of `dtype`.
@@ -151,7 +151,7 @@ class Context(Handle):
 
     @api_call("context_free")
     def free(self) -> None:
-        """Ends the context, its graphs and memory handles, after the executions under way.
+        """End the context, its graphs and memory handles, after the executions under way.
 
         Raises:
             BackendError: Called from an execution's `notify` while others are waiting, which could

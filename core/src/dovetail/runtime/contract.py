@@ -60,7 +60,7 @@ class NodeView:
 
     @classmethod
     def of(cls, node: Node, ops: OpRegistry) -> NodeView:
-        """Gives the view of a node that has no faults.
+        """Return the view of a node that has no faults.
 
         Raises:
             UnsupportedOpError: The op is not in the registry.
@@ -147,11 +147,11 @@ class RunControl:
         self._deadline = None if timeout_us is None else time.monotonic_ns() + timeout_us * 1000
 
     def stop(self) -> None:
-        """Asks the run to end before its next step; from any thread."""
+        """Ask the run to end before its next step; from any thread."""
         self._stopped = self.limited = True
 
     def check(self) -> None:
-        """Ends the run if it must: called between steps.
+        """End the run if it must: called between steps.
 
         Raises:
             BackendError: GRAPH_ERROR_ABORTED or GRAPH_ERROR_TIMED_OUT.
@@ -180,7 +180,7 @@ class Prepared(Protocol):
     def run(
         self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
     ) -> None:
-        """Executes the graph once.
+        """Execute the graph once.
 
         Args:
             inputs: By tensor name, stored values (dtype `storage`), C-contiguous, right shapes.
@@ -192,10 +192,10 @@ class Prepared(Protocol):
         """
 
     def image(self) -> Image:
-        """Gives the prepared graph as data; only with the capability `caching`."""
+        """Return the prepared graph as data; only with the capability `caching`."""
 
     def update(self, tensors: Sequence[Tensor]) -> None:
-        """Binds other data to UPDATEABLE tensors; only with the capability `updates`."""
+        """Bind other data to UPDATEABLE tensors; only with the capability `updates`."""
 
 
 class Backend(Protocol):
@@ -210,13 +210,13 @@ class Backend(Protocol):
     def __init__(self, ops: OpRegistry) -> None: ...
 
     def capabilities(self) -> Capabilities:
-        """Says what it can do; every flag defaults to False."""
+        """Return what it can do; every flag defaults to False."""
 
     def validate(self, node: NodeView) -> Support:
-        """Says whether it runs a node, and if not, why."""
+        """Return whether it runs a node, and if not, why."""
 
     def prepare(self, graph: Graph, options: Any, weights: WeightStore) -> Prepared:
-        """Makes a graph ready to run; the graph is checked and every node validated.
+        """Create a graph ready to run; the graph is checked and every node validated.
 
         Args:
             graph: Not changed.
@@ -225,4 +225,4 @@ class Backend(Protocol):
         """
 
     def restore(self, image: Image, weights: WeightStore) -> Prepared:
-        """Gives what `image` came from, without preparing again; only with `caching`."""
+        """Return what `image` came from, without preparing again; only with `caching`."""

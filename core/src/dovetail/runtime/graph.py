@@ -86,7 +86,7 @@ class Graph(Handle):
         return self.context.priority if self._priority is None else self._priority
 
     def describe(self) -> str:
-        """Names the graph."""
+        """Name the graph."""
         return f"graph '{self.name}'"
 
     # -- composing -------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class Graph(Handle):
         source: str | None = None,
         source_perm: Shape | None = None,
     ) -> Tensor:
-        """Adds a tensor; see `dovetail.ir.Tensor` for the arguments.
+        """Add a tensor; see `dovetail.ir.Tensor` for the arguments.
 
         Args:
             name: Unique within the graph.
@@ -144,7 +144,7 @@ class Graph(Handle):
         params: Mapping[str, Param] | None = None,
         sources: Sequence[str] | None = None,
     ) -> None:
-        """Adds a node.
+        """Add a node.
 
         Args:
             name: Unique within the graph.
@@ -181,7 +181,7 @@ class Graph(Handle):
 
     @api_call("graph_set_config")
     def set_config(self, config: GraphConfig | Mapping[str, Any]) -> None:
-        """Changes the graph's config.
+        """Change the graph's config.
 
         Raises:
             ConfigError: It does not fit.
@@ -192,7 +192,7 @@ class Graph(Handle):
 
     @api_call("graph_finalize")
     def finalize(self, profile: Profile | None = None, signal: Signal | None = None) -> None:
-        """Makes the graph ready to run.
+        """Create the graph ready to run.
 
         Args:
             profile: Takes the time it took.
@@ -234,7 +234,7 @@ class Graph(Handle):
         signal: Signal | None = None,
         watch: Watch | None = None,
     ) -> dict[str, Array]:
-        """Runs the graph once and waits.
+        """Run the graph once and waits.
 
         Args:
             inputs: By tensor name: arrays or registered memory, stored values.
@@ -274,7 +274,7 @@ class Graph(Handle):
         signal: Signal | None = None,
         notify: Notify | None = None,
     ) -> Execution:
-        """Puts a run into the device's queue.
+        """Put a run into the device's queue.
 
         Args:
             inputs: As for `execute`; must stay unchanged until the end.
@@ -330,7 +330,7 @@ class Graph(Handle):
         return execution
 
     def invalidate(self) -> None:
-        """Ends the handle and lets go of what was prepared; called by the context."""
+        """End the handle and lets go of what was prepared; called by the context."""
         self._prepared = None
         super().invalidate()
 
@@ -346,7 +346,7 @@ class Graph(Handle):
         *,
         waited_us: float | None = None,
     ) -> dict[str, Array]:
-        """Runs once and gives the outputs."""
+        """Run once and return the outputs."""
         with self._running:
             control.check()
             arrays = self._results.arrays() if outputs is None else outputs

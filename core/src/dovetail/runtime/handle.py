@@ -56,18 +56,18 @@ class Handle:
             )
 
     def invalidate(self) -> None:
-        """Ends the handle; called by itself or by what owns it."""
+        """End the handle; called by itself or by what owns it."""
         self._freed = True
 
     def describe(self) -> str:
-        """Names the handle in errors."""
+        """Name the handle in errors."""
         return f"the {self.kind} (handle {self.id})"
 
 
 def api_call(
     name: str,
 ) -> Callable[[Callable[Concatenate[H, P], R]], Callable[Concatenate[H, P], R]]:
-    """Makes a method the call `name` of the API table: checks the handle, tells the hooks.
+    """Create a method the call `name` of the API table: checks the handle, tells the hooks.
 
     The parameters of the method are those of the table, in order (a test compares them).
     """
@@ -92,7 +92,7 @@ def api_call(
 
 
 def call_with_hooks(name: str, arguments: dict[str, object], run: Callable[[], R]) -> R:
-    """Makes a call of the API table, telling the hooks, if there are any."""
+    """Create a call of the API table, telling the hooks, if there are any."""
     if not hooks.active:
         return run()
     call = ApiCall.begin(name, arguments)
@@ -110,5 +110,5 @@ def call_with_hooks(name: str, arguments: dict[str, object], run: Callable[[], R
 
 
 def current_call() -> ApiCall | None:
-    """Gives the call being made in this thread, where hooks are told of it."""
+    """Return the call being made in this thread, where hooks are told of it."""
     return _CURRENT.get()

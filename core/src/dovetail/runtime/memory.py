@@ -38,7 +38,7 @@ class Memory(Handle):
 
     @api_call("memory_deregister")
     def deregister(self) -> None:
-        """Ends the handle; the array stays the application's.
+        """End the handle; the array stays the application's.
 
         An execution that was given the handle has the array: it goes on.
         """

@@ -11,7 +11,7 @@ _LIBRARY = re.compile(r"(?:lib)?Qnn(?P<name>[A-Za-z]+)\.(?:so|dll)")
 
 
 def backend_name(text: str) -> str:
-    """Gives a backend's name: `libQnnHtp.so`, with or without a path, is `htp`."""
+    """Return a backend's name: `libQnnHtp.so`, with or without a path, is `htp`."""
     found = _LIBRARY.fullmatch(PurePath(text.replace("\\", "/")).name)
     return found["name"].lower() if found else text
 

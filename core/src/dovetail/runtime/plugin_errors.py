@@ -10,7 +10,7 @@ from dovetail.errors import BackendError, DovetailError
 
 @contextmanager
 def translate_errors(backend: str, failed: str, code: str) -> Iterator[None]:
-    """Names the backend where something else than an error of ours comes out of its code.
+    """Name the backend where something else than an error of ours comes out of its code.
 
     Args:
         backend: Name of the backend.

@@ -69,7 +69,7 @@ class NodeWatch:
     def step_finished(
         self, nodes: tuple[str, ...], microseconds: float, outputs: Mapping[str, Array]
     ) -> None:
-        """Notes a step's time under the names of its nodes."""
+        """Record a step's time under the names of its nodes."""
         self.events.append(ProfileEvent(EventType.NODE, " + ".join(nodes), microseconds))
 
 
@@ -83,7 +83,7 @@ class AnnouncedWatch:
     def step_finished(
         self, nodes: tuple[str, ...], microseconds: float, outputs: Mapping[str, Array]
     ) -> None:
-        """Passes a step on."""
+        """Pass a step on."""
         hooks.node_executed(NodeExecuted(self.graph, nodes, outputs, microseconds))
         self.inner.step_finished(nodes, microseconds, outputs)
 
@@ -107,16 +107,16 @@ class Profile(Handle):
         return tuple(self._events)
 
     def add(self, event: ProfileEvent) -> None:
-        """Notes an event."""
+        """Record an event."""
         self._events.append(event)
 
     def clear(self) -> None:
-        """Forgets all events."""
+        """Forget all events."""
         self._events.clear()
 
     @api_call("profile_free")
     def free(self) -> None:
-        """Ends the handle."""
+        """End the handle."""
         self.invalidate()
 
 

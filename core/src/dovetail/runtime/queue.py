@@ -37,7 +37,7 @@ class ExecutionQueue:
         return threading.current_thread() is self._thread
 
     def put(self, run: Callable[[], None], priority: int) -> None:
-        """Adds a task.
+        """Add a task.
 
         Raises:
             BackendError: The system gives no thread; the task is not added.
@@ -82,7 +82,7 @@ class Execution:
         return self._done.is_set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits for the end.
+        """Wait for the end.
 
         Args:
             timeout_s: Seconds to wait at most; None waits for ever.
@@ -100,6 +100,6 @@ class Execution:
         return True
 
     def finish(self, error: BaseException | None) -> None:
-        """Marks the end."""
+        """Mark the end."""
         self._error = error
         self._done.set()

@@ -58,7 +58,7 @@ class Signal(Handle):
 
     @api_call("signal_free")
     def free(self) -> None:
-        """Ends the handle.
+        """End the handle.
 
         Raises:
             BackendError: The signal is in use.
@@ -69,7 +69,7 @@ class Signal(Handle):
             self.invalidate()
 
     def acquire(self, watch: Watch | None) -> RunControl:
-        """Gives the control of a call that the signal is given to; `release` must follow.
+        """Return the control of a call that the signal is given to; `release` must follow.
 
         Raises:
             BackendError: Another call has the signal.
@@ -86,14 +86,14 @@ class Signal(Handle):
             return self._control
 
     def release(self) -> None:
-        """Gives the signal back."""
+        """Return the signal back."""
         with self._lock:
             self._control = None
 
 
 @contextmanager
 def controlled(signal: Signal | None) -> Iterator[RunControl]:
-    """Gives the control of one call, under a signal if there is one."""
+    """Return the control of one call, under a signal if there is one."""
     control = take_control(signal, None)
     try:
         yield control
@@ -102,7 +102,7 @@ def controlled(signal: Signal | None) -> Iterator[RunControl]:
 
 
 def take_control(signal: Signal | None, watch: Watch | None) -> RunControl:
-    """Gives the control of a call; `release_control` must follow.
+    """Return the control of a call; `release_control` must follow.
 
     Raises:
         BackendError: The signal controls another call, or was freed.
@@ -111,6 +111,6 @@ def take_control(signal: Signal | None, watch: Watch | None) -> RunControl:
 
 
 def release_control(signal: Signal | None) -> None:
-    """Ends a control."""
+    """End a control."""
     if signal is not None:
         signal.release()

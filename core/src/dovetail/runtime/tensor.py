@@ -26,5 +26,5 @@ class Tensor(Handle):
         return self.ir.name
 
     def describe(self) -> str:
-        """Names the tensor."""
+        """Name the tensor."""
         return f"tensor '{self.name}'"

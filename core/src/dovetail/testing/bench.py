@@ -49,14 +49,14 @@ class Bench:
         return self._backend if isinstance(self._backend, str) else self._backend.name
 
     def ops(self) -> OpRegistry:
-        """Gives a new registry: what is installed, and the packages that were given."""
+        """Return a new registry: what is installed, and the packages that were given."""
         registry = installed_ops()
         for package in self._packages:
             registry.add(package)
         return registry
 
     def create(self, options: Mapping[str, Any] | None = None) -> runtime.Backend:
-        """Makes a handle of the backend; the kit's own ops are registered where it takes them.
+        """Create a handle of the backend; the kit's own ops are registered where it takes them.
 
         Args:
             options: Options in place of the bench's.
@@ -82,7 +82,7 @@ class Bench:
         raise Failure("the backend runs none of the cases at hand: give some with --cases")
 
     def candidates(self, capabilities: contract.Capabilities) -> tuple[OpCase, ...]:
-        """Gives the cases that may serve as a sample, then the kit's own, where they may run.
+        """Return the cases that may serve as a sample, then the kit's own, where they may run.
 
         Those with more inputs in the graph come first: weights are what a backend packs, shares
         between graphs and must not mix up.
@@ -91,21 +91,21 @@ class Bench:
         return (*sorted(self.cases, key=lambda case: -len(case.static)), *own)
 
     def composed(self, context: runtime.Context, name: str = "case") -> runtime.Graph:
-        """Composes the sample as a graph of a context."""
+        """Compose the sample as a graph of a context."""
         return compose(context, self.sample.graph(self.schema(context), name))
 
     def finalized(self, context: runtime.Context, name: str = "case") -> runtime.Graph:
-        """Composes the sample and finalizes it."""
+        """Compose the sample and finalizes it."""
         graph = self.composed(context, name)
         graph.finalize()
         return graph
 
     def schema(self, context: runtime.Context) -> OpSchema:
-        """Gives the schema of the sample's op."""
+        """Return the schema of the sample's op."""
         return schema_of(self.sample.case, context.backend.ops)
 
     def feeds(self, shift: int = 0) -> dict[str, Array]:
-        """Gives inputs for the sample's graph.
+        """Return inputs for the sample's graph.
 
         Args:
             shift: Rotates the elements of every input by so many places: other data of the same
@@ -117,14 +117,14 @@ class Bench:
     def demand_same(
         self, found: Mapping[str, Array], wanted: Mapping[str, Array], message: str
     ) -> None:
-        """Demands that two runs of the sample gave the same, within its tolerance."""
+        """Demand that two runs of the sample gave the same, within its tolerance."""
         for i, expected in enumerate(self.sample.expected):
             other = Encoded(wanted[f"y{i}"], expected.dtype, expected.encoding)
             text = difference(found[f"y{i}"], other, self.sample.case)
             demand(not text, f"{message}: out[{i}]: {text}")
 
     def outputs(self) -> dict[str, Array]:
-        """Gives output buffers for the sample's graph, filled with rubbish."""
+        """Return output buffers for the sample's graph, filled with rubbish."""
         return {
             f"y{i}": rubbish(a.values.shape, a.values.dtype)
             for i, a in enumerate(self.sample.expected)
@@ -132,7 +132,7 @@ class Bench:
 
 
 def _serves(bound: BoundCase, backend: runtime.Backend) -> bool:
-    """Whether a case can stand for any: it is run, reads something and gives something."""
+    """Return whether a case can stand for any: it is run, reads something and return something."""
     try:
         schema = schema_of(bound.case, backend.ops)
     except UnsupportedOpError:
@@ -143,14 +143,14 @@ def _serves(bound: BoundCase, backend: runtime.Backend) -> bool:
 
 
 def rubbish(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Gives an array whose every byte is 0xA5: what no run may leave in an output."""
+    """Return an array whose every byte is 0xA5: what no run may leave in an output."""
     return np.frombuffer(
         bytearray(b"\xa5" * (int(np.prod(shape)) * dtype.itemsize)), dtype
     ).reshape(shape)
 
 
 def create_tensors(handle: runtime.Graph, graph: Graph) -> dict[Tensor, runtime.Tensor]:
-    """Creates the tensors of a graph in a composed one; gives their handles."""
+    """Create the tensors of a graph in a composed one; return their handles."""
     return {
         t: handle.create_tensor(t.name, t.dtype, t.shape, t.kind, t.encoding, t.data)
         for t in graph.tensors.values()
@@ -158,7 +158,7 @@ def create_tensors(handle: runtime.Graph, graph: Graph) -> dict[Tensor, runtime.
 
 
 def compose(context: runtime.Context, graph: Graph) -> runtime.Graph:
-    """Composes a graph by the calls of the handle API, one for each tensor and node."""
+    """Compose a graph by the calls of the handle API, one for each tensor and node."""
     handle = context.create_graph(graph.name)
     made = create_tensors(handle, graph)
     for node in graph.nodes:

@@ -30,7 +30,7 @@ class BoundCase:
     later_calls: tuple[BoundCase, ...] = ()
 
     def node(self, schema: OpSchema, name: str = "node") -> Node:
-        """Gives a node with tensors of its own, in no graph yet."""
+        """Return a node with tensors of its own, in no graph yet."""
         case = self.case
         inputs = [
             None if given is None else self._input(i, given) for i, given in enumerate(self.inputs)
@@ -47,7 +47,7 @@ class BoundCase:
         return Node(name, case.package, case.op_type, inputs, outputs, params)
 
     def graph(self, schema: OpSchema, name: str = "case") -> Graph:
-        """Gives a graph of the one node."""
+        """Return a graph of the one node."""
         graph, node = Graph(name), self.node(schema)
         for tensor in (*node.inputs, *node.outputs):
             if tensor is not None:
@@ -56,7 +56,7 @@ class BoundCase:
         return graph
 
     def feeds(self) -> dict[str, Array]:
-        """Gives the inputs that the application writes, by tensor name, read-only."""
+        """Return the inputs that the application writes, by tensor name, read-only."""
         fed = {}
         for i, given in enumerate(self.inputs):
             if given is not None and i not in self.case.static:
@@ -108,7 +108,7 @@ def bind(case: OpCase) -> BoundCase:
 
 
 def schema_of(case: OpCase, ops: OpRegistry) -> OpSchema:
-    """Gives the schema of a case's op.
+    """Return the schema of a case's op.
 
     Raises:
         UnsupportedOpError: There is no such op.
@@ -117,7 +117,7 @@ def schema_of(case: OpCase, ops: OpRegistry) -> OpSchema:
 
 
 def encoding_of(values: Array, dtype: DType) -> ScaleOffset:
-    """Gives an encoding that spans values and zero: symmetric for signed types."""
+    """Return an encoding that spans values and zero: symmetric for signed types."""
     low = min(0.0, float(values.min(initial=0.0, where=np.isfinite(values))))
     high = max(0.0, float(values.max(initial=0.0, where=np.isfinite(values))))
     least, greatest = dtype.stored_range()

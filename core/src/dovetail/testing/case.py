@@ -93,7 +93,7 @@ class OpCase:
 
     @property
     def id(self) -> str:
-        """Names the case within the package."""
+        """Name the case within the package."""
         parts = (self.op_type, self.name, self.dtype.name if self.dtype else "")
         return "-".join(part.replace(" ", "_") for part in parts if part)
 
@@ -104,7 +104,7 @@ _ROUNDINGS = 16
 
 
 def typed(case: OpCase, *dtypes: DType, steps: int = 1) -> tuple[OpCase, ...]:
-    """Gives a case with its float tensors stored as other types, one copy for each.
+    """Return a case with its float tensors stored as other types, one copy for each.
 
     Args:
         case: Its answer must be a function: it is asked again for the values as they are stored.

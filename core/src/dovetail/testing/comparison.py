@@ -11,7 +11,7 @@ from dovetail.testing.case import Encoded, OpCase
 
 
 def difference(found: Array, expected: Encoded, case: OpCase) -> str:
-    """Says how a stored output differs from the answer beyond the case's tolerance, or nothing.
+    """Return how a stored output differs from the answer beyond the case's tolerance, or nothing.
 
     Floats: within `atol + rtol * |answer|`, NaN where the answer has it. Fixed-point values: within
     `steps` of the stored integers. Everything else exactly.

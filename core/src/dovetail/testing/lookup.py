@@ -14,7 +14,7 @@ from dovetail.testing.case import OpCase
 
 
 def find_object(text: str) -> Any:
-    """Gives what `module:attribute` names.
+    """Return what `module:attribute` names.
 
     Raises:
         ConfigError: The module cannot be imported, or has no such attribute.
@@ -39,7 +39,7 @@ def find_object(text: str) -> Any:
 
 
 def find_backend(text: str) -> str | type[contract.Backend]:
-    """Gives the name of an installed backend as it is, or the class that `module:Class` names.
+    """Return the name of an installed backend as it is, or the class that `module:Class` names.
 
     Raises:
         ConfigError: There is no such class.
@@ -53,7 +53,7 @@ def find_backend(text: str) -> str | type[contract.Backend]:
 
 
 def find_package(text: str) -> OpPackage:
-    """Gives an installed op package by name, or the one that `module:attribute` names.
+    """Return an installed op package by name, or the one that `module:attribute` names.
 
     Raises:
         ConfigError: `module:attribute` names something else.
@@ -68,7 +68,7 @@ def find_package(text: str) -> OpPackage:
 
 
 def find_cases(texts: Iterable[str]) -> tuple[OpCase, ...]:
-    """Gives the cases of all sequences that `module:attribute`s name.
+    """Return the cases of all sequences that `module:attribute`s name.
 
     Raises:
         ConfigError: One of them is not a sequence of `OpCase`s, or two cases have one id.

@@ -42,13 +42,13 @@ class Unsupported(Exception):  # noqa: N818 - no error: it says so itself, and m
 
 
 def demand(condition: object, message: str) -> None:
-    """Raises a Failure unless `condition` holds."""
+    """Raise a Failure unless `condition` holds."""
     if not condition:
         raise Failure(message)
 
 
 def outcome_of(run: Callable[[], object]) -> Outcome:
-    """Runs a check to its end, whatever that is."""
+    """Run a check to its end, whatever that is."""
     try:
         run()
     except Unsupported as reason:
@@ -63,7 +63,7 @@ def outcome_of(run: Callable[[], object]) -> Outcome:
 
 
 def refusal(call: Callable[[], object], code: str, kind: type[E]) -> E:
-    """Makes a call that must be refused, and gives the error.
+    """Create a call that must be refused, and return the error.
 
     Args:
         call: The call.

@@ -43,7 +43,7 @@ Aspect = Callable[[OpSubject], None]
 
 
 def subjects(package: OpPackage, cases: Sequence[OpCase]) -> tuple[OpSubject, ...]:
-    """Gives the ops of a package, each with its cases."""
+    """Return the ops of a package, each with its cases."""
     return tuple(
         OpSubject(package, schema, tuple(c for c in cases if c.op_name == schema.full_name))
         for schema in package.schemas.values()
@@ -82,7 +82,7 @@ def quantized(subject: OpSubject) -> None:
 
 
 def quantized_cases(subject: OpSubject, *dtypes: DType) -> tuple[OpCase, ...]:
-    """Gives the cases of an op that go from float to float, stored as fixed-point types.
+    """Return the cases of an op that go from float to float, stored as fixed-point types.
 
     Args:
         subject: The op; where it refuses a type there is no case of that.
@@ -132,7 +132,7 @@ def _demand_answer(subject: OpSubject, bound: BoundCase, where: str) -> None:
 def _simulated(
     schema: OpSchema, op: Op, node: Node, given: Arrays, where: str
 ) -> tuple[Array, ...]:
-    """Runs a reference; tells its two usual accidents apart from others."""
+    """Run a reference; tells its two usual accidents apart from others."""
     try:
         return simulate(schema, op, given, input_specs(node), [t.spec for t in node.outputs])
     except AssertionError as error:  # how `simulate` says that shapes differ

@@ -35,7 +35,7 @@ _STATUS = {"passed": Status.PASSED, "skipped": Status.UNSUPPORTED, "failed": Sta
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the kit's options."""
+    """Add the kit's options."""
     group = parser.getgroup("dovetail conformance")
     group.addoption("--backend", metavar="NAME", help="backend to judge: its name, or module:Class")
     group.addoption("--backend-options", metavar="JSON", default="{}", help="the backend's options")
@@ -57,12 +57,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the kit of this run."""
+    """Create the kit of this run."""
     config.pluginmanager.register(Kit(config), NAME)
 
 
 def kit_of(config: pytest.Config) -> Kit:
-    """Gives the kit of a pytest run.
+    """Return the kit of a pytest run.
 
     Raises:
         pytest.UsageError: The plugin is not loaded.
@@ -117,7 +117,7 @@ class Kit:
     # -- what pytest asks ------------------------------------------------------------------------
 
     def pytest_collection(self) -> None:
-        """Finds what the options name before anything is collected: a wrong name ends the run.
+        """Find what the options name before anything is collected: a wrong name ends the run.
 
         The report of an earlier run goes: a run that dies must not leave it as its own.
         """
@@ -128,7 +128,7 @@ class Kit:
             _ = self.bench
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """Leaves out the parts of the suite that nothing was named for."""
+        """Leave out the parts of the suite that nothing was named for."""
         if collection_path.parent != SUITE or not collection_path.name.startswith("test_"):
             return None
         backend, package = (self._config.getoption(n) for n in ("backend", "op_package"))
@@ -141,12 +141,12 @@ class Kit:
         return None if wanted[collection_path.stem] else True
 
     def pytest_collection_modifyitems(self) -> None:
-        """Ends the run of a suite that nothing was named for, which would pass with no test."""
+        """End the run of a suite that nothing was named for, which would pass with no test."""
         if self._is_idle:
             raise pytest.UsageError("the suite needs --backend NAME or --op-package NAME")
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Spreads the suite's tests over checks, cases and ops."""
+        """Spread the suite's tests over checks, cases and ops."""
         if "check" in metafunc.fixturenames and metafunc.module.__name__.endswith("test_backend"):
             metafunc.parametrize("check", CHECKS, ids=lambda check: check.id)
         elif "op_case" in metafunc.fixturenames:
@@ -162,7 +162,7 @@ class Kit:
             metafunc.parametrize("op_aspect", pairs, ids=ids)
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Notes what an item is about; it travels with its reports, from other processes too."""
+        """Record what an item is about; it travels with its reports, from other processes too."""
         found = getattr(item, "callspec", None)
         if found is not None:
             for value in found.params.values():
@@ -170,7 +170,7 @@ class Kit:
                     item.user_properties.append((NAME, about))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Takes a result into the report."""
+        """Take a result into the report."""
         about: Any = dict(report.user_properties).get(NAME)
         if about is not None and (report.when == "call" or report.outcome != "passed"):
             area, subject, name = about
@@ -178,14 +178,14 @@ class Kit:
             self._rows.append(Row(area, subject, name, status, _reason(report)))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Prints the report."""
+        """Print the report."""
         if self._rows:
             terminalreporter.section(f"conformance of {self.report().title}")
             for line in self.report().lines():
                 terminalreporter.write_line(line)
 
     def pytest_sessionfinish(self) -> None:
-        """Writes the report as JSON."""
+        """Write the report as JSON."""
         path = self._config.getoption("conformance_json")
         if path and self._rows and not self._is_worker:
             with atomic_write(path) as file:
@@ -197,7 +197,7 @@ class Kit:
         return hasattr(self._config, "workerinput")
 
     def report(self) -> Report:
-        """Gives the report so far."""
+        """Return the report so far."""
         backend = self._config.getoption("backend")
         titles = [f"backend '{self.bench.name}'"] if backend else []
         titles += [f"op package '{p.name}'" for p in self.packages]

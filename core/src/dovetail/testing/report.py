@@ -48,7 +48,7 @@ class Report:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
-        """Gives the report as a table: areas, then ops."""
+        """Return the report as a table: areas, then ops."""
         yield from _table("area", self._counts("area"))
         by_op = self._counts("subject")
         if by_op:
@@ -59,7 +59,7 @@ class Report:
             yield f"ops without a case: {', '.join(self.missing)}"
 
     def data(self) -> dict[str, Any]:
-        """Gives the report as plain data, for JSON."""
+        """Return the report as plain data, for JSON."""
         total = Counter(str(row.status) for row in self.rows)
         return {
             "title": self.title,

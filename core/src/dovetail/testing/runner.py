@@ -18,7 +18,7 @@ from dovetail.testing.outcome import Failure, Outcome, Unsupported, demand, outc
 
 
 def run_case(bench: Bench, case: OpCase) -> Outcome:
-    """Runs a case: passed, unsupported with the backend's reason, or failed and why.
+    """Run a case: passed, unsupported with the backend's reason, or failed and why.
 
     A case is failed where the op refuses it, the backend validates it and then cannot prepare or
     run it, the outputs are not the answer, a second run into used buffers gives something else, or
@@ -66,7 +66,7 @@ def _judge_runs(graph: runtime.Graph, bound: BoundCase, *, is_pure: bool) -> Non
 
 
 def judge_outputs(found: Mapping[str, Array], bound: BoundCase, when: str = "") -> None:
-    """Demands that the outputs of a run are a case's answers.
+    """Demand that the outputs of a run are a case's answers.
 
     Args:
         found: By tensor name, stored values.

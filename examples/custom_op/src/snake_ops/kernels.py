@@ -14,7 +14,7 @@ _LEVELS = 256
 
 @KERNELS.register("audio.snake", "Snake")
 def snake(call: KernelCall) -> Step | None:
-    """Makes the step of a Snake node; None leaves it to the op's reference."""
+    """Create the step of a Snake node; None leaves it to the op's reference."""
     alpha = call.static(1)
     if alpha is None:
         return None
@@ -68,14 +68,14 @@ def _bytes(call: KernelCall, alpha: Array) -> Step | None:
 
 
 def _only_axis(alpha: Array, rank: int) -> int | None:
-    """Gives the axis of x along which alpha varies; None if there are several."""
+    """Return the axis of x along which alpha varies; None if there are several."""
     aligned = (1,) * (rank - alpha.ndim) + alpha.shape
     axes = [i for i, extent in enumerate(aligned) if extent != 1]
     return None if len(axes) > 1 else axes[0] if axes else max(rank - 1, 0)
 
 
 def _is_per_tensor(spec: Spec) -> bool:
-    """Whether a tensor has one scale and offset."""
+    """Return whether a tensor has one scale and offset."""
     return isinstance(spec.encoding, ScaleOffset)
 
 

@@ -27,7 +27,7 @@ class Snake(Op):
     source = "L. Ziyin et al. 2020, equation 3"
 
     def infer(self, x: Spec, alpha: Spec, y: Spec | None) -> Spec:
-        """Gives the type and shape of `y`."""
+        """Return the type and shape of `y`."""
         try:
             fits = np.broadcast_shapes(x.shape, alpha.shape) == x.shape
         except ValueError:
@@ -42,7 +42,7 @@ class Snake(Op):
         return Spec(y.dtype if both_fixed else x.dtype, x.shape, y.encoding)
 
     def reference(self, x: Array, alpha: Array) -> Array:
-        """Gives `y` from real values; a quantized tensor's are its dequantized ones."""
+        """Return `y` from real values; a quantized tensor's are its dequantized ones."""
         waves = np.sin(alpha * x) ** 2
         added: Array = np.divide(waves, alpha, out=np.zeros_like(waves), where=alpha != 0)
         return x + added

@@ -86,7 +86,7 @@ class CpuBackend:
         self._ops = ops
 
     def capabilities(self) -> Capabilities:
-        """Says what it can do: everything but context binaries and updates of tensors."""
+        """Return what it can do: everything but context binaries and updates of tensors."""
         return Capabilities(
             op_packages=True,
             cancel=True,
@@ -97,7 +97,7 @@ class CpuBackend:
         )
 
     def validate(self, node: NodeView) -> Support:
-        """Says yes to every op, unless a tensor of it has a type that holds no numbers."""
+        """Return yes to every op, unless a tensor of it has a type that holds no numbers."""
         for where, spec in _specs_of(node):
             if spec.dtype in _REFUSED:
                 return Support(
@@ -111,7 +111,7 @@ class CpuBackend:
         return SUPPORTED
 
     def prepare(self, graph: Graph, options: CpuOptions, weights: WeightStore) -> Prepared:
-        """Makes a graph ready to run; see `Backend.prepare`.
+        """Create a graph ready to run; see `Backend.prepare`.
 
         Raises:
             PluginError: Kernels of an op package cannot be loaded, or the chosen engine.
@@ -132,7 +132,7 @@ class CpuBackend:
             return CpuPrepared(plan, computing, shares=options.memory is MemoryPlan.ARENA)
 
     def doctor(self) -> tuple[str, ...]:
-        """Says which engine computes, for `dovetail doctor`."""
+        """Return which engine computes, for `dovetail doctor`."""
         return about()
 
     def restore(self, image: Image, weights: WeightStore) -> Prepared:
@@ -169,7 +169,7 @@ class CpuPrepared(PlanPrepared):
     def run(
         self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
     ) -> None:
-        """Executes the plan once; infinities and NaN are results and raise no warnings."""
+        """Execute the plan once; infinities and NaN are results and raise no warnings."""
         with self._computing:
             self._settings.run(super().run, inputs, outputs, control)
 

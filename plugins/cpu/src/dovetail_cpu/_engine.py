@@ -49,7 +49,7 @@ class Engine:
 
 
 def engine(choice: EngineChoice) -> Engine:
-    """Gives the chosen engine.
+    """Return the chosen engine.
 
     Raises:
         PluginError: ONEDNN was asked for and cannot be used.
@@ -69,7 +69,7 @@ def engine(choice: EngineChoice) -> Engine:
 
 
 def precision(choice: EngineChoice, wanted: Precision) -> Precision:
-    """Gives the precision to compute in: float32 where a narrower one is not computed right.
+    """Return the precision to compute in: float32 where a narrower one is not computed right.
 
     Raises:
         PluginError: ONEDNN was asked for and fails.
@@ -87,7 +87,7 @@ def precision(choice: EngineChoice, wanted: Precision) -> Precision:
 
 
 def about() -> tuple[str, ...]:
-    """Says what would compute here, and why."""
+    """Return what would compute here, and why."""
     try:
         library = checked_library((Kind.PRODUCT,))
     except DovetailError as error:

@@ -36,7 +36,7 @@ def make_model(
     opset: int = 17,
     **fields: Any,
 ) -> ModelProto:
-    """Makes a model; an input is an array like it, or (element type, dims)."""
+    """Create a model; an input is an array like it, or (element type, dims)."""
     graph = helper.make_graph(
         list(nodes),
         "test",
@@ -59,7 +59,7 @@ def _info(name: str, like: Any) -> onnx.ValueInfoProto:
 
 
 def evaluate(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Runs a graph by the meaning of its ops."""
+    """Run a graph by the meaning of its ops."""
     values = {t: t.stored() for t in graph.tensors.values() if t.data is not None}
     values |= {t: feeds[t.name] for t in graph.inputs}
     for node in graph.nodes:
@@ -72,7 +72,7 @@ def evaluate(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def run_peer(model: ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Runs a model on ONNX Runtime, or on ONNX's own evaluator where the opset is too new."""
+    """Run a model on ONNX Runtime, or on ONNX's own evaluator where the opset is too new."""
     names = [o.name for o in model.graph.output]
     if model.opset_import[0].version > NEWEST_OF_RUNTIME:
         return dict(zip(names, ReferenceEvaluator(model).run(None, dict(feeds)), strict=True))
@@ -97,19 +97,19 @@ def _typed(model: ModelProto) -> ModelProto:
 
 @pytest.fixture(name="evaluate")
 def fixture_evaluate() -> Callable[..., dict[str, Array]]:
-    """Runs a graph by the meaning of its ops; see `evaluate`."""
+    """Run a graph by the meaning of its ops; see `evaluate`."""
     return evaluate
 
 
 @pytest.fixture(name="run_peer")
 def fixture_run_peer() -> Callable[..., dict[str, Array]]:
-    """Runs a model on the peer; see `run_peer`."""
+    """Run a model on the peer; see `run_peer`."""
     return run_peer
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> Callable[..., Graph]:
-    """Reads a ModelProto through a file, as a user would, and checks the graph."""
+    """Read a ModelProto through a file, as a user would, and checks the graph."""
 
     def run(model: ModelProto, *options: Any) -> Graph:
         path = tmp_path / "model.onnx"
@@ -123,13 +123,13 @@ def read(tmp_path: Path) -> Callable[..., Graph]:
 
 @pytest.fixture
 def run() -> Callable[..., dict[str, Array]]:
-    """Runs a graph by the meaning of its ops."""
+    """Run a graph by the meaning of its ops."""
     return evaluate
 
 
 @pytest.fixture
 def agree(read: Callable[..., Graph]) -> Callable[..., Graph]:
-    """Reads a model, runs it and the peer, and compares names, types, shapes and values."""
+    """Read a model, runs it and the peer, and compares names, types, shapes and values."""
 
     def run(
         model: ModelProto, feeds: Mapping[str, Array], *, rtol: float = RTOL, atol: float = ATOL
@@ -149,7 +149,7 @@ def agree(read: Callable[..., Graph]) -> Callable[..., Graph]:
 
 @pytest.fixture
 def check(agree: Callable[..., Graph]) -> Callable[..., Graph]:
-    """Compares one node: `check("Add", [x, y], opset=13)`; constants come as `known`."""
+    """Compare one node: `check("Add", [x, y], opset=13)`; constants come as `known`."""
 
     def run(
         op_type: str,
@@ -176,7 +176,7 @@ def check(agree: Callable[..., Graph]) -> Callable[..., Graph]:
 
 @pytest.fixture
 def model() -> Model:
-    """Makes models; see `make_model`."""
+    """Create models; see `make_model`."""
     return make_model
 
 

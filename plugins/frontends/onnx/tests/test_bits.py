@@ -17,7 +17,7 @@ COMBINE = {
 
 
 def numbers(dtype, count=40):
-    """Gives numbers of a type, its ends among them."""
+    """Return numbers of a type, its ends among them."""
     limits = np.iinfo(dtype)
     found = np.random.default_rng(3).integers(limits.min, limits.max, count, dtype, endpoint=True)
     found[:4] = limits.min, limits.max, 0, 1
@@ -26,7 +26,7 @@ def numbers(dtype, count=40):
 
 @pytest.fixture
 def evaluated(model, read, evaluate):
-    """Runs one node."""
+    """Run one node."""
 
     def run(op_type, feeds, opset=28, **attributes):
         node = helper.make_node(op_type, list(feeds), ["y"], **attributes)

@@ -15,7 +15,7 @@ FLOATS, INTS = TensorProto.FLOAT, TensorProto.INT64
 
 
 def looped(model, nodes, turns, *, constants=(), known=None):
-    """Makes a model of a Loop whose body gives 'c' of 'b', (3,)."""
+    """Create a model of a Loop whose body gives 'c' of 'b', (3,)."""
     info = helper.make_tensor_value_info
     body = helper.make_graph(
         [*nodes, N("Identity", ["going"], ["again"])],
@@ -58,7 +58,7 @@ def test_constants_of_a_body_are_there_for_each_turn(model, read, monkeypatch, i
 
 
 def rnns(model, count):
-    """Makes a model of RNNs that share their weights: some 200 ops each."""
+    """Create a model of RNNs that share their weights: some 200 ops each."""
     nodes = [N("RNN", ["x", "w", "r"], ["", f"y{i}"], hidden_size=8) for i in range(count)]
     weights = {"w": np.ones((1, 8, 4), F32), "r": np.ones((1, 8, 8), F32)}
     return model(nodes, {"x": np.ones((40, 1, 4), F32)}, [f"y{i}" for i in range(count)], weights)

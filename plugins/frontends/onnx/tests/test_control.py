@@ -14,7 +14,7 @@ FLOATS, INTS = TensorProto.FLOAT, TensorProto.INT64
 
 
 def body(name, nodes, inputs, outputs, constants=None):
-    """Gives a graph to be carried; inputs are (name, element type, shape)."""
+    """Return a graph to be carried; inputs are (name, element type, shape)."""
     infos = [helper.make_tensor_value_info(*given) for given in inputs]
     kinds = {"again": TensorProto.BOOL}
     outs = [helper.make_tensor_value_info(o, kinds.get(o, FLOATS), None) for o in outputs]
@@ -24,7 +24,7 @@ def body(name, nodes, inputs, outputs, constants=None):
 
 @pytest.fixture
 def same(model, read, evaluate, run_peer):
-    """Compares a model with the peer, and gives the graph."""
+    """Compare a model with the peer, and return the graph."""
 
     def run(nodes, feeds, outputs, constants=None, *, opset=17):
         made = model(nodes, feeds, outputs, constants, opset=opset)
@@ -38,7 +38,7 @@ def same(model, read, evaluate, run_peer):
 
 
 def branches(condition="c"):
-    """Gives an If: the sum with 1, or what is around it, doubled."""
+    """Return an If: the sum with 1, or what is around it, doubled."""
     then = body("then", [N("Add", ["x", "one"], ["t"])], [], ["t"], {"one": np.ones(1, F32)})
     other = body("else", [N("Add", ["x", "x"], ["e"])], [], ["e"])
     return N("If", [condition], ["y"], name="choice", then_branch=then, else_branch=other)
@@ -67,7 +67,7 @@ def test_a_choice_that_data_make_is_refused(model, read) -> None:
 
 
 def loop(count="n", condition=""):
-    """Gives a Loop that adds what is around it and keeps each sum and the turn's number."""
+    """Return a Loop that adds what is around it and keeps each sum and the turn's number."""
     nodes = [
         N("Identity", ["going"], ["again"]),
         N("Add", ["before", "x"], ["after"]),
@@ -207,7 +207,7 @@ def test_counts_are_one_number(model, read) -> None:
 
 
 def batched(model, feeds, *, backwards=0, constants=None):
-    """Gives a model of Scan of version 8: sums so far, and their halves."""
+    """Return a model of Scan of version 8: sums so far, and their halves."""
     nodes = [N("Add", ["s", "v"], ["t"]), N("Mul", ["t", "half"], ["row"])]
     made = body(
         "body",

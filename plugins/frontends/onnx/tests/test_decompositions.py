@@ -15,7 +15,7 @@ F32 = np.float32
 
 @pytest.fixture
 def evaluated(model, read, evaluate):
-    """Runs one node; what is `known` is a constant."""
+    """Run one node; what is `known` is a constant."""
 
     def run(op_type, feeds, known=None, opset=26, order=None, **attributes):
         names = order or [*feeds, *(known or {})]

@@ -34,7 +34,7 @@ def grid_boxes(rng: Any, n: int, count: int) -> tuple[Any, Any]:
 
 @pytest.fixture
 def selected(read, model, evaluate, run_peer):
-    """Compares the valid rows of both, and looks for the mark behind them."""
+    """Compare the valid rows of both, and looks for the mark behind them."""
 
     def run(boxes: Any, scores: Any, **given: Any) -> int:
         made = suppression(model, boxes, scores, **given)

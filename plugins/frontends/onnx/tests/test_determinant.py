@@ -13,7 +13,7 @@ F32 = np.float32
 
 @pytest.fixture
 def determinants(model, read, evaluate):
-    """Converts and runs."""
+    """Convert and runs."""
 
     def run(x, opset=17):
         node = helper.make_node("Det", ["x"], ["y"])

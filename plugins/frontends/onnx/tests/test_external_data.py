@@ -23,7 +23,7 @@ def folder(tmp_path):
 
 
 def write(model, folder, **entries):
-    """Writes a model whose one weight names external data; gives the model's path."""
+    """Write a model whose one weight names external data; return the model's path."""
     node = helper.make_node("Add", ["x", "w"], ["y"])
     made = model([node], {"x": np.ones((3, 4), np.float32)}, ["y"])
     tensor = TensorProto(name="w", dims=[3, 4], data_type=1, data_location=TensorProto.EXTERNAL)

@@ -22,7 +22,7 @@ X = np.linspace(-2, 2, 10, dtype=F32).reshape(2, 5)
 
 
 def fake(model: Any, op_type: str, numbers: list[Any], *, known: Any = None, **how: Any) -> Any:
-    """Makes a model of one such node, of an input or of known numbers that are added to one."""
+    """Create a model of one such node, of an input or of known numbers that are added to one."""
     names = [f"n{i}" for i in range(len(numbers))]
     constants = {name: np.asarray(v) for name, v in zip(names, numbers, strict=True)}
     constants |= {} if known is None else {"w": known}

@@ -26,13 +26,13 @@ BFLOAT16 = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
 
 
 def last_bits(values, code) -> np.ndarray:
-    """Gives what is left of whole numbers in 4 bits: two's complement, as ONNX says of Cast."""
+    """Return what is left of whole numbers in 4 bits: two's complement, as ONNX says of Cast."""
     low = [int(v) % 16 for v in values]
     return np.array([n - 16 if code == INT4 and n > 7 else n for n in low])
 
 
 def run(model, *inputs):
-    """Runs a model by the backend, and checks that its outputs are of the types it declares."""
+    """Run a model by the backend, and checks that its outputs are of the types it declares."""
     found = backend.run_model(model, inputs)
     for values, info in zip(found, model.graph.output, strict=True):
         kind = info.type.tensor_type.elem_type
@@ -41,7 +41,7 @@ def run(model, *inputs):
 
 
 def graph_of(nodes, inputs, outputs, constants=(), *, opset=25):
-    """Makes a model; inputs and outputs are (name, element type, shape)."""
+    """Create a model; inputs and outputs are (name, element type, shape)."""
     made = helper.make_graph(
         nodes,
         "four bits",
@@ -53,7 +53,7 @@ def graph_of(nodes, inputs, outputs, constants=(), *, opset=25):
 
 
 def casting(source, target, count, *, like=False):
-    """Makes a model of one Cast or CastLike."""
+    """Create a model of one Cast or CastLike."""
     if like:
         node = helper.make_node("CastLike", ["x", "like"], ["y"])
         inputs = [("x", source, [count]), ("like", target, [1])]

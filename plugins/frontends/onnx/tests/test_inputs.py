@@ -18,7 +18,7 @@ FLOAT = 1
 
 @pytest.fixture
 def shapes(model, read):
-    """Reads a model with these inputs, each through a Relu, and gives their shapes."""
+    """Read a model with these inputs, each through a Relu, and return their shapes."""
 
     def run(inputs, **options):
         nodes = [N("Relu", [name], [f"{name}_out"]) for name in inputs]

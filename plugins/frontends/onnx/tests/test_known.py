@@ -47,7 +47,7 @@ def test_values_are_constants(model, read, run, run_peer, op_type, values, outpu
 
 
 def reshaping(model, **fields):
-    """Gives a model that reshapes x to 'shape' plus 'zero'."""
+    """Return a model that reshapes x to 'shape' plus 'zero'."""
     nodes = [
         helper.make_node("Add", ["shape", "zero"], ["to"]),
         helper.make_node("Reshape", ["x", "to"], ["y"], name="here"),

@@ -17,12 +17,12 @@ TWO = {"num_heads": 2}
 
 
 def data(rng, *shape):
-    """Gives numbers around 0."""
+    """Return numbers around 0."""
     return rng.normal(size=shape).astype(F32)
 
 
 def kinds(graph):
-    """Gives the ops of a graph, in order."""
+    """Return the ops of a graph, in order."""
     return [node.op_type for node in graph.nodes]
 
 
@@ -119,7 +119,7 @@ def test_names_are_those_of_the_model(read, rng) -> None:
 
 
 def attend(query, key, value, heads):
-    """Gives attention by the book, in float64, of (batch, rows, heads * size)."""
+    """Return attention by the book, in float64, of (batch, rows, heads * size)."""
     made = np.empty((*query.shape[:2], value.shape[2]))
     size, wide = query.shape[2] // heads, value.shape[2] // heads
     for b in range(query.shape[0]):
@@ -191,7 +191,7 @@ def minus(op):
 
 @pytest.fixture
 def extended(tmp_path, monkeypatch):
-    """Installs a dist that brings importers of the domain."""
+    """Install a dist that brings importers of the domain."""
     (tmp_path / "more_importers.py").write_text(MODULE)
     info = tmp_path / "more_importers-1.0.dist-info"
     info.mkdir()

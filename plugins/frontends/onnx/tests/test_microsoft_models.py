@@ -28,19 +28,19 @@ needs_backend = pytest.mark.skipif(
 
 
 def convolutional_quantized(folder):
-    """Gives a quantized network whose operators are between integers."""
+    """Return a quantized network whose operators are between integers."""
     model, feeds = convolutional()
     return quantized(model, feeds, folder), feeds
 
 
 def bert_quantized(folder):
-    """Gives a BERT with stored weights, as ONNX Runtime's own fusing leaves it."""
+    """Return a BERT with stored weights, as ONNX Runtime's own fusing leaves it."""
     model, feeds = bert()
     return saved_by_runtime(dynamically_quantized(model, folder), folder), feeds
 
 
 def saved(make):
-    """Gives a maker of a model that ONNX Runtime has fused and saved."""
+    """Return a maker of a model that ONNX Runtime has fused and saved."""
 
     def made(folder):
         model, feeds = make()
@@ -73,7 +73,7 @@ MODELS = {
 
 @pytest.fixture(params=MODELS)
 def given(request, tmp_path):
-    """Gives a model that has the operators it is about, and what to feed it."""
+    """Return a model that has the operators it is about, and what to feed it."""
     make, operators = MODELS[request.param]
     logging.disable(logging.WARNING)  # ONNX Runtime's quantizer recommends things
     model, feeds = make(tmp_path)

@@ -58,7 +58,7 @@ def blend(op):
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Installs a dist that brings an op package, and importers for it where they are given."""
+    """Install a dist that brings an op package, and importers for it where they are given."""
 
     def run(ops: str = OPS, importers: str = "") -> None:
         points = "[dovetail.op_packages]\norg.ops = blend_ops:PACKAGE\n"
@@ -82,7 +82,7 @@ def install(tmp_path, monkeypatch):
 
 @pytest.fixture
 def blended(model, tmp_path: Path):
-    """Reads a model of one node of the package."""
+    """Read a model of one node of the package."""
 
     def run(op_type="Blend", ins=("x", "z"), outs=("y",), **attributes):
         node = helper.make_node(op_type, ins, outs, name="b", domain="org.ops", **attributes)

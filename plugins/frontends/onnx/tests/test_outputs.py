@@ -16,7 +16,7 @@ X = np.ones((2, 3), np.float32)
 
 @pytest.fixture
 def warnings(read, caplog):
-    """Reads a model and gives its outputs and the warnings."""
+    """Read a model and return its outputs and the warnings."""
 
     def run(made, **options):
         with caplog.at_level(logging.WARNING, "dovetail.onnx"):
@@ -28,7 +28,7 @@ def warnings(read, caplog):
 
 @pytest.fixture
 def declaring(model):
-    """Makes a model of one Relu from dims to declared dims."""
+    """Create a model of one Relu from dims to declared dims."""
 
     def make(dims, declared):
         made = model([N("Relu", ["x"], ["y"])], {"x": (1, dims)}, ["y"])

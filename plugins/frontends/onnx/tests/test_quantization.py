@@ -12,13 +12,13 @@ F32 = np.float32
 
 
 def byte(rng, *shape, dtype=np.uint8):
-    """Gives bytes of all sizes."""
+    """Return bytes of all sizes."""
     limits = np.iinfo(dtype)
     return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
 
 
 def scalar(value, dtype=F32):
-    """Gives one number."""
+    """Return one number."""
     return np.array(value, dtype)
 
 
@@ -54,7 +54,7 @@ def test_blocks_share_a_scale_and_the_last_may_be_short(check, rng, block) -> No
 
 
 def four_bits(rng, name, code, shape, *, raw=False):
-    """Gives an initializer of integers of 4 bits, in either way to write them."""
+    """Return an initializer of integers of 4 bits, in either way to write them."""
     low = -8 if code == TensorProto.INT4 else 0
     values = rng.integers(low, low + 16, shape)
     values.reshape(-1)[:2] = low, low + 15
@@ -227,7 +227,7 @@ def test_scales_whose_product_float32_cannot_hold(model, read, rng) -> None:
 
 
 def stored_convolution(model, **attributes):
-    """Makes a QLinearConv of filters (3, 2, 2, 2), all else in one piece."""
+    """Create a QLinearConv of filters (3, 2, 2, 2), all else in one piece."""
     known = {"w": byte(np.random.default_rng(3), 3, 2, 2, 2), "s": scalar(0.5)}
     known |= {"z": scalar(0, np.uint8), "ys": scalar(64)}
     node = helper.make_node("QLinearConv", ["x", "s", "z", "w", "s", "z", "ys", "z"], ["y"])
@@ -250,7 +250,7 @@ def test_an_attribute_of_a_function_that_is_not_there(model, read) -> None:
 
 
 def dynamic(model, op_type, x, weights, scale, zero):
-    """Makes a product of integers as dynamic quantization has it: cast, and times both scales."""
+    """Create a product of integers as dynamic quantization has it: cast, and times both scales."""
     nodes = [
         helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "qs", "qz"]),
         helper.make_node(op_type, ["q", "w", "qz", "wz"], ["i"]),

@@ -16,7 +16,7 @@ STEPS, BATCH, FEATURES, HIDDEN = 4, 3, 5, 6
 
 
 def inputs(rng, op_type, parts, count=1):
-    """Give X, W, R, B, no lengths, the states and P by name, as far as they are in `parts`."""
+    """Return X, W, R, B, no lengths, the states and P by name, as far as they are in `parts`."""
     rows = GATES[op_type] * HIDDEN
     shapes = {
         "X": (STEPS, BATCH, FEATURES),
@@ -40,7 +40,7 @@ OUTPUTS = {"LSTM": ["Y", "Y_h", "Y_c"], "GRU": ["Y", "Y_h"], "RNN": ["Y", "Y_h"]
 
 @pytest.fixture
 def layer(model):
-    """Makes a model of one layer: the states and X are inputs, the rest is known."""
+    """Create a model of one layer: the states and X are inputs, the rest is known."""
 
     def make(op_type, arrays, *, opset=17, outputs=None, fed=("X", "initial_h", "initial_c"), **a):
         last = max(ORDER.index(name) for name in arrays)

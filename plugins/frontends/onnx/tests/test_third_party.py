@@ -28,7 +28,7 @@ def wobble(op):
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Installs a dist that brings importers, as a module and its metadata on sys.path."""
+    """Install a dist that brings importers, as a module and its metadata on sys.path."""
 
     def install(source: str, value: str = "toy_importers:TABLE") -> None:
         (tmp_path / "toy_importers.py").write_text(source)

@@ -18,7 +18,7 @@ N = helper.make_node
 
 
 def schemas_since(opset: int) -> dict[str, set[int]]:
-    """Gives, by operator, every schema version that a model of this opset or later can mean."""
+    """Return, by operator, every schema version that a model of this opset or later can mean."""
     found: dict[str, set[int]] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
         if schema.domain == "":

@@ -249,7 +249,7 @@ _OTHER_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 
 def declare(library: ctypes.CDLL) -> dict[str, Any]:
-    """Gives the library's functions by name, without the prefix `dnnl_`, with their signatures.
+    """Return the library's functions by name, without the prefix `dnnl_`, with their signatures.
 
     Raises:
         AttributeError: The library lacks one.

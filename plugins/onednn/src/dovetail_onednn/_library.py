@@ -95,7 +95,7 @@ class Library:
 
 
 def library() -> Library:
-    """Gives oneDNN, loaded at the first call.
+    """Return oneDNN, loaded at the first call.
 
     Raises:
         PluginError: There is none that can be used; lists every place tried.
@@ -108,7 +108,7 @@ def library() -> Library:
 
 
 def _first() -> Library:
-    """Loads the first candidate that can be used."""
+    """Load the first candidate that can be used."""
     faults: list[PluginError] = []
     for path in candidates():
         try:
@@ -126,7 +126,7 @@ def _first() -> Library:
 
 
 def candidates() -> Iterator[str]:
-    """Gives what to load, best first."""
+    """Return what to load, best first."""
     try:
         files = importlib.metadata.distribution(DIST).files or ()
     except importlib.metadata.PackageNotFoundError:
@@ -140,7 +140,7 @@ def candidates() -> Iterator[str]:
 
 
 def _openmp(held: ctypes.PyDLL) -> tuple[Any, int, Any]:
-    """Gives what sets the threads of a library's OpenMP, their own number, and what tells it."""
+    """Return what sets the threads of a library's OpenMP, their own number, and what tells it."""
     try:
         # looked up in what the library depends on, too
         set_number, number = held.omp_set_num_threads, held.omp_get_max_threads
@@ -152,7 +152,7 @@ def _openmp(held: ctypes.PyDLL) -> tuple[Any, int, Any]:
 
 
 def _execute(loaded: ctypes.CDLL) -> Any:
-    """Gives what executes a primitive: (primitive, stream, number of arguments, arguments).
+    """Return what executes a primitive: (primitive, stream, number of arguments, arguments).
 
     It is called with ctypes' own values, made once. Types declared for it would be looked at in
     every call, and that takes longer than all the rest of the call.
@@ -163,7 +163,7 @@ def _execute(loaded: ctypes.CDLL) -> Any:
 
 
 def load(path: str) -> Library:
-    """Loads a library and checks that it is one that can be used.
+    """Load a library and checks that it is one that can be used.
 
     Raises:
         PluginError: It is not there, cannot be loaded, or is too old or too new.

@@ -83,7 +83,7 @@ class Geometry:
 
 
 def convolution(call: KernelCall) -> Step | None:
-    """Runs Conv1d to 3d and the tail as one primitive; see `Kernel.make`."""
+    """Run Conv1d to 3d and the tail as one primitive; see `Kernel.make`."""
     if not is_float32(call):
         return None
     source, groups = call.spec(0).shape, call.op.group
@@ -97,7 +97,7 @@ def convolution(call: KernelCall) -> Step | None:
 
 
 def depthwise_convolution(call: KernelCall) -> Step | None:
-    """Runs DepthWiseConv1d and 2d: convolutions of as many groups as channels.
+    """Run DepthWiseConv1d and 2d: convolutions of as many groups as channels.
 
     One axis runs as two, of which the first has one element: for a depthwise convolution along one
     axis there is code that measured 20 times slower.
@@ -113,7 +113,7 @@ def convolution_step(
     geometry: Geometry,
     rewritten: Callable[[Array], Array] = lambda weights: weights,
 ) -> Step | None:
-    """Gives the step of a convolution and the call's tail; None where filters are not known yet.
+    """Return the step of a convolution and the call's tail; None where filters are not known yet.
 
     Args:
         call: Its inputs are source, filters and maybe bias, all float32.
@@ -161,7 +161,7 @@ def convolution_desc(
     post_ops: tuple[PostOp, ...] = (),
     arranged: Arrangement = (None, None),
 ) -> PrimitiveDesc:
-    """Describes a convolution.
+    """Describe a convolution.
 
     Args:
         geometry: Extents and params.
@@ -197,7 +197,7 @@ def convolution_desc(
 
 
 def geometry_of(call: KernelCall, groups: int, axes: int) -> Geometry:
-    """Gives a call's geometry.
+    """Return a call's geometry.
 
     Args:
         call: Of Conv1d to 3d or a depthwise one.
@@ -220,7 +220,7 @@ def geometry_of(call: KernelCall, groups: int, axes: int) -> Geometry:
 
 
 def _fills_no_vector(geometry: Geometry) -> bool:
-    """Whether filters of one element take so few channels of few groups that zeros cost less.
+    """Return whether filters of one element take so few channels of few groups that zeros cost less.
 
     From 24 channels to 112 in 4 groups, 56x56 took 0.118 ms, and 0.058 as one group.
     """
@@ -229,7 +229,7 @@ def _fills_no_vector(geometry: Geometry) -> bool:
 
 
 def _is_wrong_when_narrow(geometry: Geometry) -> bool:
-    """Whether oneDNN 3.2 may give wrong results in bfloat16 on processors with AMX.
+    """Return whether oneDNN 3.2 may give wrong results in bfloat16 on processors with AMX.
 
     It does for many filters, 2x2 in steps of 2 over 48 channels among them, where rows of a filter
     fill blocks of channels and one element of them does not. All that were found are among these.
@@ -248,13 +248,13 @@ def _is_wrong_when_narrow(geometry: Geometry) -> bool:
 
 
 def _spread_filters(weights: MemoryDesc) -> MemoryDesc:
-    """Describes grouped filters as those of one group."""
+    """Describe grouped filters as those of one group."""
     groups, made, taken, *window = weights.dims
     return filters((*window, groups * taken, groups * made), 1)
 
 
 def _spread(weights: Array, groups: int) -> Array:
-    """Gives filters (spatial..., c / groups, k) as (spatial..., c, k): others' channels count 0."""
+    """Return filters (spatial..., c / groups, k) as (spatial..., c, k): others' channels count 0."""
     *window, taken, made = weights.shape
     each = made // groups
     found = np.zeros((*window, groups, taken, groups, each), weights.dtype)
@@ -264,12 +264,12 @@ def _spread(weights: Array, groups: int) -> Array:
 
 
 def _images(shape: Shape, axes: int) -> MemoryDesc:
-    """Describes dense (n, spatial..., c) with so many spatial axes."""
+    """Describe dense (n, spatial..., c) with so many spatial axes."""
     return images((shape[0], *(1,) * (axes + 2 - len(shape)), *shape[1:]))
 
 
 def _as_channels_first(call: KernelCall, geometry: Geometry) -> MemoryDesc | None:
-    """Describes an image of few channels as it lies, channels first, where the result is pooled.
+    """Describe an image of few channels as it lies, channels first, where the result is pooled.
 
     For so few channels the library has a kernel of its own that takes no other order and gives a
     blocked result. It takes half the time; but what follows had better be content with that result.
@@ -283,7 +283,7 @@ def _as_channels_first(call: KernelCall, geometry: Geometry) -> MemoryDesc | Non
 
 
 def arrangements(geometry: Geometry, layout: object) -> list[Arrangement]:
-    """Gives the arrangements of source and result to try, best first.
+    """Return the arrangements of source and result to try, best first.
 
     Dense comes first: it is what the library chooses itself for most convolutions on AVX2 and
     AVX-512, what it is fastest with for those in small groups, and what every other op reads
@@ -296,7 +296,7 @@ def arrangements(geometry: Geometry, layout: object) -> list[Arrangement]:
 def _choose(
     geometry: Geometry, chain_in: Callable[[DataType], Chain], choices: Sequence[Arrangement]
 ) -> tuple[PrimitiveDesc, Chain] | None:
-    """Describes the convolution in the first arrangement that is not a slow one."""
+    """Describe the convolution in the first arrangement that is not a slow one."""
     for each in dict.fromkeys(choices):
         chain = chain_in(each[0].type if each[0] else DataType.F32)
         desc = convolution_desc(geometry, chain.ops, each)
@@ -307,7 +307,7 @@ def _choose(
 
 
 def ints(values: object) -> Shape:
-    """Gives a param's elements; those of ops of one axis are scalars or have one axis less."""
+    """Return a param's elements; those of ops of one axis are scalars or have one axis less."""
     return tuple(int(v) for v in np.asarray(values).reshape(-1))
 
 

@@ -41,7 +41,7 @@ class MemoryDesc(Handle):
     def strided(
         cls, dims: Sequence[int], strides: Sequence[int], kind: DataType = DataType.F32
     ) -> MemoryDesc:
-        """Describes elements that lie `strides` elements apart."""
+        """Describe elements that lie `strides` elements apart."""
         doing = f"describing {kind.text} {_by(dims)} with strides {tuple(strides)}"
         function = "memory_desc_create_with_strides"
         made = make(function, len(dims), array(dims), kind, array(strides), doing=doing)
@@ -49,19 +49,19 @@ class MemoryDesc(Handle):
 
     @classmethod
     def any(cls, dims: Sequence[int], kind: DataType = DataType.F32) -> MemoryDesc:
-        """Describes elements whose arrangement a primitive is to choose."""
+        """Describe elements whose arrangement a primitive is to choose."""
         doing = f"describing {kind.text} {_by(dims)} of any format"
         function = "memory_desc_create_with_tag"
         made = make(function, len(dims), array(dims), kind, ANY_FORMAT, doing=doing)
         return cls(made)
 
     def of_type(self, kind: DataType) -> MemoryDesc:
-        """Describes elements of another type that lie the same way, by strides."""
+        """Describe elements of another type that lie the same way, by strides."""
         return self if kind is self.type else self.strided(self.dims, self.strides, kind)
 
     @classmethod
     def copy_of(cls, pointer: int | None) -> MemoryDesc:
-        """Describes what a descriptor of somebody else's describes."""
+        """Describe what a descriptor of somebody else's describes."""
         return cls(make("memory_desc_clone", pointer, doing="copying a memory descriptor"))
 
     def __eq__(self, other: object) -> bool:
@@ -122,7 +122,7 @@ class Memory(Handle):
         super().__init__("memory", make("memory_create", desc, engine(), address, doing=doing))
 
     def move(self, address: int) -> None:
-        """Takes bytes elsewhere, in the same arrangement."""
+        """Take bytes elsewhere, in the same arrangement."""
         if address != self.place:
             if status := library().functions["memory_set_data_handle"](self, address):
                 raise failure(status, f"moving a memory of {self.desc.key}")
@@ -130,7 +130,7 @@ class Memory(Handle):
 
 
 def array(values: Sequence[int]) -> ctypes.Array[c_int64]:
-    """Gives values as the fixed-size array that the library reads extents from."""
+    """Return values as the fixed-size array that the library reads extents from."""
     return Dims(*values)
 
 

@@ -64,33 +64,33 @@ class Direction:
         return int(self.op.direction)
 
     def index(self, port: int) -> int | None:
-        """Gives the index of the call's input, None for one that is left out."""
+        """Return the index of the call's input, None for one that is left out."""
         found = self.operands[port] if port < len(self.operands) else None
         return None if found is None or not self.call.has(found) else found
 
     def has(self, port: int) -> bool:
-        """Whether an input is there."""
+        """Return whether an input is there."""
         return self.index(port) is not None
 
     def static(self, port: int) -> Array | None:
-        """Gives the elements of an input that are known."""
+        """Return the elements of an input that are known."""
         index = self.index(port)
         return None if index is None else self.call.static(index)
 
     def stacked(self, ports: Sequence[int]) -> Array:
-        """Gives the weights or biases of gates as (gates, units, ...); left-out biases are 0."""
+        """Return the weights or biases of gates as (gates, units, ...); left-out biases are 0."""
         units = self.call.spec(1).shape[0]
         found = [self.static(port) for port in ports]
         return np.stack([np.zeros(units, np.float32) if each is None else each for each in found])
 
     def is_made_for(self, known: Sequence[int], left_out: Sequence[int]) -> bool:
-        """Whether these inputs, where they are there, are known, and others left out."""
+        """Return whether these inputs, where they are there, are known, and others left out."""
         are_known = all(self.static(port) is not None for port in known if self.has(port))
         return are_known and not any(self.has(port) for port in left_out)
 
 
 def absorbs_twin(group: Sequence[NodeView], node: NodeView) -> bool:
-    """Whether a node is the layer's other direction, or then what puts both side by side."""
+    """Return whether a node is the layer's other direction, or then what puts both side by side."""
     op: Any = node.op  # its class is the op set's, which this package does not import
     heads: list[Any] = [view.op for view in group]
     if len(group) == 1 and node.op_type == group[0].op_type:
@@ -105,14 +105,14 @@ def absorbs_twin(group: Sequence[NodeView], node: NodeView) -> bool:
 
 
 def directions_of(call: KernelCall) -> tuple[Direction, ...]:
-    """Gives the layer's directions, forward before reverse."""
+    """Return the layer's directions, forward before reverse."""
     found = [Direction(call, call.head, range(len(call.head.node.inputs)))]
     found += [Direction(call, tail.view, tail.operands) for tail in call.fused if not tail.joins]
     return tuple(sorted(found, key=lambda each: each.way))
 
 
 def are_made_for(directions: Sequence[Direction], ports: Ports) -> bool:
-    """Whether all is FLOAT_32 with elements, weights are known and some inputs left out."""
+    """Return whether all is FLOAT_32 with elements, weights are known and some inputs left out."""
     known = ports.weights
     if len(directions) > 1:  # states of both are one memory
         known += ports.states

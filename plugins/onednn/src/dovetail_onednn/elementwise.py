@@ -66,7 +66,7 @@ class Second:
 
 
 def eltwise(call: KernelCall) -> Step | None:
-    """Runs a function of each element and its tail as one primitive; see `Kernel.make`."""
+    """Run a function of each element and its tail as one primitive; see `Kernel.make`."""
     function = eltwise_of(call.head)
     if function is None or not is_float32(call):
         return None
@@ -82,7 +82,7 @@ def eltwise(call: KernelCall) -> Step | None:
 
 
 def binary(call: KernelCall) -> Step | None:
-    """Runs a function of two tensors and its tail as one primitive; see `Kernel.make`.
+    """Run a function of two tensors and its tail as one primitive; see `Kernel.make`.
 
     The first operand must have the result's shape; where the function allows it they are exchanged.
     """
@@ -104,7 +104,7 @@ def _work(call: KernelCall) -> int:
 
 
 def _makes_swish(call: KernelCall, function: Eltwise) -> bool:
-    """Whether a sigmoid is multiplied by its own input."""
+    """Return whether a sigmoid is multiplied by its own input."""
     if function.algorithm is not Algorithm.LOGISTIC or not call.fused:
         return False
     after = call.fused[0]
@@ -113,7 +113,7 @@ def _makes_swish(call: KernelCall, function: Eltwise) -> bool:
 
 
 def eltwise_desc(function: Eltwise, flat: MemoryDesc) -> PrimitiveDesc:
-    """Describes a function of each element of a vector."""
+    """Describe a function of each element of a vector."""
     with Attributes() as attributes:
         return PrimitiveDesc(
             "eltwise_forward",
@@ -142,7 +142,7 @@ def joined(
     before: Sequence[Eltwise | Second] = (),
     skipped: int = 0,
 ) -> Step | None:
-    """Gives the step of a function of two tensors and what follows it.
+    """Return the step of a function of two tensors and what follows it.
 
     Args:
         call: All float32, with elements.
@@ -190,7 +190,7 @@ def _chain(
     folding: Folding,
     kind: DataType,
 ) -> Chain:
-    """Gives what is done before the tail and the rest of the tail as one chain."""
+    """Return what is done before the tail and the rest of the tail as one chain."""
     ops: list[PostOp] = []
     operands: list[tuple[int, int]] = []
     for each in before:

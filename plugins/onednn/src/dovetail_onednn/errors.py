@@ -30,7 +30,7 @@ _MEANINGS = {
 
 
 def check(status: int, description: str) -> None:
-    """Ends with an error unless a status is success.
+    """End with an error unless a status is success.
 
     Args:
         status: What the function returned.
@@ -44,7 +44,7 @@ def check(status: int, description: str) -> None:
 
 
 def failure(status: int, description: str) -> BackendError:
-    """Gives the error for a status that is not success."""
+    """Return the error for a status that is not success."""
     known = status in Status.__members__.values()
     meaning = _MEANINGS.get(Status(status), "") if known else "a status that is not documented"
     return BackendError(

@@ -29,7 +29,7 @@ class Folding:
 
     @classmethod
     def of(cls, made: Shape, operands: Iterable[Shape]) -> Folding:
-        """Joins as many axes as these operands allow."""
+        """Join as many axes as these operands allow."""
         full = [aligned(shape, len(made)) for shape in operands]
         real = [axis for axis, extent in enumerate(made) if extent != 1]
         # neighbours can be one axis where each operand has either both or none of them
@@ -46,7 +46,7 @@ class Folding:
         return math.prod(self.made[axis] for axis in self.axes[-1])
 
     def desc(self, shape: Shape) -> MemoryDesc:
-        """Describes the result, or a dense operand.
+        """Describe the result, or a dense operand.
 
         The last axis counts as the channels, which the library wants second.
         """

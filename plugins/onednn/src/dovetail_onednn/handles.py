@@ -43,7 +43,7 @@ class Handle:
         return self._free.alive
 
     def close(self) -> None:
-        """Frees the object; once is enough, twice does no harm."""
+        """Free the object; once is enough, twice does no harm."""
         self._free()
         self._as_parameter_ = c_void_p()  # the library refuses it, where it would read freed bytes
 
@@ -60,7 +60,7 @@ class Handle:
 
 
 def make(function: str, *arguments: Any, doing: str) -> c_void_p:
-    """Calls a function that gives a new object through its first argument.
+    """Call a function that gives a new object through its first argument.
 
     Args:
         function: Its name without the prefix.
@@ -100,7 +100,7 @@ _STARTING = threading.Lock()
 
 
 def engine() -> Engine:
-    """Gives the one engine of the process.
+    """Return the one engine of the process.
 
     Raises:
         PluginError: There is no usable oneDNN.

@@ -33,7 +33,7 @@ _LOG = logging.getLogger("dovetail.onednn")
 
 
 def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
-    """Gives the kernels for ops of the standard op set.
+    """Return the kernels for ops of the standard op set.
 
     The library must have passed its check of products; that of convolutions is made at the first
     one.
@@ -89,7 +89,7 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
 
 
 def _first_of(*makes: Make) -> Make:
-    """Gives what has the first kernel that is made for a call run it."""
+    """Return what has the first kernel that is made for a call run it."""
     return lambda call: next((step for make in makes if (step := make(call)) is not None), None)
 
 
@@ -106,7 +106,7 @@ def _alone_if_small(make: Make) -> Make:
 
 
 def _if_right(kind: Kind, *, strict: bool) -> Callable[[Make], Make]:
-    """Gives what has a kernel wait for a check, and decline, or raise, where it fails."""
+    """Return what has a kernel wait for a check, and decline, or raise, where it fails."""
 
     @functools.cache  # asked for each node, and said once
     def is_right() -> bool:

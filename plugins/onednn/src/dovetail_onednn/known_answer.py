@@ -47,7 +47,7 @@ class Kind(enum.Enum):
 
 
 def checked_library(kinds: Iterable[Kind] = Kind) -> Library:
-    """Gives oneDNN after it gave the right answers to small cases of some kinds.
+    """Return oneDNN after it gave the right answers to small cases of some kinds.
 
     Args:
         kinds: By default all.
@@ -71,7 +71,7 @@ def checked_library(kinds: Iterable[Kind] = Kind) -> Library:
 
 @functools.cache
 def _fault(kind: Kind) -> str:
-    """Gives what is wrong with a kind; an empty text where nothing is."""
+    """Return what is wrong with a kind; an empty text where nothing is."""
     precision = Precision.BF16 if kind is Kind.BFLOAT16 else Precision.FLOAT32
     # one thread: the code is the same, and waking others takes longer than the cases do
     with threads(1), computing_in(precision):
@@ -106,7 +106,7 @@ _CASES = {Kind.PRODUCT: _products, Kind.CONVOLUTION: _convolutions, Kind.BFLOAT1
 
 
 def _multiplies(rows: int, depth: int, columns: int) -> bool:
-    """Whether a product by packed weights, with bias and relu, is exactly what NumPy says."""
+    """Return whether a product by packed weights, with bias and relu, is exactly what NumPy says."""
     x, w, b = (_numbers(s) for s in ((rows, depth), (depth, columns), (1, columns)))
     source, weights, bias, target = map(dense, (x.shape, w.shape, b.shape, (rows, columns)))
     kind = factor_type()
@@ -118,7 +118,7 @@ def _multiplies(rows: int, depth: int, columns: int) -> bool:
 
 
 def _convolves(shape: Shape, made: int, groups: int) -> bool:
-    """Whether a convolution with bias and relu, padded by 1, is exactly what NumPy says."""
+    """Return whether a convolution with bias and relu, padded by 1, is exactly what NumPy says."""
     x, w, b = (_numbers(s) for s in (shape, (3, 3, shape[3] // groups, made), (made,)))
     source, weights, bias = images(shape), filters(w.shape, groups), vector(made)
     target = images((*shape[:3], made))
@@ -133,7 +133,7 @@ def _convolves(shape: Shape, made: int, groups: int) -> bool:
 
 
 def _numbers(shape: Shape) -> Array:
-    """Gives whole numbers from -7 to 7, float32, that follow no pattern.
+    """Return whole numbers from -7 to 7, float32, that follow no pattern.
 
     They are middle bits of multiplied squares: NumPy's generators take longer to load than the
     check takes, and 2.5 MB.
@@ -145,7 +145,7 @@ def _numbers(shape: Shape) -> Array:
 def _computed(
     desc: PrimitiveDesc, operands: Mapping[Arg, tuple[MemoryDesc, Array]], target: MemoryDesc
 ) -> Array:
-    """Gives what a primitive makes of arrays that lie densely, flat."""
+    """Return what a primitive makes of arrays that lie densely, flat."""
     arrays = {arg: moved(array, lies, desc.desc(arg)) for arg, (lies, array) in operands.items()}
     made = desc.desc(Arg.DESTINATION)
     arrays[Arg.DESTINATION] = np.empty(made.nbytes, np.uint8)
@@ -155,7 +155,7 @@ def _computed(
 
 
 def _rounded(exact: Array) -> Array:
-    """Gives float32 numbers, flat, rounded to the present precision: half-way to even."""
+    """Return float32 numbers, flat, rounded to the present precision: half-way to even."""
     flat = exact.ravel()
     if factor_type() is DataType.F32:
         return flat

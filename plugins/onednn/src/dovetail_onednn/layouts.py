@@ -79,12 +79,12 @@ class Strided:
     def transposed(
         cls, shape: Sequence[int], perm: Sequence[int], kind: DataType = DataType.F32
     ) -> Strided:
-        """Gives the transpose by `perm` of a dense tensor of this shape."""
+        """Return the transpose by `perm` of a dense tensor of this shape."""
         along = row_major(shape)
         return cls(tuple(shape[p] for p in perm), tuple(along[p] for p in perm), kind)
 
     def along(self, dense: MemoryDesc) -> MemoryDesc:
-        """Describes it with axes in the logical order of a descriptor of its dense form."""
+        """Describe it with axes in the logical order of a descriptor of its dense form."""
         wanted = list(zip(self.shape, row_major(self.shape), self.strides, strict=True))
         strides = []
         for extent, step in zip(dense.dims, dense.strides, strict=True):
@@ -96,7 +96,7 @@ class Strided:
 
 
 def layout_of(desc: MemoryDesc, dense: MemoryDesc) -> OneDnnLayout | Narrow | None:
-    """Gives a descriptor's layout: None where it describes the dense form.
+    """Return a descriptor's layout: None where it describes the dense form.
 
     Dense forms of one tensor differ from primitive to primitive in their axes; they are one layout.
     """
@@ -107,25 +107,25 @@ def layout_of(desc: MemoryDesc, dense: MemoryDesc) -> OneDnnLayout | Narrow | No
 
 
 def type_of(layout: Layout | None) -> DataType:
-    """Gives the type that a float32 tensor's elements have in a layout."""
+    """Return the type that a float32 tensor's elements have in a layout."""
     if isinstance(layout, OneDnnLayout):
         return layout.desc.type
     return layout.type if isinstance(layout, Narrow | Strided) else DataType.F32
 
 
 def input_type(call: KernelCall, index: int = 0) -> DataType:
-    """Gives the type that the elements of a float32 input have where they lie."""
+    """Return the type that the elements of a float32 input have where they lie."""
     return type_of(call.layout(index)) if call.has(index) else DataType.F32
 
 
 def narrow_layout(call: KernelCall, index: int = 0) -> Narrow | None:
-    """Gives the dense layout of an input's type, if that is a narrower one than float32."""
+    """Return the dense layout of an input's type, if that is a narrower one than float32."""
     kind = input_type(call, index)
     return None if kind is DataType.F32 else Narrow(kind, math.prod(call.spec(index).shape))
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Gives the strides of a dense tensor."""
+    """Return the strides of a dense tensor."""
     strides = [1] * len(shape)
     for axis in reversed(range(len(shape) - 1)):
         strides[axis] = strides[axis + 1] * shape[axis + 1]
@@ -133,7 +133,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def permuted(shape: Sequence[int], axes: Sequence[int]) -> MemoryDesc:
-    """Describes a dense, row-major tensor whose axes oneDNN names in another order.
+    """Describe a dense, row-major tensor whose axes oneDNN names in another order.
 
     Args:
         shape: Extents in memory order.
@@ -144,18 +144,18 @@ def permuted(shape: Sequence[int], axes: Sequence[int]) -> MemoryDesc:
 
 
 def dense(shape: Sequence[int]) -> MemoryDesc:
-    """Describes a dense tensor whose axes keep their order; one of rank 0 has an axis of 1."""
+    """Describe a dense tensor whose axes keep their order; one of rank 0 has an axis of 1."""
     return permuted(shape or (1,), range(len(shape) or 1))
 
 
 def images(shape: Sequence[int]) -> MemoryDesc:
-    """Describes dense (n, spatial..., c)."""
+    """Describe dense (n, spatial..., c)."""
     rank = len(shape)
     return permuted(shape, (0, rank - 1, *range(1, rank - 1)))
 
 
 def filters(shape: Sequence[int], groups: int) -> MemoryDesc:
-    """Describes dense (spatial..., c / groups, k) filters; with groups, these come first."""
+    """Describe dense (spatial..., c / groups, k) filters; with groups, these come first."""
     *window, taken, made = shape
     axes = range(len(window))
     if groups == 1:
@@ -165,7 +165,7 @@ def filters(shape: Sequence[int], groups: int) -> MemoryDesc:
 
 
 def transposed_filters(shape: Sequence[int], groups: int) -> MemoryDesc:
-    """Describes dense (spatial..., c, k / groups) filters; with groups, these come first."""
+    """Describe dense (spatial..., c, k / groups) filters; with groups, these come first."""
     *window, taken, each = shape
     if groups == 1:
         return filters(shape, 1)
@@ -175,10 +175,10 @@ def transposed_filters(shape: Sequence[int], groups: int) -> MemoryDesc:
 
 
 def aligned(shape: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Gives a shape with leading extents of 1, so that it has this rank."""
+    """Return a shape with leading extents of 1, so that it has this rank."""
     return (*(1,) * (rank - len(shape)), *shape)
 
 
 def vector(length: int) -> MemoryDesc:
-    """Describes a dense vector, such as a bias."""
+    """Describe a dense vector, such as a bias."""
     return MemoryDesc.strided((length,), (1,))

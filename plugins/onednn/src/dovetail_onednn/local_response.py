@@ -13,7 +13,7 @@ from dovetail_onednn.steps import from_one_to_one, is_float32
 
 
 def lrn(call: KernelCall) -> Step | None:
-    """Runs Lrn across channels; see `Kernel.make`."""
+    """Run Lrn across channels; see `Kernel.make`."""
     op, shape = call.op, call.spec(0).shape
     if not is_float32(call) or op.region.name != "ACROSS_CHANNEL":
         return None

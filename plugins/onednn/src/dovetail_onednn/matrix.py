@@ -68,7 +68,7 @@ class Product:
         return math.prod(self.target.dims) * self.source.dims[-1]
 
     def described(self, chain: Chain) -> PrimitiveDesc:
-        """Describes the primitive.
+        """Describe the primitive.
 
         Args:
             chain: What is done to the result.
@@ -90,7 +90,7 @@ class Product:
 
 
 def fully_connected(call: KernelCall) -> Step | None:
-    """Runs FullyConnected and its tail as one primitive; see `Kernel.make`."""
+    """Run FullyConnected and its tail as one primitive; see `Kernel.make`."""
     if not _is_made_for(call):
         return None
     units, depth = call.spec(1).shape
@@ -98,7 +98,7 @@ def fully_connected(call: KernelCall) -> Step | None:
 
 
 def matmul(call: KernelCall) -> Step | None:
-    """Runs MatMul and its tail as one primitive; see `Kernel.make`."""
+    """Run MatMul and its tail as one primitive; see `Kernel.make`."""
     if not _is_made_for(call):
         return None
     matrix, transposed = call.spec(1).shape, bool(call.op.transpose_in1)
@@ -109,7 +109,7 @@ def matmul(call: KernelCall) -> Step | None:
 
 
 def _is_made_for(call: KernelCall) -> bool:
-    """Whether the op is one for the library; narrow results are not."""
+    """Return whether the op is one for the library; narrow results are not."""
     *stack, columns = call.outputs[0].shape
     return is_float32(call) and (columns >= _NARROWEST or math.prod(stack) == 1)
 
@@ -117,7 +117,7 @@ def _is_made_for(call: KernelCall) -> bool:
 def _by_one_matrix(
     call: KernelCall, depth: int, units: int, strides: tuple[int, int]
 ) -> Step | None:
-    """Multiplies rows by one matrix, (depth, units) with these strides."""
+    """Multiply rows by one matrix, (depth, units) with these strides."""
     made = call.outputs[0].shape
     rows, is_known = math.prod(made[:-1]), call.static(1) is not None
     has_bias, is_small = call.has(2), rows * depth * units < LEAST_SHARED
@@ -136,13 +136,13 @@ def _by_one_matrix(
 
 
 def _as_rows(shape: Shape, rows: int, units: int) -> Shape:
-    """Gives the shape of a tail's operand, of one element, a row or all, beside (rows, units)."""
+    """Return the shape of a tail's operand, of one element, a row or all, beside (rows, units)."""
     count = math.prod(shape)
     return (rows, units) if count == rows * units else (1, count)
 
 
 def _batched(call: KernelCall) -> Step | None:
-    """Multiplies stacks of matrices, transposed by strides, broadcast by extents of 1."""
+    """Multiply stacks of matrices, transposed by strides, broadcast by extents of 1."""
     made = call.outputs[0].shape
     rank = len(made)
     bias = dense(aligned(made[-1:], rank)) if call.has(2) else None
@@ -164,7 +164,7 @@ def _batched(call: KernelCall) -> Step | None:
 
 
 def _type(call: KernelCall, products: int) -> DataType:
-    """Gives the type that operands are brought in; to round a few and back takes longer."""
+    """Return the type that operands are brought in; to round a few and back takes longer."""
     is_narrow = any(input_type(call, index) is not DataType.F32 for index in (0, 1))
     return factor_type() if is_narrow or products >= LEAST_SHARED else DataType.F32
 
@@ -172,7 +172,7 @@ def _type(call: KernelCall, products: int) -> DataType:
 def _matrices(
     call: KernelCall, index: int, rank: int, is_transposed: bool, *, as_they_lie: bool
 ) -> MemoryDesc:
-    """Describes a stack of matrices: where it is a transpose that was not moved, by its strides."""
+    """Describe a stack of matrices: where it is a transpose that was not moved, by its strides."""
     shape, layout = aligned(call.spec(index).shape, rank), call.layout(index)
     *batch, row, column = range(rank)
     form = permuted(shape, (*batch, column, row) if is_transposed else (*batch, row, column))
@@ -187,7 +187,7 @@ def _step(
     packs: bool = False,
     as_they_lie: Sequence[bool] = (False, False),
 ) -> Step | None:
-    """Gives the step of a product; None where the library has but its generic code for it.
+    """Return the step of a product; None where the library has but its generic code for it.
 
     Args:
         call: The kernel's.

@@ -25,13 +25,13 @@ _MULTIPLE_SOURCE = 1024  # a concatenation's sources are arguments from here on
 
 
 def reshape(call: KernelCall) -> Step | None:
-    """Runs Reshape and its like where the elements are of a narrower type: a view, as ever."""
+    """Run Reshape and its like where the elements are of a narrower type: a view, as ever."""
     narrow = narrow_layout(call)
     return None if narrow is None else call.view(0, narrow, source=narrow)
 
 
 def transpose(call: KernelCall) -> Step | None:
-    """Runs Transpose: who can reads other strides, for others it is a reorder from them."""
+    """Run Transpose: who can reads other strides, for others it is a reorder from them."""
     narrow = narrow_layout(call)
     if not is_float32(call) or (math.prod(call.outputs[0].shape) < _LEAST and narrow is None):
         return None
@@ -43,7 +43,7 @@ def transpose(call: KernelCall) -> Step | None:
 
 
 def channel_shuffle(call: KernelCall) -> Step | None:
-    """Runs ChannelShuffle as a reorder that swaps groups and places within them."""
+    """Run ChannelShuffle as a reorder that swaps groups and places within them."""
     shape, axis, groups = call.spec(0).shape, call.op.axis, call.op.num_groups
     small = math.prod(shape) < _LEAST and narrow_layout(call) is None
     if not is_float32(call) or small:
@@ -55,7 +55,7 @@ def channel_shuffle(call: KernelCall) -> Step | None:
 
 
 def concat(call: KernelCall) -> Step | None:
-    """Runs Concat as one primitive, on rows of what lies before the axis."""
+    """Run Concat as one primitive, on rows of what lies before the axis."""
     if not is_float32(call) or any(t is None for t in call.tensors):
         return None
     axis, shape = call.op.axis, call.outputs[0].shape

@@ -15,7 +15,7 @@ from dovetail_onednn.steps import Arguments, is_float32, is_slow
 
 
 def batchnorm(call: KernelCall) -> Step | None:
-    """Runs Batchnorm and its tail as one primitive; see `Kernel.make`.
+    """Run Batchnorm and its tail as one primitive; see `Kernel.make`.
 
     That is a product with a sum behind it. It measured up to twice as fast as the library's batch
     normalization, which knows no post-ops but Relu, and 30 times where the channels fill no vector.
@@ -27,7 +27,7 @@ def batchnorm(call: KernelCall) -> Step | None:
 
 
 def layer_norm(call: KernelCall) -> Step | None:
-    """Runs LayerNorm over the last axes in order; see `Kernel.make`."""
+    """Run LayerNorm over the last axes in order; see `Kernel.make`."""
     shape, axes = call.spec(0).shape, [int(axis) for axis in call.op.axes]
     first = len(shape) - len(axes)
     if not is_float32(call) or not axes or axes != list(range(first, len(shape))):
@@ -54,7 +54,7 @@ def layer_norm(call: KernelCall) -> Step | None:
 
 
 def instance_norm(call: KernelCall) -> Step | None:
-    """Runs InstanceNorm of a batch of one by mean and deviation over space; see `Kernel.make`.
+    """Run InstanceNorm of a batch of one by mean and deviation over space; see `Kernel.make`.
 
     Only then is it what the library calls a batch normalization, with statistics of the batch.
     """

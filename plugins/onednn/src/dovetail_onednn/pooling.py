@@ -47,7 +47,7 @@ class Pooling:
 
     @classmethod
     def of(cls, view: NodeView, algorithm: PoolingAlgorithm) -> Pooling:
-        """Gives the pooling of a node of a pooling op."""
+        """Return the pooling of a node of a pooling op."""
         op: Any = view.op  # its class is the op set's, which this package does not import
         source, target = (specs[0].shape for specs in (view.ins, view.outs) if specs[0])
         size, stride = (tuple(int(n) for n in v) for v in (op.filter_size, op.stride))
@@ -63,7 +63,7 @@ class Pooling:
         return cls(algorithm, source, target, size, stride, before, after)
 
     def windows(self) -> list[list[tuple[int, int]]]:
-        """Gives, for each spatial axis, where each window begins and ends."""
+        """Return, for each spatial axis, where each window begins and ends."""
         axes = zip(self.target[1:-1], self.stride, self.before, self.size, strict=True)
         return [
             [(i * stride - before, i * stride - before + size) for i in range(outputs)]
@@ -82,7 +82,7 @@ class Pooling:
     def described(
         self, source: MemoryDesc, target: MemoryDesc, post_ops: Sequence[PostOp] = ()
     ) -> PrimitiveDesc:
-        """Describes the primitive.
+        """Describe the primitive.
 
         Args:
             source: What is read.
@@ -114,7 +114,7 @@ class Pooling:
         before: tuple[PostOp, ...] = (),
         layout: Layout | None = None,
     ) -> Step | None:
-        """Gives the step of a call whose head is this pooling.
+        """Return the step of a call whose head is this pooling.
 
         Args:
             call: All float32, with elements; without a tail where something comes before that.
@@ -134,7 +134,7 @@ class Pooling:
 
 
 def pool_avg(call: KernelCall) -> Step | None:
-    """Runs PoolAvg2d, PoolAvg3d and their tail as one primitive; see `Kernel.make`."""
+    """Run PoolAvg2d, PoolAvg3d and their tail as one primitive; see `Kernel.make`."""
     if not is_float32(call):
         return None
     if call.op.count_pad_for_edges:
@@ -148,12 +148,12 @@ def pool_avg(call: KernelCall) -> Step | None:
 
 
 def absorbs_after_maximum(group: Sequence[NodeView], node: NodeView) -> bool:
-    """Whether a group that begins with PoolMax runs a node too: not where 0 takes part."""
+    """Return whether a group that begins with PoolMax runs a node too: not where 0 takes part."""
     return not any(_zeros(group[0])) and can_fuse(group, node)
 
 
 def pool_max(call: KernelCall) -> Step | None:
-    """Runs PoolMax2d, PoolMax3d and their tail as one primitive; see `Kernel.make`.
+    """Run PoolMax2d, PoolMax3d and their tail as one primitive; see `Kernel.make`.
 
     The op set's padding holds 0, the library's takes no part: so 0 takes part in windows that meet
     the padding after the primitive has run. They are the first and the last ones along an axis.
@@ -176,7 +176,7 @@ def _channels_first(shape: Shape) -> Shape:
 
 
 def takes_blocks(node: Node, source: Node) -> bool:
-    """Whether a node is pooling that takes what another one made in whatever layout.
+    """Return whether a node is pooling that takes what another one made in whatever layout.
 
     Not where 0 is to take part in maxima that it may change.
     """
@@ -187,7 +187,7 @@ def takes_blocks(node: Node, source: Node) -> bool:
 
 
 def is_never_negative(node: Node) -> bool:
-    """Whether what a node writes is 0 or more, or NaN, whatever it reads."""
+    """Return whether what a node writes is 0 or more, or NaN, whatever it reads."""
     least = node.params.get("min_value")
     is_clipped = isinstance(least, Scalar) and float(least.value) >= 0
     return node.op_type in ("Relu", "Relu6", "Sigmoid") or (
@@ -196,7 +196,7 @@ def is_never_negative(node: Node) -> bool:
 
 
 def _reads_no_negative(call: KernelCall) -> bool:
-    """Whether what the head reads is 0 or more, or NaN, whatever the application brings."""
+    """Return whether what the head reads is 0 or more, or NaN, whatever the application brings."""
     waiting, seen = list(call.head.node.inputs), set[Node]()
     while waiting:
         tensor = waiting.pop()
@@ -213,7 +213,7 @@ def _reads_no_negative(call: KernelCall) -> bool:
 
 
 def _zeros(view: NodeView) -> Iterator[tuple[int, slice]]:
-    """Gives the parts of the result of a maximum where 0 takes part: an axis and a slice of it."""
+    """Return the parts of the result of a maximum where 0 takes part: an axis and a slice of it."""
     op: Any = view.op
     pooling = Pooling.of(view, PoolingAlgorithm.MAXIMUM)
     after = [int(behind) for _, behind in op.pad_amount]  # without what CEIL adds
@@ -229,7 +229,7 @@ def _zeros(view: NodeView) -> Iterator[tuple[int, slice]]:
 
 
 def _with_zeros(step: Step, edges: Sequence[tuple[int, slice]]) -> Callable[[Buffers], Bound]:
-    """Gives the bind of a step whose result is at least 0 at some edges."""
+    """Return the bind of a step whose result is at least 0 at some edges."""
     zero = np.zeros((), np.float32)
 
     def bind(buffers: Buffers) -> Bound:

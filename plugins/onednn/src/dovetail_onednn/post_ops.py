@@ -50,7 +50,7 @@ class Chain:
 
 
 def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
-    """Whether a group that begins with a primitive runs a node too; see `Kernel.can_fuse`."""
+    """Return whether a group that begins with a primitive runs a node too; see `Kernel.can_fuse`."""
     if len(group) >= LONGEST or node.package != group[0].package:
         return False
     if len(group) > 1 and group[-2].node.outputs[0] in node.node.inputs:  # joins a gate
@@ -76,13 +76,13 @@ def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
 
 
 def _is_common(shape: Shape, made: Shape) -> bool:
-    """Whether an operand is of a kind that all fast code takes: full, by channel, or one number."""
+    """Return whether an operand is of a kind that all fast code takes: full, by channel, or one number."""
     others = shape[:-1] if shape else ()
     return shape == made or (all(n == 1 for n in others) and len(shape) <= len(made))
 
 
 def _has_slopes(head: NodeView, node: NodeView) -> bool:
-    """Whether a node is Prelu with a slope for each channel, behind a convolution."""
+    """Return whether a node is Prelu with a slope for each channel, behind a convolution."""
     if node.op_type != PRELU or "Conv" not in head.op_type:
         return False
     made, slopes = node.outs[0].shape, node.ins[1]
@@ -90,7 +90,7 @@ def _has_slopes(head: NodeView, node: NodeView) -> bool:
 
 
 def _leak(view: NodeView) -> Eltwise | None:
-    """Gives Prelu with one known slope for all elements."""
+    """Return Prelu with one known slope for all elements."""
     slopes = view.node.inputs[1]
     if slopes is None or slopes.kind is not TensorKind.STATIC or math.prod(slopes.shape) != 1:
         return None
@@ -98,7 +98,7 @@ def _leak(view: NodeView) -> Eltwise | None:
 
 
 def eltwise_of(view: NodeView) -> Eltwise | None:
-    """Gives the function of each element that a node computes, if the library has it."""
+    """Return the function of each element that a node computes, if the library has it."""
     if view.op_type == PRELU:
         return _leak(view)
     op: Any = view.op  # its class is the op set's, which this package does not import
@@ -149,7 +149,7 @@ _ELTWISE: dict[str, Callable[[Any], Eltwise]] = {
 
 
 def chain_of(call: KernelCall, placed: Placed, kind: DataType = DataType.F32) -> Chain:
-    """Gives a call's tail as post-ops.
+    """Return a call's tail as post-ops.
 
     Args:
         call: Its tail was absorbed by `can_fuse`.
@@ -176,7 +176,7 @@ def chain_of(call: KernelCall, placed: Placed, kind: DataType = DataType.F32) ->
 
 
 def _gated(gate: PostOp) -> Eltwise:
-    """Gives what a value times this function of it is; its factor is that of the function."""
+    """Return what a value times this function of it is; its factor is that of the function."""
     if not isinstance(gate, Eltwise) or gate.algorithm not in GATED:
         raise AssertionError(f"{gate} was absorbed as a gate")
     if gate.algorithm is Algorithm.LOGISTIC:

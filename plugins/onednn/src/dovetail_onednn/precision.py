@@ -39,7 +39,7 @@ def computing_in(precision: Precision) -> Iterator[None]:
 
 
 def factor_type() -> DataType:
-    """Gives the type that convolutions and products read, and write for the next step.
+    """Return the type that convolutions and products read, and write for the next step.
 
     What follows them keeps to the type that it finds, if the library has fast code for that.
     """
@@ -48,5 +48,5 @@ def factor_type() -> DataType:
 
 
 def math_mode() -> int:
-    """Gives the library's number of the present precision."""
+    """Return the library's number of the present precision."""
     return _MODES[_PRESENT.get()]

@@ -133,7 +133,7 @@ def _append(functions: dict[str, Any], chain: Handle, op: PostOp) -> int:
 
 
 def operand(position: int, op: Binary | Slopes) -> int:
-    """Gives the argument that the post-op at this position reads."""
+    """Return the argument that the post-op at this position reads."""
     which = Arg.OTHER if isinstance(op, Binary) else Arg.WEIGHTS
     return POST_OP_BASE * (position + 1) | which
 
@@ -168,7 +168,7 @@ class PrimitiveDesc(Handle):
         return (name.value or b"").decode()
 
     def desc(self, arg: int) -> MemoryDesc:
-        """Gives the descriptor of one of its arguments: an `Arg`, or what `operand` gives."""
+        """Return the descriptor of one of its arguments: an `Arg`, or what `operand` gives."""
         ask = library().functions["primitive_desc_query_md"]
         return MemoryDesc.copy_of(ask(self, Query.ARGUMENT, arg))
 
@@ -203,7 +203,7 @@ class Primitive(Handle):
         super().__init__("primitive", made)
 
     def bind(self, places: Addresses, release_gil: ReleaseGil = ReleaseGil.AUTO) -> BoundPrimitive:
-        """Gives the call that executes it on these addresses.
+        """Return the call that executes it on these addresses.
 
         Args:
             places: Descriptor and address of each argument. Where the scratchpad is left out, as
@@ -275,11 +275,11 @@ class BoundPrimitive:
         self._shortest = float("inf")
 
     def memory(self, arg: int) -> Memory:
-        """Gives the memory of an argument, which may be moved."""
+        """Return the memory of an argument, which may be moved."""
         return self._memories[arg]
 
     def __call__(self) -> None:
-        """Executes it; done when this returns, since a CPU stream does nothing in the background.
+        """Execute it; done when this returns, since a CPU stream does nothing in the background.
 
         Raises:
             BackendError: It failed, or was prepared before the process was forked; with the
@@ -300,7 +300,7 @@ class BoundPrimitive:
             raise failure(status, f"executing {self._primitive.description}")
 
     def _timed(self, execute: Callable[[], int]) -> int:
-        """Executes it and learns how long that takes; the shortest time of a few says it."""
+        """Execute it and learns how long that takes; the shortest time of a few says it."""
         start = time.perf_counter()
         status = execute()
         self._shortest = min(self._shortest, time.perf_counter() - start)
@@ -311,7 +311,7 @@ class BoundPrimitive:
 
 
 def reorder_primitive(source: MemoryDesc, target: MemoryDesc) -> Primitive:
-    """Makes the primitive that copies from one arrangement into another.
+    """Create the primitive that copies from one arrangement into another.
 
     Raises:
         BackendError: The two differ in more than their arrangement.

@@ -93,7 +93,7 @@ class Layer:
         return weights // len(self.directions) * self.state.dims[2]
 
     def described(self) -> PrimitiveDesc:
-        """Describes the primitive, with weights as it wants them.
+        """Describe the primitive, with weights as it wants them.
 
         Raises:
             BackendError: There is no such primitive.
@@ -129,7 +129,7 @@ class Layer:
 
 
 def lstm(call: KernelCall) -> Step | None:
-    """Runs Lstm as one primitive; see `Kernel.make`."""
+    """Run Lstm as one primitive; see `Kernel.make`."""
     directions = directions_of(call)
     for each in directions:
         is_plain = len(each.view.outs) <= 3 and not each.op.cell_clip_threshold
@@ -142,7 +142,7 @@ def lstm(call: KernelCall) -> Step | None:
 
 
 def gru(call: KernelCall) -> Step | None:
-    """Runs Gru as one primitive; see `Kernel.make`."""
+    """Run Gru as one primitive; see `Kernel.make`."""
     directions = directions_of(call)
     linear = {bool(each.op.linear_before_reset) for each in directions}
     if len(linear) > 1 or not are_made_for(directions, _GRU):
@@ -156,7 +156,7 @@ def gru(call: KernelCall) -> Step | None:
 
 
 def _step(directions: tuple[Direction, ...], primitive: str, ports: Ports, bias: Array) -> Step:
-    """Gives the step of a layer.
+    """Return the step of a layer.
 
     Args:
         directions: Forward before reverse.
@@ -211,7 +211,7 @@ def _layer(directions: tuple[Direction, ...], primitive: str, ports: Ports, bias
 
 
 def _sequence(call: KernelCall, size: int) -> MemoryDesc:
-    """Describes a sequence of the layer as (steps, batch, size); one of rank 2 is one step."""
+    """Describe a sequence of the layer as (steps, batch, size); one of rank 2 is one step."""
     first, second = ((1, *call.spec(0).shape)[-3:])[:2]
     if call.op.time_major or len(call.spec(0).shape) == 2:
         return dense((first, second, size))
@@ -221,7 +221,7 @@ def _sequence(call: KernelCall, size: int) -> MemoryDesc:
 def _read_state(
     directions: Sequence[Direction], places: Arguments, arg: Arg, port: int, state: MemoryDesc
 ) -> None:
-    """Declares an initial state; one that is left out beside another one is 0."""
+    """Declare an initial state; one that is left out beside another one is 0."""
     first, *others = directions
     index = first.index(port)
     if index is not None and not others:
@@ -242,7 +242,7 @@ def _pack_weights(
     ports: Sequence[int],
     variant: str,
 ) -> None:
-    """Declares the weights of all gates, packed together."""
+    """Declare the weights of all gates, packed together."""
     call = directions[0].call
     indices = [i for each in directions for p in ports if (i := each.index(p)) is not None]
     name = f"{engine().library.fingerprint}/{packed.dense.key}/{packed.desc.key}/{variant}"

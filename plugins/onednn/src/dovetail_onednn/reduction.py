@@ -19,13 +19,13 @@ from dovetail_onednn.steps import is_float32
 
 
 def reduce_mean(call: KernelCall) -> Step | None:
-    """Runs ReduceMean; see `Kernel.make`."""
+    """Run ReduceMean; see `Kernel.make`."""
     pooling = _pooling(call, PoolingAlgorithm.AVERAGE)
     return None if pooling is None else pooling.step(call, layout=narrow_layout(call))
 
 
 def reduce_sum(call: KernelCall) -> Step | None:
-    """Runs ReduceSum, as means times their number; see `Kernel.make`."""
+    """Run ReduceSum, as means times their number; see `Kernel.make`."""
     pooling = _pooling(call, PoolingAlgorithm.AVERAGE)
     if pooling is None:
         return None
@@ -34,7 +34,7 @@ def reduce_sum(call: KernelCall) -> Step | None:
 
 
 def reduce_max(call: KernelCall) -> Step | None:
-    """Runs ReduceMax; see `Kernel.make`."""
+    """Run ReduceMax; see `Kernel.make`."""
     pooling = _pooling(call, PoolingAlgorithm.MAXIMUM)
     return None if pooling is None else pooling.step(call, layout=narrow_layout(call))
 
@@ -50,7 +50,7 @@ def _pooling(call: KernelCall, algorithm: PoolingAlgorithm) -> Pooling | None:
 
 
 def _parts(shape: Shape, axes: list[int]) -> Shape | None:
-    """Gives the elements before the axes, along them and behind them.
+    """Return the elements before the axes, along them and behind them.
 
     Gives None where the axes lie apart or there is no more than one element behind them.
     """

@@ -17,7 +17,7 @@ _LEAST_SHARED_BYTES = 1 << 20
 
 
 def reorder(source: Value, target: Value) -> Step:
-    """Makes the step that brings a value's content into another layout; for `build_plan`.
+    """Create the step that brings a value's content into another layout; for `build_plan`.
 
     Raises:
         BackendError: oneDNN cannot.
@@ -36,7 +36,7 @@ def reorder(source: Value, target: Value) -> Step:
 
 
 def pack(data: Array, layout: OneDnnLayout) -> Array:
-    """Gives dense data in a layout, uint8 (layout.nbytes,), aligned.
+    """Return dense data in a layout, uint8 (layout.nbytes,), aligned.
 
     Args:
         data: float32, C-contiguous, of the shape that the layout's dense form has.
@@ -46,7 +46,7 @@ def pack(data: Array, layout: OneDnnLayout) -> Array:
 
 
 def moved(data: Array, source: MemoryDesc, target: MemoryDesc) -> Array:
-    """Gives data in another arrangement, uint8 (target.nbytes,), aligned."""
+    """Return data in another arrangement, uint8 (target.nbytes,), aligned."""
     found = aligned_empty(target.nbytes)
     places: Addresses = {
         Arg.SOURCE: (source, int(data.ctypes.data)),

@@ -14,7 +14,7 @@ _LONGEST = 1024
 
 
 def resize_bilinear(call: KernelCall) -> Step | None:
-    """Runs ResizeBilinear with half_pixel_centers, without antialias; see `Kernel.make`."""
+    """Run ResizeBilinear with half_pixel_centers, without antialias; see `Kernel.make`."""
     op, spatial = call.op, call.spec(0).shape[1:-1]
     if not is_float32(call) or not op.half_pixel_centers or op.antialias:
         return None
@@ -22,7 +22,7 @@ def resize_bilinear(call: KernelCall) -> Step | None:
 
 
 def resize_nearest_neighbor(call: KernelCall) -> Step | None:
-    """Runs ResizeNearestNeighbor where each element becomes equally many; see `Kernel.make`.
+    """Run ResizeNearestNeighbor where each element becomes equally many; see `Kernel.make`.
 
     With other factors the library rounds to another element in places.
     """

@@ -18,7 +18,7 @@ from dovetail_onednn.steps import Argument, Arguments, Work, execute, is_float32
 
 
 def softmax(call: KernelCall) -> Step | None:
-    """Runs Softmax along the last axis; see `Kernel.make`."""
+    """Run Softmax along the last axis; see `Kernel.make`."""
     shape, axis = call.spec(0).shape, call.op.axis
     # along other axes than the last the library has but its generic code
     if not is_float32(call) or math.prod(shape[axis + 1 :]) != 1:
@@ -54,7 +54,7 @@ def _described(rows: MemoryDesc) -> PrimitiveDesc:
 def _scaled(
     call: KernelCall, primitive: Primitive, rows: MemoryDesc, layout: Narrow | None
 ) -> Step:
-    """Gives the step that multiplies by beta into the result's place, where the softmax goes on."""
+    """Return the step that multiplies by beta into the result's place, where the softmax goes on."""
     flat = vector(math.prod(rows.dims)).of_type(rows.type)
     x, out = call.read(0, layout), call.write(0, layout)
     with eltwise_desc(Eltwise(Algorithm.LINEAR, call.op.beta), flat) as desc:

@@ -25,13 +25,13 @@ _GENERIC = ("ref", "nspc_bnorm")
 
 
 def is_float32(call: KernelCall) -> bool:
-    """Whether all tensors are FLOAT_32 and have elements: the empty ones are the reference's."""
+    """Return whether all tensors are FLOAT_32 and have elements: the empty ones are the reference's."""
     tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
     return all(t.dtype is DType.FLOAT_32 and 0 not in t.shape for t in tensors)
 
 
 def is_slow(desc: PrimitiveDesc) -> bool:
-    """Whether all that the library has is its generic code, which NumPy's kernels outrun."""
+    """Return whether all that the library has is its generic code, which NumPy's kernels outrun."""
     return desc.implementation.startswith(_GENERIC)
 
 
@@ -72,7 +72,7 @@ class Arguments:
         self._found: dict[int, Argument] = {}
 
     def read(self, arg: int, index: int, dense: MemoryDesc) -> None:
-        """Declares that an input is read, in the layout that the primitive wants.
+        """Declare that an input is read, in the layout that the primitive wants.
 
         Args:
             arg: Which argument it is.
@@ -82,7 +82,7 @@ class Arguments:
         self.read_form(arg, index, self._desc.desc(arg), dense)
 
     def read_form(self, arg: int, index: int, wanted: MemoryDesc, dense: MemoryDesc) -> None:
-        """Declares that an input is read in a form that the primitive was described with.
+        """Declare that an input is read in a form that the primitive was described with.
 
         Args:
             arg: Which argument it is.
@@ -93,12 +93,12 @@ class Arguments:
         self._found[arg] = Argument(wanted, self._call.read(index, layout_of(wanted, dense)))
 
     def read_as_it_lies(self, arg: int, index: int) -> None:
-        """Declares that an input is read in the layout it is in: the primitive was told of it."""
+        """Declare that an input is read in the layout it is in: the primitive was told of it."""
         value = self._call.read(index, self._call.layout(index))
         self._found[arg] = Argument(self._desc.desc(arg), value)
 
     def read_chain(self, chain: Chain) -> None:
-        """Declares that the operands of post-ops are read; they are dense, of a type each."""
+        """Declare that the operands of post-ops are read; they are dense, of a type each."""
         for position, index in chain.operands:
             op = chain.ops[position]
             if isinstance(op, Eltwise):
@@ -107,11 +107,11 @@ class Arguments:
             self.read_form(operand(position, op), index, op.other, dense)
 
     def constant(self, arg: int, value: Value, desc: MemoryDesc) -> None:
-        """Declares a constant that the kernel made."""
+        """Declare a constant that the kernel made."""
         self._found[arg] = Argument(desc, value)
 
     def write(self, arg: int, index: int, dense: MemoryDesc) -> None:
-        """Declares that an output is written, in the layout that the primitive makes."""
+        """Declare that an output is written, in the layout that the primitive makes."""
         made = self._desc.desc(arg)
         self._found[arg] = Argument(made, self._call.write(index, layout_of(made, dense)))
 
@@ -137,7 +137,7 @@ def from_one_to_one(
     chain: Chain | None = None,
     in_place: Sequence[tuple[int, int]] = (),
 ) -> Step | None:
-    """Gives the step of a primitive that reads the first input and writes the first output.
+    """Return the step of a primitive that reads the first input and writes the first output.
 
     Args:
         call: The kernel's.
@@ -162,7 +162,7 @@ def from_one_to_one(
 
 
 def execute(call: KernelCall, *works: Work, in_place: Sequence[tuple[int, int]] = ()) -> Step:
-    """Gives the step that executes primitives in a row, with a scratchpad of the plan's.
+    """Return the step that executes primitives in a row, with a scratchpad of the plan's.
 
     Args:
         call: The kernel's; what the step reads and writes is declared.
@@ -200,7 +200,7 @@ class Binding:
         self._moving: tuple[tuple[Memory, Argument], ...] = ()
 
     def __call__(self, buffers: Buffers) -> Bound:
-        """Gives the call for these buffers."""
+        """Return the call for these buffers."""
         if self._bound is None:
             found = {arg: (p.desc, _address(buffers, p)) for arg, p in self._places.items()}
             bound = self._bound = self._primitive.bind(found, self._release_gil)

@@ -75,7 +75,7 @@ def set_threads(count: int) -> None:
 
 
 def current_threads() -> int:
-    """Gives how many threads the calling thread's work uses; 0 where that is not known."""
+    """Return how many threads the calling thread's work uses; 0 where that is not known."""
     found = library()
     if found.set_threads is None:
         return 0

@@ -10,7 +10,7 @@ from dovetail_onednn.steps import is_float32
 
 
 def transposed_convolution(call: KernelCall) -> Step | None:
-    """Runs TransposeConv1d to 3d and the tail as one primitive; see `Kernel.make`."""
+    """Run TransposeConv1d to 3d and the tail as one primitive; see `Kernel.make`."""
     return convolution_step(call, _geometry(call)) if is_float32(call) else None
 
 
@@ -41,7 +41,7 @@ def _after(
     dilation: Shape,
     before: Shape,
 ) -> Shape:
-    """Gives what is taken off each end: the op's padding less what its output_padding leaves on."""
+    """Return what is taken off each end: the op's padding less what its output_padding leaves on."""
     spatial = zip(source[1:-1], weights[:-2], target[1:-1], stride, dilation, before, strict=True)
     return tuple(
         step * (places - 1) + (taps - 1) * apart + 1 - pad - extent

@@ -81,7 +81,7 @@ class Strip:
     tiles: int
 
     def to_terms(self) -> Array:
-        """Gives the matrix of the image's rows, (terms * tiles, taken), a term's tiles in a row."""
+        """Return the matrix of the image's rows, (terms * tiles, taken), a term's tiles in a row."""
         made = np.zeros((_TERMS, self.tiles, self.taken), np.float32)
         for tile in range(self.tiles):
             for row in range(_TERMS):
@@ -91,7 +91,7 @@ class Strip:
         return made.reshape(-1, self.taken)
 
     def from_terms(self) -> Array:
-        """Gives the matrix of the terms, (rows, terms * tiles)."""
+        """Return the matrix of the terms, (rows, terms * tiles)."""
         made = np.zeros((self.rows, _TERMS, self.tiles), np.float32)
         for row in range(self.rows):
             tile, at = divmod(row, _TILE)
@@ -123,7 +123,7 @@ class Parts:
 
 
 def winograd_convolution(call: KernelCall) -> Step | None:
-    """Runs Conv2d by filters of three rows and its tail; None where the direct way is as fast."""
+    """Run Conv2d by filters of three rows and its tail; None where the direct way is as fast."""
     if not is_float32(call) or math_mode() or len(call.spec(0).shape) != 4:
         return None
     weights = call.static(1)
@@ -157,14 +157,14 @@ def _pays(geometry: Geometry) -> bool:
 
 
 def _has_plain_tail(call: KernelCall) -> bool:
-    """Whether the tail's operands are full or one number: rows of several channels are columns."""
+    """Return whether the tail's operands are full or one number: rows of several channels are columns."""
     made = call.outputs[0].shape
     shapes = [call.spec(i).shape for tail in call.fused for i in tail.operands if i is not None]
     return all(shape == made or math.prod(shape) == 1 for shape in shapes)
 
 
 def strips_of(geometry: Geometry) -> Iterator[Strip]:
-    """Gives the strips of a result, of about as many tiles each."""
+    """Return the strips of a result, of about as many tiles each."""
     height, rows = geometry.source.dims[2], geometry.target.dims[2]
     before = geometry.before[0]
     tiles = math.ceil(rows / _TILE)
@@ -189,7 +189,7 @@ def _size(strip: Strip) -> Shape:
 
 
 def _parts(call: KernelCall, geometry: Geometry, strip: Strip) -> Parts | None:
-    """Describes and compiles what strips of a size take; None where all there is is slow."""
+    """Describe and compiles what strips of a size take; None where all there is is slow."""
     _, taken, _, width = geometry.source.dims
     _, made, _, columns = geometry.target.dims
     terms, row = _TERMS * strip.tiles, columns * made
@@ -232,7 +232,7 @@ def _described(product: Product, chain: Chain) -> PrimitiveDesc:
 
 
 def _step(call: KernelCall, weights: Array, strips: list[Strip], sizes: dict[Shape, Parts]) -> Step:
-    """Gives the step that executes all strips of all images in a row."""
+    """Return the step that executes all strips of all images in a row."""
     values = _Values(call, weights, list(sizes.values()))
     works: list[Work] = []
     for image in range(call.spec(0).shape[0]):
@@ -264,7 +264,7 @@ class _Values:
         self._bias = None if bias is None else call.constant(np.tile(bias, columns))
 
     def works(self, image: int, strip: Strip, parts: Parts) -> Iterator[Work]:
-        """Gives what makes a strip of an image's result, in order."""
+        """Return what makes a strip of an image's result, in order."""
         _, taken, width, channels = self._call.spec(0).shape
         _, rows, columns, made = full = self._call.outputs[0].shape
         start = (image * taken + strip.taken_start) * width * channels * FLOAT_BYTES
@@ -305,7 +305,7 @@ class _Values:
         yield Work(parts.from_terms, places)
 
     def _matrices_of(self, strip: Strip) -> tuple[Value, Value]:
-        """Gives the matrices of a strip, the same for all in the same place in the padding."""
+        """Return the matrices of a strip, the same for all in the same place in the padding."""
         key = replace(strip, start=0, taken_start=0)
         if key not in self._matrices:
             made = strip.to_terms(), strip.from_terms()
@@ -314,7 +314,7 @@ class _Values:
         return self._matrices[key]
 
     def _packed(self, weights: Array, packed: OneDnnLayout) -> Value:
-        """Gives the filters of all terms, one behind the other, each as the library takes them."""
+        """Return the filters of all terms, one behind the other, each as the library takes them."""
         way = f"winograd {_TILE} {_POINTS}"  # what is packed depends on these too
         form = f"{engine().library.fingerprint}/{way}/{packed.dense.key}/{packed.desc.key}"
         made = self._call.packed(1, form, lambda: _terms_of(weights, packed))
@@ -326,7 +326,7 @@ def _nth(term: int, desc: MemoryDesc, values: Value) -> Argument:
 
 
 def _terms_of(weights: Array, packed: OneDnnLayout) -> Array:
-    """Gives the terms of filters, (3, columns, taken, made), packed."""
+    """Return the terms of filters, (3, columns, taken, made), packed."""
     made = aligned_empty(_TERMS * packed.nbytes).reshape(_TERMS, packed.nbytes)
     for term, factors in zip(made, _of_filters(), strict=True):
         rows = np.tensordot(factors, weights, 1).astype(np.float32)
@@ -336,23 +336,23 @@ def _terms_of(weights: Array, packed: OneDnnLayout) -> Array:
 
 @functools.cache
 def _of_filters() -> Array:
-    """Gives the terms of polynomials of the filters' rows, (terms, taps)."""
+    """Return the terms of polynomials of the filters' rows, (terms, taps)."""
     return _evaluated(_TAPS)
 
 
 @functools.cache
 def _of_result() -> Array:
-    """Gives the rows of a tile of the result by term, (tile, terms)."""
+    """Return the rows of a tile of the result by term, (tile, terms)."""
     return _evaluated(_TILE).T
 
 
 @functools.cache
 def _of_image() -> Array:
-    """Gives the terms by row of the image, (terms, terms): interpolation, transposed."""
+    """Return the terms by row of the image, (terms, terms): interpolation, transposed."""
     return np.linalg.inv(_evaluated(_TERMS)).T
 
 
 def _evaluated(length: int) -> Array:
-    """Gives the values of the powers below `length` at the points, (terms, length)."""
+    """Return the values of the powers below `length` at the points, (terms, length)."""
     highest = np.eye(1, length, length - 1)
     return np.concatenate([np.vander(_POINTS, length, increasing=True), highest])

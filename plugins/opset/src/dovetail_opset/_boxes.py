@@ -28,18 +28,18 @@ class Boxes:
 
     @classmethod
     def of(cls, corners: Array) -> Boxes:
-        """Makes them from (n, 4), any two opposite corners a row, in either order of axes."""
+        """Create them from (n, 4), any two opposite corners a row, in either order of axes."""
         corners = as_float(corners)
         ends = corners.reshape(-1, 2, 2).transpose(1, 2, 0)
         low, high = np.minimum(ends[0], ends[1]), np.maximum(ends[0], ends[1])
         return cls(low, high, np.multiply(*(high - low)))
 
     def take(self, which: Array) -> Boxes:
-        """Gives some of them, by index or mask."""
+        """Return some of them, by index or mask."""
         return Boxes(self.low[:, which], self.high[:, which], self.area[which])
 
     def overlap(self, i: int) -> Array:
-        """Gives the intersection of box i with each box over their union; 0 without any area."""
+        """Return the intersection of box i with each box over their union; 0 without any area."""
         least = np.maximum(self.low, self.low[:, i, None])
         most = np.minimum(self.high, self.high[:, i, None])
         shared = np.multiply(*np.maximum(most - least, 0))
@@ -49,24 +49,24 @@ class Boxes:
 
 
 def as_float(x: Array) -> Array:
-    """Gives numbers as floats: floats as they are, integers as float64."""
+    """Return numbers as floats: floats as they are, integers as float64."""
     return x if x.dtype.kind == "f" else x.astype(np.float64)
 
 
 def centered(corners: Array) -> tuple[Array, Array]:
-    """Gives centers and extents, (..., 2) each, of boxes (..., 4): low corner, high corner."""
+    """Return centers and extents, (..., 2) each, of boxes (..., 4): low corner, high corner."""
     low, high = corners[..., :2], corners[..., 2:]
     return (low + high) / 2, high - low
 
 
 def cornered(center: Array, extent: Array) -> Array:
-    """Gives boxes (..., 4), low corner and high corner, for centers and extents (..., 2)."""
+    """Return boxes (..., 4), low corner and high corner, for centers and extents (..., 2)."""
     half = extent / 2
     return np.concatenate([center - half, center + half], axis=-1)
 
 
 def moved_boxes(center: Array, extent: Array, deltas: Array) -> tuple[Array, Array]:
-    """Moves centers by shares of the extents, and stretches extents by powers of e.
+    """Move centers by shares of the extents, and stretches extents by powers of e.
 
     Args:
         center: (..., 2).
@@ -88,7 +88,7 @@ def clipped(corners: Array, sizes: Array) -> Array:
 
 
 def need_box_rows(x: Spec, what: str, columns: int = 4) -> int:
-    """Gives how many boxes there are in (n, columns).
+    """Return how many boxes there are in (n, columns).
 
     Raises:
         OpError: The shape is another.
@@ -112,7 +112,7 @@ def need_boxes_of(boxes: Spec, scores: Spec, *allowed: Shape) -> None:
 
 
 def need_images(index: Array, count: int, what: str = "in[2]") -> Array:
-    """Gives the image that each box belongs to.
+    """Return the image that each box belongs to.
 
     Args:
         index: (n,) integers.

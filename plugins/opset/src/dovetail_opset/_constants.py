@@ -18,7 +18,7 @@ CONSTANT_TYPES = (
 
 
 def stored_constant(value: float, out: Spec) -> Array:
-    """Gives a constant as elements of `out` are stored; for a fixed-point type an integer is one.
+    """Return a constant as elements of `out` are stored; for a fixed-point type an integer is one.
 
     Args:
         value: A number or bool.
@@ -33,7 +33,7 @@ def stored_constant(value: float, out: Spec) -> Array:
 
 
 def element_of(value: float, x: Array, out: Spec) -> Array:
-    """Gives a constant as the elements of `x` are, which move to `out`: stored or real values."""
+    """Return a constant as the elements of `x` are, which move to `out`: stored or real values."""
     if x.dtype == out.dtype.storage:
         return stored_constant(value, out)
     return np.asarray(value).astype(x.dtype)

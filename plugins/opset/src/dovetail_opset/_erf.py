@@ -49,7 +49,7 @@ _FAR_Q = (
 
 
 def erf(x: Array) -> Array:
-    """Gives the error function, elementwise, in the float type of `x`.
+    """Return the error function, elementwise, in the float type of `x`.
 
     Computed in float64 inside, since the far branch subtracts from 1; the error of a float32
     result is rounding alone.

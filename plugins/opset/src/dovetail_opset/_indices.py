@@ -23,7 +23,7 @@ def need_integers(indices: Spec, what: str = "in[1]") -> None:
 
 
 def counted_from_start(indices: Array, extent: int, axis: int) -> Indices:
-    """Gives indices counted from the start; negative ones count from the end.
+    """Return indices counted from the start; negative ones count from the end.
 
     Args:
         indices: Integers of any shape.
@@ -41,7 +41,7 @@ def counted_from_start(indices: Array, extent: int, axis: int) -> Indices:
 
 
 def linear(indices: Array, shape: Shape, axis: int = 0) -> Indices:
-    """Gives places in flattened dimensions for rows of indices.
+    """Return places in flattened dimensions for rows of indices.
 
     Args:
         indices: (..., k), a row for each place; negative ones count from the end.
@@ -58,7 +58,7 @@ def linear(indices: Array, shape: Shape, axis: int = 0) -> Indices:
 
 
 def along(indices: Array, axis: int, extent: int) -> tuple[Indices, ...]:
-    """Gives what NumPy indexes with to reach each index along an axis, and itself elsewhere.
+    """Return what NumPy indexes with to reach each index along an axis, and itself elsewhere.
 
     Args:
         indices: Any shape; negative ones count from the end.

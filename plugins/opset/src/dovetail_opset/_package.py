@@ -30,7 +30,7 @@ class FamilyPackage(OpPackage):
         self._lazy_schemas = _Schemas(super().schemas, homes)
 
     def op(self, name: str) -> Callable[[OpClass], OpClass]:
-        """Registers the decorated class as the op `name`.
+        """Register the decorated class as the op `name`.
 
         Raises:
             PluginError: The class does not fit, the name is taken, or no op of this name was

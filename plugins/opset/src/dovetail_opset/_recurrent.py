@@ -66,7 +66,7 @@ class LstmWeights:
 
     @classmethod
     def of(cls, ins: Arrays) -> LstmWeights:
-        """Gives the weights among the inputs of Lstm, real values."""
+        """Return the weights among the inputs of Lstm, real values."""
         gates = gates_of(ins)
         has_norm, has_peepholes = ins[FORGET.norm] is not None, ins[19] is not None
         seen = [ins[g.peephole] for g in gates if g.peephole is not None]
@@ -81,7 +81,7 @@ class LstmWeights:
         )
 
     def settled(self, gates: Array, which: slice) -> Array:
-        """Gives what goes into the functions of some gates: normalized if there are norms.
+        """Return what goes into the functions of some gates: normalized if there are norms.
 
         Args:
             gates: Sums of all gates, (batch, gates, units), with the bias if there are no norms.
@@ -114,7 +114,7 @@ class GruWeights:
 
     @classmethod
     def of(cls, ins: Arrays, *, linear: bool) -> GruWeights:
-        """Gives the weights among the inputs of Gru, real values.
+        """Return the weights among the inputs of Gru, real values.
 
         Args:
             ins: All inputs.
@@ -130,13 +130,13 @@ class GruWeights:
 
 
 def gates_of(ins: Sequence[object]) -> tuple[Gate, ...]:
-    """Gives the gates of an Lstm with these inputs, in the order of `LstmWeights`."""
+    """Return the gates of an Lstm with these inputs, in the order of `LstmWeights`."""
     last = (FORGET, OUTPUT, CELL)
     return last if ins[INPUT.weights] is None else (INPUT, *last)
 
 
 def given(array: Array | None) -> Array:
-    """Gives an input back that the schema does not let be left out."""
+    """Return an input back that the schema does not let be left out."""
     if array is None:
         raise AssertionError("an input that is not optional is left out")
     return array
@@ -145,7 +145,7 @@ def given(array: Array | None) -> Array:
 def need_layer(
     ins: Specs, weights: int, recurrent: int, *, ranks: tuple[int, ...]
 ) -> tuple[Spec, Spec, Spec]:
-    """Gives the specs of x and of one gate's weights, which say all extents.
+    """Return the specs of x and of one gate's weights, which say all extents.
 
     Args:
         ins: All inputs; none but a state's `reset` is BOOL_8.
@@ -172,7 +172,7 @@ def need_layer(
 
 
 def group_faults(ins: Specs, units: int, size: int) -> Iterator[str]:
-    """Gives what is wrong with what is given to an Lstm and what is left out.
+    """Return what is wrong with what is given to an Lstm and what is left out.
 
     Args:
         ins: All inputs.
@@ -201,7 +201,7 @@ def group_faults(ins: Specs, units: int, size: int) -> Iterator[str]:
 
 
 def shape_faults(ins: Specs, wanted: Iterable[tuple[int, Shape]]) -> list[str]:
-    """Gives which of the inputs that are given have another shape than wanted."""
+    """Return which of the inputs that are given have another shape than wanted."""
     return [
         f"in[{i}] has shape {spec.shape}; it must be {shape}"
         for i, shape in sorted(wanted)

@@ -11,7 +11,7 @@ from dovetail.ir import Array, Spec
 
 
 def declared_rows(outs: Sequence[Spec | None], what: str, *, axis: int = 0) -> int:
-    """Gives the extent that the graph declares for results of a number that only the run knows.
+    """Return the extent that the graph declares for results of a number that only the run knows.
 
     Args:
         outs: The outputs that hold one row for each result.
@@ -35,7 +35,7 @@ def declared_rows(outs: Sequence[Spec | None], what: str, *, axis: int = 0) -> i
 
 
 def filled(values: Array, rows: int, what: str) -> Array:
-    """Gives (n, ...) as (rows, ...), 0 behind the n.
+    """Return (n, ...) as (rows, ...), 0 behind the n.
 
     Raises:
         OpError: There are more than the graph declares.
@@ -51,7 +51,7 @@ def filled(values: Array, rows: int, what: str) -> Array:
 
 
 def stacked(images: Sequence[Sequence[Array]], outs: Sequence[Spec]) -> tuple[Array, ...]:
-    """Gives each image's results (k, ...) as (n, m, ...), 0 behind the k.
+    """Return each image's results (k, ...) as (n, m, ...), 0 behind the k.
 
     Args:
         images: For each of n images, the results for each output.

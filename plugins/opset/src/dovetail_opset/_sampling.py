@@ -16,7 +16,7 @@ from dovetail.ir import Array, Shape
 
 
 def nearest(x: Array, batch: Array, places: Sequence[Array], *, zeros: bool) -> Array:
-    """Gives the elements at rounded places.
+    """Return the elements at rounded places.
 
     Args:
         x: Images with elements, (n, *spatial, c).
@@ -33,7 +33,7 @@ def nearest(x: Array, batch: Array, places: Sequence[Array], *, zeros: bool) -> 
 
 
 def interpolated(x: Array, batch: Array, places: Sequence[Array], *, zeros: bool) -> Array:
-    """Gives what lies at places, interpolated linearly along each axis; integers as floats.
+    """Return what lies at places, interpolated linearly along each axis; integers as floats.
 
     Args:
         x: Images with elements, (n, *spatial, c).
@@ -62,7 +62,7 @@ def interpolated(x: Array, batch: Array, places: Sequence[Array], *, zeros: bool
 
 
 def reflected(places: Array, extent: int, *, edges: bool) -> Array:
-    """Gives places mirrored into an axis, as often as it takes.
+    """Return places mirrored into an axis, as often as it takes.
 
     Args:
         places: Along an axis of so many elements.
@@ -79,7 +79,7 @@ def reflected(places: Array, extent: int, *, edges: bool) -> Array:
 
 
 def _clamped(places: Array, extent: int, *, zeros: bool) -> Array:
-    """Gives places no farther outside than it matters; nan becomes the first place outside.
+    """Return places no farther outside than it matters; nan becomes the first place outside.
 
     Args:
         places: Along an axis of so many elements.
@@ -92,12 +92,12 @@ def _clamped(places: Array, extent: int, *, zeros: bool) -> Array:
 
 
 def _framed(x: Array, axes: int) -> Array:
-    """Gives images with one zero around them: whatever is outside falls there."""
+    """Return images with one zero around them: whatever is outside falls there."""
     return np.pad(x, ((0, 0), *((1, 1),) * axes, (0, 0)))
 
 
 def _offset(place: Array, axis: int, shape: Shape, *, zeros: bool) -> Array:
-    """Gives how far whole-numbered places on a spatial axis are from an image's first element.
+    """Return how far whole-numbered places on a spatial axis are from an image's first element.
 
     Args:
         place: On the images as they are.

@@ -12,12 +12,12 @@ from dovetail.ir import Array, DType, ScaleOffset, Shape, Spec
 
 
 def ints(values: Array | Iterable[int]) -> tuple[int, ...]:
-    """Gives a one-dimensional tensor param as Python ints, which know no unsigned wrap-around."""
+    """Return a one-dimensional tensor param as Python ints, which know no unsigned wrap-around."""
     return tuple(int(v) for v in values)
 
 
 def computed(x: Spec, shape: Sequence[int], out: Spec | None) -> Spec:
-    """Gives the spec of a result computed from `x`.
+    """Return the spec of a result computed from `x`.
 
     It has the type of `x`; between fixed-point types the graph may declare another width, and the
     encoding is always the graph's to declare.
@@ -29,7 +29,7 @@ def computed(x: Spec, shape: Sequence[int], out: Spec | None) -> Spec:
 
 
 def moved(x: Spec, shape: Sequence[int], out: Spec | None) -> Spec:
-    """Gives the spec of a result whose elements are moved from `x`; an encoding moves with them."""
+    """Return the spec of a result whose elements are moved from `x`; an encoding moves with them."""
     found = computed(x, shape, out)
     if out is None and isinstance(x.encoding, ScaleOffset):
         return replace(found, encoding=x.encoding)
@@ -37,7 +37,7 @@ def moved(x: Spec, shape: Sequence[int], out: Spec | None) -> Spec:
 
 
 def truth(shape: Sequence[int], out: Spec | None) -> Spec:
-    """Gives the spec of a result that is true or false: BOOL_8, or a type that holds 1 and 0.
+    """Return the spec of a result that is true or false: BOOL_8, or a type that holds 1 and 0.
 
     Raises:
         OpError: The graph declares a float type for it.
@@ -53,7 +53,7 @@ def truth(shape: Sequence[int], out: Spec | None) -> Spec:
 
 
 def broadcast(*shapes: Shape) -> Shape:
-    """Gives the shape to which shapes broadcast.
+    """Return the shape to which shapes broadcast.
 
     Raises:
         OpError: They do not broadcast.
@@ -86,7 +86,7 @@ def need_shape(x: Spec | None, shape: Shape, what: str) -> None:
 
 
 def need_axis(axis: int, rank: int, name: str = "axis") -> int:
-    """Gives an axis back.
+    """Return an axis back.
 
     Raises:
         OpError: A tensor of this rank has no such axis.
@@ -97,7 +97,7 @@ def need_axis(axis: int, rank: int, name: str = "axis") -> int:
 
 
 def need_axes(axes: Array, rank: int) -> tuple[int, ...]:
-    """Gives the values of an `axes` param.
+    """Return the values of an `axes` param.
 
     Raises:
         OpError: One is not an axis, or is named twice.

@@ -18,7 +18,7 @@ Indices = NDArray[np.int64]
 
 
 def falling(scores: Array) -> Indices:
-    """Gives indices of (n,) by falling score; of equal ones the lower index first."""
+    """Return indices of (n,) by falling score; of equal ones the lower index first."""
     # the last of the reversed ones is the first of the equal ones
     return np.asarray(len(scores) - 1 - np.argsort(scores[::-1], kind="stable")[::-1], np.int64)
 
@@ -32,7 +32,7 @@ def keep_best(
     limit: int | None = None,
     eta: float = 1.0,
 ) -> Indices:
-    """Keeps the first box, drops those that overlap it too much, and so on.
+    """Keep the first box, drops those that overlap it too much, and so on.
 
     Args:
         boxes: All boxes.
@@ -62,7 +62,7 @@ def keep_best(
 def best_above(
     boxes: Boxes, scores: Array, least: float, threshold: float, limit: int | None = None
 ) -> Indices:
-    """Keeps the best of the boxes whose score exceeds `least`, as ONNX and TensorFlow do.
+    """Keep the best of the boxes whose score exceeds `least`, as ONNX and TensorFlow do.
 
     Args:
         boxes: All boxes.
@@ -84,7 +84,7 @@ def soften(
     stays: Callable[[Array], Array],
     limit: int | None = None,
 ) -> tuple[Indices, Array]:
-    """Keeps the best box, lowers the scores of those that overlap it, and so on (soft-NMS).
+    """Keep the best box, lowers the scores of those that overlap it, and so on (soft-NMS).
 
     Args:
         boxes: All are candidates.

@@ -45,7 +45,7 @@ class Window:
         *,
         ceil: bool = False,
     ) -> Window:
-        """Makes a window from params of an op; those of one axis may be scalars, pads (2,).
+        """Create a window from params of an op; those of one axis may be scalars, pads (2,).
 
         Raises:
             OpError: A stride, a dilation or a size is 0.
@@ -64,7 +64,7 @@ class Window:
         return tuple((f - 1) * d + 1 for f, d in zip(self.size, self.dilation, strict=True))
 
     def outputs(self, spatial: Shape) -> Shape:
-        """Gives how many windows there are along each axis.
+        """Return how many windows there are along each axis.
 
         Raises:
             OpError: A window does not fit the padded input.
@@ -72,11 +72,11 @@ class Window:
         return tuple(self._count(axis, extent) for axis, extent in enumerate(spatial))
 
     def padded(self, x: Array, value: float = 0) -> Array:
-        """Pads the spatial axes of (n, *spatial, c) with a constant."""
+        """Pad the spatial axes of (n, *spatial, c) with a constant."""
         return _pad(x, self.pads, value)
 
     def cropped(self, x: Array) -> Array:
-        """Takes the padding off (n, *spatial, c) again."""
+        """Take the padding off (n, *spatial, c) again."""
         kept = (
             slice(before, extent - after)
             for extent, (before, after) in zip(x.shape[1:-1], self.pads, strict=True)
@@ -84,7 +84,7 @@ class Window:
         return x[(slice(None), *kept)]
 
     def taps(self, counts: Shape) -> Iterator[tuple[slice, ...]]:
-        """Gives, for each element of a window in order, where it lies in all windows.
+        """Return, for each element of a window in order, where it lies in all windows.
 
         Args:
             counts: How many windows there are along each axis.
@@ -101,7 +101,7 @@ class Window:
             yield (slice(None), *places)
 
     def views(self, x: Array, overhang: float = 0) -> Array:
-        """Gives all windows of an already padded (n, *spatial, c) as (n, *out, c, *size).
+        """Return all windows of an already padded (n, *spatial, c) as (n, *out, c, *size).
 
         Args:
             x: From `padded`.

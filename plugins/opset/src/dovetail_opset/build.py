@@ -30,7 +30,7 @@ def add(
     package: OpPackage | None = None,
     **params: Any,
 ) -> Tensor:
-    """Adds a node with one output and gives that output.
+    """Add a node with one output and return that output.
 
     Args:
         graph: Gets the node and its output.
@@ -77,7 +77,7 @@ def add_all(
     package: OpPackage | None = None,
     **params: Any,
 ) -> tuple[Tensor, ...]:
-    """Adds a node and gives its outputs; see `add`.
+    """Add a node and return its outputs; see `add`.
 
     Raises:
         OpError: The node does not fit its op.
@@ -104,7 +104,7 @@ def static(
     source: str | None = None,
     source_perm: Shape | None = None,
 ) -> Tensor:
-    """Adds a STATIC tensor, under a fresh name like `name` if that is taken, and gives it."""
+    """Add a STATIC tensor, under a fresh name like `name` if that is taken, and return it."""
     made = Tensor.static(
         graph.fresh_name(name),
         values,

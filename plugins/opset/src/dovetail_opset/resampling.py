@@ -79,14 +79,14 @@ class Taps:
         return total
 
     def matrix(self, extent: int) -> Floats:
-        """Gives the (new, extent) matrix that resamples an axis of so many elements."""
+        """Return the (new, extent) matrix that resamples an axis of so many elements."""
         found = np.zeros((len(self.indices), extent))
         rows = np.arange(len(self.indices))[:, None]
         np.add.at(found, (rows, self.indices), 1.0 if self.weights is None else self.weights)
         return found
 
     def equals(self, other: Taps, extent: int) -> bool:
-        """Whether both make the same of an axis of so many elements, to six digits."""
+        """Return whether both make the same of an axis of so many elements, to six digits."""
         if len(self.indices) != len(other.indices):
             return False
         places, weights = [], []
@@ -102,7 +102,7 @@ class Taps:
         return bool((np.abs(left) < 1e-6).all())
 
     def is_identity(self, extent: int) -> bool:
-        """Whether an axis of so many elements stays as it is."""
+        """Return whether an axis of so many elements stays as it is."""
         return self.indices.shape == (extent, 1) and bool(
             (self.indices[:, 0] == np.arange(extent)).all()
             and (self.weights is None or (self.weights == 1).all())
@@ -113,7 +113,7 @@ LINEAR = Filter(lambda distance: np.maximum(1 - np.abs(distance), 0), 1)
 
 
 def cubic(coefficient: float) -> Filter:
-    """Gives the cubic convolution filter with this coefficient (Keys 1981; often -0.75 or -0.5)."""
+    """Return the cubic convolution filter with this coefficient (Keys 1981; often -0.75 or -0.5)."""
 
     def weigh(distance: Floats) -> Floats:
         a, d = coefficient, np.abs(distance)
@@ -125,7 +125,7 @@ def cubic(coefficient: float) -> Filter:
 
 
 def places_of(mode: Coordinates, extent: int, new: int) -> Floats:
-    """Gives the place of each of `new` elements among `extent` old ones, (new,).
+    """Return the place of each of `new` elements among `extent` old ones, (new,).
 
     Everything is a quotient of whole numbers, so that a place half-way is exactly that.
     """
@@ -140,7 +140,7 @@ def places_of(mode: Coordinates, extent: int, new: int) -> Floats:
 
 
 def nearest_taps(places: Floats, extent: int, mode: Nearest) -> Taps:
-    """Gives the one element nearest to each place."""
+    """Return the one element nearest to each place."""
     match mode:
         case Nearest.ROUND_PREFER_FLOOR:
             found = np.ceil(places - 0.5)
@@ -161,7 +161,7 @@ def filter_taps(
     stretch: float = 1.0,
     exclude_outside: bool = False,
 ) -> Taps:
-    """Gives the elements around each place, weighted by their distance.
+    """Return the elements around each place, weighted by their distance.
 
     Args:
         places: Where the new elements lie, (new,).

@@ -36,7 +36,7 @@ three_shapes = hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=4, min_s
 
 
 def element(x: Array, place: tuple[int, ...]) -> Any:
-    """Gives the element of an array that stands at a place of what it broadcasts to."""
+    """Return the element of an array that stands at a place of what it broadcasts to."""
     own = place[len(place) - x.ndim :]
     return x[tuple(0 if n == 1 else i for i, n in zip(own, x.shape, strict=True))].item()
 

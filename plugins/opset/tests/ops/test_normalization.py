@@ -84,7 +84,7 @@ def test_rms_norm_defaults(run_op: Run, rng: np.random.Generator) -> None:
 
 
 def region_of(x: Any, place: tuple[int, ...], region: str) -> list[float]:
-    """Gives the elements that the statistics of one element are taken over."""
+    """Return the elements that the statistics of one element are taken over."""
     inner = [slice(None)] * (x.ndim - 2)
     match region:
         case "spatial":

@@ -16,7 +16,7 @@ each_type = pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, 
 
 
 def numbers(seed: int, *shape: int) -> Any:
-    """Gives few different numbers, so that many are equal."""
+    """Return few different numbers, so that many are equal."""
     return np.random.default_rng(seed).integers(0, 5, shape)
 
 

@@ -93,7 +93,7 @@ def lstm(
 def lstm_inputs(
     rng: np.random.Generator, x: tuple[int, ...], units: int, batch: int, parts: Sequence[str] = ()
 ) -> list[Array | None]:
-    """Give inputs for a layer with some of its parts."""
+    """Return inputs for a layer with some of its parts."""
     size = 2 if "projection" in parts else units
     of_x, of_h, each = (units, x[-1]), (units, size), (units,)
     shapes: dict[int, tuple[int, ...]] = {0: x}

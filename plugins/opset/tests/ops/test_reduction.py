@@ -109,7 +109,7 @@ def test_moments_that_do_not_fit(run_op: Run) -> None:
 
 
 def running(values: list[Any], exclusive: bool, reverse: bool) -> list[Any]:
-    """Gives the running sums of a row."""
+    """Return the running sums of a row."""
     ordered = values[::-1] if reverse else values
     sums = list(itertools.accumulate(ordered))
     if exclusive:

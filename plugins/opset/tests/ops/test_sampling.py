@@ -20,7 +20,7 @@ TOLERANCE = {"rtol": 1e-4, "atol": 2e-5}
 
 
 def element(image: Array, index: tuple[int, ...], padding: GridPadding) -> Array:
-    """Give an element of (*spatial, c), or what is beyond the border."""
+    """Return an element of (*spatial, c), or what is beyond the border."""
     if padding is not GridPadding.ZEROS:
         index = tuple(min(max(i, 0), n - 1) for i, n in zip(index, image.shape[:-1], strict=True))
     if all(0 <= i < n for i, n in zip(index, image.shape[:-1], strict=True)):

@@ -16,7 +16,7 @@ BLOCKING, LEFT, RIGHT = range(3)
 
 
 def runner(op_type: str, out: Spec | None = None, **params: Any) -> Callable[..., Array]:
-    """Give a function that calls one op again and again."""
+    """Return a function that calls one op again and again."""
     schema = PACKAGE.schemas[op_type]
     values = {k: schema.params[k].param_of(v, "op") for k, v in params.items()}
     op = schema.bind(values, [])

@@ -139,7 +139,7 @@ def limited(run_op: Run, boxes: Array, scores: Array, batch: Any, rows: int, **p
 def softened(
     boxes: list[Any], scores: list[float], overlap_of: Run, given: dict[str, Any]
 ) -> list[tuple[int, float]]:
-    """Places and lowered scores of one class of one image: one box at a time."""
+    """Place and lowered scores of one class of one image: one box at a time."""
     now = {i: s for i, s in enumerate(scores) if s > given["score_threshold"]}
     kept: list[tuple[int, float]] = []
     most = given["pre_nms_limit"]

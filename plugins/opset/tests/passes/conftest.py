@@ -198,7 +198,7 @@ class Net:
         self.x = self.input(2, 3, 5, 4)
 
     def input(self, *shape: int) -> Tensor:
-        """Gives the only input, of another shape."""
+        """Return the only input, of another shape."""
         self.graph = Graph("g")
         self.x = Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE)
         return self.graph.add_tensor(self.x)
@@ -208,7 +208,7 @@ class Net:
         return static(self.graph, "c", values)
 
     def layer(self, op_type: str, *, bias: bool = True) -> Tensor:
-        """Adds a layer with six channels, eight if it works on each channel alone."""
+        """Add a layer with six channels, eight if it works on each channel alone."""
         shape, params = LAYERS[op_type]
         rank = len(shape) if "Conv" in op_type else 4
         if rank != 4:
@@ -227,14 +227,14 @@ class Net:
         return [node.op_type for node in self.graph.nodes]
 
     def untouched(self, run: Pass) -> None:
-        """Checks that a pass leaves the graph as it is, to the last param."""
+        """Check that a pass leaves the graph as it is, to the last param."""
         before = [(n, n.op_type, n.inputs, n.outputs, dict(n.params)) for n in self.graph.nodes]
         assert not run.run(self.graph)
         after = [(n, n.op_type, n.inputs, n.outputs, dict(n.params)) for n in self.graph.nodes]
         assert after == before
 
     def check(self, out: Tensor, run: Pass, evaluate: Callable[..., Any]) -> list[str]:
-        """Runs a pass, which keeps values and changes nothing the second time; gives the ops."""
+        """Run a pass, which keeps values and changes nothing the second time; return the ops."""
         out.kind = TensorKind.APP_READ
         feed = {"x": self.rng.standard_normal(self.x.shape, np.float32)}
         before = evaluate(self.graph, feed)[out.name]

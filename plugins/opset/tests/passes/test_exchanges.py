@@ -20,7 +20,7 @@ F32 = DType.FLOAT_32
 
 
 def written_out(shape: Shape, parts: Shape, perm: Shape, out: Shape, **x: Any) -> Graph:
-    """Give a graph x -> groups -> turned -> y."""
+    """Return a graph x -> groups -> turned -> y."""
     graph = Graph("g")
     dtype, encoding = x.get("dtype", F32), x.get("encoding")
     given = Tensor("x", dtype, shape, TensorKind.APP_WRITE, encoding=encoding)

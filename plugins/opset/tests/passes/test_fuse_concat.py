@@ -17,7 +17,7 @@ F32 = DType.FLOAT_32
 def written_out(
     shape: Shape, axis: int, perm: Shape | None, out: Shape, *, parts: int = 2, **x: Any
 ) -> Graph:
-    """Give a graph x0, x1, ... -> joined -> turned, unless that is left out -> y."""
+    """Return a graph x0, x1, ... -> joined -> turned, unless that is left out -> y."""
     graph = Graph("g")
     dtype, encoding = x.get("dtype", F32), x.get("encoding")
     given = [

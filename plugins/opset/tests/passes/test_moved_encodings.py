@@ -77,7 +77,7 @@ SUMS = dict.fromkeys(
 
 
 def code(axis: int | None, extent: int, times: float = 1) -> Encoding:
-    """Gives an encoding of one scale, or of one for each element of an axis."""
+    """Return an encoding of one scale, or of one for each element of an axis."""
     if axis is None:
         return ScaleOffset(0.25 * times, -100)
     scales = (times * (0.25 + 0.125 * np.arange(extent))).astype(np.float32)
@@ -106,7 +106,7 @@ def inputs_of(op_type: str, first: Tensor, rest: Sequence[Tensor]) -> list[Tenso
 
 
 def result_specs(op_type: str, given: Sequence[Any], params: dict[str, Any]) -> list[Spec]:
-    """Gives what the op makes of plain floats of (2, 4, 3, 5)."""
+    """Return what the op makes of plain floats of (2, 4, 3, 5)."""
     graph = Graph("plain")
     first = graph.add_tensor(Tensor("x", F32, (2, 4, 3, 5), TensorKind.APP_WRITE))
     rest = constants(graph, given, False, plain=True)

@@ -25,7 +25,7 @@ FORMS = [
 
 
 def spread(net: Any, x: Tensor, axes: list[int], square: str = "power") -> Tensor:
-    """Gives the mean of squares plus epsilon."""
+    """Return the mean of squares plus epsilon."""
     if square == "power":
         squared = net.step("ElementWisePower", x, net.number(2))
     else:
@@ -35,7 +35,7 @@ def spread(net: Any, x: Tensor, axes: list[int], square: str = "power") -> Tenso
 
 
 def inverse(net: Any, plus: Tensor, root: str) -> Tensor:
-    """Gives 1 / sqrt(plus) in a spelling."""
+    """Return 1 / sqrt(plus) in a spelling."""
     if root == "rsqrt":
         return net.step("ElementWiseRsqrt", plus)
     if root == "power":

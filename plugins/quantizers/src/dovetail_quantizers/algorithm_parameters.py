@@ -16,7 +16,7 @@ from dovetail.quantization import QuantizationAlgorithm
 def make_algorithm(
     kind: type[QuantizationAlgorithm], name: str, given: Mapping[str, Any]
 ) -> QuantizationAlgorithm:
-    """Makes an algorithm.
+    """Create an algorithm.
 
     Args:
         kind: Its class; parameters are the fields of a dataclass, any other class takes none.

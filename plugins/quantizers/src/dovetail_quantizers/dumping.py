@@ -12,7 +12,7 @@ _VERSION = "1.0.0"
 
 
 def dump_model_encodings(model: Model, beside: Path) -> tuple[Path, ...]:
-    """Writes the encodings of each graph, in the names of the user's model; gives the paths.
+    """Write the encodings of each graph, in the names of the user's model; return the paths.
 
     Raises:
         ContainerError: A file cannot be written.

@@ -68,7 +68,7 @@ def grid_for(
     *,
     steps: tuple[int, int] | None = None,
 ) -> Grid:
-    """Gives the grid that spans a range.
+    """Return the grid that spans a range.
 
     Args:
         minimum: The least value to hold; need not be below zero.
@@ -96,7 +96,7 @@ def grids_for(
     *,
     steps: tuple[int, int] | None = None,
 ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """Gives the grids that span several ranges, such as those of a tensor's channels.
+    """Return the grids that span several ranges, such as those of a tensor's channels.
 
     Args:
         minimum: The least values, (n,).
@@ -130,13 +130,13 @@ def grids_for(
 
 
 def storage_type(bitwidth: int, scheme: Scheme) -> DType:
-    """Gives the narrowest byte-wide type that stores a grid's integers."""
+    """Return the narrowest byte-wide type that stores a grid's integers."""
     types = _SIGNED if scheme is Scheme.SYMMETRIC else _UNSIGNED
     return types[min(bits for bits in types if bits >= bitwidth)]
 
 
 def parse_steps(text: str) -> tuple[int, int]:
-    """Gives the two ends that `--restrict-quantization-steps "-0x80 0x7F"` names.
+    """Return the two ends that `--restrict-quantization-steps "-0x80 0x7F"` names.
 
     Raises:
         ConfigError: The text is not two hexadecimal numbers in order.
@@ -152,14 +152,14 @@ def parse_steps(text: str) -> tuple[int, int]:
 
 
 def fake_quantize(x: Array, encoding: Encoding, dtype: DType) -> NDArray[np.float32]:
-    """Gives what is left of real values once they were quantized and dequantized, any shape."""
+    """Return what is left of real values once they were quantized and dequantized, any shape."""
     return dequantize(quantize(x, encoding, dtype), encoding)
 
 
 def _asymmetric(
     lows: Floats, highs: Floats, count: int, last: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """Gives scales and offsets of grids of `count` steps stored in 0..`last`."""
+    """Return scales and offsets of grids of `count` steps stored in 0..`last`."""
     spans = highs - lows
     # The ratio first: it is exactly 1/2 for -5.1..5.1, and the tie goes up, to 128.
     zeros = np.floor(-lows / spans * count + 0.5)
@@ -172,7 +172,7 @@ def _asymmetric(
 
 
 def _float32(scales: Floats, *ends: tuple[Floats, Floats | int]) -> NDArray[np.float32]:
-    """Gives scales as float32 on which each of `ends` is at most half a step off.
+    """Return scales as float32 on which each of `ends` is at most half a step off.
 
     Args:
         scales: Any shape.
@@ -187,7 +187,7 @@ def _float32(scales: Floats, *ends: tuple[Floats, Floats | int]) -> NDArray[np.f
 
 
 def _limited(scales: NDArray[np.float32], steps: Floats | int) -> NDArray[np.float32]:
-    """Gives scales with which the point at `steps` is a finite float32."""
+    """Return scales with which the point at `steps` is a finite float32."""
     limits = _FLOAT_MAX / np.asarray(steps, np.float64)
     minimum = limits.astype(np.float32)
     minimum = np.where(minimum > limits, np.nextafter(minimum, np.float32(0)), minimum)
@@ -195,7 +195,7 @@ def _limited(scales: NDArray[np.float32], steps: Floats | int) -> NDArray[np.flo
 
 
 def _levels(bitwidth: int, scheme: Scheme, steps: tuple[int, int] | None) -> tuple[int, int]:
-    """Gives the ends of the stored integers that a range is laid on."""
+    """Return the ends of the stored integers that a range is laid on."""
     most = 31 if scheme is Scheme.ASYMMETRIC else 32  # a zero point must fit an int32
     if isinstance(bitwidth, bool) or not isinstance(bitwidth, int) or not 2 <= bitwidth <= most:
         raise ConfigError(

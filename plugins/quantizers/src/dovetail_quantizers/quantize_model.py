@@ -61,7 +61,7 @@ def quantize_model(
     native: bool,
     show: bool,
 ) -> None:
-    """Quantizes a model file and says what came of it.
+    """Quantize a model file and says what came of it.
 
     Raises:
         DovetailError: It cannot be quantized or written; then nothing is.

@@ -58,7 +58,7 @@ class DefaultQuantizer:
         options: QuantizationOptions,
         ops: OpRegistry,
     ) -> Quantized:
-        """Quantizes a model; see `dovetail.quantization.Quantizer`."""
+        """Quantize a model; see `dovetail.quantization.Quantizer`."""
         recipes = recipes_of(options)
         file = read_overrides(options)
         notes = _check_entries(file, model, options)
@@ -126,14 +126,14 @@ class DefaultQuantizer:
         return Quantized(made, report)
 
     def write_encodings(self, model: Model, beside: Path) -> tuple[Path, ...]:
-        """Writes the encodings of each graph; see `dovetail.quantization.Quantizer`."""
+        """Write the encodings of each graph; see `dovetail.quantization.Quantizer`."""
         return dump_model_encodings(model, beside)
 
 
 def _check_entries(
     file: EncodingsFile | None, model: Model, options: QuantizationOptions
 ) -> list[str]:
-    """Gives notes on entries that match nothing, where these are no errors."""
+    """Return notes on entries that match nothing, where these are no errors."""
     if file is None:
         return []
     graphs = tuple(model.graphs.values())
@@ -158,7 +158,7 @@ def _sources(graph: Graph) -> frozenset[str]:
 
 
 def _floats_only(samples: Calibration | None, options: QuantizationOptions) -> bool:
-    """Whether all that is asked for is another float type."""
+    """Return whether all that is asked for is another float type."""
     said = options.quantization_overrides is not None or options.float_fallback
     return samples is None and not said and options.float_bitwidth == 16
 

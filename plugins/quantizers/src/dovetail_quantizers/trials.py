@@ -62,7 +62,7 @@ class Trials:
         self._extents: dict[tuple[tuple[str, ...], str], ValueRange] = {}
 
     def fingerprint(self, samples: int) -> str:
-        """Gives what all that is tried depends on: the graph, the options and the samples."""
+        """Return what all that is tried depends on: the graph, the options and the samples."""
         # what other algorithms do before is in the graph, and what they do later is not tried
         options = msgspec.structs.replace(
             self.options, algorithms=(), algorithm_params={}, calibration_cache=None
@@ -77,7 +77,7 @@ class Trials:
         return digest.hexdigest()
 
     def quantized(self, chosen: Mapping[str, Precision]) -> Graph:
-        """Gives the graph quantized with some nodes' precisions chosen, by name."""
+        """Return the graph quantized with some nodes' precisions chosen, by name."""
         copy = copy_graph(self.graph)
         given = _in_copy(self._overrides, copy)
         overrides = chosen_overrides(copy, chosen, self.options, self.ops).under(given)
@@ -87,7 +87,7 @@ class Trials:
         return copy
 
     def outputs(self, graph: Graph, samples: int) -> list[dict[str, Array]]:
-        """Gives the real values of a graph's outputs, for each of the first samples."""
+        """Return the real values of a graph's outputs, for each of the first samples."""
         taken = itertools.islice(samples_of(self.graph, self._samples), samples)
         stored = {t.name: t.spec for t in self.graph.inputs}
         found = []
@@ -119,7 +119,7 @@ class Trials:
         return given
 
     def _extents_of(self, plan: Plan) -> dict[str, ValueRange]:
-        """Gives what is seen, by group leaders' names; samples are run for new ones only."""
+        """Return what is seen, by group leaders' names; samples are run for new ones only."""
         wanted = plan.watched()
         by_name = {group.leader.name: plan.recipe(group) for group in plan.needed()}
         extremes = plan.recipes.activation.estimator == MIN_MAX
@@ -164,7 +164,7 @@ class Trials:
 def chosen_overrides(
     graph: Graph, chosen: Mapping[str, Precision], options: QuantizationOptions, ops: OpRegistry
 ) -> Overrides:
-    """Gives chosen precisions as what is given for a graph's tensors.
+    """Return chosen precisions as what is given for a graph's tensors.
 
     What shares an encoding with a node's result gets its width; of several widths the greatest.
     """
@@ -191,7 +191,7 @@ def chosen_overrides(
 
 
 def _in_copy(overrides: Overrides, copy: Graph) -> Overrides:
-    """Gives what was given for a graph for a copy of it."""
+    """Return what was given for a graph for a copy of it."""
     nodes = {node.name: node for node in copy.nodes}
     return Overrides(
         {copy.tensor(t.name): e for t, e in overrides.encodings.items()},

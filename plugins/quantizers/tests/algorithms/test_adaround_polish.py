@@ -26,7 +26,7 @@ def problem(groups: int, inputs: int, outputs: int) -> tuple[Array, Array, Array
 
 
 def errors(rows: Array, target: Array, step: Array, low: Array, up: Array) -> Array:
-    """Sums of squares of each output, (groups, outputs)."""
+    """Sum of squares of each output, (groups, outputs)."""
     return np.asarray(np.square(rows @ (low + step * up) - target).sum(axis=1))
 
 

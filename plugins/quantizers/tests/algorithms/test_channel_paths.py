@@ -26,7 +26,7 @@ def tiled(factors: Array, extent: int, axis: int, rank: int) -> Array:
 
 
 def check(graph: Graph, axis: int, count: int, seed: int) -> bool:
-    """Whether channels get through the one node of a graph; checks that they do so."""
+    """Return whether channels get through the one node of a graph; checks that they do so."""
     (node,) = graph.nodes
     moved = moved_axis(node, axis, count, relu6=False)
     if moved is None:

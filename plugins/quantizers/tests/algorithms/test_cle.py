@@ -32,7 +32,7 @@ def drawn(*shape: int) -> Array:
 def layer(
     graph: Graph, op_type: str, x: Tensor, name: str, weight: Array, made: int, **params: Any
 ) -> Tensor:
-    """Adds a layer `name` with weights `name.w` and a bias `name.b` of `made` channels."""
+    """Add a layer `name` with weights `name.w` and a bias `name.b` of `made` channels."""
     bias = static(graph, f"{name}.b", RNG.standard_normal(made).astype(np.float32))
     return add(graph, op_type, [x, static(graph, f"{name}.w", weight), bias], name=name, **params)
 
@@ -230,7 +230,7 @@ def test_other_clips_end_a_chain() -> None:
 
 
 def unchanged(graph: Graph, reason: str) -> None:
-    """Checks that nothing is equalized, and that the notes say why."""
+    """Check that nothing is equalized, and that the notes say why."""
     before = {t.name: t.data for t in graph.tensors.values()}
     made, notes = rewritten(graph, VECTORS, CrossLayerEqualization())
     assert any("'one' -> nothing" in note and reason in note for note in notes), notes

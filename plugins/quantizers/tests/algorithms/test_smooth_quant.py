@@ -176,7 +176,7 @@ def test_layers_before_layers_take_a_division() -> None:
 
 
 def unchanged(graph: Graph, *said: str) -> None:
-    """Checks that nothing is divided, and that the notes are these."""
+    """Check that nothing is divided, and that the notes are these."""
     before = {t.name: t.data for t in graph.tensors.values()}
     made, notes = rewritten(graph, TOKENS, SmoothQuant())
     assert notes == list(said)

@@ -23,19 +23,19 @@ def stored(path: Path, data: Any) -> Path:
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
-    """Reads what a file with this content says."""
+    """Read what a file with this content says."""
     return lambda data: read_encodings(stored(tmp_path / "x.encodings", data))
 
 
 @pytest.fixture
 def faults(tmp_path: Path) -> Faults:
-    """Gives what is wrong with a file with this content."""
+    """Return what is wrong with a file with this content."""
     return lambda data: parse_encodings(stored(tmp_path / "x.encodings", data))[1]
 
 
 @pytest.fixture
 def old() -> Callable[..., dict[str, Any]]:
-    """Makes the content of a file of version 0.6.1 with one tensor `t`."""
+    """Create the content of a file of version 0.6.1 with one tensor `t`."""
 
     def old(*entries: Any, section: str = "activation_encodings", **top: Any) -> dict[str, Any]:
         sections: dict[str, Any] = {"activation_encodings": {}, "param_encodings": {}}
@@ -47,7 +47,7 @@ def old() -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def new() -> Callable[..., dict[str, Any]]:
-    """Makes the content of a file of version 1.0.0 with these parameters."""
+    """Create the content of a file of version 1.0.0 with these parameters."""
 
     def new(*entries: Any, **top: Any) -> dict[str, Any]:
         return {
@@ -61,5 +61,5 @@ def new() -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def onnx_like() -> Callable[..., dict[str, Any]]:
-    """Makes the content of a file of version 2.0.0."""
+    """Create the content of a file of version 2.0.0."""
     return lambda *entries, version="2.0.0": {"version": version, "encodings": list(entries)}

@@ -38,7 +38,7 @@ class Done:
 def run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Done]:
-    """Runs `dovetail encodings` in a folder of its own."""
+    """Run `dovetail encodings` in a folder of its own."""
     monkeypatch.chdir(tmp_path)
 
     def run(*args: object, json: bool = True) -> Done:

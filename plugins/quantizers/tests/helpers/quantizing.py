@@ -14,18 +14,18 @@ from dovetail_opset.build import add, static
 
 
 def model_of(graph: Graph) -> Model:
-    """Gives the model of one graph."""
+    """Return the model of one graph."""
     return Model.of(graph, producer=Producer("test", "0"), registry=installed_ops())
 
 
 def new_graph(shape: tuple[int, ...], dtype: DType = DType.FLOAT_32) -> tuple[Graph, Tensor]:
-    """Gives a graph `net` with the input `x`."""
+    """Return a graph `net` with the input `x`."""
     graph = Graph("net")
     return graph, graph.add_tensor(Tensor("x", dtype, shape, TensorKind.APP_WRITE))
 
 
 def output(tensor: Tensor) -> Tensor:
-    """Makes a tensor an output of its graph."""
+    """Create a tensor an output of its graph."""
     tensor.kind = TensorKind.APP_READ
     return tensor
 
@@ -42,18 +42,18 @@ def dense(weight: Array, bias: Array | None, relu: bool = True) -> Graph:
 
 
 def quantized(graph: Graph, samples: Any, **options: Any) -> Graph:
-    """Gives the quantized graph."""
+    """Return the quantized graph."""
     return dt.quantize(model_of(graph), samples, **options).graphs[graph.name]
 
 
 def decisions(graph: Graph, samples: Any, **options: Any) -> dict[str, TensorDecision]:
-    """Gives what was decided, by the names of tensors in the user's model."""
+    """Return what was decided, by the names of tensors in the user's model."""
     made = quantize_with_report(model_of(graph), samples, **options)
     return {d.tensor: d for d in made.report.tensors[graph.name]}
 
 
 def encoding(graph: Graph, name: str) -> ScaleOffset:
-    """Gives the encoding of a tensor that has one scale."""
+    """Return the encoding of a tensor that has one scale."""
     found = graph.tensor(name).encoding
     assert isinstance(found, ScaleOffset)
     return found

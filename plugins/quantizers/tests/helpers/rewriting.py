@@ -19,7 +19,7 @@ from dovetail_quantizers.refinement.statistics import gather
 def rewritten(
     graph: Graph, samples: Sequence[Any], algorithm: QuantizationAlgorithm, **options: Any
 ) -> tuple[Graph, list[str]]:
-    """Gives a copy of a graph as an algorithm rewrites it, and the algorithm's notes."""
+    """Return a copy of a graph as an algorithm rewrites it, and the algorithm's notes."""
     work, ops = copy_graph(graph), installed_ops()
     seen = gather(work, samples, tuple(algorithm.observe(work, ops)), ops, "cpu")
     notes = algorithm.rewrite(Workspace(work, ops, QuantizationOptions(**options), seen))
@@ -28,7 +28,7 @@ def rewritten(
 
 
 def outputs(graph: Graph, samples: Sequence[Any]) -> Array:
-    """Gives what a graph of one output computes of each sample, (samples, ...)."""
+    """Return what a graph of one output computes of each sample, (samples, ...)."""
     (name,) = (t.name for t in graph.outputs)
     (read,) = (t.name for t in graph.inputs)
     with dt.Session(model_of(graph)) as session:
@@ -36,7 +36,7 @@ def outputs(graph: Graph, samples: Sequence[Any]) -> Array:
 
 
 def assert_same_function(one: Graph, other: Graph, samples: Sequence[Any]) -> None:
-    """Checks that two graphs compute the same, but for the rounding of float32 sums."""
+    """Check that two graphs compute the same, but for the rounding of float32 sums."""
     wanted, got = outputs(one, samples), outputs(other, samples)
     assert np.abs(wanted).max() > 0
     # each weight is rounded anew, to 6e-8 of it; sums of some hundred terms cancel in part

@@ -77,7 +77,7 @@ def frontend_options(
     batch: int | None,
     out_names: Sequence[str],
 ) -> FrontendOptions:
-    """Gives what the command line says of reading a model.
+    """Return what the command line says of reading a model.
 
     Raises:
         ConfigError: Values are no numbers, or a name is given twice; every fault is listed.
@@ -95,7 +95,7 @@ def frontend_options(
 
 
 def ops_with(references: tuple[str, ...], configs: Sequence[Path]) -> OpRegistry:
-    """Gives the installed ops and those that the command line brings.
+    """Return the installed ops and those that the command line brings.
 
     Args:
         references: Op packages that are not installed, as `--op-packages` has them.
@@ -121,7 +121,7 @@ def convert_file(
     *,
     optimize: bool,
 ) -> None:
-    """Converts a model file and says in one line what came of it.
+    """Convert a model file and says in one line what came of it.
 
     Args:
         source: The model.
@@ -173,7 +173,7 @@ def _report(
     more: Mapping[str, Any] | None = None,
     text: str | None = None,
 ) -> None:
-    """Says what came of it: in a message, and as data with --json or where there is a text."""
+    """Return what came of it: in a message, and as data with --json or where there is a text."""
     nodes = [node for graph in model.graphs.values() for node in graph.nodes]
     sources = {name for node in nodes for name in node.sources}
     weights = _weight_bytes(model)

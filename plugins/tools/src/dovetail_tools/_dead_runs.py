@@ -41,7 +41,7 @@ def unwound_by_sigterm() -> Iterator[None]:
 
 
 def mark(folder: Path) -> None:
-    """Notes in a temporary folder which process it is of.
+    """Record in a temporary folder which process it is of.
 
     Raises:
         OSError: It cannot be written.
@@ -50,7 +50,7 @@ def mark(folder: Path) -> None:
 
 
 def remove_dead(folder: Path) -> None:
-    """Removes temporary folders of processes of this host that are gone.
+    """Remove temporary folders of processes of this host that are gone.
 
     One in which earlier results lie, put aside by a run that was killed just then, stays.
     """

@@ -25,7 +25,7 @@ _PASSES = "dovetail.passes"
 def show_dry_run(
     source: Path, options: FrontendOptions, ops: OpRegistry, *, optimize: bool
 ) -> None:
-    """Prints what converting a model would do, without writing anything.
+    """Print what converting a model would do, without writing anything.
 
     Args:
         source: The model.
@@ -50,7 +50,7 @@ def show_dry_run(
 
 
 def pass_origins() -> list[tuple[str, str]]:
-    """Gives the conversion's passes in order: their names, and the dists that bring them."""
+    """Return the conversion's passes in order: their names, and the dists that bring them."""
     dists = {plugin.name: plugin.dist for plugin in list_plugins(_PASSES)}
     others = [(each, dists[name]) for name, each in load_all(_PASSES).items() if name != PIPELINE]
     return [

@@ -75,7 +75,7 @@ class JobRunner:
         self.results = 0
 
     def run(self, queue_depth: int | None, advance: Advance) -> None:
-        """Runs all inferences.
+        """Run all inferences.
 
         Args:
             queue_depth: Executions that may wait in the backend's queue; None to execute
@@ -103,7 +103,7 @@ class JobRunner:
             yield slot
 
     def _overlapping(self, queue_depth: int, inferences: Iterator[int]) -> Iterator[_Slot]:
-        """Gives each slot whose execution ended, in order; it is free again after that.
+        """Return each slot whose execution ended, in order; it is free again after that.
 
         Leaves the rest of the inferences where overlapping does not pay.
         """
@@ -127,7 +127,7 @@ class JobRunner:
             yield _landed(flying)
 
     def _pays(self) -> bool:
-        """Whether executions are long enough to do something else meanwhile."""
+        """Return whether executions are long enough to do something else meanwhile."""
         known = self._timings.execute_us
         return len(known) != _PROBED or min(known) >= _PAYS_US
 

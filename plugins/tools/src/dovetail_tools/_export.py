@@ -13,7 +13,7 @@ from dovetail.ops.exporter import ExportOptions
 def export_file(
     source: Path, target: Path, format: str, graph: str | None, *, external_data: bool
 ) -> None:
-    """Exports a model, says in one line what came of it, and lists what differs.
+    """Export a model, says in one line what came of it, and lists what differs.
 
     Args:
         source: A model that can be loaded or converted.

@@ -48,7 +48,7 @@ class Job:
 
 
 def make_jobs(request: Request, config: RunConfig, ops: OpRegistry) -> list[Job]:
-    """Gives the jobs of a request; nothing is written and no raw file read.
+    """Return the jobs of a request; nothing is written and no raw file read.
 
     Raises:
         DovetailError: A model cannot be loaded; an option names what is not there; a list is wrong:
@@ -72,7 +72,7 @@ def make_jobs(request: Request, config: RunConfig, ops: OpRegistry) -> list[Job]
 def _job(
     request: Request, model: Model, graph: Graph, path: Path, folder: str, problems: list[Problem]
 ) -> Iterator[Job]:
-    """Makes a job, if nothing is wrong with its list."""
+    """Create a job, if nothing is wrong with its list."""
     before = len(problems)
     listed = read_input_list(path)
     added = request.set_outputs.get(graph.name, ())

@@ -21,7 +21,7 @@ def graph_metadata(
     batch: int,
     files: Mapping[str, OutputFile],
 ) -> list[str]:
-    """Gives the lines on one graph.
+    """Return the lines on one graph.
 
     Args:
         name: Of the graph.
@@ -44,7 +44,7 @@ def graph_metadata(
 
 
 def write_metadata(folder: Path, backend: str, graphs: Iterable[list[str]]) -> None:
-    """Writes the file.
+    """Write the file.
 
     Args:
         folder: Where to.

@@ -29,7 +29,7 @@ class NewFolder:
 
 
 def in_the_way(path: Path) -> Problem | None:
-    """Gives what of somebody's would be replaced by a folder; None where nothing would be."""
+    """Return what of somebody's would be replaced by a folder; None where nothing would be."""
     hint = "move it away, or choose another --output-path"
     if path.is_symlink() or (os.path.lexists(path) and not path.is_dir()):
         return Problem("it exists and is not a folder", str(path), hint)
@@ -41,7 +41,7 @@ def in_the_way(path: Path) -> Problem | None:
 def write_folders(
     folders: Sequence[NewFolder], keep: Callable[[Path], Path | None] | None = None
 ) -> None:
-    """Writes folders, all or none, in UTF-8; whatever has their names gives way.
+    """Write folders, all or none, in UTF-8; whatever has their names gives way.
 
     Args:
         folders: All in one folder, which is made if it is not there.

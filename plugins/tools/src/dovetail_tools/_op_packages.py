@@ -45,7 +45,7 @@ class Reference:
 
 
 def load_op_packages(texts: tuple[str, ...], backend: str | None = None) -> list[OpPackage]:
-    """Gives op packages that are not installed.
+    """Return op packages that are not installed.
 
     Args:
         texts: `module[:attribute[:target]]`, or a path instead of the module's name.
@@ -123,7 +123,7 @@ def _is_path(text: str) -> bool:
 
 
 def _module_at(path: Path) -> ModuleType:
-    """Imports a Python file, or a folder with an `__init__.py`; once for each place.
+    """Import a Python file, or a folder with an `__init__.py`; once for each place.
 
     Modules beside it can be imported by it, as when it is run.
     """

@@ -29,7 +29,7 @@ class OutputFile:
 
 
 def output_files(graph: Graph, names: Iterable[str], *, native: bool) -> dict[str, OutputFile]:
-    """Gives the files of the tensors to be written, by tensor name.
+    """Return the files of the tensors to be written, by tensor name.
 
     What is float32 in the graph goes to NAME.raw either way.
 
@@ -52,7 +52,7 @@ def output_files(graph: Graph, names: Iterable[str], *, native: bool) -> dict[st
 def distinct(
     what: str, wanted: Mapping[str, str], *, ending: str = "", taken: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Gives names of files or folders side by side; later ones that clash get `_1`, `_2`...
+    """Return names of files or folders side by side; later ones that clash get `_1`, `_2`...
 
     Args:
         what: They are.
@@ -91,7 +91,7 @@ def distinct(
 def unsplittable(
     graph: Graph, files: Mapping[str, OutputFile], batch: int, where: str
 ) -> Iterator[Problem]:
-    """Gives a problem for each output that cannot be split into the results of lines.
+    """Return a problem for each output that cannot be split into the results of lines.
 
     Args:
         graph: The graph.
@@ -116,7 +116,7 @@ def write_result(
     part: int,
     parts: int,
 ) -> None:
-    """Writes one result.
+    """Write one result.
 
     Args:
         folder: Made for it.
@@ -136,7 +136,7 @@ def write_result(
 
 
 def graph_folder(name: str, graphs: Sized) -> str:
-    """Gives the folder of a graph's results below the output folder; none for an only graph."""
+    """Return the folder of a graph's results below the output folder; none for an only graph."""
     return safe_name(name) if len(graphs) > 1 else ""
 
 

@@ -60,7 +60,7 @@ class OutputFolder:
         remove_folders(self._made)
 
     def commit(self, graphs: Iterable[str], summaries: Iterable[str]) -> None:
-        """Puts everything that was made in place of what is there.
+        """Put everything that was made in place of what is there.
 
         Args:
             graphs: Folders of the graphs that were run, below this one; all results that are there
@@ -128,7 +128,7 @@ def _is_foreign(entry: Path) -> bool:
 
 
 def check_replaceable(path: Path, graphs: Iterable[str]) -> None:
-    """Checks that nothing but results would be replaced.
+    """Check that nothing but results would be replaced.
 
     Raises:
         ContainerError: A folder that is named like a result holds something else.
@@ -138,7 +138,7 @@ def check_replaceable(path: Path, graphs: Iterable[str]) -> None:
 
 
 def make_folders(path: Path) -> list[Path]:
-    """Makes a folder and those it lies in; gives the ones that were not there, innermost first."""
+    """Create a folder and those it lies in; return the ones that were not there, innermost first."""
     missing: list[Path] = []
     at = path
     while not at.is_dir():
@@ -151,7 +151,7 @@ def make_folders(path: Path) -> list[Path]:
 
 
 def remove_folders(made: list[Path]) -> None:
-    """Removes folders made for a run that failed, unless something else is in them by now."""
+    """Remove folders made for a run that failed, unless something else is in them by now."""
     for folder in sorted(made, key=lambda path: len(path.parts), reverse=True):
         with suppress(OSError):
             folder.rmdir()

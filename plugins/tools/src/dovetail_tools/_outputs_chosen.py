@@ -10,12 +10,12 @@ from dovetail.ir import Graph, copy_graph
 
 
 def computed(graph: Graph) -> tuple[str, ...]:
-    """Gives the tensors that nodes write, in order of insertion."""
+    """Return the tensors that nodes write, in order of insertion."""
     return tuple(t.name for t in graph.tensors.values() if graph.producer(t) is not None)
 
 
 def outputs_by_node(graph: Graph) -> dict[str, tuple[str, ...]]:
-    """Gives the tensors that nodes write, by the nodes' names here and in the user's model.
+    """Return the tensors that nodes write, by the nodes' names here and in the user's model.
 
     A node of the user's model that became several is what the last of them writes.
     """
@@ -28,7 +28,7 @@ def outputs_by_node(graph: Graph) -> dict[str, tuple[str, ...]]:
 def chosen_outputs(
     graph: Graph, listed: InputList, added: Iterable[str], *, debug: bool
 ) -> tuple[tuple[str, ...], list[Problem]]:
-    """Gives the tensors to be written, and what is wrong with the choice.
+    """Return the tensors to be written, and what is wrong with the choice.
 
     Args:
         graph: The graph.
@@ -57,7 +57,7 @@ def chosen_outputs(
 
 
 def with_outputs(graph: Graph, names: Collection[str]) -> Graph:
-    """Gives a graph in which tensors are outputs; its own outputs stay so.
+    """Return a graph in which tensors are outputs; its own outputs stay so.
 
     Args:
         graph: Not changed; given back where it has these outputs.

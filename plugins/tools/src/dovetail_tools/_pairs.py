@@ -23,13 +23,13 @@ class PairCommand(TyperCommand):
     pairs: ClassVar[tuple[str, ...]] = ()
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Joins the two values of each pair before the parser sees them."""
+        """Join the two values of each pair before the parser sees them."""
         names = {name for p in self.params if p.name in self.pairs for name in p.opts}
         return super().parse_args(ctx, list(_joined(args, names, ctx.command_path)))
 
 
 def split_pairs(values: Iterable[str] | None) -> list[tuple[str, str]]:
-    """Gives the pairs of an option, as names and values."""
+    """Return the pairs of an option, as names and values."""
     found = []
     for text in values or ():
         name, _, value = text.partition(_JOINT)

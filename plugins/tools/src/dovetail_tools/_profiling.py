@@ -18,7 +18,7 @@ FORMAT = 1
 def profiling_data(
     level: Profiling, backend: str, timings: Mapping[str, Timings]
 ) -> dict[str, Any]:
-    """Gives the times of a run as plain data.
+    """Return the times of a run as plain data.
 
     Args:
         level: Which of them.
@@ -37,7 +37,7 @@ def profiling_data(
 
 
 def write_profiling(folder: Path, data: Mapping[str, Any]) -> None:
-    """Writes the file.
+    """Write the file.
 
     Raises:
         OSError: It cannot be written.
@@ -46,7 +46,7 @@ def write_profiling(folder: Path, data: Mapping[str, Any]) -> None:
 
 
 def profiling_text(data: Mapping[str, Any]) -> str:
-    """Gives the times as a table, in milliseconds."""
+    """Return the times as a table, in milliseconds."""
     rows: list[tuple[str, ...]] = []
     for graph in data["graphs"]:
         rows += _rows(graph)

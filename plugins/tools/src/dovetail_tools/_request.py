@@ -78,7 +78,7 @@ class Request:
 
 
 def split_list(text: str | None, option: str) -> tuple[str, ...]:
-    """Gives the items of a comma-separated option.
+    """Return the items of a comma-separated option.
 
     Raises:
         ConfigError: An item is empty.
@@ -92,7 +92,7 @@ def split_list(text: str | None, option: str) -> tuple[str, ...]:
 
 
 def parse_input_lists(text: str) -> tuple[Path | None, ...]:
-    """Gives the input lists of `--input-list`, None for those that skip their graph.
+    """Return the input lists of `--input-list`, None for those that skip their graph.
 
     Raises:
         ConfigError: An item is empty, or every graph is skipped.
@@ -104,7 +104,7 @@ def parse_input_lists(text: str) -> tuple[Path | None, ...]:
 
 
 def parse_set_outputs(text: str | None) -> dict[str, tuple[str, ...]]:
-    """Gives the tensors of `graph0:tensor0,tensor1;graph1:tensor2` by graph.
+    """Return the tensors of `graph0:tensor0,tensor1;graph1:tensor2` by graph.
 
     Raises:
         ConfigError: It does not have this form.
@@ -123,7 +123,7 @@ def parse_set_outputs(text: str | None) -> dict[str, tuple[str, ...]]:
 
 
 def check_perf_profile(name: str) -> None:
-    """Checks the name of a performance profile.
+    """Check the name of a performance profile.
 
     Raises:
         ConfigError: There is none of that name.
@@ -134,7 +134,7 @@ def check_perf_profile(name: str) -> None:
 
 
 def check_request(request: Request) -> None:
-    """Checks what options demand of each other.
+    """Check what options demand of each other.
 
     Raises:
         ConfigError: Two of them exclude each other.

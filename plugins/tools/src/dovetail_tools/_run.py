@@ -58,7 +58,7 @@ class Outcome:
 
 
 def execute(request: Request, perf_profile: str | None = None) -> Outcome:
-    """Runs what a request asks for; results appear in its output folder at the end.
+    """Run what a request asks for; results appear in its output folder at the end.
 
     Args:
         request: What to run.

@@ -20,14 +20,14 @@ class Tally:
     greatest: float = 0.0
 
     def add(self, value: float) -> None:
-        """Takes one value more."""
+        """Take one value more."""
         self.count += 1
         self.total += value
         self.least = min(self.least, value)
         self.greatest = max(self.greatest, value)
 
     def data(self) -> dict[str, float]:
-        """Gives it as plain data, microseconds; nothing but the count where that is 0."""
+        """Return it as plain data, microseconds; nothing but the count where that is 0."""
         if not self.count:
             return {"count": 0}
         return {
@@ -61,7 +61,7 @@ class Timings:
     nodes: dict[str, Tally] = field(default_factory=dict)
 
     def take(self, profile: Profile) -> None:
-        """Takes the events of a profile, and empties it."""
+        """Take the events of a profile, and empties it."""
         for event in profile.events:
             if event.type is EventType.FINALIZE:
                 self.finalize_us += event.value
@@ -80,7 +80,7 @@ class Timings:
         return len(self.execute_us) / self.wall_s if self.wall_s else 0.0
 
     def inference_ms(self) -> dict[str, float]:
-        """Gives mean, median, least and greatest milliseconds of an inference."""
+        """Return mean, median, least and greatest milliseconds of an inference."""
         return {
             "mean": statistics.fmean(self.execute_us) / 1e3,
             "median": statistics.median(self.execute_us) / 1e3,
@@ -89,7 +89,7 @@ class Timings:
         }
 
     def client_data(self) -> dict[str, Any]:
-        """Gives what this tool measured itself, as plain data."""
+        """Return what this tool measured itself, as plain data."""
         return {
             "inferences": len(self.execute_us),
             "wall_us": self.wall_s * 1e6,
@@ -99,7 +99,7 @@ class Timings:
         }
 
     def backend_data(self) -> dict[str, Any]:
-        """Gives what the runtime measured, as plain data."""
+        """Return what the runtime measured, as plain data."""
         execute = Tally()
         for value in self.execute_us:
             execute.add(value)
@@ -111,5 +111,5 @@ class Timings:
         }
 
     def node_data(self) -> list[dict[str, Any]]:
-        """Gives the times of the steps, in order of execution, as plain data."""
+        """Return the times of the steps, in order of execution, as plain data."""
         return [{"nodes": name, **tally.data()} for name, tally in self.nodes.items()]

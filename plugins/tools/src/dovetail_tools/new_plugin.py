@@ -57,7 +57,7 @@ def new_plugin(
 
 
 def _checked(kind: PluginKind, name: str) -> Names:
-    """Gives the names of the dist.
+    """Return the names of the dist.
 
     Raises:
         ConfigError: It cannot be named so; says every reason.
@@ -78,7 +78,7 @@ def _checked(kind: PluginKind, name: str) -> Names:
 
 
 def _report(kind: PluginKind, names: Names, folder: Path, files: list[str]) -> None:
-    """Prints what was written, and what to type next."""
+    """Print what was written, and what to type next."""
     points = entry_points(KINDS[kind], names)
     group = points[0][0].removeprefix("dovetail.").replace("_", "-")
     commands = [

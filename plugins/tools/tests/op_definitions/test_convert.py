@@ -47,7 +47,7 @@ def xml(folder: Path) -> None:
 def save(
     *nodes: Any, y: list[int] | None = None, domain: str = "org.shop", **shapes: list[int]
 ) -> None:
-    """Writes `net.onnx`, from x (2, 3) to y; `shapes` are those of tensors between."""
+    """Write `net.onnx`, from x (2, 3) to y; `shapes` are those of tensors between."""
     graph = helper.make_graph(
         list(nodes),
         "g",

@@ -44,11 +44,11 @@ class ToyBackend:
         self._ops = ops
 
     def capabilities(self) -> Capabilities:
-        """Says what it can do: ops of any package, and stopping between nodes."""
+        """Return what it can do: ops of any package, and stopping between nodes."""
         return Capabilities(op_packages=True, cancel=True)
 
     def validate(self, node: NodeView) -> Support:
-        """Says whether it runs a node: up to rank 4."""
+        """Return whether it runs a node: up to rank 4."""
         for i, spec in enumerate(node.ins):
             if spec is not None and len(spec.shape) > MAX_RANK:
                 allowed = (f"up to {MAX_RANK}",)
@@ -56,7 +56,7 @@ class ToyBackend:
         return SUPPORTED
 
     def prepare(self, graph: Graph, options: ToyOptions, weights: WeightStore) -> ToyPrepared:
-        """Makes a graph ready to run."""
+        """Create a graph ready to run."""
         return ToyPrepared(graph, [NodeView.of(n, self._ops) for n in graph.nodes], options)
 
     def restore(self, image: Image, weights: WeightStore) -> NoReturn:
@@ -64,7 +64,7 @@ class ToyBackend:
         raise _not_supported("caching")
 
     def doctor(self) -> list[str]:
-        """Says something of the installation."""
+        """Return something of the installation."""
         return [f"runs tensors up to rank {MAX_RANK}"]
 
 
@@ -81,7 +81,7 @@ class ToyPrepared:
     def run(
         self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
     ) -> None:
-        """Executes the graph once."""
+        """Execute the graph once."""
         values: dict[Tensor, Array] = dict(self._constants)
         for view in self._views:
             control.check()

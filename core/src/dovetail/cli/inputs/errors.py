@@ -18,7 +18,7 @@ class InputError(DovetailError):
 
 
 def shortened(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """Gives the first SHOWN problems, and one more that counts the others."""
+    """Return the first SHOWN problems, and one more that counts the others."""
     if len(problems) <= SHOWN:
         return tuple(problems)
     return (*problems[:SHOWN], Problem(f"and {len(problems) - SHOWN} more"))

@@ -32,12 +32,12 @@ class Feed:
         return -(-len(self.lines) // self.batch)
 
     def group(self, inference: int) -> range:
-        """Gives the indices of the lines of an inference; the last ones may be fewer."""
+        """Return the indices of the lines of an inference; the last ones may be fewer."""
         start = inference * self.batch
         return range(start, min(start + self.batch, len(self.lines)))
 
     def fill(self, readers: Mapping[str, RawReader], inference: int) -> None:
-        """Reads the inputs of an inference.
+        """Read the inputs of an inference.
 
         Raises:
             DovetailError: A file cannot be read, or holds what its input cannot.
@@ -50,7 +50,7 @@ class Feed:
 def make_feed(
     graph: Graph, listed: InputList, forms: Mapping[str, RawFormat]
 ) -> tuple[Feed, list[Problem]]:
-    """Gives the feed of a list, and everything that is wrong with the list.
+    """Return the feed of a list, and everything that is wrong with the list.
 
     Args:
         graph: The graph that it feeds.
@@ -77,7 +77,7 @@ def make_feed(
 
 
 def common_batch(graph: Graph) -> int:
-    """Gives the first extent that all inputs share, 1 where lines cannot be combined."""
+    """Return the first extent that all inputs share, 1 where lines cannot be combined."""
     extents = {t.shape[0] if t.shape else 1 for t in graph.inputs}
     return extents.pop() if len(extents) == 1 else 1
 
@@ -93,7 +93,7 @@ class _Sizes:
     def check(
         self, files: Mapping[str, Path], forms: Mapping[str, RawFormat], problems: list[Problem]
     ) -> bool | None:
-        """Whether the files hold whole inputs rather than one element; None for neither."""
+        """Return whether the files hold whole inputs rather than one element; None for neither."""
         where = self.listed.place(self.line.number)
         verdicts: set[bool] = set()
         for name, path in files.items():

@@ -50,12 +50,12 @@ class InputList:
     problems: tuple[Problem, ...]
 
     def place(self, number: int) -> str:
-        """Names a line in errors."""
+        """Name a line in errors."""
         return f"{self.path}:{number}"
 
 
 def read_input_list(path: Path) -> InputList:
-    """Reads a list; what is wrong with it is noted, not raised.
+    """Read a list; what is wrong with it is noted, not raised.
 
     Raises:
         FrontendError: The file cannot be read.
@@ -93,7 +93,7 @@ def read_input_list(path: Path) -> InputList:
 def resolve_line(
     listed: InputList, line: Line, names: Sequence[str], problems: list[Problem]
 ) -> dict[str, Path]:
-    """Gives the files of a line by input name.
+    """Return the files of a line by input name.
 
     Args:
         listed: The list.
@@ -131,7 +131,7 @@ def _spellings(names: Sequence[str]) -> dict[str, str]:
 
 
 def _items(text: str, spelled: Mapping[str, str]) -> list[tuple[str | None, str]]:
-    """Names and paths of a line as written; a bare path has the name None."""
+    """Name and paths of a line as written; a bare path has the name None."""
     # names may hold spaces, so those that are known come first, the longest one before the others
     known = "".join(f"{re.escape(name)}|" for name in sorted(spelled, key=len, reverse=True))
     marks = list(re.finditer(rf"(?<!\S)({known}\S+?|){_ASSIGN}", text))
@@ -183,7 +183,7 @@ def _located(text: str, beside: Path) -> Path:
 def resolve_layers(
     listed: InputList, outputs_of: Mapping[str, tuple[str, ...]], problems: list[Problem]
 ) -> list[str]:
-    """Gives the tensors that the nodes of `#` lines write.
+    """Return the tensors that the nodes of `#` lines write.
 
     Args:
         listed: The list.

@@ -68,7 +68,7 @@ class RawReader:
         self._staged = self.stored if form.is_stored else np.zeros(tensor.shape, form.item)
 
     def read(self, paths: list[Path], parts: int = 1) -> None:
-        """Reads files, each of which holds one of `parts` equal parts of the leading axis.
+        """Read files, each of which holds one of `parts` equal parts of the leading axis.
 
         Parts without a file become zeros.
 
@@ -98,7 +98,7 @@ class RawReader:
 
 
 def write_raw(path: Path, stored: Array, form: RawFormat) -> None:
-    """Writes a tensor, or a part of it.
+    """Write a tensor, or a part of it.
 
     Args:
         path: The file.

@@ -32,7 +32,7 @@ class ListedSamples:
 
 
 def listed_samples(graph: Graph, path: Path, *, native: bool) -> ListedSamples:
-    """Gives the samples that a list names for a graph; no raw file is read yet.
+    """Return the samples that a list names for a graph; no raw file is read yet.
 
     Args:
         graph: The graph that they are for.

@@ -34,17 +34,17 @@ class Encoding(Protocol):
         """Bits really used, where fewer than the type's."""
 
     def scales_and_offsets(self, shape: Shape) -> tuple[Array, Array]:
-        """Gives scales (float32) and offsets (int32), each broadcastable to `shape`."""
+        """Return scales (float32) and offsets (int32), each broadcastable to `shape`."""
 
     def transposed(self, perm: Shape) -> Encoding:
-        """Gives the encoding of the transposed tensor."""
+        """Return the encoding of the transposed tensor."""
 
     def reshaped(self, old: Shape, new: Shape) -> Encoding:
-        """Gives the encoding of the reshaped tensor.
+        """Return the encoding of the reshaped tensor.
 
         Raises:
             QuantizationError: The encoding's axis or blocks do not survive.
         """
 
     def faults(self, shape: Shape, dtype: DType) -> list[str]:
-        """Gives every reason why the encoding does not fit a tensor; none if it fits."""
+        """Return every reason why the encoding does not fit a tensor; none if it fits."""

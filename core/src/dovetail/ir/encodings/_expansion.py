@@ -55,7 +55,7 @@ class BlockwiseExpansion:
         return content_hash(self.scales, self.axis, self.bitwidth)
 
     def scales_and_offsets(self, shape: Shape) -> tuple[Array, Array]:
-        """Gives scales of the full `shape` and offsets broadcastable to it."""
+        """Return scales of the full `shape` and offsets broadcastable to it."""
         channels = shape[self.axis]
         rest = shape[: self.axis] + shape[self.axis + 1 :]
         per_channel = np.asarray(self.scales, np.float32)[:, None]
@@ -66,7 +66,7 @@ class BlockwiseExpansion:
         return np.moveaxis(full, 0, self.axis), self._offsets().reshape(spread)
 
     def transposed(self, perm: Shape) -> BlockwiseExpansion:
-        """Gives the encoding with its axis moved, where the other axes keep their order.
+        """Return the encoding with its axis moved, where the other axes keep their order.
 
         Raises:
             QuantizationError: The other axes change places, which would mix the blocks.
@@ -88,7 +88,7 @@ class BlockwiseExpansion:
         )
 
     def reshaped(self, old: Shape, new: Shape) -> BlockwiseExpansion:
-        """Gives itself for the same shape.
+        """Return itself for the same shape.
 
         Raises:
             QuantizationError: The shape changes.
@@ -97,7 +97,7 @@ class BlockwiseExpansion:
         return self
 
     def faults(self, shape: Shape, dtype: DType) -> list[str]:
-        """Gives what is wrong with axis, lengths, blocks, scales or bitwidth."""
+        """Return what is wrong with axis, lengths, blocks, scales or bitwidth."""
         found = common_faults(self.scales, self.bitwidth, dtype)
         if not 0 <= self.axis < len(shape):
             return [*found, f"axis {self.axis} is not one of a tensor of shape {shape}"]

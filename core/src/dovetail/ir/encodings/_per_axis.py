@@ -44,17 +44,17 @@ class AxisScaleOffset:
         return content_hash(self.scales, self.axis, self.bitwidth)
 
     def scales_and_offsets(self, shape: Shape) -> tuple[Array, Array]:
-        """Gives scales and offsets with extent n at `axis` and 1 elsewhere."""
+        """Return scales and offsets with extent n at `axis` and 1 elsewhere."""
         spread = tuple(-1 if i == self.axis else 1 for i in range(len(shape)))
         scales = np.asarray(self.scales, np.float32).reshape(spread)
         return scales, self._offsets().reshape(spread)
 
     def transposed(self, perm: Shape) -> AxisScaleOffset:
-        """Gives the encoding with its axis where `perm` puts it."""
+        """Return the encoding with its axis where `perm` puts it."""
         return self._at(perm.index(self.axis))
 
     def reshaped(self, old: Shape, new: Shape) -> AxisScaleOffset:
-        """Gives the encoding at the axis of `new` that holds the same elements in the same order.
+        """Return the encoding at the axis of `new` that holds the same elements in the same order.
 
         Raises:
             QuantizationError: No axis of `new` does.
@@ -70,7 +70,7 @@ class AxisScaleOffset:
         )
 
     def faults(self, shape: Shape, dtype: DType) -> list[str]:
-        """Gives what is wrong with axis, lengths, scales or bitwidth."""
+        """Return what is wrong with axis, lengths, scales or bitwidth."""
         found = common_faults(self.scales, self.bitwidth, dtype)
         if not 0 <= self.axis < len(shape):
             return [*found, f"axis {self.axis} is not one of a tensor of shape {shape}"]

@@ -48,17 +48,17 @@ class Block:
         return content_hash(self.scales, self.block_size, self.bitwidth)
 
     def scales_and_offsets(self, shape: Shape) -> tuple[Array, Array]:
-        """Gives scales and offsets of the full `shape`."""
+        """Return scales and offsets of the full `shape`."""
         return self._spread(np.asarray(self.scales, np.float32)), self._spread(self._offsets())
 
     def transposed(self, perm: Shape) -> Block:
-        """Gives the encoding with its blocks transposed."""
+        """Return the encoding with its blocks transposed."""
         offsets = None if self.offsets is None else self.offsets.transpose(perm)
         sizes = tuple(self.block_size[p] for p in perm)
         return Block(sizes, self.scales.transpose(perm), offsets, self.bitwidth)
 
     def reshaped(self, old: Shape, new: Shape) -> Block:
-        """Gives itself for the same shape.
+        """Return itself for the same shape.
 
         Raises:
             QuantizationError: The shape changes.
@@ -67,7 +67,7 @@ class Block:
         return self
 
     def faults(self, shape: Shape, dtype: DType) -> list[str]:
-        """Gives what is wrong with blocks, scales or bitwidth."""
+        """Return what is wrong with blocks, scales or bitwidth."""
         found = common_faults(self.scales, self.bitwidth, dtype)
         sizes = self.block_size
         if len(sizes) != len(shape) or any(

@@ -35,19 +35,19 @@ class ScaleOffset:
         return EncodingKind.SCALE_OFFSET if self.bitwidth is None else EncodingKind.BW_SCALE_OFFSET
 
     def scales_and_offsets(self, shape: Shape) -> tuple[Array, Array]:
-        """Gives the scale and the offset, shape () each."""
+        """Return the scale and the offset, shape () each."""
         return np.asarray(self.scale, np.float32), np.asarray(self.offset, np.int32)
 
     def transposed(self, perm: Shape) -> ScaleOffset:
-        """Gives itself."""
+        """Return itself."""
         return self
 
     def reshaped(self, old: Shape, new: Shape) -> ScaleOffset:
-        """Gives itself."""
+        """Return itself."""
         return self
 
     def faults(self, shape: Shape, dtype: DType) -> list[str]:
-        """Gives what is wrong with scale, offset or bitwidth."""
+        """Return what is wrong with scale, offset or bitwidth."""
         found = common_faults(np.asarray([self.scale]), self.bitwidth, dtype)
         if not _INT_32.min <= self.offset <= _INT_32.max:
             found.append(f"offset {self.offset} does not fit 32 bits")

@@ -14,25 +14,25 @@ from dovetail.ir.storage import Array
 
 
 def offsets_or_zeros(offsets: NDArray[np.int32] | None, scales: Array) -> NDArray[np.int32]:
-    """Gives the offsets, all 0 like `scales` when there are none."""
+    """Return the offsets, all 0 like `scales` when there are none."""
     if offsets is None:
         return np.zeros(np.shape(scales), np.int32)
     return np.asarray(offsets, np.int32)
 
 
 def same(mine: tuple[Array, ...], theirs: tuple[Array, ...]) -> bool:
-    """Whether arrays have equal shapes and elements."""
+    """Return whether arrays have equal shapes and elements."""
     return all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
 def content_hash(scales: Array, *rest: Hashable) -> int:
-    """Gives a hash that agrees with `same`: of elements, whatever type they are kept in."""
+    """Return a hash that agrees with `same`: of elements, whatever type they are kept in."""
     # numbers, not bytes: float32 and float64, and 0.0 and -0.0, may be equal
     return hash((*rest, tuple(np.asarray(scales).reshape(-1).tolist())))
 
 
 def common_faults(scales: Array, bitwidth: int | None, dtype: DType) -> list[str]:
-    """Gives what is wrong with scales (any shape) and bitwidth."""
+    """Return what is wrong with scales (any shape) and bitwidth."""
     found = []
     with np.errstate(over="ignore"):  # a float64 may be finite and still no float32
         scales = np.asarray(scales).astype(np.float32)

@@ -16,7 +16,7 @@ _PIECE = 1 << 15
 def dequantize(
     stored: Array, encoding: Encoding, out: NDArray[np.float32] | None = None
 ) -> NDArray[np.float32]:
-    """Gives the real values of stored integers, float32, any shape; in `out` if that is given."""
+    """Return the real values of stored integers, float32, any shape; in `out` if that is given."""
     scale, offset = encoding.scales_and_offsets(stored.shape)
     # float64 for 32-bit integers: they have more digits than a float32
     wide = np.float64 if stored.dtype.itemsize > 2 else np.float32
@@ -32,7 +32,7 @@ def dequantize(
 
 
 def quantize(real: Array, encoding: Encoding, dtype: DType, out: Array | None = None) -> Array:
-    """Gives stored integers: `clip(rint(real / scale) - offset)`, half to even, any shape.
+    """Return stored integers: `clip(rint(real / scale) - offset)`, half to even, any shape.
 
     NaN, and everything under a scale of 0, gives the zero point.
 

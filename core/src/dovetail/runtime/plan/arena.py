@@ -28,7 +28,7 @@ class Arena:
     offsets: dict[Value, int]
 
     def allocate(self) -> Array:
-        """Gives the block, uint8 (nbytes,), aligned."""
+        """Return the block, uint8 (nbytes,), aligned."""
         return aligned_empty(self.nbytes)
 
 
@@ -39,7 +39,7 @@ class _Life:
 
 
 def plan_arena(steps: Sequence[Step], *, shares: bool = True) -> Arena:
-    """Shares bytes in place where steps allow it, and gives every value an offset.
+    """Share bytes in place where steps allow it, and return every value an offset.
 
     Large values are placed first, each at the lowest offset that no value alive at the same time
     covers. Sets `alias_of` on values computed in place.
@@ -103,7 +103,7 @@ def _share_in_place(steps: Sequence[Step], lives: dict[Value, _Life]) -> None:
 
 
 def _read_once(step: Step, source: Value) -> bool:
-    """Whether no other operand of the step lies in the same bytes."""
+    """Return whether no other operand of the step lies in the same bytes."""
     return sum(v.root is source for v in (*step.reads, *step.writes)) == 1
 
 
@@ -123,7 +123,7 @@ class ArenaBuffers:
         self.application: dict[Value, Array] = {}
 
     def array(self, value: Value) -> Array:
-        """Gives a value's place; see `Buffers`."""
+        """Return a value's place; see `Buffers`."""
         root, offset = value.place
         if root.storage is Storage.CONSTANT:
             if root.array is None:
@@ -138,11 +138,11 @@ class ArenaBuffers:
         return _formed(self.application[root], offset, value)
 
     def forget_others(self) -> None:
-        """Gives back what steps outside the plan had."""
+        """Return back what steps outside the plan had."""
         self._others.clear()
 
     def address(self, value: Value) -> int:
-        """Gives the address of a value's first byte."""
+        """Return the address of a value's first byte."""
         root, offset = value.place
         given = self.application.get(root)
         if given is not None:
@@ -152,7 +152,7 @@ class ArenaBuffers:
 
 
 def _address_of(array: Array) -> int:
-    """Gives the address of a C-contiguous array's first byte."""
+    """Return the address of a C-contiguous array's first byte."""
     if array.flags.writeable and array.size:  # in a quarter of the time that the array itself takes
         found = ctypes.c_char.from_buffer(array)  # type: ignore[arg-type] # an array is a buffer
         return ctypes.addressof(found)

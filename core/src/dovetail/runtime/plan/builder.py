@@ -49,7 +49,7 @@ def build_plan(
     reorder: Reorder | None = None,
     fuse: bool = True,
 ) -> Plan:
-    """Makes the plan of a checked graph.
+    """Create the plan of a checked graph.
 
     Args:
         graph: Not changed.
@@ -295,7 +295,7 @@ def _twin(graph: Graph, node: Node) -> tuple[Node, ...]:
 
 
 def _joins(joint: Node, *nodes: Node) -> bool:
-    """Whether a node reads the first outputs of these and nothing else."""
+    """Return whether a node reads the first outputs of these and nothing else."""
     return sorted(map(id, joint.inputs)) == sorted(id(node.outputs[0]) for node in nodes)
 
 
@@ -315,6 +315,6 @@ def _is_seen(graph: Graph, tensor: Tensor) -> bool:
 
 
 def dense_copy(value: Value) -> Value:
-    """Gives a row-major value of its own for the content of one in an engine's layout."""
+    """Return a row-major value of its own for the content of one in an engine's layout."""
     array = np.empty(value.spec.shape, value.spec.dtype.storage)
     return Value(value.name, value.spec, Storage.CONSTANT, array=array)

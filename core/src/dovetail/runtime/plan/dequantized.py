@@ -24,7 +24,7 @@ _HALVES = (DType.FLOAT_16, DType.BFLOAT_16)
 
 
 def float_graph(view: NodeView, ops: OpRegistry) -> Graph | None:
-    """Gives the graph of a node alone on real values, as `simulate` computes it.
+    """Return the graph of a node alone on real values, as `simulate` computes it.
 
     Inputs are named `in0`, `in1`, ..., outputs `out0`, ...; static inputs have their values.
 
@@ -66,7 +66,7 @@ def dequantized_step(
     inputs: dict[str, Value],
     outputs: dict[str, Value],
 ) -> Step:
-    """Gives the step that runs the plan of a node's float form.
+    """Return the step that runs the plan of a node's float form.
 
     Args:
         call: The node alone.
@@ -102,7 +102,7 @@ def _bound(
     places: Sequence[tuple[Value, Value, Value | None]],
     convert: Callable[[Array, Spec, Array], None],
 ) -> Iterator[Bound]:
-    """Gives each of a plan's ends its array, and the calls that convert what is elsewhere."""
+    """Return each of a plan's ends its array, and the calls that convert what is elsewhere."""
     for value, end, room in places:
         stored = buffers.array(value)
         if room is None:
@@ -128,7 +128,7 @@ def _from_real(stored: Array, spec: Spec, real: Array) -> None:
 
 
 def _room(call: KernelCall, inner: Spec, outer: Spec) -> Value | None:
-    """Declares where real values lie that are not what is stored."""
+    """Declare where real values lie that are not what is stored."""
     if not _needs_conversion(outer):
         return None
     return call.scratch(math.prod(inner.shape) * inner.dtype.storage.itemsize)
@@ -145,7 +145,7 @@ def _input(tensor: Tensor, name: str) -> Tensor:
 
 
 def _needs_conversion(spec: Spec) -> bool:
-    """Whether the elements that are stored are not the numbers that a tensor means."""
+    """Return whether the elements that are stored are not the numbers that a tensor means."""
     return spec.dtype in _HALVES or (spec.dtype.is_fixed_point and spec.encoding is not None)
 
 

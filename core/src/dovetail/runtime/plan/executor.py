@@ -47,7 +47,7 @@ class PlanPrepared:
     def run(
         self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
     ) -> None:
-        """Executes the plan once; see `Prepared.run`.
+        """Execute the plan once; see `Prepared.run`.
 
         Raises:
             BackendError: A step failed; names its nodes.
@@ -87,7 +87,7 @@ class PlanPrepared:
         )
 
     def _rebind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
-        """Binds the steps that touch buffers which are not those of the last run."""
+        """Bind the steps that touch buffers which are not those of the last run."""
         stale: set[int] = set()
         bound, at = self._buffers.application, 0
         try:
@@ -128,7 +128,7 @@ class PlanPrepared:
                 watch.step_finished(step.nodes, microseconds, outputs)
 
     def _located(self, error: BaseException, at: int) -> DovetailError:
-        """Gives the error of a step, naming its nodes; what the control raised stays as it is."""
+        """Return the error of a step, naming its nodes; what the control raised stays as it is."""
         nodes = ", ".join(self._plan.steps[at].nodes)
         where = f"node {nodes}" if nodes else "a reorder"
         if not isinstance(error, DovetailError):

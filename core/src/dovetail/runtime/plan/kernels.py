@@ -69,7 +69,7 @@ class KernelRegistry:
         can_fuse: CanFuse | None = None,
         branch: Branch | None = None,
     ) -> Callable[[Make], Make]:
-        """Registers the decorated function as the kernel of an op; see `Kernel`.
+        """Register the decorated function as the kernel of an op; see `Kernel`.
 
         Raises:
             PluginError: The op has one already.
@@ -87,11 +87,11 @@ class KernelRegistry:
         return register
 
     def find(self, package: str, op_type: str) -> Kernel | None:
-        """Gives an op's kernel, if there is one."""
+        """Return an op's kernel, if there is one."""
         return self._kernels.get((package, op_type))
 
     def joined(self, other: KernelRegistry) -> KernelRegistry:
-        """Gives a registry with the kernels of both.
+        """Return a registry with the kernels of both.
 
         Raises:
             PluginError: Both have a kernel for one op.
@@ -106,7 +106,7 @@ class KernelRegistry:
         return both
 
     def with_fallback(self, other: KernelRegistry) -> KernelRegistry:
-        """Gives a registry where each of these kernels is asked first, then the other's.
+        """Return a registry where each of these kernels is asked first, then the other's.
 
         Where both have a kernel for an op, this one's says what it absorbs; a group that it then
         declines is made node by node.
@@ -165,13 +165,13 @@ class Scope(Protocol):
     options: Any
 
     def layout(self, tensor: Tensor) -> Layout | None:
-        """Gives the layout that a tensor is in."""
+        """Return the layout that a tensor is in."""
 
     def read(self, tensor: Tensor, layout: Layout | None) -> Value:
-        """Gives a tensor's value in a layout, after a reorder if need be."""
+        """Return a tensor's value in a layout, after a reorder if need be."""
 
     def write(self, tensor: Tensor, layout: Layout | None) -> Value:
-        """Gives the value that a tensor is written to."""
+        """Return the value that a tensor is written to."""
 
     def views(
         self,
@@ -180,22 +180,22 @@ class Scope(Protocol):
         layout: Layout | None,
         offsets: Sequence[int],
     ) -> tuple[Value, tuple[Value, ...]] | None:
-        """Makes tensors views of another one's bytes in a layout, if all may be; gives that, too.
+        """Create tensors views of another one's bytes in a layout, if all may be; return that, too.
 
         Nothing is declared where it gives None.
         """
 
     def readers(self, tensor: Tensor) -> Sequence[Node]:
-        """Gives the nodes that read a tensor."""
+        """Return the nodes that read a tensor."""
 
     def writer(self, tensor: Tensor) -> Node | None:
-        """Gives the node that writes a tensor."""
+        """Return the node that writes a tensor."""
 
     def constant(self, name: str, array: Array, layout: Layout | None) -> Value:
-        """Gives a constant value."""
+        """Return a constant value."""
 
     def scratch(self, nbytes: int) -> Value:
-        """Gives a scratchpad."""
+        """Return a scratchpad."""
 
 
 class KernelCall:
@@ -238,27 +238,27 @@ class KernelCall:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names, in the user's model, of all nodes that run together."""
+        """Name, in the user's model, of all nodes that run together."""
         nodes = (self.head.node, *(t.view.node for t in self.fused))
         return tuple(dict.fromkeys(name for node in nodes for name in node.sources or (node.name,)))
 
     def spec(self, index: int) -> Spec:
-        """Gives the spec of an input that is not left out."""
+        """Return the spec of an input that is not left out."""
         return self._tensor(index).spec
 
     def has(self, index: int) -> bool:
-        """Whether an input is there."""
+        """Return whether an input is there."""
         return index < len(self.tensors) and self.tensors[index] is not None
 
     def static(self, index: int) -> Array | None:
-        """Gives the stored elements of an input whose data are known and cannot change."""
+        """Return the stored elements of an input whose data are known and cannot change."""
         tensor = self.tensors[index] if index < len(self.tensors) else None
         if tensor is None or tensor.data is None or tensor.kind.is_updateable:
             return None
         return tensor.stored()
 
     def packed(self, index: int | Sequence[int], layout: str, make: Callable[[], Array]) -> Array:
-        """Gives a packed form of static inputs, made once per context for their content and specs.
+        """Return a packed form of static inputs, made once per context for their content and specs.
 
         Args:
             index: The input, or all that are packed together; some of these may be left out.
@@ -278,39 +278,39 @@ class KernelCall:
         return self._scope.weights.get(first, f"{layout} {specs[0]}", make)
 
     def layout(self, index: int) -> Layout | None:
-        """Gives the layout that an input is in: the cheapest one to read it in."""
+        """Return the layout that an input is in: the cheapest one to read it in."""
         return self._scope.layout(self._tensor(index))
 
     def read(self, index: int, layout: Layout | None = None) -> Value:
-        """Declares that the step reads an input in a layout."""
+        """Declare that the step reads an input in a layout."""
         value = self._scope.read(self._tensor(index), layout)
         self._reads.append(value)
         return value
 
     def write(self, index: int = 0, layout: Layout | None = None) -> Value:
-        """Declares that the step writes an output in a layout."""
+        """Declare that the step writes an output in a layout."""
         value = self._scope.write(self.outputs[index], layout)
         self._writes.append(value)
         return value
 
     def constant(self, array: Array, layout: Layout | None = None) -> Value:
-        """Declares that the step reads a constant."""
+        """Declare that the step reads a constant."""
         value = self._scope.constant(f"{self.nodes[0]}.constant", array, layout)
         self._reads.append(value)
         return value
 
     def scratch(self, nbytes: int) -> Value:
-        """Declares that the step needs a scratchpad."""
+        """Declare that the step needs a scratchpad."""
         value = self._scope.scratch(nbytes)
         self._scratch.append(value)
         return value
 
     def readers(self, index: int = 0) -> Sequence[Node]:
-        """Gives the nodes that read an output; beside them the application may."""
+        """Return the nodes that read an output; beside them the application may."""
         return self._scope.readers(self.outputs[index])
 
     def writer(self, tensor: Tensor) -> Node | None:
-        """Gives the node that writes a tensor of the graph, if one does."""
+        """Return the node that writes a tensor of the graph, if one does."""
         return self._scope.writer(tensor)
 
     def view(
@@ -321,7 +321,7 @@ class KernelCall:
         *,
         source: Layout | None = None,
     ) -> Step | None:
-        """Makes the outputs views of an input's bytes: a step that does nothing.
+        """Create the outputs views of an input's bytes: a step that does nothing.
 
         Args:
             index: The input.
@@ -344,7 +344,7 @@ class KernelCall:
         *,
         in_place: Sequence[tuple[int, int]] = (),
     ) -> Step:
-        """Gives the step over everything declared so far.
+        """Return the step over everything declared so far.
 
         Args:
             bind: See `Step.bind`.
@@ -362,7 +362,7 @@ class KernelCall:
     def array_step(
         self, run: Callable[..., None], *, in_place: Sequence[tuple[int, int]] = ()
     ) -> Step:
-        """Gives a step of a function of arrays: what was read, what is written, the scratchpads.
+        """Return a step of a function of arrays: what was read, what is written, the scratchpads.
 
         Args:
             run: Called with one array for each declared read, write and scratchpad, in this order.
@@ -388,7 +388,7 @@ def no_op() -> None:
 
 
 def call_sequence(calls: Iterable[Callable[[], object]]) -> Bound:
-    """Gives one call that makes all of these."""
+    """Return one call that makes all of these."""
     found = tuple(calls)
 
     def run() -> None:

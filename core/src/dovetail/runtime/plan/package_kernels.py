@@ -15,7 +15,7 @@ GROUP = "dovetail.kernels"
 def with_package_kernels(
     own: KernelRegistry, packages: Iterable[str], ops: OpRegistry
 ) -> KernelRegistry:
-    """Gives a backend's own kernels and those that op packages bring for it.
+    """Return a backend's own kernels and those that op packages bring for it.
 
     Args:
         own: The backend's.

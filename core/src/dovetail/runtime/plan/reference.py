@@ -11,7 +11,7 @@ from dovetail.runtime.plan.values import Bound, Buffers, Step
 
 
 def reference_step(call: KernelCall) -> Step:
-    """Gives a step that runs one node by its reference, on stored values of any type."""
+    """Return a step that runs one node by its reference, on stored values of any type."""
     view = call.head
     reads = [call.read(i) if call.has(i) else None for i in range(len(call.tensors))]
     specs = [None if v is None else v.spec for v in reads]
@@ -32,7 +32,7 @@ def reference_step(call: KernelCall) -> Step:
 
 
 def _read_only(array: Array) -> Array:
-    """Gives a view that refuses writes: it may be the application's own array, or others' input."""
+    """Return a view that refuses writes: it may be the application's own array, or others' input."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -90,13 +90,13 @@ class Buffers(Protocol):
     """The places of values, given to a step when it is bound."""
 
     def array(self, value: Value) -> Array:
-        """Gives a value's place: an array of its type and shape.
+        """Return a value's place: an array of its type and shape.
 
         For a value in an engine's layout and for scratchpads: its bytes, uint8 (nbytes,).
         """
 
     def address(self, value: Value) -> int:
-        """Gives the address of a value's first byte."""
+        """Return the address of a value's first byte."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -28,10 +28,10 @@ class Check:
 
     @property
     def id(self) -> str:
-        """Names it among all checks."""
+        """Name it among all checks."""
         return f"{self.area.replace(' ', '_')}-{self.name}"
 
 
 def run_check(bench: Bench, check: Check) -> Outcome:
-    """Runs a check on a backend."""
+    """Run a check on a backend."""
     return outcome_of(lambda: check.run(bench))

@@ -221,14 +221,14 @@ class _Watch:
 
 
 def _prepared(backend: runtime.Backend, graph: Graph) -> Prepared:
-    """Prepares a graph as core does, with a weight store of its own."""
+    """Prepare a graph as core does, with a weight store of its own."""
     return backend.plugin.prepare(graph, backend.options, WeightStore())
 
 
 def _run(
     bench: Bench, prepared: Prepared, control: RunControl | None = None, static: Container[str] = ()
 ) -> dict[str, Array]:
-    """Runs a prepared sample as core does.
+    """Run a prepared sample as core does.
 
     Args:
         bench: Knows the sample.
@@ -254,7 +254,7 @@ def _updateable(bench: Bench, schema: OpSchema, shift: int) -> Graph:
 
 
 def _refused_by_plugin(call: Callable[[], object]) -> None:
-    """Demands that a backend's own method refuses, by any of the names there are for it."""
+    """Demand that a backend's own method refuses, by any of the names there are for it."""
     try:
         call()
     except BackendError as error:

@@ -159,7 +159,7 @@ CHECKS = (
 
 
 def _add_changed(bench: Bench, context: Context, name: str, changes: Mapping[str, Any]) -> None:
-    """Adds the sample's node with something changed."""
+    """Add the sample's node with something changed."""
     graph = bench.sample.graph(bench.schema(context), name)
     node = graph.nodes[0]
     graph.remove_node(node)

@@ -72,7 +72,7 @@ CHECKS = (
 def _composed(
     backend: runtime.Backend, cases: tuple[OpCase, ...]
 ) -> tuple[runtime.Graph, BoundCase]:
-    """Composes the first of some cases that the backend runs.
+    """Compose the first of some cases that the backend runs.
 
     Raises:
         Unsupported: The backend runs its own ops only, or none of the cases, and says so.

@@ -145,7 +145,7 @@ CHECKS = (
 
 
 def _run_in_threads(bench: Bench, graphs: list[Graph]) -> None:
-    """Runs each graph several times in a thread of its own, on data of its own."""
+    """Run each graph several times in a thread of its own, on data of its own."""
     wanted = [graphs[0].execute(bench.feeds(i)) for i in range(len(graphs))]
     faults: list[BaseException] = []
 

@@ -13,13 +13,13 @@ from dovetail.testing.plugin import kit_of
 
 @pytest.fixture(scope="session")
 def bench(pytestconfig: pytest.Config) -> Bench:
-    """Gives the backend under test."""
+    """Return the backend under test."""
     return kit_of(pytestconfig).bench
 
 
 @pytest.fixture(scope="session")
 def conclude() -> Callable[[Outcome], None]:
-    """Gives what ends a test: passed, skipped where it is unsupported, or failed."""
+    """Return what ends a test: passed, skipped where it is unsupported, or failed."""
 
     def end(outcome: Outcome) -> None:
         if outcome.status is Status.UNSUPPORTED:

@@ -28,25 +28,25 @@ MOST_BLOCKS = 256
 
 
 def is_float32(call: KernelCall) -> bool:
-    """Whether all tensors are FLOAT_32 and have elements; empty ones are the reference's."""
+    """Return whether all tensors are FLOAT_32 and have elements; empty ones are the reference's."""
     tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
     return all(t.dtype is DType.FLOAT_32 and 0 not in t.shape for t in tensors)
 
 
 def is_plain(call: KernelCall) -> bool:
-    """Whether all tensors are of one and the same of NUMBERS and have elements."""
+    """Return whether all tensors are of one and the same of NUMBERS and have elements."""
     dtype = call.outputs[0].dtype
     tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
     return dtype in NUMBERS and all(t.dtype is dtype and 0 not in t.shape for t in tensors)
 
 
 def single_op_type(call: KernelCall) -> str:
-    """Gives the name of the op of one function: of the one that an op by number stands for."""
+    """Return the name of the op of one function: of the one that an op by number stands for."""
     return type(getattr(call.op, "single", call.op)).__name__
 
 
 def only_moves(call: KernelCall, *inputs: int) -> bool:
-    """Whether these inputs have the type and the encoding of the outputs, which have elements.
+    """Return whether these inputs have the type and the encoding of the outputs, which have elements.
 
     Under several scales a stored element means another value wherever it is moved to.
     """
@@ -59,41 +59,41 @@ def only_moves(call: KernelCall, *inputs: int) -> bool:
 
 
 def scratch_floats(call: KernelCall, count: int) -> Value:
-    """Declares a scratchpad of float32."""
+    """Declare a scratchpad of float32."""
     return call.scratch(count * FLOAT_BYTES)
 
 
 def floats(buffers: Buffers, scratch: Value) -> Floats:
-    """Gives a scratchpad's elements, float32, one dimension."""
+    """Return a scratchpad's elements, float32, one dimension."""
     return buffers.array(scratch).view(np.float32)
 
 
 def block_size(total: int, least: int = BLOCK) -> int:
-    """Gives how many elements a block has, so that there are not too many blocks."""
+    """Return how many elements a block has, so that there are not too many blocks."""
     return max(least, -(-total // MOST_BLOCKS))
 
 
 def blocks(total: int, size: int) -> Iterator[slice]:
-    """Gives the blocks of so many elements, in order."""
+    """Return the blocks of so many elements, in order."""
     for start in range(0, total, size):
         yield slice(start, min(start + size, total))
 
 
 def constant(value: float) -> Any:
-    """Gives a float32 scalar as NumPy's functions take it without converting at every call."""
+    """Return a float32 scalar as NumPy's functions take it without converting at every call."""
     return np.asarray(value, np.float32)
 
 
 def ufunc(function: Callable[..., object], *arrays: Array) -> Call:
-    """Gives a call of a NumPy function of arrays; the last one is where its result goes."""
+    """Return a call of a NumPy function of arrays; the last one is where its result goes."""
     return partial(function, *arrays[:-1], out=arrays[-1])
 
 
 def copy(target: Array, source: Array) -> Call:
-    """Gives a call that copies an array into one to whose shape it broadcasts."""
+    """Return a call that copies an array into one to whose shape it broadcasts."""
     return partial(np.copyto, target, source)
 
 
 def fill(target: Array, value: Array) -> Call:
-    """Gives a call that sets all elements to a scalar."""
+    """Return a call that sets all elements to a scalar."""
     return partial(target.fill, value)

@@ -33,7 +33,7 @@ _BLOCK = 32768
 
 
 def depthwise_step(call: KernelCall, geometry: Geometry) -> Step | None:
-    """Gives the step of a convolution in which each group has one channel.
+    """Return the step of a convolution in which each group has one channel.
 
     x: (n, h, w, c); weight: (fh, fw, 1, c * m); bias: (c * m,); or one axis less.
 

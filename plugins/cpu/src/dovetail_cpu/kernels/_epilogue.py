@@ -22,7 +22,7 @@ Clip = tuple[float | None, float | None]
 
 
 def can_fuse(chain: Sequence[NodeView], after: NodeView) -> bool:
-    """Whether an epilogue can do a node: a clipping activation, or an addition of equal shapes."""
+    """Return whether an epilogue can do a node: a clipping activation, or an addition of equal shapes."""
     specs = [s for s in (*after.ins, *after.outs) if s is not None]
     if after.package != PACKAGE or any(s.dtype is not DType.FLOAT_32 for s in specs):
         return False
@@ -32,7 +32,7 @@ def can_fuse(chain: Sequence[NodeView], after: NodeView) -> bool:
 
 
 def clip_of(view: NodeView) -> Clip | None:
-    """Gives the least and greatest value that an activation lets through, if that is all."""
+    """Return the least and greatest value that an activation lets through, if that is all."""
     op = view.op
     match view.op_type:
         case "Relu":
@@ -79,7 +79,7 @@ class Epilogue:
         self._stages = [_stage(call, tail) for tail in call.fused]
 
     def bind(self, buffers: Buffers, channels: int) -> Callable[[Array, int], list[Call]]:
-        """Gives a function that makes the calls for some rows of the result.
+        """Return a function that makes the calls for some rows of the result.
 
         Args:
             buffers: Where the values lie.
@@ -131,7 +131,7 @@ def _tiled(bias: Array) -> Floats:
 
 
 def _bias_calls(out: Array, bias: Array) -> Iterator[Call]:
-    """Adds a bias, or one repeated for several rows, to (rows, channels)."""
+    """Add a bias, or one repeated for several rows, to (rows, channels)."""
     rows, channels = out.shape
     unit = bias.size // channels
     whole = rows // unit * unit

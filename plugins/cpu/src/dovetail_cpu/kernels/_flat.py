@@ -20,7 +20,7 @@ Passes = Callable[..., Iterable[Call]]
 
 
 def flat_step(call: KernelCall, passes: Passes, scratchpads: int = 0) -> Step:
-    """Gives the step of a function of one tensor, computed in place where that is possible.
+    """Return the step of a function of one tensor, computed in place where that is possible.
 
     Args:
         call: Reads one input and writes one output of its shape and type.

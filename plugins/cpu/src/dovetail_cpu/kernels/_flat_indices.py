@@ -36,7 +36,7 @@ class Rows:
 
     @classmethod
     def along(cls, data: Shape, axis: int, indices: Shape) -> Rows:
-        """Gives rows of one index: along an axis, at the index's own place on the others."""
+        """Return rows of one index: along an axis, at the index's own place on the others."""
         places = np.zeros((1,) * len(indices), np.intp)
         for other, extent in enumerate(indices):
             if other != axis:
@@ -47,7 +47,7 @@ class Rows:
 
     @classmethod
     def into(cls, data: Shape, depth: int, batch: int, indices: Shape) -> Rows:
-        """Gives rows into the `depth` dimensions behind the batch; places are whole slices."""
+        """Return rows into the `depth` dimensions behind the batch; places are whole slices."""
         inner = data[batch : batch + depth]
         strides = tuple(math.prod(inner[i + 1 :]) for i in range(depth))
         count, rows = math.prod(data[:batch]), len(indices) - 1 - batch
@@ -82,7 +82,7 @@ class FlatIndices:
         self._scratch = [call.scratch(math.prod(self._shape) * _ITEM) for _ in range(2)]
 
     def bind(self, buffers: Buffers) -> tuple[Positions, list[Call]]:
-        """Gives the places, one dimension, and the calls that fill them."""
+        """Return the places, one dimension, and the calls that fill them."""
         if self._known is not None:
             return buffers.array(self._known), []
         places, spare = (buffers.array(s).view(np.intp) for s in self._scratch)

@@ -36,7 +36,7 @@ class Geometry:
 
     @classmethod
     def of(cls, call: KernelCall, groups: int) -> Geometry:
-        """Gives the geometry of a call of a convolution, transposed or not."""
+        """Return the geometry of a call of a convolution, transposed or not."""
         op = call.op
         x, out, size = call.spec(0).shape, call.outputs[0].shape, call.spec(1).shape[:-2]
         # TransposeConv1d and 2d have no dilation
@@ -90,7 +90,7 @@ class Piece:
 
 
 def pieces(spatial: tuple[int, ...], most: int) -> Iterator[Piece]:
-    """Gives all places of an image in whole rows, as many at a time as `most` allows, in order."""
+    """Return all places of an image in whole rows, as many at a time as `most` allows, in order."""
     inner = [math.prod(spatial[axis + 1 :]) for axis in range(len(spatial) - 1)]
     axis = next((a for a, places in enumerate(inner) if places <= most), len(inner) - 1)
     start = 0

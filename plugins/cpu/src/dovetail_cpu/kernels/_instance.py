@@ -44,7 +44,7 @@ class _Item:
     def calls(
         self, x: Array, out: Array, spare: Array, totals: Array, factors: tuple[Array | None, ...]
     ) -> Iterator[Call]:
-        """Gives the calls for one item.
+        """Return the calls for one item.
 
         Args:
             x: (height, width).
@@ -75,14 +75,14 @@ class _Item:
                 yield ufunc(np.add, out[block], beta, out[block])
 
     def _added(self, rows: Array, total: Array, part: Array, *, is_first: bool) -> Iterator[Call]:
-        """Adds rows to the total; block sums lose fewer digits than one long sum."""
+        """Add rows to the total; block sums lose fewer digits than one long sum."""
         target = total if is_first else part
         yield functools.partial(np.add.reduce, rows, 0, None, target)
         if not is_first:
             yield ufunc(np.add, total, part, total)
 
     def _mean_calls(self, total: Array, pooled: Array) -> Iterator[Call]:
-        """Makes means of sums by channel, those of a group alike."""
+        """Create means of sums by channel, those of a group alike."""
         size = self.width // self.groups
         if size > 1:
             grouped, each = total.reshape(self.groups, size), pooled[: self.groups]
@@ -92,7 +92,7 @@ class _Item:
 
 
 def item_norm(call: KernelCall, *, groups: int) -> Step | None:
-    """Gives the step of InstanceNorm or GroupNorm by mean and deviation, None where not float32.
+    """Return the step of InstanceNorm or GroupNorm by mean and deviation, None where not float32.
 
     Args:
         call: Reads x, gamma and beta, writes the result.

@@ -24,7 +24,7 @@ HALF = constant(0.5)
 
 
 def is_layer(call: KernelCall, weights: tuple[int, ...], left_out: tuple[int, ...]) -> bool:
-    """Whether all weights are known, of float32, and some inputs left out."""
+    """Return whether all weights are known, of float32, and some inputs left out."""
     known = all(call.static(i) is not None for i in weights if call.has(i))
     return known and is_float32(call) and not any(call.has(i) for i in left_out)
 
@@ -44,7 +44,7 @@ class Packing:
         self._weights = functools.cache(lambda: call.op.packed(arrays))
 
     def packed(self, name: str, make: Callable[[Any], Array]) -> Floats:
-        """Gives a form of the weights; `make` gets what the op's `packed` gives."""
+        """Return a form of the weights; `make` gets what the op's `packed` gives."""
         layout = f"cpu.{self._call.head.op_type}.{name} {self._variant}"
         return self._call.packed(self._ports, layout, lambda: make(self._weights()))
 
@@ -77,7 +77,7 @@ class Layer:
         )
 
     def bind(self, buffers: Buffers) -> tuple[list[Call], Floats, list[tuple[Array, Array]]]:
-        """Gives what happens before the steps, and what each step is about.
+        """Return what happens before the steps, and what each step is about.
 
         Returns:
             Calls that multiply all x and set h; where h lies, (batch, size); for each step in
@@ -97,19 +97,19 @@ class Layer:
 
 
 def set_state(state: Array, buffers: Buffers, given: Value | None) -> Call:
-    """Gives a call that sets a state to an input, or to 0."""
+    """Return a call that sets a state to an input, or to 0."""
     if given is None:
         return functools.partial(state.fill, 0)
     return functools.partial(np.copyto, state, buffers.array(given).reshape(state.shape))
 
 
 def read_optional(call: KernelCall, index: int) -> Value | None:
-    """Declares that the step reads an input, if it is there."""
+    """Declare that the step reads an input, if it is there."""
     return call.read(index) if call.has(index) else None
 
 
 def halved(weights: Array, gates: int) -> Array:
-    """Gives weights or biases of several gates, (gates * units, ...), halved but for the last."""
+    """Return weights or biases of several gates, (gates * units, ...), halved but for the last."""
     factors = np.full((gates, 1), HALF)
     factors[-1] = 1
     parts: Array = weights.reshape(gates, -1) * factors
@@ -117,7 +117,7 @@ def halved(weights: Array, gates: int) -> Array:
 
 
 def short(function: np.ufunc, *arrays: Array) -> Call:
-    """Gives a call of a NumPy function of arrays; the last one is where its result goes.
+    """Return a call of a NumPy function of arrays; the last one is where its result goes.
 
     Unlike `ufunc` it names no argument, which takes a third off a call on a few hundred elements,
     and a step is some ten of those. np.maximum and np.minimum want the name.
@@ -126,5 +126,5 @@ def short(function: np.ufunc, *arrays: Array) -> Call:
 
 
 def shifted(gates: Array) -> tuple[Call, Call]:
-    """Gives the calls that make sigmoids of the tanh of halves."""
+    """Return the calls that make sigmoids of the tanh of halves."""
     return short(np.multiply, gates, HALF, gates), short(np.add, gates, HALF, gates)

@@ -32,7 +32,7 @@ class Axis:
     before: int
 
     def inside(self, tap: int, outputs: slice) -> tuple[slice, slice] | None:
-        """Gives where a tap lies in the input.
+        """Return where a tap lies in the input.
 
         Args:
             tap: Number of the element in the window.
@@ -51,7 +51,7 @@ class Axis:
         return slice(first, last), slice(start, stop, self.stride)
 
     def padded(self, padding: int) -> list[int]:
-        """Gives how many elements of each window lie in the input or in its padding.
+        """Return how many elements of each window lie in the input or in its padding.
 
         Args:
             padding: Padding after the input; what lies beyond it does not count.
@@ -65,7 +65,7 @@ class Axis:
         ]
 
     def counts(self) -> list[int]:
-        """Gives how many elements of each window lie in the input itself."""
+        """Return how many elements of each window lie in the input itself."""
         return [
             sum(self.inside(tap, slice(i, i + 1)) is not None for tap in range(self.taps))
             for i in range(self.outputs)
@@ -83,12 +83,12 @@ class Patch:
     in_cols: slice
 
     def covers(self, rows: slice, columns: int) -> bool:
-        """Whether it meets every output of these rows."""
+        """Return whether it meets every output of these rows."""
         return self.out_rows == rows and self.out_cols == slice(0, columns)
 
 
 def patches(height: Axis, width: Axis, rows: slice) -> list[Patch]:
-    """Gives the taps of a two-dimensional window for some rows of outputs.
+    """Return the taps of a two-dimensional window for some rows of outputs.
 
     A tap that covers all outputs, if there is one, comes first: it can write where others add.
     """
@@ -104,7 +104,7 @@ def patches(height: Axis, width: Axis, rows: slice) -> list[Patch]:
 
 
 def view_of(image: Array, rows: slice, columns: slice) -> Array:
-    """Gives some rows and columns of (h, w, c), as (rows, columns * c) where these are dense."""
+    """Return some rows and columns of (h, w, c), as (rows, columns * c) where these are dense."""
     part = image[rows, columns]
     dense = columns.step is None or columns.step == 1
     # columns and channels of dense columns merge into one axis without a copy

@@ -31,7 +31,7 @@ _ERF_A = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
 
 def clip_passes(low: float | None, high: float | None) -> Passes:
-    """Gives max(x, low), then min(x, high)."""
+    """Return max(x, low), then min(x, high)."""
     lower, upper = (None if v is None else constant(v) for v in (low, high))
 
     def passes(x: Array, out: Array) -> Iterator[Call]:
@@ -46,7 +46,7 @@ def clip_passes(low: float | None, high: float | None) -> Passes:
 
 
 def sigmoid_passes(x: Array, out: Array) -> Iterator[Call]:
-    """Gives 1 / (1 + exp(-x)): an overflow to infinity gives the right 0."""
+    """Return 1 / (1 + exp(-x)): an overflow to infinity gives the right 0."""
     yield ufunc(np.negative, x, out)
     yield ufunc(np.exp, out, out)
     yield ufunc(np.add, out, constant(1), out)
@@ -54,7 +54,7 @@ def sigmoid_passes(x: Array, out: Array) -> Iterator[Call]:
 
 
 def swish_passes(x: Array, out: Array, below: Array) -> Iterator[Call]:
-    """Gives x / (1 + exp(-x)): an overflow to infinity gives the right 0."""
+    """Return x / (1 + exp(-x)): an overflow to infinity gives the right 0."""
     yield ufunc(np.negative, x, below)
     yield ufunc(np.exp, below, below)
     yield ufunc(np.add, below, constant(1), below)
@@ -62,7 +62,7 @@ def swish_passes(x: Array, out: Array, below: Array) -> Iterator[Call]:
 
 
 def hard_swish_passes(x: Array, out: Array, gate: Array) -> Iterator[Call]:
-    """Gives x * clip(x + 3, 0, 6) / 6."""
+    """Return x * clip(x + 3, 0, 6) / 6."""
     yield ufunc(np.add, x, constant(3), gate)
     yield ufunc(np.maximum, gate, constant(0), gate)
     yield ufunc(np.minimum, gate, constant(6), gate)
@@ -71,7 +71,7 @@ def hard_swish_passes(x: Array, out: Array, gate: Array) -> Iterator[Call]:
 
 
 def elu_passes(alpha: float) -> Passes:
-    """Gives max(x, 0) + alpha * expm1(min(x, 0)); near 0 exp(x) - 1 would lose its digits."""
+    """Return max(x, 0) + alpha * expm1(min(x, 0)); near 0 exp(x) - 1 would lose its digits."""
 
     def passes(x: Array, out: Array, below: Array) -> Iterator[Call]:
         yield ufunc(np.minimum, x, constant(0), below)
@@ -84,7 +84,7 @@ def elu_passes(alpha: float) -> Passes:
 
 
 def gelu_passes(x: Array, out: Array, size: Array, t: Array, tail: Array) -> Iterator[Call]:
-    """Gives max(x, 0) - |x| / 2 * erfc(|x| / sqrt 2): nothing cancels far below 0."""
+    """Return max(x, 0) - |x| / 2 * erfc(|x| / sqrt 2): nothing cancels far below 0."""
     yield ufunc(np.abs, x, size)
     # beyond it erfc is 0 in float32; infinity times that 0 would be NaN
     yield ufunc(np.minimum, size, constant(16), size)
@@ -105,7 +105,7 @@ def gelu_passes(x: Array, out: Array, size: Array, t: Array, tail: Array) -> Ite
 
 
 def hard_sigmoid_passes(alpha: float, beta: float) -> Passes:
-    """Gives clip(alpha * x + beta, 0, 1)."""
+    """Return clip(alpha * x + beta, 0, 1)."""
 
     def passes(x: Array, out: Array) -> Iterator[Call]:
         yield ufunc(np.multiply, x, constant(alpha), out)
@@ -117,7 +117,7 @@ def hard_sigmoid_passes(alpha: float, beta: float) -> Passes:
 
 
 def tanh_passes(x: Array, out: Array) -> Iterator[Call]:
-    """Gives tanh(x)."""
+    """Return tanh(x)."""
     yield ufunc(np.tanh, x, out)
 
 
@@ -134,7 +134,7 @@ def clip(call: KernelCall) -> Step | None:
 
 
 def makes_swish(chain: Sequence[NodeView], after: NodeView) -> bool:
-    """Whether a Sigmoid is multiplied by its own input: the two are a swish, which has no op."""
+    """Return whether a Sigmoid is multiplied by its own input: the two are a swish, which has no op."""
     if len(chain) > 1 or (after.package, after.op_type) != (PACKAGE, "ElementWiseMultiply"):
         return False
     (x,), result = chain[0].node.inputs, after.outs[0]
@@ -219,7 +219,7 @@ def prelu(call: KernelCall) -> Step | None:
 
 
 def leak_passes(slope: float) -> Passes:
-    """Gives x where that is not negative, slope * x else."""
+    """Return x where that is not negative, slope * x else."""
     factor = constant(slope)
 
     def passes(x: Array, out: Array, below: Array) -> Iterator[Call]:
@@ -236,7 +236,7 @@ def leak_passes(slope: float) -> Passes:
 
 
 def _prelu_by_column(call: KernelCall) -> Step:
-    """Gives max(x, 0) + slope * min(x, 0), a block of rows at a time."""
+    """Return max(x, 0) + slope * min(x, 0), a block of rows at a time."""
     shape = call.spec(0).shape
     height, width = math.prod(shape[:-1]), shape[-1]
     most = min(max(1, block_size(height * width) // width), height)

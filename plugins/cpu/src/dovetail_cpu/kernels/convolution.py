@@ -81,7 +81,7 @@ def _pointwise(
 def product(
     rows: Array, matrix: Array, out: Array, after: Callable[[Array, int], list[Call]]
 ) -> Bound:
-    """Gives the call that multiplies rows with a matrix, piece by piece, each with its epilogue."""
+    """Return the call that multiplies rows with a matrix, piece by piece, each with its epilogue."""
     results = out.reshape(len(rows), -1)
     calls: list[Call] = []
     for piece in blocks(len(rows), max(1, PIECE // results.shape[1])):
@@ -141,7 +141,7 @@ class _Unrolled:
         return call_sequence(calls)
 
     def _windows(self, image: Array) -> Array:
-        """Gives the windows of an image as (groups, *places, *taps, c / groups), a view."""
+        """Return the windows of an image as (groups, *places, *taps, c / groups), a view."""
         g = self._geometry
         *steps, across = image.strides
         each = g.x[-1] // g.groups

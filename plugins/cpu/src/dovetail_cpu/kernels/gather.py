@@ -60,7 +60,7 @@ def gather_nd(call: KernelCall) -> Step | None:
 
 
 def _taken(call: KernelCall, places: FlatIndices, slices: Shape) -> Step:
-    """Gives the step that takes slices of this shape from places in all of the data."""
+    """Return the step that takes slices of this shape from places in all of the data."""
     x, out = call.read(0), call.write()
 
     def bind(buffers: Buffers) -> Bound:

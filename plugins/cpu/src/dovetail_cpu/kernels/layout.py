@@ -100,7 +100,7 @@ def split(call: KernelCall) -> Step | None:
 
 
 def _slices(rank: int, axis: int, bounds: Sequence[int]) -> list[tuple[slice, ...]]:
-    """Gives the index of each piece along an axis."""
+    """Return the index of each piece along an axis."""
     whole = (slice(None),) * rank
     return [
         (*whole[:axis], slice(start, stop), *whole[axis + 1 :])

@@ -62,7 +62,7 @@ def lrn(call: KernelCall) -> Step | None:
 
 
 def _window_calls(squares: Array, sums: Array, radius: int) -> Iterator[Call]:
-    """Gives the sums of 2 * radius + 1 squares from each one on."""
+    """Return the sums of 2 * radius + 1 squares from each one on."""
     first, *others = (squares[i : i + sums.size] for i in range(2 * radius + 1))
     if not others:
         yield ufunc(np.positive, first, sums)
@@ -73,7 +73,7 @@ def _window_calls(squares: Array, sums: Array, radius: int) -> Iterator[Call]:
 
 
 def _power_calls(op: object, base: Array, root: Array) -> Iterator[Call]:
-    """Gives (bias + alpha * base) ** beta; roots are ten times as fast as powers."""
+    """Return (bias + alpha * base) ** beta; roots are ten times as fast as powers."""
     alpha, beta, bias = (vars(op)[name] for name in ("alpha", "beta", "bias"))
     yield ufunc(np.multiply, base, constant(alpha), base)
     yield ufunc(np.add, base, constant(bias), base)

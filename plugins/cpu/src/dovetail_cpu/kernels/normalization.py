@@ -137,7 +137,7 @@ def group_norm(call: KernelCall) -> Step | None:
 
 
 def _rows(call: KernelCall, axes: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """Gives how many rows these axes make, how long they are and how many make a block.
+    """Return how many rows these axes make, how long they are and how many make a block.
 
     Gives None where they are not the last axes in order, or not all is float32 and has elements.
     """

@@ -50,7 +50,7 @@ class _Pool:
     needs_start: bool = False
 
     def step(self, call: KernelCall) -> Step:
-        """Gives the step."""
+        """Return the step."""
         plane = self.height.extent * self.width.extent * call.outputs[0].shape[-1]
         joined = scratch_floats(call, plane) if self.depth.taps > 1 else None
         x, out = call.read(0), call.write()
@@ -82,7 +82,7 @@ class _Pool:
     def _joined(
         self, image: Array, z: int, scratch: Array | None, calls: list[Call]
     ) -> Array | None:
-        """Gives the planes that the windows at z meet as one, None where they meet none."""
+        """Return the planes that the windows at z meet as one, None where they meet none."""
         taps = (self.depth.inside(tap, slice(z, z + 1)) for tap in range(self.depth.taps))
         planes = [image[there.start] for _, there in filter(None, taps)]
         if len(planes) < 2 or scratch is None:
@@ -163,7 +163,7 @@ def _global_average(call: KernelCall, count: float) -> Step:
 
 
 def _axes(call: KernelCall) -> tuple[Axis, Axis, Axis]:
-    """Gives depth, height and width; an image has the depth 1."""
+    """Return depth, height and width; an image has the depth 1."""
     op, x, out = call.op, call.spec(0).shape, call.outputs[0].shape
     found = [
         Axis(extent, outputs, int(taps), int(stride), 1, int(before))
@@ -176,7 +176,7 @@ def _axes(call: KernelCall) -> tuple[Axis, Axis, Axis]:
 
 
 def _product(depth: list[int], height: list[int], width: list[int]) -> Array:
-    """Gives how many elements windows have, (d, h, w, 1), from how many along each axis."""
+    """Return how many elements windows have, (d, h, w, 1), from how many along each axis."""
     planes = np.array(depth)[:, None, None, None] * np.array(height)[:, None, None]
     found: Array = planes * np.array(width)[:, None]
     return found

@@ -103,7 +103,7 @@ class _Lstm:
         return run
 
     def _cell_calls(self, sums: Array, c: Array, taken: Array, spare: Array) -> list[Call]:
-        """Gives the calls that leave the new cell in c, its tanh in spare, and o in the sums."""
+        """Return the calls that leave the new cell in c, its tanh in spare, and o in the sums."""
         units = self._units
         *early, out, new = (sums[:, at : at + units] for at in range(0, sums.shape[1], units))
         calls: list[Call] = []

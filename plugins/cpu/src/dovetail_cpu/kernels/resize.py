@@ -52,7 +52,7 @@ def resize(call: KernelCall) -> Step | None:
 
 
 def _moved(call: KernelCall, axes: Axes) -> Step:
-    """Gives the step for elements that are moved only."""
+    """Return the step for elements that are moved only."""
     old, new = call.spec(0).shape, call.outputs[0].shape
     spatial = range(1, len(old) - 1)
     lines = [axes[i].indices[:, 0] if i in axes else np.arange(old[i]) for i in spatial]
@@ -72,14 +72,14 @@ def _moved(call: KernelCall, axes: Axes) -> Step:
 
 
 def _factor(line: NDArray[np.intp], extent: int) -> int:
-    """Gives how often each of an axis's elements comes, 0 where they do not come equally often."""
+    """Return how often each of an axis's elements comes, 0 where they do not come equally often."""
     factor = len(line) // extent
     repeated = np.repeat(np.arange(extent), factor)
     return factor if len(repeated) == len(line) and bool((repeated == line).all()) else 0
 
 
 def _repeated(x: Array, out: Array, factors: Sequence[int]) -> Bound:
-    """Gives the copies that repeat elements along each axis.
+    """Return the copies that repeat elements along each axis.
 
     The last axis comes first, so that all other copies are of whole rows.
     """
@@ -124,7 +124,7 @@ class _Pass:
         return max(block_size(math.prod(self.shape)) // unit, 1) * unit
 
     def calls(self, source: Array, result: Array, spare: Floats) -> Iterator[Call]:
-        """Gives the calls, which make use of a scratchpad of one block."""
+        """Return the calls, which make use of a scratchpad of one block."""
         taps = self._taps()
         for where, rows in self._parts():
             x, out = source[where], result[where, rows]
@@ -139,7 +139,7 @@ class _Pass:
                     yield ufunc(np.add, out, other, out)
 
     def _parts(self) -> Iterator[tuple[slice, slice]]:
-        """Gives the blocks: which elements before the axis, which new ones on it."""
+        """Return the blocks: which elements before the axis, which new ones on it."""
         new = self.shape[1]
         if self.block >= new * self.after:
             for where in blocks(self.before, self.block // (new * self.after)):
@@ -150,7 +150,7 @@ class _Pass:
                 yield slice(i, i + 1), rows
 
     def _taps(self) -> list[tuple[NDArray[np.intp], Floats | None]]:
-        """Gives the indices and weights, (new, 1) or (new, after), tap by tap."""
+        """Return the indices and weights, (new, 1) or (new, after), tap by tap."""
         found: list[tuple[NDArray[np.intp], Floats | None]] = []
         for k, indices in enumerate(self.taps.indices.T):
             weights: Floats | None = None
@@ -163,7 +163,7 @@ class _Pass:
 
 
 def _weighted(call: KernelCall, axes: Axes) -> Step:
-    """Gives the step for weighted sums: a pass for each axis, with scratchpads between."""
+    """Return the step for weighted sums: a pass for each axis, with scratchpads between."""
     passes = []
     shape = call.spec(0).shape
     for axis, taps in axes.items():

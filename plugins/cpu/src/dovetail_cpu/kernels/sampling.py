@@ -83,7 +83,7 @@ class _Sampler:
 
     @classmethod
     def of(cls, call: KernelCall) -> _Sampler:
-        """Gives the sampler of a call of GridSample."""
+        """Return the sampler of a call of GridSample."""
         _, *extents, channels = call.spec(0).shape
         places = math.prod(call.outputs[0].shape[1:-1])
         count = min(max(BLOCK // channels, _LEAST), places)
@@ -116,13 +116,13 @@ class _Sampler:
         return self.count * (2 * len(self.extents) + 1)
 
     def framing(self, image: Array, frame: Floats) -> Iterator[Call]:
-        """Gives the calls that put an image into its frame."""
+        """Return the calls that put an image into its frame."""
         whole = frame.reshape(*self.framed, self.channels)
         yield fill(frame, constant(0))
         yield copy(whole[(slice(1, -1),) * len(self.extents)], image)
 
     def block(self, flat: Array, grid: Array, out: Array, spare: _Spare) -> Iterator[Call]:
-        """Gives the calls for a block of places (count, axes) and results (count, c)."""
+        """Return the calls for a block of places (count, axes) and results (count, c)."""
         count, axes = grid.shape
         weights, offsets = spare.weights[..., :count], spare.offsets[..., :count]
         place, product = spare.place[:count], spare.product[:count]
@@ -145,7 +145,7 @@ class _Sampler:
                 yield ufunc(np.add, out, found, out)
 
     def _place(self, grid: Array, axis: int, place: Floats) -> Iterator[Call]:
-        """Gives the calls that turn coordinates of the grid into places on an axis."""
+        """Return the calls that turn coordinates of the grid into places on an axis."""
         extent = self.extents[axis]
         one, two = constant(1), constant(2)
         yield ufunc(np.add, grid, one, place)
@@ -162,7 +162,7 @@ class _Sampler:
         yield from _limit(place, least, most)
 
     def _mirror(self, place: Floats, extent: int) -> Iterator[Call]:
-        """Gives the calls that mirror places into an axis, as often as it takes."""
+        """Return the calls that mirror places into an axis, as often as it takes."""
         low = constant(0.0 if self.corners else -0.5)
         span = extent - 1 if self.corners else extent
         if not span:
@@ -177,7 +177,7 @@ class _Sampler:
         yield ufunc(np.add, place, low, place)
 
     def _sides(self, place: Floats, axis: int, weights: Floats, offsets: Indices) -> Iterator[Call]:
-        """Gives the calls for the elements on both sides of places: (2, count) of each."""
+        """Return the calls for the elements on both sides of places: (2, count) of each."""
         low, rest = weights
         stride = np.asarray(math.prod(self.framed[axis + 1 :]), np.intp)
         yield ufunc(np.floor, place, low)

@@ -43,7 +43,7 @@ def _is_plain(call: KernelCall) -> bool:
 
 
 def _updated(call: KernelCall, rows: Rows, slices: Shape, *, single: bool) -> Step:
-    """Gives the step that updates slices of this shape at places in all of the data."""
+    """Return the step that updates slices of this shape at places in all of the data."""
     x, new = call.read(0), call.read(2)
     places = FlatIndices(call, 1, rows, single=single)
     out = call.write()

@@ -61,13 +61,13 @@ def strided_slice(call: KernelCall) -> Step | None:
 
 
 def _keeps_little(call: KernelCall) -> bool:
-    """Whether no great tensor has to stay for the sake of a small part of it."""
+    """Return whether no great tensor has to stay for the sake of a small part of it."""
     source, part = call.spec(0).nbytes, call.outputs[0].spec.nbytes
     return source <= _LITTLE or 2 * part >= source
 
 
 def _contiguous(spec: Spec, index: tuple[slice | int | None, ...]) -> int | None:
-    """Gives how many bytes come before what an index takes, if it takes them in one piece."""
+    """Return how many bytes come before what an index takes, if it takes them in one piece."""
     strides = [math.prod(spec.shape[axis + 1 :]) for axis in range(len(spec.shape))]
     # nobody looks at the elements: one byte will do for all. A slice of rank 0 must be an array
     # too, since a number would be read

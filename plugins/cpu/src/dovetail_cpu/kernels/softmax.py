@@ -72,13 +72,13 @@ def log_softmax(call: KernelCall) -> Step | None:
 
 
 def _kept(call: KernelCall) -> tuple[int, ...]:
-    """Gives the shape with 1 in place of the axis."""
+    """Return the shape with 1 in place of the axis."""
     shape, axis = call.spec(0).shape, call.op.axis
     return (*shape[:axis], 1, *shape[axis + 1 :])
 
 
 def _shifted_calls(x: Array, out: Array, each: Array, axis: int, beta: float) -> list[Call]:
-    """Gives beta * x less its greatest."""
+    """Return beta * x less its greatest."""
     extreme = np.maximum if beta >= 0 else np.minimum
     calls = [_reduce(extreme, x, each, axis), ufunc(np.subtract, x, each, out)]
     if beta != 1:

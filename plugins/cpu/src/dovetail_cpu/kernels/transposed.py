@@ -83,7 +83,7 @@ class _Cells:
 
     @classmethod
     def of(cls, g: Geometry, axis: int) -> _Cells:
-        """Gives the cells of a spatial axis."""
+        """Return the cells of a spatial axis."""
         taps, stride, dilation = g.size[axis], g.stride[axis], g.dilation[axis]
         step = stride if dilation == 1 else 1
         shares = []
@@ -162,7 +162,7 @@ class _Spread:
         return call_sequence(calls)
 
     def _piece(self, places: Array, target: Array, products: Floats, piece: Piece) -> list[Call]:
-        """Gives the calls for some places of one image.
+        """Return the calls for some places of one image.
 
         Args:
             places: (places, groups, c / groups).

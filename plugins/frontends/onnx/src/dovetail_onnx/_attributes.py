@@ -29,42 +29,42 @@ class Attributes:
         return name in self._found
 
     def integer(self, name: str, default: int) -> int:
-        """Gives an integer."""
+        """Return an integer."""
         found = self._get(name, AttributeProto.INT)
         return default if found is None else found.i
 
     def number(self, name: str, default: float) -> float:
-        """Gives a number."""
+        """Return a number."""
         found = self._get(name, AttributeProto.FLOAT)
         return default if found is None else found.f
 
     def text(self, name: str, default: str) -> str:
-        """Gives a text."""
+        """Return a text."""
         found = self._get(name, AttributeProto.STRING)
         return default if found is None else found.s.decode("utf-8", "replace")
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """Gives integers, None where there is no such attribute."""
+        """Return integers, None where there is no such attribute."""
         found = self._get(name, AttributeProto.INTS)
         return None if found is None else tuple(found.ints)
 
     def numbers(self, name: str) -> tuple[float, ...] | None:
-        """Gives numbers, None where there is no such attribute."""
+        """Return numbers, None where there is no such attribute."""
         found = self._get(name, AttributeProto.FLOATS)
         return None if found is None else tuple(found.floats)
 
     def texts(self, name: str) -> tuple[str, ...] | None:
-        """Gives texts, None where there is no such attribute."""
+        """Return texts, None where there is no such attribute."""
         found = self._get(name, AttributeProto.STRINGS)
         return None if found is None else tuple(t.decode("utf-8", "replace") for t in found.strings)
 
     def tensor(self, name: str) -> TensorProto | None:
-        """Gives a tensor, None where there is no such attribute."""
+        """Return a tensor, None where there is no such attribute."""
         found = self._get(name, AttributeProto.TENSOR)
         return None if found is None else found.t
 
     def plain(self) -> dict[str, Any]:
-        """Gives all attributes as Python's numbers, texts and lists of them, tensors as arrays.
+        """Return all attributes as Python's numbers, texts and lists of them, tensors as arrays.
 
         Raises:
             FrontendError: A tensor's data do not fit its shape, a text is not UTF-8, or a function

@@ -26,7 +26,7 @@ class Body:
 
 
 def instantiate(graph: GraphProto, prefix: str, given: Mapping[str, str]) -> Body:
-    """Gives a carried graph with its own names made unique.
+    """Return a carried graph with its own names made unique.
 
     Args:
         graph: The graph.
@@ -49,7 +49,7 @@ def instantiate(graph: GraphProto, prefix: str, given: Mapping[str, str]) -> Bod
 
 
 def _renamed(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
-    """Gives a node that reads and writes tensors under other names, its graphs included."""
+    """Return a node that reads and writes tensors under other names, its graphs included."""
     made = NodeProto()
     made.CopyFrom(node)
     made.input[:] = [names.get(name, name) for name in node.input]

@@ -64,7 +64,7 @@ class Budget:
         self._made = self._traffic = self._looped = self._ops = 0
 
     def allows(self, node: NodeProto, ins: Sequence[Shape], outs: Sequence[Shape]) -> bool:
-        """Whether a node is quickly computed, and counts it if so.
+        """Return whether a node is quickly computed, and counts it if so.
 
         Args:
             node: The node.
@@ -85,12 +85,12 @@ class Budget:
         return True
 
     def has_op(self) -> bool:
-        """Whether there is room for one more op; counts it if so."""
+        """Return whether there is room for one more op; counts it if so."""
         self._ops += 1
         return self._ops <= self.most_ops
 
     def has(self, made: int, read: int) -> bool:
-        """Whether there is room for a result, and time to make it; counts it if so.
+        """Return whether there is room for a result, and time to make it; counts it if so.
 
         Args:
             made: Its bytes.
@@ -107,7 +107,7 @@ class Budget:
 
 
 def _work(node: NodeProto, ins: Sequence[Shape], elements: int) -> int:
-    """Gives about how many steps a loop over elements takes."""
+    """Return about how many steps a loop over elements takes."""
     if _greatest_number(node) > _MOST_IN_ATTRIBUTES:
         return _LOOPED + 1
     if node.op_type == "Einsum":
@@ -125,7 +125,7 @@ def _greatest_number(node: NodeProto) -> int:
 
 
 def _taps(node: NodeProto, ins: Sequence[Shape]) -> int:
-    """Gives how often an element is read: kernels and pads make that often."""
+    """Return how often an element is read: kernels and pads make that often."""
     lists = {a.name: list(a.ints) for a in node.attribute}
     kernel = lists.get("kernel_shape") or (ins[1][2:] if "Conv" in node.op_type and ins[1:] else ())
     spatial = ins[0][2:] if ins else ()

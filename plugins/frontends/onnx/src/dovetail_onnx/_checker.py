@@ -23,7 +23,7 @@ class NodeChecker:
         self._context.ir_version = ir_version
 
     def fault(self, node: SourceNode, *, converted: bool) -> Problem | None:
-        """Gives what is wrong with a node, None where nothing is, or nothing can be said.
+        """Return what is wrong with a node, None where nothing is, or nothing can be said.
 
         Args:
             node: The node.
@@ -56,7 +56,7 @@ class NodeChecker:
 
 
 def breaks_inference(node: NodeProto) -> str:
-    """Gives what of a node ONNX's own shape inference must not see; empty if there is nothing.
+    """Return what of a node ONNX's own shape inference must not see; empty if there is nothing.
 
     It makes as many parts of a Split as that says, be it all that memory can hold, and counts
     from a negative number of batch dimensions without a look.
@@ -71,7 +71,7 @@ def breaks_inference(node: NodeProto) -> str:
 
 
 def _is_current(op_type: str, opset: int) -> bool:
-    """Whether ONNX has an operator in an operator set, and does not deprecate it."""
+    """Return whether ONNX has an operator in an operator set, and does not deprecate it."""
     try:
         return not onnx.defs.get_schema(op_type, opset, "").deprecated
     except onnx.defs.SchemaError:

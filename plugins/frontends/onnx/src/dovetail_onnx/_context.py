@@ -42,7 +42,7 @@ class OpContext(NodeContext):
         output: int | None = None,
         **attributes: Any,
     ) -> OpContext:
-        """Gives one of ONNX's own operators that this one is made of, for that one's importer.
+        """Return one of ONNX's own operators that this one is made of, for that one's importer.
 
         Args:
             suffix: Names it, after the node's name.
@@ -73,15 +73,15 @@ class OpContext(NodeContext):
         return OpContext(node, version, self._values, self._wanted, self._read)
 
     def as_tensor(self, value: Value) -> Tensor:
-        """Gives a value as a tensor of the graph; the same one for the same constant."""
+        """Return a value as a tensor of the graph; the same one for the same constant."""
         return self._values.tensor(value)
 
     def shared(self, key: Hashable, make: Callable[[], Constant]) -> Constant:
-        """Gives a constant that nodes of the graph share, made by the first that asks for it."""
+        """Return a constant that nodes of the graph share, made by the first that asks for it."""
         return self._values.shared(key, make)
 
     def _named(self, value: Value) -> str:
-        """Gives a name that a value is known by."""
+        """Return a name that a value is known by."""
         stem = name = value.name
         count = 1
         while (known := self._values.get(name)) is not None and known is not value:
@@ -101,7 +101,7 @@ class OpContext(NodeContext):
         package: OpPackage | None = None,
         **params: Any,
     ) -> Tensor:
-        """Adds the op that writes one of the node's outputs, and gives that tensor.
+        """Add the op that writes one of the node's outputs, and return that tensor.
 
         Args:
             op_type: Name of the op.
@@ -126,7 +126,7 @@ class OpContext(NodeContext):
         least: int = 0,
         **params: Any,
     ) -> tuple[Tensor, ...]:
-        """Adds the op that writes all of the node's outputs, and gives these tensors.
+        """Add the op that writes all of the node's outputs, and return these tensors.
 
         Args:
             op_type: Name of the op.
@@ -153,7 +153,7 @@ class OpContext(NodeContext):
         source: tuple[str, Shape] | None = None,
         **params: Any,
     ) -> Tensor:
-        """Adds an op on the way to the node's output, and gives what it writes.
+        """Add an op on the way to the node's output, and return what it writes.
 
         Args:
             suffix: Names it, after the node's name.
@@ -179,7 +179,7 @@ class OpContext(NodeContext):
         specs: Sequence[Spec | None] = (),
         **params: Any,
     ) -> tuple[Tensor, ...]:
-        """Adds an op of several outputs on the way to the node's, and gives what it writes.
+        """Add an op of several outputs on the way to the node's, and return what it writes.
 
         Args:
             suffix: Names it, after the node's name.
@@ -227,7 +227,7 @@ class OpContext(NodeContext):
         return made
 
     def static(self, suffix: str, values: Array, dtype: DType, grid: Spec | None = None) -> Tensor:
-        """Adds a static tensor of computed values, on a grid if one is given, and gives it.
+        """Add a static tensor of computed values, on a grid if one is given, and return it.
 
         Raises:
             FrontendError: It would take, with all others of the model, more than the size of its
@@ -239,7 +239,7 @@ class OpContext(NodeContext):
         return self._values.derived(name, made, dtype, self.node.name, grid)
 
     def arranged(self, i: int, perm: Shape) -> Tensor:
-        """Gives an input with its axes in another order: at import if it is known then."""
+        """Return an input with its axes in another order: at import if it is known then."""
         value = self.value(i)
         if isinstance(value, Constant):
             return self._values.transposed(value, perm)

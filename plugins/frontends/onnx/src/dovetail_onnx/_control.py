@@ -16,7 +16,7 @@ from dovetail_onnx._subgraph_node import Reader, SubgraphNode
 
 
 def read_control(node: SourceNode, reader: Reader) -> None:
-    """Reads a node that carries graphs, and makes its outputs known.
+    """Read a node that carries graphs, and makes its outputs known.
 
     Raises:
         FrontendError: It lacks a graph, or does not fit it.

@@ -44,12 +44,12 @@ ELEMENT_TYPES: dict[DType, int] = {dtype: code for code, dtype in DTYPES.items()
 
 
 def dtype_of(code: int) -> DType | None:
-    """Gives the type that elements are stored as, None where they cannot be converted."""
+    """Return the type that elements are stored as, None where they cannot be converted."""
     return DTYPES.get(code, PACKED.get(code))
 
 
 def element_type_name(code: int) -> str:
-    """Gives ONNX's name of an element type, or its number where it has none."""
+    """Return ONNX's name of an element type, or its number where it has none."""
     known: dict[int, str] = {number: name for name, number in TensorProto.DataType.items()}
     return known.get(code, f"number {code}")
 
@@ -74,7 +74,7 @@ class Constant:
 
     @classmethod
     def of(cls, values: Array, name: str) -> Constant:
-        """Makes a constant of an array of a plain NumPy type or of ml_dtypes' bfloat16.
+        """Create a constant of an array of a plain NumPy type or of ml_dtypes' bfloat16.
 
         Raises:
             KeyError: The IR has no such type.
@@ -89,7 +89,7 @@ class Constant:
         return self.values.shape
 
     def like_onnx(self) -> Array:
-        """Gives the values in the type that ONNX's own Python code computes with."""
+        """Return the values in the type that ONNX's own Python code computes with."""
         if self.dtype is not DType.BFLOAT_16:
             return self.values
         narrow = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
@@ -99,20 +99,20 @@ class Constant:
 
 
 def to_stored(values: Array, dtype: DType) -> Array:
-    """Gives an array as ONNX's Python code has it in the IR's stored form: bfloat16 as its bits."""
+    """Return an array as ONNX's Python code has it in the IR's stored form: bfloat16 as its bits."""
     if dtype is DType.BFLOAT_16 and values.dtype.name == "bfloat16":
         return values.view(np.uint16)
     return as_bytes(values)
 
 
 def as_bytes(values: Array) -> Array:
-    """Gives integers of 4 bits as ONNX's Python code has them in bytes, all else as it is."""
+    """Return integers of 4 bits as ONNX's Python code has them in bytes, all else as it is."""
     wide = _BYTES.get(values.dtype.name)
     return values if wide is None else values.astype(wide)
 
 
 def from_stored(values: Array, dtype: DType, code: int = TensorProto.UNDEFINED) -> Array:
-    """Gives stored values of a type in the NumPy type that ONNX's Python code has for it.
+    """Return stored values of a type in the NumPy type that ONNX's Python code has for it.
 
     Args:
         values: The values.

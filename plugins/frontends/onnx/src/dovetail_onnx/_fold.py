@@ -45,7 +45,7 @@ _ONLY_FOLDED = frozenset(("ConstantOfShape", "Range", "MelWeightMatrix"))
 
 
 def can_fold(node: SourceNode) -> bool:
-    """Whether a node may be computed at import once all its inputs are known."""
+    """Return whether a node may be computed at import once all its inputs are known."""
     return (
         node.domain == ""
         and any(node.inputs)
@@ -57,7 +57,7 @@ def can_fold(node: SourceNode) -> bool:
 def fold(
     node: SourceNode, ins: dict[str, Constant], ir_version: int, budget: Budget
 ) -> list[Constant] | None:
-    """Computes a node.
+    """Compute a node.
 
     Args:
         node: One that may be folded.
@@ -106,7 +106,7 @@ def fold(
 
 
 def _crops(node: SourceNode, ins: dict[str, Constant]) -> bool:
-    """Whether a node is a Pad that cuts off elements."""
+    """Return whether a node is a Pad that cuts off elements."""
     if node.op_type != "Pad":
         return False
     said = next((list(a.ints) for a in node.proto.attribute if a.name in ("pads", "paddings")), [])
@@ -175,7 +175,7 @@ def _as_array(values: Array) -> Array:
 def _sizes(
     node: SourceNode, ins: dict[str, Constant], ir_version: int
 ) -> list[tuple[Shape, int]] | None:
-    """Gives shapes and bytes of the outputs, as far as they are known before they are there.
+    """Return shapes and bytes of the outputs, as far as they are known before they are there.
 
     Gives None where nothing bounds what the evaluator does: it computes operators of a version
     that has none, and resizes to no elements along axes of any extent, which ONNX infers no shape
@@ -218,7 +218,7 @@ def _range_size(node: SourceNode, ins: dict[str, Constant]) -> tuple[Shape, int]
 def _inferred(
     node: SourceNode, ins: dict[str, Constant], ir_version: int
 ) -> dict[str, TypeProto] | None:
-    """Gives the types of outputs whose shapes ONNX infers; None for operators that it has not."""
+    """Return the types of outputs whose shapes ONNX infers; None for operators that it has not."""
     types = {
         name: helper.make_tensor_type_proto(ELEMENT_TYPES[c.dtype], c.shape)
         for name, c in ins.items()

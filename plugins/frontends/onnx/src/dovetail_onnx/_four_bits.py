@@ -23,7 +23,7 @@ _READING = frozenset(("Cast", "CastLike", "DequantizeLinear", "QuantizeLinear", 
 
 
 def moves(node: SourceNode) -> bool:
-    """Whether a node's output has the elements of its first input, whatever these mean."""
+    """Return whether a node's output has the elements of its first input, whatever these mean."""
     return node.domain == "" and node.op_type in _MOVING
 
 
@@ -52,7 +52,7 @@ def check_reads(node: SourceNode, types: Iterable[tuple[str, int | None]]) -> No
 
 
 def output_type(node: SourceNode, types: Sequence[int | None]) -> int | None:
-    """Gives the element type of a node's output if that is of 4 bits, else None.
+    """Return the element type of a node's output if that is of 4 bits, else None.
 
     Args:
         node: The node.

@@ -59,13 +59,13 @@ class OnnxFrontend:
     suffixes: ClassVar[tuple[str, ...]] = (".onnx",)
 
     def recognises(self, path: Path) -> bool:
-        """Whether a file looks like an ONNX model: by its suffix, else by its first bytes."""
+        """Return whether a file looks like an ONNX model: by its suffix, else by its first bytes."""
         return path.suffix.lower() in self.suffixes or looks_like_onnx(path)
 
     def read(
         self, path: Path, options: FrontendOptions | None = None, ops: OpRegistry | None = None
     ) -> Graph:
-        """Gives the graph of a model.
+        """Return the graph of a model.
 
         Its inputs and outputs have the model's names, order, types and layouts; channels-last ops
         stand between transposes, which a later pass takes out. Inputs that no output depends on
@@ -98,7 +98,7 @@ class OnnxFrontend:
     def dry_run(
         self, path: Path, options: FrontendOptions | None = None, ops: OpRegistry | None = None
     ) -> DryRun:
-        """Gives what `read` would make of a model.
+        """Return what `read` would make of a model.
 
         Args:
             path: The .onnx file.

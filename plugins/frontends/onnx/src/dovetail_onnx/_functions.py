@@ -19,7 +19,7 @@ _FREE_NODES, _FREE_BYTES, _GROWTH = 20_000, 32 << 20, 10
 
 
 def inline_functions(model: ModelProto) -> ModelProto:
-    """Gives the model with every call of its own functions replaced by their nodes.
+    """Return the model with every call of its own functions replaced by their nodes.
 
     Raises:
         FrontendError: The functions call each other in a circle, multiply beyond all bounds, or
@@ -66,7 +66,7 @@ def _check_expansion(model: ModelProto) -> None:
 
 
 def _callees_first(functions: dict[FunctionId, FunctionProto]) -> Iterator[FunctionId]:
-    """Gives every function after those that it calls."""
+    """Return every function after those that it calls."""
     done: set[FunctionId] = set()
     for root in functions:
         path: dict[FunctionId, Iterator[FunctionId]] = {}
@@ -96,7 +96,7 @@ def _called(
 
 
 def _size(nodes: Iterable[NodeProto], sizes: dict[FunctionId, _Size]) -> _Size:
-    """Gives how many nodes, and of how many bytes, some nodes become."""
+    """Return how many nodes, and of how many bytes, some nodes become."""
     count = nbytes = 0
     for node in all_nodes(nodes):
         within = sizes.get(_target_of(node))
@@ -106,7 +106,7 @@ def _size(nodes: Iterable[NodeProto], sizes: dict[FunctionId, _Size]) -> _Size:
 
 
 def _own_bytes(node: NodeProto) -> int:
-    """Gives a node's size without the nodes in its any_graphs, which are counted themselves."""
+    """Return a node's size without the nodes in its any_graphs, which are counted themselves."""
     carried = sum(inner.ByteSize() for graph in any_graphs(node) for inner in graph.node)
     return int(node.ByteSize()) - int(carried)
 
@@ -121,7 +121,7 @@ def _check_size(size: _Size, limits: _Size, what: str) -> None:
 
 
 def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """Gives nodes and those in their any_graphs."""
+    """Return nodes and those in their any_graphs."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()

@@ -31,7 +31,7 @@ _COMPUTED: dict[str, Callable[[float], float]] = {
 
 
 def fuse_gelu(source: SourceGraph, reader: TensorReader) -> SourceGraph:
-    """Gives the graph with every spelt-out GELU as one node of ONNX's operator Gelu.
+    """Return the graph with every spelt-out GELU as one node of ONNX's operator Gelu.
 
     The half and the root of two may multiply or divide, in any order and grouping, also inside:
     x * (0.5 + 0.5 * erf). Numbers may be computed from constants, as in the function that ONNX
@@ -52,7 +52,7 @@ def fuse_gelu(source: SourceGraph, reader: TensorReader) -> SourceGraph:
 
 
 def still_read(nodes: Iterable[SourceNode], source: SourceGraph) -> tuple[SourceNode, ...]:
-    """Gives the nodes without those, as of constants, that only what is gone has read."""
+    """Return the nodes without those, as of constants, that only what is gone has read."""
     before = {name for node in source.nodes for name in node.reads}
     needed, kept = set(source.outputs), []
     for node in reversed(tuple(nodes)):
@@ -96,7 +96,7 @@ _INPUTS = {"Constant": 0, "Add": 2, "Sum": 2, "Mul": 2, "Div": 2, "CastLike": 2}
 
 
 def _is_regular(node: SourceNode) -> bool:
-    """Whether a node has the inputs and outputs that it must; nobody has checked that yet."""
+    """Return whether a node has the inputs and outputs that it must; nobody has checked that yet."""
     return len(node.outputs) == 1 and len(node.inputs) == _INPUTS.get(node.op_type, 1)
 
 
@@ -112,7 +112,7 @@ class _Matcher:
                 self._readers[name].append(node)
 
     def match(self, erf: SourceNode) -> _Match | None:
-        """Gives the nodes around an Erf that make it a GELU, the last one last."""
+        """Return the nodes around an Erf that make it a GELU, the last one last."""
         scale = self._makers.get(erf.inputs[0]) if _is_regular(erf) else None
         x = None if scale is None else self._times(scale, math.sqrt(0.5))
         if scale is None or x is None or self._only_reader(scale) is not erf:
@@ -129,7 +129,7 @@ class _Matcher:
         return found if self._product(found, x, missing) else None
 
     def _product(self, found: _Match, x: str, missing: set[str]) -> bool:
-        """Follows the multiplications by x and by a half, in any order and grouping."""
+        """Follow the multiplications by x and by a half, in any order and grouping."""
         while missing:
             step = self._only_reader(found.last)
             if step is None:
@@ -157,7 +157,7 @@ class _Matcher:
         return set()
 
     def _times(self, node: SourceNode, factor: float) -> str | None:
-        """Gives what a node multiplies by a constant, or divides by its inverse."""
+        """Return what a node multiplies by a constant, or divides by its inverse."""
         if node.domain or node.op_type not in ("Div", "Mul") or not _is_regular(node):
             return None
         if node.op_type == "Div":
@@ -166,7 +166,7 @@ class _Matcher:
         return a if self._is(b, factor) else b if self._is(a, factor) else None
 
     def _adds(self, node: SourceNode, name: str, value: float) -> bool:
-        """Whether a node of two inputs adds a number to a tensor."""
+        """Return whether a node of two inputs adds a number to a tensor."""
         if node.op_type not in ("Add", "Sum") or node.domain or not _is_regular(node):
             return False
         return name in node.inputs and self._is(node.inputs[1 - node.inputs.index(name)], value)
@@ -181,7 +181,7 @@ class _Matcher:
         return found is not None and math.isclose(found, value, rel_tol=_NEAR)
 
     def _scalar(self, name: str) -> float | None:
-        """Gives the number that a tensor holds, also one that is computed from constants."""
+        """Return the number that a tensor holds, also one that is computed from constants."""
         maker = self._makers.get(name)
         if maker is None:
             return self._read(self._initializers.get(name), name)

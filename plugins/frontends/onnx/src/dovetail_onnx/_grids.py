@@ -53,7 +53,7 @@ _RESHAPES = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten"))
 def on_grids(
     node: SourceNode, ins: dict[str, Constant], outs: list[Constant] | None
 ) -> list[Constant] | None:
-    """Gives what a node made at import, with the grid that its values lie on if there is one.
+    """Return what a node made at import, with the grid that its values lie on if there is one.
 
     Args:
         node: The node.
@@ -69,7 +69,7 @@ def on_grids(
 def grid_of(
     bits: int, *, signed: bool, shape: Shape, scales: Array, zeros: Array, axis: int, block: int = 0
 ) -> Spec | None:
-    """Gives the grid of integers of a tensor; None where the IR has no such encoding.
+    """Return the grid of integers of a tensor; None where the IR has no such encoding.
 
     Signed integers with zero points are stored unsigned, and those of several scales about the
     middle of an unsigned type signed, with an offset of 0: the same numbers, as QNN has them.
@@ -105,12 +105,12 @@ def grid_of(
 
 
 def kind_of(x: Constant) -> tuple[int, bool] | None:
-    """Gives the bits of stored integers and whether they are signed; None for other constants."""
+    """Return the bits of stored integers and whether they are signed; None for other constants."""
     return _WIDTHS.get(x.dtype) if x.packed is None else _FOUR_BITS.get(x.packed)
 
 
 def moved(grid: Spec | None, perm: Shape) -> Spec | None:
-    """Gives the grid of a tensor whose axes are put in another order."""
+    """Return the grid of a tensor whose axes are put in another order."""
     if grid is None or grid.encoding is None:
         return None
     shape = tuple(grid.shape[p] for p in perm)
@@ -118,7 +118,7 @@ def moved(grid: Spec | None, perm: Shape) -> Spec | None:
 
 
 def reshaped_grid(grid: Spec, shape: Shape) -> Spec | None:
-    """Gives the grid of a tensor in another shape; None where scales do not survive that."""
+    """Return the grid of a tensor in another shape; None where scales do not survive that."""
     if grid.encoding is None or math.prod(shape) != math.prod(grid.shape):
         return None
     try:
@@ -140,7 +140,7 @@ def _grid_of(node: SourceNode, ins: dict[str, Constant], out: Constant) -> Spec 
 
 
 def _are_scales(scales: Array) -> bool:
-    """Whether all are positive numbers that float32 holds in full."""
+    """Return whether all are positive numbers that float32 holds in full."""
     wide = scales.astype(np.float64)
     ends = np.finfo(np.float32)
     return bool(((wide >= ends.tiny) & (wide <= ends.max)).all()) and scales.size > 0
@@ -153,7 +153,7 @@ def _encoding(
     along: tuple[int, int],
     bitwidth: int | None,
 ) -> Encoding | None:
-    """Gives scales and offsets, of one shape, as an encoding of a tensor; None if they fit none."""
+    """Return scales and offsets, of one shape, as an encoding of a tensor; None if they fit none."""
     if scales.size == 1:
         offset = 0 if offsets is None else int(offsets.reshape(()))
         return ScaleOffset(float(scales.reshape(())), offset, bitwidth)

@@ -20,7 +20,7 @@ from dovetail_onnx._source import SourceGraph
 
 
 def value_problems(info: ValueInfoProto, values: Array) -> Iterator[Problem]:
-    """Gives what speaks against values as those of an input.
+    """Return what speaks against values as those of an input.
 
     Args:
         info: The input as the file states it.
@@ -50,7 +50,7 @@ def value_problems(info: ValueInfoProto, values: Array) -> Iterator[Problem]:
 def with_values(
     source: SourceGraph, options: FrontendOptions
 ) -> tuple[SourceGraph, FrontendOptions]:
-    """Gives a model whose inputs with given values are constants, and the options for the rest.
+    """Return a model whose inputs with given values are constants, and the options for the rest.
 
     The shapes of the values bind symbolic dimensions, which other inputs may have too.
 
@@ -86,7 +86,7 @@ def _tensor(info: ValueInfoProto, values: Array) -> TensorProto:
 
 
 def _halved(stored: Array) -> Array:
-    """Gives integers of 4 bits two to a byte, the first in the low half."""
+    """Return integers of 4 bits two to a byte, the first in the low half."""
     low = stored.reshape(-1).view(np.uint8) & 15
     even = np.append(low, np.zeros(low.size % 2, np.uint8))
     made: Array = even[::2] | even[1::2] << 4

@@ -21,7 +21,7 @@ Dim = int | str | None  # a number, a symbol, or nothing known
 def bind_inputs(
     inputs: Mapping[str, ValueInfoProto], options: FrontendOptions, file: str = "FILE"
 ) -> dict[str, Spec]:
-    """Gives type and static shape of every input.
+    """Return type and static shape of every input.
 
     `input_dims` decide first, then `batch`, then `symbols`; a symbol bound through one input holds
     for all. A first dimension that is still open becomes 1, which is logged.
@@ -98,7 +98,7 @@ def _check_types(inputs: Mapping[str, ValueInfoProto]) -> None:
 
 
 def dims_of(info: ValueInfoProto) -> tuple[Dim, ...] | None:
-    """Gives what the file says of a tensor's shape, None where it does not say its rank."""
+    """Return what the file says of a tensor's shape, None where it does not say its rank."""
     tensor = info.type.tensor_type
     return tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
 
@@ -125,7 +125,7 @@ def _learn_symbols(
     bound: Mapping[str, tuple[Dim, ...] | None],
     symbols: dict[str, int],
 ) -> None:
-    """Takes the values of symbols from the inputs whose shapes the options give."""
+    """Take the values of symbols from the inputs whose shapes the options give."""
     problems = []
     for name, found in dims.items():
         for dim, value in zip(found or (), bound[name] or (), strict=bool(found)):

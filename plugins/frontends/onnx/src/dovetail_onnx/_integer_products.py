@@ -39,7 +39,7 @@ class _Match:
 
 
 def fuse_integer_products(source: SourceGraph) -> SourceGraph:
-    """Gives the graph with every such product as two DequantizeLinear and a real product."""
+    """Return the graph with every such product as two DequantizeLinear and a real product."""
     if not any(node.op_type in _PRODUCTS for node in source.nodes):
         return source
     matcher = _Matcher(source)
@@ -68,7 +68,7 @@ class _Matcher:
                 self._readers[name].append(node)
 
     def match(self, node: SourceNode) -> _Match | None:
-        """Gives what belongs to a product of integers, None if it is not scaled so."""
+        """Return what belongs to a product of integers, None if it is not scaled so."""
         if node.full_type not in _PRODUCTS or not 2 <= len(node.inputs) <= 4:
             return None
         scale = self._scale_of(node)
@@ -80,7 +80,7 @@ class _Matcher:
         return self._scaled(node, cast, scale)
 
     def fresh(self, stem: str) -> str:
-        """Gives a name that nothing in the model has."""
+        """Return a name that nothing in the model has."""
         name = stem
         while name in self._names:
             name += "_"
@@ -88,7 +88,7 @@ class _Matcher:
         return name
 
     def _scale_of(self, product: SourceNode) -> str | None:
-        """Gives the scale of what one node quantizes for a product with constants, if it does."""
+        """Return the scale of what one node quantizes for a product with constants, if it does."""
         maker = self._makers.get(product.inputs[0])
         if maker is None or maker.full_type != "DynamicQuantizeLinear" or len(maker.outputs) != 3:
             return None
@@ -99,7 +99,7 @@ class _Matcher:
         return scale if all(name in self._initializers for name in constants) else None
 
     def _scaled(self, product: SourceNode, cast: SourceNode, scale: str) -> _Match | None:
-        """Follows the multiplication by both scales, one after the other or by their product."""
+        """Follow the multiplication by both scales, one after the other or by their product."""
         first = self._multiplication(cast)
         if first is None:
             return None
@@ -126,7 +126,7 @@ class _Matcher:
         return reader
 
     def _fits(self, product: SourceNode, scale: str) -> bool:
-        """Whether the weights' scale is one, or one for each column of a matrix."""
+        """Return whether the weights' scale is one, or one for each column of a matrix."""
         proto = self._initializers.get(scale)
         if proto is None or proto.data_type != TensorProto.FLOAT:
             return False
@@ -149,7 +149,7 @@ def _other(node: SourceNode, name: str) -> str:
 
 
 def _real(match: _Match, matcher: _Matcher) -> Iterator[SourceNode]:
-    """Gives the nodes that stand for a product of integers."""
+    """Return the nodes that stand for a product of integers."""
     product, last = match.product, match.behind[-1]
     sources = tuple(dict.fromkeys((product.name, *(node.name for node in match.behind))))
     x, w, *zeros = product.inputs

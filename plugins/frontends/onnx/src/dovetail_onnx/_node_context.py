@@ -58,11 +58,11 @@ class NodeContext:
         return len(self.node.inputs)
 
     def has(self, i: int) -> bool:
-        """Whether an input is given."""
+        """Return whether an input is given."""
         return i < len(self.node.inputs) and self.node.inputs[i] != ""
 
     def value(self, i: int) -> Value:
-        """Gives an input as it is known.
+        """Return an input as it is known.
 
         Raises:
             FrontendError: The input is left out.
@@ -73,29 +73,29 @@ class NodeContext:
         return found
 
     def tensor(self, i: int) -> Tensor:
-        """Gives an input as a tensor of the graph."""
+        """Return an input as a tensor of the graph."""
         return self._values.tensor(self.value(i))
 
     def optional(self, i: int) -> Tensor | None:
-        """Gives an input as a tensor of the graph, None where it is left out."""
+        """Return an input as a tensor of the graph, None where it is left out."""
         return self.tensor(i) if self.has(i) else None
 
     def spec(self, i: int) -> Spec:
-        """Gives type and shape of an input."""
+        """Return type and shape of an input."""
         value = self.value(i)
         return Spec(value.dtype, tuple(value.shape))
 
     def packed(self, i: int) -> int | None:
-        """Gives the element type of an input if that is of 4 bits, and kept in bytes; else None."""
+        """Return the element type of an input if that is of 4 bits, and kept in bytes; else None."""
         return self._values.packed(self.node.inputs[i]) if self.has(i) else None
 
     def constant(self, i: int) -> Array | None:
-        """Gives the values of an input, None where it is left out or not known at import."""
+        """Return the values of an input, None where it is left out or not known at import."""
         value = self.value(i) if self.has(i) else None
         return value.values if isinstance(value, Constant) else None
 
     def need_constant(self, i: int, what: str) -> Array:
-        """Gives the values of an input that must be known at import.
+        """Return the values of an input that must be known at import.
 
         Args:
             i: The input.
@@ -116,7 +116,7 @@ class NodeContext:
         return value.values
 
     def need_ints(self, i: int, what: str) -> tuple[int, ...]:
-        """Gives the values of an integer input that must be known at import, flattened.
+        """Return the values of an integer input that must be known at import, flattened.
 
         Raises:
             UnsupportedOpError: They are not.
@@ -127,7 +127,7 @@ class NodeContext:
         return tuple(int(v) for v in found.reshape(-1))
 
     def need_number(self, i: int, what: str) -> Array:
-        """Gives the value, an array of rank 0, of an input that must be known at import.
+        """Return the value, an array of rank 0, of an input that must be known at import.
 
         Raises:
             FrontendError: It is not one number.
@@ -139,14 +139,14 @@ class NodeContext:
         return found.reshape(())
 
     def grid(self, i: int) -> Spec | None:
-        """Gives what the model stores the real numbers of an input as, None where that is it."""
+        """Return what the model stores the real numbers of an input as, None where that is it."""
         value = self.value(i) if self.has(i) else None
         return value.grid if isinstance(value, Constant) else None
 
     # -- bounds ----------------------------------------------------------------------------------
 
     def axis(self, axis: int, rank: int) -> int:
-        """Gives an axis counted from the front.
+        """Return an axis counted from the front.
 
         Raises:
             FrontendError: There is no such axis.
@@ -165,7 +165,7 @@ class NodeContext:
             raise self.invalid(f"its output has the shape {shape}, which is too large")
 
     def reserve_constant(self, shape: Shape) -> None:
-        """Counts a constant that is about to be made, of 4 bytes an element.
+        """Count a constant that is about to be made, of 4 bytes an element.
 
         Raises:
             FrontendError: It would take more than 512 MiB, or with all others of the model more
@@ -189,27 +189,27 @@ class NodeContext:
     # -- outputs ---------------------------------------------------------------------------------
 
     def is_output_used(self, i: int) -> bool:
-        """Whether anything uses an output."""
+        """Return whether anything uses an output."""
         return i < len(self.node.outputs) and self.node.outputs[i] in self._wanted
 
     def feeds_nodes(self, i: int) -> bool:
-        """Whether another node of the model reads an output."""
+        """Return whether another node of the model reads an output."""
         return i < len(self.node.outputs) and self.node.outputs[i] in self._read
 
     def declared(self, i: int) -> Spec | None:
-        """Gives what the file says of an output, None where it does not say all of it."""
+        """Return what the file says of an output, None where it does not say all of it."""
         return self._values.declared.get(self.node.outputs[i])
 
     def read_tensor(self, proto: TensorProto) -> Constant:
-        """Gives the constant in a tensor attribute, under the name of the node's first output."""
+        """Return the constant in a tensor attribute, under the name of the node's first output."""
         return self._values.reader.read(proto, self.node.outputs[0])
 
     # -- refusing --------------------------------------------------------------------------------
 
     def unsupported(self, why: str, hint: str = "") -> UnsupportedOpError:
-        """Gives the error for what cannot be converted; raise it."""
+        """Return the error for what cannot be converted; raise it."""
         return UnsupportedOpError(why, where=self.node.where, hint=hint)
 
     def invalid(self, why: str, hint: str = "") -> FrontendError:
-        """Gives the error for what the model must not say; raise it."""
+        """Return the error for what the model must not say; raise it."""
         return FrontendError(why, where=self.node.where, hint=hint)

@@ -42,7 +42,7 @@ def warn_of_shapes(
 
 
 def _contradict(dims: tuple[Dim, ...] | None, shape: Shape) -> bool:
-    """Whether two shapes differ in rank or in a number; exporters write 0 for unknown ones."""
+    """Return whether two shapes differ in rank or in a number; exporters write 0 for unknown ones."""
     if dims is None:
         return False
     if len(dims) != len(shape):

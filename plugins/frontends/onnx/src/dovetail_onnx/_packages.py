@@ -35,7 +35,7 @@ class PackageImporters(Importers):
         self._package = package
 
     def find(self, op_type: str, version: int) -> Importer | None:
-        """Gives the importer of an op, None where the package has no such op."""
+        """Return the importer of an op, None where the package has no such op."""
         if self.versions(op_type):
             return super().find(op_type, version)
         schema = self._package.schemas.get(op_type)
@@ -44,7 +44,7 @@ class PackageImporters(Importers):
         )
 
     def missing(self, op_type: str) -> tuple[str, str]:
-        """Gives why an operator cannot be converted, and what to do."""
+        """Return why an operator cannot be converted, and what to do."""
         near = suggest_name(op_type, self._package.schemas)
         return (
             f"the op package '{self._package.name}' has no op '{op_type}'",
@@ -53,7 +53,7 @@ class PackageImporters(Importers):
 
 
 def importer_hint(domain: str) -> str:
-    """Gives what to do where a domain's operators are not simply ops of a package."""
+    """Return what to do where a domain's operators are not simply ops of a package."""
     return (
         f"install or write an importer for the domain (group dovetail.importers, entry point "
         f"'onnx:{domain}'; see docs/plugins.md)"
@@ -61,7 +61,7 @@ def importer_hint(domain: str) -> str:
 
 
 def package_importers(domain: str, ops: OpRegistry) -> Importers | str | None:
-    """Gives the default importers of a domain, or why they cannot be had.
+    """Return the default importers of a domain, or why they cannot be had.
 
     Args:
         domain: Of the operators.

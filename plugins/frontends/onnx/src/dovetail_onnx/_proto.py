@@ -24,7 +24,7 @@ _OTHERS = (
 
 
 def looks_like_onnx(path: Path) -> bool:
-    """Whether the first bytes of a file are those of an ONNX model: a small ir_version."""
+    """Return whether the first bytes of a file are those of an ONNX model: a small ir_version."""
     try:
         with path.open("rb") as file:
             head = file.read(3)
@@ -39,7 +39,7 @@ _NEXT_KEYS = (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42)
 
 
 def read_proto(path: Path) -> ModelProto:
-    """Gives the model in a file, external data not loaded.
+    """Return the model in a file, external data not loaded.
 
     Raises:
         FrontendError: The file cannot be read, or is not a whole ONNX model.

@@ -80,7 +80,7 @@ class GraphReader:
             self._set(name, self._graph.add_tensor(made), _element_type(source, name))
 
     def run(self) -> Graph:
-        """Gives the graph; it is whole only if nothing was refused."""
+        """Return the graph; it is whole only if nothing was refused."""
         for node in self._source.nodes:
             found = self._survey.found.get(node.name)
             if found is not None and node.name not in self._survey.malformed:
@@ -90,7 +90,7 @@ class GraphReader:
         return self._graph
 
     def needed_inputs(self) -> tuple[str, ...]:
-        """Gives the inputs that decide what refused nodes need to know, in the model's order."""
+        """Return the inputs that decide what refused nodes need to know, in the model's order."""
         waiting = [refusal.needs for refusal in self.unsupported if refusal.needs]
         seen: set[str] = set()
         while waiting:
@@ -105,7 +105,7 @@ class GraphReader:
     # -- what carried graphs need: see `_carrier.Reader` -------------------------------------------
 
     def read_body(self, nodes: Sequence[NodeProto], outputs: Iterable[str], by: SourceNode) -> bool:
-        """Reads nodes of a carried graph in the place of the node that carries it.
+        """Read nodes of a carried graph in the place of the node that carries it.
 
         Args:
             nodes: The nodes, under names that no others have.
@@ -154,7 +154,7 @@ class GraphReader:
         self._claim(sum(node.ByteSize() for node in nodes), by.where)
 
     def _claim(self, nbytes: int, where: str) -> None:
-        """Counts what is copied, and read of it, in one turn of a loop."""
+        """Count what is copied, and read of it, in one turn of a loop."""
         if not self._budget.has(2 * nbytes, 0):
             raise FrontendError(
                 "written out turn by turn, loops have more constants than the size of the model "
@@ -164,22 +164,22 @@ class GraphReader:
             )
 
     def _body_fault(self, node: SourceNode, found: OperatorMatch | Refusal) -> Problem | None:
-        """Gives what is wrong with a node of a carried graph, which nobody has looked at yet."""
+        """Return what is wrong with a node of a carried graph, which nobody has looked at yet."""
         for name in filter(None, node.outputs):
             if self._values.get(name) is not None or name in self._graph.tensors:
                 return Problem(f"it writes '{name}', which is known already", node.where)
         return self._checker.fault(node, converted=isinstance(found, OperatorMatch))
 
     def value(self, name: str) -> Value | None:
-        """Gives a value, None where it is not known."""
+        """Return a value, None where it is not known."""
         return self._values.get(name)
 
     def set(self, name: str, value: Value) -> None:
-        """Makes a value known."""
+        """Create a value known."""
         self._values.set(name, value)
 
     def set_initializer(self, name: str, proto: TensorProto) -> None:
-        """Makes a constant of a carried graph known."""
+        """Create a constant of a carried graph known."""
         self._claim(proto.ByteSize(), f"tensor '{name}'")
         self._values.set(name, self._values.reader.read(proto, name))
 
@@ -190,7 +190,7 @@ class GraphReader:
     # ----------------------------------------------------------------------------------------------
 
     def _try(self, node: SourceNode, found: OperatorMatch) -> None:
-        """Reads a node; what is refused is kept."""
+        """Read a node; what is refused is kept."""
         try:
             self._read(node, found)
         except UnsupportedOpError as error:
@@ -238,13 +238,13 @@ class GraphReader:
                 self._set(name, _as_value(result, name), packed)
 
     def _set(self, name: str, value: Value, code: int | None) -> None:
-        """Makes a value known, of an element type that is of 4 bits or of no interest."""
+        """Create a value known, of an element type that is of 4 bits or of no interest."""
         if code is not None and PACKED.get(code) is value.dtype:
             value = self._values.as_packed(value, code)
         self._values.set(name, value)
 
     def _finish(self) -> None:
-        """Makes the graph's outputs of the values that have their names."""
+        """Create the graph's outputs of the values that have their names."""
         made: list[str] = []
         shapes: dict[str, Shape] = {}
         for name in self._source.outputs:
@@ -274,7 +274,7 @@ class GraphReader:
 
 
 def _held_bytes(source: SourceGraph) -> int:
-    """Gives the bytes of the constants that are in the model file itself."""
+    """Return the bytes of the constants that are in the model file itself."""
     held = sum(tensor.ByteSize() for tensor in source.initializers.values())
     return int(held) + sum(int(n.proto.ByteSize()) for n in source.nodes if n.op_type == "Constant")
 
@@ -284,7 +284,7 @@ def _element_type(source: SourceGraph, name: str) -> int:
 
 
 def _drop_unread(graph: Graph) -> None:
-    """Removes constants that were looked at, made static and then not used."""
+    """Remove constants that were looked at, made static and then not used."""
     for tensor in list(graph.tensors.values()):
         if tensor.kind is TensorKind.STATIC and not graph.consumers(tensor):
             graph.remove_tensor(tensor)

@@ -46,7 +46,7 @@ class Refusal:
 
 
 def grouped(refusals: Iterable[Refusal]) -> list[Problem]:
-    """Gives one problem for each operator, version and reason, in the order of first nodes."""
+    """Return one problem for each operator, version and reason, in the order of first nodes."""
     groups: dict[tuple[str, int, str, str], list[SourceNode]] = {}
     for each in refusals:
         key = each.node.full_type, each.version, each.why, each.hint
@@ -58,7 +58,7 @@ def grouped(refusals: Iterable[Refusal]) -> list[Problem]:
 
 
 def count_nodes(refusals: Iterable[Refusal]) -> str:
-    """Gives how many nodes cannot be converted, in words."""
+    """Return how many nodes cannot be converted, in words."""
     count = len({each.node.name for each in refusals})
     return "1 node" if count == 1 else f"{count} nodes"
 

@@ -40,7 +40,7 @@ class Importers:
         self._table: dict[str, dict[int, Importer]] = {}
 
     def importer(self, op_type: str, *, versions: Sequence[int]) -> Callable[[Importer], Importer]:
-        """Registers the decorated function for an operator.
+        """Register the decorated function for an operator.
 
         Args:
             op_type: The operator.
@@ -65,11 +65,11 @@ class Importers:
         return register
 
     def find(self, op_type: str, version: int) -> Importer | None:
-        """Gives the importer of exactly this version of an operator, if there is one."""
+        """Return the importer of exactly this version of an operator, if there is one."""
         return self._table.get(op_type, {}).get(version)
 
     def versions(self, op_type: str) -> tuple[int, ...]:
-        """Gives the versions of an operator that can be converted, in order."""
+        """Return the versions of an operator that can be converted, in order."""
         return tuple(sorted(self._table.get(op_type, ())))
 
     @property

@@ -14,7 +14,7 @@ _Found = tuple[list[str], list[list[str]]]
 
 
 def scan(control: SubgraphNode) -> None:
-    """Reads a Scan.
+    """Read a Scan.
 
     Raises:
         FrontendError: Its inputs, graph and attributes do not fit each other.
@@ -94,7 +94,7 @@ def _check_lengths(control: SubgraphNode, length: int) -> None:
 def _turns(
     control: SubgraphNode, prefix: str, graph: GraphProto, states: Sequence[str], slices: _Slices
 ) -> _Found | None:
-    """Reads all turns; None if something was refused."""
+    """Read all turns; None if something was refused."""
     carried = list(states)
     rows: list[list[str]] = [[] for _ in graph.output[len(carried) :]]
     for turn in range(slices.length):
@@ -144,7 +144,7 @@ class _Slices:
         self.length = lengths.pop()
 
     def take(self, name: str, turn: int) -> list[str] | None:
-        """Reads the slices for one turn, and gives their names; None if one was refused."""
+        """Read the slices for one turn, and return their names; None if one was refused."""
         last = self.length - 1
         places = [last - turn if backwards else turn for backwards in self._backwards]
         return self._control.taken(f"slices{name}", self._names, self._axes, places)

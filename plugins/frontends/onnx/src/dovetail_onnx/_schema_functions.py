@@ -26,7 +26,7 @@ _MOST_ROUNDS = 8
 
 
 def write_out(model: ModelProto, tables: Tables) -> ModelProto:
-    """Gives a model whose operators without an importer are replaced by what defines them.
+    """Return a model whose operators without an importer are replaced by what defines them.
 
     Nodes within subgraphs stay as they are, and so do operators that have no definition for the
     model's operator set.
@@ -84,7 +84,7 @@ def _domain(domain: str) -> str:
 
 
 def _schema(node: NodeProto, opsets: dict[str, int], tables: Tables) -> OpSchema | None:
-    """Gives the schema of an operator that has a definition, but no importer."""
+    """Return the schema of an operator that has a definition, but no importer."""
     domain = _domain(node.domain)
     if domain not in opsets:
         return None
@@ -100,7 +100,7 @@ def _schema(node: NodeProto, opsets: dict[str, int], tables: Tables) -> OpSchema
 
 
 def _types(model: ModelProto) -> dict[str, TypeProto]:
-    """Gives what shape inference finds of all tensors; weights are left out of it."""
+    """Return what shape inference finds of all tensors; weights are left out of it."""
     light = ModelProto()
     light.CopyFrom(model)
     del light.graph.initializer[:]
@@ -121,7 +121,7 @@ def _types(model: ModelProto) -> dict[str, TypeProto]:
 def _definition(
     schema: OpSchema, node: NodeProto, model: ModelProto, types: dict[str, TypeProto]
 ) -> FunctionProto | None:
-    """Gives the first definition of a node's operator that suits the model's operator sets."""
+    """Return the first definition of a node's operator that suits the model's operator sets."""
     for function in _definitions(schema, node, types):
         if function.node and _agree_on_opsets(function, model):
             return function
@@ -131,7 +131,7 @@ def _definition(
 def _definitions(
     schema: OpSchema, node: NodeProto, types: dict[str, TypeProto]
 ) -> Iterator[FunctionProto]:
-    """Gives the definitions of a node's operator, newest first; then those made for the node."""
+    """Return the definitions of a node's operator, newest first; then those made for the node."""
     for version in sorted(schema.function_opset_versions, reverse=True):
         yield _parsed(schema.get_function_with_opset_version(version))
     known = [types.get(name, TypeProto()) for name in node.input]
@@ -156,7 +156,7 @@ def _parsed(text: bytes) -> FunctionProto:
 
 
 def _agree_on_opsets(function: FunctionProto, model: ModelProto) -> bool:
-    """Makes a function speak of the model's operator sets, if that changes none of its operators.
+    """Create a function speak of the model's operator sets, if that changes none of its operators.
 
     Sets that the model does not import are added to it.
     """
@@ -178,7 +178,7 @@ def _agree_on_opsets(function: FunctionProto, model: ModelProto) -> bool:
 
 
 def _same(op_type: str, domain: str, meant: int, imported: int) -> bool:
-    """Whether an operator takes the same inputs and attributes in two versions of its set."""
+    """Return whether an operator takes the same inputs and attributes in two versions of its set."""
     try:
         schemas = [onnx.defs.get_schema(op_type, v, domain) for v in (meant, imported)]
     except onnx.defs.SchemaError:
@@ -194,7 +194,7 @@ def _call(
     schema: OpSchema,
     place: int,
 ) -> None:
-    """Turns a node into the call of a function of its own."""
+    """Turn a node into the call of a function of its own."""
     stem = call.name or f"{call.op_type}_{place}"
     given = {attribute.name for attribute in call.attribute}
     for name, attribute in schema.attributes.items():

@@ -94,14 +94,14 @@ class SourceGraph:
     unused_inputs: tuple[str, ...] = field(default=())
 
     def names(self) -> Iterator[str]:
-        """Gives the names of all tensors."""
+        """Return the names of all tensors."""
         yield from self.inputs
         yield from self.initializers
         yield from (name for node in self.nodes for name in node.outputs if name)
 
 
 def parse_model(model: ModelProto) -> SourceGraph:
-    """Gives the main graph of a model.
+    """Return the main graph of a model.
 
     Raises:
         FrontendError: The graph is not well formed; says everything that is wrong.
@@ -134,7 +134,7 @@ def parse_model(model: ModelProto) -> SourceGraph:
 
 
 def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
-    """Gives the part of a graph that its outputs, or those named instead, depend on.
+    """Return the part of a graph that its outputs, or those named instead, depend on.
 
     Args:
         source: The graph.
@@ -156,7 +156,7 @@ def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
 
 
 def check_text(model: ModelProto) -> None:
-    """Checks that all names are usable text: protobuf gives bytes for what is not UTF-8.
+    """Check that all names are usable text: protobuf gives bytes for what is not UTF-8.
 
     Raises:
         FrontendError: Some are not.
@@ -170,7 +170,7 @@ def check_text(model: ModelProto) -> None:
 
 
 def _texts(model: ModelProto) -> Iterator[str | bytes]:
-    """Gives all names in a model, in its functions and in the graphs that its nodes carry."""
+    """Return all names in a model, in its functions and in the graphs that its nodes carry."""
     yield from (entry.domain for entry in model.opset_import)
     waiting: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
     while waiting:
@@ -190,12 +190,12 @@ def _texts(model: ModelProto) -> Iterator[str | bytes]:
 
 
 def _extents(info: ValueInfoProto) -> Iterator[str | bytes]:
-    """Gives the names of a value's extents."""
+    """Return the names of a value's extents."""
     yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
 
 
 def _texts_of(tensor: TensorProto) -> Iterator[str | bytes]:
-    """Gives a tensor's name, and where its elements are."""
+    """Return a tensor's name, and where its elements are."""
     yield tensor.name
     yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
 
@@ -218,7 +218,7 @@ def _nodes(graph: GraphProto, opsets: dict[str, int]) -> Iterator[SourceNode]:
 def source_node(
     proto: NodeProto, name: str, opsets: Mapping[str, int], sources: tuple[str, ...] = ()
 ) -> SourceNode:
-    """Gives a node as the reader takes it.
+    """Return a node as the reader takes it.
 
     Args:
         proto: The node.
@@ -241,7 +241,7 @@ def source_node(
 
 
 def captured_names(node: NodeProto) -> tuple[str, ...]:
-    """Gives the tensors that the graphs a node carries read from around them."""
+    """Return the tensors that the graphs a node carries read from around them."""
     found: dict[str, None] = {}
     for graph in subgraphs(node):
         own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
@@ -254,7 +254,7 @@ def captured_names(node: NodeProto) -> tuple[str, ...]:
 
 
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
-    """Gives the graphs that a node carries."""
+    """Return the graphs that a node carries."""
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
             yield attribute.g
@@ -262,7 +262,7 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def any_graphs(node: NodeProto) -> Iterator[GraphProto]:
-    """Gives the graphs in a node, those too of attributes that say that they hold something else.
+    """Return the graphs in a node, those too of attributes that say that they hold something else.
 
     ONNX's own code may look at these.
     """

@@ -22,20 +22,20 @@ class Reader(Protocol):
     """What reads the nodes of a carried graph and knows the values."""
 
     def read_body(self, nodes: Sequence[NodeProto], outputs: Iterable[str], by: SourceNode) -> bool:
-        """Reads nodes; `outputs` are what is wanted of them. Gives whether all went well.
+        """Read nodes; `outputs` are what is wanted of them. Gives whether all went well.
 
         Raises:
             UnsupportedOpError: The model grows too large in this way.
         """
 
     def value(self, name: str) -> Value | None:
-        """Gives a value, None where it is not known."""
+        """Return a value, None where it is not known."""
 
     def set(self, name: str, value: Value) -> None:
-        """Makes a value known."""
+        """Create a value known."""
 
     def set_initializer(self, name: str, proto: TensorProto) -> None:
-        """Makes a constant of the file known."""
+        """Create a constant of the file known."""
 
 
 class SubgraphNode:
@@ -57,7 +57,7 @@ class SubgraphNode:
         self.attr = Attributes(node.proto)
 
     def graph(self, name: str) -> GraphProto:
-        """Gives the graph in an attribute."""
+        """Return the graph in an attribute."""
         for attribute in self.node.proto.attribute:
             if attribute.name == name and attribute.type == AttributeProto.GRAPH:
                 found: GraphProto = attribute.g
@@ -65,11 +65,11 @@ class SubgraphNode:
         raise self.invalid(f"it lacks the graph '{name}'")
 
     def name(self, i: int) -> str:
-        """Gives an input's name, empty where it is left out."""
+        """Return an input's name, empty where it is left out."""
         return self.node.inputs[i] if i < len(self.node.inputs) else ""
 
     def known(self, name: str, what: str) -> Array:
-        """Gives a value that must be known at import."""
+        """Return a value that must be known at import."""
         value = self.reader.value(name)
         if not isinstance(value, Constant):
             raise ValueNeededError(
@@ -83,7 +83,7 @@ class SubgraphNode:
         return value.values
 
     def unroll(self, graph: GraphProto, turn: str, given: Sequence[str]) -> list[str] | None:
-        """Reads one turn of a graph, and gives its outputs' names; None if something was refused.
+        """Read one turn of a graph, and return its outputs' names; None if something was refused.
 
         Args:
             graph: The graph.
@@ -105,24 +105,24 @@ class SubgraphNode:
         return body.outputs if done else None
 
     def known_number(self, name: str, what: str) -> Array:
-        """Gives a value that must be known at import, and one number."""
+        """Return a value that must be known at import, and one number."""
         found = self.known(name, what)
         if found.size != 1:
             raise self.invalid(f"its {what} '{name}' has {found.size} elements; it must be one")
         return found.reshape(())
 
     def invalid(self, why: str) -> FrontendError:
-        """Gives the error for what the model must not say; raise it."""
+        """Return the error for what the model must not say; raise it."""
         return FrontendError(why, where=self.node.where)
 
     def constant(self, suffix: str, values: Array) -> str:
-        """Makes a constant known, and gives its name."""
+        """Create a constant known, and return its name."""
         name = f"{self.node.name}.{suffix}"
         self.reader.set(name, Constant.of(values, name))
         return name
 
     def give(self, outputs: Sequence[str]) -> None:
-        """Makes the node's outputs those of its graph."""
+        """Create the node's outputs those of its graph."""
         for name, inner in zip(self.node.outputs, outputs, strict=False):
             value = self.reader.value(inner)
             if name and value is not None:
@@ -143,7 +143,7 @@ class SubgraphNode:
             )
 
     def stack(self, parts: Sequence[str], axis: int, output: int) -> None:
-        """Makes an output of the parts that the turns gave, along a new axis."""
+        """Create an output of the parts that the turns gave, along a new axis."""
         if output >= len(self.node.outputs) or not self.node.outputs[output]:
             return
         made = self.joined(f"stack{output}", parts, axis)
@@ -151,7 +151,7 @@ class SubgraphNode:
             self.give([""] * output + [made])
 
     def joined(self, suffix: str, parts: Sequence[str], axis: int) -> str | None:
-        """Gives the name of parts put together along a new axis; None if that was refused.
+        """Return the name of parts put together along a new axis; None if that was refused.
 
         Args:
             suffix: Names it, after the node's name.
@@ -173,7 +173,7 @@ class SubgraphNode:
     def taken(
         self, suffix: str, names: Sequence[str], axes: Sequence[int], places: Sequence[int]
     ) -> list[str] | None:
-        """Gives the names of a slice of each tensor; None if one was refused.
+        """Return the names of a slice of each tensor; None if one was refused.
 
         Args:
             suffix: Names them, after the node's name.

@@ -60,7 +60,7 @@ class Survey:
 
 
 def survey(source: SourceGraph, tables: Tables) -> Survey:
-    """Looks at all nodes of a graph, with these importers at hand."""
+    """Look at all nodes of a graph, with these importers at hand."""
     _warn_of_newer(source)
     foldable = _foldable(source)
     found: dict[str, OperatorMatch] = {}
@@ -89,7 +89,7 @@ def survey(source: SourceGraph, tables: Tables) -> Survey:
 
 
 def look_up(node: SourceNode, tables: Tables) -> OperatorMatch | Refusal:
-    """Gives how a node is converted, or why it cannot be unless it folds."""
+    """Return how a node is converted, or why it cannot be unless it folds."""
     table = tables.of(node.domain, node.op_type)
     version = _version(node, table)
     importer = table.find(node.op_type, version) if isinstance(table, Importers) else None
@@ -103,7 +103,7 @@ def _is_control(domain: str, op_type: str) -> bool:
 
 
 def _foldable(source: SourceGraph) -> set[str]:
-    """Gives the names of the nodes that are surely computed at import."""
+    """Return the names of the nodes that are surely computed at import."""
     known = set(source.initializers)
     names = set()
     for node in source.nodes:
@@ -118,7 +118,7 @@ def _foldable(source: SourceGraph) -> set[str]:
 
 
 def _version(node: SourceNode, table: Importers | str) -> int:
-    """Gives the version of a node's operator; 0 where the operator is unknown."""
+    """Return the version of a node's operator; 0 where the operator is unknown."""
     if node.domain == "":
         try:
             return int(onnx.defs.get_schema(node.op_type, node.opset, "").since_version)
@@ -157,7 +157,7 @@ def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refu
 def _malformed(
     source: SourceGraph, found: Mapping[str, OperatorMatch]
 ) -> Iterator[tuple[str, Problem]]:
-    """Checks number of inputs and outputs, and attributes, against ONNX's schemas."""
+    """Check number of inputs and outputs, and attributes, against ONNX's schemas."""
     checker = NodeChecker(source.ir_version)
     for node in source.nodes:
         problem = checker.fault(node, converted=node.name in found)

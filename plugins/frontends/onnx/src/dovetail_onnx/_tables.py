@@ -34,7 +34,7 @@ class Tables:
         self._by_package = {p.name: PackageImporters(p) for p in ops.added}
 
     def of(self, domain: str, op_type: str) -> Importers | str:
-        """Gives the table that an operator is looked up in, or why there is none."""
+        """Return the table that an operator is looked up in, or why there is none."""
         brought = [p for p in self._ops.added if op_type in p.schemas]
         if len(brought) > 1:
             return _twice(op_type, brought)

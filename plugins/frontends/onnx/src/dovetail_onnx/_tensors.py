@@ -44,7 +44,7 @@ class TensorReader:
         return sum(data.size for data in self._files.values())
 
     def read(self, proto: TensorProto, name: str) -> Constant:
-        """Gives a tensor's values, without a copy where the file holds them as they are.
+        """Return a tensor's values, without a copy where the file holds them as they are.
 
         Args:
             proto: The tensor.
@@ -178,7 +178,7 @@ def _typed(proto: TensorProto, dtype: DType, count: int, where: str) -> Array:
 
 
 def _halves(stored: Array, count: int) -> Array:
-    """Gives the elements of 4 bits that bytes hold, the first in the low half; (count,)."""
+    """Return the elements of 4 bits that bytes hold, the first in the low half; (count,)."""
     both = np.empty((len(stored), 2), stored.dtype)
     # a signed type shifts its sign along
     both[:, 0] = (stored << 4) >> 4

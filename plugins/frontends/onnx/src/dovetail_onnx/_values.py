@@ -52,7 +52,7 @@ class Values:
         self._shared: dict[Hashable, Constant] = {}
 
     def get(self, name: str) -> Value | None:
-        """Gives a value, None where it is not known (yet).
+        """Return a value, None where it is not known (yet).
 
         Raises:
             FrontendError: It is an initializer that cannot be read.
@@ -63,18 +63,18 @@ class Values:
         return self._known.get(name)
 
     def set(self, name: str, value: Value) -> None:
-        """Makes a value known."""
+        """Create a value known."""
         self._known[name] = value
 
     def packed(self, name: str) -> int | None:
-        """Gives the element type that a value has in the model if that is of 4 bits, else None."""
+        """Return the element type that a value has in the model if that is of 4 bits, else None."""
         value = self.get(name)
         if isinstance(value, Constant):
             return value.packed
         return None if value is None else self._packed.get(value)
 
     def as_packed(self, value: Value, code: int) -> Value:
-        """Gives a value, of bytes, as one of an element type of 4 bits."""
+        """Return a value, of bytes, as one of an element type of 4 bits."""
         if value.dtype is not PACKED[code]:
             raise AssertionError(f"{element_type_name(code)} is not kept as {value.dtype.name}")
         if isinstance(value, Constant):
@@ -83,26 +83,26 @@ class Values:
         return value
 
     def shared(self, key: Hashable, make: Callable[[], Constant]) -> Constant:
-        """Gives the constant of a key, made when it is first asked for."""
+        """Return the constant of a key, made when it is first asked for."""
         if key not in self._shared:
             self._shared[key] = make()
         return self._shared[key]
 
     def fresh(self, stem: str) -> str:
-        """Gives a name like `stem` that no tensor of the graph has and none of the model will."""
+        """Return a name like `stem` that no tensor of the graph has and none of the model will."""
         name, count = stem, 1
         while name in self.graph.tensors or name in self._reserved:
             name, count = f"{stem}_{count}", count + 1
         return name
 
     def tensor(self, value: Value) -> Tensor:
-        """Gives a value as a tensor of the graph; a constant as a static one, made once."""
+        """Return a value as a tensor of the graph; a constant as a static one, made once."""
         if isinstance(value, Tensor):
             return value
         return self._static((value, "as it is"), value, lambda: value.values, None)
 
     def transposed(self, value: Constant, perm: Shape) -> Tensor:
-        """Gives a constant, its axes in another order, as a static tensor that is made once."""
+        """Return a constant, its axes in another order, as a static tensor that is made once."""
         if perm == tuple(range(len(perm))):
             return self.tensor(value)
         return self._static((value, perm), value, lambda: value.values.transpose(perm), perm)
@@ -110,7 +110,7 @@ class Values:
     def derived(
         self, name: str, values: Array, dtype: DType, source: str, grid: Spec | None = None
     ) -> Tensor:
-        """Adds a static tensor of computed values.
+        """Add a static tensor of computed values.
 
         Args:
             name: A stem for its name.

@@ -73,7 +73,7 @@ class PreparedModel(BackendRep):
         return self._constant_inputs
 
     def check(self) -> None:
-        """Reads the model with no input known, if that can be done.
+        """Read the model with no input known, if that can be done.
 
         Raises:
             DovetailError: It cannot be converted, and knowing inputs would not help.
@@ -87,7 +87,7 @@ class PreparedModel(BackendRep):
                 raise
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Gives the outputs in the model's order and types.
+        """Return the outputs in the model's order and types.
 
         Args:
             inputs: Arrays in the model's types: in its inputs' order, or by name.
@@ -110,7 +110,7 @@ class PreparedModel(BackendRep):
         return tuple(by_name[name] for name in self._outputs)
 
     def read(self, inputs: Any) -> Graph:
-        """Gives the graph before any pass, as far as is known which inputs decide.
+        """Return the graph before any pass, as far as is known which inputs decide.
 
         Args:
             inputs: As in `run`.
@@ -126,7 +126,7 @@ class PreparedModel(BackendRep):
         return OnnxFrontend().read(self._path, options)
 
     def close(self) -> None:
-        """Frees what the runs have prepared; a later run prepares it again."""
+        """Free what the runs have prepared; a later run prepares it again."""
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -148,7 +148,7 @@ class DovetailBackend(Backend):
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """Whether a model can be converted, maybe with the values of some inputs known."""
+        """Return whether a model can be converted, maybe with the values of some inputs known."""
         if not cls.supports_device(device):
             return False
         try:
@@ -159,7 +159,7 @@ class DovetailBackend(Backend):
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
-        """Gives a model ready to run.
+        """Return a model ready to run.
 
         Raises:
             BackendError: There is no such device.
@@ -175,7 +175,7 @@ class DovetailBackend(Backend):
     def run_model(
         cls, model: ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any
     ) -> tuple[Any, ...]:
-        """Gives a model's outputs; see `prepare` and `PreparedModel.run`."""
+        """Return a model's outputs; see `prepare` and `PreparedModel.run`."""
         return cls.prepare(model, device, **kwargs).run(inputs)
 
     @classmethod
@@ -187,7 +187,7 @@ class DovetailBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Gives the outputs of one node.
+        """Return the outputs of one node.
 
         Args:
             node: The node.
@@ -210,7 +210,7 @@ class DovetailBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether there is such a device; only CPU is."""
+        """Return whether there is such a device; only CPU is."""
         return device.split(":")[0] == "CPU"
 
 
@@ -220,7 +220,7 @@ def _info(name: str, values: Array) -> onnx.ValueInfoProto:
 
 
 def _declare_types(model: ModelProto) -> None:
-    """Sets the element types of a model's outputs that ONNX's rules tell."""
+    """Set the element types of a model's outputs that ONNX's rules tell."""
     inferred = onnx.shape_inference.infer_shapes(model)
     for output, known in zip(model.graph.output, inferred.graph.output, strict=True):
         if code := known.type.tensor_type.elem_type:

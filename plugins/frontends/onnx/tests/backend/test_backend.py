@@ -30,7 +30,7 @@ pytestmark = [
 
 
 def in_scope() -> Iterator[ParameterSet]:
-    """Gives the cases in scope; those that are known to fail are marked so."""
+    """Return the cases in scope; those that are known to fail are marked so."""
     for case in CASES:
         if case.name in SCOPE.failing:
             why = SCOPE.failing[case.name]
@@ -42,7 +42,7 @@ def in_scope() -> Iterator[ParameterSet]:
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Keeps warnings about shapes that the cases leave open out of the log."""
+    """Keep warnings about shapes that the cases leave open out of the log."""
     logging.disable(logging.WARNING)
     yield
     logging.disable(logging.NOTSET)

@@ -18,7 +18,7 @@ BFLOAT16 = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
 
 
 def reshaping():
-    """Gives a model that reshapes x to 'shape' plus 0, which only a run knows."""
+    """Return a model that reshapes x to 'shape' plus 0, which only a run knows."""
     nodes = [
         helper.make_node("Add", ["shape", "zero"], ["to"]),
         helper.make_node("Reshape", ["x", "to"], ["y"]),

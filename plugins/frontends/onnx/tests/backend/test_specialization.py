@@ -25,7 +25,7 @@ Save = Callable[..., Path]
 
 @pytest.fixture
 def save(model, tmp_path: Path) -> Save:
-    """Saves a model; arguments as of `make_model`."""
+    """Save a model; arguments as of `make_model`."""
 
     def run(*arguments, **options) -> Path:
         path = tmp_path / "net.onnx"
@@ -37,7 +37,7 @@ def save(model, tmp_path: Path) -> Save:
 
 @pytest.fixture
 def conversions(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Counts conversions that succeed."""
+    """Count conversions that succeed."""
     made: list[object] = []
     read = OnnxFrontend.read
 
@@ -134,7 +134,7 @@ def test_open_dimensions_are_those_of_the_arrays(save, conversions, caplog) -> N
 
 
 def reshaping(save: Save, **more: object) -> Path:
-    """Saves a model that reshapes x to 'shape' plus 'zero'."""
+    """Save a model that reshapes x to 'shape' plus 'zero'."""
     nodes = [
         helper.make_node("Add", ["shape", "zero"], ["to"]),
         helper.make_node("Reshape", ["x", "to"], ["y"]),

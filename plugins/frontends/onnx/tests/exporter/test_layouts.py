@@ -38,7 +38,7 @@ def given(name: str, shape: Shape, kind: TensorKind) -> Tensor:
 def check(
     graph: Graph, last: Tensor, tmp_path: Path, evaluate: Evaluate, *, perm: Shape
 ) -> Counter[str]:
-    """Makes a tensor, transposed, the output, compares, and gives the counts of operators."""
+    """Create a tensor, transposed, the output, compares, and return the counts of operators."""
     shape = tuple(last.shape[p] for p in perm)
     output = given("y", shape, TensorKind.APP_READ)
     add(graph, "Transpose", [last], name="out", outputs=output, perm=perm)

@@ -32,7 +32,7 @@ LEAST_EXPORTED = 651
 
 
 def refused(case: OpCase) -> str | None:
-    """Gives what the refusal of a case says, None if it can be exported."""
+    """Return what the refusal of a case says, None if it can be exported."""
     if case.op_type not in EXPORTERS:
         return f"qti.aisw::{case.op_type} is none of the ops"
     text = REFUSED.get(case.id)

@@ -31,7 +31,7 @@ Check = Callable[..., list[str]]
 
 @pytest.fixture
 def check(tmp_path: Path, evaluate: Callable[..., dict[str, Array]]) -> Check:
-    """Exports one node, compares it with our meaning and gives the operators that it became.
+    """Export one node, compares it with our meaning and return the operators that it became.
 
     Inputs are arrays, (array,) for a constant and None for one that is left out.
     """

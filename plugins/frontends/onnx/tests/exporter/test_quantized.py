@@ -119,7 +119,7 @@ def weight_types(model: ModelProto) -> dict[str, int]:
 
 
 def every_quantized(model: ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
-    """Gives the integers of every quantized tensor, by its name in the graph; channels last."""
+    """Return the integers of every quantized tensor, by its name in the graph; channels last."""
     stored = [n.output[0] for n in model.graph.node if n.op_type == "QuantizeLinear"]
     watched = ModelProto()
     watched.CopyFrom(onnx.shape_inference.infer_shapes(model))
@@ -153,7 +153,7 @@ def test_every_node_gives_what_ours_gives(rng: np.random.Generator, tmp_path: Pa
 
 
 def meaning(node: Node, stored: dict[str, Array]) -> tuple[Array, ...]:
-    """Gives what our node makes of stored values."""
+    """Return what our node makes of stored values."""
     schema = PACKAGE.schemas[node.op_type]
     ins = [
         None if t is None else t.stored() if t.kind.is_static else stored[t.name]

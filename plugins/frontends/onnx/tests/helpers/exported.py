@@ -19,7 +19,7 @@ from dovetail_onnx.exporter import OnnxQdqExporter
 
 
 def export(graph: Graph, path: Path) -> ModelProto:
-    """Exports a graph and gives the model, which ONNX's own checker has accepted."""
+    """Export a graph and return the model, which ONNX's own checker has accepted."""
     OnnxQdqExporter().export(graph, path, ExportOptions())
     model = onnx.load(path)
     onnx.checker.check_model(model, full_check=True)
@@ -27,7 +27,7 @@ def export(graph: Graph, path: Path) -> ModelProto:
 
 
 def run(model: ModelProto, feeds: Mapping[str, Array], *, optimized: bool = False) -> list[Array]:
-    """Runs a model on ONNX Runtime, or on ONNX's own evaluator where that has no kernel.
+    """Run a model on ONNX Runtime, or on ONNX's own evaluator where that has no kernel.
 
     Args:
         model: The model.
@@ -51,12 +51,12 @@ def run(model: ModelProto, feeds: Mapping[str, Array], *, optimized: bool = Fals
 
 
 def evaluated(model: ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
-    """Runs a model on ONNX's own evaluator."""
+    """Run a model on ONNX's own evaluator."""
     return [np.asarray(y) for y in ReferenceEvaluator(model).run(None, dict(feeds))]
 
 
 def feeds_of(graph: Graph, stored: Mapping[str, Array]) -> dict[str, Array]:
-    """Gives what the exported model takes for stored inputs of a graph."""
+    """Return what the exported model takes for stored inputs of a graph."""
     found = {}
     for tensor in graph.inputs:
         array = stored[tensor.name]
@@ -67,7 +67,7 @@ def feeds_of(graph: Graph, stored: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def stored_outputs(graph: Graph, found: list[Array]) -> dict[str, Array]:
-    """Gives what an exported model gave as the graph's outputs would be stored."""
+    """Return what an exported model gave as the graph's outputs would be stored."""
     made = {}
     for tensor, array in zip(graph.outputs, found, strict=True):
         if tensor.dtype is DType.BFLOAT_16:

@@ -33,39 +33,39 @@ class Builder:
         self.known: dict[str, Array] = {}
 
     def add(self, op_type: str, inputs: Sequence[str], outputs: int = 1, **attributes) -> str:
-        """Adds a node and gives the name of its first output."""
+        """Add a node and return the name of its first output."""
         name = f"{op_type}_{len(self.nodes)}"
         made = [name, *(f"{name}.{i}" for i in range(1, outputs))]
         self.nodes.append(helper.make_node(op_type, inputs, made, name=name, **attributes))
         return name
 
     def weight(self, *shape: int, scale: float = 0.3, shift: float = 0.0) -> str:
-        """Adds weights and gives their name."""
+        """Add weights and return their name."""
         return self.constant((self.rng.normal(size=shape) * scale + shift).astype(F32))
 
     def constant(self, values: Array) -> str:
-        """Adds a constant and gives its name."""
+        """Add a constant and return its name."""
         name = f"c{len(self.known)}"
         self.known[name] = values
         return name
 
     def ints(self, *values: int) -> str:
-        """Adds a vector of integers."""
+        """Add a vector of integers."""
         return self.constant(np.array(values, np.int64))
 
     def linear(self, x: str, inputs: int, outputs: int) -> str:
-        """Adds a product with weights and a bias."""
+        """Add a product with weights and a bias."""
         product = self.add("MatMul", [x, self.weight(inputs, outputs)])
         return self.add("Add", [self.weight(outputs), product])
 
     def norm(self, x: str) -> str:
-        """Adds a layer normalization."""
+        """Add a layer normalization."""
         scale, shift = self.weight(WIDTH, shift=1.0), self.weight(WIDTH)
         return self.add("LayerNormalization", [x, scale, shift], axis=-1, epsilon=1e-12)
 
 
 def bert() -> tuple[ModelProto, dict[str, Array]]:
-    """Gives a BERT of one layer as PyTorch's exporter writes it, and what to feed it."""
+    """Return a BERT of one layer as PyTorch's exporter writes it, and what to feed it."""
     b = Builder(1)
     ids = b.rng.integers(0, 11, (2, WORDS))
     feeds = {
@@ -109,7 +109,7 @@ def _gelu(b: Builder, x: str) -> str:
 
 
 def fused_bert() -> tuple[ModelProto, dict[str, Array]]:
-    """Gives a BERT of one layer as ONNX Runtime's optimizer writes it, and what to feed it."""
+    """Return a BERT of one layer as ONNX Runtime's optimizer writes it, and what to feed it."""
     b = Builder(4)
     ids = b.rng.integers(0, 11, (2, WORDS), np.int32)
     feeds = {
@@ -138,7 +138,7 @@ def fused_bert() -> tuple[ModelProto, dict[str, Array]]:
 
 
 def llama() -> tuple[ModelProto, dict[str, Array]]:
-    """Gives a block of a Llama as ONNX Runtime's model builder writes it, and what to feed it."""
+    """Return a block of a Llama as ONNX Runtime's model builder writes it, and what to feed it."""
     b = Builder(2)
     rows, heads, groups, size, inner = 5, 4, 2, 16, 96
     width = heads * size
@@ -192,7 +192,7 @@ def llama() -> tuple[ModelProto, dict[str, Array]]:
 
 
 def convolutional() -> tuple[ModelProto, dict[str, Array]]:
-    """Gives convolutions with activations and a residual sum, and what to feed them."""
+    """Return convolutions with activations and a residual sum, and what to feed them."""
     b = Builder(3)
     feeds = {"x": b.rng.normal(size=(1, 3, 9, 9)).astype(F32)}
     window = {"pads": [1, 1, 1, 1]}
@@ -213,12 +213,12 @@ class _Once(CalibrationDataReader):
         self._left = [feeds]
 
     def get_next(self) -> dict[str, Array] | None:
-        """Gives it, and then nothing."""
+        """Return it, and then nothing."""
         return self._left.pop() if self._left else None
 
 
 def quantized(model: ModelProto, feeds: dict[str, Array], folder: Path) -> ModelProto:
-    """Gives a model with integers between its operators, as ONNX Runtime's quantizer writes it."""
+    """Return a model with integers between its operators, as ONNX Runtime's quantizer writes it."""
     source, target = folder / "real.onnx", folder / "stored.onnx"
     onnx.save(model, source)
     quantize_static(source, target, _Once(feeds), quant_format=QuantFormat.QOperator)
@@ -226,7 +226,7 @@ def quantized(model: ModelProto, feeds: dict[str, Array], folder: Path) -> Model
 
 
 def dynamically_quantized(model: ModelProto, folder: Path) -> ModelProto:
-    """Gives a model with stored weights, as ONNX Runtime's quantizer writes it."""
+    """Return a model with stored weights, as ONNX Runtime's quantizer writes it."""
     source, target = folder / "real.onnx", folder / "stored.onnx"
     onnx.save(model, source)
     quantize_dynamic(source, target)
@@ -234,7 +234,7 @@ def dynamically_quantized(model: ModelProto, folder: Path) -> ModelProto:
 
 
 def saved_by_runtime(model: ModelProto, folder: Path) -> ModelProto:
-    """Gives a model as ONNX Runtime saves it after fusing."""
+    """Return a model as ONNX Runtime saves it after fusing."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED

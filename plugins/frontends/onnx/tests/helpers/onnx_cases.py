@@ -55,7 +55,7 @@ class Case:
         return onnx.load(self._path)
 
     def data_sets(self) -> Iterator[tuple[list[Any], list[Any]]]:
-        """Gives inputs and wanted outputs, in the model's order."""
+        """Return inputs and wanted outputs, in the model's order."""
         if self.given.data_sets is not None:
             for inputs, outputs in self.given.data_sets:
                 yield _arrays(inputs), _arrays(outputs)
@@ -95,13 +95,13 @@ def _loaded(folder: Path, word: str, most: int) -> list[Any]:
 
 
 def load_cases() -> list[Case]:
-    """Gives all cases of the installed onnx, in the order of `KINDS`."""
+    """Return all cases of the installed onnx, in the order of `KINDS`."""
     with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that they are about
         return [Case(case, kind) for kind in KINDS for case in load_model_tests(kind=kind)]
 
 
 def run_case(case: Case) -> backend.PreparedModel:
-    """Runs a case on the backend, and gives what it was prepared to.
+    """Run a case on the backend, and return what it was prepared to.
 
     Raises:
         AssertionError: An output has another type, shape or value than is wanted.
@@ -140,7 +140,7 @@ class Scope:
 
 
 def load_scope() -> Scope:
-    """Gives what the data file says.
+    """Return what the data file says.
 
     Raises:
         ValueError: It names a case twice, or a reason that is none of the fixed ones.

@@ -100,7 +100,7 @@ class Tile(Op):
         return moved(x, [n * m for n, m in zip(x.shape, multiples, strict=True)], out)
 
     def arranged(self, x: Array) -> Array:
-        """Gives x as a view with each multiple in a dimension before the one it repeats."""
+        """Return x as a view with each multiple in a dimension before the one it repeats."""
         split, repeated = [], []
         for extent, multiple in zip(x.shape, ints(self.multiples), strict=True):
             is_single = multiple == 1  # saves a dimension, of which NumPy knows not more than 64

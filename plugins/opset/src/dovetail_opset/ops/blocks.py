@@ -48,11 +48,11 @@ class _Blocks(Op):
         return height, width
 
     def target(self, x: Shape) -> Shape:
-        """Gives the result's shape."""
+        """Return the result's shape."""
         raise NotImplementedError
 
     def need_divisible(self, extents: Shape, by: Shape, what: str) -> Shape:
-        """Gives extents divided.
+        """Return extents divided.
 
         Raises:
             OpError: They do not divide.
@@ -81,7 +81,7 @@ class DepthToSpace(_Blocks):
         return n, h * rows, w * columns, c
 
     def arranged(self, x: Array) -> Array:
-        """Gives x as a view (n, h, block_size[0], w, block_size[1], c)."""
+        """Return x as a view (n, h, block_size[0], w, block_size[1], c)."""
         n, h, w, depth = x.shape
         rows, columns = self.block
         c = depth // (rows * columns)
@@ -111,7 +111,7 @@ class SpaceToDepth(_Blocks):
         return n, h, w, c * math.prod(self.block)
 
     def arranged(self, x: Array) -> Array:
-        """Gives x as a view (n, h, w, ...) whose last three dimensions are the depth."""
+        """Return x as a view (n, h, w, ...) whose last three dimensions are the depth."""
         n, height, width, c = x.shape
         rows, columns = self.block
         parts = x.reshape(n, height // rows, rows, width // columns, columns, c)
@@ -174,7 +174,7 @@ class SpaceToBatch(_Blocks):
         return n * math.prod(self.block), h, w, c
 
     def padded(self, x: Shape) -> Shape:
-        """Gives the shape with the padding."""
+        """Return the shape with the padding."""
         n, h, w, c = x
         (top, bottom), (left, right) = map(ints, self.pad_amount)
         return n, top + h + bottom, left + w + right, c
@@ -215,7 +215,7 @@ class ChannelShuffle(Op):
         return moved(x, x.shape, out)
 
     def arranged(self, x: Array) -> Array:
-        """Gives x as a view (..., c / groups, groups, ...)."""
+        """Return x as a view (..., c / groups, groups, ...)."""
         before, after = x.shape[: self.axis], x.shape[self.axis + 1 :]
         each = x.shape[self.axis] // self.num_groups
         groups = x.reshape(*before, self.num_groups, each, *after)

@@ -31,7 +31,7 @@ class _Columns(Op):
 
 
 def _zero(x: Array, out: Spec) -> int:
-    """Gives 0 as elements of `x` are: stored integers or real values."""
+    """Return 0 as elements of `x` are: stored integers or real values."""
     if isinstance(out.encoding, ScaleOffset) and x.dtype.kind in "iu":
         return int(quantize(np.zeros(()), out.encoding, out.dtype))
     return 0

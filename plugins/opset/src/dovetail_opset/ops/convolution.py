@@ -35,7 +35,7 @@ class _Sliding(Op):
         return computed(x, (x.shape[0], *spatial, made), out)
 
     def window(self, weight: Shape) -> Window:
-        """Gives the sliding window for filters of this shape."""
+        """Return the sliding window for filters of this shape."""
         return Window.of(weight[:-2], self.stride, self.pad_amount, self.dilation)
 
     def _check_channels(self, channels: int, weight: Shape) -> None:

@@ -121,7 +121,7 @@ class DetectionOutput(Op):
         return (*stacked(images, (out, boxes, labels)), counts)
 
     def _regular(self, scores: Array, corners: Array, most: int) -> tuple[Indices, Indices]:
-        """Gives places and classes of the best detections of one image."""
+        """Return places and classes of the best detections of one image."""
         limit = None if self.detection_limit == _UNLIMITED else self.detection_limit
         places, labels = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for c in self._classes(scores.shape[1]):
@@ -144,7 +144,7 @@ class DetectionOutput(Op):
         return place[order], label[order]
 
     def _fast(self, scores: Array, corners: Array, most: int) -> tuple[Indices, Indices]:
-        """Gives places and classes of the best anchors of one image, some classes for each."""
+        """Return places and classes of the best anchors of one image, some classes for each."""
         classes = np.array(self._classes(scores.shape[1]), np.int64)
         each = len(classes)
         if self.detection_limit != _UNLIMITED:

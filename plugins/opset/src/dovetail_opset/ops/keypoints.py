@@ -58,7 +58,7 @@ class HeatMapMaxKeyPoint(Op):
 
 
 def _neighbours(heatmaps: Array, row: Array, column: Array) -> Array:
-    """Gives the 3 x 3 elements around places, (n, points, 3, 3), mirrored at the border."""
+    """Return the 3 x 3 elements around places, (n, points, 3, 3), mirrored at the border."""
     n, height, width, count = heatmaps.shape
     steps = np.arange(-1, 2)
     rows = (height - 1) - np.abs((height - 1) - np.abs(row[..., None] + steps))
@@ -69,7 +69,7 @@ def _neighbours(heatmaps: Array, row: Array, column: Array) -> Array:
 
 
 def _peak(grid: Array) -> tuple[Array, Array]:
-    """Gives how far off the center of (..., 3, 3) its quadratic peaks, x, y, and how high."""
+    """Return how far off the center of (..., 3, 3) its quadratic peaks, x, y, and how high."""
     center = grid[..., 1, 1]
     slope_x = (grid[..., 1, 2] - grid[..., 1, 0]) / 2
     slope_y = (grid[..., 2, 1] - grid[..., 0, 1]) / 2

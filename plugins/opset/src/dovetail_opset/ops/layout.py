@@ -31,7 +31,7 @@ class _Reshaping(Op):
         return x.reshape(out.shape)
 
     def target(self, x: Shape, declared: Shape | None) -> Shape:
-        """Gives the new shape."""
+        """Return the new shape."""
         raise NotImplementedError
 
 

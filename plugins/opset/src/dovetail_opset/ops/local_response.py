@@ -59,14 +59,14 @@ class Lrn(Op):
         return result
 
     def axes(self, rank: int) -> tuple[int, ...]:
-        """Gives the axes along which a tensor of a rank has neighbours."""
+        """Return the axes along which a tensor of a rank has neighbours."""
         if self.region is LrnRegion.WITHIN_CHANNEL:
             return tuple(range(1, rank - 1))
         return (rank - 1,) if rank else ()
 
 
 def _window_sums(x: Array, axis: int, radius: int) -> Array:
-    """Gives the sum of each element and those at most `radius` away along an axis."""
+    """Return the sum of each element and those at most `radius` away along an axis."""
     source = np.moveaxis(x, axis, -1)
     result = source.copy()
     for distance in range(1, min(radius, source.shape[-1] - 1) + 1):

@@ -24,7 +24,7 @@ from dovetail_opset._suppression import Indices, best_above, falling, soften
 
 
 def _joined(kept: Sequence[Indices]) -> tuple[Indices, Indices]:
-    """Gives the places of the kept boxes of all classes, and their classes."""
+    """Return the places of the kept boxes of all classes, and their classes."""
     labels = np.repeat(np.arange(len(kept)), [len(k) for k in kept])
     return np.concatenate([np.zeros(0, np.int64), *kept]), labels
 
@@ -87,7 +87,7 @@ class CombinedNms(Op):
         return (*stacked(images, (out, best, labels)), _counts(images))
 
     def _image(self, boxes: Array, scores: Array, most: int) -> tuple[Array, ...]:
-        """Gives boxes, scores and labels of the kept ones of one image."""
+        """Return boxes, scores and labels of the kept ones of one image."""
         shared = Boxes.of(boxes[:, 0]) if boxes.shape[1] == 1 else None
         found = []
         for label, row in enumerate(scores.T):
@@ -175,7 +175,7 @@ class MultiClassNms(Op):
         return (*found[:3], _counts(images), *found[3:])
 
     def _image(self, corners: Array, scores: Array, most: int) -> tuple[Indices, Indices, Array]:
-        """Gives places, labels and scores of the kept boxes of one image."""
+        """Return places, labels and scores of the kept boxes of one image."""
         laid_out = Boxes.of(corners)
         found, values = [], []
         for row in scores.T:
@@ -210,7 +210,7 @@ def _all_given(ins: Sequence[Spec | None]) -> list[Spec]:
 
 
 def _valued(x: Spec, shape: Shape, out: Spec | None) -> Spec:
-    """Gives the spec of values of `x`, which the graph may want as float or fixed-point."""
+    """Return the spec of values of `x`, which the graph may want as float or fixed-point."""
     if out is not None and (out.dtype.is_float or out.dtype.is_fixed_point):
         return Spec(out.dtype, shape, out.encoding)
     return computed(x, shape, out)

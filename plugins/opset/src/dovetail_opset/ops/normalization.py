@@ -151,7 +151,7 @@ class InstanceNorm(Op):
         return result if beta is None else result + beta
 
     def axes(self, rank: int) -> tuple[int, ...]:
-        """Gives the axes of the region in a tensor of a rank."""
+        """Return the axes of the region in a tensor of a rank."""
         match self.region:
             case NormRegion.ACROSS_SPATIAL:
                 return tuple(range(1, rank - 1))
@@ -217,7 +217,7 @@ class L2Norm(Op):
         return result
 
     def over(self) -> tuple[int, ...]:
-        """Gives the axes that norms are taken over."""
+        """Return the axes that norms are taken over."""
         given: Array | None = self.axes
         return (self.axis,) if given is None else ints(given)
 
@@ -249,7 +249,7 @@ def _need_factors(x: Spec, gamma: Spec | None, beta: Spec | None, shape: tuple[i
 
 
 def _spread(values: Array, axes: tuple[int, ...], rank: int) -> Array:
-    """Gives a tensor over `axes` as one of full rank that broadcasts."""
+    """Return a tensor over `axes` as one of full rank that broadcasts."""
     ordered = values.transpose(np.argsort(axes))
     extents = iter(ordered.shape)
     return ordered.reshape([next(extents) if i in axes else 1 for i in range(rank)])

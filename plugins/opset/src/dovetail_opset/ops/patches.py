@@ -63,7 +63,7 @@ class ExtractPatches(Op):
         return views.transpose(0, 1, 2, 4, 5, 3).reshape(out.shape)
 
     def window(self, height: int, width: int) -> Window:
-        """Gives the sliding window over an image of this size."""
+        """Return the sliding window over an image of this size."""
         window = Window.of(self.size, self.stride, np.zeros((2, 2), np.uint32), self.rate)
         if self.padding is PatchPadding.VALID:
             return window
@@ -120,7 +120,7 @@ class ExtractGlimpse(Op):
         return found
 
     def _begins(self, offsets: Array, extents: Array, size: Array) -> Array:
-        """Gives where each glimpse begins, (n, 2), with fractions."""
+        """Return where each glimpse begins, (n, 2), with fractions."""
         begins = offsets.astype(np.result_type(offsets.dtype, np.float32))
         if self.normalized:
             begins = begins * extents / (2 if self.centered else 1)

@@ -108,7 +108,7 @@ class GenerateProposals(Op):
         return best, corners, index
 
     def _placed(self, anchors: Array, places: Sequence[int]) -> Array:
-        """Gives the anchors at all places, (h * w * anchors, 4)."""
+        """Return the anchors at all places, (h * w * anchors, 4)."""
         vertical, horizontal = self.img_size_ratio.astype(anchors.dtype)
         down, across = np.meshgrid(
             np.arange(places[0]) * vertical, np.arange(places[1]) * horizontal, indexing="ij"
@@ -124,7 +124,7 @@ class GenerateProposals(Op):
         return cornered(*moved_boxes(center, extent, deltas))
 
     def _kept(self, regions: Array, size: Array) -> Indices:
-        """Gives indices of the regions of one image that are kept; they come best first."""
+        """Return indices of the regions of one image that are kept; they come best first."""
         center, extent = centered(regions)
         fits = (extent > self.min_size) & (center < size[::-1])
         return keep_best(

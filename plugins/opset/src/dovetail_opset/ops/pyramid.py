@@ -22,7 +22,7 @@ _MOST_LEVELS = 5
 
 
 def _need_levels(least: int, most: int, allowed: int) -> int:
-    """Gives how many levels there are.
+    """Return how many levels there are.
 
     Raises:
         OpError: None, or more than the op has tensors for.

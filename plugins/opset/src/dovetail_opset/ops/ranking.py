@@ -133,6 +133,6 @@ class NonZero(Op):
 
 
 def _index_spec(shape: Shape, out: Spec | None) -> Spec:
-    """Gives the spec of indices: UINT_32 where they are not declared INT_32."""
+    """Return the spec of indices: UINT_32 where they are not declared INT_32."""
     signed = out is not None and out.dtype is DType.INT_32
     return Spec(DType.INT_32 if signed else DType.UINT_32, shape)

@@ -52,7 +52,7 @@ class _Recurrent(Op):
         self._left: tuple[Array, ...] | None = None
 
     def in_order(self, sequence: Array) -> Array:
-        """Gives a view of a sequence, as declared, as (steps, batch, n) in order of computation."""
+        """Return a view of a sequence, as declared, as (steps, batch, n) in order of computation."""
         if sequence.ndim == 2:
             sequence = sequence[None]
         elif not self.time_major:
@@ -65,7 +65,7 @@ class _Recurrent(Op):
     def _start(
         self, states: Sequence[Array | None], shapes: Sequence[Shape], reset: Array | None
     ) -> tuple[Array, ...]:
-        """Gives the states before the first step: as left by the last call, or as given, or 0."""
+        """Return the states before the first step: as left by the last call, or as given, or 0."""
         if reset is not None and not reset and self._left is not None:
             return self._left
         return tuple(
@@ -153,7 +153,7 @@ class Lstm(_Recurrent):
         return (result, c, h, *last, h)
 
     def packed(self, ins: Arrays) -> LstmWeights:
-        """Gives the weights of all gates together, of inputs as real values."""
+        """Return the weights of all gates together, of inputs as real values."""
         return LstmWeights.of(ins)
 
     def _shapes(self, x: Shape, units: int, batch: int, size: int) -> Iterator[tuple[int, Shape]]:
@@ -168,7 +168,7 @@ class Lstm(_Recurrent):
         yield from ((22, (size, units)), (23, (size,)), (24, ()))
 
     def _step(self, weights: LstmWeights, gates: Array, c: Array) -> tuple[Array, ...]:
-        """Gives h, c, the gates i, f, the cell's tanh and o, of the sums (batch, gates, units)."""
+        """Return h, c, the gates i, f, the cell's tanh and o, of the sums (batch, gates, units)."""
         early = gates.shape[1] - 2  # the gates that see the cell before the step
         if weights.peepholes is not None:
             gates[:, :early] += c[:, None] * weights.peepholes[:early]
@@ -251,7 +251,7 @@ class Gru(_Recurrent):
         return result, h[None]
 
     def packed(self, ins: Arrays) -> GruWeights:
-        """Gives the weights of all gates together, of inputs as real values."""
+        """Return the weights of all gates together, of inputs as real values."""
         return GruWeights.of(ins, linear=bool(self.linear_before_reset))
 
     def _opened(self, step: Array, hidden: Array) -> tuple[Array, Array]:
@@ -261,5 +261,5 @@ class Gru(_Recurrent):
 
 
 def clipped(x: Array, threshold: float) -> Array:
-    """Gives x within plus and minus a threshold; one of 0 does not clip."""
+    """Return x within plus and minus a threshold; one of 0 does not clip."""
     return np.clip(x, -threshold, threshold) if threshold else x

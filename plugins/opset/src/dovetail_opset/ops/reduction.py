@@ -18,7 +18,7 @@ from dovetail_opset._shapes import computed, ints, need_axes, need_axis, need_fl
 
 
 def reduced(shape: Shape, axes: tuple[int, ...], keep_dims: bool) -> Shape:
-    """Gives a shape without some axes, or with 1 in their place."""
+    """Return a shape without some axes, or with 1 in their place."""
     if keep_dims:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     return tuple(n for i, n in enumerate(shape) if i not in axes)
@@ -45,7 +45,7 @@ class _Reduction(Op):
         return computed(x, reduced(x.shape, axes, self.keep_dims), out)
 
     def over_axes(self, reduce: Callable[..., Any], x: Array, **options: Any) -> Array:
-        """Gives one of NumPy's reductions over `axes`."""
+        """Return one of NumPy's reductions over `axes`."""
         return np.asarray(reduce(x, axis=ints(self.axes), keepdims=self.keep_dims, **options))
 
 

@@ -61,7 +61,7 @@ class _Resizing(Op):
         need_rank(x, 4, "in[0]")
 
     def taps(self, extent: int, new: int) -> Taps:
-        """Gives what an axis of `new` elements is made of."""
+        """Return what an axis of `new` elements is made of."""
         raise NotImplementedError
 
 
@@ -89,7 +89,7 @@ class Resize(_Resizing):
             )
 
     def taps(self, extent: int, new: int) -> Taps:
-        """Gives what an axis of `new` elements is made of."""
+        """Return what an axis of `new` elements is made of."""
         places = places_of(self.transformation_mode, extent, new)
         match self.interpolation_mode:
             case Interpolation.NEAREST:
@@ -133,7 +133,7 @@ class ResizeBilinear(_TensorFlowResizing):
     antialias = bool8(False)
 
     def taps(self, extent: int, new: int) -> Taps:
-        """Gives what an axis of `new` elements is made of."""
+        """Return what an axis of `new` elements is made of."""
         places = places_of(self.coordinates, extent, new)
         if self.antialias and 0 < new < extent:
             return filter_taps(places, extent, LINEAR, stretch=extent / new, exclude_outside=True)
@@ -152,7 +152,7 @@ class ResizeNearestNeighbor(_TensorFlowResizing):
     source = "spec/qnn_ops.md, ResizeNearestNeighbor"
 
     def taps(self, extent: int, new: int) -> Taps:
-        """Gives what an axis of `new` elements is made of."""
+        """Return what an axis of `new` elements is made of."""
         places = places_of(self.coordinates, extent, new)
         if self.coordinates is Coordinates.ASYMMETRIC:
             return nearest_taps(places, extent, Nearest.FLOOR)

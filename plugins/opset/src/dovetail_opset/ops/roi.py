@@ -43,7 +43,7 @@ class _Regions(Op):
         return computed(x, (count, *out.shape[1:3], x.shape[3]), out)
 
     def _scaled(self, rois: Array) -> tuple[Array, Array]:
-        """Gives low and high corners, (n, 2), y before x, in elements of the feature map."""
+        """Return low and high corners, (n, 2), y before x, in elements of the feature map."""
         scaled = rois[:, [1, 0, 3, 2]] / np.tile(self.img_size_ratio, 2)
         return scaled[:, :2], scaled[:, 2:]
 
@@ -114,7 +114,7 @@ class RoiAlign(_Regions):
 
 
 def _weights(start: Array, bins: Array, samples: Array, count: int, extent: int) -> Array:
-    """Gives how much the elements of an axis add to each bin, (r, count, extent).
+    """Return how much the elements of an axis add to each bin, (r, count, extent).
 
     Samples lie on a grid, so that a bin's mean is a weighted sum over rows of one over columns.
 
@@ -140,7 +140,7 @@ def _weights(start: Array, bins: Array, samples: Array, count: int, extent: int)
 
 
 def _weighted(x: Array, rows: Array, columns: Array) -> Array:
-    """Gives weighted sums over rows and columns of (h, w, c): (oh, ow, c)."""
+    """Return weighted sums over rows and columns of (h, w, c): (oh, ow, c)."""
     down, across = np.flatnonzero(rows.any(axis=0)), np.flatnonzero(columns.any(axis=0))
     used = x[down[:, None], across]
     rows, columns = rows[:, down].astype(x.dtype), columns[:, across].astype(x.dtype)
@@ -195,7 +195,7 @@ class RoiPooling(_Regions):
 
 
 def _bins(first: int, last: int, count: int, extent: int) -> list[tuple[int, int]]:
-    """Gives where bins over elements first to last begin and end, inside an axis."""
+    """Return where bins over elements first to last begin and end, inside an axis."""
     places = np.arange(count + 1) * max(last - first + 1, 1)
     begins = np.clip(places[:-1] // count + first, 0, extent)
     stops = np.clip(-(-places[1:] // count) + first, 0, extent)
@@ -203,7 +203,7 @@ def _bins(first: int, last: int, count: int, extent: int) -> list[tuple[int, int
 
 
 def _greatest(x: Array, bins: list[tuple[int, int]], axis: int) -> Array:
-    """Gives the greatest elements in bins along an axis; 0 for an empty one."""
+    """Return the greatest elements in bins along an axis; 0 for an empty one."""
     shape = (*x.shape[:axis], 0, *x.shape[axis + 1 :])
     if not bins:
         return np.zeros(shape, x.dtype)

@@ -146,7 +146,7 @@ class CropAndResize(Op):
 
     @staticmethod
     def _line(begin: Array, end: Array, extent: int, count: int) -> Array:
-        """Gives the places along one axis for every box, (boxes, count)."""
+        """Return the places along one axis for every box, (boxes, count)."""
         begin, end = ((v[:, None] * (extent - 1)) for v in (begin, end))
         if count == 1:
             return np.asarray((begin + end) / 2)

@@ -48,13 +48,13 @@ class _Scatter(Op):
     reduction: Any
 
     def result(self, data: Spec, updates: Spec, out: Spec | None) -> Spec:
-        """Gives the spec of the updated data."""
+        """Return the spec of the updated data."""
         need_same_type(data, updates)
         follow: Callable[..., Spec] = computed if self.reduction else moved
         return follow(data, data.shape, out)
 
     def update(self, data: Array, places: Any, updates: Array) -> None:
-        """Updates elements in place; of several without a reduction the last one stays."""
+        """Update elements in place; of several without a reduction the last one stays."""
         if self.reduction:
             _FUNCTIONS[self.reduction.name].at(data, places, updates)
         else:
@@ -118,7 +118,7 @@ class ScatterNd(_Scatter):
         return result
 
     def scatter(self, data: Array, indices: Array, updates: Array) -> None:
-        """Updates slices of `data`, whose elements must lie in order, in place.
+        """Update slices of `data`, whose elements must lie in order, in place.
 
         Raises:
             OpError: An index is out of range; nothing is updated then.

@@ -132,7 +132,7 @@ class StridedSlice(Op):
         return x[self.index()]
 
     def index(self) -> tuple[slice | int | None, ...]:
-        """Gives what NumPy indexes a tensor with to the same effect."""
+        """Return what NumPy indexes a tensor with to the same effect."""
         return tuple(self._entry(i, *map(int, row)) for i, row in enumerate(self.ranges))
 
     def _is_new(self, i: int) -> bool:

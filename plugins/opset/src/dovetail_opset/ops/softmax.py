@@ -17,7 +17,7 @@ from dovetail_opset._shapes import computed, need_axis, need_float, need_rank, n
 
 
 def shifted(x: Array, axis: int, beta: float) -> Array:
-    """Gives beta * x less its greatest along an axis: at most 0, so that no power overflows."""
+    """Return beta * x less its greatest along an axis: at most 0, so that no power overflows."""
     # a negative beta makes the least element the greatest
     extreme = np.max if beta >= 0 else np.min
     start = -np.inf if beta >= 0 else np.inf
@@ -115,7 +115,7 @@ class MaskedSoftmax(Op):
 
 
 def _owners(lengths: Array, count: int) -> Array:
-    """Gives the number of the sequence that each of `count` elements is in, -1 for none."""
+    """Return the number of the sequence that each of `count` elements is in, -1 for none."""
     if np.any(lengths != np.trunc(lengths)) or np.any(lengths < 0):
         raise OpError(f"the lengths in[1] must be whole numbers from 0 on, but are\n{lengths}")
     ends = np.cumsum(lengths.astype(np.int64), axis=1)

@@ -85,7 +85,7 @@ class Buffer(Op):
         return np.concatenate(parts, axis)
 
     def _zeros(self, x: Array, out: Spec, count: int) -> Array:
-        """Gives frames of 0, stored as the elements of `x` are."""
+        """Return frames of 0, stored as the elements of `x` are."""
         zero = np.zeros((), x.dtype)
         if isinstance(out.encoding, ScaleOffset) and x.dtype.kind in "iu":
             zero = quantize(zero.astype(np.float32), out.encoding, out.dtype)

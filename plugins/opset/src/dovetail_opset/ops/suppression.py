@@ -158,7 +158,7 @@ class BoxWithNmsLimit(Op):
         return tuple(results)
 
     def _chosen(self, corners: Array, scores: Array, batch: Array) -> tuple[Array, ...]:
-        """Gives rows, classes, images and lowered scores of the kept boxes."""
+        """Return rows, classes, images and lowered scores of the kept boxes."""
         empty = np.zeros(0, np.int64)
         found = [(empty, empty, empty, scores.reshape(-1)[:0])]
         for image in np.unique(batch):

@@ -51,7 +51,7 @@ class _Transposed(Op):
         return result if bias is None else result + bias
 
     def window(self, weight: Shape) -> Window:
-        """Gives the window of the output over which each element of the input spreads."""
+        """Return the window of the output over which each element of the input spreads."""
         return Window.of(weight[:-2], self.stride, self.pad_amount)
 
     def _spatial(self, x: Shape, weight: Shape) -> list[int]:
@@ -69,7 +69,7 @@ class _Transposed(Op):
         return found
 
     def _full(self, x: Shape, window: Window) -> Shape:
-        """Gives the spatial extents of the output with what the padding takes off it."""
+        """Return the spatial extents of the output with what the padding takes off it."""
         extents = zip(x[1:-1], window.stride, window.spans, self._extras(), strict=True)
         return tuple(stride * (n - 1) + span + extra for n, stride, span, extra in extents)
 

@@ -75,7 +75,7 @@ def _place(op: Argmax | Argmin, perm: Shape) -> Moved:
 
 
 def _left(perm: Shape, dropped: Shape) -> Shape:
-    """Gives the perm of the axes that are not dropped."""
+    """Return the perm of the axes that are not dropped."""
     left = [p for k, p in enumerate(perm) if k not in dropped]
     return tuple(sorted(left).index(p) for p in left)
 
@@ -96,7 +96,7 @@ def _packed(op: Pack, perm: Shape) -> Moved | None:
 
 
 def _is_of_use(back: Shape) -> bool:
-    """Whether a transpose of several tensors, or of a larger one, goes or can move on."""
+    """Return whether a transpose of several tensors, or of a larger one, goes or can move on."""
     return is_identity(back) or is_to_last(inverse(back))
 
 
@@ -164,5 +164,5 @@ ONLY_FIRST_MOVES = ("LayerNorm", "RmsNorm")
 
 
 def rule_of(node: Node) -> Rule | None:
-    """Gives the rule of a node's op, None where the op is tied to a layout or not ours."""
+    """Return the rule of a node's op, None where the op is tied to a layout or not ours."""
     return _RULES.get(node.op_type) if node.package == PACKAGE.name else None

@@ -22,7 +22,7 @@ from dovetail_opset.passes._rewrite import (
 
 
 def moved_inputs(graph: Graph, node: Node, perm: Shape, back: Shape) -> list[Tensor | None] | None:
-    """Gives a node's inputs in the new layout, or None where that would not pay."""
+    """Return a node's inputs in the new layout, or None where that would not pay."""
     moving = node.inputs[:1] if node.op_type in ONLY_FIRST_MOVES else node.inputs
     free = {t: _free(graph, t, perm) for t in moving if t is not None}
     costly = [t for t, new in free.items() if new is None and not _is_movable(t, perm)]
@@ -40,7 +40,7 @@ def moved_inputs(graph: Graph, node: Node, perm: Shape, back: Shape) -> list[Ten
 
 
 def _free(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor | None:
-    """Gives a tensor in the new layout if the graph has it already."""
+    """Return a tensor in the new layout if the graph has it already."""
     maker = graph.producer(tensor)
     if maker is not None and leads_to_first(maker) and perm_of(maker) == perm:
         return first_input(maker)
@@ -50,13 +50,13 @@ def _free(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor | None:
 
 
 def _is_movable(tensor: Tensor, perm: Shape) -> bool:
-    """Whether a constant can be stored in the new layout, its encoding too."""
+    """Return whether a constant can be stored in the new layout, its encoding too."""
     plain = isinstance(tensor.encoding, ScaleOffset | AxisScaleOffset | None)
     return is_constant(tensor) and plain and len(tensor.shape) <= len(perm)
 
 
 def add_transposed(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor:
-    """Adds a transpose of a tensor to the new layout and gives the result."""
+    """Add a transpose of a tensor to the new layout and return the result."""
     to_new = inverse(perm)
     made = add(graph, "Transpose", [tensor], name=f"{tensor.name}.last", perm=to_new)
     made.source, made.source_perm = tensor.source, source_perm_after(tensor, to_new)
@@ -69,7 +69,7 @@ def _same_ones(tensor: Tensor) -> Tensor | None:
 
 
 def _moved_constant(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor:
-    """Gives a constant, which may have fewer dimensions, transposed to the new layout."""
+    """Return a constant, which may have fewer dimensions, transposed to the new layout."""
     missing = len(perm) - len(tensor.shape)
     shape = (1,) * missing + tensor.shape
     encoding = tensor.encoding
@@ -90,14 +90,14 @@ def _moved_constant(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor:
 
 
 def _cancels_behind(graph: Graph, node: Node, back: Shape) -> bool:
-    """Whether every reader of a node transposes straight back, so that nothing stays behind."""
+    """Return whether every reader of a node transposes straight back, so that nothing stays behind."""
     readers = [r for t in node.outputs for r in graph.consumers(t)]
     undone = all(is_op(r, "Transpose") and perm_of(r) == inverse(back) for r in readers)
     return bool(readers) and undone and all(map(is_inner, node.outputs))
 
 
 def moved_tensor(graph: Graph, old: Tensor, back: Shape, encoding: Encoding | None) -> Tensor:
-    """Adds a tensor that holds what `old` holds, in the new layout."""
+    """Add a tensor that holds what `old` holds, in the new layout."""
     perm = inverse(back)
     return graph.add_tensor(
         Tensor(
@@ -112,7 +112,7 @@ def moved_tensor(graph: Graph, old: Tensor, back: Shape, encoding: Encoding | No
 
 
 def transposed_already(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor | None:
-    """Gives a tensor transposed by `perm`, if the graph has it already."""
+    """Return a tensor transposed by `perm`, if the graph has it already."""
     for reader in graph.consumers(tensor):
         if is_op(reader, "Transpose") and perm_of(reader) == perm and keeps_stored_values(reader):
             return reader.outputs[0]
@@ -120,7 +120,7 @@ def transposed_already(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor | No
 
 
 def transposed_encoding(tensor: Tensor, perm: Shape) -> Encoding | None:
-    """Gives the encoding of a tensor transposed by `perm`.
+    """Return the encoding of a tensor transposed by `perm`.
 
     Raises:
         QuantizationError: Its blocks do not survive that.
@@ -129,7 +129,7 @@ def transposed_encoding(tensor: Tensor, perm: Shape) -> Encoding | None:
 
 
 def leads_to_first(node: Node) -> bool:
-    """Whether a node is a transpose that a frontend puts behind a spatial op.
+    """Return whether a node is a transpose that a frontend puts behind a spatial op.
 
     Others, as in attention, have no partner to meet.
     """

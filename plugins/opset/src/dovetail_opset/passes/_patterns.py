@@ -27,13 +27,13 @@ _NEAR = 2.0**-22
 
 
 def maker(graph: Graph, tensor: Tensor | None, *op_types: str) -> Node | None:
-    """Gives the node that writes a tensor, if it is one of these standard ops."""
+    """Return the node that writes a tensor, if it is one of these standard ops."""
     node = None if tensor is None else graph.producer(tensor)
     return node if is_op(node, *op_types) else None
 
 
 def one_number(tensor: Tensor | None) -> float | None:
-    """Gives the number that a constant of one element holds, None for anything else."""
+    """Return the number that a constant of one element holds, None for anything else."""
     if tensor is None or not is_constant(tensor) or not is_float(tensor):
         return None
     values = tensor.values()
@@ -41,7 +41,7 @@ def one_number(tensor: Tensor | None) -> float | None:
 
 
 def with_number(node: Node) -> tuple[Tensor, float] | None:
-    """Gives what a node of two inputs, in either order, computes with a number, and the number."""
+    """Return what a node of two inputs, in either order, computes with a number, and the number."""
     if len(node.inputs) != 2:
         return None
     for x, other in (node.inputs, node.inputs[::-1]):
@@ -52,7 +52,7 @@ def with_number(node: Node) -> tuple[Tensor, float] | None:
 
 
 def factor_of(node: Node | None) -> tuple[Tensor, float] | None:
-    """Gives what a node multiplies by a number, or divides by its inverse, and the number."""
+    """Return what a node multiplies by a number, or divides by its inverse, and the number."""
     if node is not None and is_op(node, "ElementWiseMultiply"):
         return with_number(node)
     if node is None or not is_op(node, "ElementWiseDivide"):
@@ -62,19 +62,19 @@ def factor_of(node: Node | None) -> tuple[Tensor, float] | None:
 
 
 def is_factor(number: float, wanted: float) -> bool:
-    """Whether a factor is the wanted one, rounded to a float32."""
+    """Return whether a factor is the wanted one, rounded to a float32."""
     return math.isclose(number, wanted, rel_tol=_NEAR)
 
 
 def is_square(node: Node | None, x: Tensor) -> bool:
-    """Whether a node multiplies a tensor with itself, in either spelling."""
+    """Return whether a node multiplies a tensor with itself, in either spelling."""
     if node is not None and is_op(node, "ElementWisePower"):
         return node.inputs[0] is x and one_number(node.inputs[1]) == 2
     return node is not None and is_op(node, "ElementWiseMultiply") and node.inputs == (x, x)
 
 
 def mean_axes(node: Node) -> Shape | None:
-    """Gives the axes, in order, that a mean keeps as 1; None if it does not keep them."""
+    """Return the axes, in order, that a mean keeps as 1; None if it does not keep them."""
     schema = schema_of(node)
     op = None if schema is None else bind_node(schema, node)
     if not isinstance(op, ReduceMean) or not op.keep_dims:
@@ -83,7 +83,7 @@ def mean_axes(node: Node) -> Shape | None:
 
 
 def is_closed(graph: Graph, nodes: Collection[Node], last: Node) -> bool:
-    """Whether nodes compute in plain floats, and nobody else needs any result but the last one's.
+    """Return whether nodes compute in plain floats, and nobody else needs any result but the last one's.
 
     An inner result with an encoding counts as needed: somebody decided on its range.
     """
@@ -104,7 +104,7 @@ def _is_hidden(graph: Graph, tensor: Tensor, inside: Collection[Node]) -> bool:
 
 
 def over_axes(tensor: Tensor | None, x: Tensor, axes: Shape) -> Array | None:
-    """Gives a constant with the extents of x at the axes; None if it also varies elsewhere."""
+    """Return a constant with the extents of x at the axes; None if it also varies elsewhere."""
     shape = x.shape
     if tensor is None or not is_constant(tensor) or tensor.dtype is not x.dtype:
         return None
@@ -119,7 +119,7 @@ def over_axes(tensor: Tensor | None, x: Tensor, axes: Shape) -> Array | None:
 
 
 def absorb_over_axes(graph: Graph, norm: Node, axes: Shape, op_type: str, port: int) -> None:
-    """Makes a constant that a norm's result is multiplied with, or that is added, its input."""
+    """Create a constant that a norm's result is multiplied with, or that is added, its input."""
     x, result = norm.inputs[0], norm.outputs[0]
     reader = only_reader(graph, result)
     if reader is None or not is_op(reader, op_type) or reader.outputs[0].spec != result.spec:

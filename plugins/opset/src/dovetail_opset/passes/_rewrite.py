@@ -18,45 +18,45 @@ from dovetail_opset._shapes import ints
 
 
 def schema_of(node: Node) -> OpSchema | None:
-    """Gives the schema of a node of the standard set, None for another package's."""
+    """Return the schema of a node of the standard set, None for another package's."""
     return PACKAGE.schemas.get(node.op_type) if node.package == PACKAGE.name else None
 
 
 def is_op(node: Node | None, *op_types: str) -> bool:
-    """Whether a node is one of these standard ops."""
+    """Return whether a node is one of these standard ops."""
     return node is not None and node.package == PACKAGE.name and node.op_type in op_types
 
 
 def is_constant(tensor: Tensor | None) -> bool:
-    """Whether a tensor's data never change: static, and not UPDATEABLE."""
+    """Return whether a tensor's data never change: static, and not UPDATEABLE."""
     return tensor is not None and tensor.kind is TensorKind.STATIC and tensor.data is not None
 
 
 def is_float(*tensors: Tensor | None) -> bool:
-    """Whether all given tensors hold plain floats, whose values a pass may compute with."""
+    """Return whether all given tensors hold plain floats, whose values a pass may compute with."""
     return all(t is None or (t.dtype.is_float and t.dtype.bits >= 32) for t in tensors)
 
 
 def is_inner(tensor: Tensor) -> bool:
-    """Whether nobody but nodes sees a tensor."""
+    """Return whether nobody but nodes sees a tensor."""
     return tensor.kind is TensorKind.NATIVE
 
 
 def only_reader(graph: Graph, tensor: Tensor) -> Node | None:
-    """Gives the one node that reads an inner tensor, None if others or the application do."""
+    """Return the one node that reads an inner tensor, None if others or the application do."""
     readers = graph.consumers(tensor)
     return readers[0] if is_inner(tensor) and len(readers) == 1 else None
 
 
 def sole_producer(graph: Graph, tensor: Tensor | None) -> Node | None:
-    """Gives the node that writes a tensor if just one node reads it: the two may become one."""
+    """Return the node that writes a tensor if just one node reads it: the two may become one."""
     if tensor is None or only_reader(graph, tensor) is None:
         return None
     return graph.producer(tensor)
 
 
 def first_input(node: Node) -> Tensor:
-    """Gives a node's first input, which its op does not let it leave out."""
+    """Return a node's first input, which its op does not let it leave out."""
     found = node.inputs[0]
     if found is None:
         raise AssertionError(f"{node.where} has no first input")
@@ -64,7 +64,7 @@ def first_input(node: Node) -> Tensor:
 
 
 def merge(graph: Graph, first: Node, second: Node) -> None:
-    """Makes `first` do what both did: it writes the outputs of `second`, which goes.
+    """Create `first` do what both did: it writes the outputs of `second`, which goes.
 
     The output of `first` must be inner, and nobody else may read it.
     """
@@ -77,7 +77,7 @@ def merge(graph: Graph, first: Node, second: Node) -> None:
 
 
 def merge_into_reader(graph: Graph, first: Node, second: Node, x: Tensor) -> None:
-    """Makes `second` do what both did: it reads an input of `first`, which goes.
+    """Create `second` do what both did: it reads an input of `first`, which goes.
 
     The output of `first` must be inner, and nobody else may read it.
     """
@@ -89,7 +89,7 @@ def merge_into_reader(graph: Graph, first: Node, second: Node, x: Tensor) -> Non
 
 
 def bypass(graph: Graph, node: Node) -> bool:
-    """Removes a node whose output equals its first input; gives whether that was possible.
+    """Remove a node whose output equals its first input; return whether that was possible.
 
     An output of the graph stays: the input's producer then writes it, where there is one.
     """
@@ -112,7 +112,7 @@ def bypass(graph: Graph, node: Node) -> bool:
 
 
 def to_reshape(graph: Graph, *nodes: Node) -> Node:
-    """Puts one Reshape where nodes that follow each other, and only each other, were; gives it."""
+    """Put one Reshape where nodes that follow each other, and only each other, were; return it."""
     source, target, last = first_input(nodes[0]), nodes[-1].outputs[0], nodes[-1]
     for old in reversed(nodes):
         graph.remove_node(old)
@@ -125,7 +125,7 @@ def to_reshape(graph: Graph, *nodes: Node) -> Node:
 
 
 def perm_of(node: Node) -> Shape:
-    """Gives the perm of a Transpose node."""
+    """Return the perm of a Transpose node."""
     param = node.params["perm"]
     if not isinstance(param, Tensor):
         raise AssertionError(f"{node.where}: perm is no tensor")
@@ -133,44 +133,44 @@ def perm_of(node: Node) -> Shape:
 
 
 def perm_param(perm: Shape, node: str) -> Param:
-    """Gives the perm param of the Transpose node of this name."""
+    """Return the perm param of the Transpose node of this name."""
     return PACKAGE.schemas["Transpose"].params["perm"].param_of(perm, node)
 
 
 def inverse(perm: Shape) -> Shape:
-    """Gives the perm that undoes `perm`."""
+    """Return the perm that undoes `perm`."""
     return tuple(perm.index(i) for i in range(len(perm)))
 
 
 def composed(first: Shape, second: Shape) -> Shape:
-    """Gives the one perm for a transpose by `first`, then by `second`."""
+    """Return the one perm for a transpose by `first`, then by `second`."""
     return tuple(first[i] for i in second)
 
 
 def is_identity(perm: Shape) -> bool:
-    """Whether a perm changes nothing."""
+    """Return whether a perm changes nothing."""
     return perm == tuple(range(len(perm)))
 
 
 def perm_to_last(rank: int) -> Shape:
-    """Gives the perm from channels-first to channels-last."""
+    """Return the perm from channels-first to channels-last."""
     return (0, *range(2, rank), 1)
 
 
 def is_to_last(perm: Shape) -> bool:
-    """Whether a perm leads from channels-first to channels-last."""
+    """Return whether a perm leads from channels-first to channels-last."""
     return len(perm) > 2 and perm == perm_to_last(len(perm))
 
 
 def source_perm_after(tensor: Tensor, perm: Shape) -> Shape | None:
-    """Gives the `source_perm` of `tensor` transposed by `perm`; None where both cancel."""
+    """Return the `source_perm` of `tensor` transposed by `perm`; None where both cancel."""
     own = tensor.source_perm or tuple(range(len(perm)))
     found = composed(own, perm)
     return None if is_identity(found) else found
 
 
 def keeps_stored_values(node: Node) -> bool:
-    """Whether a Transpose moves stored values as they are, without a change of encoding."""
+    """Return whether a Transpose moves stored values as they are, without a change of encoding."""
     source, target = first_input(node).encoding, node.outputs[0].encoding
     if source is None or isinstance(source, ScaleOffset):
         return source == target

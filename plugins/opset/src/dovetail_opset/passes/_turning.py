@@ -19,7 +19,7 @@ from dovetail_opset.passes._rewrite import (
 
 
 def turn_sources(graph: Graph) -> bool:
-    """Puts a transpose there and back behind what spatial ops read through other ops."""
+    """Put a transpose there and back behind what spatial ops read through other ops."""
     leading = _leading_to_last(graph)
     made = (t for n in graph.nodes if rule_of(n) is None for t in n.outputs)
     changed = False
@@ -35,7 +35,7 @@ def turn_sources(graph: Graph) -> bool:
 
 
 def _leading_to_last(graph: Graph) -> set[Tensor]:
-    """Gives the tensors that reach a transpose to channels-last through ops with a rule."""
+    """Return the tensors that reach a transpose to channels-last through ops with a rule."""
     found: set[Tensor] = set()
     for node in reversed(graph.nodes):
         if is_op(node, "Transpose") and is_to_last(perm_of(node)):

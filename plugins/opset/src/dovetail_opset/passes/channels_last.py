@@ -53,7 +53,7 @@ class ChannelsLast:
     name: str = "channels-last"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         changed = turn_sources(graph)
         # One sweep: whatever is put behind a node is seen by its readers, which come later.
         for node in graph.nodes:
@@ -71,7 +71,7 @@ class ChannelsLast:
 
 
 def _shorten(graph: Graph, node: Node) -> bool:
-    """Makes a transpose of a transposed tensor read the tensor before; drops one that is undone."""
+    """Create a transpose of a transposed tensor read the tensor before; drops one that is undone."""
     before = graph.producer(first_input(node))
     if before is None or not is_op(before, "Transpose") or not keeps_stored_values(before):
         return False
@@ -90,7 +90,7 @@ def _shorten(graph: Graph, node: Node) -> bool:
 
 
 def _share(graph: Graph, node: Node) -> bool:
-    """Makes one of two equal transposes of a tensor."""
+    """Create one of two equal transposes of a tensor."""
     source, target = first_input(node), node.outputs[0]
     twin = transposed_already(graph, source, perm_of(node))
     if twin is None or twin is target or not is_inner(target) or twin.spec != target.spec:
@@ -102,7 +102,7 @@ def _share(graph: Graph, node: Node) -> bool:
 
 
 def _sink(graph: Graph, node: Node) -> bool:
-    """Moves the transposes before a node behind it, if the node allows it and it is of use."""
+    """Move the transposes before a node behind it, if the node allows it and it is of use."""
     rule, schema = rule_of(node), schema_of(node)
     perm = _common_perm(graph, node)
     if rule is None or schema is None or perm is None:
@@ -129,7 +129,7 @@ def _sink(graph: Graph, node: Node) -> bool:
 def _write_moved(
     graph: Graph, node: Node, back: Shape, encodings: Sequence[Encoding | None]
 ) -> None:
-    """Makes a node write outputs in the new layout, with transposes to the old ones behind it."""
+    """Create a node write outputs in the new layout, with transposes to the old ones behind it."""
     pairs = list(zip(node.outputs, encodings, strict=True))
     made = [moved_tensor(graph, old, back, encoding) for old, encoding in pairs]
     graph.set_outputs(node, made)
@@ -139,7 +139,7 @@ def _write_moved(
 
 
 def _common_perm(graph: Graph, node: Node) -> Shape | None:
-    """Gives the perm of the transposes that a node reads, if it reads any and they agree."""
+    """Return the perm of the transposes that a node reads, if it reads any and they agree."""
     perms = set()
     for tensor in node.inputs:
         maker = None if tensor is None else graph.producer(tensor)

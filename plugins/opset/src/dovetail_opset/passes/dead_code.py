@@ -18,7 +18,7 @@ class DeadCode:
     name: str = "dead-code"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in reversed(graph.nodes):
             if all(is_inner(t) and not graph.consumers(t) for t in node.outputs):

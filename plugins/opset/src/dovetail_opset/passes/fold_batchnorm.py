@@ -39,7 +39,7 @@ class FoldBatchnorm:
     name: str = "fold-batchnorm"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in graph.nodes:
             if is_op(node, "Batchnorm"):
@@ -53,7 +53,7 @@ class FoldBatchnorm:
 
 
 def channel_values(tensor: Tensor | None, channels: int) -> NDArray[np.float64] | None:
-    """Gives a constant as one number for each channel of the last axis; None if it is not that."""
+    """Return a constant as one number for each channel of the last axis; None if it is not that."""
     if tensor is None or not is_constant(tensor) or not is_float(tensor):
         return None
     values = tensor.values().astype(np.float64)
@@ -63,13 +63,13 @@ def channel_values(tensor: Tensor | None, channels: int) -> NDArray[np.float64] 
 
 
 def channel_bias(layer: Node, channels: int) -> NDArray[np.float64] | None:
-    """Gives a layer's bias, zeros where it has none; None if it is not constant."""
+    """Return a layer's bias, zeros where it has none; None if it is not constant."""
     bias = layer.inputs[2] if len(layer.inputs) > 2 else None
     return np.zeros(channels) if bias is None else channel_values(bias, channels)
 
 
 def new_constant(graph: Graph, like: Tensor, name: str, values: NDArray[np.float64]) -> Tensor:
-    """Adds a constant with the type and origin of another."""
+    """Add a constant with the type and origin of another."""
     rounded = values.astype(like.dtype.storage)
     perm = like.source_perm if values.shape == like.shape else None
     return static(graph, name, rounded, like.dtype, source=like.source, source_perm=perm)
@@ -109,7 +109,7 @@ def _fold(
 
 
 def _aligned(layer: Node, shape: Shape, scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Gives one number for each output channel in a form that broadcasts to the weights."""
+    """Return one number for each output channel in a form that broadcasts to the weights."""
     if layer.op_type == "FullyConnected":
         return scale[:, None]
     each = shape[-1]

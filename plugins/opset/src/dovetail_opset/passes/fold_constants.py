@@ -27,7 +27,7 @@ class FoldConstants:
     name: str = "fold-constants"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in graph.nodes:
             schema = schema_of(node)

@@ -37,7 +37,7 @@ class FoldFlatten:
     name: str = "fold-flatten"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in graph.nodes:
             if is_op(node, "FullyConnected"):
@@ -88,7 +88,7 @@ def _fold(graph: Graph, layer: Node) -> bool:
 
 
 def _ending(perm: Shape, shape: Shape) -> str:
-    """Gives what the names of weights end with, for a transpose and the shape behind it."""
+    """Return what the names of weights end with, for a transpose and the shape behind it."""
     spread = [extent for extent in shape[1:] if extent > 1]
     if len(spread) < 2:
         return ".last"

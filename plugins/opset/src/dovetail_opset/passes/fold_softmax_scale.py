@@ -23,7 +23,7 @@ class FoldSoftmaxScale:
     name: str = "fold-softmax-scale"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in graph.nodes:
             if is_op(node, "Softmax", "LogSoftmax"):

@@ -23,7 +23,7 @@ class FoldTransposedMatmul:
     name: str = "fold-transposed-matmul"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in graph.nodes:
             schema = schema_of(node)
@@ -49,7 +49,7 @@ def _fold(graph: Graph, node: Node, side: int) -> bool:
 
 
 def _swapped(graph: Graph, tensor: Tensor | None) -> Tensor | None:
-    """Gives what a tensor is the transpose of, if the last two axes changed places and no other."""
+    """Return what a tensor is the transpose of, if the last two axes changed places and no other."""
     turn = maker(graph, tensor, "Transpose")
     if turn is None or not keeps_stored_values(turn):
         return None

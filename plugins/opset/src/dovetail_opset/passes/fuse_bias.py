@@ -27,7 +27,7 @@ class FuseBias:
     name: str = "fuse-bias"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in graph.nodes:
             if is_op(node, "ElementWiseAdd", "ElementWiseSubtract"):

@@ -21,7 +21,7 @@ class FuseChannelShuffle:
     name: str = "fuse-channel-shuffle"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         return fuse_exchanges(graph, _fuse)
 
 
@@ -45,14 +45,14 @@ def _fuse(graph: Graph, found: Exchange) -> bool:
 
 
 def _swapped(perm: Shape) -> int | None:
-    """Gives the place of a dimension that changes places with the next one, if that is all."""
+    """Return the place of a dimension that changes places with the next one, if that is all."""
     moved = [i for i, p in enumerate(perm) if p != i]
     is_swap = len(moved) == 2 and moved[1] == moved[0] + 1
     return moved[0] if is_swap else None
 
 
 def _axis(found: Exchange, place: int) -> int | None:
-    """Gives the axis of x that the groups divide, if the rest stays."""
+    """Return the axis of x that the groups divide, if the rest stays."""
     shape = found.x.shape
     parts = found.parts
     # one group, or groups of one, stay in order: other passes know a reshape by its own name

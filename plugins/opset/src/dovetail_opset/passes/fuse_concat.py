@@ -30,7 +30,7 @@ class FuseConcat:
     name: str = "fuse-concat"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in graph.nodes:
             if is_op(node, "Reshape") and (found := _written_out(graph, node)) is not None:
@@ -41,7 +41,7 @@ class FuseConcat:
 
 
 def _written_out(graph: Graph, last: Node) -> list[Node] | None:
-    """Gives the Concat, the Transpose if there is one, and the Reshape."""
+    """Return the Concat, the Transpose if there is one, and the Reshape."""
     nodes = [last]
     while (before := sole_producer(graph, first_input(nodes[0]))) is not None:
         nodes.insert(0, before)
@@ -84,7 +84,7 @@ def _fuse(graph: Graph, concat: Node, *moves: Node) -> bool:
 
 
 def _merged(turned: Shape, place: int, shape: Shape) -> int | None:
-    """Gives the axis of a shape that an axis of another and the one behind it have become."""
+    """Return the axis of a shape that an axis of another and the one behind it have become."""
     merged = math.prod(turned[place : place + 2])
     if place + 1 == len(turned) or 0 in turned:
         return None

@@ -34,7 +34,7 @@ class FuseDepthToSpace:
     name: str = "fuse-depth-to-space"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         return fuse_exchanges(graph, _fuse)
 
 
@@ -53,7 +53,7 @@ def _fuse(graph: Graph, found: Exchange) -> bool:
 
 
 def _extents(found: Exchange, before: str, after: str) -> dict[str, int] | None:
-    """Gives the extents of the parts, if the exchange has this form."""
+    """Return the extents of the parts, if the exchange has this form."""
     parts, order = before.replace(" ", ""), after.replace(" ", "")
     if found.perm != tuple(parts.index(part) for part in order):
         return None

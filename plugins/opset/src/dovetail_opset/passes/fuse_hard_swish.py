@@ -35,7 +35,7 @@ class FuseHardSwish:
     name: str = "fuse-hard-swish"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         # from behind: the last of the multiplications has all factors before it
         for node in reversed(graph.nodes):
@@ -56,7 +56,7 @@ def _fuse(graph: Graph, last: Node) -> bool:
 
 
 def _products(graph: Graph, last: Node) -> Iterator[_Product]:
-    """Gives the ways to read what a node gives as a product of two tensors and a number."""
+    """Return the ways to read what a node gives as a product of two tensors and a number."""
     outer = factor_of(last)
     if outer is not None:
         product = maker(graph, outer[0], "ElementWiseMultiply")
@@ -79,7 +79,7 @@ def _pair(node: Node) -> tuple[Tensor, Tensor] | None:
 
 
 def _gate(graph: Graph, x: Tensor, gate: Tensor, number: float) -> list[Node] | None:
-    """Gives the nodes that make the gate of x, which is to be multiplied by a number."""
+    """Return the nodes that make the gate of x, which is to be multiplied by a number."""
     if is_factor(number, 1):
         node = graph.producer(gate)
         return [node] if node is not None and _is_hard_sigmoid(node, x) else None
@@ -103,7 +103,7 @@ def _is_hard_sigmoid(node: Node, x: Tensor) -> bool:
 
 
 def _clipped(graph: Graph, tensor: Tensor) -> tuple[Tensor, list[Node]] | None:
-    """Gives what is clipped to [0, 6], and the nodes that do it."""
+    """Return what is clipped to [0, 6], and the nodes that do it."""
     found: dict[str, float] = {}
     nodes: list[Node] = []
     current: Tensor | None = tensor
@@ -136,7 +136,7 @@ def _limits(node: Node) -> Iterator[tuple[str, float]]:
 
 
 def _limited(node: Node) -> Tensor | None:
-    """Gives the input of a clip that is no number."""
+    """Return the input of a clip that is no number."""
     return next((t for t in node.inputs if one_number(t) is None), None)
 
 

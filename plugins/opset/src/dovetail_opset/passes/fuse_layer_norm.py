@@ -38,7 +38,7 @@ class FuseLayerNorm:
     name: str = "fuse-layer-norm"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in graph.nodes:
             if is_op(node, "ElementWiseDivide") and (match := _matched(graph, node)) is not None:

@@ -53,7 +53,7 @@ class FuseRmsNorm:
     name: str = "fuse-rms-norm"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in graph.nodes:
             if is_op(node, "ReduceMean") and (match := _matched(graph, node)) is not None:
@@ -79,7 +79,7 @@ def _matched(graph: Graph, mean: Node) -> _Match | None:
 
 
 def _divides(graph: Graph, match: _Match) -> bool:
-    """Follows the root to where it divides x, or its inverse multiplies x."""
+    """Follow the root to where it divides x, or its inverse multiplies x."""
     root = only_reader(graph, match.result)
     if root is None:
         return False
@@ -103,7 +103,7 @@ def _divides(graph: Graph, match: _Match) -> bool:
 
 
 def _multiplies(graph: Graph, match: _Match) -> bool:
-    """Follows the inverse of the root to where it multiplies x."""
+    """Follow the inverse of the root to where it multiplies x."""
     product = only_reader(graph, match.result)
     if product is None or not is_op(product, "ElementWiseMultiply"):
         return False
@@ -120,7 +120,7 @@ def _multiplies(graph: Graph, match: _Match) -> bool:
 
 
 def _is_x(graph: Graph, match: _Match, tensor: Tensor | None) -> bool:
-    """Whether a tensor is x, or x times a gamma, which is then noted."""
+    """Return whether a tensor is x, or x times a gamma, which is then noted."""
     if tensor is match.x:
         return True
     product = maker(graph, tensor, "ElementWiseMultiply")

@@ -45,11 +45,11 @@ class Pipeline:
         return (*self.early, *self.layout, *self.fusion, *self.late)
 
     def run(self, graph: Graph) -> bool:
-        """Runs the passes in order, checking the graph after each."""
+        """Run the passes in order, checking the graph after each."""
         return run_passes(graph, self.passes)
 
     def expanded(self, extra: Iterable[ThirdPartyPass]) -> Pipeline:
-        """Gives the pipeline with third parties' passes in their places.
+        """Return the pipeline with third parties' passes in their places.
 
         The order does not depend on the order of `extra`: passes that ask for the same place come
         in the order of their names.

@@ -39,7 +39,7 @@ class RemoveIdentities:
     name: str = "remove-identities"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in graph.nodes:
             rule = _RULES.get(node.op_type)
@@ -49,7 +49,7 @@ class RemoveIdentities:
 
 
 def _same_shape(graph: Graph, node: Node) -> bool:
-    """Holds for ops that are the identity whenever input and output agree."""
+    """Hold for ops that are the identity whenever input and output agree."""
     return bypass(graph, node)
 
 

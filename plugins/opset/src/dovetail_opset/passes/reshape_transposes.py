@@ -19,7 +19,7 @@ class ReshapeTransposes:
     name: str = "reshape-transposes"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in graph.nodes:
             if is_op(node, "Transpose") and _keeps_order(node):

@@ -35,7 +35,7 @@ class SingleOps:
     name: str = "single-ops"
 
     def run(self, graph: Graph) -> bool:
-        """Rewrites the graph in place; gives whether it changed anything."""
+        """Rewrite the graph in place; return whether it changed anything."""
         changed = False
         for node in graph.nodes:
             if is_op(node, "ElementWiseUnary", "ElementWiseBinary", "ElementWiseNeuron"):
@@ -66,7 +66,7 @@ def _replace(graph: Graph, node: Node) -> bool:
 
 
 def _single(op: Any) -> tuple[str, dict[str, Any]] | None:
-    """Gives the op of the same meaning and its params; None where there is none."""
+    """Return the op of the same meaning and its params; None where there is none."""
     if isinstance(op, ElementWiseUnary | ElementWiseBinary):
         name = type(op.single).__name__
         return (name, {}) if _is_registered(op.single, name) else None

@@ -11,15 +11,15 @@ NONE = (0, 0, 0, 0)
 
 
 def floats(*rows: object) -> Array:
-    """Gives rows as float32."""
+    """Return rows as float32."""
     return np.array(rows, np.float32)
 
 
 def ints(*rows: object) -> Array:
-    """Gives rows as int32."""
+    """Return rows as int32."""
     return np.array(rows, np.int32)
 
 
 def counts(*rows: object) -> Array:
-    """Gives rows as uint32."""
+    """Return rows as uint32."""
     return np.array(rows, np.uint32)

@@ -13,7 +13,7 @@ NARROW = (DType.FLOAT_16, DType.UFIXED_POINT_8, DType.SFIXED_POINT_16)
 
 
 def real(*shape: int, low: float = -3.0, high: float = 3.0, seed: int = 1) -> Array:
-    """Gives float32 values in a range, in no order.
+    """Return float32 values in a range, in no order.
 
     Args:
         shape: Any shape; none at all gives rank 0.
@@ -28,15 +28,15 @@ def real(*shape: int, low: float = -3.0, high: float = 3.0, seed: int = 1) -> Ar
 def whole(
     *shape: int, low: int = -9, high: int = 10, seed: int = 1, dtype: DTypeLike = np.int32
 ) -> Array:
-    """Gives integers from `low` to `high`, the latter not included."""
+    """Return integers from `low` to `high`, the latter not included."""
     return np.asarray(np.random.default_rng(seed).integers(low, high, shape), dtype)
 
 
 def truth(*shape: int, seed: int = 1) -> Array:
-    """Gives booleans."""
+    """Return booleans."""
     return whole(*shape, low=0, high=2, seed=seed).astype(np.bool_)
 
 
 def widely(case: OpCase, *dtypes: DType, steps: int = 1) -> tuple[OpCase, ...]:
-    """Gives a float32 case and the same in narrower types."""
+    """Return a float32 case and the same in narrower types."""
     return (case, *typed(case, *(dtypes or NARROW), steps=steps))

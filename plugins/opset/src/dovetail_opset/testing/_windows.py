@@ -13,7 +13,7 @@ Pairs = Sequence[Sequence[int]]
 
 
 def patches(x: Array, size: Ints, stride: Ints, pads: Pairs, dilation: Ints = ()) -> Array:
-    """Gives the windows of (n, *spatial, c) padded with zeros: (n, *places, *size, c)."""
+    """Return the windows of (n, *spatial, c) padded with zeros: (n, *places, *size, c)."""
     dilation = dilation or [1] * len(size)
     padded = np.pad(x.astype(np.float64), [(0, 0), *[(p[0], p[1]) for p in pads], (0, 0)])
     spans = [(f - 1) * d + 1 for f, d in zip(size, dilation, strict=True)]
@@ -39,7 +39,7 @@ def convolved(
     dilation: Ints = (),
     group: int = 1,
 ) -> Array:
-    """Gives the cross-correlation of (n, *spatial, c) with (*size, c / group, k)."""
+    """Return the cross-correlation of (n, *spatial, c) with (*size, c / group, k)."""
     size = weight.shape[:-2]
     seen = patches(x, size, stride, pads, dilation)
     taken, made = weight.shape[-2], weight.shape[-1] // group
@@ -66,7 +66,7 @@ def spread(
     group: int = 1,
     extra: Ints = (),
 ) -> Array:
-    """Gives the transposed convolution: every input element adds its window to the output."""
+    """Return the transposed convolution: every input element adds its window to the output."""
     size, taken, made = weight.shape[:-2], weight.shape[-2] // group, weight.shape[-1]
     dilation, extra = dilation or [1] * len(size), extra or [0] * len(size)
     spans = [(f - 1) * d + 1 for f, d in zip(size, dilation, strict=True)]
@@ -89,7 +89,7 @@ def spread(
 
 
 def pooled(x: Array, size: Ints, stride: Ints, pads: Pairs, *, ceil: bool = False) -> Array:
-    """Gives the windows of a pooling, NaN where they are beyond the padding: (n, *places, m, c).
+    """Return the windows of a pooling, NaN where they are beyond the padding: (n, *places, m, c).
 
     The padding itself is infinite, so that it can be told from what is beyond.
     """

@@ -30,7 +30,7 @@ def _walsh(x: Array, scale: float) -> Array:
 
 
 def _spectrum(x: Array, window: Array, step: int, bins: int) -> Array:
-    """Sums of products with roots of unity, frame by frame."""
+    """Sum of products with roots of unity, frame by frame."""
     length = len(window)
     frames = (x.shape[1] - length) // step + 1
     made = np.zeros((x.shape[0], frames, bins, 2))

@@ -60,7 +60,7 @@ class AdaRound(QuantizationAlgorithm):
     seed: int = field(default=0, metadata=Between(0, 2**63).metadata)
 
     def __post_init__(self) -> None:
-        """Checks the parameters.
+        """Check the parameters.
 
         Raises:
             ConfigError: A value is of the wrong type, or out of range; says all that are.
@@ -68,7 +68,7 @@ class AdaRound(QuantizationAlgorithm):
         check_parameters(self, self.name)
 
     def refine(self, work: Refinement) -> Sequence[str]:
-        """Rounds the weights of each layer; the notes say what became of its error."""
+        """Round the weights of each layer; the notes say what became of its error."""
         return tuple(self._notes(work))
 
     def _notes(self, work: Refinement) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _told(learned: Sequence[Learned]) -> str:
 
 
 def _cut(node: Node) -> Cut:
-    """Gives the ends at which a node cuts its input off, if that is all it does."""
+    """Return the ends at which a node cuts its input off, if that is all it does."""
     if is_standard(node, "ReluMinMax"):
         return number(node, "min_value"), number(node, "max_value")
     if is_standard(node, "ElementWiseNeuron"):

@@ -33,7 +33,7 @@ class Choice:
 
     @classmethod
     def of(cls, tensor: Tensor, values: Floats) -> Choice:
-        """Gives those of a fixed-point weight, and what it was before it was quantized."""
+        """Return those of a fixed-point weight, and what it was before it was quantized."""
         assert tensor.encoding is not None
         dtype, encoding = tensor.dtype, tensor.encoding
         scale, offset = encoding.scales_and_offsets(values.shape)
@@ -53,5 +53,5 @@ class Choice:
         )
 
     def stored(self, up: NDArray[np.bool_]) -> Array:
-        """Gives the integers to store where some are rounded up."""
+        """Return the integers to store where some are rounded up."""
         return np.where(up, self.above, self.below)

@@ -51,11 +51,11 @@ class Descent:
         self._scratch = np.empty((2, min(_CHUNK, self._v.size)), np.float32)
 
     def rounded_up(self) -> Bools:
-        """Gives which weights are nearer to being rounded up by now."""
+        """Return which weights are nearer to being rounded up by now."""
         return np.asarray(self._side >= 0).reshape(self._problem.low.shape)
 
     def step(self, iteration: int) -> None:
-        """Goes one step down."""
+        """Go one step down."""
         self._of_error(iteration)
         beta = self._schedule.beta(iteration)
         # in pieces that stay in a processor's cache
@@ -75,7 +75,7 @@ class Descent:
             weight += self._middle[piece]
 
     def _of_error(self, iteration: int) -> None:
-        """Finds the gradient by the weights of the mean square error of a batch, in its unit."""
+        """Find the gradient by the weights of the mean square error of a batch, in its unit."""
         problem = self._problem
         shape = problem.low.shape
         count = problem.rows.shape[1]
@@ -98,7 +98,7 @@ class Descent:
         np.matmul(rows.swapaxes(1, 2), error, out=self._gradient.reshape(shape))
 
     def _descend(self, piece: slice, count: int, scratch: Floats) -> None:
-        """Moves v down a gradient by the sides, which become what they were: Adam's step."""
+        """Move v down a gradient by the sides, which become what they were: Adam's step."""
         gradient, side = self._gradient[piece], self._side[piece]
         mean, square = self._mean[piece], self._square[piece]
         some, _ = scratch
@@ -124,7 +124,7 @@ class Descent:
 def _regularize(
     gradient: Floats, side: Floats, beta: float, weight: float, scratch: Floats
 ) -> None:
-    """Takes from a gradient how fast 1 - |side| ** beta falls as h grows, weighted."""
+    """Take from a gradient how fast 1 - |side| ** beta falls as h grows, weighted."""
     power, _ = scratch
     np.abs(side, out=power)
     np.power(power, np.float32(beta - 1), out=power)

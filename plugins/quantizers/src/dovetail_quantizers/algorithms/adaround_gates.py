@@ -53,12 +53,12 @@ class Gates:
         return (*self.inputs, *self.states)
 
     def columns(self, values: Mapping[int, Array]) -> Array:
-        """Gives anything of the weights' shapes as (1, k, gates * units)."""
+        """Return anything of the weights' shapes as (1, k, gates * units)."""
         parts = [np.concatenate([values[i] for i in ports]).T for ports in self._kinds]
         return np.ascontiguousarray(np.concatenate(parts)[None])
 
     def split(self, columns: Array, values: Mapping[int, Array]) -> dict[int, Array]:
-        """Gives columns in the weights' shapes: the way back."""
+        """Return columns in the weights' shapes: the way back."""
         found: dict[int, Array] = {}
         first = 0
         for ports in self._kinds:
@@ -69,7 +69,7 @@ class Gates:
         return found
 
     def bias(self, statics: Statics) -> Floats:
-        """Gives what is added to the product, (1, 1, gates * units)."""
+        """Return what is added to the product, (1, 1, gates * units)."""
         units = len(statics[self.weights[0]])
         zero = np.zeros(units, np.float32)
         sums = [sum((statics[i] for i in ports if i in statics), zero) for ports in self.biases]
@@ -102,7 +102,7 @@ class Recurrence:
     def rows(
         self, gates: Gates, x: Floats, states: Floats, start: Floats | None, statics: Statics
     ) -> Floats:
-        """Gives what some gates' weights are multiplied with, (steps * batch, k).
+        """Return what some gates' weights are multiplied with, (steps * batch, k).
 
         Args:
             gates: Some gates.
@@ -124,7 +124,7 @@ class Recurrence:
 
 
 def recurrence_of(node: Node, ops: OpRegistry) -> Recurrence | None:
-    """Gives how a node's gates are products; None if it is no recurrent layer, or keeps states.
+    """Return how a node's gates are products; None if it is no recurrent layer, or keeps states.
 
     What a call finds that another call left is not among what the networks show.
     """
@@ -140,7 +140,7 @@ def recurrence_of(node: Node, ops: OpRegistry) -> Recurrence | None:
 def rows_of_gates(
     each: WeightedNode, recurrence: Recurrence, gates: Gates, *, exact: bool
 ) -> Iterator[Floats]:
-    """Gives what some gates' weights are multiplied with in one of the networks, sample by sample.
+    """Return what some gates' weights are multiplied with in one of the networks, sample by sample.
 
     Each is (steps * batch, k). States are always those of the float network: what the other one's
     own are off by comes from the very weights that are to be learned, and will be gone with it.
@@ -154,7 +154,7 @@ def rows_of_gates(
 
 
 def statics_of(each: WeightedNode, recurrence: Recurrence, *, exact: bool) -> dict[int, Floats]:
-    """Gives the weights and biases of a layer's gates, of the float network or of the other."""
+    """Return the weights and biases of a layer's gates, of the float network or of the other."""
     biases = (i for gates in recurrence.gates for ports in gates.biases for i in ports)
     read = each.float_static if exact else each.quantized_static
     found = {i: read(i) for i in (*recurrence.weights, *biases, recurrence.state)}

@@ -32,7 +32,7 @@ class Learned:
 
 
 def learn(problem: Problem, schedule: Schedule) -> Learned:
-    """Gives which weights to round up.
+    """Return which weights to round up.
 
     No output channel comes out worse on the rows than rounding to nearest leaves it.
     """

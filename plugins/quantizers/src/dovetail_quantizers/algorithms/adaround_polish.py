@@ -25,7 +25,7 @@ _BLOCK = 64
 
 
 def polished(rows: Floats, error: Floats, step: Floats, up: Bools) -> Bools:
-    """Gives which weights to round up, each channel's sum of squares no greater than before.
+    """Return which weights to round up, each channel's sum of squares no greater than before.
 
     Args:
         rows: What weights are multiplied with, (groups, m, k).
@@ -74,7 +74,7 @@ def _sweep(pairs: Floats, slope: Floats, change: Floats) -> int:
 
 
 def _moved(old: Floats, new: Floats) -> Floats:
-    """Gives by what weights have become greater, of what a flip would add before and after."""
+    """Return by what weights have become greater, of what a flip would add before and after."""
     return np.where(old != new, old, np.float32(0))
 
 

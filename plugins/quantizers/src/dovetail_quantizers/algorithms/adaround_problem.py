@@ -37,14 +37,14 @@ class Problem:
     cut: tuple[float, float] = (-math.inf, math.inf)
 
     def off_by(self, up: Bools) -> Floats:
-        """Gives what is added to the results, (groups, m, n), before they are cut off."""
+        """Return what is added to the results, (groups, m, n), before they are cut off."""
         made = self.rows @ (self.low + self.step * up)
         made += self.bias
         made -= self.target
         return np.asarray(made, np.float32)
 
     def errors(self, up: Bools) -> NDArray[np.float64]:
-        """Gives the sum of squares that is left of each output channel, (groups, n)."""
+        """Return the sum of squares that is left of each output channel, (groups, n)."""
         off = self.off_by(up)
         if self.is_cut:
             off += self.target
@@ -80,7 +80,7 @@ class Schedule:
     last_beta: float
 
     def beta(self, iteration: int) -> float | None:
-        """Gives the exponent at an iteration, None in the warm start."""
+        """Return the exponent at an iteration, None in the warm start."""
         start = self.warm_start * self.iterations
         if iteration < start:
             return None

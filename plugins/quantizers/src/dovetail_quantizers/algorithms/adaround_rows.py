@@ -36,17 +36,17 @@ class Rows(Protocol):
     """
 
     def columns(self, weight: Array) -> Array:
-        """Gives anything of the weight's shape as (groups, k, n)."""
+        """Return anything of the weight's shape as (groups, k, n)."""
 
     def weight(self, columns: Array) -> Array:
-        """Gives columns in the weight's shape: the way back."""
+        """Return columns in the weight's shape: the way back."""
 
     def rows(self, data: Array, places: ModelTensors) -> Array:
-        """Gives what of the layer's data is multiplied for some places, (groups, m, k)."""
+        """Return what of the layer's data is multiplied for some places, (groups, m, k)."""
 
 
 def rows_of(node: Node, ops: OpRegistry) -> Rows | None:
-    """Gives how a node is a product; None if it is none, or one of several matrices."""
+    """Return how a node is a product; None if it is none, or one of several matrices."""
     data, weight = node.inputs[0], node.inputs[1]
     assert data is not None
     assert weight is not None
@@ -73,7 +73,7 @@ def rows_of(node: Node, ops: OpRegistry) -> Rows | None:
 
 
 def outputs_at(output: Array, groups: int, places: ModelTensors) -> Array:
-    """Gives an output (..., groups * n) at some places, as (groups, m, n)."""
+    """Return an output (..., groups * n) at some places, as (groups, m, n)."""
     flat = output.reshape(-1, output.shape[-1])[places]
     return flat.reshape(len(places), groups, -1).swapaxes(0, 1)
 
@@ -145,7 +145,7 @@ class _Sliding:
     def _read(
         self, at: tuple[ModelTensors, ...], tap: tuple[int, ...], extents: Shape
     ) -> tuple[NDArray[np.bool_], list[ModelTensors]]:
-        """Gives which output positions a tap reads anything for, and where along each axis."""
+        """Return which output positions a tap reads anything for, and where along each axis."""
         within = np.ones(len(at[0]), np.bool_)
         where = []
         axes = zip(at, tap, extents, self.stride, self.dilation, self.before, strict=True)

@@ -55,12 +55,12 @@ class Draw:
     random: np.random.Generator
 
     def places(self, positions: int, samples: int) -> NDArray[np.int64]:
-        """Gives a sample's share, of as many positions as it has."""
+        """Return a sample's share, of as many positions as it has."""
         share = max(-(-self.rows // samples), 1)
         return self.random.permutation(positions)[:share]
 
     def mixed(self, rows: Sequence[Array], targets: Sequence[Array]) -> tuple[Floats, Floats]:
-        """Gives rows of all samples, (groups, m, k), and what belongs to them, in random order."""
+        """Return rows of all samples, (groups, m, k), and what belongs to them, in random order."""
         order = self.random.permutation(sum(each.shape[1] for each in rows))
         return _ordered(rows, order), _ordered(targets, order)
 
@@ -70,7 +70,7 @@ def _ordered(parts: Sequence[Array], order: NDArray[np.int64]) -> Floats:
 
 
 def tasks_of(each: WeightedNode, ops: OpRegistry, cut: Cut, draw: Draw) -> list[Task]:
-    """Gives what is to be learned for a node; nothing where its weights are no such product.
+    """Return what is to be learned for a node; nothing where its weights are no such product.
 
     Args:
         each: The node.

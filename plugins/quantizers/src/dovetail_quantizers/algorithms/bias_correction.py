@@ -34,7 +34,7 @@ class BiasCorrection(QuantizationAlgorithm):
     samples: int = field(default=32, metadata=Between(1, 1_000_000).metadata)
 
     def __post_init__(self) -> None:
-        """Checks the parameters.
+        """Check the parameters.
 
         Raises:
             ConfigError: A value is of the wrong type, or out of range; says all that are.
@@ -59,7 +59,7 @@ class BiasCorrection(QuantizationAlgorithm):
 
 
 def _mean_error(layer: Layer) -> NDArray[np.float64]:
-    """Gives what the float network's results have more, on the mean, by output channel."""
+    """Return what the float network's results have more, on the mean, by output channel."""
     count = layer.float_outputs[0].shape[-1]
     total, rows = np.zeros(count), 0
     for exact, near in zip(layer.float_outputs, layer.accumulated(), strict=True):

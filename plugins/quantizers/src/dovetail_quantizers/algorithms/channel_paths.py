@@ -50,7 +50,7 @@ class Channels:
     given: Collection[str] = ()
 
     def arrivals(self, tensor: Tensor, axis: int, path: tuple[Node, ...] = ()) -> list[Arrival]:
-        """Gives all layers that the channels along an axis of a tensor reach.
+        """Return all layers that the channels along an axis of a tensor reach.
 
         Raises:
             AstrayError: They reach something else, too.
@@ -96,26 +96,26 @@ class AstrayError(Exception):
 
 
 def title(node: Node) -> str:
-    """Gives the op of a node and its name in the user's model."""
+    """Return the op of a node and its name in the user's model."""
     return f"{node.op_type} '{node.sources[0] if node.sources else node.name}'"
 
 
 def summed_axis(node: Node) -> int:
-    """Gives the axis of a layer's data that it sums over."""
+    """Return the axis of a layer's data that it sums over."""
     data = node.inputs[0]
     assert data is not None
     return len(data.shape) - (2 if number(node, "transpose_in0") else 1)
 
 
 def is_relu(node: Node) -> bool:
-    """Whether a node is max(x, 0)."""
+    """Return whether a node is max(x, 0)."""
     if is_standard(node, "ElementWiseNeuron"):
         return number(node, "operation", -1) == Neuron.RELU
     return is_standard(node, "Relu")
 
 
 def is_relu6(node: Node) -> bool:
-    """Whether a node is min(max(x, 0), 6)."""
+    """Return whether a node is min(max(x, 0), 6)."""
     if is_standard(node, "ElementWiseNeuron"):
         if number(node, "operation", -1) != Neuron.RELU_MIN_MAX:
             return False
@@ -125,12 +125,12 @@ def is_relu6(node: Node) -> bool:
 
 
 def passes(node: Node) -> bool:
-    """Whether a node passes factors of channels on, along some axis at least."""
+    """Return whether a node passes factors of channels on, along some axis at least."""
     return is_relu(node) or is_standard(node, *POOLS, *_REDUCTIONS, "Transpose", "Reshape")
 
 
 def moved_axis(node: Node, axis: int, count: int, *, relu6: bool) -> int | None:
-    """Gives the axis along which a node's result has the channels that its input has along one.
+    """Return the axis along which a node's result has the channels that its input has along one.
 
     Each channel's result grows by the factor that the channel grows by. None where that is not so.
     """

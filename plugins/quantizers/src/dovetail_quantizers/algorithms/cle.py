@@ -51,7 +51,7 @@ class CrossLayerEqualization(QuantizationAlgorithm):
     deviations: float = field(default=3.0, metadata=Between(0, 100).metadata)
 
     def __post_init__(self) -> None:
-        """Checks the parameters.
+        """Check the parameters.
 
         Raises:
             ConfigError: A value is of the wrong type, or out of range; says all that are.
@@ -59,7 +59,7 @@ class CrossLayerEqualization(QuantizationAlgorithm):
         check_parameters(self, self.name)
 
     def observe(self, graph: Graph, ops: OpRegistry) -> Sequence[Observation]:
-        """Asks for the results of layers whose biases could be absorbed, and what Relu6 cuts."""
+        """Ask for the results of layers whose biases could be absorbed, and what Relu6 cuts."""
         pairs = self._search(graph).pairs
         cut = {_read(node): Observation(_read(node)) for pair in pairs for node in _relu6(pair)}
         if not self.absorb_biases:
@@ -88,7 +88,7 @@ class CrossLayerEqualization(QuantizationAlgorithm):
         return Search(graph, relu6=self.replace_relu6, given=given)
 
     def _equalize(self, chains: Sequence[Sequence[Pair]]) -> tuple[int, float]:
-        """Gives the number of rounds, and by what share the last one changed a range at most."""
+        """Return the number of rounds, and by what share the last one changed a range at most."""
         done, moved = 0, math.inf
         while done < self.rounds and moved > self.tolerance:
             for chain in chains:
@@ -108,7 +108,7 @@ def _read(node: Node) -> str:
 
 
 def _without_relu6(work: Workspace, node: Node) -> str:
-    """Puts Relu where Relu6 was, and gives a note on what that may change."""
+    """Put Relu where Relu6 was, and return a note on what that may change."""
     graph, seen = work.graph, work.seen.get(_read(node))
     note = f"{title(node)} is Relu now"
     if seen is not None:

@@ -18,7 +18,7 @@ _ENOUGH = 1000
 
 
 def can_absorb(pair: Pair) -> bool:
-    """Whether a constant less in the channels between is a constant less in the second's outputs.
+    """Return whether a constant less in the channels between is a constant less in the second's outputs.
 
     Beside a padding it is not, for zero stays zero there. Nor is it behind a sum over windows.
     """

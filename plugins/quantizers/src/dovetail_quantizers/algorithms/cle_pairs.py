@@ -37,12 +37,12 @@ class Pair:
     factors: Vector = field(init=False)
 
     def __post_init__(self) -> None:
-        """Starts with no scaling."""
+        """Start with no scaling."""
         self.second.repeat_inputs(self.first.made)
         self.factors = np.ones(self.first.made)
 
     def ranges(self) -> tuple[Vector, Vector]:
-        """Gives those of the channels between, as the first layer makes them and the second reads.
+        """Return those of the channels between, as the first layer makes them and the second reads.
 
         A bias counts as a weight of a share of it: a channel that the normalization before folding
         switched off has hardly any weights, and equalizing those alone would blow its bias up.
@@ -51,7 +51,7 @@ class Pair:
         return made, self.second.input_ranges(len(self.factors))
 
     def divide(self, factors: Vector) -> None:
-        """Divides the channels between."""
+        """Divide the channels between."""
         self.first.divide_outputs(factors)
         self.second.multiply_inputs(factors)
         self.factors = self.factors * factors
@@ -82,11 +82,11 @@ class Search:
                 self._add(node)
 
     def layers_in_pairs(self) -> list[LinearLayer]:
-        """Gives each layer of a pair once."""
+        """Return each layer of a pair once."""
         return list({id(x): x for pair in self.pairs for x in (pair.first, pair.second)}.values())
 
     def chains(self) -> list[list[Pair]]:
-        """Gives the pairs in rows in which the second layer of each is the first of the next."""
+        """Return the pairs in rows in which the second layer of each is the first of the next."""
         following = {pair.first.node: pair for pair in self.pairs}
         later = {pair.second.node for pair in self.pairs}
         found = []

@@ -31,7 +31,7 @@ def level(chain: Sequence[Pair]) -> None:
 
 
 def equalize(pair: Pair) -> float:
-    """Makes the ranges of a pair's channels equal; gives by what share a range changed at most."""
+    """Create the ranges of a pair's channels equal; return by what share a range changed at most."""
     made, taken, both = _comparable(pair)
     exponents = np.zeros(len(made))
     exponents[both] = (np.log(made[both]) - np.log(taken[both])) / 2
@@ -41,7 +41,7 @@ def equalize(pair: Pair) -> float:
 def _comparable(
     pair: Pair,
 ) -> tuple[Vector, Vector, np.ndarray[tuple[int, ...], np.dtype[np.bool]]]:
-    """Gives the ranges on both sides, and where both are some: none equals that of zeros."""
+    """Return the ranges on both sides, and where both are some: none equals that of zeros."""
     made, taken = pair.ranges()
     return made, taken, (made > 0) & (taken > 0) & np.isfinite(made) & np.isfinite(taken)
 

@@ -60,19 +60,19 @@ class LinearLayer:
         return np.asarray(np.maximum(maximum, -minimum), np.float32)
 
     def output_ranges(self) -> Vector:
-        """Gives the greatest magnitude of the weights of each output channel, (made,)."""
+        """Return the greatest magnitude of the weights of each output channel, (made,)."""
         times = self._times[:, : self._period].astype(np.float32)
         maximum = (self._magnitudes * times.T[:, :, None]).max(axis=0, initial=0.0)
         return np.asarray((maximum / self._over).ravel(), np.float64)
 
     def input_ranges(self, count: int) -> Vector:
-        """Gives the greatest magnitude of the weights of each of `count` input channels."""
+        """Return the greatest magnitude of the weights of each of `count` input channels."""
         scaled = (self._magnitudes / self._over.astype(np.float32)).max(axis=2, initial=0.0)
         ranges = (scaled.T * self._times[:, : self._period]).reshape(-1, count)
         return np.asarray(ranges.max(axis=0, initial=0.0), np.float64)
 
     def divide_outputs(self, factors: Vector) -> None:
-        """Makes each output channel smaller by its factor, (made,)."""
+        """Create each output channel smaller by its factor, (made,)."""
         self._over *= factors.reshape(self._over.shape)
         self.bias = self.bias / factors
 
@@ -81,7 +81,7 @@ class LinearLayer:
         self._times *= self._spread(factors)
 
     def response(self, shift: Vector) -> Vector:
-        """Gives what input channels that are higher by a shift add to outputs, (made,).
+        """Return what input channels that are higher by a shift add to outputs, (made,).
 
         That is so where all taps see the shift: not beside a zero padding.
         """
@@ -92,7 +92,7 @@ class LinearLayer:
         return np.asarray((reached / self._over).ravel(), np.float64)
 
     def store(self, graph: Graph) -> None:
-        """Writes the weights and the bias anew."""
+        """Write the weights and the bias anew."""
         values = np.asarray(self._weight.values(), np.float32)
         # one after the other, for all factors at once would take twice the weights' memory
         scaled = _view(self.node, values) * self._times.T[:, :, None].astype(np.float32)
@@ -106,13 +106,13 @@ class LinearLayer:
 
 
 def has_weights(node: Node) -> bool:
-    """Whether the second input of a node, one of LINEAR, is static: then it is a layer."""
+    """Return whether the second input of a node, one of LINEAR, is static: then it is a layer."""
     weight = node.inputs[1]
     return weight is not None and weight.kind.is_static
 
 
 def why_not_linear(graph: Graph, node: Node, given: Collection[str] = ()) -> str | None:
-    """Gives why the weights of a node of LINEAR cannot be rewritten; None where they can.
+    """Return why the weights of a node of LINEAR cannot be rewritten; None where they can.
 
     Args:
         graph: The graph.
@@ -135,7 +135,7 @@ def why_not_linear(graph: Graph, node: Node, given: Collection[str] = ()) -> str
 
 
 def store_vector(graph: Graph, node: Node, port: int, values: Vector) -> None:
-    """Makes a vector an input of a node, in place of the one there, which others may read."""
+    """Create a vector an input of a node, in place of the one there, which others may read."""
     inputs = [*node.inputs, *[None] * (port + 1 - len(node.inputs))]
     old = inputs[port]
     if old is not None and len(graph.consumers(old)) == 1 and inputs.count(old) == 1:
@@ -153,18 +153,18 @@ def store_vector(graph: Graph, node: Node, port: int, values: Vector) -> None:
 
 
 def is_standard(node: Node, *op_types: str) -> bool:
-    """Whether a node is one of these ops of the standard set."""
+    """Return whether a node is one of these ops of the standard set."""
     return node.package == PACKAGE.name and node.op_type in op_types
 
 
 def number(node: Node, name: str, default: float = 0) -> float:
-    """Gives a scalar among a node's params, or what stands for one that is left out."""
+    """Return a scalar among a node's params, or what stands for one that is left out."""
     param = node.params.get(name)
     return float(param.value) if isinstance(param, Scalar) else default
 
 
 def integers(node: Node, name: str) -> tuple[int, ...]:
-    """Gives the numbers of a tensor or a scalar among a node's params, none if it is left out."""
+    """Return the numbers of a tensor or a scalar among a node's params, none if it is left out."""
     param = node.params.get(name)
     if isinstance(param, Tensor):
         return tuple(int(v) for v in param.values().ravel())
@@ -178,7 +178,7 @@ def _input(node: Node, i: int) -> Tensor:
 
 
 def _view(node: Node, weight: Array) -> Array:
-    """Gives weights as (taps, taken, groups, made)."""
+    """Return weights as (taps, taken, groups, made)."""
     return _shaped(node, weight.shape)[0](weight)
 
 
@@ -190,7 +190,7 @@ _Arrange = Callable[[Array], Array]
 
 
 def _shaped(node: Node, shape: tuple[int, ...]) -> tuple[_Arrange, _Arrange]:
-    """Gives how weights of a shape become (taps, taken, groups, made), and the way back."""
+    """Return how weights of a shape become (taps, taken, groups, made), and the way back."""
     taps, (taken, made) = math.prod(shape[:-2]), shape[-2:]
     groups = int(number(node, "group", 1))
     if node.op_type in TRANSPOSED:

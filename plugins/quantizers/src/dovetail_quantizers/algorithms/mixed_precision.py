@@ -57,7 +57,7 @@ class MixedPrecision(QuantizationAlgorithm):
     state: str = ""
 
     def __post_init__(self) -> None:
-        """Checks the parameters.
+        """Check the parameters.
 
         Raises:
             ConfigError: A value is of the wrong type, out of range or means nothing; says all.
@@ -66,7 +66,7 @@ class MixedPrecision(QuantizationAlgorithm):
         candidates_from(self.candidates)
 
     def choose(self, work: Trials) -> Choice:
-        """Searches; the notes have the table of what was gone through, and the result.
+        """Search; the notes have the table of what was gone through, and the result.
 
         Raises:
             QuantizationError: The budget cannot be kept.
@@ -89,7 +89,7 @@ class MixedPrecision(QuantizationAlgorithm):
 
 
 def metric_of(name: str) -> Metric:
-    """Gives the metric that a user names.
+    """Return the metric that a user names.
 
     Raises:
         ConfigError: There is none.
@@ -108,7 +108,7 @@ def metric_of(name: str) -> Metric:
 
 
 def sqnr(exact: Outputs, near: Outputs) -> float:
-    """Gives the power of the outputs over that of their error, in decibels: of the worst output."""
+    """Return the power of the outputs over that of their error, in decibels: of the worst output."""
     found = _BEST_DB
     for name in exact[0]:
         signal = sum(float(np.square(each[name], dtype=np.float64).sum()) for each in exact)
@@ -124,5 +124,5 @@ def sqnr(exact: Outputs, near: Outputs) -> float:
 
 
 def noise(score: float) -> float:
-    """Gives the error's share of the power that decibels stand for: such shares add up."""
+    """Return the error's share of the power that decibels stand for: such shares add up."""
     return float(10 ** (-score / 10))

@@ -58,19 +58,19 @@ class Layer:
     input_bits: int
 
     def operations(self, chosen: Mapping[str, Candidate]) -> int:
-        """Gives the bit operations of a run: products times the widths of both sides."""
+        """Return the bit operations of a run: products times the widths of both sides."""
         mine = chosen[self.name]
         read = [chosen[name].activation_bits for name in self.sources]
         bits = mine.activation_bits if _is_float(mine) else max(read, default=self.input_bits)
         return self.products * mine.weight_bits * bits
 
     def bytes(self, candidate: Candidate) -> float:
-        """Gives the bytes of the weights."""
+        """Return the bytes of the weights."""
         return self.weights * candidate.weight_bits / 8
 
 
 def candidates_from(text: str) -> tuple[Candidate, ...]:
-    """Gives the candidates that a text such as "w4a8,w8a16,fp16" names.
+    """Return the candidates that a text such as "w4a8,w8a16,fp16" names.
 
     Raises:
         ConfigError: Names that are none; all are listed.
@@ -96,7 +96,7 @@ def candidates_from(text: str) -> tuple[Candidate, ...]:
 
 
 def layers_of(graph: Graph, ops: OpRegistry, input_bits: int) -> tuple[Layer, ...]:
-    """Gives the layers of a float graph, in order."""
+    """Return the layers of a float graph, in order."""
     found: dict[Node, Layer] = {}
     # of each tensor, the layers that its values come from
     behind: dict[Tensor, tuple[str, ...]] = {}

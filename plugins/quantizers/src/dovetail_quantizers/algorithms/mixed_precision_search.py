@@ -72,7 +72,7 @@ class Search:
         self._bytes = sum(layer.bytes(dearest) for layer in layers) or 1
 
     def run(self, budget: float) -> list[Step]:
-        """Gives the steps that were taken, the last one being the result.
+        """Return the steps that were taken, the last one being the result.
 
         Raises:
             QuantizationError: The dearest assignment does not keep the budget.
@@ -98,7 +98,7 @@ class Search:
         return steps
 
     def _moves(self, first: Step) -> list[tuple[str, Candidate]]:
-        """Gives changes of one layer, those first that spoil least for what they save."""
+        """Return changes of one layer, those first that spoil least for what they save."""
         rated = []
         moves = [(layer, each) for layer in self._layers for each in self._candidates]
         for number, (layer, candidate) in enumerate(moves, 1):
@@ -133,7 +133,7 @@ class Search:
 
 
 def table(steps: Sequence[Step], layers: Sequence[Layer], tried: int) -> list[str]:
-    """Gives the steps as lines, and what became of each layer."""
+    """Return the steps as lines, and what became of each layer."""
     titles = {layer.name: layer.title for layer in layers}
     lines = [f"{tried} assignments tried; cost (share of the dearest) and metric of those kept:"]
     for step in steps:

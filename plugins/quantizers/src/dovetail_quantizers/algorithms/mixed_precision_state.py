@@ -36,7 +36,7 @@ class State:
         self._asked: set[str] = set()
 
     def __enter__(self) -> Self:
-        """Reads the file.
+        """Read the file.
 
         Raises:
             FrontendError: It cannot be read.
@@ -59,12 +59,12 @@ class State:
         return len(self._asked)
 
     def get(self, assignment: str) -> float | None:
-        """Gives a score that is known."""
+        """Return a score that is known."""
         self._asked.add(assignment)
         return self._scores.get(assignment)
 
     def put(self, assignment: str, score: float) -> None:
-        """Keeps a score.
+        """Keep a score.
 
         Raises:
             ContainerError: The file cannot be written.

@@ -35,7 +35,7 @@ class Parameterized(Protocol):
 
 
 def check_parameters(algorithm: Parameterized, name: str) -> None:
-    """Checks the fields of an algorithm: each is of its default's type, and within its range.
+    """Check the fields of an algorithm: each is of its default's type, and within its range.
 
     Raises:
         ConfigError: Some are not; it says all.

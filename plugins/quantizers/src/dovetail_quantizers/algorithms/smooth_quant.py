@@ -44,7 +44,7 @@ class SmoothQuant(QuantizationAlgorithm):
     alpha: float = field(default=0.5, metadata=Between(0, 1).metadata)
 
     def __post_init__(self) -> None:
-        """Checks the parameters.
+        """Check the parameters.
 
         Raises:
             ConfigError: A value is of the wrong type, or out of range; says all that are.
@@ -52,7 +52,7 @@ class SmoothQuant(QuantizationAlgorithm):
         check_parameters(self, self.name)
 
     def observe(self, graph: Graph, ops: OpRegistry) -> Sequence[Observation]:
-        """Asks for the magnitudes of the channels that can be divided."""
+        """Ask for the magnitudes of the channels that can be divided."""
         arrivals = [each for group in Search(graph).groups for each in group.arrivals]
         wanted = {each.data.name: Observation(each.data.name, axis=each.axis) for each in arrivals}
         return tuple(wanted.values())

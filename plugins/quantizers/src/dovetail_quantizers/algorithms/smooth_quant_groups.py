@@ -42,11 +42,11 @@ class Norm:
         self._over = np.ones(channels)
 
     def divide_outputs(self, factors: Vector) -> None:
-        """Makes each channel smaller by its factor, (c,)."""
+        """Create each channel smaller by its factor, (c,)."""
         self._over *= factors
 
     def store(self, graph: Graph) -> None:
-        """Writes both vectors anew."""
+        """Write both vectors anew."""
         gamma, beta = [*self.node.inputs, None, None][1:3]
         ones = np.ones(len(self._over))
         scale = ones if gamma is None else gamma.values().astype(np.float64)
@@ -99,7 +99,7 @@ class Search:
         self.notes = self._left(failed)
 
     def changed(self) -> list[LinearLayer | Norm]:
-        """Gives each node of a group once."""
+        """Return each node of a group once."""
         found = [each for group in self.groups for each in (group.source, *group.layers)]
         return list({each.node: each for each in found}.values())
 
@@ -151,7 +151,7 @@ class Search:
 
 
 def why_not_norm(node: Node, given: Collection[str] = ()) -> str | None:
-    """Gives why the vectors of a normalization cannot be rewritten; None where they can."""
+    """Return why the vectors of a normalization cannot be rewritten; None where they can."""
     present = [t for t in node.inputs[1:] if t is not None]
     if any(t.name in given for t in present):
         return "an encoding is given for its weights or its bias"
@@ -163,7 +163,7 @@ def why_not_norm(node: Node, given: Collection[str] = ()) -> str | None:
 
 
 def _channel_axis(node: Node) -> int:
-    """Gives the axis along which a node has weights of its own for each index.
+    """Return the axis along which a node has weights of its own for each index.
 
     Raises:
         AstrayError: There is more than one.

@@ -25,7 +25,7 @@ Decisions = dict[Tensor, EncodingDecision]
 
 
 def annotate(plan: Plan, decided: Mapping[Group, EncodingDecision]) -> Decisions:
-    """Writes a plan into its graph and gives what each tensor of it got.
+    """Write a plan into its graph and return what each tensor of it got.
 
     Args:
         plan: The plan; its graph is changed.
@@ -58,7 +58,7 @@ class _Writer:
             self._wants.setdefault(tensor, []).append((node, i, wanted))
 
     def write_static(self, tensor: Tensor) -> None:
-        """Stores a static tensor in each way in which it is wanted."""
+        """Store a static tensor in each way in which it is wanted."""
         variants: dict[Spec, tuple[EncodingDecision, list[tuple[Node, int]]]] = {}
         for node, i, wanted in self._wants.get(tensor, ()):
             spec = Spec(wanted.dtype, tensor.shape, wanted.encoding)
@@ -83,7 +83,7 @@ class _Writer:
             self.decisions[made] = wanted
 
     def write_flowing(self, tensor: Tensor) -> None:
-        """Gives a tensor what its producer writes, and readers that want another type a Convert."""
+        """Return a tensor what its producer writes, and readers that want another type a Convert."""
         stored = self._stored(tensor)
         if stored is None:
             return
@@ -174,7 +174,7 @@ class _Writer:
 
 
 def _store(tensor: Tensor, values: np.ndarray, wanted: EncodingDecision) -> None:
-    """Makes a static tensor hold values in a type and encoding."""
+    """Create a static tensor hold values in a type and encoding."""
     tensor.dtype, tensor.encoding = wanted.dtype, wanted.encoding
     if wanted.encoding is None:
         tensor.data = (

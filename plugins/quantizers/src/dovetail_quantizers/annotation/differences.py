@@ -28,7 +28,7 @@ _SUMMARY = {
 def differences_of(
     plan: Plan, decisions: Mapping[Tensor, EncodingDecision]
 ) -> Iterator[Difference]:
-    """Gives where a quantized graph is quantized and the model was not, or the other way round.
+    """Return where a quantized graph is quantized and the model was not, or the other way round.
 
     Args:
         plan: The plan; its graph is annotated.
@@ -57,7 +57,7 @@ def differences_of(
 
 
 def dropped(changes: Sequence[Difference]) -> list[Difference]:
-    """Gives what became of quantizing that is there and not to count."""
+    """Return what became of quantizing that is there and not to count."""
     left_out = ("encoding", "weight", "bias", "constant")
     return [
         Difference(tensor=each.tensor, kind="dropped", text="left out: ignore_encodings")
@@ -68,7 +68,7 @@ def dropped(changes: Sequence[Difference]) -> list[Difference]:
 
 
 def summary_of(graph: str, differences: Sequence[Difference]) -> str:
-    """Gives one line on all differences of a graph."""
+    """Return one line on all differences of a graph."""
     counts = Counter(each.kind for each in differences)
     parts = [text.format(counts[kind]) for kind, text in _SUMMARY.items() if counts[kind]]
     return f"graph '{graph}' was quantized before: {', '.join(parts)}; the report lists each"

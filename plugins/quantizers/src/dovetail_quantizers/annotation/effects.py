@@ -22,7 +22,7 @@ _SHOWN = 12
 def already_fixed(
     graph: Graph, algorithms: Sequence[str], interfaces: Container[Tensor]
 ) -> list[str]:
-    """Gives a note on the tensors of a graph that were fixed-point before it was quantized.
+    """Return a note on the tensors of a graph that were fixed-point before it was quantized.
 
     Args:
         graph: The graph as it is before.
@@ -48,7 +48,7 @@ def already_fixed(
 
 
 def without_effect(plan: Plan, decisions: Mapping[Tensor, EncodingDecision]) -> Iterator[str]:
-    """Gives a note for each option that nothing came of, with the reason."""
+    """Return a note for each option that nothing came of, with the reason."""
     options = plan.options
     block = options.weights_block_size
     if block is not None and not any(isinstance(d.encoding, Block) for d in decisions.values()):
@@ -86,7 +86,7 @@ def _no_blocks(plan: Plan, block: int) -> str:
 
 
 def unlike_members(plan: Plan, members: Mapping[str, ValueRange]) -> Iterator[str]:
-    """Gives a note for each grid that joined tensors share though some hardly use it.
+    """Return a note for each grid that joined tensors share though some hardly use it.
 
     Args:
         plan: The plan.

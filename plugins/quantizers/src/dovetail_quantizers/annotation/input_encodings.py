@@ -31,7 +31,7 @@ InputEncodings = dict[tuple[Node, int], EncodingDecision]
 
 
 def input_encodings(plan: Plan, decided: Mapping[Group, EncodingDecision]) -> InputEncodings:
-    """Gives what each input of each node is to be; inputs that stay as they are have no entry."""
+    """Return what each input of each node is to be; inputs that stay as they are have no entry."""
     found: InputEncodings = {}
     for node in plan.graph.nodes:
         if plan.is_fixed(node):
@@ -63,7 +63,7 @@ def _fixed(
 
 @contextmanager
 def _named(tensor: Tensor) -> Iterator[None]:
-    """Says in an error which tensor it is about: values that no grid spans, for one."""
+    """Return in an error which tensor it is about: values that no grid spans, for one."""
     try:
         yield
     except QuantizationError as error:
@@ -125,5 +125,5 @@ def _float(plan: Plan, node: Node, found: InputEncodings) -> None:
 
 
 def as_float(dtype: DType, why: str) -> EncodingDecision:
-    """Gives what a tensor that stays float gets."""
+    """Return what a tensor that stays float gets."""
     return EncodingDecision(dtype, None, why)

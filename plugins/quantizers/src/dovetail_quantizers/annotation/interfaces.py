@@ -13,7 +13,7 @@ from dovetail_quantizers.planning.plan import Plan
 
 
 def join_interfaces(plan: Plan, decisions: MutableMapping[Tensor, EncodingDecision]) -> None:
-    """Takes out conversions to float and back between tensors of the same encoding.
+    """Take out conversions to float and back between tensors of the same encoding.
 
     Args:
         plan: The plan; its graph is annotated, and changed.
@@ -32,7 +32,7 @@ def join_interfaces(plan: Plan, decisions: MutableMapping[Tensor, EncodingDecisi
 
 
 def _join_made(graph: Graph, stored: Tensor) -> bool:
-    """Puts what a Quantize reads, or a Convert before it, in the place of its result if it can."""
+    """Put what a Quantize reads, or a Convert before it, in the place of its result if it can."""
     quantize = graph.producer(stored)
     if quantize is None or not _is(quantize, "Quantize"):
         return False
@@ -49,7 +49,7 @@ def _join_made(graph: Graph, stored: Tensor) -> bool:
 
 
 def _join_given(graph: Graph, stored: Tensor) -> None:
-    """Puts it in the place of what a Dequantize and a Convert make of it, if that is the same."""
+    """Put it in the place of what a Dequantize and a Convert make of it, if that is the same."""
     for dequantize in graph.consumers(stored):
         if not _is(dequantize, "Dequantize"):
             continue

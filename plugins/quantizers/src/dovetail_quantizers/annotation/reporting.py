@@ -17,7 +17,7 @@ from dovetail_quantizers.planning.roles import present, roles_of
 def decisions_of(
     plan: Plan, decisions: Mapping[Tensor, EncodingDecision]
 ) -> tuple[TensorDecision, ...]:
-    """Gives one line for each tensor of a plan's graph that got a type."""
+    """Return one line for each tensor of a plan's graph that got a type."""
     roles = _roles(plan)
     told = [tensor for tensor in plan.graph.tensors.values() if tensor in decisions]
     lines = Counter(tensor.source for tensor in told)

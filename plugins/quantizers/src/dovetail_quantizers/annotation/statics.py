@@ -36,7 +36,7 @@ _PACKED = {DType.SFIXED_POINT_8: DType.SFIXED_POINT_4, DType.UFIXED_POINT_8: DTy
 def constant_encoding(
     values: Array, recipe: Recipe, across: float = 0.0, far: Far = EVERYTHING_COUNTS
 ) -> EncodingDecision:
-    """Gives the encoding of a constant by its own values.
+    """Return the encoding of a constant by its own values.
 
     Args:
         values: Any shape.
@@ -53,7 +53,7 @@ def constant_encoding(
 def weight_encoding(
     values: Array, node: Node, role: Weight, recipe: Recipe, options: QuantizationOptions
 ) -> EncodingDecision:
-    """Gives the encoding of a weight: per tensor, per channel or row, or per block."""
+    """Return the encoding of a weight: per tensor, per channel or row, or per block."""
     axis, summed = weight_axes(role, node, values.ndim)
     block = options.weights_block_size
     if block is not None and summed is not None and values.shape[summed] % block == 0:
@@ -81,7 +81,7 @@ def bias_encoding(
     bitwidth: int,
     recipe: Recipe,
 ) -> EncodingDecision:
-    """Gives the encoding of a bias.
+    """Return the encoding of a bias.
 
     Args:
         values: The bias, (n,).
@@ -111,7 +111,7 @@ def bias_encoding(
 def product_of_scales(
     data: Encoding | None, weight: Encoding | None, channels: int
 ) -> NDArray[np.float32] | None:
-    """Gives the scales of a bias, (1,) or (channels,); None where there is no one product."""
+    """Return the scales of a bias, (1,) or (channels,); None where there is no one product."""
     if not isinstance(data, ScaleOffset):
         return None
     if isinstance(weight, ScaleOffset):
@@ -126,7 +126,7 @@ def product_of_scales(
 def with_room_for_bias(
     weight: EncodingDecision, bias: Array, data: EncodingDecision | None
 ) -> EncodingDecision:
-    """Gives a weight's encoding with scales large enough for its bias to fit 32 bits.
+    """Return a weight's encoding with scales large enough for its bias to fit 32 bits.
 
     A channel of tiny weights makes tiny steps, of which a bias may need more than there are.
     """
@@ -177,7 +177,7 @@ def check_statics(graph: Graph, ops: OpRegistry) -> None:
 
 
 def values_of(tensor: Tensor) -> NDArray[np.float32]:
-    """Gives a static tensor's numbers."""
+    """Return a static tensor's numbers."""
     return np.asarray(tensor.values(), np.float32)
 
 
@@ -219,7 +219,7 @@ def _range_of(values: Array, recipe: Recipe) -> tuple[float, float]:
 
 
 def _ranges_of(rows: Array, recipe: Recipe) -> tuple[Array, Array]:
-    """Gives the least and the greatest value to hold of each row, (n,) each."""
+    """Return the least and the greatest value to hold of each row, (n,) each."""
     if not rows.size:
         return np.zeros(len(rows)), np.zeros(len(rows))
     if recipe.estimator == MIN_MAX:
@@ -239,7 +239,7 @@ def _whole(minimum: Array, maximum: Array) -> tuple[float, float]:
 
 
 def packed(given: EncodingDecision, options: QuantizationOptions) -> EncodingDecision:
-    """Gives an encoding that was given with 4 bits in half a byte, where that is asked for."""
+    """Return an encoding that was given with 4 bits in half a byte, where that is asked for."""
     if given.encoding is None or given.dtype not in _PACKED:
         return given
     dtype, encoding = _stored(given.dtype, given.encoding, options)
@@ -249,7 +249,7 @@ def packed(given: EncodingDecision, options: QuantizationOptions) -> EncodingDec
 def _stored(
     dtype: DType, encoding: Encoding, options: QuantizationOptions
 ) -> tuple[DType, Encoding]:
-    """Gives a type of half a byte for 4 bits, where that is asked for."""
+    """Return a type of half a byte for 4 bits, where that is asked for."""
     if not options.pack_4_bit_weights or encoding.bitwidth != 4:
         return dtype, encoding
     packed = _PACKED[dtype]

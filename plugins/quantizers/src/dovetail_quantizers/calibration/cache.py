@@ -50,7 +50,7 @@ class RangeCache:
         self._key = key
 
     def get(self) -> tuple[dict[str, ValueRange], int] | None:
-        """Gives the extents and the number of samples that they are of, if they are known.
+        """Return the extents and the number of samples that they are of, if they are known.
 
         Raises:
             FrontendError: The file cannot be read.
@@ -64,7 +64,7 @@ class RangeCache:
         return extents, found.samples
 
     def put(self, extents: Mapping[str, ValueRange], samples: int) -> None:
-        """Keeps extents; after an error the file is what it was.
+        """Keep extents; after an error the file is what it was.
 
         Raises:
             ContainerError: The file cannot be written.
@@ -111,7 +111,7 @@ def key_of(
     watched: Mapping[str, Sequence[Tensor]],
     how: Mapping[str, Any],
 ) -> str | None:
-    """Gives what a calibration's ranges are found by; None if its samples are not known yet.
+    """Return what a calibration's ranges are found by; None if its samples are not known yet.
 
     Args:
         graph: The float graph.

@@ -56,7 +56,7 @@ def observe(
     extremes_only: bool = False,
     counting: Mapping[str, RowFloor | Far] | None = None,
 ) -> Observed:
-    """Runs a float graph over samples.
+    """Run a float graph over samples.
 
     Args:
         graph: Not changed.
@@ -142,7 +142,7 @@ def _problem(tensor: Tensor, what: str, count: int, sample: int) -> Problem:
 def _extent(
     graph: Graph, name: str, group: Sequence[Tensor], seen: Observed, estimator: RangeEstimator
 ) -> ValueRange:
-    """Gives the estimator's range and what lies beyond; 0 to 0 where no value stands for itself."""
+    """Return the estimator's range and what lies beyond; 0 to 0 where no value stands for itself."""
     extent = functools.reduce(ValueRange.joined, (seen.members.get(t.name, NOTHING) for t in group))
     if extent.minimum > extent.maximum:
         return ValueRange(0.0, 0.0, extent.below, extent.above)

@@ -20,7 +20,7 @@ Runner = Callable[[Mapping[str, Array]], dict[str, Array]]
 def runner(
     graph: Graph, ops: OpRegistry, backend: str, watched: Collection[str]
 ) -> Iterator[Runner]:
-    """Gives what runs a graph and shows tensors: stored values by name, inputs among them.
+    """Return what runs a graph and shows tensors: stored values by name, inputs among them.
 
     The watched tensors become outputs of a copy, so that a backend that fuses needs no way of its
     own to show them. Their buffers are made once.
@@ -47,6 +47,6 @@ def runner(
 
 
 def over(run: Runner, samples: Iterable[Mapping[str, Array]]) -> Iterator[dict[str, Array]]:
-    """Gives what each sample's run shows; an array is valid until the next is asked for."""
+    """Return what each sample's run shows; an array is valid until the next is asked for."""
     for sample in samples:
         yield run(sample)

@@ -17,7 +17,7 @@ _LISTED = 50
 
 
 def samples_of(graph: Graph, calibration: Calibration) -> Iterator[dict[str, Array]]:
-    """Gives the inputs of each run, stored values by input name.
+    """Return the inputs of each run, stored values by input name.
 
     Raises:
         QuantizationError: There is none, or some do not fit; then all that do not are listed.
@@ -105,5 +105,5 @@ def _stored(value: Any, tensor: Tensor) -> Array | str:
 
 
 def _is_element(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
-    """Whether only the first dimension, of extent 1, is left out."""
+    """Return whether only the first dimension, of extent 1, is left out."""
     return whole[:1] == (1,) and shape == whole[1:]

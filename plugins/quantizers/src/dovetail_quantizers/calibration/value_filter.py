@@ -42,7 +42,7 @@ class ValueFilter:
     extremes_only: bool
 
     def counting(self, values: Array) -> Array:
-        """Gives the values that count, but for NaN and infinities, which stay."""
+        """Return the values that count, but for NaN and infinities, which stay."""
         if isinstance(self.counts, RowFloor):
             return self.counts.counting(values)
         if isinstance(self.counts, Far):
@@ -51,7 +51,7 @@ class ValueFilter:
         return values
 
     def at(self, values: Array) -> FilteredValues:
-        """Looks at values, of any shape."""
+        """Look at values, of any shape."""
         kept = self.counting(values)
         below = above = False
         if isinstance(self.counts, Far) and kept.size < values.size:

@@ -31,11 +31,11 @@ class LeastSquares:
         self._histogram = Histogram(bins=bins)
 
     def observe(self, batch: Array) -> None:
-        """Takes the values of one run into account, any shape."""
+        """Take the values of one run into account, any shape."""
         self._histogram.observe(batch)
 
     def range(self) -> tuple[float, float]:
-        """Gives the range that was found best; the whole range where none is better.
+        """Return the range that was found best; the whole range where none is better.
 
         Raises:
             QuantizationError: No finite value was observed (CALIBRATION_EMPTY).

@@ -38,11 +38,11 @@ class Adjusted:
         self._extremes = Extremes()
 
     def observe(self, batch: Array) -> None:
-        """Takes the values of one run into account, any shape."""
+        """Take the values of one run into account, any shape."""
         self._extremes.observe(batch)
 
     def range(self) -> tuple[float, float]:
-        """Gives the least and the greatest value, one of them moved out.
+        """Return the least and the greatest value, one of them moved out.
 
         Raises:
             QuantizationError: No finite value was observed (CALIBRATION_EMPTY).

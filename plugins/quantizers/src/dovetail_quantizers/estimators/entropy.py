@@ -54,11 +54,11 @@ class Entropy:
         self._histogram = Histogram(bins=bins)
 
     def observe(self, batch: Array) -> None:
-        """Takes the values of one run into account, any shape."""
+        """Take the values of one run into account, any shape."""
         self._histogram.observe(batch)
 
     def range(self) -> tuple[float, float]:
-        """Gives the range of least divergence; the whole range where none is better.
+        """Return the range of least divergence; the whole range where none is better.
 
         Raises:
             QuantizationError: No finite value was observed (CALIBRATION_EMPTY).
@@ -78,7 +78,7 @@ class Entropy:
 
 
 def divergence(bins: Bins, grids: Grids) -> Floats:
-    """Gives the divergence of the values from what each of several grids (g,) keeps of them, (g,).
+    """Return the divergence of the values from what each of several grids (g,) keeps of them, (g,).
 
     A grid on which all is beyond its ends has an infinite one.
     """
@@ -96,7 +96,7 @@ def divergence(bins: Bins, grids: Grids) -> Floats:
 
 
 def _of_one(counts: Floats, steps: Floats, below: float, above: float) -> float:
-    """Gives the divergence on one grid of bins that round to `steps`, in order."""
+    """Return the divergence on one grid of bins that round to `steps`, in order."""
     start, stop = np.searchsorted(steps, [below, above + 1])
     if start == stop:
         return math.inf

@@ -14,7 +14,7 @@ _PIECE = 1 << 16
 
 
 def pieces(batch: Array) -> Iterator[tuple[Array, float, float]]:
-    """Gives the finite elements of a batch in pieces, each with its least and greatest.
+    """Return the finite elements of a batch in pieces, each with its least and greatest.
 
     Args:
         batch: Real values, any shape.
@@ -43,17 +43,17 @@ class Extremes:
         self._greatest = -np.inf
 
     def observe(self, batch: Array) -> None:
-        """Takes the finite elements of a batch into account, any shape."""
+        """Take the finite elements of a batch into account, any shape."""
         for _, minimum, maximum in pieces(batch):
             self.widen(minimum, maximum)
 
     def widen(self, minimum: float, maximum: float) -> None:
-        """Takes values into account of which these are the extremes."""
+        """Take values into account of which these are the extremes."""
         self._least = min(self._least, minimum)
         self._greatest = max(self._greatest, maximum)
 
     def range(self) -> tuple[float, float]:
-        """Gives the least and the greatest value.
+        """Return the least and the greatest value.
 
         Raises:
             QuantizationError: No finite value was observed (CALIBRATION_EMPTY).

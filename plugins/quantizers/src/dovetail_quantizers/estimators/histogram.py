@@ -75,7 +75,7 @@ class Histogram:
         self._zeros = 0
 
     def observe(self, batch: Array) -> None:
-        """Counts the finite elements of a batch, any shape."""
+        """Count the finite elements of a batch, any shape."""
         for piece, minimum, maximum in pieces(batch):
             self._extremes.widen(minimum, maximum)
             if piece.dtype != np.float32:
@@ -86,7 +86,7 @@ class Histogram:
             self._zeros += int(np.count_nonzero(piece == 0))
 
     def contents(self, most: int | None = None) -> Bins:
-        """Gives what was counted.
+        """Return what was counted.
 
         Args:
             most: The most bins wanted, 2 at least, where fewer will do: they are merged.
@@ -111,7 +111,7 @@ class Histogram:
         return Bins(edges, counts[kept[:-1]], self._zeros, math.ldexp(1.0, exponent))
 
     def _indices(self, values: Array) -> NDArray[np.intp]:
-        """Gives the place in `counts` of each value, which is within reach."""
+        """Return the place in `counts` of each value, which is within reach."""
         if self._exponent > _GREATEST_FLOAT_32_EXPONENT:
             values = values.astype(np.float64)
         # A product with a power of two is exact.
@@ -122,14 +122,14 @@ class Histogram:
         return scaled.astype(np.intp)
 
     def _reach(self, minimum: float, maximum: float) -> None:
-        """Widens the bins, or adds some, so that they hold both values."""
+        """Widen the bins, or adds some, so that they hold both values."""
         layout = self._layout(min(minimum, 0.0), max(maximum, 0.0), self._bins)
         if layout != (self._exponent, self._first, self._counts.size):
             self._counts = self._laid_out(*layout)
             self._exponent, self._first, _ = layout
 
     def _laid_out(self, exponent: int, first: int, size: int) -> Counts:
-        """Gives the counts of wider or of more bins, (size,)."""
+        """Return the counts of wider or of more bins, (size,)."""
         # 2^40 old bins to a new one are as many as there are any
         shift = min(exponent - self._exponent, 40)
         places = (np.arange(self._first, self._first + self._counts.size) >> shift) - first
@@ -138,7 +138,7 @@ class Histogram:
         return counts
 
     def _layout(self, minimum: float, maximum: float, most: int) -> tuple[int, int, int]:
-        """Gives exponent of the width, first bin and number of bins for extremes about zero."""
+        """Return exponent of the width, first bin and number of bins for extremes about zero."""
         # Halves, since the whole may be beyond a float64.
         half = maximum / most / 2 - minimum / most / 2
         exponent = max(self._exponent, math.frexp(half)[1]) if half else self._exponent

@@ -36,11 +36,11 @@ class Percentile:
         self._histogram = Histogram(bins=bins)
 
     def observe(self, batch: Array) -> None:
-        """Takes the values of one run into account, any shape."""
+        """Take the values of one run into account, any shape."""
         self._histogram.observe(batch)
 
     def range(self) -> tuple[float, float]:
-        """Gives the two percentiles.
+        """Return the two percentiles.
 
         Raises:
             QuantizationError: No finite value was observed (CALIBRATION_EMPTY).
@@ -55,7 +55,7 @@ class Percentile:
 
 
 def _cumulative(bins: Bins) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Gives edges and how many values are below each: zeros are a bin of no width."""
+    """Return edges and how many values are below each: zeros are a bin of no width."""
     edges, counts = bins.edges, bins.counts
     if bins.zeros:
         # Zero is an edge: one of the histogram's own, or the least or the greatest value.

@@ -32,7 +32,7 @@ class Grids:
     above: Floats
 
     def part(self, start: int, stop: int) -> Grids:
-        """Gives the grids from one on and up to another."""
+        """Return the grids from one on and up to another."""
         some = slice(start, stop)
         return Grids(self.scales[some], self.below[some], self.above[some])
 
@@ -41,7 +41,7 @@ Cost = Callable[[Bins, Grids], Floats]
 
 
 def grids_of(minimum: Floats, maximum: Floats, bitwidth: int, scheme: Scheme) -> Grids:
-    """Gives the grids that quantizing with these ranges (g,) would use."""
+    """Return the grids that quantizing with these ranges (g,) would use."""
     scales, offsets = grids_for(minimum, maximum, bitwidth, scheme)
     low, high = storage_type(bitwidth, scheme).stored_range(bitwidth)
     steps = offsets.astype(np.float64)
@@ -57,7 +57,7 @@ def cheapest_range(
     rough: Bins | None = None,
     deepest: float = 12.0,
 ) -> tuple[float, float]:
-    """Gives the part of a histogram's range that costs least when quantized.
+    """Return the part of a histogram's range that costs least when quantized.
 
     The whole range is among those compared, and wins a tie.
 
@@ -95,14 +95,14 @@ class _Search:
         self._below, self._above = below, above
 
     def coarse(self) -> Floats:
-        """Gives the best of cuts all over, (2,)."""
+        """Return the best of cuts all over, (2,)."""
         cuts = _COARSE[self._deepest >= _COARSE]
         if self._joined or self._below == 0 or self._above == 0:
             return self._best(self._pairs(cuts))
         return self._best_of_both(cuts)
 
     def around(self, best: Floats, fineness: float) -> Floats:
-        """Gives the best cut near another, (2,): moves there and on, while that helps."""
+        """Return the best cut near another, (2,): moves there and on, while that helps."""
         for _ in range(_MOST_MOVES):
             moves: Floats = _AROUND * fineness
             near = best + self._pairs(moves)
@@ -114,13 +114,13 @@ class _Search:
         return best
 
     def range(self, cut: Floats) -> tuple[float, float]:
-        """Gives the range of a cut, (2,): no wider than what was observed."""
+        """Return the range of a cut, (2,): no wider than what was observed."""
         below, above = self._below * 2.0 ** -cut[0], self._above * 2.0 ** -cut[1]
         minimum, maximum = np.clip([self._bins.minimum, self._bins.maximum], below, above)
         return float(minimum), float(maximum)
 
     def _best(self, cuts: Floats) -> Floats:
-        """Gives the cheapest of cuts (n, 2) and of none at all, of equal ones the first."""
+        """Return the cheapest of cuts (n, 2) and of none at all, of equal ones the first."""
         cuts = np.concatenate([np.zeros((1, 2)), cuts])
         shrunk = 2.0**-cuts
         minimum, maximum = self._below * shrunk[:, 0], self._above * shrunk[:, 1]
@@ -128,7 +128,7 @@ class _Search:
         return np.asarray(cuts[int(np.argmin(self._cost(self._bins, grids)))])
 
     def _best_of_both(self, cuts: Floats) -> Floats:
-        """Gives the best pair of cuts, from a net of some: one side, the other, till none moves."""
+        """Return the best pair of cuts, from a net of some: one side, the other, till none moves."""
         best = self._best(self._pairs(cuts[cuts <= _DEEPEST_OF_NET][::2]))
         for _ in range(_MOST_MOVES):
             before = best
@@ -141,7 +141,7 @@ class _Search:
         return best
 
     def _pairs(self, moves: Floats) -> Floats:
-        """Gives each move below zero with each above, (n, 2); none where there is no value."""
+        """Return each move below zero with each above, (n, 2); none where there is no value."""
         if self._joined:
             return np.stack([moves, moves], 1)
         none = np.zeros(1)

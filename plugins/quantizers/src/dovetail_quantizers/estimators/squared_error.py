@@ -17,7 +17,7 @@ _BLOCK = 1 << 14
 
 
 def squared_error(bins: Bins, grids: Grids, *, clipping_weight: float = 1.0) -> Floats:
-    """Gives the sum of squared errors on each of several grids.
+    """Return the sum of squared errors on each of several grids.
 
     Values are taken to be spread evenly over their bin, and the error is integrated over it in
     closed form: it is right also where a bin is wider than a step. Zeros are exact on any grid.
@@ -39,7 +39,7 @@ def squared_error(bins: Bins, grids: Grids, *, clipping_weight: float = 1.0) -> 
 
 
 def _sums(bins: Bins, grids: Grids, clipping_weight: float) -> Floats:
-    """Gives the sums in squared steps, (g,)."""
+    """Return the sums in squared steps, (g,)."""
     steps = bins.edges / grids.scales[:, np.newaxis]
     held = np.clip(steps, grids.below[:, np.newaxis], grids.above[:, np.newaxis])
     nearest = np.rint(held)

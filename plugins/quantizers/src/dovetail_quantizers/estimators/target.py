@@ -32,7 +32,7 @@ class Target:
             )
 
     def scheme(self, minimum: float) -> Scheme:
-        """Gives the scheme of the grid for values from `minimum` up."""
+        """Return the scheme of the grid for values from `minimum` up."""
         if not self.symmetric:
             return Scheme.ASYMMETRIC
         unsigned = self.unsigned_symmetric and minimum >= 0

@@ -17,17 +17,17 @@ N = TypeVar("N", np.float64, np.int64)
 
 
 def channel_axis_of(block_axis: int) -> int:
-    """Gives the output channels' axis of a weight whose inputs are cut into blocks."""
+    """Return the output channels' axis of a weight whose inputs are cut into blocks."""
     return 1 if block_axis == 0 else 0
 
 
 def block_axis_of(channel_axis: int) -> int:
-    """Gives the axis of the inputs of a weight with its output channels at `channel_axis`."""
+    """Return the axis of the inputs of a weight with its output channels at `channel_axis`."""
     return 1 if channel_axis == 0 else channel_axis - 1
 
 
 def flat(entry: TensorEncoding) -> TensorEncoding | None:
-    """Gives an entry with its numbers channel by channel, as 1.0.0 lists them.
+    """Return an entry with its numbers channel by channel, as 1.0.0 lists them.
 
     None where blocks differ along further axes than the channels' and the blocked one.
     """
@@ -54,7 +54,7 @@ def flat(entry: TensorEncoding) -> TensorEncoding | None:
 
 
 def placed(entry: TensorEncoding, shape: Shape, channel_axis: int | None) -> TensorEncoding:
-    """Gives an entry with its axis, its numbers along the axes of a tensor.
+    """Return an entry with its axis, its numbers along the axes of a tensor.
 
     Args:
         entry: What a file says.

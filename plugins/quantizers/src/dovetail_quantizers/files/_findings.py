@@ -15,7 +15,7 @@ class Findings:
     notes: list[Problem] = field(default_factory=list)
 
     def at(self, path: str, name: str | None = None) -> FileLocation:
-        """Gives a place in the file to report to: a JSON path, and the tensor it is about."""
+        """Return a place in the file to report to: a JSON path, and the tensor it is about."""
         return FileLocation(self, path, name)
 
 
@@ -28,15 +28,15 @@ class FileLocation:
     name: str | None = None
 
     def fault(self, message: str, below: str = "", hint: str = "") -> None:
-        """Reports a fault; `below` continues the path."""
+        """Report a fault; `below` continues the path."""
         self.findings.faults.append(Problem(message, self._where(below), hint))
 
     def note(self, message: str, below: str = "") -> None:
-        """Reports what was read otherwise than written."""
+        """Report what was read otherwise than written."""
         self.findings.notes.append(Problem(message, self._where(below)))
 
     def below(self, more: str, name: str | None = None) -> FileLocation:
-        """Gives a place further down."""
+        """Return a place further down."""
         return FileLocation(self.findings, self.path + more, self.name if name is None else name)
 
     @property

@@ -34,7 +34,7 @@ class _Repeating(dict[str, Any]):
 
 
 def load_object(path: Path, findings: Findings) -> dict[str, Any]:
-    """Gives the object that a JSON file holds; keys that come twice are reported.
+    """Return the object that a JSON file holds; keys that come twice are reported.
 
     Raises:
         FrontendError: The file cannot be read.
@@ -55,7 +55,7 @@ def load_object(path: Path, findings: Findings) -> dict[str, Any]:
 
 
 def decode(data: object, to: type[S], at: FileLocation) -> S | None:
-    """Gives plain data as a Struct; otherwise each of its keys that is wrong is reported."""
+    """Return plain data as a Struct; otherwise each of its keys that is wrong is reported."""
     try:
         return msgspec.convert(data, to)
     except msgspec.ValidationError:
@@ -75,14 +75,14 @@ def decode(data: object, to: type[S], at: FileLocation) -> S | None:
 
 
 def take(data: dict[str, Any], key: str, to: Any, at: FileLocation) -> Any:
-    """Gives the value of a key as a type; None if it is missing, or wrong and reported."""
+    """Return the value of a key as a type; None if it is missing, or wrong and reported."""
     if key not in data or not _check(data[key], to, at, f".{key}"):
         return None
     return data[key]
 
 
 def array(value: object, at: FileLocation, below: str) -> Floats | None:
-    """Gives a number or a regular nested list of numbers as an array; reports anything else."""
+    """Return a number or a regular nested list of numbers as an array; reports anything else."""
     try:
         found = np.asarray(value)
     except (ValueError, RecursionError):
@@ -95,12 +95,12 @@ def array(value: object, at: FileLocation, below: str) -> Floats | None:
 
 
 def finite(value: object) -> bool:
-    """Whether a number is one that JSON has; true of everything else."""
+    """Return whether a number is one that JSON has; true of everything else."""
     return not isinstance(value, float) or math.isfinite(value)
 
 
 def shown(value: object) -> str:
-    """Gives a value for a message, not too long."""
+    """Return a value for a message, not too long."""
     return reprlib.repr(value)
 
 

@@ -17,7 +17,7 @@ _FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
 def are_scales(scales: Floats, at: FileLocation, key: str) -> bool:
-    """Whether scales can be float32 scales: all positive, or all 0; reports what they are not."""
+    """Return whether scales can be float32 scales: all positive, or all 0; reports what they are not."""
     before = at.faults
     if np.any(wrong := ~np.isfinite(scales)):
         at.fault(f"{_first(scales, wrong)} is no number to scale by", key)
@@ -34,7 +34,7 @@ def are_scales(scales: Floats, at: FileLocation, key: str) -> bool:
 
 
 def are_ranges(minimum: Floats | None, maximum: Floats | None, at: FileLocation) -> bool:
-    """Whether two arrays are ends of ranges: finite and in order; reports what they are not."""
+    """Return whether two arrays are ends of ranges: finite and in order; reports what they are not."""
     if minimum is None or maximum is None:
         return False
     before = at.faults
@@ -48,7 +48,7 @@ def are_ranges(minimum: Floats | None, maximum: Floats | None, at: FileLocation)
 
 
 def whole(values: Floats, at: FileLocation, key: str) -> Ints | None:
-    """Gives numbers as integers; reports the first that is none."""
+    """Return numbers as integers; reports the first that is none."""
     wrong = ~((np.abs(values) < 2.0**53) & (np.rint(values) == values))
     if np.any(wrong):
         at.fault(f"{_first(values, wrong)} is not a whole number", key)
@@ -57,7 +57,7 @@ def whole(values: Floats, at: FileLocation, key: str) -> Ints | None:
 
 
 def on_unsigned_grid(offsets: Ints, bitwidth: int, at: FileLocation, key: str) -> Ints | None:
-    """Gives offsets on the unsigned grid, positive ones taken as zero points; or reports."""
+    """Return offsets on the unsigned grid, positive ones taken as zero points; or reports."""
     steps = (1 << bitwidth) - 1
     if np.any(outside := np.abs(offsets) > steps):
         hint = f"offsets lie between -{steps} and 0"
@@ -71,7 +71,7 @@ def on_unsigned_grid(offsets: Ints, bitwidth: int, at: FileLocation, key: str) -
 def given_numbers(
     scales: Floats, offsets: Floats, bitwidth: int, at: FileLocation, keys: tuple[str, str]
 ) -> tuple[Floats, Ints] | None:
-    """Gives scales, and offsets on the unsigned grid, as a file gives both; or reports."""
+    """Return scales, and offsets on the unsigned grid, as a file gives both; or reports."""
     found = whole(offsets, at, keys[1])
     if not are_scales(scales, at, keys[0]) or found is None:
         return None
@@ -84,7 +84,7 @@ def given_numbers(
 def placeholder(
     scales: Floats, offsets: Floats | None, at: FileLocation, key: str = ".offset"
 ) -> tuple[Floats, Ints] | None:
-    """Gives scales of 0 with offsets of 0; reports offsets that are not 0."""
+    """Return scales of 0 with offsets of 0; reports offsets that are not 0."""
     if offsets is not None and np.any(offsets != 0):
         at.fault(f"{_first(offsets, offsets != 0)} with a scale of 0", key)
         return None
@@ -94,7 +94,7 @@ def placeholder(
 def grid_of(
     minimum: Floats | None, maximum: Floats | None, bitwidth: int, symmetric: bool, at: FileLocation
 ) -> tuple[Floats, Ints] | None:
-    """Gives scales and offsets (unsigned grid) of ranges, as the quantizer itself makes them."""
+    """Return scales and offsets (unsigned grid) of ranges, as the quantizer itself makes them."""
     if minimum is None or maximum is None:
         return None
     if np.any(away := (minimum > 0) | (maximum < 0)):
@@ -114,7 +114,7 @@ def grid_of(
 def steps_apart(
     scales: Floats, offsets: Ints, bitwidth: int, ranges: tuple[Floats, Floats]
 ) -> Floats:
-    """Gives how many steps the ends of ranges are from what scales and offsets make."""
+    """Return how many steps the ends of ranges are from what scales and offsets make."""
     last = offsets + ((1 << bitwidth) - 1)
     with np.errstate(over="ignore"):  # infinitely far is far
         low, high = np.abs(ranges[0] / scales - offsets), np.abs(ranges[1] / scales - last)
@@ -122,7 +122,7 @@ def steps_apart(
 
 
 def _first(values: Floats | Ints, wrong: NDArray[np.bool_]) -> str:
-    """Names the first of the values that are wrong, and which of how many it is."""
+    """Name the first of the values that are wrong, and which of how many it is."""
     i = int(np.flatnonzero(wrong)[0])
     return _at(values, i) if values.size == 1 else f"{_at(values, i)} (at {i} of {values.size})"
 

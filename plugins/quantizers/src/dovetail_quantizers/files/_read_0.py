@@ -51,7 +51,7 @@ class _Columns:
 
 
 def read_tensor(name: str, data: Any, is_param: bool, at: FileLocation) -> TensorEncoding | None:
-    """Gives the entry that a list of encodings makes, one for each channel; or reports."""
+    """Return the entry that a list of encodings makes, one for each channel; or reports."""
     if not isinstance(data, list) or not data:
         at.fault(f"a list of encodings is wanted, not {shown(data)}")
         return None
@@ -81,7 +81,7 @@ def _decoded(data: list[Any], at: FileLocation) -> list[Entry]:
 
 
 def _agree(entries: Sequence[Entry], at: FileLocation) -> bool:
-    """Whether the encodings of a tensor's channels are of one kind; reports if not."""
+    """Return whether the encodings of a tensor's channels are of one kind; reports if not."""
     before = at.faults
     # as they are spelt first: there may be very many, and they are mostly spelt alike
     kinds = {(entry.bitwidth, entry.dtype, entry.is_symmetric): entry for entry in entries}
@@ -158,7 +158,7 @@ def _entry(
 def _given(
     columns: _Columns, scales: Floats, first: Entry, at: FileLocation
 ) -> tuple[Floats, Ints] | None:
-    """Gives the scales and offsets that a file gives itself, checked against its ranges."""
+    """Return the scales and offsets that a file gives itself, checked against its ranges."""
     if not np.any(scales):
         return _numbers.placeholder(scales, columns.offset, at)
     ranges = None
@@ -201,7 +201,7 @@ def _offsets(
 
 
 def _by_range(offsets: Ints, scales: Floats, half: int, minimum: Floats, at: FileLocation) -> Ints:
-    """Gives offsets of another convention as the range says they are meant."""
+    """Return offsets of another convention as the range says they are meant."""
     zeros = -minimum / scales
     if np.any(positive := offsets > 0) and np.all(np.abs(zeros - offsets)[positive] <= 1.01):
         at.note("a positive offset was taken as the zero point that min and scale make", ".offset")

@@ -44,7 +44,7 @@ class _Expansion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_tensor(data: Any, at: FileLocation) -> TensorEncoding | None:
-    """Gives the entry that an object makes; or reports."""
+    """Return the entry that an object makes; or reports."""
     raw = decode(data, Entry, at)
     if raw is None:
         return None
@@ -180,7 +180,7 @@ def _is_expansion(
     at: FileLocation,
     keys: tuple[str, str],
 ) -> bool:
-    """Whether the numbers of LPBQ fit each other; reports what does not."""
+    """Return whether the numbers of LPBQ fit each other; reports what does not."""
     before = at.faults
     if not np.any(scales):
         at.fault("blocks with a scale of 0", keys[1])
@@ -195,7 +195,7 @@ def _is_expansion(
 
 
 def _fit(factors: Ints, scales: Floats, axis: int) -> bool:
-    """Whether scales have the axes of the factors, and extent 1 at all but the channel's."""
+    """Return whether scales have the axes of the factors, and extent 1 at all but the channel's."""
     if factors.ndim < 2 or scales.ndim != factors.ndim:
         return False
     channel = channel_axis_of(axis)

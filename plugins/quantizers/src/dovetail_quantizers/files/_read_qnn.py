@@ -52,7 +52,7 @@ class _Tensor(msgspec.Struct, frozen=True):
 
 
 def read_tensor(name: str, data: Any, at: FileLocation) -> TensorEncoding | None:
-    """Gives the entry of a tensor; None if it is neither quantized nor float, or reports."""
+    """Return the entry of a tensor; None if it is neither quantized nor float, or reports."""
     raw = decode(data, _Tensor, at)
     if raw is None:
         return None

@@ -16,7 +16,7 @@ _NEEDS_MODEL = "has scales along an axis that the file does not say; --model tel
 
 
 def onnx_entry(entry: TensorEncoding, version: str) -> dict[str, Any]:
-    """Gives an entry as 2.0.0 or 2.1.0 has it.
+    """Return an entry as 2.0.0 or 2.1.0 has it.
 
     Raises:
         NotHeldError: It cannot.
@@ -47,7 +47,7 @@ def onnx_entry(entry: TensorEncoding, version: str) -> dict[str, Any]:
 
 
 def qnn_entry(entry: TensorEncoding) -> dict[str, Any]:
-    """Gives an entry as a tensor of `model_net.json` has it.
+    """Return an entry as a tensor of `model_net.json` has it.
 
     Raises:
         NotHeldError: It cannot.

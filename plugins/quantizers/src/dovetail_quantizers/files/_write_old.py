@@ -15,7 +15,7 @@ class NotHeldError(Exception):
 
 
 def old_entry(entry: TensorEncoding) -> list[dict[str, Any]]:
-    """Gives an entry as 0.6.1 has it.
+    """Return an entry as 0.6.1 has it.
 
     Raises:
         NotHeldError: It cannot.
@@ -43,7 +43,7 @@ def old_entry(entry: TensorEncoding) -> list[dict[str, Any]]:
 
 
 def new_entry(entry: TensorEncoding) -> dict[str, Any]:
-    """Gives an entry as 1.0.0 has it.
+    """Return an entry as 1.0.0 has it.
 
     Raises:
         NotHeldError: It cannot.

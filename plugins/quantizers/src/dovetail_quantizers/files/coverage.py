@@ -34,7 +34,7 @@ class Coverage:
 
 
 def coverage_of(file: EncodingsFile, places: ModelTensors) -> Coverage:
-    """Compares the names of a file with a model's tensors."""
+    """Compare the names of a file with a model's tensors."""
     covered: dict[str, None] = {}
     removed_sources: list[str] = []
     unmatched: list[Problem] = []

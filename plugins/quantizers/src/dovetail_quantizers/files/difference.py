@@ -33,7 +33,7 @@ class Difference:
 
 
 def difference(first: EncodingsFile, second: EncodingsFile, rtol: float = 0.0) -> Difference:
-    """Compares two files by what their entries mean.
+    """Compare two files by what their entries mean.
 
     Args:
         first: A file.
@@ -54,7 +54,7 @@ def difference(first: EncodingsFile, second: EncodingsFile, rtol: float = 0.0) -
 
 
 def changes(first: TensorEncoding, second: TensorEncoding, rtol: float) -> list[str]:
-    """Gives what differs in the meaning of two entries."""
+    """Return what differs in the meaning of two entries."""
     if first.kind != second.kind or first.bitwidth != second.bitwidth:
         return [f"{first.kind}{first.bitwidth} became {second.kind}{second.bitwidth}"]
     first, second = flat(first) or first, flat(second) or second

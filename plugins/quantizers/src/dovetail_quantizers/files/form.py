@@ -149,7 +149,7 @@ class TensorEncoding:
         return self.offsets * self.scales, (self.offsets + self.steps) * self.scales
 
     def with_factors(self, factors: Ints, compressed_bitwidth: int) -> TensorEncoding:
-        """Gives LPBQ's entry with its integer factors."""
+        """Return LPBQ's entry with its integer factors."""
         return dataclasses.replace(
             self, block_scales=factors, compressed_bitwidth=compressed_bitwidth
         )
@@ -177,7 +177,7 @@ class EncodingsFile:
 
     @classmethod
     def of(cls, version: str, entries: Iterable[TensorEncoding]) -> EncodingsFile:
-        """Gives a file of some entries; their names must differ."""
+        """Return a file of some entries; their names must differ."""
         return cls(version, {entry.name: entry for entry in entries})
 
     @property

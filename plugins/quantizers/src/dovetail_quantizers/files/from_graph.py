@@ -30,7 +30,7 @@ _FLOATS = (DType.FLOAT_16, DType.FLOAT_32)
 
 
 def encodings_of(graph: Graph, version: str = "1.0.0") -> EncodingsFile:
-    """Gives the encodings of a quantized graph, as the user's model names and lays out its tensors.
+    """Return the encodings of a quantized graph, as the user's model names and lays out its tensors.
 
     Integers without an encoding, such as indices, have no entry. Where several tensors come from
     one of the user's model and differ, all but the first go by their names in the graph.
@@ -68,7 +68,7 @@ def encodings_of(graph: Graph, version: str = "1.0.0") -> EncodingsFile:
 
 
 def _follow_from_others(graph: Graph) -> set[Tensor]:
-    """Gives float tensors whose names in the user's model others have.
+    """Return float tensors whose names in the user's model others have.
 
     They are copies for float readers, and interfaces that stay float (preserve_io_datatype) where
     the graph itself is fixed-point: a file that called those float would make it so.
@@ -88,7 +88,7 @@ def _follow_from_others(graph: Graph) -> set[Tensor]:
 
 
 def entry_of(tensor: Tensor) -> TensorEncoding | None:
-    """Gives the entry of one tensor; None if it is neither quantized nor float.
+    """Return the entry of one tensor; None if it is neither quantized nor float.
 
     Raises:
         QuantizationError: Its blocks are none that a file can hold.
@@ -183,7 +183,7 @@ def _expansion(tensor: Tensor, encoding: BlockwiseExpansion, bitwidth: int) -> T
 
 
 def _cut_axis(extents: Shape, length: int) -> tuple[int | None, int]:
-    """Gives the axis that blocks of `length` elements in C order cut, and their size along it."""
+    """Return the axis that blocks of `length` elements in C order cut, and their size along it."""
     behind = 1
     for axis in reversed(range(len(extents))):
         size, left = divmod(length, behind)
@@ -203,7 +203,7 @@ def _source_axis(tensor: Tensor, axis: int) -> int:
 
 
 def _to_source(tensor: Tensor) -> Shape:
-    """Gives the perm that leads back to the layout of the user's model."""
+    """Return the perm that leads back to the layout of the user's model."""
     if tensor.source_perm is None:
         return tuple(range(len(tensor.shape)))
     return tuple(int(i) for i in np.argsort(tensor.source_perm))

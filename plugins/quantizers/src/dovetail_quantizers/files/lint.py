@@ -47,7 +47,7 @@ class Remark:
 def lint(
     file: EncodingsFile, faults: Iterable[Problem], places: ModelTensors | None = None
 ) -> list[Remark]:
-    """Gives all that is wrong or odd: faults first, then smells, then notes.
+    """Return all that is wrong or odd: faults first, then smells, then notes.
 
     Args:
         file: What could be read.

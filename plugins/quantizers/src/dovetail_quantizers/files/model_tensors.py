@@ -64,7 +64,7 @@ class ModelTensors:
     removed_sources: frozenset[str]
 
     def find(self, name: str) -> ModelTensor | None:
-        """Gives the tensor that a file means by a name: the user's, or else the graph's."""
+        """Return the tensor that a file means by a name: the user's, or else the graph's."""
         return self.tensors.get(name) or self.inner.get(name)
 
     def names(self) -> set[str]:
@@ -73,7 +73,7 @@ class ModelTensors:
 
 
 def model_tensors_in(path: str | os.PathLike[str]) -> ModelTensors:
-    """Loads or converts a model file and gives its tensors.
+    """Load or converts a model file and return its tensors.
 
     Raises:
         DovetailError: The file cannot be loaded or converted.
@@ -83,7 +83,7 @@ def model_tensors_in(path: str | os.PathLike[str]) -> ModelTensors:
 
 
 def model_tensors_of(graphs: Iterable[Graph], ops: OpRegistry) -> ModelTensors:
-    """Gives the tensors of graphs."""
+    """Return the tensors of graphs."""
     graphs = tuple(graphs)
     found: dict[str, ModelTensor] = {}
     inner: dict[str, ModelTensor] = {}
@@ -110,7 +110,7 @@ def _rank(place: ModelTensor) -> tuple[bool, bool]:
 
 
 def fitted(file: EncodingsFile, places: ModelTensors) -> tuple[EncodingsFile, tuple[Problem, ...]]:
-    """Gives a file with what a model says of its tensors: axes, blocks, and which are weights.
+    """Return a file with what a model says of its tensors: axes, blocks, and which are weights.
 
     Entries for tensors that the model lacks stay as they are.
 

@@ -20,7 +20,7 @@ _TOP = ("version", "producer", "quantizer_args", "excluded_layers", "encodings",
 
 
 def read_encodings(path: str | os.PathLike[str]) -> EncodingsFile:
-    """Reads an encodings file of any version, or the encodings of a `model_net.json`.
+    """Read an encodings file of any version, or the encodings of a `model_net.json`.
 
     Raises:
         FrontendError: The file cannot be read.
@@ -39,7 +39,7 @@ def read_encodings(path: str | os.PathLike[str]) -> EncodingsFile:
 
 
 def parse_encodings(path: str | os.PathLike[str]) -> tuple[EncodingsFile, tuple[Problem, ...]]:
-    """Reads what can be read of an encodings file; gives it and the faults.
+    """Read what can be read of an encodings file; return it and the faults.
 
     Raises:
         FrontendError: The file cannot be read.

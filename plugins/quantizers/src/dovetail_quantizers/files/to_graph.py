@@ -23,7 +23,7 @@ from dovetail_quantizers.grid import Scheme, storage_type
 def to_encoding(
     entry: TensorEncoding, tensor: Tensor, axis: int | None
 ) -> tuple[DType, Encoding | None]:
-    """Gives the type and the encoding that an entry means for a tensor of a graph.
+    """Return the type and the encoding that an entry means for a tensor of a graph.
 
     Args:
         entry: What a file says; with numbers, not open and not derived.
@@ -83,7 +83,7 @@ def _require_symmetric(entry: TensorEncoding, where: str) -> None:
 
 
 def _centred(entry: TensorEncoding) -> bool:
-    """Whether the grid lies about zero; strict ones leave out the lowest integer, and say so."""
+    """Return whether the grid lies about zero; strict ones leave out the lowest integer, and say so."""
     if entry.offsets is None:
         return False
     beside = entry.offsets - entry.centre

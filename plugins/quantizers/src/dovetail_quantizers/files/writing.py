@@ -36,7 +36,7 @@ class Dumped:
 def write_encodings(
     file: EncodingsFile, path: str | os.PathLike[str], version: str, *, lossy: bool = False
 ) -> Dumped:
-    """Writes an encodings file; after an error there is no file, or the old one.
+    """Write an encodings file; after an error there is no file, or the old one.
 
     Args:
         file: What to write.
@@ -66,7 +66,7 @@ def write_encodings(
 
 
 def dump_encodings(file: EncodingsFile, version: str) -> Dumped:
-    """Gives an encodings file as text, without what the version cannot hold.
+    """Return an encodings file as text, without what the version cannot hold.
 
     Raises:
         ConfigError: There is no such version.

@@ -29,7 +29,7 @@ _AVERAGES = ("PoolAvg2d", "PoolAvg3d", "ReduceMean", "ReduceSum")
 
 def clipper(graph: Graph, x: Tensor, encoded: EncodingDecision, ops: OpRegistry,
             given: Mapping[Tensor, EncodingDecision]) -> str | None:  # fmt: skip
-    """Gives the op that a grid behind a tensor stands for; None if it clips nothing.
+    """Return the op that a grid behind a tensor stands for; None if it clips nothing.
 
     Args:
         graph: The float graph that the tensor is in.
@@ -48,7 +48,7 @@ def clipper(graph: Graph, x: Tensor, encoded: EncodingDecision, ops: OpRegistry,
 
 
 def clips_as(node: Node, clip: str, ops: OpRegistry) -> bool:
-    """Whether a node that reads a tensor clips it itself, at least as a Relu or Relu6 would."""
+    """Return whether a node that reads a tensor clips it itself, at least as a Relu or Relu6 would."""
     if not cuts_off(node, ops):
         return False
     low, high = bind_node(schema_of(node, ops), node).reference(_ENDS)
@@ -56,7 +56,7 @@ def clips_as(node: Node, clip: str, ops: OpRegistry) -> bool:
 
 
 def put_clip(graph: Graph, x: Tensor, op_type: str, y: Tensor | None) -> Tensor:
-    """Puts a Relu or Relu6 behind a tensor, and gives its result.
+    """Put a Relu or Relu6 behind a tensor, and return its result.
 
     Args:
         graph: Changed.
@@ -91,7 +91,7 @@ def _is_never_below(
 
 
 def _gives_no_less(node: Node, ops: OpRegistry) -> bool:
-    """Whether a node's op has a range of its own, or clips, at zero or above."""
+    """Return whether a node's op has a range of its own, or clips, at zero or above."""
     known = fixed_range(node, ops)
     if known is not None:
         return known[0] >= 0

@@ -16,12 +16,12 @@ from dovetail_opset.passes import COLUMNS_LAST, COLUMNS_MOVED, DeadCode
 
 
 def has_moved_columns(tensor: Tensor) -> bool:
-    """Whether a static tensor's columns are in another order than in the user's model."""
+    """Return whether a static tensor's columns are in another order than in the user's model."""
     return any(m in tensor.name and m not in tensor.source for m in (COLUMNS_LAST, COLUMNS_MOVED))
 
 
 def put_columns_back(graph: Graph, weight: Tensor) -> Tensor:
-    """Gives weights in the user's order in the place of others; what they multiply is transposed.
+    """Return weights in the user's order in the place of others; what they multiply is transposed.
 
     Args:
         graph: Changed.
@@ -60,13 +60,13 @@ def put_columns_back(graph: Graph, weight: Tensor) -> Tensor:
 
 
 def put_back_for_blocks(graph: Graph, size: int | None) -> None:
-    """Puts the columns back of all weights that are to get blocks of a size, if any are."""
+    """Put the columns back of all weights that are to get blocks of a size, if any are."""
     if size is not None:
         put_back_where(graph, lambda tensor: tensor.shape[-1] % size == 0)
 
 
 def put_back_where(graph: Graph, is_blocked: Callable[[Tensor], bool]) -> None:
-    """Puts the columns back of all weights of which something holds."""
+    """Put the columns back of all weights of which something holds."""
     for tensor in list(graph.tensors.values()):
         if tensor.kind.is_static and has_moved_columns(tensor) and is_blocked(tensor):
             put_columns_back(graph, tensor)

@@ -26,7 +26,7 @@ class RowFloor:
     depth: float
 
     def counting(self, values: Array) -> Array:
-        """Gives the values that count, raised to the floor of their row; NaN stays."""
+        """Return the values that count, raised to the floor of their row; NaN stays."""
         if not values.size:
             return values
         maximum = values.max(axis=self.axis, keepdims=True)

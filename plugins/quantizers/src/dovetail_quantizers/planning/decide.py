@@ -13,7 +13,7 @@ from dovetail_quantizers.planning.value_range import ValueRange
 
 
 def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDecision]:
-    """Gives the encoding of every group that needs one.
+    """Return the encoding of every group that needs one.
 
     Args:
         plan: The plan.

@@ -25,7 +25,7 @@ def fallen_back(
     overrides: Overrides,
     bitwidth: int,
 ) -> dict[Node, Float]:
-    """Gives the nodes that stay float for want of an encoding."""
+    """Return the nodes that stay float for want of an encoding."""
     known = {t for g in groups.values() for t in g.members if _is_known(g, overrides)}
     known |= overrides.encodings.keys()
     found: dict[Node, Float] = {}
@@ -40,7 +40,7 @@ def fallen_back(
 
 
 def all_float(graph: Graph, ops: OpRegistry, bitwidth: int) -> dict[Node, Float]:
-    """Gives every node, float in a width: in 32 bits where its op does not take that."""
+    """Return every node, float in a width: in 32 bits where its op does not take that."""
     found: dict[Node, Float] = {}
     for node in graph.nodes:
         why = refusal(node, ops, float_type(bitwidth))

@@ -34,7 +34,7 @@ _Grid = tuple[DType, NDArray[np.float32], NDArray[np.int32]]
 
 
 def recover_grid(values: NDArray[np.float32], axis: int | None) -> tuple[DType, Encoding] | None:
-    """Gives the grid that values lie on, or None.
+    """Return the grid that values lie on, or None.
 
     One of 8 bits for all is preferred, then one of 8 bits for each slice along the axis, then the
     same of 16 bits.
@@ -57,7 +57,7 @@ def recover_grid(values: NDArray[np.float32], axis: int | None) -> tuple[DType, 
 
 
 def _grid(rows: NDArray[np.float32], bits: int) -> _Grid | None:
-    """Gives the grid of (n, m) values that has a scale for each row."""
+    """Return the grid of (n, m) values that has a scale for each row."""
     counts: list[int] = []
     for row in rows:
         count = _steps(row, 2**bits - 1)
@@ -102,7 +102,7 @@ def _steps(values: NDArray[np.float32], most: int) -> int | None:
 
 
 def _is_meant(rows: NDArray[np.float32], counts: list[int]) -> bool:
-    """Whether it is no chance that every row lies on a grid of so many steps."""
+    """Return whether it is no chance that every row lies on a grid of so many steps."""
     chance = 0.0
     for row, count in zip(rows, counts, strict=True):
         others = len(np.unique(np.abs(row[row != 0]))) - 1

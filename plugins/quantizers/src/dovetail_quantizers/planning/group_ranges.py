@@ -36,13 +36,13 @@ class GroupRanges:
         self._found: dict[Group, Range] = {}
 
     def extent(self, group: Group) -> ValueRange:
-        """Gives what is in a group: observed, constant, and known without looking."""
+        """Return what is in a group: observed, constant, and known without looking."""
         parts = [self._seen.get(group.leader.name), group.known_extent()]
         known = [part for part in parts if part is not None]
         return known[0].joined(known[-1]) if known else _NOTHING
 
     def range(self, group: Group) -> Range:
-        """Gives the range that a group's grid is to span."""
+        """Return the range that a group's grid is to span."""
         if group in self._plan.given:
             return self._plan.given[group].ends or (0.0, 0.0)
         if group not in self._found:
@@ -81,7 +81,7 @@ class GroupRanges:
 def across(
     plan: Plan, decided: Mapping[Group, EncodingDecision], node: Node, constant: Tensor
 ) -> float:
-    """Gives how far from zero a node must find the infinities of a constant that it reads."""
+    """Return how far from zero a node must find the infinities of a constant that it reads."""
     others = (t for t in (*node.inputs, *node.outputs) if t is not None and t is not constant)
     groups = [plan.groups[t] for t in others if t in plan.groups]
     return sum(span(decided[group].ends or (0.0, 0.0)) for group in groups if group in decided)

@@ -60,7 +60,7 @@ class Group:
         return next(iter(self.sources or self.members))
 
     def known_extent(self) -> ValueRange | None:
-        """Gives what is known without observing: constants and bounds."""
+        """Return what is known without observing: constants and bounds."""
         extents = [ValueRange(*ends) for ends, _ in self.bounds]
         for tensor in self.constants:
             values = np.asarray(tensor.values(), np.float32)
@@ -77,7 +77,7 @@ def find_groups(
     squash: bool,
     claims: Mapping[Tensor, Hashable],
 ) -> Mapping[Tensor, Group]:
-    """Gives the group of each tensor that takes an encoding as an activation does.
+    """Return the group of each tensor that takes an encoding as an activation does.
 
     Args:
         graph: A float graph; not changed.
@@ -110,7 +110,7 @@ class _Finder:
             self.groups[tensor] = Group({tensor: None}, {tensor: None})
 
     def move(self, node: Node, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
-        """Joins what a node only moves values between."""
+        """Join what a node only moves values between."""
         if not inputs:
             return
         for tensor in (t for t in inputs if t not in self.groups):  # constants
@@ -130,7 +130,7 @@ class _Finder:
             merged.bounds.append((added, node.where))
 
     def squash(self, node: Node) -> None:
-        """Joins what a node clips with what it leaves, if nobody else sees the former."""
+        """Join what a node clips with what it leaves, if nobody else sees the former."""
         cut, left = node.inputs[0], node.outputs[0]
         if cut is None or cut not in self.groups or left not in self.groups:
             return
@@ -150,7 +150,7 @@ class _Finder:
         merged.inside.add(node)
 
     def limit(self) -> None:
-        """Finds what the readers of each group tell apart."""
+        """Find what the readers of each group tell apart."""
         for group in dict.fromkeys(self.groups.values()):
             if any(t.kind is not TensorKind.NATIVE for t in group.members):
                 continue
@@ -161,7 +161,7 @@ class _Finder:
                 group.needed = (min(low, 0.0), max(high, 0.0))
 
     def fix(self, node: Node, known: Range) -> None:
-        """Takes an output's range from the op instead of from what is observed."""
+        """Take an output's range from the op instead of from what is observed."""
         group = self.groups.get(node.outputs[0])
         if group is not None and node.outputs[0] in group.sources:
             del group.sources[node.outputs[0]]

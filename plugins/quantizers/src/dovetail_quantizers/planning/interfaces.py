@@ -26,7 +26,7 @@ from dovetail_quantizers.planning.rules import is_quantized
 def open_inputs(
     graph: Graph, found: Overrides, take: Callable[[QdqPattern, EncodingDecision], None]
 ) -> None:
-    """Makes integers that the application gives real in one place.
+    """Create integers that the application gives real in one place.
 
     Args:
         graph: Changed.
@@ -49,7 +49,7 @@ def open_inputs(
 
 
 def open_integers(graph: Graph, found: Overrides) -> None:
-    """Makes one Quantize of what makes integers that are not made real again.
+    """Create one Quantize of what makes integers that are not made real again.
 
     Args:
         graph: Changed.

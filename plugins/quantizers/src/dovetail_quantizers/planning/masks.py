@@ -41,7 +41,7 @@ class Masks:
         self._floors: dict[Group, dict[Tensor, RowFloor]] = {}
 
     def find(self) -> None:
-        """Writes what it finds into the groups."""
+        """Write what it finds into the groups."""
         each = list(dict.fromkeys(self._groups.values()))
         for group in each:
             group.floors = self._floors_of(group)
@@ -105,7 +105,7 @@ class Masks:
         )
 
     def _look_at_sum(self, node: Node) -> None:
-        """Finds where numbers stand for infinity in what is added up for a Softmax alone."""
+        """Find where numbers stand for infinity in what is added up for a Softmax alone."""
         signs = mask_signs(node, self._ops, self._groups)
         for tensor, sign in zip(node.inputs, signs, strict=False):
             if tensor is None or tensor not in self._groups:
@@ -128,7 +128,7 @@ class Masks:
 
 
 def mask_signs(node: Node, ops: OpRegistry, groups: Mapping[Tensor, Group]) -> tuple[int, ...]:
-    """Gives the signs with which a node adds its inputs up for a Softmax; none if it does not."""
+    """Return the signs with which a node adds its inputs up for a Softmax; none if it does not."""
     operation = binary_of(node, ops)
     if operation not in (Binary.ADD, Binary.SUBTRACT):
         return ()
@@ -139,6 +139,6 @@ def mask_signs(node: Node, ops: OpRegistry, groups: Mapping[Tensor, Group]) -> t
 
 
 def far_of(node: Node, i: int, ops: OpRegistry, groups: Mapping[Tensor, Group]) -> Far:
-    """Gives from where on numbers stand for an infinity in a constant that a node reads."""
+    """Return from where on numbers stand for an infinity in a constant that a node reads."""
     signs = mask_signs(node, ops, groups)
     return _FAR[signs[i]] if signs else EVERYTHING_COUNTS

@@ -55,7 +55,7 @@ class Overrides:
     idle: list[str] = field(default_factory=list)
 
     def change(self, tensor: Tensor, kind: str, text: str) -> None:
-        """Keeps what became of something that the model says of a tensor, once."""
+        """Keep what became of something that the model says of a tensor, once."""
         told = Difference(tensor=tensor.source, kind=kind, text=text)
         if told not in self.changes:
             self.changes.append(told)
@@ -80,13 +80,13 @@ class Overrides:
 
     @property
     def given(self) -> frozenset[str]:
-        """Names of tensors whose present values something was said of."""
+        """Name of tensors whose present values something was said of."""
         float_results = (t.name for node in self.floats for t in node.outputs)
         said = (t.name for t in (*self.encodings, *self.float_inputs))
         return frozenset((*said, *float_results))
 
     def under(self, other: Overrides) -> Overrides:
-        """Gives both together; where both say something of a tensor, the other counts."""
+        """Return both together; where both say something of a tensor, the other counts."""
         said = other.encodings.keys() | other.widths.keys()
         return Overrides(
             {t: e for t, e in self.encodings.items() if t not in said} | other.encodings,
@@ -101,7 +101,7 @@ class Overrides:
         )
 
     def uncovered(self, graph: Graph) -> tuple[str, ...]:
-        """Gives the names in the user's model that nothing was said of."""
+        """Return the names in the user's model that nothing was said of."""
         names = dict.fromkeys(t.source for t in graph.tensors.values() if is_quantized(t))
         return tuple(name for name in names if name not in self.covered)
 
@@ -112,7 +112,7 @@ def _listed(names: list[str]) -> str:
 
 
 def read_overrides(options: QuantizationOptions) -> EncodingsFile | None:
-    """Gives the encodings file that the options name, if they name one.
+    """Return the encodings file that the options name, if they name one.
 
     Raises:
         FrontendError, QuantizationError: It cannot be read, or has faults.
@@ -122,7 +122,7 @@ def read_overrides(options: QuantizationOptions) -> EncodingsFile | None:
 
 
 def unmatched(file: EncodingsFile, graphs: Sequence[Graph]) -> list[Problem]:
-    """Gives a problem for each entry that no tensor of the user's model goes by."""
+    """Return a problem for each entry that no tensor of the user's model goes by."""
     names = {t.name for graph in graphs for t in graph.tensors.values()}
     known = names.union(t.source for graph in graphs for t in graph.tensors.values())
     removed_sources = _gone(graphs)
@@ -138,7 +138,7 @@ def unmatched(file: EncodingsFile, graphs: Sequence[Graph]) -> list[Problem]:
 
 
 def without_tensor(file: EncodingsFile, graphs: Sequence[Graph]) -> str:
-    """Gives a note on the entries for tensors that conversion does away with; "" for none."""
+    """Return a note on the entries for tensors that conversion does away with; "" for none."""
     removed_sources = _gone(graphs)
     left = [f"'{name}'" for name in file.entries if name in removed_sources]
     if not left:
@@ -147,7 +147,7 @@ def without_tensor(file: EncodingsFile, graphs: Sequence[Graph]) -> str:
 
 
 def _gone(graphs: Sequence[Graph]) -> frozenset[str]:
-    """Names of tensors of the user's model that no graph has any more."""
+    """Name of tensors of the user's model that no graph has any more."""
     here = {t.source for graph in graphs for t in graph.tensors.values()}
     return frozenset(name for graph in graphs for name in graph.removed_sources) - here
 
@@ -155,7 +155,7 @@ def _gone(graphs: Sequence[Graph]) -> frozenset[str]:
 def overrides_of(
     file: EncodingsFile, graph: Graph, ops: OpRegistry, known: Container[str] = ()
 ) -> Overrides:
-    """Gives what a file says of a graph.
+    """Return what a file says of a graph.
 
     Args:
         file: The file.

@@ -52,11 +52,11 @@ class Plan:
     notes: list[str] = field(default_factory=list)
 
     def is_fixed(self, node: Node) -> bool:
-        """Whether a node works on fixed-point tensors."""
+        """Return whether a node works on fixed-point tensors."""
         return node not in self.floats and touches_floats(node)
 
     def needed(self) -> Iterator[Group]:
-        """Gives the groups that fixed-point nodes read or write, each once, in order."""
+        """Return the groups that fixed-point nodes read or write, each once, in order."""
         done: set[Group] = set()
         for tensor, group in self.groups.items():
             if group in done or tensor.kind.is_static:
@@ -68,7 +68,7 @@ class Plan:
                 yield group
 
     def watched(self) -> dict[str, Sequence[Tensor]]:
-        """Gives the tensors to observe, by the name of their group's leader."""
+        """Return the tensors to observe, by the name of their group's leader."""
         return {
             group.leader.name: tuple(group.floors or group.sources)
             for group in self.needed()
@@ -76,7 +76,7 @@ class Plan:
         }
 
     def counting(self) -> dict[str, RowFloor | Far]:
-        """Gives what counts of watched tensors, by name; of those left out, everything does."""
+        """Return what counts of watched tensors, by name; of those left out, everything does."""
         found: dict[str, RowFloor | Far] = {}
         for group in self.needed():
             found |= {tensor.name: floor for tensor, floor in group.floors.items()}
@@ -85,11 +85,11 @@ class Plan:
         return found
 
     def how(self, group: Group) -> str:
-        """Gives what a group's range depends on besides the values that are observed."""
+        """Return what a group's range depends on besides the values that are observed."""
         return f"{self.recipe(group).signature} {list(group.floors.values())} {group.far}"
 
     def note_infinities(self, tensor: Tensor) -> None:
-        """Notes, once, that a tensor's grid holds something in the place of infinities."""
+        """Record, once, that a tensor's grid holds something in the place of infinities."""
         note = (
             f"what stands for infinities in '{tensor.source}': an end of its grid, far from the "
             "rest, is theirs"
@@ -98,13 +98,13 @@ class Plan:
             self.notes.append(note)
 
     def recipe(self, group: Group) -> Recipe:
-        """Gives how a group gets its grid from its range."""
+        """Return how a group gets its grid from its range."""
         recipe = self.recipes.activation
         width = self.widths.get(group, recipe.bitwidth)
         return recipe if width == recipe.bitwidth else recipe.with_bitwidth(width)
 
     def estimators(self) -> dict[str, RangeEstimator]:
-        """Makes an estimator for each group that is observed."""
+        """Create an estimator for each group that is observed."""
         return {
             group.leader.name: self.recipe(group).new_estimator()
             for group in self.needed()
@@ -121,7 +121,7 @@ def make_plan(
     *,
     floats_only: bool = False,
 ) -> Plan:
-    """Gives the plan of a float graph.
+    """Return the plan of a float graph.
 
     Args:
         graph: Not changed; the plan's to be written into.

@@ -33,7 +33,7 @@ def float_nodes(
     pinned: Collection[Tensor],
     bitwidth: int,
 ) -> dict[Node, Float]:
-    """Gives the nodes that stay float.
+    """Return the nodes that stay float.
 
     Args:
         graph: The float graph.
@@ -60,12 +60,12 @@ def float_nodes(
 
 
 def touches_floats(node: Node) -> bool:
-    """Whether a node reads or writes anything that could be quantized."""
+    """Return whether a node reads or writes anything that could be quantized."""
     return any(is_quantized(t) for t in (*(t for _, t in present(node)), *node.outputs))
 
 
 def refusal(node: Node, ops: OpRegistry, dtype: DType = DType.UFIXED_POINT_8) -> str:
-    """Gives why a node's op cannot work on tensors of a type; nothing if it can."""
+    """Return why a node's op cannot work on tensors of a type; nothing if it can."""
     schema = schema_of(node, ops)
     stored = schema.domain is Domain.STORED and node.op_type not in _SHAPES_ONLY
     if stored and dtype.is_fixed_point:

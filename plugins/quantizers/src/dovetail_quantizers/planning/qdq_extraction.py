@@ -34,7 +34,7 @@ _COMPUTED = "it has several scales, or others behind it, or its integers go else
 
 
 def extract_qdq(graph: Graph, ops: OpRegistry) -> Overrides:
-    """Takes quantizing out of a graph and gives what it said.
+    """Take quantizing out of a graph and return what it said.
 
     Args:
         graph: Changed: it computes the same without rounding, and without clipping but at zero.
@@ -59,7 +59,7 @@ def extract_qdq(graph: Graph, ops: OpRegistry) -> Overrides:
 
 
 def _note_kept(graph: Graph, found: Overrides) -> None:
-    """Notes what still quantizes, or makes real, by ops of its own."""
+    """Record what still quantizes, or makes real, by ops of its own."""
     for node in graph.nodes:
         if any(tensor in found.interfaces for tensor in (*node.inputs, *node.outputs)):
             continue
@@ -91,7 +91,7 @@ class _Absorption:
         ] = {}  # of what was not clipped: it keeps to it by itself
 
     def take(self, quantizing: QdqPattern) -> None:
-        """Takes out what makes one tensor's integers real, wherever that is."""
+        """Take out what makes one tensor's integers real, wherever that is."""
         x = quantizing.x
         if quantizing.encoding is None:
             self._drop(quantizing)
@@ -111,12 +111,12 @@ class _Absorption:
                 x = kept[0]  # an output's name may have taken the place of its own
 
     def take_given(self, quantizing: QdqPattern, encoded: EncodingDecision) -> None:
-        """Takes the same out of what the application gives in integers, which clip nothing."""
+        """Take the same out of what the application gives in integers, which clip nothing."""
         self._given[quantizing.x] = encoded
         self.take(quantizing)
 
     def _clip_themselves(self, ends: tuple[DequantizePoint, ...], clip: str | None) -> bool:
-        """Whether all that reads what is real again clips as a grid does."""
+        """Return whether all that reads what is real again clips as a grid does."""
         for end in ends:
             y = end.node.outputs[0]
             readers = self._graph.consumers(y)
@@ -127,7 +127,7 @@ class _Absorption:
         return True
 
     def _drop(self, quantizing: QdqPattern) -> None:
-        """Takes out what fits its grid to each sample: there is none to keep."""
+        """Take out what fits its grid to each sample: there is none to keep."""
         x = quantizing.x
         for end in quantizing.ends:
             kept = self._bypass(x, end, None)
@@ -136,7 +136,7 @@ class _Absorption:
                 self.found.change(x, "dropped", "its range was found at run time, for each input")
 
     def _apart(self, end: DequantizePoint, encoding: Encoding) -> DequantizePoint:
-        """Takes the product that makes integers real out of the factor of a Softmax."""
+        """Take the product that makes integers real out of the factor of a Softmax."""
         factor = factor_of(end.node)
         if factor is None or not isinstance(encoding, ScaleOffset):
             return end
@@ -160,7 +160,7 @@ class _Absorption:
             self.found.change(tensor, "clip", text)
 
     def _bypass(self, x: Tensor, end: DequantizePoint, clip: str | None) -> tuple[Tensor, ...]:
-        """Takes what makes integers real out, with a clip in its place if it did the work of one.
+        """Take what makes integers real out, with a clip in its place if it did the work of one.
 
         Args:
             x: What is quantized.
@@ -196,7 +196,7 @@ class _Absorption:
         return (x,)
 
     def _write_instead(self, x: Tensor, y: Tensor) -> None:
-        """Makes what writes one tensor write another in its place."""
+        """Create what writes one tensor write another in its place."""
         producer = self._graph.producer(x)
         assert producer is not None
         self._graph.replace_uses(x, y)
@@ -213,7 +213,7 @@ class _Absorption:
         return self._clipped[x]
 
     def _move(self, x: Tensor, path: tuple[Tensor, ...], y: Tensor) -> Tensor:
-        """Moves real numbers as nodes move the integers of them, to where a tensor was."""
+        """Move real numbers as nodes move the integers of them, to where a tensor was."""
         graph = self._graph
         for moved in path:
             node = graph.producer(moved)
@@ -228,7 +228,7 @@ class _Absorption:
         return y
 
     def _repeat(self, node: Node, x: Tensor) -> tuple[Tensor, ...]:
-        """Adds a node that does to real numbers what one does to integers; gives its outputs."""
+        """Add a node that does to real numbers what one does to integers; return its outputs."""
         graph = self._graph
         made = tuple(
             graph.add_tensor(

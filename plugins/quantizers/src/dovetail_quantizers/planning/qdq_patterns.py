@@ -69,7 +69,7 @@ _Operand = float | Tensor
 
 
 def quantizing_of(graph: Graph, node: Node) -> QdqPattern | None:
-    """Gives the quantizing that begins with a node, None if none does that is understood.
+    """Return the quantizing that begins with a node, None if none does that is understood.
 
     It has a single scale and zero point, both ways the same.
     """
@@ -79,7 +79,7 @@ def quantizing_of(graph: Graph, node: Node) -> QdqPattern | None:
 
 
 def begins_quantizing(graph: Graph, node: Node) -> bool:
-    """Whether a node begins what looks like quantizing, be it understood or not."""
+    """Return whether a node begins what looks like quantizing, be it understood or not."""
     if node.inputs and node.inputs[0] is not None and node.inputs[0].kind.is_static:
         return False
     if _is(node, "Quantize"):
@@ -89,13 +89,13 @@ def begins_quantizing(graph: Graph, node: Node) -> bool:
 
 
 def ends_quantizing(node: Node) -> bool:
-    """Whether a node makes a computed tensor real that is stored in integers."""
+    """Return whether a node makes a computed tensor real that is stored in integers."""
     x = node.inputs[0] if node.inputs else None
     return x is not None and _is(node, "Dequantize") and not x.kind.is_static
 
 
 def makes_real(graph: Graph, node: Node) -> bool:
-    """Whether a node begins to make integers real: a cast to float, and a product behind it."""
+    """Return whether a node begins to make integers real: a cast to float, and a product behind it."""
     if not _is(node, *_CASTS) or not node.outputs[0].dtype.is_float:
         return False
     after = _only_reader(graph, node.outputs[0])
@@ -105,7 +105,7 @@ def makes_real(graph: Graph, node: Node) -> bool:
 
 
 def is_number(tensor: Tensor | None) -> float | None:
-    """Gives the one number that a static tensor holds, None for anything else."""
+    """Return the one number that a static tensor holds, None for anything else."""
     if tensor is None or tensor.kind is not TensorKind.STATIC or tensor.encoding is not None:
         return None
     if tensor.dtype is DType.STRING:
@@ -115,7 +115,7 @@ def is_number(tensor: Tensor | None) -> float | None:
 
 
 def factor_of(node: Node) -> float | None:
-    """Gives the factor that a Softmax multiplies its input by, where it has one.
+    """Return the factor that a Softmax multiplies its input by, where it has one.
 
     A pass put it there: the product that makes integers real may be part of it.
     """
@@ -124,7 +124,7 @@ def factor_of(node: Node) -> float | None:
 
 
 def storage_of(levels: tuple[int, int]) -> tuple[DType, int | None] | None:
-    """Gives the type that holds integers of a range, and their bits where it has more of them.
+    """Return the type that holds integers of a range, and their bits where it has more of them.
 
     Ranges are those of 2 to 16 bits; one about zero may leave the lowest integer out.
     """
@@ -187,7 +187,7 @@ def _quotient(graph: Graph, node: Node) -> _Quotient | None:
 
 
 def _is_no_grid(scale: _Operand, zero: _Operand) -> bool:
-    """Whether numbers that are known cannot be a scale and a zero point."""
+    """Return whether numbers that are known cannot be a scale and a zero point."""
     if isinstance(scale, float) and not 0 < scale < math.inf:
         return True
     return isinstance(zero, float) and not (zero.is_integer() and abs(zero) < _GREATEST_ZERO)
@@ -200,7 +200,7 @@ def _encoding(found: _Quotient) -> ScaleOffset:
 
 
 def counted_from_lowest(dtype: DType, encoding: ScaleOffset) -> tuple[DType, ScaleOffset]:
-    """Gives the same grid unsigned, if it is signed and has another zero point than 0."""
+    """Return the same grid unsigned, if it is signed and has another zero point than 0."""
     if not encoding.offset or not dtype.is_signed:
         return dtype, encoding
     low, _ = dtype.stored_range(encoding.bitwidth)
@@ -209,7 +209,7 @@ def counted_from_lowest(dtype: DType, encoding: ScaleOffset) -> tuple[DType, Sca
 
 
 def integers_made(graph: Graph, node: Node) -> tuple[Tensor, Spec, Tensor] | None:
-    """Gives what a node begins to quantize, to what, and the integers; None for anything else."""
+    """Return what a node begins to quantize, to what, and the integers; None for anything else."""
     found = _quotient(graph, node) if _is(node, "ElementWiseDivide") else None
     if found is None or isinstance(found.scale, Tensor) or isinstance(found.zero, Tensor):
         return None
@@ -220,7 +220,7 @@ def integers_made(graph: Graph, node: Node) -> tuple[Tensor, Spec, Tensor] | Non
 
 
 def integers_given(graph: Graph, x: Tensor) -> tuple[Spec, tuple[DequantizePoint, ...]] | None:
-    """Gives what integers of the application stand for, and where they are made real.
+    """Return what integers of the application stand for, and where they are made real.
 
     None if they are not, or not with a single scale and zero point that are known.
     """
@@ -234,7 +234,7 @@ def integers_given(graph: Graph, x: Tensor) -> tuple[Spec, tuple[DequantizePoint
 
 
 def _numbers(graph: Graph, stored: Tensor) -> Iterator[tuple[float, float]]:
-    """Gives the scales and zero points that integers are made real with."""
+    """Return the scales and zero points that integers are made real with."""
     for node in graph.consumers(stored):
         if _is(node, *_MOVERS) and node.inputs[0] is stored:
             for moved in node.outputs:
@@ -251,7 +251,7 @@ def _numbers(graph: Graph, stored: Tensor) -> Iterator[tuple[float, float]]:
 
 
 def _clipped(graph: Graph, rounded: Tensor) -> tuple[_Operand, tuple[int, int] | None, Tensor]:
-    """Gives the zero point and the range of integers behind a rounded quotient, and the last."""
+    """Return the zero point and the range of integers behind a rounded quotient, and the last."""
     zero: _Operand = 0.0
     low, high, last = None, None, rounded
     for _ in range(_MOST_STEPS):
@@ -274,12 +274,12 @@ def _clipped(graph: Graph, rounded: Tensor) -> tuple[_Operand, tuple[int, int] |
 
 
 def _narrows(node: Node) -> bool:
-    """Whether a cast makes integers; the one behind them makes them real."""
+    """Return whether a cast makes integers; the one behind them makes them real."""
     return not node.outputs[0].dtype.is_float
 
 
 def _bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
-    """Gives what a node clips to, with infinities for what it leaves open; None for no clip."""
+    """Return what a node clips to, with infinities for what it leaves open; None for no clip."""
     if _is(node, "ReluMinMax"):
         ends = [node.params.get(name) for name in ("min_value", "max_value")]
         values = [float(e.value) for e in ends if isinstance(e, Scalar)]
@@ -297,7 +297,7 @@ def _ends(
     numbers: tuple[_Operand, _Operand] | None,
     path: tuple[Tensor, ...] = (),
 ) -> Iterator[DequantizePoint]:
-    """Gives where integers are made real again.
+    """Return where integers are made real again.
 
     Args:
         graph: The graph.
@@ -321,7 +321,7 @@ def _ends(
 def _real_ends(
     graph: Graph, node: Node, numbers: tuple[_Operand, _Operand], path: tuple[Tensor, ...]
 ) -> Iterator[DequantizePoint]:
-    """Gives the ends behind a node that reads integers and does not move them."""
+    """Return the ends behind a node that reads integers and does not move them."""
     scale, zero = numbers
     shift = _second(graph, node, "ElementWiseSubtract")
     if _is(node, *_CASTS) and node.outputs[0].dtype.is_float:

@@ -49,7 +49,7 @@ class Recipe:
         return f"{self.estimator} {sorted(self.parameters.items())} {self.bitwidth} {self.scheme}"
 
     def new_estimator(self) -> RangeEstimator:
-        """Makes an estimator for one tensor, or one channel of it.
+        """Create an estimator for one tensor, or one channel of it.
 
         Raises:
             PluginError: There is no such estimator, or it does not take the parameters.
@@ -63,7 +63,7 @@ class Recipe:
             ) from error
 
     def grid(self, minimum: float, maximum: float) -> Grid:
-        """Gives the grid of a range.
+        """Return the grid of a range.
 
         Raises:
             QuantizationError: No grid spans the range.
@@ -74,11 +74,11 @@ class Recipe:
         return grid_for(minimum, maximum, self.bitwidth, scheme, steps=self.steps)
 
     def symmetric(self) -> Recipe:
-        """Gives the recipe with a symmetric grid."""
+        """Return the recipe with a symmetric grid."""
         return Recipe(self.bitwidth, Scheme.SYMMETRIC, self.estimator, self.parameters, self.steps)
 
     def with_bitwidth(self, bitwidth: int) -> Recipe:
-        """Gives the recipe with another width."""
+        """Return the recipe with another width."""
         return Recipe(bitwidth, self.scheme, self.estimator, self.parameters)
 
     def _accepted(self, made: type[RangeEstimator]) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Recipes:
 
 
 def recipes_of(options: QuantizationOptions) -> Recipes:
-    """Gives what the options ask for.
+    """Return what the options ask for.
 
     Raises:
         PluginError: An estimator is not installed.
@@ -121,12 +121,12 @@ def recipes_of(options: QuantizationOptions) -> Recipes:
 
 
 def float_type(bitwidth: int) -> DType:
-    """Gives the float type of a width."""
+    """Return the float type of a width."""
     return {16: DType.FLOAT_16, 32: DType.FLOAT_32}[bitwidth]
 
 
 def no_range(tensor: str, error: QuantizationError) -> QuantizationError:
-    """Gives an estimator's error with the tensor named."""
+    """Return an estimator's error with the tensor named."""
     return QuantizationError(
         error.message, code=error.code, where=f"tensor '{tensor}'", hint=error.hint
     )

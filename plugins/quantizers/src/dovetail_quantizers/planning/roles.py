@@ -50,7 +50,7 @@ FLOAT_TOGETHER = frozenset(
 
 
 def roles_of(node: Node, ops: OpRegistry) -> Mapping[int, Role]:
-    """Gives the roles of a node's inputs, by number; those not named are activations."""
+    """Return the roles of a node's inputs, by number; those not named are activations."""
     if node.package == PACKAGE.name:
         return ROLES.get(node.op_type, {})
     declared: Mapping[int, Role] = getattr(
@@ -60,7 +60,7 @@ def roles_of(node: Node, ops: OpRegistry) -> Mapping[int, Role]:
 
 
 def weight_axes(role: Weight, node: Node, rank: int) -> tuple[int | None, int | None]:
-    """Gives the axis of a weight's output channels and the one that is summed over."""
+    """Return the axis of a weight's output channels and the one that is summed over."""
     axis, summed = role.axis, role.summed
     if role.transposed_by is not None and is_set(node, role.transposed_by):
         axis, summed = summed, axis
@@ -68,7 +68,7 @@ def weight_axes(role: Weight, node: Node, rank: int) -> tuple[int | None, int | 
 
 
 def channel_axes(graph: Graph, ops: OpRegistry) -> dict[Tensor, int]:
-    """Gives the axis of the output channels of weights, in their own layout, and 0 for biases."""
+    """Return the axis of the output channels of weights, in their own layout, and 0 for biases."""
     found: dict[Tensor, int] = {}
     for node in graph.nodes:
         roles = roles_of(node, ops)
@@ -84,16 +84,16 @@ def channel_axes(graph: Graph, ops: OpRegistry) -> dict[Tensor, int]:
 
 
 def is_set(node: Node, name: str) -> bool:
-    """Whether a flag among a node's params is true; one that is left out is not."""
+    """Return whether a flag among a node's params is true; one that is left out is not."""
     param = node.params.get(name)
     return isinstance(param, Scalar) and bool(param.value)
 
 
 def schema_of(node: Node, ops: OpRegistry) -> OpSchema:
-    """Gives a node's schema."""
+    """Return a node's schema."""
     return ops.find(node.package, node.op_type)
 
 
 def present(node: Node) -> list[tuple[int, Tensor]]:
-    """Gives a node's inputs with their numbers, those left out excepted."""
+    """Return a node's inputs with their numbers, those left out excepted."""
     return [(i, t) for i, t in enumerate(node.inputs) if t is not None and t.kind.name != "NULL"]

@@ -72,14 +72,14 @@ _CUTTING_NEURONS = (Neuron.RELU, Neuron.RELU_MIN_MAX)
 
 
 def is_quantized(tensor: Tensor) -> bool:
-    """Whether a tensor is of a type that a quantizer turns into fixed point."""
+    """Return whether a tensor is of a type that a quantizer turns into fixed point."""
     return tensor.dtype in QUANTIZED and tensor.kind is not TensorKind.NULL
 
 
 def kept_by(
     node: Node, ops: OpRegistry, concat: Sharing
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Gives the inputs and the outputs of a node between which values are only moved."""
+    """Return the inputs and the outputs of a node between which values are only moved."""
     schema = schema_of(node, ops)
     if node.package == PACKAGE.name and node.op_type in _KEEPERS:
         if not _keeps_after_all(bind_node(schema, node)):
@@ -97,7 +97,7 @@ def kept_by(
 
 
 def added_by(node: Node, ops: OpRegistry) -> Range | None:
-    """Gives the range of what a moving node adds to its inputs' values.
+    """Return the range of what a moving node adds to its inputs' values.
 
     An infinity fills the border of a maximum pool, where the grid's own end will do for it.
     """
@@ -112,7 +112,7 @@ def added_by(node: Node, ops: OpRegistry) -> Range | None:
 
 
 def fixed_range(node: Node, ops: OpRegistry) -> Range | None:
-    """Gives the range that an op's output has whatever it is given."""
+    """Return the range that an op's output has whatever it is given."""
     if node.package != PACKAGE.name:
         return None
     op = _bound(node, ops)
@@ -122,7 +122,7 @@ def fixed_range(node: Node, ops: OpRegistry) -> Range | None:
 
 
 def needed_by(node: Node, ops: OpRegistry) -> Range:
-    """Gives the inputs that a node tells apart; beyond them its result does not change."""
+    """Return the inputs that a node tells apart; beyond them its result does not change."""
     if node.package != PACKAGE.name:
         return _EVERYTHING
     op = _bound(node, ops)
@@ -134,7 +134,7 @@ def needed_by(node: Node, ops: OpRegistry) -> Range:
 
 
 def cuts_off(node: Node, ops: OpRegistry) -> bool:
-    """Whether a node clips its input and does nothing else."""
+    """Return whether a node clips its input and does nothing else."""
     if node.package != PACKAGE.name:
         return False
     op = _bound(node, ops)
@@ -144,7 +144,7 @@ def cuts_off(node: Node, ops: OpRegistry) -> bool:
 
 
 def binary_of(node: Node, ops: OpRegistry) -> Binary | None:
-    """Gives the function of two tensors that an op is, by its number; None for any other op."""
+    """Return the function of two tensors that an op is, by its number; None for any other op."""
     if node.package != PACKAGE.name:
         return None
     if node.op_type in _BINARIES:

@@ -40,7 +40,7 @@ _NEAR = 0.125
 
 
 def recover_encodings(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
-    """Finds the grids of weights; a bias is then one of 32 bits, as such models have it.
+    """Find the grids of weights; a bias is then one of 32 bits, as such models have it.
 
     Args:
         graph: Changed where weights have blocks: their columns get the order that these are for.
@@ -71,7 +71,7 @@ def _has_blocks(grid: Spec | None) -> bool:
 
 
 def leave_to_channels(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
-    """Takes back what was found of filters that have one scale for all of their channels.
+    """Take back what was found of filters that have one scale for all of their channels.
 
     They are to get one for each channel, which replaces what the model says, as in the SDK.
 
@@ -107,7 +107,7 @@ def _take_bias(graph: Graph, tensor: Tensor, found: Overrides) -> None:
 
 
 def _take_stored(graph: Graph, tensor: Tensor, kind: str, found: Overrides) -> bool:
-    """Takes the grid that the frontend saw, if the values still lie on it."""
+    """Take the grid that the frontend saw, if the values still lie on it."""
     grid = stored_grid(graph, tensor)
     if grid is None or grid.encoding is None:
         return False
@@ -125,7 +125,7 @@ def _take_stored(graph: Graph, tensor: Tensor, kind: str, found: Overrides) -> b
 
 
 def stored_grid(graph: Graph, tensor: Tensor) -> Spec | None:
-    """Gives the grid of a static float tensor that the graph knows of, in the tensor's layout.
+    """Return the grid of a static float tensor that the graph knows of, in the tensor's layout.
 
     None where there is none, or its values were changed and no longer lie on it.
     """
@@ -172,7 +172,7 @@ def _search(tensor: Tensor, axis: int | None, found: Overrides) -> None:
 
 
 def describe_encoding(dtype: DType, encoding: Encoding) -> str:
-    """Gives a type and an encoding in words."""
+    """Return a type and an encoding in words."""
     bits = "" if encoding.bitwidth is None else f" ({encoding.bitwidth} bits)"
     if isinstance(encoding, ScaleOffset):
         return f"{dtype.name}{bits}, scale {encoding.scale:.6g}, offset {encoding.offset}"

@@ -38,7 +38,7 @@ class ValueRange(NamedTuple):
         return self.below or self.above
 
     def joined(self, other: ValueRange) -> ValueRange:
-        """Gives that of both together."""
+        """Return that of both together."""
         return ValueRange(
             min(self.minimum, other.minimum),
             max(self.maximum, other.maximum),
@@ -47,7 +47,7 @@ class ValueRange(NamedTuple):
         )
 
     def reaching(self, across: float) -> Range:
-        """Gives a range with room for what stands for infinity.
+        """Return a range with room for what stands for infinity.
 
         Args:
             across: How far from zero it must lie, for those who read it to find it far away.
@@ -77,7 +77,7 @@ EVERYTHING_COUNTS = Far()
 
 
 def value_range_of(values: Array, far: Far = EVERYTHING_COUNTS) -> ValueRange:
-    """Gives the extent of numbers, any shape; 0 to 0 where none stands for itself."""
+    """Return the extent of numbers, any shape; 0 to 0 where none stands for itself."""
     if not values.size:
         return ValueRange(0.0, 0.0)
     minimum, maximum = float(values.min()), float(values.max())
@@ -89,5 +89,5 @@ def value_range_of(values: Array, far: Far = EVERYTHING_COUNTS) -> ValueRange:
 
 
 def span(ends: Range) -> float:
-    """Gives the length of a range that is widened to hold zero."""
+    """Return the length of a range that is widened to hold zero."""
     return max(ends[1], 0.0) - min(ends[0], 0.0)

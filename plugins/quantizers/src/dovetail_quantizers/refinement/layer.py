@@ -82,11 +82,11 @@ class RefinedLayer:
         return self._within.float_outputs
 
     def accumulated(self) -> Iterator[Floats]:
-        """Computes from the quantized inputs and the present weights, in real numbers."""
+        """Compute from the quantized inputs and the present weights, in real numbers."""
         return self._within.accumulated()
 
     def run(self, inputs: Floats, weight: Floats, bias: Floats | None) -> Floats:
-        """Computes the layer from any real values."""
+        """Compute the layer from any real values."""
         statics = self._within.float_statics()
         statics[self.weight] = weight
         if bias is not None:
@@ -96,11 +96,11 @@ class RefinedLayer:
         return next(self._within.computed(iter([{self._data: inputs}]), statics))
 
     def set_weight(self, stored: Array) -> None:
-        """Stores other integers in the weight's type, of its shape and under its encoding."""
+        """Store other integers in the weight's type, of its shape and under its encoding."""
         self._within.set_stored(self.weight, stored)
 
     def set_weight_values(self, values: Floats, encoding: Encoding | None = None) -> None:
-        """Stores real values, rounded to the nearest, under another encoding if one is given."""
+        """Store real values, rounded to the nearest, under another encoding if one is given."""
         tensor = self._within.own(self.weight)
         if encoding is not None:
             if faults := encoding.faults(tensor.shape, tensor.dtype):
@@ -110,7 +110,7 @@ class RefinedLayer:
         _store(tensor, values)
 
     def set_bias(self, values: Floats) -> None:
-        """Stores a bias, adding one to a node that has none; its encoding is chosen anew."""
+        """Store a bias, adding one to a node that has none; its encoding is chosen anew."""
         plan = self._within.plan
         data = _encoded(static(self.node, self._data))
         weight = _encoded(static(self.node, self.weight))

@@ -53,23 +53,23 @@ class RefinedNode:
         self.decisions = decisions
 
     def float_static(self, i: int) -> Floats | None:
-        """Gives a static input before it was quantized, None where there is none."""
+        """Return a static input before it was quantized, None where there is none."""
         return None if _tensor(self.twin, i) is None else values_of(static(self.twin, i))
 
     def quantized_static(self, i: int) -> Floats | None:
-        """Gives the real values of a static input as it is by now, None where there is none."""
+        """Return the real values of a static input as it is by now, None where there is none."""
         tensor = _tensor(self.node, i)
         return None if tensor is None else real_values(tensor)
 
     def accumulated(self) -> Iterator[Floats]:
-        """Computes from the quantized inputs and the present weights, in real numbers."""
+        """Compute from the quantized inputs and the present weights, in real numbers."""
         statics = {i: real_values(t) for i, t in _statics(self.node).items()}
         count = len(self.float_outputs)
         given = ({i: each[s] for i, each in self.quantized_inputs.items()} for s in range(count))
         yield from self.computed(given, statics)
 
     def set_stored(self, i: int, stored: Array) -> None:
-        """Stores other integers in a static input's type, of its shape, under its encoding."""
+        """Store other integers in a static input's type, of its shape, under its encoding."""
         tensor = self.own(i)
         if stored.shape != tensor.shape:
             raise QuantizationError(
@@ -79,13 +79,13 @@ class RefinedNode:
         tensor.data = pack(stored, tensor.dtype)
 
     def float_statics(self) -> dict[int, Array]:
-        """Gives all static inputs before they were quantized, by number."""
+        """Return all static inputs before they were quantized, by number."""
         return {i: values_of(t) for i, t in _statics(self.twin).items()}
 
     def computed(
         self, given: Iterator[Mapping[int, Floats]], statics: Mapping[int, Array]
     ) -> Iterator[Floats]:
-        """Computes the first output from real values, some of them the same each time."""
+        """Compute the first output from real values, some of them the same each time."""
         shape = Node(
             self.twin.name,
             self.twin.package,
@@ -102,7 +102,7 @@ class RefinedNode:
             run.close()
 
     def own(self, i: int) -> Tensor:
-        """Gives a static input as a tensor that no other node reads."""
+        """Return a static input as a tensor that no other node reads."""
         tensor = static(self.node, i)
         graph = self.plan.graph
         if len(graph.consumers(tensor)) == 1 and self.node.inputs.count(tensor) == 1:
@@ -126,7 +126,7 @@ class RefinedNode:
 
 
 def static(node: Node, i: int) -> Tensor:
-    """Gives an input that must be there."""
+    """Return an input that must be there."""
     found = _tensor(node, i)
     if found is None:
         raise AssertionError(f"{node.where} has no input {i}")
@@ -134,7 +134,7 @@ def static(node: Node, i: int) -> Tensor:
 
 
 def real_values(tensor: Tensor) -> Array:
-    """Gives the real values of a static tensor of any type."""
+    """Return the real values of a static tensor of any type."""
     return to_real(tensor.stored(), tensor.spec)
 
 

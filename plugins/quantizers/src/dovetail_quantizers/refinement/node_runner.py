@@ -40,7 +40,7 @@ class NodeRunner:
         self._run: Runner = self._stack.enter_context(runner(graph, ops, backend, ()))
 
     def __call__(self, inputs: Mapping[int, Array]) -> list[Array]:
-        """Runs once.
+        """Run once.
 
         Args:
             inputs: Real values of the inputs that are not fixed, by number.
@@ -56,7 +56,7 @@ class NodeRunner:
         return [np.array(to_real(shown[t.name], t.spec)) for t in self._outputs]
 
     def close(self) -> None:
-        """Frees what it holds."""
+        """Free what it holds."""
         self._stack.close()
 
 

@@ -22,7 +22,7 @@ def gather(
     ops: OpRegistry,
     backend: str,
 ) -> dict[str, Statistics]:
-    """Gives what was asked for, by tensor name.
+    """Return what was asked for, by tensor name.
 
     Raises:
         QuantizationError: There are no samples, or they do not fit.

@@ -57,7 +57,7 @@ class Walk:
 
     @property
     def ops(self) -> OpRegistry:
-        """Finds ops."""
+        """Find ops."""
         return self._plan.ops
 
     @property
@@ -66,11 +66,11 @@ class Walk:
         return self._plan.options
 
     def layers(self, samples: int = 32) -> Iterator[Layer]:
-        """Gives the layers in the order of computation; see `Refinement.layers`."""
+        """Return the layers in the order of computation; see `Refinement.layers`."""
         return (each.layer for each in self.weighted(samples) if each.layer is not None)
 
     def weighted(self, samples: int = 32) -> Iterator[WeightedNode]:
-        """Gives the nodes with weights, layers among them; see `Refinement.weighted`."""
+        """Return the nodes with weights, layers among them; see `Refinement.weighted`."""
         taken = self._samples(samples)
         exact = _Values(self._float, taken)
         rounded = _Values(self.graph, taken)
@@ -106,7 +106,7 @@ class Walk:
         ]
 
     def _has_weights(self, node: Node) -> bool:
-        """Whether a static input of a node is a weight in fixed point."""
+        """Return whether a static input of a node is a weight in fixed point."""
         roles = roles_of(node, self.ops)
         weights = [t for i, t in present(node) if isinstance(roles.get(i), Weight)]
         return any(t.kind.is_static and t.dtype.is_fixed_point for t in weights)
@@ -163,22 +163,22 @@ class _Values:
             self.set(tensor, [sample[tensor.name] for sample in samples])
 
     def of(self, tensor: Tensor | None) -> list[Array]:
-        """Gives the real values of a tensor that is not static."""
+        """Return the real values of a tensor that is not static."""
         assert tensor is not None
         return self._values[tensor]
 
     def flowing(self, node: Node) -> dict[int, list[Array]]:
-        """Gives the real values of a node's inputs that are not static, by number."""
+        """Return the real values of a node's inputs that are not static, by number."""
         return {i: self._values[t] for i, t in present(node) if not t.kind.is_static}
 
     def set(self, tensor: Tensor, values: list[Array]) -> None:
-        """Keeps values, as near to them as the tensor's type and encoding allow."""
+        """Keep values, as near to them as the tensor's type and encoding allow."""
         spec = tensor.spec
         self._values[tensor] = [to_real(from_real(v, spec), spec) for v in values]
         self._waiting[tensor] = len(self._graph.consumers(tensor))
 
     def run(self, node: Node, twin: Node, plan: Plan) -> None:
-        """Computes a node's outputs, in real numbers, by its float twin's params."""
+        """Compute a node's outputs, in real numbers, by its float twin's params."""
         if any(t is not None and t.dtype.is_fixed_point for t in (*twin.inputs, *twin.outputs)):
             self.set(node.outputs[0], _interface(node, self.of(node.inputs[0])))
             return

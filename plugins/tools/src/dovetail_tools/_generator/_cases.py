@@ -42,7 +42,7 @@ def ramp(dtype: DType, *shape: int) -> Array | Encoded:
 
 
 def cases_module(definitions: Definitions, names: Names) -> list[str]:
-    """Gives the lines of the module `cases`."""
+    """Return the lines of the module `cases`."""
     schemas = make_package(definitions).schemas
     taken = {*TAKEN, *_OWN, *names.classes.values()}
     functions: list[str] = []
@@ -104,7 +104,7 @@ def _case(op: OpDefinition, schema: OpSchema, names: Names, answer: str) -> Part
 
 
 def _sample(op: OpDefinition, schema: OpSchema) -> tuple[list[Part], list[Spec], bool]:
-    """Gives inputs that go together, and the outputs: inferred, or only of a likely shape."""
+    """Return inputs that go together, and the outputs: inferred, or only of a likely shape."""
     for extents in (_Extents(2), _Extents(8)):
         ins = [Spec(_dtype(t), extents.shape(t)) for t in op.inputs]
         inputs: list[Part] = [
@@ -144,7 +144,7 @@ class _Extents:
         self._known: dict[str, int] = {}
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
-        """Gives a shape for an input."""
+        """Return a shape for an input."""
         rule = tensor.shape
         if rule is None or (rule.rank is None and rule.dims is None):
             return (2, 3)

@@ -48,7 +48,7 @@ class Request:
 
 
 def run(request: Request) -> None:
-    """Writes the dists that are asked for, and says what is left to do.
+    """Write the dists that are asked for, and says what is left to do.
 
     Raises:
         ConfigError: Options or definitions are wrong; says everything that is.
@@ -124,7 +124,7 @@ def _spelled(request: Request) -> XmlText:
 
 
 def _read(paths: Sequence[Path]) -> list[Definitions]:
-    """Reads all files before it says what is wrong with any."""
+    """Read all files before it says what is wrong with any."""
     found: list[Definitions] = []
     problems: list[Problem] = []
     for path in paths:

@@ -21,12 +21,12 @@ _SHORT = {
 
 
 def dtypes_of(dtypes: tuple[DType, ...], head: str = "") -> Group:
-    """Gives a tuple of types."""
+    """Return a tuple of types."""
     return sequence(*(f"DType.{dtype.name}" for dtype in dtypes), head=head)
 
 
 def choices_class(name: str, param: Parameter) -> list[str]:
-    """Gives the class of an enumeration, named as `Names.choices` says."""
+    """Return the class of an enumeration, named as `Names.choices` says."""
     said = docstring(f"What the param `{param.name}` may be.", (), "    ")
     if not any(_is_odd(choice) for choice in param.choices):
         members = [f"    {choice} = {i}" for i, choice in enumerate(param.choices)]
@@ -38,7 +38,7 @@ def choices_class(name: str, param: Parameter) -> list[str]:
 
 
 def field_lines(param: Parameter, choices: str) -> list[str]:
-    """Gives the line or lines that declare a param.
+    """Return the line or lines that declare a param.
 
     Args:
         param: The param.
@@ -49,7 +49,7 @@ def field_lines(param: Parameter, choices: str) -> list[str]:
 
 
 def value_code(param: Parameter, value: Any, choices: str) -> Part:
-    """Gives a value of a param as code."""
+    """Return a value of a param as code."""
     if param.choices:
         name = param.choices[int(value)]
         return f"{choices}[{literal(name)}]" if _is_odd(name) else f"{choices}.{name}"

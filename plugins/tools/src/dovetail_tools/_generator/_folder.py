@@ -35,7 +35,7 @@ class Dist:
 
 
 def check_targets(dists: Sequence[Dist], *, force: bool) -> None:
-    """Checks that no folder of somebody's is in the way.
+    """Check that no folder of somebody's is in the way.
 
     Args:
         dists: What is to be written.
@@ -73,7 +73,7 @@ def _in_the_way(folder: Path, force: bool) -> Problem | None:
 
 
 def write_dists(dists: Sequence[Dist]) -> list[Path]:
-    """Writes dists, all or none.
+    """Write dists, all or none.
 
     Returns:
         Folders that what was there was moved to, where somebody had worked on it.
@@ -99,7 +99,7 @@ def _marked(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_edited(folder: Path) -> bool:
-    """Whether a generated folder holds anything that was not generated."""
+    """Return whether a generated folder holds anything that was not generated."""
     try:
         generated = json.loads((folder / MARKER).read_text("utf-8"))["files"]
         return any(

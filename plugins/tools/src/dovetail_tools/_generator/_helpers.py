@@ -75,7 +75,7 @@ def _allowed(port: Port, spec: Spec) -> DType:
 
 
 def helpers_for(code: Iterable[str]) -> list[str]:
-    """Gives the lines of the functions that some code needs, and of those that they need."""
+    """Return the lines of the functions that some code needs, and of those that they need."""
     wanted = _names("\n".join(code))
     while True:
         needed = {n for name in wanted & HELPERS.keys() for n in _names(HELPERS[name])}

@@ -36,7 +36,7 @@ TAKEN = frozenset(
 
 
 def imports(code: Iterable[str], *own: tuple[str, str]) -> list[str]:
-    """Gives the lines that import what some code uses.
+    """Return the lines that import what some code uses.
 
     Args:
         code: Its lines.

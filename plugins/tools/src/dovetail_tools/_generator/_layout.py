@@ -29,22 +29,22 @@ Part = str | Group
 
 
 def call(function: str, *items: Part) -> Group:
-    """Gives a call."""
+    """Return a call."""
     return Group(function, _ROUND, items)
 
 
 def sequence(*items: Part, head: str = "") -> Group:
-    """Gives a tuple; a keyword's where `head` is `name=`."""
+    """Return a tuple; a keyword's where `head` is `name=`."""
     return Group(head, _ROUND, items if len(items) != 1 else (*items, ""))
 
 
 def array(*items: Part) -> Group:
-    """Gives a list."""
+    """Return a list."""
     return Group("", ("[", "]"), items)
 
 
 def laid_out(part: Part, indent: str = "", before: str = "", after: str = "") -> list[str]:
-    """Gives the lines of an expression.
+    """Return the lines of an expression.
 
     Args:
         part: The expression.

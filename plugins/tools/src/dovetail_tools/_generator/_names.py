@@ -41,7 +41,7 @@ class Names:
 
     @classmethod
     def of(cls, definitions: Definitions) -> Names:
-        """Gives the names for some definitions without faults."""
+        """Return the names for some definitions without faults."""
         words = re.sub(r"[^a-z0-9]+", "_", definitions.package.lower()).strip("_") or "package"
         if words in sys.stdlib_module_names | _THEIRS or words.startswith("dovetail_"):
             words = f"{words}_ops"  # it would hide that module
@@ -52,7 +52,7 @@ class Names:
         return cls(definitions.package, words, words.replace("_", "-"), classes)
 
     def choices(self, op: OpDefinition, param: Parameter) -> str:
-        """Gives the name of the class of an enumeration."""
+        """Return the name of the class of an enumeration."""
         name = f"{self.classes[op.name]}{class_name(param.name)}"
         if len(name) <= _LONGEST_CHOICES and name not in {*self.classes.values(), *TAKEN}:
             return name
@@ -62,19 +62,19 @@ class Names:
 
 
 def class_name(name: str) -> str:
-    """Gives a name in capitalized words: `hard_swish` becomes `HardSwish`."""
+    """Return a name in capitalized words: `hard_swish` becomes `HardSwish`."""
     words = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
     return words if words and not words[0].isdigit() else f"Op{words}"
 
 
 def variable(name: str, taken: set[str]) -> str:
-    """Gives a variable's name for a tensor's, and takes it: `in[0]` becomes `in_0`."""
+    """Return a variable's name for a tensor's, and takes it: `in[0]` becomes `in_0`."""
     words = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
     return fresh(words if words and not words[0].isdigit() else f"x{words}", taken, "")
 
 
 def fresh(name: str, taken: set[str], suffix: str) -> str:
-    """Gives a name, with something after it where it is taken; and takes it."""
+    """Return a name, with something after it where it is taken; and takes it."""
     while name in taken or keyword.iskeyword(name) or keyword.issoftkeyword(name):
         name += suffix or "_"
     taken.add(name)
@@ -82,7 +82,7 @@ def fresh(name: str, taken: set[str], suffix: str) -> str:
 
 
 def _claim_faults(definitions: Definitions) -> Iterator[Problem]:
-    """Gives which other installed dist has an op package of the name: both would be refused."""
+    """Return which other installed dist has an op package of the name: both would be refused."""
     for plugin in list_plugins("dovetail.op_packages"):
         if plugin.name == definitions.package and plugin.dist != Names.of(definitions).dist:
             yield Problem(
@@ -94,7 +94,7 @@ def _claim_faults(definitions: Definitions) -> Iterator[Problem]:
 
 
 def name_faults(definitions: Definitions) -> list[Problem]:
-    """Gives what of some definitions cannot be a name in a dist; nothing if all can."""
+    """Return what of some definitions cannot be a name in a dist; nothing if all can."""
     package, domain, version = definitions.package, definitions.domain, definitions.version
     found = package_faults(package, domain, version, definitions.file)
     found += _claim_faults(definitions)
@@ -105,7 +105,7 @@ def name_faults(definitions: Definitions) -> list[Problem]:
 
 
 def package_faults(package: str, domain: str, version: str, where: str = "") -> list[Problem]:
-    """Gives what of a package's own names cannot be one; nothing if all can.
+    """Return what of a package's own names cannot be one; nothing if all can.
 
     Args:
         package: Its name.

@@ -18,7 +18,7 @@ _LONGEST_SOURCE = 70
 
 
 def ops_module(definitions: Definitions, names: Names) -> list[str]:
-    """Gives the lines of the module."""
+    """Return the lines of the module."""
     named = call("OpPackage", literal(definitions.package), literal(definitions.version))
     package = laid_out(named, before="PACKAGE = ")
     classes = [line for op in definitions.ops for line in _op(op, definitions, names)]
@@ -57,7 +57,7 @@ def _op(op: OpDefinition, definitions: Definitions, names: Names) -> Iterator[st
 
 
 def source_of(op: OpDefinition, definitions: Definitions) -> str:
-    """Gives where an op comes from: its first reference if that is short, else its definition."""
+    """Return where an op comes from: its first reference if that is short, else its definition."""
     for reference in op.references:
         text = one_line(", ".join(filter(None, reference)))
         if text and width(literal(text)) <= _LONGEST_SOURCE:

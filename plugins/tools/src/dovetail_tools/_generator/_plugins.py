@@ -13,12 +13,12 @@ from dovetail_tools.op_definitions import Definitions
 
 
 def kernels_name(backend: str) -> str:
-    """Gives the name of a backend's registry in the module `kernels`."""
+    """Return the name of a backend's registry in the module `kernels`."""
     return f"{backend.upper()}_KERNELS"
 
 
 def kernels_module(definitions: Definitions, names: Names, backends: Sequence[str]) -> list[str]:
-    """Gives the lines of the module `kernels`: one for each op, which leaves all to the op."""
+    """Return the lines of the module `kernels`: one for each op, which leaves all to the op."""
     code = [f"{kernels_name(b)} = KernelRegistry({literal(b)})" for b in backends]
     taken = set(TAKEN)
     for backend in backends:
@@ -36,7 +36,7 @@ def kernels_module(definitions: Definitions, names: Names, backends: Sequence[st
 
 
 def importers_module(definitions: Definitions, names: Names) -> list[str]:
-    """Gives the lines of the module `importers`: operators become the ops of their names."""
+    """Return the lines of the module `importers`: operators become the ops of their names."""
     arguments = call("PackageImporters", "PACKAGE", literal(definitions.domain))
     code = laid_out(arguments, before="IMPORTERS = ")
     told = _lines(IMPORTERS_TOLD.replace("@domain@", definitions.domain))

@@ -15,7 +15,7 @@ from dovetail_tools.op_definitions import Definitions
 
 
 def files_of(definitions: Definitions, names: Names, backends: Sequence[str]) -> dict[str, str]:
-    """Gives the files of a dist by their paths in it.
+    """Return the files of a dist by their paths in it.
 
     Args:
         definitions: What the ops are, without faults.

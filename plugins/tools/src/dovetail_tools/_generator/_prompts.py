@@ -18,7 +18,7 @@ _SIDES = (
 
 
 def ask() -> XmlText:
-    """Gives the op package that the answers describe."""
+    """Return the op package that the answers describe."""
     while True:
         package = _asked("name of the op package")
         domain = _asked("domain of its ONNX operators, empty for the package's name", "")
@@ -66,7 +66,7 @@ def _asked(what: str, default: str | None = None) -> str:
 
 
 def _shown(problems: list[Problem]) -> bool:
-    """Says what is wrong with an answer, and whether anything is."""
+    """Return what is wrong with an answer, and whether anything is."""
     for problem in problems:
         hint = f" ({problem.hint})" if problem.hint else ""
         current_output().message(f"  that cannot be taken: {problem.message}{hint}")

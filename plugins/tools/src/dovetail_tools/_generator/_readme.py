@@ -10,7 +10,7 @@ from dovetail_tools.op_definitions import Definitions, unexpressed
 
 
 def readme(definitions: Definitions, names: Names, plugins: Sequence[tuple[str, str, str]]) -> str:
-    """Gives the text.
+    """Return the text.
 
     Args:
         definitions: The ops.

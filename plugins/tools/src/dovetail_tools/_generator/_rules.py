@@ -35,7 +35,7 @@ class Signature:
 
     @classmethod
     def of(cls, op: OpDefinition) -> Signature:
-        """Gives the names for an op."""
+        """Return the names for an op."""
         taken = {*TAKEN, *_OWN}
         inputs = tuple(variable(tensor.name, taken) for tensor in op.inputs)
         outputs = tuple(variable(tensor.name, taken) for tensor in op.outputs)
@@ -43,7 +43,7 @@ class Signature:
 
 
 def infer_lines(op: OpDefinition, signature: Signature) -> list[str]:
-    """Gives the method."""
+    """Return the method."""
     return _Rules(op, signature).lines()
 
 
@@ -165,7 +165,7 @@ class _Rules:
         return sequence(*found)
 
     def _may_lack(self, i: int) -> bool:
-        """Whether nothing is known of an output that may be left out, nor of those after it."""
+        """Return whether nothing is known of an output that may be left out, nor of those after it."""
         return all(not t.is_mandatory and self._terms(t) is None for t in self._op.outputs[i:])
 
     # -- terms -----------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ class SpelledOp:
 
 
 def spelled_op(text: str, problems: list[Problem], where: str = "--op") -> SpelledOp:
-    """Gives an op from its text, and adds what is wrong with it to `problems`.
+    """Return an op from its text, and adds what is wrong with it to `problems`.
 
     Args:
         text: See the module's docstring.
@@ -91,7 +91,7 @@ def spelled_op(text: str, problems: list[Problem], where: str = "--op") -> Spell
 
 
 def spelled_part(text: str, where: str, problems: list[Problem]) -> SpelledPart | None:
-    """Gives an input, output or param from its text, None where it cannot be read.
+    """Return an input, output or param from its text, None where it cannot be read.
 
     Args:
         text: See the module's docstring.

@@ -17,18 +17,18 @@ _SENTENCE = re.compile(r"(.+?[.!?])(?:\s+|$)")
 
 
 def width(text: str) -> int:
-    """Gives the columns that a text takes, as formatters count: wide characters take two."""
+    """Return the columns that a text takes, as formatters count: wide characters take two."""
     return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
 def one_line(text: str) -> str:
-    """Gives a text on one line, with everything that cannot be seen escaped."""
+    """Return a text on one line, with everything that cannot be seen escaped."""
     joined = " ".join(text.split())
     return "".join(c if c.isprintable() else _escape(c) for c in joined)
 
 
 def literal(value: Any) -> str:
-    """Gives a number, bool, text or None as Python code, as a formatter would leave it."""
+    """Return a number, bool, text or None as Python code, as a formatter would leave it."""
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -48,7 +48,7 @@ def _escape(character: str) -> str:
 
 
 def docstring(summary: str, paragraphs: Iterable[Iterable[str]], indent: str) -> list[str]:
-    """Gives the lines of a docstring.
+    """Return the lines of a docstring.
 
     Args:
         summary: Its first line, as foreign as the rest.
@@ -68,7 +68,7 @@ def docstring(summary: str, paragraphs: Iterable[Iterable[str]], indent: str) ->
 
 
 def summary_of(text: str, otherwise: str) -> tuple[str, str]:
-    """Gives the first sentence of a text for the first line of a docstring, and the rest.
+    """Return the first sentence of a text for the first line of a docstring, and the rest.
 
     Args:
         text: A description.

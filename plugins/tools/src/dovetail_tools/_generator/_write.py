@@ -35,7 +35,7 @@ class Generated:
 def generate(
     collections: Sequence[Definitions], output: Path, backends: Sequence[str], *, force: bool
 ) -> tuple[list[Generated], list[Path]]:
-    """Writes a dist for each collection of definitions, all or none.
+    """Write a dist for each collection of definitions, all or none.
 
     Args:
         collections: At least one.

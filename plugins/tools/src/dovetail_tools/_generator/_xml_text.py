@@ -40,7 +40,7 @@ class XmlText:
         return "\n".join(self._lines) + "\n"
 
     def definitions(self) -> Definitions:
-        """Gives what the XML says.
+        """Return what the XML says.
 
         Raises:
             ConfigError: It is wrong; says everything that is, at the places of what was spelled.

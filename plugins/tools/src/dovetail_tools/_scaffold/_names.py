@@ -39,7 +39,7 @@ class Names:
 
     @classmethod
     def of(cls, name: str) -> Names:
-        """Gives the names; see `form_faults` for what is not one."""
+        """Return the names; see `form_faults` for what is not one."""
         words = _WORD.findall(name)
         module = "_".join(word.lower() for word in words)
         capitalized = "".join(word[0].upper() + word[1:] for word in words)
@@ -47,7 +47,7 @@ class Names:
 
 
 def form_faults(name: str) -> list[Problem]:
-    """Gives why a text cannot be a plugin's name; nothing if it can."""
+    """Return why a text cannot be a plugin's name; nothing if it can."""
     if not _NAME.fullmatch(name) or len(Names.of(name).module) > LONGEST:
         hint = f"up to {LONGEST} letters and digits in parts joined by -, _ or ., a letter first"
         return [Problem(f"{name!r} cannot be a plugin's name", hint=hint)]
@@ -60,7 +60,7 @@ def form_faults(name: str) -> list[Problem]:
 
 
 def claim_faults(names: Names, points: list[tuple[str, str]]) -> Iterator[Problem]:
-    """Gives who has a name already, of all that is installed here; imports nothing.
+    """Return who has a name already, of all that is installed here; imports nothing.
 
     Args:
         names: Of the plugin.

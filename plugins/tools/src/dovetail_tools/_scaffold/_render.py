@@ -21,7 +21,7 @@ _SUFFIX = ".template"
 
 
 def project_files(kind: PluginKind, names: Names) -> dict[str, str]:
-    """Gives the texts of a dist's files by their paths in it, with forward slashes."""
+    """Return the texts of a dist's files by their paths in it, with forward slashes."""
     templates = files(__name__.rpartition(".")[0]) / "templates"
     values = _values(KINDS[kind], names)
     found = {}
@@ -33,7 +33,7 @@ def project_files(kind: PluginKind, names: Names) -> dict[str, str]:
 
 
 def entry_points(kind: Kind, names: Names) -> list[tuple[str, str, str]]:
-    """Gives groups, names and values of a dist's entry points."""
+    """Return groups, names and values of a dist's entry points."""
     return [(p.group, _named(p.name, names), _named(p.value, names)) for p in kind.entry_points]
 
 

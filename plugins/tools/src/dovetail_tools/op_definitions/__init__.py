@@ -25,7 +25,7 @@ from dovetail_tools.op_definitions._values import default_value
 
 
 def load_definitions(paths: Sequence[Path]) -> list[OpPackage]:
-    """Gives the op packages of XML files.
+    """Return the op packages of XML files.
 
     Raises:
         ConfigError: A file cannot be read, or is wrong; says everything that is, with lines.

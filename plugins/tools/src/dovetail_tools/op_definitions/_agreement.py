@@ -15,7 +15,7 @@ Fault = tuple[int, str]
 def disagreements(
     ops: Sequence[OpDefinition], supplements: Sequence[Supplement], unread: Set[str]
 ) -> Iterator[Fault]:
-    """Gives lines and texts of what contradicts something else.
+    """Return lines and texts of what contradicts something else.
 
     Args:
         ops: The definitions.
@@ -70,7 +70,7 @@ def _supplement(op: OpDefinition, supplement: Supplement) -> Iterator[Fault]:
 
 
 def _ranks(one: ShapeRule | None, other: ShapeRule | None) -> tuple[int, int] | None:
-    """Gives the ranks of two shapes that contradict each other."""
+    """Return the ranks of two shapes that contradict each other."""
     if one is None or other is None or one.rank is None or other.rank is None:
         return None
     return None if one.rank == other.rank else (one.rank, other.rank)

@@ -38,7 +38,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def read_definitions(path: Path) -> Definitions:
-    """Gives the op definitions of an XML file.
+    """Return the op definitions of an XML file.
 
     Raises:
         ConfigError: It cannot be read, or is wrong; says everything that is, with lines.
@@ -238,7 +238,7 @@ class _Decoder:
             return Layout.UNDEFINED
 
     def _dtypes(self, element: Element) -> tuple[tuple[DType, ...], bool]:
-        """Gives the types, and whether they are a backend's affair."""
+        """Return the types, and whether they are a backend's affair."""
         found: list[DType] = []
         specific = False
         for each in self._all(element, "Datatype"):
@@ -346,7 +346,7 @@ class _Decoder:
         return name.text
 
     def _described(self, element: Element) -> tuple[str, str]:
-        """Gives a description's words and its code."""
+        """Return a description's words and its code."""
         found = self._one(element, "Description")
         if found is None:
             return "", ""

@@ -27,7 +27,7 @@ class DefinedOp(Op):
     definition: ClassVar[OpDefinition]
 
     def infer(self, ins: Sequence[Spec | None], outs: Sequence[Spec | None]) -> list[Spec]:
-        """Gives the output specs: as the definition says, else as the graph declares them.
+        """Return the output specs: as the definition says, else as the graph declares them.
 
         Raises:
             OpError: A rank is not the defined one, or nothing says what an output is.
@@ -73,7 +73,7 @@ class DefinedOp(Op):
 
 
 def make_package(definitions: Definitions) -> OpPackage:
-    """Gives the op package of some definitions."""
+    """Return the op package of some definitions."""
     package = OpPackage(definitions.package, definitions.version)
     for definition in definitions.ops:
         members: dict[str, Any] = {
@@ -90,7 +90,7 @@ def make_package(definitions: Definitions) -> OpPackage:
 
 
 def port(kind: type[Port], tensor: Tensor) -> Port:
-    """Gives the declared port of a definition's input or output."""
+    """Return the declared port of a definition's input or output."""
     return kind(
         tensor.name,
         dtypes=tensor.all_dtypes,
@@ -100,7 +100,7 @@ def port(kind: type[Port], tensor: Tensor) -> Port:
 
 
 def param_field(param: Parameter) -> ParamField[Any]:
-    """Gives the declared param of a definition's."""
+    """Return the declared param of a definition's."""
     default: Any = REQUIRED if param.is_mandatory and not param.default else None
     if param.default:
         default = default_value(param)
@@ -117,14 +117,14 @@ def param_field(param: Parameter) -> ParamField[Any]:
 
 
 def choices_of(param: Parameter) -> type[enum.IntEnum] | None:
-    """Gives the enumeration of a param, numbered from 0; None where it has none."""
+    """Return the enumeration of a param, numbered from 0; None where it has none."""
     if not param.choices:
         return None
     return cast("type[enum.IntEnum]", enum.IntEnum(param.name, param.choices, start=0))
 
 
 def _repeated(tensors: Sequence[Tensor], count: int) -> Iterator[Tensor]:
-    """Gives the definitions for so many tensors, the last one again where it is repeated."""
+    """Return the definitions for so many tensors, the last one again where it is repeated."""
     yield from tensors
     if tensors and tensors[-1].is_repeated:
         for _ in range(len(tensors), count):
@@ -157,7 +157,7 @@ def _output(
 
 
 def _says(rule: ShapeRule | None, names: Set[str]) -> bool:
-    """Whether a rule is a shape, once some names are known."""
+    """Return whether a rule is a shape, once some names are known."""
     if rule is None or rule.dims is None:
         return rule is not None and rule.rank == 0
     return rule.dims.wanted <= names

@@ -31,7 +31,7 @@ class ShapeText:
 
     @classmethod
     def parse(cls, text: str) -> ShapeText | None:
-        """Gives the terms of a text, None where it is prose."""
+        """Return the terms of a text, None where it is prose."""
         if not (text.startswith("[") and text.endswith("]")) or len(text) > _LONGEST:
             return None
         try:
@@ -44,7 +44,7 @@ class ShapeText:
 
     @property
     def names(self) -> set[str]:
-        """Names that are terms by themselves: a shape gives their extents."""
+        """Name that are terms by themselves: a shape gives their extents."""
         return {term.id for term in self.terms if isinstance(term, ast.Name)}
 
     @property
@@ -53,13 +53,13 @@ class ShapeText:
         return {n.id for term in self.terms for n in ast.walk(term) if isinstance(n, ast.Name)}
 
     def learn(self, shape: tuple[int, ...], names: dict[str, int]) -> None:
-        """Takes the extents of a known shape for the terms that are mere names."""
+        """Take the extents of a known shape for the terms that are mere names."""
         for term, extent in zip(self.terms, shape, strict=False):
             if isinstance(term, ast.Name):
                 names.setdefault(term.id, extent)
 
     def shape(self, names: Mapping[str, int]) -> tuple[int, ...] | None:
-        """Gives the shape, None where a name is not known.
+        """Return the shape, None where a name is not known.
 
         Raises:
             OpError: An extent would be less than 0, or divided by 0.

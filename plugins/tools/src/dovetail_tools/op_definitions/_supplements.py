@@ -44,6 +44,6 @@ class Supplement:
     ports: dict[tuple[str, str], SupplementPort]
 
     def only_default(self, param: str) -> bool:
-        """Whether the backend supports a param's default alone."""
+        """Return whether the backend supports a param's default alone."""
         port = self.ports.get(("param", param))
         return port is not None and port.only_default

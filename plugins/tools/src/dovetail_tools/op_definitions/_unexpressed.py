@@ -30,7 +30,7 @@ class Remark:
 
 
 def unexpressed(definitions: Definitions) -> list[Remark]:
-    """Gives what the schemas of some definitions do not say, in the file's order."""
+    """Return what the schemas of some definitions do not say, in the file's order."""
     return sorted(
         (remark for op in definitions.ops for remark in _of(op)), key=lambda remark: remark.line
     )

@@ -14,7 +14,7 @@ _WORDS = {"true": True, "false": False}
 
 
 def value_fault(param: Parameter) -> str | None:
-    """Gives what is wrong with a param's default, None if nothing is."""
+    """Return what is wrong with a param's default, None if nothing is."""
     try:
         default_value(param)
     except ValueError as error:
@@ -23,7 +23,7 @@ def value_fault(param: Parameter) -> str | None:
 
 
 def default_value(param: Parameter) -> Any:
-    """Gives a param's default: a number, a bool, text, or an array.
+    """Return a param's default: a number, a bool, text, or an array.
 
     Raises:
         ValueError: The text is no value of the param's type and rank.

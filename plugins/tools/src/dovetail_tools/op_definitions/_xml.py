@@ -33,7 +33,7 @@ class Element:
 
 
 def read_xml(path: Path) -> Element:
-    """Gives the root element of a file.
+    """Return the root element of a file.
 
     Raises:
         ConfigError: The file cannot be read, is no XML, or has what is refused.

@@ -35,7 +35,7 @@ class OnnxQdqExporter:
     suffix: ClassVar[str] = ".onnx"
 
     def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
-        """Writes a model that computes what a graph does; see `dovetail.ops.exporter.Exporter`.
+        """Write a model that computes what a graph does; see `dovetail.ops.exporter.Exporter`.
 
         Raises:
             UnsupportedOpError: Nodes or tensors that ONNX cannot express, all of them.
@@ -67,7 +67,7 @@ class OnnxExporter(OnnxQdqExporter):
     name: ClassVar[str] = "onnx"
 
     def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
-        """Writes a model that computes what a graph does; see `dovetail.ops.exporter.Exporter`.
+        """Write a model that computes what a graph does; see `dovetail.ops.exporter.Exporter`.
 
         Raises:
             UnsupportedOpError: Quantized tensors, or what ONNX cannot express; all of it.
@@ -85,7 +85,7 @@ class OnnxExporter(OnnxQdqExporter):
 
 
 def _spelled_out(graph: Graph, builder: ModelBuilder) -> list[str]:
-    """Says which ops have become several operators, and which."""
+    """Return which ops have become several operators, and which."""
     made: dict[str, list[str]] = defaultdict(list)
     for node in builder.nodes:
         if node.op_type not in _OF_TENSORS:
@@ -103,7 +103,7 @@ def _quantized_problem(tensor: Tensor) -> Problem:
 
 
 def _export_node(node: Node, values: Values) -> Iterator[Problem]:
-    """Exports one node; gives why that cannot be."""
+    """Export one node; return why that cannot be."""
     try:
         write = EXPORTERS.get(node.op_type) if node.package == PACKAGE.name else None
         if write is None:

@@ -26,7 +26,7 @@ def write(
     *,
     external: bool,
 ) -> None:
-    """Writes a model; equal ones give equal bytes.
+    """Write a model; equal ones give equal bytes.
 
     Args:
         builder: Has the model.

@@ -32,7 +32,7 @@ _STORED_TYPES = {
 
 
 def element_type(dtype: DType) -> int | None:
-    """Gives ONNX's element type for stored values of a type, if there is one."""
+    """Return ONNX's element type for stored values of a type, if there is one."""
     return ELEMENT_TYPES.get(dtype, _STORED_TYPES.get(dtype))
 
 
@@ -67,7 +67,7 @@ class Initializer:
 
     @classmethod
     def of(cls, values: Array, dtype: DType) -> Initializer:
-        """Makes a constant of logical values.
+        """Create a constant of logical values.
 
         Args:
             values: Any shape; see `dovetail.ir.pack`.
@@ -79,7 +79,7 @@ class Initializer:
         return cls(code, values.shape, pack(np.asarray(values), dtype).bytes)
 
     def proto(self, name: str) -> TensorProto:
-        """Gives it without its bytes, which are the writer's to place."""
+        """Return it without its bytes, which are the writer's to place."""
         return TensorProto(name=name, data_type=self.element_type, dims=self.shape)
 
 
@@ -104,16 +104,16 @@ class ModelBuilder:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Names of the model's inputs."""
+        """Name of the model's inputs."""
         return tuple(info.name for info in self._inputs)
 
     def add_input(self, name: str, code: int, shape: Shape) -> None:
-        """Adds an input of an element type under a reserved name."""
+        """Add an input of an element type under a reserved name."""
         self._inputs.append(helper.make_tensor_value_info(name, code, shape))
         self.types[name] = code
 
     def constant(self, stem: str, made: Initializer) -> str:
-        """Gives the name of a constant; equal small ones are one."""
+        """Return the name of a constant; equal small ones are one."""
         if made.data.nbytes > _SHARED_BYTES:
             return self._new_constant(stem, made)
         key = (made.element_type, made.shape, made.data.tobytes())
@@ -131,7 +131,7 @@ class ModelBuilder:
         where: str,
         attributes: dict[str, Any],
     ) -> list[str]:
-        """Adds a node and gives its outputs, one for each of their element types."""
+        """Add a node and return its outputs, one for each of their element types."""
         unique = _fresh(name, self._node_names)
         self._node_names.add(unique)
         outputs = [
@@ -143,7 +143,7 @@ class ModelBuilder:
         return list(outputs)
 
     def rename(self, name: str, wanted: str, *, exactly: bool = False) -> None:
-        """Makes a node's output appear in the model under another name, or one like it.
+        """Create a node's output appear in the model under another name, or one like it.
 
         Args:
             name: The output, by the name that `add` gave, which stays its name here.
@@ -157,7 +157,7 @@ class ModelBuilder:
         self._renamed[name] = wanted
 
     def proto(self, outputs: Sequence[tuple[str, int, Shape]]) -> ModelProto:
-        """Gives the model, the bytes of constants left out.
+        """Return the model, the bytes of constants left out.
 
         Args:
             outputs: Name, element type and shape of each.
@@ -176,7 +176,7 @@ class ModelBuilder:
         )
 
     def drop_unused(self, outputs: Iterable[str]) -> None:
-        """Drops nodes and constants that no output depends on.
+        """Drop nodes and constants that no output depends on.
 
         Args:
             outputs: By the names that `add` gave.

@@ -38,18 +38,18 @@ class NodeExport:
     # -- reading ---------------------------------------------------------------------------------
 
     def has(self, i: int) -> bool:
-        """Whether an input is given."""
+        """Return whether an input is given."""
         return i < len(self.node.inputs) and self.node.inputs[i] is not None
 
     def tensor(self, i: int) -> Tensor:
-        """Gives an input that must be there."""
+        """Return an input that must be there."""
         found = self.node.inputs[i]
         if found is None:
             raise AssertionError(f"input {i} is left out")
         return found
 
     def spec(self, i: int) -> Spec:
-        """Gives the spec of an input that must be there."""
+        """Return the spec of an input that must be there."""
         return self.tensor(i).spec
 
     @property
@@ -58,28 +58,28 @@ class NodeExport:
         return self.node.outputs[0].spec
 
     def unsupported(self, text: str, hint: str = "") -> UnsupportedOpError:
-        """Gives the error for what ONNX cannot express."""
+        """Return the error for what ONNX cannot express."""
         return UnsupportedOpError(text, where=self.node.where, hint=hint)
 
     # -- inputs ----------------------------------------------------------------------------------
 
     def input(self, i: int, order: Iterable[int] | None = None, shape: Shape | None = None) -> str:
-        """Gives the real values of an input: reshaped, then transposed by an order."""
+        """Return the real values of an input: reshaped, then transposed by an order."""
         tensor = self.tensor(i)
         rank = len(tensor.shape if shape is None else shape)
         wanted = natural(rank) if order is None else tuple(order)
         return self.values.arranged(tensor, wanted, shape)
 
     def optional(self, i: int) -> str:
-        """Gives the real values of an input, empty if it is left out."""
+        """Return the real values of an input, empty if it is left out."""
         return self.input(i) if self.has(i) else ""
 
     def channels_first(self, i: int = 0) -> str:
-        """Gives an input (n, ..., c) as (n, c, ...)."""
+        """Return an input (n, ..., c) as (n, c, ...)."""
         return self.input(i, self.order_first(i))
 
     def constant_input(self, i: int, what: str) -> Array:
-        """Gives the real values of an input that ONNX wants to be a constant.
+        """Return the real values of an input that ONNX wants to be a constant.
 
         Raises:
             UnsupportedOpError: It is computed.
@@ -92,7 +92,7 @@ class NodeExport:
         return tensor.values()
 
     def layout(self, *indices: int) -> Order:
-        """Gives the order that most elements of the inputs lie in.
+        """Return the order that most elements of the inputs lie in.
 
         Inputs of another rank than the output's, and constants, do not count.
 
@@ -109,16 +109,16 @@ class NodeExport:
         return elements.most_common(1)[0][0] if elements else natural(rank)
 
     def layout_of(self, i: int) -> Order:
-        """Gives the order that an input lies in, whatever its rank."""
+        """Return the order that an input lies in, whatever its rank."""
         tensor = self.tensor(i)
         return self.values.order(tensor) or natural(len(tensor.shape))
 
     def order_first(self, i: int = 0) -> Order:
-        """Gives the order of an input (n, ..., c) as (n, c, ...)."""
+        """Return the order of an input (n, ..., c) as (n, c, ...)."""
         return to_first(len(self.spec(i).shape))
 
     def aligned(self, i: int, order: Order) -> str:
-        """Gives an input that broadcasts to the output's shape, laid out in an order."""
+        """Return an input that broadcasts to the output's shape, laid out in an order."""
         shape = self.spec(i).shape
         missing = len(order) - len(shape)
         if missing == 0:
@@ -128,7 +128,7 @@ class NodeExport:
         return self.input(i, order, (1,) * missing + shape)
 
     def flat(self, i: int, shape: Shape) -> str:
-        """Gives an input's elements in their order in another shape."""
+        """Return an input's elements in their order in another shape."""
         return self.input(i, None, shape)
 
     # -- nodes -----------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class NodeExport:
         made: int | DType | None = None,
         **attributes: Any,
     ) -> str:
-        """Adds a node of one output and gives that.
+        """Add a node of one output and return that.
 
         Args:
             op_type: The operator.
@@ -158,7 +158,7 @@ class NodeExport:
         made: Sequence[int | DType | None],
         **attributes: Any,
     ) -> list[str]:
-        """Adds a node and gives its outputs; see `add`."""
+        """Add a node and return its outputs; see `add`."""
         used = list(inputs)
         while used and not used[-1]:
             used.pop()
@@ -171,7 +171,7 @@ class NodeExport:
         )
 
     def constant(self, values: Any, like: str | DType) -> str:
-        """Gives a constant.
+        """Return a constant.
 
         Args:
             values: Any shape.
@@ -184,31 +184,31 @@ class NodeExport:
         return self.builder.constant(f"{self.node.name}/constant", made)
 
     def integers(self, values: Iterable[int]) -> str:
-        """Gives a constant (n,) of INT_64."""
+        """Return a constant (n,) of INT_64."""
         return self.values.shape_constant(tuple(int(v) for v in values))
 
     def cast(self, value: str, to: int | DType) -> str:
-        """Gives a value in another element type; itself where it has that."""
+        """Return a value in another element type; itself where it has that."""
         code = self._code([], to)
         return (
             value if self.builder.types[value] == code else self.add("Cast", [value], code, to=code)
         )
 
     def reshape(self, value: str, shape: Sequence[int]) -> str:
-        """Gives a value in another shape."""
+        """Return a value in another shape."""
         zero = 1 if 0 in shape else None
         return self.add("Reshape", [value, self.integers(shape)], allowzero=zero)
 
     # -- outputs ---------------------------------------------------------------------------------
 
     def put(self, value: str, order: Iterable[int] | None = None, i: int = 0) -> None:
-        """Makes a value an output: the tensor transposed by an order."""
+        """Create a value an output: the tensor transposed by an order."""
         tensor = self.node.outputs[i]
         wanted = natural(len(tensor.shape)) if order is None else tuple(order)
         self.values.define(tensor, value, wanted, self.node.where)
 
     def pass_on(self, order: Order) -> None:
-        """Makes the value of input 0 the output, which has the same elements and encoding.
+        """Create the value of input 0 the output, which has the same elements and encoding.
 
         Args:
             order: That in which it is the output.
@@ -217,7 +217,7 @@ class NodeExport:
         self.values.pass_on(self.node.outputs[0], value, order)
 
     def put_first(self, value: str, i: int = 0) -> None:
-        """Makes a value (n, c, ...) an output (n, ..., c)."""
+        """Create a value (n, c, ...) an output (n, ..., c)."""
         self.put(value, to_first(len(self.node.outputs[i].shape)), i)
 
     def _code(self, inputs: Sequence[str], to: int | DType | None) -> int:
@@ -232,12 +232,12 @@ class NodeExport:
 
 
 def to_first(rank: int) -> Order:
-    """Gives the order of (n, ..., c) as (n, c, ...)."""
+    """Return the order of (n, ..., c) as (n, c, ...)."""
     return (0, rank - 1, *range(1, rank - 1))
 
 
 def inverse(order: Order) -> Order:
-    """Gives the order that undoes one: for each axis, where it lies."""
+    """Return the order that undoes one: for each axis, where it lies."""
     return tuple(order.index(axis) for axis in range(len(order)))
 
 

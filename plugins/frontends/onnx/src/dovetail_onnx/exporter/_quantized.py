@@ -47,14 +47,14 @@ class Parameters:
 
 
 def stored_type(dtype: DType, encoding: Encoding) -> DType:
-    """Gives the type that the values fit: of 4 bits where the encoding uses no more."""
+    """Return the type that the values fit: of 4 bits where the encoding uses no more."""
     if encoding.bitwidth is not None and encoding.bitwidth <= 4:
         return _NARROW[dtype.is_signed]
     return dtype
 
 
 def of_activation(tensor: Tensor, order: Shape) -> Parameters | str:
-    """Gives the parameters of a computed tensor, or says why ONNX cannot express them.
+    """Return the parameters of a computed tensor, or says why ONNX cannot express them.
 
     Args:
         tensor: With its encoding.
@@ -66,7 +66,7 @@ def of_activation(tensor: Tensor, order: Shape) -> Parameters | str:
 
 
 def of_stored(tensor: Tensor, order: Shape) -> Parameters | str:
-    """Gives the same with the very integers that the tensor stores; see `of_activation`."""
+    """Return the same with the very integers that the tensor stores; see `of_activation`."""
     encoding = tensor.encoding
     if encoding is None:
         return f"it is {tensor.dtype.name} but has no encoding"
@@ -85,7 +85,7 @@ def of_stored(tensor: Tensor, order: Shape) -> Parameters | str:
 def of_constant(
     stored: Array, encoding: Encoding, dtype: DType, order: Shape
 ) -> tuple[Array, Parameters] | str:
-    """Gives a constant's stored values and parameters, or says why ONNX cannot express them.
+    """Return a constant's stored values and parameters, or says why ONNX cannot express them.
 
     Args:
         stored: In the graph's own layout, any shape.
@@ -123,7 +123,7 @@ def of_constant(
 def _wide(
     values: Array, scales: Array, offsets: Array, axis: int | None, block_size: int | None
 ) -> tuple[Array, Parameters] | str:
-    """Gives 32-bit values, whose zero point must be 0 in ONNX: the offset goes into them."""
+    """Return 32-bit values, whose zero point must be 0 in ONNX: the offset goes into them."""
     if axis is not None and block_size is None:
         offsets = offsets.reshape([-1 if i == axis else 1 for i in range(values.ndim)])
     elif block_size is not None and axis is not None:
@@ -137,7 +137,7 @@ def _wide(
 
 
 def _unsigned(found: Parameters) -> Parameters:
-    """Gives the same points of a signed grid of 8 bits as unsigned integers.
+    """Return the same points of a signed grid of 8 bits as unsigned integers.
 
     ONNX Runtime makes pairs of signed ones unsigned itself, and then refuses those that it had
     moved behind a Transpose or Reshape before: it forgets their output_dtype.
@@ -160,7 +160,7 @@ def _checked(
 
 
 def _blocks(scales: Array, offsets: Array) -> tuple[int, int] | None:
-    """Gives the one axis along which scales repeat, and how often, or None if there are several."""
+    """Return the one axis along which scales repeat, and how often, or None if there are several."""
     sizes = [min(_run(scales, axis), _run(offsets, axis)) for axis in range(scales.ndim)]
     along = [axis for axis, size in enumerate(sizes) if size > 1]
     if len(along) > 1:
@@ -170,7 +170,7 @@ def _blocks(scales: Array, offsets: Array) -> tuple[int, int] | None:
 
 
 def _run(values: Array, axis: int) -> int:
-    """Gives the greatest size of equal blocks that an axis divides into."""
+    """Return the greatest size of equal blocks that an axis divides into."""
     extent = values.shape[axis]
     if extent < 2 or not values.size:
         return 1

@@ -10,7 +10,7 @@ EXPORTERS: dict[str, OpExporter] = {}
 
 
 def exports(*op_types: str) -> Callable[[OpExporter], OpExporter]:
-    """Registers the decorated function for ops of `qti.aisw`."""
+    """Register the decorated function for ops of `qti.aisw`."""
 
     def register(function: OpExporter) -> OpExporter:
         for op_type in op_types:

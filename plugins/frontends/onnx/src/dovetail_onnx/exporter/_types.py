@@ -21,7 +21,7 @@ _WIDER: dict[int, int] = {
 
 
 def taken_types(op_type: str, codes: Sequence[int]) -> list[int]:
-    """Gives the types that inputs of an operator must be made, their own where it takes those.
+    """Return the types that inputs of an operator must be made, their own where it takes those.
 
     Args:
         op_type: The operator.
@@ -43,7 +43,7 @@ def taken_types(op_type: str, codes: Sequence[int]) -> list[int]:
 
 
 def type_problems(builder: ModelBuilder) -> list[Problem]:
-    """Gives every node that is given a type which its operator does not take."""
+    """Return every node that is given a type which its operator does not take."""
     found: dict[Problem, None] = {}
     for node in builder.nodes:
         if node.op_type != REFUSED:  # it stands for a node that has its problem already

@@ -35,19 +35,19 @@ class Value:
 
 
 def natural(rank: int) -> Order:
-    """Gives the order that changes nothing."""
+    """Return the order that changes nothing."""
     return tuple(range(rank))
 
 
 def real_type(dtype: DType) -> int | None:
-    """Gives the element type that a tensor's real values have in the model, if there is one."""
+    """Return the element type that a tensor's real values have in the model, if there is one."""
     if dtype.is_fixed_point:
         return int(TensorProto.FLOAT)
     return element_type(dtype)
 
 
 def same_elements(order: Order, shape: Shape) -> bool:
-    """Whether a tensor of a shape, transposed by an order, has its elements in the same places."""
+    """Return whether a tensor of a shape, transposed by an order, has its elements in the same places."""
     kept = [axis for axis in order if shape[axis] != 1]
     return kept == sorted(kept) or 0 in shape
 
@@ -69,7 +69,7 @@ class Values:
         self._arranged: dict[tuple[Tensor, Order, Shape], str] = {}
 
     def add_input(self, tensor: Tensor) -> None:
-        """Adds an input of the model: real values, which are quantized there if they are to be."""
+        """Add an input of the model: real values, which are quantized there if they are to be."""
         code = real_type(tensor.dtype)
         if code is None:
             self._refuse(f"ONNX has no tensors of {tensor.dtype.name}", tensor)
@@ -80,12 +80,12 @@ class Values:
         self._values[tensor] = Value(self._quantized(tensor, tensor.name, order, where), order)
 
     def order(self, tensor: Tensor) -> Order | None:
-        """Gives the order that a computed tensor lies in; None of a constant, which has any."""
+        """Return the order that a computed tensor lies in; None of a constant, which has any."""
         found = self._values.get(tensor)
         return None if found is None else found.order
 
     def arranged(self, tensor: Tensor, order: Order, shape: Shape | None = None) -> str:
-        """Gives real values of a tensor.
+        """Return real values of a tensor.
 
         Args:
             tensor: Constant, or defined before.
@@ -102,7 +102,7 @@ class Values:
         return self._arranged[key]
 
     def define(self, tensor: Tensor, name: str, order: Order, where: str) -> None:
-        """Says which value is a computed tensor, its type made the tensor's.
+        """Return which value is a computed tensor, its type made the tensor's.
 
         Args:
             tensor: An output of a node.
@@ -121,7 +121,7 @@ class Values:
         self.builder.rename(name, stem)
 
     def define_real(self, tensor: Tensor, name: str, order: Order, where: str) -> None:
-        """Says that a fixed-point tensor is what integers stand for; see `define`.
+        """Return that a fixed-point tensor is what integers stand for; see `define`.
 
         Args:
             tensor: An output of a node.
@@ -134,7 +134,7 @@ class Values:
         self._values[tensor] = Value(real, order)
 
     def integers(self, tensor: Tensor, order: Order, where: str) -> str:
-        """Gives the integers that a fixed-point tensor stores, transposed by an order."""
+        """Return the integers that a fixed-point tensor stores, transposed by an order."""
         real, found = self.arranged(tensor, order), self._stored(tensor, order)
         code = None if found is None else element_type(found.dtype)
         if found is None or code is None:
@@ -152,20 +152,20 @@ class Values:
         return None
 
     def pass_on(self, tensor: Tensor, name: str, order: Order) -> None:
-        """Says that a tensor is a value that another one is too, in the same type and encoding."""
+        """Return that a tensor is a value that another one is too, in the same type and encoding."""
         self._values[tensor] = Value(name, order)
 
     def forget(self, tensor: Tensor) -> None:
-        """Gives a tensor that could not be computed some value, so that others can be tried."""
+        """Return a tensor that could not be computed some value, so that others can be tried."""
         self._values[tensor] = Value(self._placeholder(tensor), natural(len(tensor.shape)))
 
     def note(self, text: str) -> None:
-        """Adds to what the model does differently, each thing once."""
+        """Add to what the model does differently, each thing once."""
         if text not in self.notes:
             self.notes.append(text)
 
     def finish(self) -> list[tuple[str, int, Shape]]:
-        """Gives the values of the graph's outputs their names; name, type and shape of each."""
+        """Return the values of the graph's outputs their names; name, type and shape of each."""
         found: list[tuple[str, int, Shape]] = []
         last: list[str] = []
         for tensor in self.graph.outputs:
@@ -212,7 +212,7 @@ class Values:
         )
 
     def shape_constant(self, extents: Shape) -> str:
-        """Gives a constant (n,) of INT_64."""
+        """Return a constant (n,) of INT_64."""
         values = np.array(extents, np.int64).reshape(-1)
         return self.builder.constant("integers", Initializer.of(values, DType.INT_64))
 
@@ -243,7 +243,7 @@ class Values:
         return self._dequantize(name, parameters, stem, f"constant '{tensor.source}'")
 
     def _quantized(self, tensor: Tensor, name: str, order: Order, where: str) -> str:
-        """Gives a real value as it is after being stored in the tensor's type."""
+        """Return a real value as it is after being stored in the tensor's type."""
         if not tensor.dtype.is_fixed_point:
             return name
         found = _quantized.of_activation(tensor, order)
@@ -265,7 +265,7 @@ class Values:
         return self._dequantize(stored, found, tensor.name, where)
 
     def _narrowed(self, tensor: Tensor, name: str, found: Parameters, where: str) -> str:
-        """Gives a real value within what a bitwidth between those of ONNX's types holds."""
+        """Return a real value within what a bitwidth between those of ONNX's types holds."""
         encoding = tensor.encoding
         bits = None if encoding is None else encoding.bitwidth
         if encoding is None or bits is None or bits == found.dtype.bits:
@@ -283,7 +283,7 @@ class Values:
         )
 
     def scalar(self, value: float, dtype: DType) -> str:
-        """Gives a constant of rank 0."""
+        """Return a constant of rank 0."""
         made = np.asarray(value, np.float32 if dtype is DType.BFLOAT_16 else dtype.storage)
         return self.builder.constant("scalar", Initializer.of(made, dtype))
 
@@ -326,7 +326,7 @@ class Values:
 
 
 def _name(tensor: Tensor, order: Order) -> str:
-    """Gives a name for a tensor in an order: the user's where it lies as the user's does."""
+    """Return a name for a tensor in an order: the user's where it lies as the user's does."""
     if tensor.source_perm is None:
         return tensor.source if order == natural(len(order)) else tensor.name
     is_source = len(order) == len(tensor.source_perm) and natural(len(order)) == tuple(
@@ -338,7 +338,7 @@ def _name(tensor: Tensor, order: Order) -> str:
 def _quantized_constant(
     tensor: Tensor, encoding: Encoding, order: Order, shape: Shape
 ) -> tuple[Array, Parameters] | str:
-    """Gives a constant's integers, reshaped and transposed, or why ONNX cannot express them."""
+    """Return a constant's integers, reshaped and transposed, or why ONNX cannot express them."""
     if shape != tensor.shape:
         try:
             encoding = encoding.reshaped(tensor.shape, shape)

@@ -20,19 +20,19 @@ from dovetail_onnx.operators._parts import apply_operator, value
 
 
 def are_known(op: OpContext, *numbers: int) -> bool:
-    """Whether inputs are known at import, as far as they are given."""
+    """Return whether inputs are known at import, as far as they are given."""
     return all(not op.has(i) or op.constant(i) is not None for i in numbers)
 
 
 def are_single(op: OpContext, *numbers: int) -> bool:
-    """Whether inputs have one element each, and are known at import, as far as they are given."""
+    """Return whether inputs have one element each, and are known at import, as far as they are given."""
     return are_known(op, *numbers) and all(
         not op.has(i) or op.value(i).shape in ((), (1,)) for i in numbers
     )
 
 
 def are_columns(op: OpContext, matrix: int, *numbers: int) -> bool:
-    """Whether inputs are known and have one element each or one for each column of a matrix.
+    """Return whether inputs are known and have one element each or one for each column of a matrix.
 
     Args:
         op: The node.
@@ -46,7 +46,7 @@ def are_columns(op: OpContext, matrix: int, *numbers: int) -> bool:
 
 
 def real_input(op: OpContext, i: int, scale: int, zero: int, axis: int | None = None) -> Value:
-    """Gives a stored input as real numbers.
+    """Return a stored input as real numbers.
 
     Args:
         op: The node.
@@ -65,7 +65,7 @@ def real_input(op: OpContext, i: int, scale: int, zero: int, axis: int | None = 
 
 
 def real_bias(op: OpContext, i: int, a: int, b: int) -> Value | None:
-    """Gives a stored bias as real numbers: its scale is the product of two others, None for none.
+    """Return a stored bias as real numbers: its scale is the product of two others, None for none.
 
     Args:
         op: The node.
@@ -85,12 +85,12 @@ def real_bias(op: OpContext, i: int, a: int, b: int) -> Value | None:
 
 
 def _named(op: OpContext, i: int, real: Value) -> Value:
-    """Gives real numbers under the name of what stores them, the only one in the user's model."""
+    """Return real numbers under the name of what stores them, the only one in the user's model."""
     return replace(real, name=op.value(i).name) if isinstance(real, Constant) else real
 
 
 def emit_stored(op: OpContext, real: Value, scale: int, point: Value | None) -> Value:
-    """Emits real numbers as the node's output, stored; they go by its name from here on.
+    """Emit real numbers as the node's output, stored; they go by its name from here on.
 
     Args:
         op: The node.
@@ -104,7 +104,7 @@ def emit_stored(op: OpContext, real: Value, scale: int, point: Value | None) -> 
 
 
 def _rename(op: OpContext, real: Tensor) -> None:
-    """Gives a tensor, and those before it that are the same in another layout, the output's name.
+    """Return a tensor, and those before it that are the same in another layout, the output's name.
 
     The real numbers have no name in the user's model, where nothing but integers is.
     """

@@ -11,7 +11,7 @@ _FIRST = 7
 
 
 def aligned(op: OpContext) -> list[Tensor]:
-    """Gives an operator's two inputs, the second in a shape that broadcasts as it is meant to.
+    """Return an operator's two inputs, the second in a shape that broadcasts as it is meant to.
 
     Raises:
         FrontendError: It has no such place in the first one's shape.

@@ -31,7 +31,7 @@ class _Line:
 
 
 def cubic_samples(op: OpContext, x: Tensor, grid: Tensor, *, corners: bool, padding: str) -> Tensor:
-    """Gives the samples (n, h_out, w_out, c).
+    """Return the samples (n, h_out, w_out, c).
 
     Args:
         op: The GridSample.
@@ -73,7 +73,7 @@ def _coordinate(op: OpContext, grid: Tensor, axis: int) -> Tensor:
 
 
 def _line(op: OpContext, given: Tensor, extent: int, *, corners: bool, padding: str) -> _Line:
-    """Gives the elements along an axis for coordinates (n, h, w, 1) from -1 to 1."""
+    """Return the elements along an axis for coordinates (n, h, w, 1) from -1 to 1."""
     scaled = _times(op, "scaled", given, [(extent - 1 if corners else extent) / 2])
     place = _plus(op, "place", scaled, [(extent - 1) / 2])
     before = op.step("before", "ElementWiseFloor", [place])
@@ -93,7 +93,7 @@ def _line(op: OpContext, given: Tensor, extent: int, *, corners: bool, padding: 
 
 
 def _weights(op: OpContext, distances: Tensor) -> Tensor:
-    """Gives the weights of elements (..., 4) at these distances, by Horner's rule."""
+    """Return the weights of elements (..., 4) at these distances, by Horner's rule."""
     weights = _times(op, "cubes", distances, _WEIGHTS[:, 0])
     for column in (1, 2):
         weights = _plus(op, "sum", weights, _WEIGHTS[:, column])
@@ -102,7 +102,7 @@ def _weights(op: OpContext, distances: Tensor) -> Tensor:
 
 
 def _reflected(op: OpContext, places: Tensor, extent: int, *, corners: bool) -> Tensor:
-    """Gives whole places mirrored at the outermost elements' middles or edges, again and again."""
+    """Return whole places mirrored at the outermost elements' middles or edges, again and again."""
     least, span = (0.0, extent - 1) if corners else (-0.5, extent)
     if span == 0:  # a single element, which is all there is to see
         return _times(op, "only", places, [0.0])

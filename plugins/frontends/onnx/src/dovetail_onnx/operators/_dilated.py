@@ -17,7 +17,7 @@ _MOST_SLICES = 32
 
 
 def pooled_by_slices(op: OpContext, x: Tensor, window: Window, combine: str) -> Tensor:
-    """Gives (n, ..., c) pooled by a window that lies wholly in it everywhere.
+    """Return (n, ..., c) pooled by a window that lies wholly in it everywhere.
 
     Args:
         op: The pooling.
@@ -46,7 +46,7 @@ def pooled_by_slices(op: OpContext, x: Tensor, window: Window, combine: str) -> 
 
 
 def thinned(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
-    """Gives (n, ..., c) without the elements that no window sees, and the window over the rest.
+    """Return (n, ..., c) without the elements that no window sees, and the window over the rest.
 
     Where the stride is a multiple of the dilation, nothing of the dilation is left.
 
@@ -68,7 +68,7 @@ def thinned(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
 
 
 def element_counts(window: Window, spatial: Shape, *, padding: bool) -> Array:
-    """Gives how many elements of each window lie in the input, or in its padding too, as float32.
+    """Return how many elements of each window lie in the input, or in its padding too, as float32.
 
     A window that has none along an axis, and so a sum of 0, counts as if it had one there.
     """

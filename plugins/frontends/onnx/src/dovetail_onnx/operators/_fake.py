@@ -43,7 +43,7 @@ class Levels:
 
 
 def finite(op: OpContext, i: int, what: str) -> _Floats:
-    """Gives the numbers of an input that must be known at import.
+    """Return the numbers of an input that must be known at import.
 
     Raises:
         FrontendError: There is none, or one that float32 does not hold.
@@ -57,7 +57,7 @@ def finite(op: OpContext, i: int, what: str) -> _Floats:
 
 
 def fitting(op: OpContext, names: Mapping[int, str]) -> list[_Floats]:
-    """Gives such inputs in one shape, which goes with the elements of the node's first input.
+    """Return such inputs in one shape, which goes with the elements of the node's first input.
 
     Args:
         op: The node.
@@ -79,7 +79,7 @@ def fitting(op: OpContext, names: Mapping[int, str]) -> list[_Floats]:
 
 
 def fake_quantized(op: OpContext, levels: Levels) -> Value:
-    """Gives the first input of a node on a grid: at import, with the grid, if it is known then."""
+    """Return the first input of a node on a grid: at import, with the grid, if it is known then."""
     x = op.value(0)
     if isinstance(x, Constant):
         return _computed(op, x, levels)
@@ -120,17 +120,17 @@ def _computed(op: OpContext, x: Constant, levels: Levels) -> Constant:
 
 
 def _fits(given: Shape, x: Shape) -> bool:
-    """Whether a shape broadcasts to another."""
+    """Return whether a shape broadcasts to another."""
     pairs = zip(given[::-1], x[::-1], strict=False)
     return len(given) <= len(x) and all(extent in (1, full) for extent, full in pairs)
 
 
 def _axis(scale: _Floats) -> int | None:
-    """Gives the one axis along which there are several scales; None for several axes."""
+    """Return the one axis along which there are several scales; None for several axes."""
     along = [axis for axis, extent in enumerate(scale.shape) if extent > 1]
     return None if len(along) > 1 else along[0] if along else 0
 
 
 def _one(values: _Floats) -> _Floats:
-    """Gives one number without axes, several with all of theirs."""
+    """Return one number without axes, several with all of theirs."""
     return values.reshape(()) if values.size == 1 else values

@@ -11,7 +11,7 @@ from dovetail_onnx._context import OpContext
 
 
 def known_indices(op: OpContext, i: int, extents: int | Sequence[int]) -> Array | None:
-    """Gives an input's indices counted from the start, None where they are not known.
+    """Return an input's indices counted from the start, None where they are not known.
 
     Args:
         op: The node.
@@ -34,7 +34,7 @@ def known_indices(op: OpContext, i: int, extents: int | Sequence[int]) -> Array 
 
 
 def indices_tensor(op: OpContext, i: int, extents: int | Sequence[int]) -> Tensor:
-    """Gives an input's indices as a tensor of INT_32; see `known_indices`.
+    """Return an input's indices as a tensor of INT_32; see `known_indices`.
 
     Raises:
         FrontendError: One is known and out of range.

@@ -11,17 +11,17 @@ from dovetail_onnx._context import OpContext
 
 
 def to_last(rank: int) -> Shape:
-    """Gives the perm from (n, c, ...) to (n, ..., c)."""
+    """Return the perm from (n, c, ...) to (n, ..., c)."""
     return (0, *range(2, rank), 1)
 
 
 def to_first(rank: int) -> Shape:
-    """Gives the perm from (n, ..., c) to (n, c, ...)."""
+    """Return the perm from (n, ..., c) to (n, c, ...)."""
     return (0, rank - 1, *range(1, rank - 1))
 
 
 def reshaped(op: OpContext, suffix: str, x: Tensor, shape: Shape) -> Tensor:
-    """Gives a tensor in another shape, as a step; itself where it has that shape."""
+    """Return a tensor in another shape, as a step; itself where it has that shape."""
     if x.shape == shape:
         return x
     return op.step(suffix, "Reshape", [x], spec=Spec(x.dtype, shape))
@@ -44,7 +44,7 @@ def check_spatial(op: OpContext, rank: int) -> None:
 
 
 def spatial_input(op: OpContext) -> Tensor:
-    """Gives input 0, (n, c, ...) with one to three spatial dimensions, as (n, ..., c)."""
+    """Return input 0, (n, c, ...) with one to three spatial dimensions, as (n, ..., c)."""
     rank = len(op.spec(0).shape)
     check_spatial(op, rank)
     x = op.arranged(0, to_last(rank))
@@ -55,7 +55,7 @@ def spatial_input(op: OpContext) -> Tensor:
 
 
 def spatial_output(op: OpContext, y: Tensor, rank: int) -> Tensor:
-    """Emits (n, ..., c) as the node's output of this rank."""
+    """Emit (n, ..., c) as the node's output of this rank."""
     name = op.node.outputs[0]
     if rank == 3:
         n, _, width, channels = y.shape

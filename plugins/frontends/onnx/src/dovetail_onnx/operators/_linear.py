@@ -19,7 +19,7 @@ _REAL = (DType.FLOAT_32, DType.FLOAT_16)
 
 
 def known_real(op: OpContext, target: DType) -> Constant | None:
-    """Gives what a DequantizeLinear makes of constants, with its grid; None where it may not yet.
+    """Return what a DequantizeLinear makes of constants, with its grid; None where it may not yet.
 
     Args:
         op: The node.
@@ -49,14 +49,14 @@ def known_real(op: OpContext, target: DType) -> Constant | None:
 
 
 def _of_each(zero: Array | None, shape: Shape) -> Array:
-    """Gives the zero point of each scale: none is 0, and one may be that of all."""
+    """Return the zero point of each scale: none is 0, and one may be that of all."""
     if zero is None:
         return np.zeros(shape, np.int64)
     return np.broadcast_to(zero.reshape(()), shape) if zero.size == 1 else np.asarray(zero)
 
 
 def known_integers(op: OpContext, target: DType, limits: tuple[int, int]) -> Constant | None:
-    """Gives what a QuantizeLinear makes of constants; None where it may not yet.
+    """Return what a QuantizeLinear makes of constants; None where it may not yet.
 
     Args:
         op: The node.
@@ -77,7 +77,7 @@ def known_integers(op: OpContext, target: DType, limits: tuple[int, int]) -> Con
 
 
 def fitted(op: OpContext, i: int, x: Shape) -> tuple[Shape, int, int]:
-    """Gives how the scale or zero point of an input goes with the elements of x.
+    """Return how the scale or zero point of an input goes with the elements of x.
 
     Returns:
         The shape to give it, then an axis, and how often each slice along that is repeated, 1 where
@@ -101,14 +101,14 @@ def fitted(op: OpContext, i: int, x: Shape) -> tuple[Shape, int, int]:
 
 
 def _spread(op: OpContext, i: int, x: Shape) -> NDArray[np.generic]:
-    """Gives a known scale or zero point in a shape that goes with the elements of x."""
+    """Return a known scale or zero point in a shape that goes with the elements of x."""
     shape, axis, times = fitted(op, i, x)
     made = op.need_constant(i, "scale or zero point").reshape(shape)
     return made if times == 1 else np.repeat(made, times, axis).take(range(x[axis]), axis)
 
 
 def _inputs(op: OpContext) -> Constant | None:
-    """Gives the first input if it and what goes with it is known, and there is room."""
+    """Return the first input if it and what goes with it is known, and there is room."""
     x = op.value(0)
     if not isinstance(x, Constant) or op.constant(1) is None:
         return None

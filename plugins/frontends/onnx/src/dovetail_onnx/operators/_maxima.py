@@ -16,7 +16,7 @@ _MOST_SLICES = 49
 
 
 def places_of_maxima(op: OpContext, x: Tensor, window: Window, given: Window) -> Tensor:
-    """Emits the node's second output: where in its input the greatest element of each window is.
+    """Emit the node's second output: where in its input the greatest element of each window is.
 
     Places count through the whole input; of equal elements it is the first one's. A window in the
     padding that holds nothing above the least finite number has no place.
@@ -57,7 +57,7 @@ def places_of_maxima(op: OpContext, x: Tensor, window: Window, given: Window) ->
 
 
 def _ranges(x: Tensor, window: Window, counts: Shape) -> list[list[tuple[int, int, int]]]:
-    """Gives the slice of the padded input for each element of the window."""
+    """Return the slice of the padded input for each element of the window."""
     ranges = []
     for tap in np.ndindex(*window.kernel):
         rows = [(0, x.shape[0], 1)]
@@ -70,7 +70,7 @@ def _ranges(x: Tensor, window: Window, counts: Shape) -> list[list[tuple[int, in
 
 
 def _offsets(op: OpContext, given: Window, counts: Shape) -> tuple[Array, Array, Array]:
-    """Gives what a place is the sum of: by element, (1, ..., 1) by window and (n, 1, ..., c)."""
+    """Return what a place is the sum of: by element, (1, ..., 1) by window and (n, 1, ..., c)."""
     samples, channels, *found = op.spec(0).shape
     axes = len(counts)
     spatial = (1,) * (axes - len(found)) + tuple(found)

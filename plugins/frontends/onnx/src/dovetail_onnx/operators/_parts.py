@@ -28,7 +28,7 @@ def apply_operator(
     output: int | None = None,
     **attributes: Any,
 ) -> Value:
-    """Gives what one of ONNX's own operators makes of values: at import if all are known then.
+    """Return what one of ONNX's own operators makes of values: at import if all are known then.
 
     Args:
         op: The node that it is a part of.
@@ -58,7 +58,7 @@ def apply_operator(
 
 
 def constant(op: OpContext, suffix: str, values: Any, dtype: DType) -> Constant:
-    """Gives known values of a type, named after the node.
+    """Return known values of a type, named after the node.
 
     Raises:
         FrontendError: The type cannot hold them.
@@ -72,17 +72,17 @@ def constant(op: OpContext, suffix: str, values: Any, dtype: DType) -> Constant:
 
 
 def number(op: OpContext, suffix: str, value: float, dtype: DType) -> Tensor:
-    """Gives a scalar as a static tensor."""
+    """Return a scalar as a static tensor."""
     return op.static(suffix, np.asarray(value), dtype)
 
 
 def value(op: OpContext, i: int) -> Value | None:
-    """Gives an input as it is known, None where it is left out."""
+    """Return an input as it is known, None where it is left out."""
     return op.value(i) if op.has(i) else None
 
 
 def summed(op: OpContext, suffix: str, x: Value, i: int) -> Value:
-    """Gives a value plus an input; itself where that is left out."""
+    """Return a value plus an input; itself where that is left out."""
     return apply_operator(op, suffix, "Add", [x, op.value(i)]) if op.has(i) else x
 
 
@@ -124,6 +124,6 @@ def refuse_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str
 
 
 def given(op: OpContext, names: Sequence[str]) -> dict[str, Any]:
-    """Gives those attributes that the node has of these, to hand them on."""
+    """Return those attributes that the node has of these, to hand them on."""
     found = op.attr.plain()
     return {name: found[name] for name in names if name in found}

@@ -43,15 +43,15 @@ class Layer:
         return self.op.spec(0).dtype
 
     def word(self, direction: int) -> str:
-        """Gives the word for a direction, for names of ops and tensors."""
+        """Return the word for a direction, for names of ops and tensors."""
         return _WORDS[self.directions[direction]]
 
     def static(self, direction: int, name: str, values: Array) -> Tensor:
-        """Adds a static tensor of the layer's type."""
+        """Add a static tensor of the layer's type."""
         return self.op.static(f"{self.word(direction)}.{name}", values, self.dtype)
 
     def state(self, i: int, name: str, direction: int, shape: Shape) -> Tensor | None:
-        """Gives the state of one direction before the first step, None where it is 0.
+        """Return the state of one direction before the first step, None where it is 0.
 
         Args:
             i: The input that holds it for all directions.
@@ -79,11 +79,11 @@ class Layer:
         return self.reshaped(f"{self.word(direction)}.{name}.flat", state, shape)
 
     def sequence(self, output: int, parts: Sequence[Tensor]) -> Tensor | None:
-        """Gives Y of the h of all steps in each direction, None where nothing reads it."""
+        """Return Y of the h of all steps in each direction, None where nothing reads it."""
         return self._joined(output, parts, parts[0].shape, 1 if self.time_major else 2)
 
     def last(self, output: int, parts: Sequence[Tensor]) -> Tensor | None:
-        """Gives Y_h or Y_c of the last state in each direction, None where nothing reads it."""
+        """Return Y_h or Y_c of the last state in each direction, None where nothing reads it."""
         return self._joined(output, parts, (self.batch, self.hidden), 0 if self.time_major else 1)
 
     def _joined(
@@ -102,7 +102,7 @@ class Layer:
         return self.op.emit("Concat", turned, output=output, axis=axis)
 
     def reshaped(self, suffix: str, x: Tensor, shape: Shape) -> Tensor:
-        """Gives a tensor in another shape; itself where it has that shape."""
+        """Return a tensor in another shape; itself where it has that shape."""
         if x.shape == shape:
             return x
         return self.op.step(suffix, "Reshape", [x], spec=Spec(x.dtype, shape))
@@ -121,7 +121,7 @@ def read_layer(
     activations: Sequence[str],
     weights: Callable[[OpContext, int, str], Array] = _plain,
 ) -> Layer:
-    """Reads what the recurrent operators have in common.
+    """Read what the recurrent operators have in common.
 
     Args:
         op: The operator.

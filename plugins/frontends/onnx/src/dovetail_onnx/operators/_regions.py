@@ -19,7 +19,7 @@ _Sides = list[tuple[Value, Value]]
 def greatest_samples(
     op: OpContext, x: Tensor, bins: tuple[int, int], samples: int, *, half_pixel: bool
 ) -> Tensor:
-    """Gives (regions, rows, columns, c): of each bin the greatest that its samples touch.
+    """Return (regions, rows, columns, c): of each bin the greatest that its samples touch.
 
     A sample lies between four elements. ONNX takes the greatest of these, each times its weight in
     linear interpolation, and not of the interpolated values; so does its runtime.
@@ -63,7 +63,7 @@ def greatest_samples(
 def _sides(
     op: OpContext, column: int, extent: int, places: int, bins: int, *, half_pixel: bool
 ) -> _Sides:
-    """Gives (regions, places) of the elements before and behind each sample, with their weights.
+    """Return (regions, places) of the elements before and behind each sample, with their weights.
 
     Args:
         op: The RoiAlign.
@@ -98,7 +98,7 @@ def _sides(
 
 
 def _edge(op: OpContext, column: int, *, half_pixel: bool) -> Value:
-    """Gives (regions, 1) of where regions begin or end, in elements of the feature maps."""
+    """Return (regions, 1) of where regions begin or end, in elements of the feature maps."""
     dtype = op.spec(1).dtype
     at = constant(op, f"column{column}", np.array([column]), DType.INT_64)
     edge = apply_operator(op, "edge", "Gather", [op.value(1), at], axis=1)

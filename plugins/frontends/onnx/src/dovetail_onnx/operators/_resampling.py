@@ -55,7 +55,7 @@ class Style:
 
     @classmethod
     def of(cls, op: OpContext) -> Style:
-        """Gives the style that a node's attributes describe.
+        """Return the style that a node's attributes describe.
 
         Raises:
             FrontendError: One is none of ONNX's.
@@ -82,7 +82,7 @@ class Style:
         )
 
     def taps(self, places: Floats, extent: int, scale: float) -> Taps:
-        """Gives what the elements at these places of an axis are made of."""
+        """Return what the elements at these places of an axis are made of."""
         if self.mode == "nearest":
             return nearest_taps(places, extent, self._rounding(scale))
         return filter_taps(
@@ -125,7 +125,7 @@ class Line:
 
 
 def line_of(style: Style, extent: int, new: int, scale: float, region: tuple[float, float]) -> Line:
-    """Gives what an axis becomes.
+    """Return what an axis becomes.
 
     Args:
         style: How the node resizes.
@@ -166,7 +166,7 @@ def _places(coordinates: str, extent: int, new: int, scale: float) -> Floats:
 
 
 def need_choice(op: OpContext, name: str, value: str, choices: Sequence[str]) -> str:
-    """Gives an attribute's value back.
+    """Return an attribute's value back.
 
     Raises:
         FrontendError: It is none of those that there are.

@@ -34,7 +34,7 @@ _DEPTH = 12  # far enough for what networks do between two activations
 
 
 def is_nonnegative(graph: Graph, tensor: Tensor, depth: int = _DEPTH) -> bool:
-    """Whether all elements of a tensor are surely 0 or more."""
+    """Return whether all elements of a tensor are surely 0 or more."""
     if tensor.dtype.storage.kind == "u" and not tensor.dtype.is_float:
         return True
     if tensor.data is not None:

@@ -12,7 +12,7 @@ from dovetail_onnx.operators._resampling import need_choice
 
 
 def targets(op: OpContext, shape: Shape) -> list[tuple[int, float]]:
-    """Gives the new extent and the scale of each axis.
+    """Return the new extent and the scale of each axis.
 
     Raises:
         FrontendError: The node states neither scales nor sizes, or they make no sense.
@@ -35,7 +35,7 @@ def targets(op: OpContext, shape: Shape) -> list[tuple[int, float]]:
 
 
 def axes_of(op: OpContext, rank: int) -> tuple[int, ...]:
-    """Gives the axes that scales, sizes and the region of interest speak of."""
+    """Return the axes that scales, sizes and the region of interest speak of."""
     given = op.attr.integers("axes")
     axes = tuple(op.axis(a, rank) for a in (range(rank) if given is None else given))
     if len(set(axes)) < len(axes):

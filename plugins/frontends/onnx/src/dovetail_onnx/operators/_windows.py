@@ -42,7 +42,7 @@ class Window:
         return any(k > 1 and d > 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     def counts(self, spatial: Shape) -> Shape:
-        """Gives how many windows ONNX has along each axis: none begins in the padding behind."""
+        """Return how many windows ONNX has along each axis: none begins in the padding behind."""
         return tuple(self._count(axis, extent) for axis, extent in enumerate(spatial))
 
     def _count(self, axis: int, extent: int) -> int:
@@ -54,7 +54,7 @@ class Window:
         return count - 1 if (count - 1) * stride >= extent + before else count
 
     def fitted(self, spatial: Shape) -> Window:
-        """Gives a window for which QNN's formula counts as many as ONNX's.
+        """Return a window for which QNN's formula counts as many as ONNX's.
 
         QNN rounds up without asking where the last window begins. Rounding down, or less padding
         behind, leaves that window out; it lay in the padding, so nothing else changes. Padding
@@ -70,7 +70,7 @@ class Window:
         return replace(self, pads=pads)
 
     def covering(self, spatial: Shape) -> Window:
-        """Gives a window that counts as many, and whose padding ends where the last window does.
+        """Return a window that counts as many, and whose padding ends where the last window does.
 
         It is for pooling whose padding changes nothing, so that there may be more of it.
         """
@@ -92,7 +92,7 @@ class Window:
 
 
 def window_of(op: OpContext, kernel: Shape, spatial: Shape) -> Window:
-    """Gives the window that a node's attributes describe.
+    """Return the window that a node's attributes describe.
 
     Args:
         op: A convolution or pooling.
@@ -139,7 +139,7 @@ def cropped(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
 
 
 def positive(op: OpContext, name: str, rank: int) -> Shape:
-    """Gives an attribute of one number for each axis, 1 where it is left out.
+    """Return an attribute of one number for each axis, 1 where it is left out.
 
     Raises:
         FrontendError: There are more or fewer, or one below 1.

@@ -56,7 +56,7 @@ def prelu(op: OpContext) -> Tensor:
 
 
 def broadcasts(shape: Shape, to: Shape) -> bool:
-    """Whether a tensor of a shape can be added to one of another, without changing that one's."""
+    """Return whether a tensor of a shape can be added to one of another, without changing that one's."""
     try:
         return bool(np.broadcast_shapes(to, shape) == to)
     except ValueError:
@@ -64,7 +64,7 @@ def broadcasts(shape: Shape, to: Shape) -> bool:
 
 
 def _prelu(op: OpContext, slope: Tensor) -> Tensor:
-    """Emits a Prelu, which takes no scalar."""
+    """Emit a Prelu, which takes no scalar."""
     x = op.tensor(0)
     if x.shape:
         return op.emit("Prelu", [x, slope])
@@ -74,7 +74,7 @@ def _prelu(op: OpContext, slope: Tensor) -> Tensor:
 
 @ONNX.importer("ThresholdedRelu", versions=(10, 22))
 def thresholded_relu(op: OpContext) -> Tensor:
-    """Gives x where it exceeds alpha, 0 else: a comparison and a choice."""
+    """Return x where it exceeds alpha, 0 else: a comparison and a choice."""
     x = op.tensor(0)
     alpha = op.static("alpha", np.asarray(op.attr.number("alpha", 1.0)), x.dtype)
     above = op.step("above", "ElementWiseGreater", [x, alpha])

@@ -29,7 +29,7 @@ def bit_shift(op: OpContext) -> Tensor:
 
 
 def _count(op: OpContext, x: Tensor) -> Tensor:
-    """Gives how far to shift: a negative number says by all bits."""
+    """Return how far to shift: a negative number says by all bits."""
     count = op.tensor(1)
     if not x.dtype.is_signed:
         return count
@@ -42,7 +42,7 @@ def _count(op: OpContext, x: Tensor) -> Tensor:
 
 
 def _signed_right(op: OpContext, x: Tensor, count: Tensor) -> Tensor:
-    """Divides twice, as the type does not hold the power that shifts all but the sign out."""
+    """Divide twice, as the type does not hold the power that shifts all but the sign out."""
     two, most, one = (
         op.static(name, np.asarray(value), x.dtype)
         for name, value in (("two", 2), ("most", x.dtype.bits - 2), ("one", 1))
@@ -77,7 +77,7 @@ def _one(op: OpContext, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _bitwise(op: OpContext) -> Tensor:
-    """Takes two integers apart into 0 and 1, combines these, and adds them up again."""
+    """Take two integers apart into 0 and 1, combines these, and adds them up again."""
     combine = {"BitwiseAnd": _both, "BitwiseOr": _either, "BitwiseXor": _one}[op.node.op_type]
     result = combine(op, _bits(op, 0), _bits(op, 1))
     weights = [1 << place for place in range(result.dtype.bits)]
@@ -90,7 +90,7 @@ def _bitwise(op: OpContext) -> Tensor:
 
 
 def _bits(op: OpContext, i: int) -> Tensor:
-    """Gives the bits of an input, least first, along a new last axis."""
+    """Return the bits of an input, least first, along a new last axis."""
     x = op.tensor(i)
     column = reshaped(op, f"column{i}", x, (*x.shape, 1))
     places = np.arange(x.dtype.bits)

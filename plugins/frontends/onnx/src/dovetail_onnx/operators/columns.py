@@ -37,7 +37,7 @@ def col2im(op: OpContext) -> Tensor:
 
 
 def _image(op: OpContext, x: Tensor, window: Window, image: Shape) -> Tensor:
-    """Gives the columns (n, c * block, places) put back, (n, h, w, c)."""
+    """Return the columns (n, c * block, places) put back, (n, h, w, c)."""
     return op.step(
         "channels_last",
         "Col2Im",
@@ -51,7 +51,7 @@ def _image(op: OpContext, x: Tensor, window: Window, image: Shape) -> Tensor:
 
 
 def _volume(op: OpContext, x: Tensor, window: Window, image: Shape) -> Tensor:
-    """Emits columns put back in each plane, and then the planes: windows are sums over each axis.
+    """Emit columns put back in each plane, and then the planes: windows are sums over each axis.
 
     In one plane (d, h, w) of a block, all that its elements along d are to it is more images.
     """
@@ -77,7 +77,7 @@ def _volume(op: OpContext, x: Tensor, window: Window, image: Shape) -> Tensor:
 
 
 def _along(window: Window, *axes: int) -> Window:
-    """Gives a window over one or two of its axes; one becomes two."""
+    """Return a window over one or two of its axes; one becomes two."""
     flat = (1,) * (2 - len(axes))
     parts = (window.kernel, window.strides, window.dilations)
     kernel, strides, dilations = (flat + tuple(part[a] for a in axes) for part in parts)

@@ -100,7 +100,7 @@ def eye_like(op: OpContext) -> Constant:
 
 
 def _typed(op: OpContext, values: Array, dtype: DType) -> Constant:
-    """Gives values as a constant of a type."""
+    """Return values as a constant of a type."""
     logical = np.dtype(np.float32) if dtype is DType.BFLOAT_16 else dtype.storage
     return Constant(values.astype(logical), dtype, op.node.outputs[0])
 

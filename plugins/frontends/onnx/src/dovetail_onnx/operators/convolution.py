@@ -27,7 +27,7 @@ def conv(op: OpContext) -> Tensor:
 
 
 def check_filters(op: OpContext, x: Shape, weight: Shape) -> None:
-    """Checks that a node's filters, (o, i, ...), fit its input, (n, c, ...), and attributes.
+    """Check that a node's filters, (o, i, ...), fit its input, (n, c, ...), and attributes.
 
     Raises:
         FrontendError: They do not.
@@ -46,7 +46,7 @@ def check_filters(op: OpContext, x: Shape, weight: Shape) -> None:
 def convolved(
     op: OpContext, image: Tensor, filters: Tensor, bias: Tensor | None, weight: Shape, x: Shape
 ) -> Tensor:
-    """Gives the convolution that a node's attributes describe, (n, ..., c).
+    """Return the convolution that a node's attributes describe, (n, ..., c).
 
     Args:
         op: The node.
@@ -72,7 +72,7 @@ def convolved(
 
 
 def _filters(op: OpContext, rank: int) -> Tensor:
-    """Gives the filters, (o, i, ...), as (..., i, o), two axes at least before these."""
+    """Return the filters, (o, i, ...), as (..., i, o), two axes at least before these."""
     if rank > 3:
         return op.arranged(1, (*range(2, rank), 1, 0))
     known = op.constant(1)

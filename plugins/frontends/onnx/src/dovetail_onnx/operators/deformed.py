@@ -38,7 +38,7 @@ def deform_conv(op: OpContext) -> Tensor:
 
 
 def _grid(op: OpContext, window: Window, parts: int, taps: int, size: Shape) -> Tensor:
-    """Gives where each element of each window is sampled, (n * parts, taps, places, 2), x first."""
+    """Return where each element of each window is sampled, (n * parts, taps, places, 2), x first."""
     (height, width), dtype = op.spec(0).shape[2:], op.spec(2).dtype
     # GridSample counts from -1 to 1, the outer edges of the first and last pixel
     scale = np.asarray([2 / width, 2 / height])
@@ -58,7 +58,7 @@ def _grid(op: OpContext, window: Window, parts: int, taps: int, size: Shape) -> 
 
 
 def _places(window: Window, size: Shape) -> Array:
-    """Gives (column, row) of each element of each window without offsets, (taps, places, 2)."""
+    """Return (column, row) of each element of each window without offsets, (taps, places, 2)."""
     axes = [
         np.add.outer(
             np.arange(window.kernel[i]) * window.dilations[i],
@@ -73,7 +73,7 @@ def _places(window: Window, size: Shape) -> Array:
 
 
 def _samples(op: OpContext, grid: Tensor, parts: int, taps: int, size: Shape) -> Tensor:
-    """Gives the samples, weighted by the mask, (n, places, channels, taps)."""
+    """Return the samples, weighted by the mask, (n, places, channels, taps)."""
     n, channels, height, width = op.spec(0).shape
     each, places = channels // parts, math.prod(size)
     apart = reshaped(op, "apart", op.tensor(0), (n * parts, each, height, width))
@@ -95,7 +95,7 @@ def _samples(op: OpContext, grid: Tensor, parts: int, taps: int, size: Shape) ->
 
 
 def _product(op: OpContext, samples: Tensor, size: Shape) -> Tensor:
-    """Emits the sums over channels and taps of each group, (n, filters, ...)."""
+    """Emit the sums over channels and taps of each group, (n, filters, ...)."""
     n, places, channels, taps = samples.shape
     filters, groups = op.spec(1).shape[0], op.attr.integer("group", 1)
     each = channels // groups * taps

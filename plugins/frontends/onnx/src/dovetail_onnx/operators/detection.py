@@ -54,7 +54,7 @@ def non_max_suppression(op: OpContext) -> Result:
 
 
 def _constant(op: OpContext, i: int, what: str, default: float) -> float:
-    """Gives a scalar input that must be known at import."""
+    """Return a scalar input that must be known at import."""
     if not op.has(i):
         return default
     found = op.need_constant(i, what)
@@ -64,7 +64,7 @@ def _constant(op: OpContext, i: int, what: str, default: float) -> float:
 
 
 def _corners(op: OpContext) -> Tensor:
-    """Gives the boxes by their corners y1, x1, y2, x2."""
+    """Return the boxes by their corners y1, x1, y2, x2."""
     boxes = op.tensor(0)
     if not op.attr.integer("center_point_box", 0):
         return boxes
@@ -83,7 +83,7 @@ def _corners(op: OpContext) -> Tensor:
 
 
 def _marked(op: OpContext, rows: Tensor, count: Tensor) -> Tensor:
-    """Emits the rows as INT_64, with -1 behind the first `count`."""
+    """Emit the rows as INT_64, with -1 behind the first `count`."""
     place = np.arange(rows.shape[0], dtype=np.int32)[:, None]
     known = op.step("count", "Cast", [count], spec=Spec(DType.INT_32, count.shape))
     valid = op.step("valid", "ElementWiseLess", [op.static("place", place, DType.INT_32), known])

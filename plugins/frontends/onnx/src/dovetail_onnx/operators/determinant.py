@@ -48,7 +48,7 @@ def determinant(op: OpContext) -> Result:
 
 
 def _row(op: OpContext, matrices: Tensor, i: int) -> Tensor:
-    """Gives (n, columns): one row of each matrix."""
+    """Return (n, columns): one row of each matrix."""
     count, _, columns = matrices.shape
     if columns == 1:
         return reshaped(op, "row", matrices, (count, 1))
@@ -57,7 +57,7 @@ def _row(op: OpContext, matrices: Tensor, i: int) -> Tensor:
 
 
 def _expanded(op: OpContext, minors: Tensor, row: Tensor, i: int) -> Tensor:
-    """Gives the minors of i + 1 rows, (n, choices), of those of i rows and of row i."""
+    """Return the minors of i + 1 rows, (n, choices), of those of i rows and of row i."""
     columns, lesser, signs = _choices(row.shape[1], i + 1)
     factors = []
     for suffix, x, places in (("element", row, columns), ("minor", minors, lesser)):
@@ -72,7 +72,7 @@ def _expanded(op: OpContext, minors: Tensor, row: Tensor, i: int) -> Tensor:
 
 
 def _choices(extent: int, size: int) -> tuple[Array, Array, Array]:
-    """Gives what minors of some columns are made of.
+    """Return what minors of some columns are made of.
 
     Args:
         extent: How many columns there are.

@@ -27,7 +27,7 @@ def dynamic_quantize_linear(op: OpContext) -> Sequence[Value]:
 def byte_coding(
     op: OpContext, x: Value, scale_output: int | None = None, point_output: int | None = None
 ) -> tuple[Value, Value]:
-    """Gives scale and zero point with which UINT_8 holds 0 and all of a tensor.
+    """Return scale and zero point with which UINT_8 holds 0 and all of a tensor.
 
     Args:
         op: The node.

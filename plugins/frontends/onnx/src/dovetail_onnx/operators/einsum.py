@@ -23,7 +23,7 @@ class _Term:
     labels: str
 
     def extent(self, label: str) -> int:
-        """Gives the extent of an axis."""
+        """Return the extent of an axis."""
         return self.tensor.shape[self.labels.index(label)]
 
 
@@ -44,7 +44,7 @@ def einsum(op: OpContext) -> Tensor:
 
 
 def _labels(op: OpContext) -> tuple[list[str], str]:
-    """Gives the labels of inputs and output, those of an ellipsis written out."""
+    """Return the labels of inputs and output, those of an ellipsis written out."""
     equation = "".join(op.attr.text("equation", "").split())
     left, arrow, right = equation.partition("->")
     inputs = left.split(",")
@@ -78,7 +78,7 @@ def _needed(terms: Sequence[_Term], output: str) -> set[str]:
 
 
 def _term(op: OpContext, i: int, labels: str) -> _Term:
-    """Gives an input with the diagonal taken of labels that it has twice."""
+    """Return an input with the diagonal taken of labels that it has twice."""
     x = op.tensor(i)
     while (twice := next((c for c in labels if labels.count(c) > 1), "")) != "":
         first, second = labels.index(twice), labels.rindex(twice)
@@ -95,7 +95,7 @@ def _term(op: OpContext, i: int, labels: str) -> _Term:
 
 
 def _summed(op: OpContext, term: _Term, kept: set[str]) -> _Term:
-    """Gives a term summed over the labels that are not kept."""
+    """Return a term summed over the labels that are not kept."""
     axes = [a for a, label in enumerate(term.labels) if label not in kept]
     if not axes:
         return term
@@ -104,7 +104,7 @@ def _summed(op: OpContext, term: _Term, kept: set[str]) -> _Term:
 
 
 def _product(op: OpContext, a: _Term, b: _Term, needed: set[str]) -> _Term:
-    """Gives the product of two terms, summed over the labels of both that are not needed."""
+    """Return the product of two terms, summed over the labels of both that are not needed."""
     both = [label for label in a.labels if label in b.labels]
     batch = [label for label in both if label in needed]
     inner = [label for label in both if label not in needed]
@@ -134,7 +134,7 @@ def _product(op: OpContext, a: _Term, b: _Term, needed: set[str]) -> _Term:
 def _matrix(
     op: OpContext, term: _Term, batch: list[str], rows: list[str], columns: list[str]
 ) -> Tensor:
-    """Gives a term as matrices, (batch..., rows, columns)."""
+    """Return a term as matrices, (batch..., rows, columns)."""
     order = tuple(term.labels.index(label) for label in (*batch, *rows, *columns))
     x = term.tensor
     if order != tuple(range(len(order))):

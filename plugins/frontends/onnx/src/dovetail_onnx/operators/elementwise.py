@@ -80,7 +80,7 @@ def power(op: OpContext) -> Tensor:
 
 
 def _integer_power(op: OpContext, base: Tensor) -> Tensor:
-    """Emits an integer to a power of a float type: in float64, and cut off."""
+    """Emit an integer to a power of a float type: in float64, and cut off."""
     wide = [
         op.step("wide", "Cast", [t], spec=Spec(DType.FLOAT_64, t.shape))
         if t.dtype is not DType.FLOAT_64
@@ -122,7 +122,7 @@ def modulo(op: OpContext) -> Tensor:
 
 
 def _floored(op: OpContext, a: Tensor, b: Tensor) -> Tensor:
-    """Emits a modulo of floats with the sign of b: fmod(a, b), plus b where the signs differ."""
+    """Emit a modulo of floats with the sign of b: fmod(a, b), plus b where the signs differ."""
     left = op.step("left", "ElementWiseFmod", [a, b])
     signs = [op.step("sign", "ElementWiseSign", [t]) for t in (left, b)]
     product = op.step("signs", "ElementWiseMultiply", signs)
@@ -133,7 +133,7 @@ def _floored(op: OpContext, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _of_all(op: OpContext, op_type: str, count: int) -> Tensor:
-    """Adds steps that apply an op of two inputs to the first ones, from the left."""
+    """Add steps that apply an op of two inputs to the first ones, from the left."""
     result = op.tensor(0)
     for i in range(1, count):
         result = op.step(f"part{i}", op_type, [result, op.tensor(i)])
@@ -141,7 +141,7 @@ def _of_all(op: OpContext, op_type: str, count: int) -> Tensor:
 
 
 def _chained(op: OpContext, op_type: str) -> Value:
-    """Applies an op of two inputs to all inputs, from the left."""
+    """Apply an op of two inputs to all inputs, from the left."""
     if op.count == 1:
         return op.value(0)
     most = _of_all(op, op_type, op.count - 1)

@@ -64,7 +64,7 @@ def _length(op: OpContext, extent: int, *, half: bool) -> int:
 
 
 def _matrix(extent: int, parts: int, length: int, *, inverse: bool, onesided: bool) -> Array:
-    """Gives (extent * parts, bins * parts): what each real number adds to each of the result.
+    """Return (extent * parts, bins * parts): what each real number adds to each of the result.
 
     What lies beyond the length is left out; what is missing counts as 0.
     """

@@ -83,7 +83,7 @@ def reverse_sequence(op: OpContext) -> Tensor:
 
 
 def _reversed(lengths: Array, steps: int) -> Array:
-    """Gives the step that comes at each (step, batch)."""
+    """Return the step that comes at each (step, batch)."""
     step = np.arange(steps)[:, np.newaxis]
     found: Array = np.where(step < lengths, lengths - 1 - step, step)
     return found

@@ -53,7 +53,7 @@ def gemm(op: OpContext) -> Tensor:
 
 
 def _bias(op: OpContext, units: int) -> Tensor | None:
-    """Gives beta * c where c is known and the same for every row."""
+    """Return beta * c where c is known and the same for every row."""
     c, beta = op.constant(2), op.attr.number("beta", 1.0)
     if c is None or beta == 0 or c.size not in (1, units) or c.shape[:-1] not in ((), (1,)):
         return None

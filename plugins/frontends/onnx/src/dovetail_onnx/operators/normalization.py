@@ -49,7 +49,7 @@ def batch_normalization(op: OpContext) -> Tensor:
 
 
 def _folded(op: OpContext) -> tuple[Tensor, Tensor]:
-    """Gives weight and bias as constants."""
+    """Return weight and bias as constants."""
     scale, shift, mean, variance = (
         op.need_constant(i, "statistics").astype(np.float64) for i in range(1, 5)
     )
@@ -61,7 +61,7 @@ def _folded(op: OpContext) -> tuple[Tensor, Tensor]:
 
 
 def _computed(op: OpContext) -> tuple[Tensor, Tensor]:
-    """Gives weight and bias as what a run computes."""
+    """Return weight and bias as what a run computes."""
     scale, shift, mean, variance = (op.tensor(i) for i in range(1, 5))
     least = op.static("epsilon", np.asarray(op.attr.number("epsilon", 1e-5)), variance.dtype)
     square = op.step("square", "ElementWiseAdd", [variance, least])
@@ -72,7 +72,7 @@ def _computed(op: OpContext) -> tuple[Tensor, Tensor]:
 
 
 def _of_row(op: OpContext, weight: Tensor, bias: Tensor) -> Tensor:
-    """Emits the Batchnorm of (n,), which is n items of one channel."""
+    """Emit the Batchnorm of (n,), which is n items of one channel."""
     x = op.tensor(0)
     column = reshaped(op, "column", x, (*x.shape, 1))
     y = op.step("by_channel", "Batchnorm", [column, weight, bias])
@@ -104,7 +104,7 @@ def group_normalization(op: OpContext) -> Tensor:
 
 
 def _repeated(op: OpContext, i: int, word: str, times: int) -> Tensor:
-    """Gives a vector with each of its elements several times."""
+    """Return a vector with each of its elements several times."""
     op.reserve_constant((*op.spec(i).shape, times))
     known = op.constant(i)
     if known is not None:
@@ -135,7 +135,7 @@ def local_response_normalization(op: OpContext) -> Tensor:
 
 
 def _channels(op: OpContext) -> int:
-    """Gives the number of channels; of (n,) there is one."""
+    """Return the number of channels; of (n,) there is one."""
     shape = op.spec(0).shape
     if not shape:
         raise op.invalid("its input is a scalar, which has no channels")
@@ -145,7 +145,7 @@ def _channels(op: OpContext) -> int:
 def _by_channel(
     op: OpContext, op_type: str, factors: Sequence[Tensor | None], **params: Any
 ) -> Tensor:
-    """Emits an op that wants the channels last, and whose other inputs are vectors of them."""
+    """Emit an op that wants the channels last, and whose other inputs are vectors of them."""
     rank = len(op.spec(0).shape)
     if rank < 3:
         return op.emit(op_type, [op.tensor(0), *factors], **params)
@@ -178,7 +178,7 @@ def layer_normalization(op: OpContext) -> Sequence[Tensor | None]:
 
 
 def _statistics(op: OpContext, axes: list[int], epsilon: float) -> tuple[Tensor, Tensor | None]:
-    """Emits the second and third output: the mean, and 1 over the deviation."""
+    """Emit the second and third output: the mean, and 1 over the deviation."""
     x = op.tensor(0)
     if x.dtype is not DType.FLOAT_32:
         raise op.unsupported(
@@ -195,7 +195,7 @@ def _statistics(op: OpContext, axes: list[int], epsilon: float) -> tuple[Tensor,
 
 
 def _spread(op: OpContext, i: int, word: str, shape: tuple[int, ...]) -> Tensor | None:
-    """Gives scale or shift with exactly the normalized shape."""
+    """Return scale or shift with exactly the normalized shape."""
     if not op.has(i) or op.spec(i).shape == shape:
         return op.optional(i)
     values = op.need_constant(i, word)

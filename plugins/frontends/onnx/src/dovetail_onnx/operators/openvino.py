@@ -47,7 +47,7 @@ def fake_quantize(op: OpContext) -> Value:
 
 
 def _levels(step: NDArray[np.float64], zero: NDArray[np.float64], levels: int) -> Levels:
-    """Gives the grid: of signed integers where zero is in the middle, else of unsigned ones."""
+    """Return the grid: of signed integers where zero is in the middle, else of unsigned ones."""
     scale, half = step.astype(np.float32), levels // 2
     if (zero == half).all():
         return Levels(scale, np.zeros_like(scale), -half, levels - 1 - half)

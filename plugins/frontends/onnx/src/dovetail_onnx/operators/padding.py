@@ -36,7 +36,7 @@ def pad(op: OpContext) -> Value:
 
 
 def _wrapped(op: OpContext) -> Value:
-    """Gathers, axis by axis, what lies there when the input is repeated all around."""
+    """Gather, axis by axis, what lies there when the input is repeated all around."""
     x = op.tensor(0)
     pads = {axis: pair for axis, pair in enumerate(_pads(op)) if pair != (0, 0)}
     for axis, (before, after) in pads.items():
@@ -53,7 +53,7 @@ def _wrapped(op: OpContext) -> Value:
 
 
 def _pads(op: OpContext) -> list[tuple[int, int]]:
-    """Gives (before, after) for every axis."""
+    """Return (before, after) for every axis."""
     rank = len(op.spec(0).shape)
     given = op.need_ints(1, "pads") if op.version >= 11 else op.attr.integers("pads") or ()
     axes: tuple[int, ...] = tuple(range(rank))
@@ -78,7 +78,7 @@ def _kept(op: OpContext, x: Tensor, pads: list[tuple[int, int]]) -> list[tuple[i
 
 
 def _value(op: OpContext, dtype: DType) -> float:
-    """Gives the constant as a FLOAT_32 param holds it."""
+    """Return the constant as a FLOAT_32 param holds it."""
     if op.version < 11:
         return op.attr.number("value", 0.0)
     if not op.has(2):

@@ -42,7 +42,7 @@ def max_pool(op: OpContext) -> Sequence[Tensor | None]:
 
 
 def _places(op: OpContext, x: Tensor, window: Window) -> Tensor:
-    """Emits the second output of MaxPool."""
+    """Emit the second output of MaxPool."""
     if not x.dtype.is_float:  # what is padded must be less than any element
         x = op.step("wide", "Cast", [x], spec=Spec(DType.INT_32, x.shape))
     x, covering = cropped(op, x, window.covering(x.shape[1:-1]))
@@ -123,7 +123,7 @@ def global_lp_pool(op: OpContext) -> Tensor:
 
 
 def _input(op: OpContext) -> tuple[Tensor, Window]:
-    """Gives the input, channels last and cropped, and the window as ONNX states it."""
+    """Return the input, channels last and cropped, and the window as ONNX states it."""
     x = spatial_input(op)
     window = window_of(op, op.attr.integers("kernel_shape") or (), op.spec(0).shape[2:])
     return cropped(op, x, window)
@@ -163,7 +163,7 @@ def _padded(op: OpContext, x: Tensor, window: Window, value: float) -> tuple[Ten
 
 
 def _least(dtype: DType) -> float:
-    """Gives the least finite value of a type, as far as the param's FLOAT_32 goes."""
+    """Return the least finite value of a type, as far as the param's FLOAT_32 goes."""
     if not dtype.is_float:
         return float(dtype.stored_range()[0])
     narrow = np.float16 if dtype is DType.FLOAT_16 else np.float32

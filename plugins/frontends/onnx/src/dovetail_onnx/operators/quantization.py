@@ -121,7 +121,7 @@ def qlinear_conv(op: OpContext) -> Value:
 
 
 def _convolved(op: OpContext, x: int, w: int, x_zero: int, w_zero: int, bias: int | None) -> Tensor:
-    """Gives (n, ..., c) of sums, from the inputs of these numbers."""
+    """Return (n, ..., c) of sums, from the inputs of these numbers."""
     image, filters = op.spec(x).shape, op.spec(w).shape
     check_spatial(op, len(image))
     check_filters(op, image, filters)
@@ -142,12 +142,12 @@ def _convolved(op: OpContext, x: int, w: int, x_zero: int, w_zero: int, bias: in
 
 
 def _exact_type(terms: int) -> DType:
-    """Gives the float type that holds sums of as many products of two bytes exactly."""
+    """Return the float type that holds sums of as many products of two bytes exactly."""
     return DType.FLOAT_32 if terms * _GREATEST_PRODUCT <= _EXACT else DType.FLOAT_64
 
 
 def _centred(op: OpContext, i: int, zero: int, dtype: DType, shape: Shape | None) -> Tensor:
-    """Gives the difference of an input to its zero point, this reshaped, in a float type."""
+    """Return the difference of an input to its zero point, this reshaped, in a float type."""
     x = _cast(op, f"real{i}", op.tensor(i), dtype)
     if not op.has(zero):
         return x
@@ -156,14 +156,14 @@ def _centred(op: OpContext, i: int, zero: int, dtype: DType, shape: Shape | None
 
 
 def _as_rows(op: OpContext, i: int, matrix: int) -> Shape | None:
-    """Gives the shape of a vector with one number for each row of a matrix, None if it is none."""
+    """Return the shape of a vector with one number for each row of a matrix, None if it is none."""
     if not op.has(i) or len(op.spec(i).shape) != 1 or len(op.spec(matrix).shape) < 2:
         return None
     return (*op.spec(i).shape, 1)
 
 
 def _rescaled(op: OpContext, sums: Tensor, a: Tensor, b: Tensor, y: Tensor) -> Tensor:
-    """Gives sums times the inputs' scales, over the output's."""
+    """Return sums times the inputs' scales, over the output's."""
     a, b, y = (_cast(op, "scale", t, DType.FLOAT_32) for t in (a, b, y))
     both = op.step("scales", "ElementWiseMultiply", [a, b])
     real = op.step("scaled", "ElementWiseMultiply", [sums, both])
@@ -171,7 +171,7 @@ def _rescaled(op: OpContext, sums: Tensor, a: Tensor, b: Tensor, y: Tensor) -> T
 
 
 def _saturated(op: OpContext, real: Tensor, zero: Tensor | None, limits: tuple[int, int]) -> Tensor:
-    """Gives numbers rounded, plus the zero point, within the limits of a type; in float32."""
+    """Return numbers rounded, plus the zero point, within the limits of a type; in float32."""
     result = _cast(op, "whole", op.step("rounded", "ElementWiseRound", [real]), DType.FLOAT_32)
     if zero is not None:
         offset = _cast(op, "zero", zero, DType.FLOAT_32)
@@ -189,7 +189,7 @@ def _target(op: OpContext, default: DType) -> DType:
 
 
 def _spread(op: OpContext, i: int, x: Shape) -> Tensor:
-    """Gives a scale or zero point in a shape that goes with the elements of x."""
+    """Return a scale or zero point in a shape that goes with the elements of x."""
     shape, axis, times = fitted(op, i, x)
     given = op.tensor(i)
     if times == 1:

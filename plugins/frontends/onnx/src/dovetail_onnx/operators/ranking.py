@@ -80,7 +80,7 @@ def _count(op: OpContext) -> int:
 
 
 def _reversed(op: OpContext, x: Tensor, axis: int) -> Tensor:
-    """Gives a tensor with the order of its elements reversed along an axis."""
+    """Return a tensor with the order of its elements reversed along an axis."""
     if x.shape[axis] < 2:
         return x
     rows = [(0, extent, 1) for extent in x.shape]
@@ -89,6 +89,6 @@ def _reversed(op: OpContext, x: Tensor, axis: int) -> Tensor:
 
 
 def _from_the_end(op: OpContext, places: Tensor, extent: int) -> Tensor:
-    """Gives what indices into a reversed axis are in the axis itself."""
+    """Return what indices into a reversed axis are in the axis itself."""
     last = op.static("last", np.asarray(extent - 1), places.dtype)
     return op.step("from_the_end", "ElementWiseSubtract", [last, places])

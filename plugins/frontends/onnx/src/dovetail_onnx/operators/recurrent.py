@@ -27,7 +27,7 @@ def lstm(op: OpContext) -> Sequence[Tensor | None]:
 
 
 def lstm_of(layer: Layer) -> Sequence[Tensor | None]:
-    """Gives the outputs Y, Y_h and Y_c of an LSTM that is read already."""
+    """Return the outputs Y, Y_h and Y_c of an LSTM that is read already."""
     op = layer.op
     shape = (layer.batch, layer.hidden)
     parts = []
@@ -51,7 +51,7 @@ def lstm_of(layer: Layer) -> Sequence[Tensor | None]:
 
 
 def _lstm_weights(layer: Layer, d: int) -> dict[int, tuple[str, Array]]:
-    """Gives names and values of the weights of one direction by input of Lstm."""
+    """Return names and values of the weights of one direction by input of Lstm."""
     op, size = layer.op, layer.hidden
     weights, recurrent = (a[d].reshape(4, size, -1) for a in (layer.weights, layer.recurrent))
     bias = np.zeros((2, 4, size), weights.dtype)
@@ -156,6 +156,6 @@ def _rnn_direction(layer: Layer, d: int, steps: int) -> tuple[Tensor, Tensor]:
 
 
 def _trimmed(inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-    """Gives the inputs without those left out at the end."""
+    """Return the inputs without those left out at the end."""
     count = max(i for i, tensor in enumerate(inputs) if tensor is not None) + 1
     return inputs[:count]

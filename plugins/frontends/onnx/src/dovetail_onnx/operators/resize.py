@@ -76,7 +76,7 @@ def _resized(op: OpContext, style: Style) -> Result:
 
 
 def _claim_time(op: OpContext, shape: Shape, new: Sequence[int]) -> None:
-    """Counts the time that comparing the node with what ops do takes, along all axes."""
+    """Count the time that comparing the node with what ops do takes, along all axes."""
     elements = sum(max(pair) for pair in zip(shape, new, strict=True) if pair[0] != pair[1])
     if not op.budget.has(0, elements * _TIME_OF_ELEMENT):
         raise op.invalid(
@@ -86,7 +86,7 @@ def _claim_time(op: OpContext, shape: Shape, new: Sequence[int]) -> None:
 
 
 def _regions(op: OpContext, style: Style, rank: int) -> list[tuple[float, float]]:
-    """Gives the region of interest along each axis, where the node has one."""
+    """Return the region of interest along each axis, where the node has one."""
     found = [(0.0, 1.0)] * rank
     if style.coordinates != "tf_crop_and_resize":
         return found
@@ -118,7 +118,7 @@ def _is_padded(line: Line) -> bool:
 
 
 def _candidates(style: Style, rank: int) -> Iterator[tuple[str, Params]]:
-    """Gives ops that might do, the most widely supported first."""
+    """Return ops that might do, the most widely supported first."""
     if rank == 4 and style.mode != "cubic":
         name = "ResizeNearestNeighbor" if style.mode == "nearest" else "ResizeBilinear"
         flags: list[Params] = [{"half_pixel_centers": True}, {"align_corners": True}, {}]
@@ -143,7 +143,7 @@ _OPS: dict[str, type[Resize | ResizeBilinear | ResizeNearestNeighbor]] = {
 
 
 def _means(op_type: str, params: Params, lines: Mapping[int, Line]) -> bool:
-    """Whether an op makes of each axis what the node makes of it."""
+    """Return whether an op makes of each axis what the node makes of it."""
     found = _OPS[op_type]((), **params)
     return all(
         found.taps(line.extent, line.inside).equals(line.taps, line.extent)

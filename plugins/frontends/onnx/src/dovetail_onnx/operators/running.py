@@ -34,7 +34,7 @@ def cumulative_product(op: OpContext) -> Value:
 
 
 def _shifted(op: OpContext, x: Tensor, axis: int, distance: int, *, reverse: bool) -> Tensor:
-    """Gives what lies some places before each element, or behind it; 1 beyond the end."""
+    """Return what lies some places before each element, or behind it; 1 beyond the end."""
     extent = x.shape[axis]
     ones_shape = (*x.shape[:axis], min(distance, extent), *x.shape[axis + 1 :])
     op.reserve_constant(

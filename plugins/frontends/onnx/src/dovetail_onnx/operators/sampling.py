@@ -65,7 +65,7 @@ def affine_grid(op: OpContext) -> Tensor:
 
 
 def _places(extents: tuple[int, ...], *, corners: bool) -> Array:
-    """Gives (x, y[, z], 1) for each element of an image, from -1 to 1; 0 for a single one."""
+    """Return (x, y[, z], 1) for each element of an image, from -1 to 1; 0 for a single one."""
     lines = []
     for extent in extents:
         middle = np.arange(extent) - (extent - 1) / 2

@@ -113,7 +113,7 @@ def _reduced(op: OpContext, scatter: _Scatter) -> Tensor:
 
 
 def _places(op: OpContext, rows: Array, data: tuple[int, ...]) -> Array:
-    """Gives the place in flattened data of each element of the updates, flattened."""
+    """Return the place in flattened data of each element of the updates, flattened."""
     depth = rows.shape[-1]
     each = math.prod(data[depth:])
     op.reserve_constant((*rows.shape[:-1], each))

@@ -52,7 +52,7 @@ def flatten(op: OpContext) -> Value:
 
 
 def _axes(op: OpContext) -> tuple[int, ...] | None:
-    """Gives axes from the attribute of old versions or the input of new ones."""
+    """Return axes from the attribute of old versions or the input of new ones."""
     if op.version >= 13:
         return op.need_ints(1, "axes") if op.has(1) else None
     return op.attr.integers("axes")

@@ -28,7 +28,7 @@ def slice_(op: OpContext) -> Value:
 
 
 def _bounds(op: OpContext) -> tuple[tuple[int, ...], ...]:
-    """Gives starts, ends, axes and steps from attributes (version 1) or inputs."""
+    """Return starts, ends, axes and steps from attributes (version 1) or inputs."""
     if op.version < 10:
         starts, ends = op.attr.integers("starts") or (), op.attr.integers("ends") or ()
         axes = op.attr.integers("axes")

@@ -80,7 +80,7 @@ def _check_filters(op: OpContext, x: Shape, weight: Shape, group: int) -> None:
 
 
 def _spread(op: OpContext, kernel: Shape, spatial: Shape) -> _Spread:
-    """Gives what a node's attributes describe."""
+    """Return what a node's attributes describe."""
     rank = len(spatial)
     strides, dilations = positive(op, "strides", rank), positive(op, "dilations", rank)
     extra = op.attr.integers("output_padding") or (0,) * rank
@@ -102,7 +102,7 @@ def _spread(op: OpContext, kernel: Shape, spatial: Shape) -> _Spread:
 
 
 def _settled(extra: int, pads: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Gives (elements before all windows, elements behind, padding before, padding behind).
+    """Return (elements before all windows, elements behind, padding before, padding behind).
 
     Negative padding is more output, and padding behind eats what would be left there.
     """
@@ -112,7 +112,7 @@ def _settled(extra: int, pads: tuple[int, int]) -> tuple[int, int, int, int]:
 
 
 def _pads(op: OpContext, spatial: Shape, strides: Shape, extra: Shape, full: Shape) -> Pairs:
-    """Gives the elements (before, after) to take off the `full` output of each axis.
+    """Return the elements (before, after) to take off the `full` output of each axis.
 
     What is below 0 is added: to an output that is a bit larger than its windows reach, behind them.
     """
@@ -142,7 +142,7 @@ def _pads(op: OpContext, spatial: Shape, strides: Shape, extra: Shape, full: Sha
 
 
 def _halved(total: int, auto: str) -> tuple[int, int]:
-    """Gives elements (before, after) to take off; what windows do not reach lies behind.
+    """Return elements (before, after) to take off; what windows do not reach lies behind.
 
     So ONNX's own tests have it, and ONNX Runtime, whose output under SAME_* is smaller there.
     """
@@ -153,7 +153,7 @@ def _halved(total: int, auto: str) -> tuple[int, int]:
 
 
 def _filters(op: OpContext, spread: _Spread) -> tuple[Tensor, _Spread]:
-    """Gives the filters, (c, k, ...), as (..., c, k), and what is then left to do."""
+    """Return the filters, (c, k, ...), as (..., c, k), and what is then left to do."""
     rank = len(op.spec(1).shape)
     to_last = (*range(2, rank), 0, 1)
     spread = _without_excess(spread)
@@ -179,7 +179,7 @@ def _filters(op: OpContext, spread: _Spread) -> tuple[Tensor, _Spread]:
 
 
 def _dilated(op: OpContext, filters: Tensor, dilations: Shape) -> Tensor:
-    """Gives computed filters (..., c, k) with zeros between the weights along each axis."""
+    """Return computed filters (..., c, k) with zeros between the weights along each axis."""
     for axis, dilation in enumerate(dilations):
         *extents, channels, kinds = filters.shape
         before, count = math.prod(extents[:axis]), extents[axis]
@@ -198,7 +198,7 @@ def _dilated(op: OpContext, filters: Tensor, dilations: Shape) -> Tensor:
 
 
 def _without_excess(spread: _Spread) -> _Spread:
-    """Makes elements behind all windows part of these, where output_padding may not have them."""
+    """Create elements behind all windows part of these, where output_padding may not have them."""
     steps = zip(spread.extra, spread.strides, strict=True)
     if all(extra < stride for extra, stride in steps):
         return spread
@@ -208,7 +208,7 @@ def _without_excess(spread: _Spread) -> _Spread:
 
 
 def _grown(op: OpContext, weight: Array, spread: _Spread) -> Array:
-    """Gives (c, k, ...) with zeros between the weights, before and behind them."""
+    """Return (c, k, ...) with zeros between the weights, before and behind them."""
     extents, where = [], []
     for k, d, (lead, behind) in zip(weight.shape[2:], spread.dilations, spread.taps, strict=True):
         extents.append(lead + (k - 1) * d + 1 + behind)

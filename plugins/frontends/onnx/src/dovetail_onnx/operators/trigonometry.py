@@ -35,14 +35,14 @@ def _emit(op: OpContext, function: str, *operands: Tensor | float) -> Tensor:
 
 @ONNX.importer("Tan", versions=(7, 22))
 def tan(op: OpContext) -> Tensor:
-    """Emits sin(x) / cos(x)."""
+    """Emit sin(x) / cos(x)."""
     x = op.tensor(0)
     return _emit(op, "Divide", _step(op, "Sin", x), _step(op, "Cos", x))
 
 
 @ONNX.importer("Acos", versions=(7, 22))
 def acos(op: OpContext) -> Tensor:
-    """Emits 2 * atan(sqrt((1 - x) / (1 + x))); pi / 2 - asin(x) would lose its digits near 1."""
+    """Emit 2 * atan(sqrt((1 - x) / (1 + x))); pi / 2 - asin(x) would lose its digits near 1."""
     x = op.tensor(0)
     quotient = _step(op, "Divide", _step(op, "Subtract", 1.0, x), _step(op, "Add", 1.0, x))
     angle = _step(op, "Atan", _step(op, "SquareRoot", quotient))
@@ -51,13 +51,13 @@ def acos(op: OpContext) -> Tensor:
 
 @ONNX.importer("Cosh", versions=(9, 22))
 def cosh(op: OpContext) -> Tensor:
-    """Emits (exp(x) + exp(-x)) / 2."""
+    """Emit (exp(x) + exp(-x)) / 2."""
     return _emit(op, "Multiply", _exponentials(op), 0.5)
 
 
 @ONNX.importer("Sinh", versions=(9, 22))
 def sinh(op: OpContext) -> Tensor:
-    """Emits tanh(x) * cosh(x); (exp(x) - exp(-x)) / 2 would lose its digits near 0."""
+    """Emit tanh(x) * cosh(x); (exp(x) - exp(-x)) / 2 would lose its digits near 0."""
     slope = op.step("tanh", "Tanh", [op.tensor(0)])
     return _emit(op, "Multiply", slope, _step(op, "Multiply", _exponentials(op), 0.5))
 
@@ -69,7 +69,7 @@ def _exponentials(op: OpContext) -> Tensor:
 
 @ONNX.importer("Asinh", versions=(9, 22))
 def asinh(op: OpContext) -> Tensor:
-    """Emits log(|x| + sqrt(x * x + 1)) with the sign of x; far out the root is |x|."""
+    """Emit log(|x| + sqrt(x * x + 1)) with the sign of x; far out the root is |x|."""
     x = op.tensor(0)
     size = _step(op, "Abs", x)
     near = _step(op, "Minimum", size, _FAR.get(x.dtype, 2.0**30))
@@ -81,7 +81,7 @@ def asinh(op: OpContext) -> Tensor:
 
 @ONNX.importer("Acosh", versions=(9, 22))
 def acosh(op: OpContext) -> Tensor:
-    """Emits log(x + sqrt(x - 1) * sqrt(x + 1)), in which nothing large is squared."""
+    """Emit log(x + sqrt(x - 1) * sqrt(x + 1)), in which nothing large is squared."""
     x = op.tensor(0)
     roots = [
         _step(op, "SquareRoot", _step(op, function, x, 1.0)) for function in ("Subtract", "Add")
@@ -91,7 +91,7 @@ def acosh(op: OpContext) -> Tensor:
 
 @ONNX.importer("Atanh", versions=(9, 22))
 def atanh(op: OpContext) -> Tensor:
-    """Emits log((1 + x) / (1 - x)) / 2."""
+    """Emit log((1 + x) / (1 - x)) / 2."""
     x = op.tensor(0)
     quotient = _step(op, "Divide", _step(op, "Add", 1.0, x), _step(op, "Subtract", 1.0, x))
     return _emit(op, "Multiply", _step(op, "Log", quotient), 0.5)

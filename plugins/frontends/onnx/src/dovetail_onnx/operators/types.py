@@ -41,7 +41,7 @@ def _cast(op: OpContext, dtype: DType, packed: int | None) -> Value:
 
 
 def _narrowed(op: OpContext, code: int) -> Tensor:
-    """Gives the last 4 bits of whole numbers, floats cut to these, with a sign or without."""
+    """Return the last 4 bits of whole numbers, floats cut to these, with a sign or without."""
     x = _whole(op)
     if x.dtype is DType.BOOL_8:
         return op.emit("Cast", [x], spec=Spec(PACKED[code], x.shape))
@@ -61,7 +61,7 @@ def _narrowed(op: OpContext, code: int) -> Tensor:
 
 
 def _whole(op: OpContext) -> Tensor:
-    """Gives the first input, floats without their fractions as integers."""
+    """Return the first input, floats without their fractions as integers."""
     x = op.tensor(0)
     if x.dtype is DType.BFLOAT_16:
         x = op.step("real", "Convert", [x], spec=Spec(DType.FLOAT_32, x.shape))

@@ -39,7 +39,7 @@ def max_unpool(op: OpContext) -> Tensor:
 
 
 def _shape(op: OpContext, x: Shape) -> Shape:
-    """Gives what the windows cover."""
+    """Return what the windows cover."""
     axes = len(x) - 2
     kernel, pads = (
         op.attr.integers("kernel_shape") or (),

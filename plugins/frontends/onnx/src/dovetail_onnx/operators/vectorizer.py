@@ -43,7 +43,7 @@ def tf_idf_vectorizer(op: OpContext) -> Tensor:
 
 
 def _pools(op: OpContext) -> Iterator[tuple[int, Array]]:
-    """Gives the n-grams of each length that there are any of, (n-grams, length)."""
+    """Return the n-grams of each length that there are any of, (n-grams, length)."""
     pool = np.array(op.attr.integers("pool_int64s") or (), np.int64)
     starts = op.attr.integers("ngram_counts") or ()
     bounds = [*starts, len(pool)]
@@ -60,7 +60,7 @@ def _pools(op: OpContext) -> Iterator[tuple[int, Array]]:
 
 
 def _columns(op: OpContext, count: int) -> Array:
-    """Gives the column of the output for each n-gram."""
+    """Return the column of the output for each n-gram."""
     columns = np.array(op.attr.integers("ngram_indexes") or (), np.int64)
     if len(columns) != count or not count or columns.min() < 0:
         raise op.invalid(f"it has {len(columns)} ngram_indexes for {count} n-grams, or one below 0")
@@ -70,7 +70,7 @@ def _columns(op: OpContext, count: int) -> Array:
 
 
 def _counts(op: OpContext, texts: Tensor, pool: Array) -> Tensor:
-    """Gives how often each n-gram is in each text, (n, n-grams), words left out between or not."""
+    """Return how often each n-gram is in each text, (n, n-grams), words left out between or not."""
     (rows, words, _), (grams, length) = texts.shape, pool.shape
     steps = op.attr.integer("max_skip_count", 0) + 1 if length > 1 else 1
     steps = min(steps, (words - 1) // (length - 1)) if length > 1 else min(steps, words)
@@ -89,7 +89,7 @@ def _counts(op: OpContext, texts: Tensor, pool: Array) -> Tensor:
 
 
 def _matches(op: OpContext, texts: Tensor, pool: Array, step: int) -> Tensor:
-    """Gives how often each n-gram is in each text, its words `step` places apart, (n, n-grams)."""
+    """Return how often each n-gram is in each text, its words `step` places apart, (n, n-grams)."""
     (rows, words, _), (grams, length) = texts.shape, pool.shape
     places = words - (length - 1) * step
     equal = []
@@ -109,7 +109,7 @@ def _none(op: OpContext, rows: int, grams: int) -> Tensor:
 
 
 def _weighted(op: OpContext, counts: Tensor, mode: str) -> Tensor:
-    """Gives counts, or weights of what is there, or counts times weights."""
+    """Return counts, or weights of what is there, or counts times weights."""
     grams = counts.shape[1]
     weights = np.array(op.attr.numbers("weights") or (1.0,) * grams)
     if len(weights) != grams:
@@ -125,7 +125,7 @@ def _weighted(op: OpContext, counts: Tensor, mode: str) -> Tensor:
 
 
 def _placed(op: OpContext, values: Tensor, columns: Array) -> Tensor:
-    """Emits the values at their columns, with 0 where no n-gram has one."""
+    """Emit the values at their columns, with 0 where no n-gram has one."""
     (rows, grams), width = values.shape, int(columns.max()) + 1
     op.reserve_constant((2, width))  # of 64 bits
     places = np.full(width, grams)

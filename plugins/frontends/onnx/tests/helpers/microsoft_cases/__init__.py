@@ -18,7 +18,7 @@ FAMILIES = (activation, attention, blocks, grouped_query, matrix, normalization,
 
 @cache
 def load_cases() -> tuple[Case, ...]:
-    """Gives all cases."""
+    """Return all cases."""
     return tuple(each for family in FAMILIES for each in family.cases())
 
 

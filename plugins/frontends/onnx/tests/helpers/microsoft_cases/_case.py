@@ -89,7 +89,7 @@ _OPTIONS = ("domain", "opset", "rtol", "atol", "off")
 
 
 def case(op_type: str, about: str, inputs: Sequence[Any], **given: Any) -> Case:
-    """Makes a case; see there.
+    """Create a case; see there.
 
     Args:
         op_type: Its operator.
@@ -115,7 +115,7 @@ def make_model(
     known: dict[str, Array],
     opset: int = 17,
 ) -> ModelProto:
-    """Makes a model with inputs like arrays, and outputs whose types the peer finds out."""
+    """Create a model with inputs like arrays, and outputs whose types the peer finds out."""
     infos = [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
         for n, a in feeds.items()
@@ -132,7 +132,7 @@ def make_model(
 
 
 def run_peer(model: ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
-    """Runs a model on ONNX Runtime, as it is written."""
+    """Run a model on ONNX Runtime, as it is written."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
@@ -146,7 +146,7 @@ def run_peer(model: ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
 
 
 def assert_like(given: Case, found: dict[str, Array], wanted: dict[str, Array]) -> None:
-    """Checks that a case gives what the peer gives: names, types, shapes and values.
+    """Check that a case gives what the peer gives: names, types, shapes and values.
 
     Raises:
         AssertionError: It does not.

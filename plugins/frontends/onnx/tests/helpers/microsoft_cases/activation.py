@@ -10,7 +10,7 @@ from microsoft_cases._case import F32, Case, Known, case
 
 
 def cases() -> Iterator[Case]:
-    """Gives the cases."""
+    """Return the cases."""
     rng = np.random.default_rng(1)
     x, bias = rng.normal(0, 2, (2, 3, 5)).astype(F32), rng.normal(size=5).astype(F32)
     yield case("Gelu", "three axes", [x])

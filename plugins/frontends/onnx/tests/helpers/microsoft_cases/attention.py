@@ -11,7 +11,7 @@ from microsoft_cases._case import F32, Case, Data, Known, case
 
 
 def cases() -> Iterator[Case]:
-    """Gives the cases."""
+    """Return the cases."""
     rng = np.random.default_rng(5)
 
     def data(*shape: int) -> Array:
@@ -22,7 +22,7 @@ def cases() -> Iterator[Case]:
 
 
 def masks(batch: int, queries: int, keys: int) -> Iterator[tuple[str, Array]]:
-    """Gives masks of all kinds for a batch of two."""
+    """Return masks of all kinds for a batch of two."""
     rng = np.random.default_rng(6)
     raw = np.ones((batch, keys), np.int32)
     raw[0, -2:] = 0

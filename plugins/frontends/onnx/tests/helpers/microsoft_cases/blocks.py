@@ -22,7 +22,7 @@ def _made(
 
 
 def cases() -> Iterator[Case]:
-    """Gives the cases."""
+    """Return the cases."""
     rng = np.random.default_rng(3)
     for bits in (2, 4, 8):
         for units, inputs, block in ((5, 48, 16), (3, 70, 32), (4, 20, 64)):

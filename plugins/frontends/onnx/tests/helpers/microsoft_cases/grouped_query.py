@@ -14,7 +14,7 @@ _HEADS, _GROUPS, _SIZE = 4, 2, 16
 
 
 def cases() -> Iterator[Case]:
-    """Gives the cases."""
+    """Return the cases."""
     rng = np.random.default_rng(8)
 
     def data(*shape: int) -> Array:
@@ -69,7 +69,7 @@ def _lengths(batch: int, total: int) -> list[Known]:
 def _prompt(
     about: str, given: Sequence[Any], *more: Array | Known | None, **attributes: Any
 ) -> Case:
-    """Makes a case of a prompt; more inputs are those from the tables on."""
+    """Create a case of a prompt; more inputs are those from the tables on."""
     batch, rows = given[0].shape[:2]
     inputs = [*given, None, None, *_lengths(batch, rows), *more]
     heads = {"num_heads": _HEADS, "kv_num_heads": _GROUPS}

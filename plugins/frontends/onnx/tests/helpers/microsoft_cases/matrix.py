@@ -33,7 +33,7 @@ _GEMM: dict[str, list[float]] = {
 
 
 def cases() -> Iterator[Case]:
-    """Gives the cases."""
+    """Return the cases."""
     rng = np.random.default_rng(2)
 
     def data(*shape: int) -> Array:

@@ -14,7 +14,7 @@ _ATOL = 5e-6
 
 
 def cases() -> Iterator[Case]:
-    """Gives the cases."""
+    """Return the cases."""
     rng = np.random.default_rng(4)
 
     def data(*shape: int) -> Array:

@@ -17,7 +17,7 @@ _OFF = 0.03
 
 
 def cases() -> Iterator[Case]:
-    """Gives the cases."""
+    """Return the cases."""
     yield from _linear()
     yield from _dynamic()
     for dtype in TYPES:
@@ -33,18 +33,18 @@ def cases() -> Iterator[Case]:
 
 
 def stored(*shape: int, dtype: type = np.uint8) -> Array:
-    """Gives integers of all sizes."""
+    """Return integers of all sizes."""
     limits = np.iinfo(dtype)
     return RNG.integers(limits.min, limits.max, shape, dtype, endpoint=True)
 
 
 def real(*shape: int) -> Array:
-    """Gives numbers around 0."""
+    """Return numbers around 0."""
     return RNG.normal(size=shape).astype(F32)
 
 
 def coding(scale: float, point: int, dtype: type) -> tuple[Known, Known]:
-    """Gives a scale and a zero point."""
+    """Return a scale and a zero point."""
     return Known(np.array(scale, F32)), Known(np.array(point, dtype))
 
 

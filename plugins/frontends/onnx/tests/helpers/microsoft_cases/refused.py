@@ -28,12 +28,12 @@ class Refused:
 
 
 def fed(*shape: int, dtype: type = F32) -> Array:
-    """Gives an input that is fed."""
+    """Return an input that is fed."""
     return np.zeros(shape, dtype)
 
 
 def held(*shape: int, dtype: type = F32) -> Known:
-    """Gives an input that the model holds."""
+    """Return an input that the model holds."""
     return Known(fed(*shape, dtype=dtype))
 
 

@@ -14,13 +14,13 @@ PairBody = Callable[[NodeExport, str, str], str]
 
 
 def follow(e: NodeExport, body: Body) -> None:
-    """Writes a function of one tensor, in the layout that this lies in."""
+    """Write a function of one tensor, in the layout that this lies in."""
     order = e.layout(0)
     e.put(body(e, e.input(0, order)), order)
 
 
 def follow_pair(e: NodeExport, body: PairBody, *, kind: int | None = None) -> None:
-    """Writes a function of two tensors that broadcast, in the layout that most of them lie in.
+    """Write a function of two tensors that broadcast, in the layout that most of them lie in.
 
     Args:
         e: The node.
@@ -35,25 +35,25 @@ def follow_pair(e: NodeExport, body: PairBody, *, kind: int | None = None) -> No
 
 
 def one(op_type: str, **attributes: Any) -> Body:
-    """Gives the body that is one ONNX node of one input."""
+    """Return the body that is one ONNX node of one input."""
     return lambda e, x: e.add(op_type, [x], **attributes)
 
 
 def two(op_type: str, **attributes: Any) -> PairBody:
-    """Gives the body that is one ONNX node of two inputs."""
+    """Return the body that is one ONNX node of two inputs."""
     return lambda e, a, b: e.add(op_type, [a, b], **attributes)
 
 
 def question(op_type: str) -> PairBody:
-    """Gives the body that is one ONNX node of two inputs that answers with a bool."""
+    """Return the body that is one ONNX node of two inputs that answers with a bool."""
     return lambda e, a, b: e.add(op_type, [a, b], TensorProto.BOOL)
 
 
 def exporter(body: Body) -> OpExporter:
-    """Gives the exporter of a function of one tensor."""
+    """Return the exporter of a function of one tensor."""
     return lambda e: follow(e, body)
 
 
 def pair_exporter(body: PairBody, *, kind: int | None = None) -> OpExporter:
-    """Gives the exporter of a function of two tensors."""
+    """Return the exporter of a function of two tensors."""
     return lambda e: follow_pair(e, body, kind=kind)

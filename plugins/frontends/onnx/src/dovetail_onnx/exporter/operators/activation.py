@@ -65,7 +65,7 @@ def neuron(e: NodeExport) -> None:
 
 
 def clipped(e: NodeExport, x: str, low: float, high: float) -> str:
-    """Gives a value within bounds, for integers the whole ones inside them."""
+    """Return a value within bounds, for integers the whole ones inside them."""
     code = e.builder.types[x]
     if code not in FLOATS:
         least, greatest = e.out.dtype.stored_range()

@@ -46,7 +46,7 @@ def col2im(e: NodeExport) -> None:
 
 
 def _padded(e: NodeExport, x: str, window: Any, *, first: int) -> tuple[str, Array]:
-    """Gives an image with its padding, and where each element of each window lies in it.
+    """Return an image with its padding, and where each element of each window lies in it.
 
     Args:
         e: The node.

@@ -52,7 +52,7 @@ def transposed(e: NodeExport) -> None:
 
 
 def window_attributes(window: Any) -> dict[str, Any]:
-    """Gives the attributes of a sliding window."""
+    """Return the attributes of a sliding window."""
     return {
         "kernel_shape": list(window.size),
         "strides": list(window.stride),
@@ -62,6 +62,6 @@ def window_attributes(window: Any) -> dict[str, Any]:
 
 
 def onnx_pads(pairs: Iterable[Shape]) -> list[int]:
-    """Gives paddings (before, after) as ONNX has them: all that come before, then all after."""
+    """Return paddings (before, after) as ONNX has them: all that come before, then all after."""
     both = list(pairs)
     return [pair[0] for pair in both] + [pair[1] for pair in both]

@@ -54,7 +54,7 @@ def one_hot(e: NodeExport) -> None:
 
 
 def _indices(e: NodeExport) -> str:
-    """Gives the indices in a type that ONNX takes for them."""
+    """Return the indices in a type that ONNX takes for them."""
     i = 0 if e.node.op_type == "OneHot" else 1
     tensor = e.tensor(i)
     if tensor.kind.is_static:

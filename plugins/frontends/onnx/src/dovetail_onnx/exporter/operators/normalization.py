@@ -153,7 +153,7 @@ def _reduced(e: NodeExport, op_type: str, x: str, axes: Iterable[int]) -> str:
 
 
 def _scaled(e: NodeExport, x: str, order: Order, extents: list[int], axes: tuple[int, ...]) -> None:
-    """Multiplies by in[1] and adds in[2], which lie along axes of the output."""
+    """Multiply by in[1] and adds in[2], which lie along axes of the output."""
     places = inverse(order)
     shape = [1] * len(order)
     for axis, extent in zip(axes, extents, strict=True):

@@ -54,7 +54,7 @@ def pool_l2(e: NodeExport) -> None:
 
 
 def _attributes(e: NodeExport, pads: Iterable[Shape]) -> dict[str, Any]:
-    """Gives the attributes; what a last window covers beyond the padding is padding in ONNX."""
+    """Return the attributes; what a last window covers beyond the padding is padding in ONNX."""
     window = e.op.window
     pairs = [tuple(pair) for pair in pads]
     if getattr(e.op, "rounding_mode", Rounding.FLOOR) is Rounding.CEIL:
@@ -77,7 +77,7 @@ def _attributes(e: NodeExport, pads: Iterable[Shape]) -> dict[str, Any]:
 
 
 def _is_never_negative(e: NodeExport) -> bool:
-    """Whether it is known of the input that 0 is the least that it can hold."""
+    """Return whether it is known of the input that 0 is the least that it can hold."""
     waiting, seen = [e.tensor(0)], 0
     while waiting and seen < _MOST_STEPS:
         tensor, seen = waiting.pop(), seen + 1

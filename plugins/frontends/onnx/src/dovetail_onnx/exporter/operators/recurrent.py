@@ -105,7 +105,7 @@ def _check_lstm(e: NodeExport) -> None:
 
 
 def _lstm_gates(e: NodeExport, ports: Sequence[int], shape: Shape) -> str:
-    """Gives what belongs to the gates i, o, f and, but for peepholes, c in one tensor."""
+    """Return what belongs to the gates i, o, f and, but for peepholes, c in one tensor."""
     found = [e.flat(i, shape) if e.has(i) else "" for i in ports]
     if not found[0]:  # i = 1 - f = sigmoid(-a), where a is what goes into f
         found[0] = e.add("Neg", [found[2]])
@@ -113,7 +113,7 @@ def _lstm_gates(e: NodeExport, ports: Sequence[int], shape: Shape) -> str:
 
 
 def joined(e: NodeExport, values: Sequence[str]) -> str:
-    """Gives values side by side along axis 1; constants as one constant."""
+    """Return values side by side along axis 1; constants as one constant."""
     known = [e.builder.constants.get(value) for value in values]
     made = [each for each in known if each is not None and each.element_type in _FLOATS]
     if len(made) < len(values):
@@ -123,7 +123,7 @@ def joined(e: NodeExport, values: Sequence[str]) -> str:
 
 
 def _sequence(e: NodeExport) -> tuple[str, int]:
-    """Gives the input as (time, batch, k), and the batch."""
+    """Return the input as (time, batch, k), and the batch."""
     shape = e.spec(0).shape
     if len(shape) == 2:
         return e.flat(0, (1, *shape)), shape[0]
@@ -133,7 +133,7 @@ def _sequence(e: NodeExport) -> tuple[str, int]:
 
 
 def _put_sequence(e: NodeExport, y: str) -> None:
-    """Makes (time, 1, batch, units) the first output."""
+    """Create (time, 1, batch, units) the first output."""
     shape = e.out.shape
     if len(shape) == 2 or e.op.time_major:
         e.put(e.reshape(y, shape))

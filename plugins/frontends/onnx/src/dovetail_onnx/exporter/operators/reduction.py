@@ -58,7 +58,7 @@ def cumulative_sum(e: NodeExport) -> None:
 def reduced(
     e: NodeExport, op_type: str, x: str, order: Order, axes: list[int], *, keep: bool
 ) -> str:
-    """Gives a reduction of a value that lies in an order over axes of the tensor."""
+    """Return a reduction of a value that lies in an order over axes of the tensor."""
     places = e.integers(sorted(order.index(axis) for axis in axes))
     # without axes ONNX reduces over all unless told not to
     noop = None if axes else 1
@@ -66,7 +66,7 @@ def reduced(
 
 
 def order_without(order: Order, axes: list[int], *, keep: bool) -> Order:
-    """Gives the order that the result of a reduction lies in."""
+    """Return the order that the result of a reduction lies in."""
     if keep:
         return order
     left = [axis for axis in order if axis not in axes]

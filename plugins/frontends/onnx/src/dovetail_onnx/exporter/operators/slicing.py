@@ -61,7 +61,7 @@ def strided_slice(e: NodeExport) -> None:
 
 
 def _row(entry: slice | int, extent: int) -> tuple[int, int, int] | None:
-    """Gives start, end and step as ONNX counts them; None for all of the axis."""
+    """Return start, end and step as ONNX counts them; None for all of the axis."""
     if isinstance(entry, int):
         return entry, entry + 1, 1
     start, stop, step = entry.indices(extent)
@@ -71,7 +71,7 @@ def _row(entry: slice | int, extent: int) -> tuple[int, int, int] | None:
 
 
 def _constant(e: NodeExport) -> float:
-    """Gives the real value that padding holds."""
+    """Return the real value that padding holds."""
     value, encoding = e.op.pad_constant_value, e.spec(0).encoding
     if e.spec(0).dtype.is_fixed_point and not isinstance(value, float):
         if not isinstance(encoding, ScaleOffset):

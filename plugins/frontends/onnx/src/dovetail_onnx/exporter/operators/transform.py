@@ -57,7 +57,7 @@ def stft(e: NodeExport) -> None:
 
 
 def _angles(e: NodeExport, i: int, half: int) -> str:
-    """Gives cosines or sines as (batch, 1, seq, r / 2)."""
+    """Return cosines or sines as (batch, 1, seq, r / 2)."""
     batch, _, steps, _ = e.spec(0).shape
     if not e.has(3):
         return e.flat(i, (batch, 1, steps, half))

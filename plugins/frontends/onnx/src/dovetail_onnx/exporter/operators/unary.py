@@ -11,7 +11,7 @@ from dovetail_opset.ops.unary import Unary
 
 
 def _whole(op_type: str) -> Body:
-    """Gives the body that rounds: integers are whole already."""
+    """Return the body that rounds: integers are whole already."""
     return lambda e, x: e.add(op_type if e.builder.types[x] in FLOATS else "Identity", [x])
 
 

@@ -22,7 +22,7 @@ def attended(
     softcap: float = 0.0,
     sink: Tensor | None = None,
 ) -> Tensor:
-    """Gives softmax(query @ key.T * scale + biases) @ value, for each head.
+    """Return softmax(query @ key.T * scale + biases) @ value, for each head.
 
     Every head of keys and values serves as many heads of queries, in order: these become rows.
 

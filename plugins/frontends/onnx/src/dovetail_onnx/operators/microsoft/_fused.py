@@ -26,7 +26,7 @@ _ATTRIBUTES: dict[str, tuple[str, ...]] = {
 
 
 def activated(op: OpContext, x: Value, name: str, numbers: Sequence[float]) -> Value:
-    """Emits an activation of a value as the node's output; gives the value where there is none.
+    """Emit an activation of a value as the node's output; return the value where there is none.
 
     Args:
         op: The node that it is fused into.

@@ -10,7 +10,7 @@ from dovetail_onnx.operators._layout import reshaped
 
 
 def split_heads(op: OpContext, suffix: str, x: Tensor, heads: int) -> Tensor:
-    """Gives (batch, rows, heads * size) as (batch, heads, rows, size).
+    """Return (batch, rows, heads * size) as (batch, heads, rows, size).
 
     Raises:
         FrontendError: It has another rank, or the heads do not divide the last dimension.
@@ -23,14 +23,14 @@ def split_heads(op: OpContext, suffix: str, x: Tensor, heads: int) -> Tensor:
 
 
 def emit_joined(op: OpContext, x: Tensor) -> Tensor:
-    """Emits (batch, heads, rows, size) as the node's output, (batch, rows, heads * size)."""
+    """Emit (batch, heads, rows, size) as the node's output, (batch, rows, heads * size)."""
     batch, heads, rows, size = x.shape
     apart = op.step("rows", "Transpose", [x], perm=(0, 2, 1, 3))
     return op.emit("Reshape", [apart], spec=Spec(x.dtype, (batch, rows, heads * size)))
 
 
 def cut(op: OpContext, suffix: str, x: Tensor, axis: int, sizes: Sequence[int]) -> list[Tensor]:
-    """Gives the pieces of these sizes along an axis.
+    """Return the pieces of these sizes along an axis.
 
     Raises:
         FrontendError: They do not add up to its extent.
@@ -43,7 +43,7 @@ def cut(op: OpContext, suffix: str, x: Tensor, axis: int, sizes: Sequence[int]) 
 
 
 def with_past(op: OpContext, suffix: str, past: Tensor | None, x: Tensor, output: int) -> Tensor:
-    """Gives (batch, heads, rows, size) after what is remembered of it; an output where wanted.
+    """Return (batch, heads, rows, size) after what is remembered of it; an output where wanted.
 
     Raises:
         FrontendError: What is remembered has another rank.

@@ -39,7 +39,7 @@ class Places:
 
 
 def padding_bias(op: OpContext, i: int, places: Places, dtype: DType) -> Value:
-    """Gives what an input that is a mask adds to scores.
+    """Return what an input that is a mask adds to scores.
 
     It may be (batch, keys) or (batch, queries, keys), above 0 where to look; or numbers: (batch,)
     ends, (2 * batch,) ends and then starts, (3 * batch + 2,) ends and then what is not needed.
@@ -77,7 +77,7 @@ def padding_bias(op: OpContext, i: int, places: Places, dtype: DType) -> Value:
 
 
 def causal_bias(op: OpContext, places: Places, dtype: DType, *, window: int = -1) -> Constant:
-    """Gives (queries, keys) of what is added so that nobody looks ahead.
+    """Return (queries, keys) of what is added so that nobody looks ahead.
 
     Args:
         op: The node.
@@ -106,7 +106,7 @@ def causal_bias(op: OpContext, places: Places, dtype: DType, *, window: int = -1
 
 
 def _between(op: OpContext, i: int, places: Places) -> Value:
-    """Gives (batch, 1, 1, keys) of where to look: before the ends, and from the starts on."""
+    """Return (batch, 1, 1, keys) of where to look: before the ends, and from the starts on."""
     numbers, batch = op.value(i), places.batch
     op.reserve_constant((2, places.keys))  # of 64 bits
     keys = constant(op, "keys", np.arange(places.keys), numbers.dtype)

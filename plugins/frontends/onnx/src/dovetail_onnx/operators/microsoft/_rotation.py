@@ -10,7 +10,7 @@ from dovetail_onnx.operators._parts import apply_operator, constant
 
 
 def angles(op: OpContext, tables: tuple[int, int], places: Value, shape: Shape) -> list[Tensor]:
-    """Gives cosines and sines of places, at import where both are known.
+    """Return cosines and sines of places, at import where both are known.
 
     Args:
         op: The node.
@@ -35,7 +35,7 @@ def angles(op: OpContext, tables: tuple[int, int], places: Value, shape: Shape) 
 def rotated(
     op: OpContext, suffix: str, x: Tensor, turns: list[Tensor], *, interleaved: bool
 ) -> Tensor:
-    """Gives (..., size) with its first elements turned in pairs.
+    """Return (..., size) with its first elements turned in pairs.
 
     Args:
         op: The node.

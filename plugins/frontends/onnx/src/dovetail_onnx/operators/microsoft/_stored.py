@@ -12,7 +12,7 @@ from dovetail_onnx.operators._parts import apply_operator, constant, value
 
 
 def emit_quantized(op: OpContext, real: Value, *, scale: int, zero: int, like: DType) -> Value:
-    """Emits real numbers as the node's output, stored as the zero point is.
+    """Emit real numbers as the node's output, stored as the zero point is.
 
     Args:
         op: The node.
@@ -28,7 +28,7 @@ def emit_quantized(op: OpContext, real: Value, *, scale: int, zero: int, like: D
 def integer_product(
     op: OpContext, a: Value, b: Value, zeros: tuple[int, int], *, bias: int | None = None
 ) -> Value:
-    """Gives the product of stored matrices less their zero points, exactly, as float32.
+    """Return the product of stored matrices less their zero points, exactly, as float32.
 
     Args:
         op: The node.

@@ -51,7 +51,7 @@ def quantized_attention(op: OpContext) -> Sequence[Tensor | None]:
 def attended_to_itself(
     op: OpContext, product: Tensor, *, mask: int, past: int, bias: int | None
 ) -> Sequence[Tensor | None]:
-    """Gives the outputs of an attention whose projections are made.
+    """Return the outputs of an attention whose projections are made.
 
     Args:
         op: The node.
@@ -85,12 +85,12 @@ def attended_to_itself(
 
 
 def _stands_for_none(mask: Shape, keys: int) -> bool:
-    """Whether a mask is (batch, 1): there is an input, but it says nothing."""
+    """Return whether a mask is (batch, 1): there is an input, but it says nothing."""
     return len(mask) == 2 and mask[1] == 1 != keys
 
 
 def _after_past(op: OpContext, past: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Gives keys and values after those of a past, (2, batch, heads, rows, size)."""
+    """Return keys and values after those of a past, (2, batch, heads, rows, size)."""
     batch, heads, _, size = key.shape
     shape = past.shape
     if key.shape != value.shape or shape[:3] != (2, batch, heads) or shape[4:] != (size,):
@@ -106,7 +106,7 @@ def _after_past(op: OpContext, past: Tensor, key: Tensor, value: Tensor) -> tupl
 
 
 def _present(op: OpContext, key: Tensor, value: Tensor) -> Tensor:
-    """Emits the second output, (2, batch, heads, rows, size)."""
+    """Emit the second output, (2, batch, heads, rows, size)."""
     if key.shape != value.shape:
         raise op.invalid(f"its keys {key.shape} and values {value.shape} make no present")
     both = [reshaped(op, "present_half", t, (1, *t.shape)) for t in (key, value)]

@@ -44,7 +44,7 @@ def _rows(op: OpContext, suffix: str, table: int, ids: Value) -> Value:
 
 
 def _places(op: OpContext, count: int) -> Value:
-    """Gives the rows of the table of places: the first ones, unless they are told."""
+    """Return the rows of the table of places: the first ones, unless they are told."""
     if op.has(8):
         return _rows(op, "place", 3, op.value(8))
     if (*op.spec(3).shape, 0)[0] < count:
@@ -54,7 +54,7 @@ def _places(op: OpContext, count: int) -> Value:
 
 
 def _word_counts(op: OpContext) -> Value:
-    """Gives how many places of each row of the mask hold 1; 0 without a mask."""
+    """Return how many places of each row of the mask hold 1; 0 without a mask."""
     batch = op.spec(0).shape[0]
     if not op.has(7):
         op.reserve_constant((2, batch))  # of 64 bits

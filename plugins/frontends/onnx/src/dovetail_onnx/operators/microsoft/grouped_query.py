@@ -61,7 +61,7 @@ def _refuse(op: OpContext) -> None:
 
 
 def _heads(op: OpContext) -> tuple[Tensor, Tensor, Tensor]:
-    """Gives query, key and value as (batch, heads, rows, size)."""
+    """Return query, key and value as (batch, heads, rows, size)."""
     heads, groups = op.attr.integer("num_heads", 0), op.attr.integer("kv_num_heads", 0)
     if min(heads, groups) < 1 or heads % groups:
         raise op.invalid(f"its {groups} kv_num_heads do not divide its {heads} num_heads")
@@ -84,7 +84,7 @@ def _heads(op: OpContext) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _past_rows(op: OpContext, query: Tensor) -> int:
-    """Gives how many rows of the past are looked at: all or none.
+    """Return how many rows of the past are looked at: all or none.
 
     Raises:
         UnsupportedOpError: Only some are; or it is not known whether.
@@ -109,7 +109,7 @@ def _past_rows(op: OpContext, query: Tensor) -> int:
 def _remembered(
     op: OpContext, suffix: str, i: int, x: Tensor, past: int
 ) -> tuple[Tensor, Tensor | None]:
-    """Gives what is looked at of keys or values, and the output that is the next run's past."""
+    """Return what is looked at of keys or values, and the output that is the next run's past."""
     output = i - 2
     if past or not op.has(i) or op.spec(i).shape[2] <= x.shape[2]:
         seen = with_past(op, suffix, op.tensor(i) if past else None, x, output)
@@ -125,7 +125,7 @@ def _remembered(
 
 
 def _turned(op: OpContext, query: Tensor, key: Tensor, past: int) -> tuple[Tensor, Tensor]:
-    """Gives query and key with rotary embeddings."""
+    """Return query and key with rotary embeddings."""
     batch, _, rows, _ = query.shape
     op.reserve_constant((2, rows))  # of 64 bits
     places: Value = constant(op, "places", np.arange(rows)[None] + past, DType.INT_64)
@@ -146,7 +146,7 @@ def _turned(op: OpContext, query: Tensor, key: Tensor, past: int) -> tuple[Tenso
 
 
 def _causal(op: OpContext, query: Tensor, key: Tensor) -> Value | None:
-    """Gives what hides the rows ahead, and those behind a window; None where none are."""
+    """Return what hides the rows ahead, and those behind a window; None where none are."""
     window = op.attr.integer("local_window_size", -1)
     if not op.attr.integer("causal", 1):
         if window > 0:
@@ -159,7 +159,7 @@ def _causal(op: OpContext, query: Tensor, key: Tensor) -> Value | None:
 
 
 def _sink(op: OpContext, query: Tensor) -> Tensor | None:
-    """Gives (batch, heads, rows, 1) of scores of a place without a value; None for no place."""
+    """Return (batch, heads, rows, 1) of scores of a place without a value; None for no place."""
     batch, heads, rows, _ = query.shape
     if op.has(11):
         if op.spec(11).shape != (heads,):

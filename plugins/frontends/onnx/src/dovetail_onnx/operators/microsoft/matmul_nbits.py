@@ -49,7 +49,7 @@ def matmul_n_bits(op: OpContext) -> Tensor:
 
 
 def _weights(op: OpContext, units: int, blocks: int, block: int, bits: int) -> Array:
-    """Gives (units, blocks * block) of weights."""
+    """Return (units, blocks * block) of weights."""
     packed = _bytes(op, 1, "weights", (units, blocks, block * bits // 8))
     scales = _shaped(op, 2, "scales", (units, blocks)).astype(np.float32)
     stored = _unpacked(packed, bits).astype(np.float32)
@@ -61,7 +61,7 @@ def _weights(op: OpContext, units: int, blocks: int, block: int, bits: int) -> A
 
 
 def _zeros(op: OpContext, units: int, blocks: int, bits: int) -> Array:
-    """Gives (units, blocks) of zero points: in the middle where they are left out."""
+    """Return (units, blocks) of zero points: in the middle where they are left out."""
     if not op.has(3):
         return np.full((units, blocks), 2 ** (bits - 1), np.float32)
     if op.spec(3).dtype.is_float:
@@ -71,7 +71,7 @@ def _zeros(op: OpContext, units: int, blocks: int, bits: int) -> Array:
 
 
 def _unpacked(packed: Array, bits: int) -> Array:
-    """Gives (..., n * 8 / bits) of numbers that (..., n) bytes hold, the lowest bits first."""
+    """Return (..., n * 8 / bits) of numbers that (..., n) bytes hold, the lowest bits first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     numbers = packed[..., None] >> shifts & np.uint8(2**bits - 1)
     return numbers.reshape(*packed.shape[:-1], -1)
@@ -84,7 +84,7 @@ def _bytes(op: OpContext, i: int, what: str, shape: tuple[int, ...]) -> Array:
 
 
 def _shaped(op: OpContext, i: int, what: str, shape: tuple[int, ...]) -> Array:
-    """Gives a known input in a shape, which the file may state flat."""
+    """Return a known input in a shape, which the file may state flat."""
     values = op.need_constant(i, what)
     if values.size != np.prod(shape):
         raise op.invalid(f"its {what} of shape {values.shape} must be {shape}")

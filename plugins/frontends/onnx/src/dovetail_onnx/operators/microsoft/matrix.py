@@ -38,7 +38,7 @@ def fused_matmul(op: OpContext) -> Value:
 
 
 def _factor(op: OpContext, i: int, letter: str) -> Value:
-    """Gives a factor with the rows and columns of its matrices in the last two dimensions."""
+    """Return a factor with the rows and columns of its matrices in the last two dimensions."""
     rank = len(op.spec(i).shape)
     perm = list(range(rank))
     if rank > 2 and op.attr.integer(f"transBatch{letter}", 0):

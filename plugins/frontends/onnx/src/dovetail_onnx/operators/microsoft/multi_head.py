@@ -51,7 +51,7 @@ def multi_head_attention(op: OpContext) -> Sequence[Tensor | None]:
 
 
 def _causal(op: OpContext, places: Places, query: Tensor) -> Value:
-    """Gives what hides keys; counted from the first one, where they are not the queries' own."""
+    """Return what hides keys; counted from the first one, where they are not the queries' own."""
     before = op.spec(6).shape[2] if op.has(6) else 0
     if places.keys - places.queries == before:
         return causal_bias(op, places, query.dtype)
@@ -62,7 +62,7 @@ def _causal(op: OpContext, places: Places, query: Tensor) -> Value:
 
 
 def _heads(op: OpContext) -> tuple[Tensor, Tensor, Tensor]:
-    """Gives query, key and value as (batch, heads, rows, size), with their biases."""
+    """Return query, key and value as (batch, heads, rows, size), with their biases."""
     heads = op.attr.integer("num_heads", 0)
     given = _given(op, heads)
     if op.has(3):
@@ -75,7 +75,7 @@ def _heads(op: OpContext) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _given(op: OpContext, heads: int) -> list[Tensor]:
-    """Gives query, key and value: (batch, rows, heads * size), or in heads already."""
+    """Return query, key and value: (batch, rows, heads * size), or in heads already."""
     query, key = op.tensor(0), op.optional(1)
     if key is None:
         if query.shape[2:4] != (heads, 3) or len(query.shape) != 5:
@@ -96,14 +96,14 @@ def _given(op: OpContext, heads: int) -> list[Tensor]:
 
 
 def _unpacked(op: OpContext, packed: Tensor) -> list[Tensor]:
-    """Gives the parts of (batch, rows, heads, parts, size), each (batch, rows, heads * size)."""
+    """Return the parts of (batch, rows, heads, parts, size), each (batch, rows, heads * size)."""
     batch, rows, heads, parts, size = packed.shape
     pieces = cut(op, "packed", packed, 3, (1,) * parts)
     return [reshaped(op, "unpacked", t, (batch, rows, heads * size)) for t in pieces]
 
 
 def _biased(op: OpContext, given: Sequence[Tensor]) -> list[Tensor]:
-    """Gives query, key and value plus their parts of the bias; those in heads have theirs."""
+    """Return query, key and value plus their parts of the bias; those in heads have theirs."""
     first, *others = given
     size = first.shape[-1]
     last = [t.shape[-1] if len(t.shape) == 3 else t.shape[1] * t.shape[3] for t in others]
@@ -115,7 +115,7 @@ def _biased(op: OpContext, given: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _cut_bias(op: OpContext, sizes: Sequence[int]) -> list[Tensor]:
-    """Gives the parts of the bias: at import where it is known."""
+    """Return the parts of the bias: at import where it is known."""
     known = op.constant(3)
     if known is None or known.shape != (sum(sizes),):
         return cut(op, "bias", op.tensor(3), 0, sizes)

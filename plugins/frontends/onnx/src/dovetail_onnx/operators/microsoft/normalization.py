@@ -32,7 +32,7 @@ def simplified_layer_normalization(op: OpContext) -> Result | Sequence[Result | 
 
 
 def _with_skip(op_type: str, *, factors: tuple[int, ...], bias: int) -> Importer:
-    """Gives the importer of a normalization of a sum.
+    """Return the importer of a normalization of a sum.
 
     Args:
         op_type: The normalization, of ONNX's own.
@@ -56,7 +56,7 @@ def _with_skip(op_type: str, *, factors: tuple[int, ...], bias: int) -> Importer
 
 
 def _sum(op: OpContext, bias: int) -> Tensor:
-    """Emits the sum of two inputs and a bias, which is the fourth output where that is wanted."""
+    """Emit the sum of two inputs and a bias, which is the fourth output where that is wanted."""
     x, skip = op.spec(0).shape, op.spec(1).shape
     if not broadcasts(skip, x):
         raise op.invalid(f"its skip {skip} does not fit its input {x}")

@@ -95,7 +95,7 @@ def quantized_gemm(op: OpContext) -> Value:
 
 
 def _is_plain(op: OpContext) -> bool:
-    """Whether the product is that of real matrices, with all scales known and stored again."""
+    """Return whether the product is that of real matrices, with all scales known and stored again."""
     one = op.attr.number("alpha", 1.0) == 1 and op.has(8)
     # the bias is made real by the scales of the columns, which it must have then
     scales = op.spec(4).shape
@@ -115,7 +115,7 @@ def _between(op: OpContext) -> Value:
 
 
 def _emit_product(op: OpContext, a: Value, b: Value, *, bias: int) -> Value:
-    """Emits the product of real matrices, plus the bias of an input."""
+    """Emit the product of real matrices, plus the bias of an input."""
     if not op.has(bias):
         return apply_operator(op, "product", "MatMul", [a, b], output=0)
     product = apply_operator(op, "product", "MatMul", [a, b])
@@ -131,7 +131,7 @@ def _turned(op: OpContext, i: int, attribute: str) -> Value:
 def _emit_scaled(
     op: OpContext, sums: Value, scale: Value, other: int, *, bias: int | None = None
 ) -> Value:
-    """Emits sums times a scale and that of an input, plus the bias of another input."""
+    """Emit sums times a scale and that of an input, plus the bias of another input."""
     scales = apply_operator(op, "scales", "Mul", [scale, op.value(other)])
     if bias is None or not op.has(bias):
         return apply_operator(op, "scaled", "Mul", [sums, scales], output=0)

@@ -21,7 +21,7 @@ _SOFTMAX_OF_ONE_AXIS = 13
 
 
 def _of_two(op_type: str) -> Importer:
-    """Gives the importer of an operator of two stored inputs."""
+    """Return the importer of an operator of two stored inputs."""
 
     def convert(op: OpContext) -> Value:
         both = [real_input(op, i, i + 1, i + 2) for i in (0, 3)]
@@ -36,7 +36,7 @@ MICROSOFT.importer("QLinearMul", versions=(1,))(_of_two("Mul"))
 
 
 def _of_one(op: OpContext, op_type: str, *, version: int = 0, **attributes: Any) -> Value:
-    """Converts an operator of one stored input, (n, ..., c) where its attribute says so."""
+    """Convert an operator of one stored input, (n, ..., c) where its attribute says so."""
     rank = len(op.spec(0).shape)
     is_last = bool(op.attr.integer("channels_last", 0))
     x = real_input(op, 0, 1, 2)

@@ -23,7 +23,7 @@ def dynamic_quantize_lstm(op: OpContext) -> Sequence[Tensor | None]:
 
 
 def _real(op: OpContext, i: int, what: str) -> Array:
-    """Gives the weights of an input that has them (directions, inputs, gates * hidden)."""
+    """Return the weights of an input that has them (directions, inputs, gates * hidden)."""
     stored = op.need_constant(i, what)
     if stored.ndim != 3:
         raise op.invalid(f"its {what} have shape {stored.shape}; they must have rank 3")
@@ -35,7 +35,7 @@ def _real(op: OpContext, i: int, what: str) -> Array:
 
 
 def _coding(op: OpContext, i: int, what: str, stored: tuple[int, ...]) -> Array:
-    """Gives numbers of each direction, or of each of its columns, that go with the weights."""
+    """Return numbers of each direction, or of each of its columns, that go with the weights."""
     directions, _, columns = stored
     values = op.need_constant(i, what).astype(np.float32)
     if values.shape not in ((directions,), (directions, columns)):

@@ -36,7 +36,7 @@ def rotary_embedding(op: OpContext) -> Tensor:
 
 
 def _apart(op: OpContext, x: Tensor) -> Tensor:
-    """Gives (batch, rows, heads * size) as (batch, rows, heads, size)."""
+    """Return (batch, rows, heads * size) as (batch, rows, heads, size)."""
     batch, rows, width = x.shape
     heads, size = op.attr.integer("num_heads", 0), 2 * op.spec(2).shape[-1]
     if op.attr.integer("rotary_embedding_dim", 0):
@@ -49,7 +49,7 @@ def _apart(op: OpContext, x: Tensor) -> Tensor:
 
 
 def _places(op: OpContext, batch: int, rows: int) -> Value:
-    """Gives (batch, rows) of places; one number is that of the first row."""
+    """Return (batch, rows) of places; one number is that of the first row."""
     given = op.value(1)
     if given.shape == (batch, rows):
         return given
