@@ -1,23 +1,27 @@
 """Find wording that the house style replaces: docstrings, messages, help and documents.
 
-Usage: python tools/wording.py [--comments] [PATH ...]
+    python tools/wording.py                         # everything but the tests, which quote
+    python tools/wording.py core/src --comments     # some paths, comments too
+    python tools/wording.py --sample 200 --seed 7   # texts drawn by chance, to be read by a person
 
 Each line of output names a file and line, the words found, and what to write instead. The exit
-status is 1 if there is any. Tests are not read: they quote what they check. `--comments` reads
-comments too.
+status is 1 if there is any.
 """
 
+import argparse
 import ast
+import random
 import re
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from workspace import ROOT, find_dists
 
 SKIPPED = {"tests", "output", "templates"}
+THIS = Path(__file__).resolve()
 OTHERS = ("benchmarks", "docs", "examples", "tools")
 
 
@@ -90,18 +94,19 @@ STARTS = (
 )
 
 
-def texts_of_python(source: str, *, comments: bool) -> Iterator[Text]:
+def texts_of_python(source: str, *, comments: bool = False) -> Iterator[Text]:
     """Yield docstrings, and strings of at least two words."""
     tree = ast.parse(source)
-    docstrings = set(_docstrings(tree))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            yield Text(node.lineno, "".join(map(_part, node.values)), "message")
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+    nodes = list(ast.walk(tree))
+    docstrings = {n.value for n in nodes if isinstance(n, ast.Expr)}
+    parts = {part for n in nodes if isinstance(n, ast.JoinedStr) for part in n.values}
+    for node in nodes:
+        if isinstance(node, ast.Constant | ast.JoinedStr) and node not in parts:
+            value = _value(node)
             if node in docstrings:
-                yield Text(node.lineno, node.value, "docstring")
-            elif re.search(r"[a-z] [a-z]", node.value):
-                yield Text(node.lineno, node.value, "message")
+                yield Text(node.lineno, value, "docstring")
+            elif re.search(r"[a-z] [a-z{]|\} [a-z]", value):
+                yield Text(node.lineno, value, "message")
     if comments:
         lines = iter(source.splitlines(keepends=True))
         for token in tokenize.generate_tokens(lambda: next(lines, "")):
@@ -109,78 +114,105 @@ def texts_of_python(source: str, *, comments: bool) -> Iterator[Text]:
                 yield Text(token.start[0], token.string, "comment")
 
 
-def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
-    """Yield strings that are statements: docstrings, those of attributes too."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            yield node.value
-
-
-def _part(value: ast.expr) -> str:
-    return str(value.value) if isinstance(value, ast.Constant) else "{}"
+def _value(node: ast.expr) -> str:
+    """Return a string's value, with {} for what an f-string fills in; empty for other nodes."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_value(part) or "{}" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def texts_of_document(source: str) -> Iterator[Text]:
-    """Yield the lines of prose: no code blocks, no code in backticks, no targets of links."""
+    """Yield paragraphs of prose: no code blocks."""
+    paragraph: list[str] = []
     is_code = False
-    for number, line in enumerate(source.splitlines(), 1):
-        if line.lstrip().startswith("```"):
-            is_code = not is_code
-        elif not is_code:
-            prose = re.sub(r"`[^`]*`|\]\([^)]*\)", " ", line)
-            yield Text(number, prose, "document")
+    for number, line in enumerate([*source.splitlines(), ""], 1):
+        is_fence = line.lstrip().startswith("```")
+        if is_fence or is_code or not line.strip():
+            if paragraph:
+                yield Text(number - len(paragraph), "\n".join(paragraph), "document")
+                paragraph = []
+            is_code ^= is_fence
+        else:
+            paragraph.append(line)
+
+
+def texts_of(path: Path, *, comments: bool = False) -> Iterator[Text]:
+    """Yield the texts of a Python file or a document."""
+    source = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        yield from texts_of_python(source, comments=comments)
+    else:
+        yield from texts_of_document(source)
 
 
 def findings_of(text: Text) -> Iterator[Finding]:
-    """Yield what a text says that the style words differently."""
-    value = re.sub(r"`[^`]*`", lambda m: " " * len(m.group()), text.value)
+    """Yield what a text says that the style words differently; not what stands in backticks."""
+    value = re.sub(r"`[^`]*`|\]\([^)]*\)", lambda m: re.sub(r"\S", " ", m.group()), text.value)
     rules = [(rule, rule.pattern.finditer(value)) for rule in WORDS]
-    if text.kind == "docstring":
-        rules += [(r, (m for m in [r.pattern.match(value.lstrip())] if m)) for r in OPENINGS]
-    elif text.kind == "message":
-        rules += [(r, (m for m in [r.pattern.match(text.value)] if m)) for r in STARTS]
+    first = {"docstring": OPENINGS, "message": STARTS}.get(text.kind, ())
+    indent = len(value) - len(value.lstrip())
+    rules += [(rule, iter(filter(None, [rule.pattern.match(value, indent)]))) for rule in first]
     for rule, matches in rules:
         for match in matches:
             line = text.line + value.count("\n", 0, match.start())
             yield Finding(line, " ".join(match.group().split()), rule.instead)
 
 
-def files_of(paths: list[Path]) -> Iterator[Path]:
+def files_of(paths: Iterable[Path]) -> Iterator[Path]:
     """Yield the source files and documents below paths, none of them tests."""
     for path in paths:
         found = sorted(path.rglob("*")) if path.is_dir() else [path]
         for each in found:
             inner = each.relative_to(path).parts if path.is_dir() else ()
             hidden = any(part in SKIPPED or part.startswith(".") for part in inner)
-            if each.suffix in (".py", ".md") and each.is_file() and not hidden:
+            if each.suffix in (".py", ".md") and each.is_file() and not hidden and each != THIS:
                 yield each
 
 
-def main(arguments: list[str]) -> int:
-    comments = "--comments" in arguments
-    named = [Path(a).resolve() for a in arguments if a != "--comments"]
-    folders = [dist.folder for dist in find_dists(ROOT) if dist.folder != "."] + list(OTHERS)
-    paths = named or [ROOT / folder for folder in folders] + sorted(ROOT.glob("*.md"))
+def check(paths: Iterable[Path], *, comments: bool) -> int:
+    """Print all findings in files; return how many there are."""
     count = 0
     for path in files_of(paths):
-        if path == Path(__file__).resolve():
-            continue
-        source = path.read_text(encoding="utf-8")
-        is_python = path.suffix == ".py"
-        texts = (
-            texts_of_python(source, comments=comments) if is_python else texts_of_document(source)
-        )
-        seen = set()
-        for text in texts:
-            for found in findings_of(text):
-                if found not in seen:
-                    seen.add(found)
-                    count += 1
-                    where = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-                    print(f"{where}:{found.line}: '{found.words}' -> {found.instead}")
+        found = {f for text in texts_of(path, comments=comments) for f in findings_of(text)}
+        for each in sorted(found, key=lambda f: (f.line, f.words)):
+            print(f"{_relative(path)}:{each.line}: '{each.words}' -> {each.instead}")
+        count += len(found)
     print(f"wording: {count} to reword", file=sys.stderr)
-    return 1 if count else 0
+    return count
+
+
+def sample(paths: Iterable[Path], count: int, seed: int) -> None:
+    """Print texts drawn by chance, as many of each kind: docstrings, messages, paragraphs."""
+    kinds: dict[str, list[tuple[Path, Text]]] = {}
+    for path in files_of(paths):
+        for text in texts_of(path):
+            kinds.setdefault(text.kind, []).append((path, text))
+    draw = random.Random(seed)
+    for kind, texts in sorted(kinds.items()):
+        chosen = draw.sample(texts, min(len(texts), -(-count // len(kinds))))
+        for path, text in chosen:
+            print(f"--- {kind} {_relative(path)}:{text.line}\n{text.value.strip()}")
+
+
+def _relative(path: Path) -> Path:
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Find wording that the house style replaces.")
+    parser.add_argument("paths", nargs="*", type=Path)
+    parser.add_argument("--comments", action="store_true", help="read comments too")
+    parser.add_argument("--sample", type=int, metavar="N", help="print N texts and check nothing")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    folders = [dist.folder for dist in find_dists(ROOT)] + list(OTHERS)
+    everything = [ROOT / folder for folder in folders] + sorted(ROOT.glob("*.md"))
+    paths = [path.resolve() for path in args.paths] or everything
+    if args.sample:
+        sample(paths, args.sample, args.seed)
+        return 0
+    return 1 if check(paths, comments=args.comments) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
