@@ -17,7 +17,7 @@ from dovetail.ops.params import (
 )
 from dovetail.ops.registry import OpPackage, OpRegistry
 from dovetail.ops.schema import OpSchema
-from dovetail.ops.simulate import from_real, simulate, to_real, unstorable
+from dovetail.ops.simulate import from_real, saturate, simulate, to_real, unstorable
 
 __all__ = [
     "REQUIRED",
@@ -44,6 +44,7 @@ __all__ = [
     "last_axis",
     "node_faults",
     "scalar",
+    "saturate",
     "simulate",
     "tensor",
     "to_real",

@@ -69,8 +69,40 @@ def from_real(real: Array, spec: Spec) -> Array:
         return quantize(real, spec.encoding, spec.dtype)
     if spec.dtype is DType.BFLOAT_16:
         return float32_to_bfloat16(real)
+    if spec.dtype.is_int and real.dtype != spec.dtype.storage:
+        return saturate(real, spec.dtype)
     with np.errstate(over="ignore"):  # beyond float16 is inf
         return real.astype(spec.dtype.storage, copy=False)
+
+
+def saturate(real: Array, dtype: DType) -> Array:
+    """Return numbers as integers: truncated, clamped to the type's range, NaN as 0.
+
+    NumPy and C leave out-of-range values undefined; these results are the same on each processor.
+
+    Args:
+        real: Any shape; floats, integers or bools.
+        dtype: An integer or fixed-point type, whose stored integers are returned.
+    """
+    low, high = dtype.stored_range()
+    if real.dtype.kind != "f":
+        return _clamped(real, low, high).astype(dtype.storage)
+    wide = real.astype(np.float32) if real.dtype.itemsize < 4 else real
+    # high + 1 is a power of two and exact, which high itself need not be
+    is_above, is_below = wide >= wide.dtype.type(high + 1), wide < wide.dtype.type(low)
+    inside = np.where(is_above | is_below | np.isnan(wide), 0, wide).astype(dtype.storage)
+    inside[is_above], inside[is_below] = high, low
+    return inside
+
+
+def _clamped(real: Array, low: int, high: int) -> Array:
+    """Return integers or bools within a range, of which only what their type holds counts."""
+    if real.dtype.kind == "b":
+        return real
+    own = np.iinfo(real.dtype)
+    lower = low if low > own.min else None
+    upper = high if high < own.max else None
+    return real if lower is None and upper is None else np.clip(real, lower, upper)
 
 
 def unstorable(real: Array, dtype: DType) -> NDArray[np.bool_]:

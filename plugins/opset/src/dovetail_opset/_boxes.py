@@ -122,11 +122,10 @@ def need_images(index: Array, count: int, what: str = "in[2]") -> Array:
     Raises:
         OpError: There is no such image; names the first.
     """
-    wanted = index.astype(np.int64)
-    wrong = np.flatnonzero((wanted < 0) | (wanted >= count))
+    wrong = np.flatnonzero((index < 0) | (index >= count))
     if wrong.size:
         raise OpError(
-            f"{what} says that box {wrong[0]} belongs to image {wanted[wrong[0]]}, but there are "
+            f"{what} says that box {wrong[0]} belongs to image {index[wrong[0]]}, but there are "
             f"{count}"
         )
-    return wanted
+    return index.astype(np.int64)

@@ -33,10 +33,11 @@ def counted_from_start(indices: Array, extent: int, axis: int) -> Indices:
     Raises:
         OpError: One is out of range; names the first.
     """
-    wanted = indices.astype(np.int64)
-    wrong = wanted[(wanted < -extent) | (wanted >= extent)]
+    # before any change of type: a UINT_64 index need not fit INT_64
+    wrong = indices[(indices < -extent) | (indices >= extent)]
     if wrong.size:
         raise OpError(f"index {wrong[0]} is out of range on axis {axis}, which has {extent}")
+    wanted = indices.astype(np.int64)
     return np.where(wanted < 0, wanted + extent, wanted)
 
 

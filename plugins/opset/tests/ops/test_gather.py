@@ -125,3 +125,13 @@ def test_refusals(
 def test_indices_of_another_type_are_refused(run_op: Run) -> None:
     with pytest.raises(GraphError, match="is INT_64; allowed: INT_32, UINT_32"):
         run_op("GatherElements", numbered((2,)), np.array([0], np.int64))
+
+
+@pytest.mark.parametrize("index", [2**32 + 1, 2**31, -(2**32), -(2**63), 2**63, 2**64 - 1])
+@pytest.mark.parametrize("op_type", ["Gather", "GatherNd"])
+def test_wide_indices_do_not_wrap(run_op: Run, op_type: str, index: int) -> None:
+    x = numbered((3, 2))
+    wide = np.array([[index]], np.uint64 if index >= 2**63 else np.int64)
+    params = {"axis": 0} if op_type == "Gather" else {}
+    with pytest.raises(OpError, match=f"index {index} is out of range on axis 0, which has 3"):
+        run_op(op_type, x, wide, **params)

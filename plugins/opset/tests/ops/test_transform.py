@@ -64,10 +64,20 @@ def test_rotary_embedding_is_by_halves_and_whole_by_default(
 
 def test_a_position_outside_the_table(run_op: Run) -> None:
     x, table = np.zeros((1, 1, 2, 4), np.float32), np.zeros((3, 2), np.float32)
-    for position in (3, -1):
-        positions = np.array([[0, position]], np.int32)
+    for position in (3, -1, 2**32, 2**64 - 1):
+        kind = np.uint64 if position > 2**63 else np.int64
+        positions = np.array([[0, position]], kind)
         with pytest.raises(OpError, match=f"position {position} in .* none of the 3"):
             run_op("RotaryEmbedding", x, table, table, positions)
+
+
+def test_positions_of_any_integer_type(run_op: Run, rng: np.random.Generator) -> None:
+    x, table = rng.random((1, 1, 2, 4), np.float32), rng.random((3, 2), np.float32)
+    narrow, wide = (
+        run_op("RotaryEmbedding", x, table, table, np.array([[2, 0]], kind))
+        for kind in (np.int32, np.uint64)
+    )
+    np.testing.assert_array_equal(narrow, wide)
 
 
 @pytest.mark.parametrize("shape", [(1,), (8,), (3, 4), (2, 0, 3, 16), (64,)])

@@ -68,6 +68,40 @@ def test_cast_looks_at_stored_numbers(evaluate: Evaluate) -> None:
     np.testing.assert_array_equal(nibbles, [-8, 7, 0, 7])
 
 
+INTEGERS = [d for d in DType if (d.is_int or d.is_fixed_point) and not d.is_packed]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: d.name)
+@pytest.mark.parametrize("source", [np.float16, np.float32, np.float64])
+def test_floats_out_of_range_are_clamped_and_nan_is_zero(
+    evaluate: Evaluate, dtype: DType, source: type
+) -> None:
+    low, high = (int(v) for v in dtype.stored_range())
+    x = np.array([np.nan, np.inf, -np.inf, 1e300, -1e300, -0.9, 7.9, low, high], np.float64)
+    with np.errstate(over="ignore"):
+        x = x.astype(source)
+    encoding = ScaleOffset(1.0) if dtype.is_fixed_point else None
+    y = convert(evaluate, "Cast", x, DType.of(x.dtype), None, Spec(dtype, x.shape, encoding))
+    exact = [min(max(int(v), low), high) for v in x[5:].astype(float).clip(-1e30, 1e30).tolist()]
+    assert y.tolist() == [0, high, low, high, low, *exact]
+
+
+def test_integers_wrap_in_cast_and_are_clamped_in_convert(evaluate: Evaluate) -> None:
+    x = np.array([2**32 + 1, -(2**32), 2**31, -1, 5], np.int64)
+    cast = convert(evaluate, "Cast", x, DType.INT_64, None, Spec(DType.INT_32, x.shape))
+    assert cast.tolist() == [1, 0, -(2**31), -1, 5]
+    near = convert(evaluate, "Convert", x, DType.INT_64, None, Spec(DType.INT_32, x.shape))
+    assert near.tolist() == [2**31 - 1, -(2**31), 2**31 - 1, -1, 5]
+    whole = convert(evaluate, "Convert", x, DType.INT_64, None, Spec(DType.UINT_64, x.shape))
+    assert whole.tolist() == [2**32 + 1, 0, 2**31, 0, 5]
+
+
+def test_convert_of_floats_to_integers(evaluate: Evaluate) -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 3e9, -3.7], np.float32)
+    y = convert(evaluate, "Convert", x, F32, None, Spec(DType.INT_32, x.shape))
+    assert y.tolist() == [0, 2**31 - 1, -(2**31), 2**31 - 1, -3]
+
+
 @pytest.mark.parametrize(
     ("op_type", "dtype", "encoding", "out", "said"),
     [

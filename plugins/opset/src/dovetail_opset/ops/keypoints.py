@@ -78,10 +78,10 @@ def _peak(grid: Array) -> tuple[Array, Array]:
     twist = (grid[..., 2, 2] - grid[..., 2, 0] - grid[..., 0, 2] + grid[..., 0, 0]) / 4
     product = bend_x * bend_y
     determinant = product - twist * twist
-    curved = np.abs(determinant) >= _FLAT + _FLAT * product
-    divisor = np.where(curved, determinant, 1)
-    x = np.where(curved, (twist * slope_y - bend_y * slope_x) / divisor, 0)
-    y = np.where(curved, (twist * slope_x - bend_x * slope_y) / divisor, 0)
+    flat = np.abs(determinant) < _FLAT + _FLAT * product  # not where it is NaN
+    divisor = np.where(flat, 1, determinant)
+    x = np.where(flat, 0, (twist * slope_y - bend_y * slope_x) / divisor)
+    y = np.where(flat, 0, (twist * slope_x - bend_x * slope_y) / divisor)
     scale = _REACH / np.maximum(np.maximum(np.abs(x), np.abs(y)), _REACH)
     x, y = x * scale, y * scale
     rise = slope_x * x + slope_y * y

@@ -61,7 +61,7 @@ class RoiAlign(_Regions):
     the bin rounded up. A sample is bilinear between four elements; up to one element beyond the
     border it has the border's value, farther 0. A region of which x2 < x1 or y2 < y1 is an error
     unless allow_invalid_roi is set; then it is as formulas go, with no sample where a number of
-    samples would be negative, which gives 0.
+    samples would be negative, which gives 0. The results of a region with a NaN are NaN.
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]"))
@@ -97,6 +97,7 @@ class RoiAlign(_Regions):
             )
             for i, rows, columns in zip(part, down, across, strict=True):
                 result[i] = _weighted(x[images[i]], rows, columns)
+        result[np.isnan(rois).any(axis=1)] = np.nan
         return result
 
     def _samples(self, bins: Array) -> Array:
@@ -173,7 +174,8 @@ class RoiPooling(_Regions):
     horizontal) times the extent of the feature map; batch index: (r,), UINT_32. Gives
     (r, oh, ow, c), as the output declares. Corners are rounded to elements, halves away from 0, and
     both belong to the region, which is at least one element high and wide. A bin covers all
-    elements that it touches; one wholly outside the feature map gives 0.
+    elements that it touches; one wholly outside the feature map gives 0. The results of a region
+    with a NaN are NaN in a float type.
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", (DType.UINT_32,)))
@@ -191,6 +193,8 @@ class RoiPooling(_Regions):
             rows = _bins(top, bottom, out.shape[1], x.shape[1])
             columns = _bins(left, right, out.shape[2], x.shape[2])
             result[i] = _greatest(_greatest(x[image], rows, 0), columns, 1)
+        if result.dtype.kind == "f":
+            result[np.isnan(rois).any(axis=1)] = np.nan
         return result
 
 

@@ -77,7 +77,7 @@ class RotaryEmbedding(Op):
                 f"position {position_ids[wrong][0]} in in[3] is none of the {len(table)} that "
                 "in[1] and in[2] have"
             )
-        return np.take(table, position_ids, axis=0)
+        return np.take(table, position_ids.astype(np.int64), axis=0)
 
 
 @PACKAGE.op("HadamardTransform")

@@ -12,7 +12,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
-from dovetail.ops import Domain, In, Op, Out, bool8
+from dovetail.ops import Domain, In, Op, Out, bool8, saturate
 from dovetail_opset._package import PACKAGE
 
 FIXED_POINT = tuple(d for d in DType if d.is_fixed_point)
@@ -26,9 +26,12 @@ def _target(x: Spec, out: Spec | None) -> Spec:
 
 @PACKAGE.op("Cast")
 class Cast(Op):
-    """Numbers as they are stored, in another type; fixed-point ones count as plain integers.
+    """Stored numbers in another type; fixed-point values count as plain integers.
 
-    Any shape, which stays. Floats go towards zero; what does not fit the type is undefined.
+    Any shape, which stays. A float becomes an integer by truncation: a value out of range becomes
+    the nearest end of the type's range, and NaN becomes 0. An integer that is out of range of
+    another integer type keeps its low bits (it wraps), except in a 4-bit type, where it is clamped.
+    Any number but 0 is true as a BOOL_8, NaN too.
     """
 
     inputs = (In("in[0]"),)
@@ -42,8 +45,10 @@ class Cast(Op):
         return _target(x, out)
 
     def reference(self, x: Array, out: Spec) -> Array:
-        if out.dtype.is_packed:  # a 4-bit type is computed in bytes, which hold more
-            x = np.clip(x, *out.dtype.stored_range())
+        is_whole = out.dtype.is_int or out.dtype.is_fixed_point
+        # a 4-bit type is computed in bytes, which hold more
+        if is_whole and (x.dtype.kind == "f" or out.dtype.is_packed):
+            return saturate(x, out.dtype)
         return x.astype(out.dtype.storage)
 
 
@@ -51,7 +56,8 @@ class Cast(Op):
 class Convert(Op):
     """The same real values in another type or encoding, as near as these allow.
 
-    Any shape, which stays.
+    Any shape, which stays. A value out of range becomes the nearest end of the range. NaN becomes
+    the zero point of a fixed-point type, and 0 in an integer type.
     """
 
     inputs = (In("in[0]"),)

@@ -45,4 +45,5 @@ def indices_tensor(op: OpContext, i: int, extents: int | Sequence[int]) -> Tenso
     indices = op.tensor(i)
     if indices.dtype is DType.INT_32:
         return indices
-    return op.step("indices", "Cast", [indices], spec=Spec(DType.INT_32, indices.shape))
+    # Convert clamps, where Cast wraps: an index out of range stays out of range
+    return op.step("indices", "Convert", [indices], spec=Spec(DType.INT_32, indices.shape))
