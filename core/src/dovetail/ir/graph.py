@@ -253,6 +253,33 @@ class Graph:
         for node in self.consumers(old):
             self.set_inputs(node, [new if t is old else t for t in node.inputs])
 
+    def rename(self, tensors: Mapping[Tensor, str], nodes: Mapping[Node, str]) -> None:
+        """Rename tensors and nodes, params of the nodes too; names may change places.
+
+        Args:
+            tensors: The new names of tensors of the graph.
+            nodes: The new names of its nodes.
+
+        Raises:
+            GraphError: Two tensors or two nodes would have one name.
+        """
+        for kind, every, new in (("tensor", self._tensors, tensors), ("node", self._nodes, nodes)):
+            names = [new.get(item, item.name) for item in every.values()]  # type: ignore[call-overload]
+            if len(set(names)) < len(names):
+                raise GraphError(
+                    f"duplicate {kind} name '{next(n for n in names if names.count(n) > 1)}'",
+                    where=f"graph '{self.name}'",
+                )
+        for tensor, name in tensors.items():
+            tensor.name = name
+        for node, name in nodes.items():
+            for param in node.params.values():
+                if isinstance(param, Tensor) and param.name.startswith(f"{node.name}."):
+                    param.name = name + param.name[len(node.name) :]
+            node.name = name
+        self._tensors = {t.name: t for t in self._tensors.values()}
+        self._nodes = {n.name: n for n in self._nodes.values()}
+
     def reorder_interface(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         """Put the named inputs and outputs first, in this order.
 

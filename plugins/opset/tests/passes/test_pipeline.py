@@ -49,6 +49,7 @@ def test_default_is_a_pass_and_has_an_order() -> None:
         "remove-identities",
         "fold-constants",
         "dead-code",
+        "restore-names",
     ]
 
 

@@ -236,7 +236,7 @@ class OpContext(NodeContext):
         name, made = f"{self.node.name}.{suffix}", np.asarray(values)
         if not self.budget.has(dtype.nbytes(made.shape), made.nbytes):
             raise self._excessive(made.shape)
-        return self._values.derived(name, made, dtype, self.node.name, grid)
+        return self._values.derived(name, made, dtype, grid)
 
     def arranged(self, i: int, perm: Shape) -> Tensor:
         """Return an input with its axes in another order: at import if it is known then."""

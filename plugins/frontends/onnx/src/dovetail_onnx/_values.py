@@ -107,21 +107,17 @@ class Values:
             return self.tensor(value)
         return self._static((value, perm), value, lambda: value.values.transpose(perm), perm)
 
-    def derived(
-        self, name: str, values: Array, dtype: DType, source: str, grid: Spec | None = None
-    ) -> Tensor:
+    def derived(self, name: str, values: Array, dtype: DType, grid: Spec | None = None) -> Tensor:
         """Add a static tensor of computed values.
 
         Args:
             name: A stem for its name.
             values: Logical values.
             dtype: Their type.
-            source: The ONNX tensor or node that they come from.
             grid: What the model stores them as, in their layout.
         """
-        made = Tensor.static(self.fresh(name), values, dtype, source=source)
+        made = Tensor.static(self.fresh(name), values, dtype)
         if grid is not None:
-            made.source = made.name  # a node may have several constants
             self.graph.source_encodings[made.source] = grid
         return self.graph.add_tensor(made)
 

@@ -178,3 +178,14 @@ def test_any_chain_of_ops(graph: Graph, tmp_path: Path, evaluate: Evaluate, seed
             y = add_all(graph, op_type, [x], name=f"n{i}", **params)[0]
         tensors.append(y)
     check(graph, tensors[-1], tmp_path, evaluate, perm=(0, 1, 2, 3))
+
+
+def test_a_source_name_is_for_the_layout_of_the_source(tmp_path: Path) -> None:
+    """A tensor may have its source's name in another layout; in ONNX the name is not given then."""
+    graph = Graph("names")
+    image = graph.add_tensor(given("image", (1, 6, 6, 4), TensorKind.APP_WRITE))
+    inner = add(graph, "Relu", [image], name="relu", outputs="x")
+    inner.source_perm = (0, 2, 3, 1)
+    add(graph, "Relu", [inner], name="again", outputs="y").kind = TensorKind.APP_READ
+    model = export(graph, tmp_path / "model.onnx")
+    assert [n.output[0] for n in model.graph.node] == ["x/transposed", "y"]

@@ -17,6 +17,7 @@ from dovetail_opset.passes.fuse_rms_norm import FuseRmsNorm
 from dovetail_opset.passes.pipeline import PHASES, Pipeline, ThirdPartyPass
 from dovetail_opset.passes.remove_identities import RemoveIdentities
 from dovetail_opset.passes.reshape_transposes import ReshapeTransposes
+from dovetail_opset.passes.restore_names import RestoreNames
 from dovetail_opset.passes.single_ops import SingleOps
 
 CONVERT_DEFAULT = Pipeline(
@@ -47,6 +48,7 @@ CONVERT_DEFAULT = Pipeline(
     ),
     # what no other pass can move any more; reshapes in a row then become one
     late=(ReshapeTransposes(), RemoveIdentities(), FoldConstants(), DeadCode()),
+    final=(RestoreNames(),),
 )
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "Pipeline",
     "RemoveIdentities",
     "ReshapeTransposes",
+    "RestoreNames",
     "SingleOps",
     "ThirdPartyPass",
 ]

@@ -58,7 +58,7 @@ def _is_movable(tensor: Tensor, perm: Shape) -> bool:
 def add_transposed(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor:
     """Add a transpose of a tensor to the new layout and return the result."""
     to_new = inverse(perm)
-    made = add(graph, "Transpose", [tensor], name=f"{tensor.name}.last", perm=to_new)
+    made = add(graph, "Transpose", [tensor], name=f"{tensor.name}.last", sources=(), perm=to_new)
     made.source, made.source_perm = tensor.source, source_perm_after(tensor, to_new)
     return made
 

@@ -49,7 +49,8 @@ def _leading_to_last(graph: Graph) -> set[Tensor]:
 def _turn(graph: Graph, tensor: Tensor, readers: Sequence[Node]) -> None:
     perm = perm_to_last(len(tensor.shape))
     there = add_transposed(graph, tensor, inverse(perm))
-    back = add(graph, "Transpose", [there], name=f"{tensor.name}.first", perm=inverse(perm))
+    name = f"{tensor.name}.first"
+    back = add(graph, "Transpose", [there], name=name, sources=(), perm=inverse(perm))
     back.source, back.source_perm = tensor.source, tensor.source_perm
     for node in readers:
         graph.set_inputs(node, [back if t is tensor else t for t in node.inputs])

@@ -24,6 +24,8 @@ from dovetail_opset.passes._rewrite import (
 COLUMNS_LAST = ".columns_last"
 # The same of any other order.
 COLUMNS_MOVED = ".columns_moved"
+# The same where the order does not matter, since the columns are of one axis.
+_SAME_ORDER = ".last"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,10 @@ def _fold(graph: Graph, layer: Node) -> bool:
     # (units, c, h, w) to (units, h, w, c), or whatever undoes the transpose
     spread = weight.values().reshape(weight.shape[0], *shape[1:])
     values = spread.transpose(inverse(perm)).reshape(weight.shape)
+    ending = _ending(perm, shape)
     moved = static(
         graph,
-        f"{weight.name}{_ending(perm, shape)}",
+        f"{weight.name}{ending}",
         values,
         weight.dtype,
         source=weight.source,
@@ -77,9 +80,12 @@ def _fold(graph: Graph, layer: Node) -> bool:
         "Reshape",
         [source],
         name=f"{reshape.name}.last",
+        outputs=graph.fresh_name(f"{flat.name}{ending}"),
         spec=flat.spec,
         sources=reshape.sources,
     )
+    if ending == _SAME_ORDER:
+        again.source, again.source_perm = flat.source, flat.source_perm
     graph.set_inputs(layer, [again, moved, *layer.inputs[2:]])
     for node in (reshape, turn):
         graph.remove_node(node)
@@ -91,6 +97,6 @@ def _ending(perm: Shape, shape: Shape) -> str:
     """Return what the names of weights end with, for a transpose and the shape behind it."""
     spread = [extent for extent in shape[1:] if extent > 1]
     if len(spread) < 2:
-        return ".last"
+        return _SAME_ORDER
     rank = len(perm)
     return COLUMNS_LAST if perm == (0, rank - 1, *range(1, rank - 1)) else COLUMNS_MOVED

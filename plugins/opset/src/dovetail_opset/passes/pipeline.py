@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from dovetail.errors import PluginError, suggest_name
 from dovetail.ir import Graph, Pass, run_passes
@@ -31,6 +31,7 @@ class Pipeline:
     Attributes:
         name: As `convert` knows it.
         early, layout, fusion, late: The passes of each phase.
+        final: Passes after those of all phases, third parties' too.
     """
 
     name: str
@@ -38,11 +39,12 @@ class Pipeline:
     layout: tuple[Pass, ...] = ()
     fusion: tuple[Pass, ...] = ()
     late: tuple[Pass, ...] = ()
+    final: tuple[Pass, ...] = ()
 
     @property
     def passes(self) -> tuple[Pass, ...]:
         """All passes in order."""
-        return (*self.early, *self.layout, *self.fusion, *self.late)
+        return (*self.early, *self.layout, *self.fusion, *self.late, *self.final)
 
     def run(self, graph: Graph) -> bool:
         """Run the passes in order, checking the graph after each."""
@@ -102,8 +104,8 @@ class Pipeline:
         raise PluginError(f"there is no pass '{added.after}' to come after", where=where, hint=hint)
 
     def _changed(self, phase: str, passes: tuple[Pass, ...]) -> Pipeline:
-        phases = {each: getattr(self, each) for each in PHASES} | {phase: passes}
-        return Pipeline(self.name, **phases)
+        phases: dict[str, Any] = {phase: passes}
+        return replace(self, **phases)
 
 
 def _need_phase(each: ThirdPartyPass) -> None:

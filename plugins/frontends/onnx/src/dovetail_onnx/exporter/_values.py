@@ -327,12 +327,13 @@ class Values:
 
 def _name(tensor: Tensor, order: Order) -> str:
     """Return a name for a tensor in an order: the user's where it lies as the user's does."""
-    if tensor.source_perm is None:
-        return tensor.source if order == natural(len(order)) else tensor.name
-    is_source = len(order) == len(tensor.source_perm) and natural(len(order)) == tuple(
-        tensor.source_perm[axis] for axis in order
-    )
-    return tensor.source if is_source else tensor.name
+    rank, perm = len(order), tensor.source_perm
+    if perm is None:
+        return tensor.source if order == natural(rank) else tensor.name
+    if len(perm) == rank and tuple(perm[axis] for axis in order) == natural(rank):
+        return tensor.source
+    # a tensor in another layout may have the name of its source
+    return tensor.name if tensor.name != tensor.source else f"{tensor.name}/transposed"
 
 
 def _quantized_constant(

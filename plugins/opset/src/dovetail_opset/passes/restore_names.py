@@ -1,0 +1,144 @@
+"""Gives tensors and nodes the names of the user's model back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dovetail.ir import Graph, Node, Tensor
+from dovetail_opset._package import PACKAGE
+from dovetail_opset.passes._rewrite import is_inner, is_to_last
+from dovetail_opset.passes.fold_flatten import COLUMNS_LAST, COLUMNS_MOVED
+
+# Ops that arrange or retype values: of several nodes for one operator, the main one is another.
+_ARRANGING = frozenset(("Transpose", "Reshape", "ExpandDims", "Squeeze", "Cast", "Convert"))
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreNames:
+    """Renames tensors and nodes to what the user's model calls them.
+
+    A tensor takes the name of its source where no other tensor has it: so does the channels-last
+    form of a tensor whose channels-first form no longer exists. Where both exist, the other one is
+    named after it. Weights whose columns changed places keep the name that says so.
+
+    A node takes the name of the operator that it comes from; of several, the last that computes
+    does. The others keep derived names, and transposes and reshapes that remain are named after
+    what they write. Inputs and outputs of the graph are never renamed.
+    """
+
+    name: str = "restore-names"
+
+    def run(self, graph: Graph) -> bool:
+        """Rename in place; return whether anything was renamed."""
+        before = {node: node.name for node in graph.nodes}
+        tensors = _tensor_names(graph)
+        nodes = _node_names(graph, tensors)
+        _rename(graph, tensors, nodes)
+        parts = _part_names(graph, before)
+        _rename(graph, parts, {})
+        return bool(tensors or nodes or parts)
+
+
+def _tensor_names(graph: Graph) -> dict[Tensor, str]:
+    """Return the new names of tensors that have another name than their source."""
+    moved = [t for t in graph.tensors.values() if _is_renamable(t)]
+    moved.sort(key=lambda t: t.source_perm is not None)  # stable: the user's own layout first
+    taken = set(graph.tensors) - {t.name for t in moved}
+    found = {}
+    for tensor in moved:
+        stem = tensor.source if tensor.source not in taken else _other_form(tensor)
+        found[tensor] = _free(stem, taken)
+    return {t: name for t, name in found.items() if name != t.name}
+
+
+def _is_renamable(tensor: Tensor) -> bool:
+    """Return whether a tensor is the graph's own and is a tensor of the user's model."""
+    is_own = is_inner(tensor) or tensor.kind.is_static
+    is_rearranged = any(mark in tensor.name for mark in (COLUMNS_LAST, COLUMNS_MOVED))
+    return is_own and tensor.name != tensor.source and not is_rearranged
+
+
+def _other_form(tensor: Tensor) -> str:
+    """Return the name of a tensor beside one that has the name of the source."""
+    perm = tensor.source_perm
+    if perm is None:
+        return tensor.name
+    return f"{tensor.source}.{'channels_last' if is_to_last(perm) else 'transposed'}"
+
+
+def _node_names(graph: Graph, tensors: dict[Tensor, str]) -> dict[Node, str]:
+    """Return the new names of nodes."""
+    claims: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        if (source := _main_source(node)) is not None:
+            claims.setdefault(source, []).append(node)
+    winners = {source: _main_node(nodes, source) for source, nodes in claims.items()}
+    names = {node: source for source, node in winners.items()}
+    taken = {*names.values(), *(n.name for n in graph.nodes if not _is_arranging(n))}
+    for node in graph.nodes:
+        if node in names:
+            continue
+        left = [s for s in reversed(node.sources) if s not in claims and s not in taken]
+        if left:
+            names[node] = _free(left[0], taken)
+        elif _is_arranging(node):
+            names[node] = _free(_arranging_name(node, tensors), taken)
+        elif node.name in winners:
+            names[node] = _free(f"{node.name}.{node.op_type}", taken)
+    return {node: name for node, name in names.items() if name != node.name}
+
+
+def _main_source(node: Node) -> str | None:
+    """Return the operator whose name a node has, alone or with a suffix."""
+    if node.name in node.sources:
+        return node.name
+    return next((s for s in node.sources if node.name.startswith(f"{s}.")), None)
+
+
+def _main_node(nodes: Iterable[Node], source: str) -> Node:
+    """Return the node that stands for an operator: the last that computes, its own name first."""
+    *_, last = sorted(nodes, key=lambda n: (not _is_arranging(n), n.name == source))
+    return last
+
+
+def _is_arranging(node: Node) -> bool:
+    return node.package == PACKAGE.name and node.op_type in _ARRANGING
+
+
+def _arranging_name(node: Node, tensors: dict[Tensor, str]) -> str:
+    """Return the name of an arranging node: its output's, unless that is from the user's model."""
+    written = node.outputs[0]
+    name = tensors.get(written, written.name)
+    return f"{name}.{node.op_type.lower()}" if name == written.source else name
+
+
+def _part_names(graph: Graph, before: dict[Node, str]) -> dict[Tensor, str]:
+    """Return the new names of constants that are named after a node which was renamed."""
+    taken = set(graph.tensors)
+    found = {}
+    for node, old in before.items():
+        for tensor in node.inputs:
+            if tensor is None or not tensor.kind.is_static or node.name == old:
+                continue
+            if tensor.name == tensor.source and tensor.name.startswith(f"{old}."):
+                found[tensor] = _free(f"{node.name}{tensor.name[len(old) :]}", taken)
+    return found
+
+
+def _free(stem: str, taken: set[str]) -> str:
+    """Return a name like `stem` that is not taken, and take it."""
+    name, count = stem, 1
+    while name in taken:
+        name, count = f"{stem}_{count}", count + 1
+    taken.add(name)
+    return name
+
+
+def _rename(graph: Graph, tensors: dict[Tensor, str], nodes: dict[Node, str]) -> None:
+    for tensor, name in tensors.items():
+        if tensor.source == tensor.name:  # a constant of the conversion's own
+            tensor.source = name
+            if tensor.name in graph.source_encodings:
+                graph.source_encodings[name] = graph.source_encodings.pop(tensor.name)
+    graph.rename(tensors, nodes)
