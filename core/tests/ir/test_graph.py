@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -251,3 +252,21 @@ def test_a_node_is_named_in_the_users_terms() -> None:
     fused = Node("conv", "p", "Conv2d", [], [out], sources=["/a/Conv", "/a/Relu"])
     assert fused.where == "Conv2d node 'conv' (from /a/Conv, /a/Relu)"
     assert node(graph, "n", [], [out]).where == "Op node 'n'"
+
+
+def test_rename() -> None:
+    graph = Graph("g")
+    a, b = tensor(graph, "a", TensorKind.APP_WRITE), tensor(graph, "b")
+    made = node(graph, "n", [a], [b])
+    made.params = {
+        "perm": Tensor.static("n.perm", np.zeros(1)),
+        "own": Tensor.static("x", np.ones(1)),
+    }
+    graph.rename({a: "b", b: "a"}, {made: "m"})  # names may change places
+    assert {name: t.name for name, t in graph.tensors.items()} == {"b": "b", "a": "a"}
+    assert graph.tensor("b") is a and graph.producer(b) is made and graph.node("m") is made
+    assert [p.name for p in made.params.values() if isinstance(p, Tensor)] == ["m.perm", "x"]
+    assert find_faults(graph) == []
+    with pytest.raises(GraphError, match="duplicate tensor name 'b'"):
+        graph.rename({b: "b"}, {})
+    assert b.name == "a"

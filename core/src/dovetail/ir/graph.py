@@ -263,13 +263,13 @@ class Graph:
         Raises:
             GraphError: Two tensors or two nodes would have one name.
         """
-        for kind, every, new in (("tensor", self._tensors, tensors), ("node", self._nodes, nodes)):
-            names = [new.get(item, item.name) for item in every.values()]  # type: ignore[call-overload]
+        for kind, names in (
+            ("tensor", [tensors.get(t, t.name) for t in self._tensors.values()]),
+            ("node", [nodes.get(n, n.name) for n in self._nodes.values()]),
+        ):
             if len(set(names)) < len(names):
-                raise GraphError(
-                    f"duplicate {kind} name '{next(n for n in names if names.count(n) > 1)}'",
-                    where=f"graph '{self.name}'",
-                )
+                double = next(name for name in names if names.count(name) > 1)
+                raise GraphError(f"duplicate {kind} name '{double}'", where=f"graph '{self.name}'")
         for tensor, name in tensors.items():
             tensor.name = name
         for node, name in nodes.items():
