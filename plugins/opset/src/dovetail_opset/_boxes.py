@@ -59,13 +59,13 @@ def centered(corners: Array) -> tuple[Array, Array]:
     return (low + high) / 2, high - low
 
 
-def cornered(center: Array, extent: Array) -> Array:
+def cornered(center: Array, size: Array) -> Array:
     """Return boxes (..., 4), low corner and high corner, for centers and extents (..., 2)."""
-    half = extent / 2
+    half = size / 2
     return np.concatenate([center - half, center + half], axis=-1)
 
 
-def moved_boxes(center: Array, extent: Array, deltas: Array) -> tuple[Array, Array]:
+def moved_boxes(center: Array, size: Array, deltas: Array) -> tuple[Array, Array]:
     """Move centers by shares of the extents, and stretches extents by powers of e.
 
     Args:
@@ -73,7 +73,7 @@ def moved_boxes(center: Array, extent: Array, deltas: Array) -> tuple[Array, Arr
         extent: (..., 2).
         deltas: (..., 4), shares on both axes, exponents on both axes.
     """
-    return center + deltas[..., :2] * extent, extent * np.exp(deltas[..., 2:])
+    return center + deltas[..., :2] * size, size * np.exp(deltas[..., 2:])
 
 
 def clipped(corners: Array, sizes: Array) -> Array:
@@ -94,7 +94,7 @@ def need_box_rows(x: Spec, what: str, columns: int = 4) -> int:
         OpError: The shape is another.
     """
     if len(x.shape) != 2 or x.shape[1] != columns:
-        raise OpError(f"{what} must be (n, {columns}), a box a row, but its shape is {x.shape}")
+        raise OpError(f"{what} must be (n, {columns}), one box per row, but its shape is {x.shape}")
     return x.shape[0]
 
 
@@ -125,7 +125,7 @@ def need_images(index: Array, count: int, what: str = "in[2]") -> Array:
     wrong = np.flatnonzero((index < 0) | (index >= count))
     if wrong.size:
         raise OpError(
-            f"{what} says that box {wrong[0]} belongs to image {index[wrong[0]]}, but there are "
+            f"{what} names image {index[wrong[0]]} for box {wrong[0]}, but the number of images is "
             f"{count}"
         )
     return index.astype(np.int64)

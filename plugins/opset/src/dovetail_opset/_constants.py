@@ -46,7 +46,7 @@ def need_storable(value: float, out: Spec, name: str) -> None:
         OpError: The type cannot hold it, or it has no one stored value.
     """
     if not isinstance(out.encoding, ScaleOffset | None):
-        raise OpError(f"{name} has no one stored value under an encoding by axis or block")
+        raise OpError(f"{name} has no single stored value under an encoding by axis or block")
     found = np.asarray(value)
     least, most = out.dtype.stored_range() if out.dtype.is_fixed_point else (-np.inf, np.inf)
     is_stored = out.dtype.is_fixed_point and found.dtype.kind != "f"

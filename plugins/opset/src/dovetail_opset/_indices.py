@@ -22,23 +22,23 @@ def need_integers(indices: Spec, what: str = "in[1]") -> None:
         raise OpError(f"indices must be integers, but {what} is {indices.dtype.name}")
 
 
-def counted_from_start(indices: Array, extent: int, axis: int) -> Indices:
+def counted_from_start(indices: Array, length: int, axis: int) -> Indices:
     """Return indices counted from the start; negative ones count from the end.
 
     Args:
         indices: Integers of any shape.
-        extent: How many elements there are.
+        length: Number of elements.
         axis: Along which axis, for the error.
 
     Raises:
         OpError: One is out of range; names the first.
     """
     # before any change of type: a UINT_64 index need not fit INT_64
-    wrong = indices[(indices < -extent) | (indices >= extent)]
+    wrong = indices[(indices < -length) | (indices >= length)]
     if wrong.size:
-        raise OpError(f"index {wrong[0]} is out of range on axis {axis}, which has {extent}")
+        raise OpError(f"index {wrong[0]} is out of range on axis {axis}, which has size {length}")
     wanted = indices.astype(np.int64)
-    return np.where(wanted < 0, wanted + extent, wanted)
+    return np.where(wanted < 0, wanted + length, wanted)
 
 
 def linear(indices: Array, shape: Shape, axis: int = 0) -> Indices:
@@ -53,25 +53,25 @@ def linear(indices: Array, shape: Shape, axis: int = 0) -> Indices:
         OpError: One is out of range; names the first in its row.
     """
     found = np.zeros(indices.shape[:-1], np.int64)
-    for i, extent in enumerate(shape):
-        found = found * extent + counted_from_start(indices[..., i], extent, axis + i)
+    for i, size in enumerate(shape):
+        found = found * size + counted_from_start(indices[..., i], size, axis + i)
     return found
 
 
-def along(indices: Array, axis: int, extent: int) -> tuple[Indices, ...]:
+def along(indices: Array, axis: int, size: int) -> tuple[Indices, ...]:
     """Return what NumPy indexes with to reach each index along an axis, and itself elsewhere.
 
     Args:
         indices: Any shape; negative ones count from the end.
         axis: The axis that they are about.
-        extent: How many elements the indexed tensor has there.
+        size: How many elements the indexed tensor has there.
 
     Raises:
         OpError: One is out of range; names the first.
     """
-    places: list[Indices] = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
-    places[axis] = counted_from_start(indices, extent, axis)
-    return tuple(places)
+    positions: list[Indices] = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
+    positions[axis] = counted_from_start(indices, size, axis)
+    return tuple(positions)
 
 
 def need_within(indices: Spec, data: Spec, axis: int) -> None:

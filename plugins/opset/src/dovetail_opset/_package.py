@@ -41,7 +41,7 @@ class FamilyPackage(OpPackage):
         def register_announced(cls: OpClass) -> OpClass:
             if self._homes.get(name) != cls.__module__:
                 raise PluginError(
-                    f"nobody would find the op '{name}': it is not listed for its module",
+                    f"the op '{name}': it is not listed for its module",
                     where=f"{cls.__module__}.{cls.__qualname__}",
                     hint="list it in dovetail_opset/families.py",
                 )

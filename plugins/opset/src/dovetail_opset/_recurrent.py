@@ -138,7 +138,7 @@ def gates_of(ins: Sequence[object]) -> tuple[Gate, ...]:
 def given(array: Array | None) -> Array:
     """Return an input back that the schema does not let be left out."""
     if array is None:
-        raise AssertionError("an input that is not optional is left out")
+        raise AssertionError("missing required input")
     return array
 
 
@@ -159,7 +159,7 @@ def need_layer(
     x, of_x, of_h = (s for i in (0, weights, recurrent) if (s := ins[i]) is not None)
     need_same_type(*(s for s in ins if s is not None and s.dtype is not DType.BOOL_8))
     if not (x.dtype.is_float or x.dtype.is_fixed_point):
-        raise OpError(f"in[0] is {x.dtype.name}; it must be a float or a fixed-point type")
+        raise OpError(f"in[0] is {x.dtype.name}; it must be a float or fixed-point type")
     faults = []
     if len(x.shape) not in ranks:
         allowed = " or ".join(map(str, ranks))
@@ -184,14 +184,14 @@ def group_faults(ins: Specs, units: int, size: int) -> Iterator[str]:
         lacking = ", ".join(f"in[{i}]" for i in group if i not in present)
         if lacking and present.intersection(group):
             listed = ", ".join(f"in[{i}]" for i in group)
-            yield f"{what} takes all of {listed} or none of them, but {lacking} is left out"
+            yield f"{what} needs all of {listed} or none of them, but {lacking} is left out"
     has_input_gate = INPUT.weights in present
     for port, beside in ((INPUT.norm, FORGET.norm), (18, 19)):
         if (port in present) != (has_input_gate and beside in present):
             verb = "must not" if port in present else "must"
             yield (
-                f"in[{port}] {verb} be given: it goes with in[{beside}] and the input gate "
-                f"in[{INPUT.weights}], and with nothing else"
+                f"in[{port}] {verb} be given: it belongs to in[{beside}] and the input gate "
+                f"in[{INPUT.weights}], and to nothing else"
             )
     if 22 not in present:
         if 23 in present:
@@ -218,4 +218,4 @@ def raise_faults(faults: Sequence[str]) -> None:
     if len(faults) == 1:
         raise OpError(faults[0])
     if faults:
-        raise OpError("its inputs do not go together", problems=[Problem(f) for f in faults])
+        raise OpError("the inputs do not match", problems=[Problem(f) for f in faults])

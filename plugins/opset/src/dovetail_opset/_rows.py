@@ -24,8 +24,8 @@ def declared_rows(outs: Sequence[Spec | None], what: str, *, axis: int = 0) -> i
     declared = next((s for s in outs if s is not None), None)
     if declared is None:
         raise OpError(
-            f"how many {what} come is known only when it runs",
-            hint="declare the shapes of the outputs, for the most that can come",
+            f"the number of {what} is known only at run time",
+            hint="declare the shapes of the outputs, for the largest possible number",
         )
     if len(declared.shape) <= axis:
         raise OpError(
@@ -42,8 +42,8 @@ def filled(values: Array, rows: int, what: str) -> Array:
     """
     if len(values) > rows:
         raise OpError(
-            f"there are {len(values)} {what}, but its outputs are declared for {rows}",
-            hint="declare the outputs for the most that can come, or lower a limit of the op",
+            f"there are {len(values)} {what}, but the outputs are declared for {rows}",
+            hint="declare the outputs for the largest possible number, or lower a limit of the op",
         )
     result = np.zeros((rows, *values.shape[1:]), values.dtype)
     result[: len(values)] = values

@@ -15,43 +15,43 @@ import numpy as np
 from dovetail.ir import Array, Shape
 
 
-def nearest(x: Array, batch: Array, places: Sequence[Array], *, zeros: bool) -> Array:
+def nearest(x: Array, batch: Array, positions: Sequence[Array], *, zeros: bool) -> Array:
     """Return the elements at rounded places.
 
     Args:
         x: Images with elements, (n, *spatial, c).
         batch: The image of each place.
-        places: Whole numbers; nan is outside.
+        positions: Whole numbers; nan is outside.
         zeros: Whether zeros surround the images, or else their outermost elements go on.
     """
-    images = _framed(x, len(places)) if zeros else x
+    images = _framed(x, len(positions)) if zeros else x
     index = batch * math.prod(images.shape[1:-1])
-    for axis, place in enumerate(places):
-        near = _clamped(place, x.shape[1 + axis], zeros=zeros)
+    for axis, position in enumerate(positions):
+        near = _clamped(position, x.shape[1 + axis], zeros=zeros)
         index = index + _offset(near, axis, images.shape, zeros=zeros)
     return np.take(images.reshape(-1, images.shape[-1]), index, axis=0)
 
 
-def interpolated(x: Array, batch: Array, places: Sequence[Array], *, zeros: bool) -> Array:
+def interpolated(x: Array, batch: Array, positions: Sequence[Array], *, zeros: bool) -> Array:
     """Return what lies at places, interpolated linearly along each axis; integers as floats.
 
     Args:
         x: Images with elements, (n, *spatial, c).
         batch: The image of each place.
-        places: Any numbers; nan is outside.
+        positions: Any numbers; nan is outside.
         zeros: Whether zeros surround the images, or else their outermost elements go on.
     """
-    images = _framed(x, len(places)) if zeros else x
-    kind = np.result_type(x.dtype if x.dtype.kind == "f" else np.float64, places[0].dtype)
+    images = _framed(x, len(positions)) if zeros else x
+    kind = np.result_type(x.dtype if x.dtype.kind == "f" else np.float64, positions[0].dtype)
     flat = images.reshape(-1, images.shape[-1]).astype(kind, copy=False)
     sides = []
-    for axis, place in enumerate(places):
-        near = _clamped(place, x.shape[1 + axis], zeros=zeros)
+    for axis, position in enumerate(positions):
+        near = _clamped(position, x.shape[1 + axis], zeros=zeros)
         low = np.floor(near)
         rest = (near - low).astype(kind)
         ends = [_offset(low + step, axis, images.shape, zeros=zeros) for step in (0, 1)]
         sides.append(list(zip(ends, (1 - rest, rest), strict=True)))
-    total = np.zeros((*places[0].shape, x.shape[-1]), kind)
+    total = np.zeros((*positions[0].shape, x.shape[-1]), kind)
     for corner in itertools.product(*sides):
         index = sum((offset for offset, _ in corner), batch * math.prod(images.shape[1:-1]))
         weight = math.prod((part for _, part in corner), start=np.ones((), kind))
@@ -61,34 +61,34 @@ def interpolated(x: Array, batch: Array, places: Sequence[Array], *, zeros: bool
     return total.astype(x.dtype, copy=False) if x.dtype.kind == "f" else total
 
 
-def reflected(places: Array, extent: int, *, edges: bool) -> Array:
+def reflected(positions: Array, size: int, *, edges: bool) -> Array:
     """Return places mirrored into an axis, as often as it takes.
 
     Args:
-        places: Along an axis of so many elements.
-        extent: How many.
+        positions: Along an axis of so many elements.
+        size: How many.
         edges: Whether the mirrors are the outer edges of the first and last element, or else their
             centres.
     """
     low = -0.5 if edges else 0.0
-    span = extent - 1 - 2 * low
+    span = size - 1 - 2 * low
     if span == 0:
-        return np.zeros_like(places)
-    away = np.abs(places - low) % (2 * span)
-    return np.clip(span - np.abs(away - span) + low, 0, extent - 1)
+        return np.zeros_like(positions)
+    away = np.abs(positions - low) % (2 * span)
+    return np.clip(span - np.abs(away - span) + low, 0, size - 1)
 
 
-def _clamped(places: Array, extent: int, *, zeros: bool) -> Array:
+def _clamped(positions: Array, size: int, *, zeros: bool) -> Array:
     """Return places no farther outside than it matters; nan becomes the first place outside.
 
     Args:
-        places: Along an axis of so many elements.
-        extent: How many.
+        positions: Along an axis of so many elements.
+        size: How many.
         zeros: Whether zeros are outside, or else the outermost elements.
     """
-    least, most = (-2, extent + 1) if zeros else (0, extent - 1)
+    least, most = (-2, size + 1) if zeros else (0, size - 1)
     # unlike clip, these two prefer a number to nan
-    return np.asarray(np.fmin(np.fmax(places, least), most))
+    return np.asarray(np.fmin(np.fmax(positions, least), most))
 
 
 def _framed(x: Array, axes: int) -> Array:
@@ -96,14 +96,14 @@ def _framed(x: Array, axes: int) -> Array:
     return np.pad(x, ((0, 0), *((1, 1),) * axes, (0, 0)))
 
 
-def _offset(place: Array, axis: int, shape: Shape, *, zeros: bool) -> Array:
+def _offset(position: Array, axis: int, shape: Shape, *, zeros: bool) -> Array:
     """Return how far whole-numbered places on a spatial axis are from an image's first element.
 
     Args:
-        place: On the images as they are.
+        position: On the images as they are.
         axis: Which of the spatial axes.
         shape: Of the images, framed if `zeros`.
         zeros: Whether the images are framed.
     """
-    index = np.clip(place + 1 if zeros else place, 0, shape[1 + axis] - 1).astype(np.intp)
+    index = np.clip(position + 1 if zeros else position, 0, shape[1 + axis] - 1).astype(np.intp)
     return np.asarray(index * math.prod(shape[2 + axis : -1]))

@@ -106,7 +106,7 @@ def need_axes(axes: Array, rank: int) -> tuple[int, ...]:
     for axis in found:
         need_axis(axis, rank, "axes:")
     if len(set(found)) < len(found):
-        raise OpError(f"axes {found} name an axis twice")
+        raise OpError(f"axes {found} contain an axis twice")
     return found
 
 
@@ -141,6 +141,6 @@ def need_numbers(*specs: Spec) -> None:
     for i, spec in enumerate(specs):
         if spec.dtype is DType.BOOL_8:
             raise OpError(
-                f"in[{i}] is BOOL_8; it must be a number",
+                f"in[{i}] must be a number, but is BOOL_8",
                 hint="cast it to an integer or float type first",
             )

@@ -54,7 +54,7 @@ class Window:
         strides, dilations = (ints(np.broadcast_to(v, len(sizes))) for v in (stride, dilation))
         for name, values in (("filter", sizes), ("stride", strides), ("dilation", dilations)):
             if 0 in values:
-                raise OpError(f"{name} extents must be at least 1, but they are {values}")
+                raise OpError(f"{name} sizes must be at least 1, but they are {values}")
         pairs = tuple((int(before), int(after)) for before, after in np.reshape(pads, (-1, 2)))
         return cls(sizes, strides, pairs, dilations, ceil)
 
@@ -69,7 +69,7 @@ class Window:
         Raises:
             OpError: A window does not fit the padded input.
         """
-        return tuple(self._count(axis, extent) for axis, extent in enumerate(spatial))
+        return tuple(self._count(axis, size) for axis, size in enumerate(spatial))
 
     def padded(self, x: Array, value: float = 0) -> Array:
         """Pad the spatial axes of (n, *spatial, c) with a constant."""
@@ -78,8 +78,8 @@ class Window:
     def cropped(self, x: Array) -> Array:
         """Take the padding off (n, *spatial, c) again."""
         kept = (
-            slice(before, extent - after)
-            for extent, (before, after) in zip(x.shape[1:-1], self.pads, strict=True)
+            slice(before, size - after)
+            for size, (before, after) in zip(x.shape[1:-1], self.pads, strict=True)
         )
         return x[(slice(None), *kept)]
 
@@ -94,11 +94,11 @@ class Window:
         """
         for tap in np.ndindex(*self.size):
             starts = [t * d for t, d in zip(tap, self.dilation, strict=True)]
-            places = (
+            positions = (
                 slice(start, start + count * stride, stride)
                 for start, count, stride in zip(starts, counts, self.stride, strict=True)
             )
-            yield (slice(None), *places)
+            yield (slice(None), *positions)
 
     def views(self, x: Array, overhang: float = 0) -> Array:
         """Return all windows of an already padded (n, *spatial, c) as (n, *out, c, *size).
@@ -115,21 +115,21 @@ class Window:
         taps = tuple(slice(None, None, d) for d in self.dilation)
         return found[(slice(None), *steps, slice(None), *taps)]
 
-    def _count(self, axis: int, extent: int) -> int:
-        padded = extent + sum(self.pads[axis])
+    def _count(self, axis: int, size: int) -> int:
+        padded = size + sum(self.pads[axis])
         room, stride = padded - self.spans[axis], self.stride[axis]
         if room < 0:
             raise OpError(
                 f"a window of {self.spans[axis]} does not fit spatial axis {axis}, which has "
-                f"{extent} elements and {padded} with padding"
+                f"{size} elements and {padded} with padding"
             )
         return (-(-room // stride) if self.ceil else room // stride) + 1
 
     def _overhangs(self, padded: Shape) -> list[tuple[int, int]]:
         found = []
-        for extent, span, stride in zip(padded, self.spans, self.stride, strict=True):
-            last_end = -(-(extent - span) // stride) * stride + span
-            found.append((0, last_end - extent))
+        for size, span, stride in zip(padded, self.spans, self.stride, strict=True):
+            last_end = -(-(size - span) // stride) * stride + span
+            found.append((0, last_end - size))
         return found
 
 

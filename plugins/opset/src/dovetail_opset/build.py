@@ -144,7 +144,7 @@ def _set_params(schema: OpSchema, node: Node, values: dict[str, Any], outs: int)
     faults += schema.param_faults(node.params)
     if faults:
         problems = [Problem(text) for text in faults]
-        raise OpError("it does not fit its op", where=node.where, problems=problems)
+        raise OpError("the node does not match its op", where=node.where, problems=problems)
 
 
 def _infer(schema: OpSchema, node: Node, declared: Sequence[Spec | None]) -> tuple[Spec, ...]:
@@ -157,8 +157,8 @@ def _infer(schema: OpSchema, node: Node, declared: Sequence[Spec | None]) -> tup
     for want, have in zip(declared, found, strict=False):
         if want is not None and (want.dtype, want.shape) != (have.dtype, have.shape):
             raise OpError(
-                f"its output is to be {want.dtype.name} {want.shape}, but {schema.full_name} "
-                f"gives {have.dtype.name} {have.shape}",
+                f"the output is declared as {want.dtype.name} {want.shape}, but {schema.full_name} "
+                f"returns {have.dtype.name} {have.shape}",
                 where=node.where,
             )
     return found
@@ -176,7 +176,9 @@ def _output_tensors(
         given = [graph.fresh_name(stem) for stem in stems]
     left_out = ports[len(given) : len(found)]
     if len(given) + len(left_out) != len(found) or not all(p.optional for p in left_out):
-        raise OpError(f"it has {len(found)} outputs, but {len(given)} are named", where=node.where)
+        raise OpError(
+            f"the op has {len(found)} outputs, but {len(given)} are named", where=node.where
+        )
     made = []
     for item, spec in zip(given, found, strict=False):  # trailing ones left out
         if isinstance(item, str):

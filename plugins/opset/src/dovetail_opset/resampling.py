@@ -78,33 +78,33 @@ class Taps:
             total += np.take(x, index, axis) * weight.reshape(alone)
         return total
 
-    def matrix(self, extent: int) -> Floats:
+    def matrix(self, size: int) -> Floats:
         """Return the (new, extent) matrix that resamples an axis of so many elements."""
-        found = np.zeros((len(self.indices), extent))
+        found = np.zeros((len(self.indices), size))
         rows = np.arange(len(self.indices))[:, None]
         np.add.at(found, (rows, self.indices), 1.0 if self.weights is None else self.weights)
         return found
 
-    def equals(self, other: Taps, extent: int) -> bool:
+    def equals(self, other: Taps, size: int) -> bool:
         """Return whether both make the same of an axis of so many elements, to six digits."""
         if len(self.indices) != len(other.indices):
             return False
-        places, weights = [], []
+        positions, weights = [], []
         for taps, sign in ((self, 1.0), (other, -1.0)):
             rows = np.arange(len(taps.indices))[:, None]
             ones = np.ones(taps.indices.shape)
-            places.append((rows * extent + taps.indices).reshape(-1))
+            positions.append((rows * size + taps.indices).reshape(-1))
             weights.append((sign * (ones if taps.weights is None else taps.weights)).reshape(-1))
-        which = np.concatenate(places)
-        if len(self.indices) * extent > _DENSE * len(which):
+        which = np.concatenate(positions)
+        if len(self.indices) * size > _DENSE * len(which):
             _, which = np.unique(which, return_inverse=True)
         left = np.bincount(which, np.concatenate(weights))
         return bool((np.abs(left) < 1e-6).all())
 
-    def is_identity(self, extent: int) -> bool:
+    def is_identity(self, size: int) -> bool:
         """Return whether an axis of so many elements stays as it is."""
-        return self.indices.shape == (extent, 1) and bool(
-            (self.indices[:, 0] == np.arange(extent)).all()
+        return self.indices.shape == (size, 1) and bool(
+            (self.indices[:, 0] == np.arange(size)).all()
             and (self.weights is None or (self.weights == 1).all())
         )
 
@@ -124,38 +124,38 @@ def cubic(coefficient: float) -> Filter:
     return Filter(weigh, 2)
 
 
-def places_of(mode: Coordinates, extent: int, new: int) -> Floats:
+def places_of(mode: Coordinates, size: int, new: int) -> Floats:
     """Return the place of each of `new` elements among `extent` old ones, (new,).
 
     Everything is a quotient of whole numbers, so that a place half-way is exactly that.
     """
     steps = np.arange(new, dtype=np.float64)
     if mode is Coordinates.ASYMMETRIC:
-        return steps * extent / new
+        return steps * size / new
     if mode is Coordinates.ALIGN_CORNERS:
-        return steps * (extent - 1) / max(new - 1, 1)
+        return steps * (size - 1) / max(new - 1, 1)
     if mode is Coordinates.PYTORCH_HALF_PIXEL and new == 1:
         return steps
-    return ((2 * steps + 1) * extent - new) / (2 * new)
+    return ((2 * steps + 1) * size - new) / (2 * new)
 
 
-def nearest_taps(places: Floats, extent: int, mode: Nearest) -> Taps:
+def nearest_taps(positions: Floats, size: int, mode: Nearest) -> Taps:
     """Return the one element nearest to each place."""
     match mode:
         case Nearest.ROUND_PREFER_FLOOR:
-            found = np.ceil(places - 0.5)
+            found = np.ceil(positions - 0.5)
         case Nearest.ROUND_PREFER_CEIL:
-            found = np.floor(places + 0.5)
+            found = np.floor(positions + 0.5)
         case Nearest.FLOOR:
-            found = np.floor(places)
+            found = np.floor(positions)
         case Nearest.CEIL:
-            found = np.ceil(places)
-    return Taps(np.clip(found, 0, extent - 1).astype(np.intp)[:, None])
+            found = np.ceil(positions)
+    return Taps(np.clip(found, 0, size - 1).astype(np.intp)[:, None])
 
 
 def filter_taps(
-    places: Floats,
-    extent: int,
+    positions: Floats,
+    size: int,
     kernel: Filter,
     *,
     stretch: float = 1.0,
@@ -164,24 +164,24 @@ def filter_taps(
     """Return the elements around each place, weighted by their distance.
 
     Args:
-        places: Where the new elements lie, (new,).
-        extent: Number of old elements.
+        positions: Where the new elements lie, (new,).
+        size: Number of old elements.
         kernel: Weighs them.
         stretch: How much wider the kernel is made, against aliasing where fewer elements remain.
         exclude_outside: Whether only elements that exist take part, their weights scaled to a sum
             of 1 (where none is near enough they stay 0); otherwise the outermost element stands
             for all beyond it.
     """
-    if extent == 1:  # all weight is on the one element
-        return Taps(np.zeros((len(places), 1), np.intp))
+    if size == 1:  # all weight is on the one element
+        return Taps(np.zeros((len(positions), 1), np.intp))
     reach = int(np.ceil(kernel.radius * stretch))
-    first = np.floor(places).astype(np.intp)
+    first = np.floor(positions).astype(np.intp)
     found = first[:, None] + np.arange(1 - reach, reach + 1)
-    weights = kernel.weigh((found - places[:, None]) / stretch)
+    weights = kernel.weigh((found - positions[:, None]) / stretch)
     if exclude_outside:
-        weights[(found < 0) | (found >= extent)] = 0
+        weights[(found < 0) | (found >= size)] = 0
     if exclude_outside or stretch != 1:
         total = weights.sum(axis=1, keepdims=True)
         weights /= np.where(total == 0, 1, total)  # 0: nothing is near enough
     used = (weights != 0).any(axis=0)
-    return Taps(np.clip(found, 0, extent - 1)[:, used], weights[:, used])
+    return Taps(np.clip(found, 0, size - 1)[:, used], weights[:, used])

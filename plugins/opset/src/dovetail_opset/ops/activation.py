@@ -209,7 +209,7 @@ class ElementWiseSoftplus(_Activation):
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         if self.beta == 0:
-            raise OpError("beta is 0, by which the result would be divided")
+            raise OpError("beta must not be 0: it divides the result")
         return computed(x, x.shape, out)
 
     def reference(self, x: Array) -> Array:

@@ -33,7 +33,7 @@ class Pack(Op):
     def infer(self, ins: Sequence[Spec | None], outs: Sequence[Spec | None]) -> Spec:
         given = [s for s in ins if s is not None]
         if not given:
-            raise OpError("it stacks one or more tensors, but none is given")
+            raise OpError("Pack needs one or more tensors, but got none")
         first = given[0]
         need_same_type(*given)
         for i, other in enumerate(given):
@@ -76,7 +76,7 @@ class UnPack(Op):
 
     def reference(self, ins: Arrays, outs: Sequence[Spec]) -> list[Array]:
         if ins[0] is None:
-            raise OpError("its input is left out")
+            raise OpError("missing required input 0")
         return list(np.moveaxis(ins[0], self.axis, 0))
 
 
@@ -102,10 +102,10 @@ class Tile(Op):
     def arranged(self, x: Array) -> Array:
         """Return x as a view with each multiple in a dimension before the one it repeats."""
         split, repeated = [], []
-        for extent, multiple in zip(x.shape, ints(self.multiples), strict=True):
+        for size, multiple in zip(x.shape, ints(self.multiples), strict=True):
             is_single = multiple == 1  # saves a dimension, of which NumPy knows not more than 64
-            split += [extent] if is_single else [1, extent]
-            repeated += [extent] if is_single else [multiple, extent]
+            split += [size] if is_single else [1, size]
+            repeated += [size] if is_single else [multiple, size]
         return np.broadcast_to(x.reshape(split), repeated)
 
     def reference(self, x: Array, out: Spec) -> Array:

@@ -51,15 +51,15 @@ class _Blocks(Op):
         """Return the result's shape."""
         raise NotImplementedError
 
-    def need_divisible(self, extents: Shape, by: Shape, what: str) -> Shape:
+    def need_divisible(self, lengths: Shape, by: Shape, what: str) -> Shape:
         """Return extents divided.
 
         Raises:
             OpError: They do not divide.
         """
-        if any(n % k for n, k in zip(extents, by, strict=True)):
-            raise OpError(f"{what} {extents} does not divide into blocks of {self.block}")
-        return tuple(n // k for n, k in zip(extents, by, strict=True))
+        if any(n % k for n, k in zip(lengths, by, strict=True)):
+            raise OpError(f"{what} {lengths} does not divide into blocks of {self.block}")
+        return tuple(n // k for n, k in zip(lengths, by, strict=True))
 
 
 @PACKAGE.op("DepthToSpace")
@@ -142,7 +142,7 @@ class BatchToSpace(_Blocks):
         whole = h * rows, w * columns
         left = tuple(n - sum(ints(pair)) for n, pair in zip(whole, self.crops, strict=True))
         if min(left) < 0:
-            raise OpError(f"crops {self.crops.tolist()} are more than the space {whole}")
+            raise OpError(f"crops {self.crops.tolist()} are larger than the space {whole}")
         return n, *left, c
 
     def reference(self, x: Array) -> Array:
@@ -206,10 +206,10 @@ class ChannelShuffle(Op):
     axis = uint32(last_axis)
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
-        extent = x.shape[need_axis(self.axis, len(x.shape))]
-        if self.num_groups == 0 or extent % self.num_groups:
+        length = x.shape[need_axis(self.axis, len(x.shape))]
+        if self.num_groups == 0 or length % self.num_groups:
             raise OpError(
-                f"num_groups {self.num_groups} does not divide the {extent} elements of axis "
+                f"num_groups {self.num_groups} does not divide the {length} elements of axis "
                 f"{self.axis}"
             )
         return moved(x, x.shape, out)

@@ -30,7 +30,7 @@ def _need_deltas(deltas: Spec, rois: Spec, columns: int) -> None:
     count = need_box_rows(rois, "in[0]", columns)
     if len(deltas.shape) != 2 or deltas.shape[0] != count or deltas.shape[1] % columns:
         raise OpError(
-            f"in[1] must be ({count}, classes * {columns}), a row for each box of in[0], but its "
+            f"in[1] must be ({count}, classes * {columns}), one row per box of in[0], but its "
             f"shape is {deltas.shape}"
         )
 
@@ -76,9 +76,9 @@ class AxisAlignedBboxTransform(Op):
         self, rois: Array, deltas: Array, batch: Array, image: Array
     ) -> tuple[Array, Array]:
         images = need_images(batch, len(image))
-        center, extent = centered(rois[:, None])
+        center, size = centered(rois[:, None])
         scaled = deltas.reshape(len(rois), deltas.shape[1] // 4, 4) / self.weights
-        corners = cornered(*moved_boxes(center, extent, scaled))
+        corners = cornered(*moved_boxes(center, size, scaled))
         boxes = clipped(corners, image[images][:, None])
         return boxes.reshape(deltas.shape), np.bincount(images, minlength=len(image))
 
@@ -138,14 +138,14 @@ class BboxTransform(Op):
         scaled = given[..., :4] / self.weights
         scaled[..., 2:] = np.minimum(scaled[..., 2:], STRETCH_LIMIT)
         before = rois[:, None, :4] / scale
-        center, extent = moved_boxes(before[..., :2], before[..., 2:], scaled)
+        center, size = moved_boxes(before[..., :2], before[..., 2:], scaled)
         angle = self._bounded(rois[:, None, 4:] + np.degrees(given[..., 4:]))
         upright = np.abs(angle) <= self.angle_clip_threshold
         if upright.any():
             whole = np.floor(sizes / scale + 0.5)
-            cut = centered(clipped(cornered(center, extent), whole))
-            center, extent = np.where(upright, cut[0], center), np.where(upright, cut[1], extent)
-        boxes = np.concatenate([center, extent], axis=-1)
+            cut = centered(clipped(cornered(center, size), whole))
+            center, size = np.where(upright, cut[0], center), np.where(upright, cut[1], size)
+        boxes = np.concatenate([center, size], axis=-1)
         boxes = np.concatenate([boxes * scale if self.apply_scale else boxes, angle], axis=-1)
         return boxes.reshape(deltas.shape), np.bincount(images, minlength=len(image))
 

@@ -84,12 +84,12 @@ class _PlanarToRgb(Op):
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         need_rank(x, 2, "in[0]")
         if out is None:
-            raise OpError("its output must declare the image's height and width")
+            raise OpError("the output must declare the image's height and width")
         if len(out.shape) != 4 or out.shape[3] != 3:
-            raise OpError(f"its output must be (n, h, w, 3), but is declared {out.shape}")
+            raise OpError(f"the output must be (n, h, w, 3), but is declared {out.shape}")
         n, height, width, _ = out.shape
         if height % 2 or width % 2:
-            raise OpError(f"an image of {height} x {width} has no whole number of 2 x 2 blocks")
+            raise OpError(f"an image of {height} x {width} does not divide into blocks of 2 x 2")
         need_shape(x, (n, height * width * 3 // 2), "in[0]")
         return computed(x, out.shape, out)
 

@@ -52,8 +52,8 @@ class Im2Col(_Columns):
         need_rank(x, 4, "in[0]")
         n, height, width, channels = x.shape
         window = self.window
-        places = math.prod(window.outputs((height, width)))
-        return moved(x, (n, channels * math.prod(window.size), places), out)
+        positions = math.prod(window.outputs((height, width)))
+        return moved(x, (n, channels * math.prod(window.size), positions), out)
 
     def reference(self, x: Array, out: Spec) -> Array:
         window = self.window
@@ -75,17 +75,17 @@ class Col2Im(_Columns):
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         need_rank(x, 3, "in[0]")
         window = self.window
-        n, rows, places = x.shape
+        n, rows, columns = x.shape
         size = math.prod(window.size)
         if rows % size:
-            raise OpError(f"the {rows} rows of in[0] are no multiple of the {size} of a window")
+            raise OpError(f"the {rows} rows of in[0] are not a multiple of the {size} of a window")
         if out is None:
             raise OpError("the output must be declared: in[0] does not say its height and width")
         need_rank(out, 4, "out[0]")
         counts = window.outputs(out.shape[1:3])
-        if math.prod(counts) != places:
+        if math.prod(counts) != columns:
             raise OpError(
-                f"in[0] has {places} columns, but an image of {out.shape[1:3]} has "
+                f"in[0] has {columns} columns, but an image of {out.shape[1:3]} has "
                 f"{counts[0]} x {counts[1]} windows"
             )
         return computed(x, (n, *out.shape[1:3], rows // size), out)

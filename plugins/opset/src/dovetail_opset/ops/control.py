@@ -30,7 +30,9 @@ class If(Op):
     def infer(self, ins: Specs, outs: list[Spec | None]) -> tuple[Spec, ...]:
         condition = ins[0]
         if condition is not None and condition.shape not in ((), (1,)):
-            raise OpError(f"the condition has the shape {condition.shape}; it must be one bool")
+            raise OpError(
+                f"the condition must be a single bool, but its shape is {condition.shape}"
+            )
         return ()
 
     def reference(self, ins: Arrays, outs: list[Spec]) -> tuple[()]:

@@ -52,9 +52,9 @@ class _Convolution(_Sliding):
         taken, made = weight.shape[-2:]
         depth = taken * math.prod(window.size)
         # (group, places, channels * taps) times (group, channels * taps, outputs)
-        places = views.reshape(math.prod(lead), self.group, depth).swapaxes(0, 1)
+        positions = views.reshape(math.prod(lead), self.group, depth).swapaxes(0, 1)
         filters = np.moveaxis(weight, -2, 0).reshape(depth, self.group, made // self.group)
-        result = (places @ filters.swapaxes(0, 1)).swapaxes(0, 1).reshape(*lead, made)
+        result = (positions @ filters.swapaxes(0, 1)).swapaxes(0, 1).reshape(*lead, made)
         return result if bias is None else result + bias
 
     def _check_channels(self, channels: int, weight: Shape) -> None:
@@ -142,7 +142,7 @@ class _DepthWise(_Sliding):
                 f"dimension {self.axes} of the filters must be 1, but their shape is {weight}"
             )
         if channels == 0 or made % channels:
-            raise OpError(f"{made} output channels are no multiple of {channels} input channels")
+            raise OpError(f"{made} output channels are not a multiple of {channels} input channels")
 
 
 @PACKAGE.op("DepthWiseConv1d")

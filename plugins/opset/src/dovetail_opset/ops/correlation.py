@@ -32,7 +32,7 @@ class Correlation1D(Op):
         need_same_type(left, right)
         if left.shape != right.shape:
             raise OpError(
-                f"in[0] and in[1] must have one shape, but have {left.shape} and {right.shape}"
+                f"in[0] and in[1] must have the same shape, but have {left.shape} and {right.shape}"
             )
         return computed(left, (*left.shape[:3], 2 * self.displacement + 1), out)
 

@@ -114,16 +114,18 @@ class DetectionOutput(Op):
         choose = self._fast if self.nms_type is NmsType.FAST else self._regular
         images = []
         for values, decoded in zip(scores, corners, strict=True):
-            places, found = choose(values, decoded, out.shape[1])
-            place = found if decoded.shape[1] > 1 else 0
-            images.append((values[places, found], decoded[places, place], self._renamed(found)))
+            positions, found = choose(values, decoded, out.shape[1])
+            position = found if decoded.shape[1] > 1 else 0
+            images.append(
+                (values[positions, found], decoded[positions, position], self._renamed(found))
+            )
         counts = np.array([len(image[0]) for image in images], np.int64)
         return (*stacked(images, (out, boxes, labels)), counts)
 
     def _regular(self, scores: Array, corners: Array, most: int) -> tuple[Indices, Indices]:
         """Return places and classes of the best detections of one image."""
         limit = None if self.detection_limit == _UNLIMITED else self.detection_limit
-        places, labels = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        positions, labels = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for c in self._classes(scores.shape[1]):
             order = falling(scores[:, c])
             kept = keep_best(
@@ -134,14 +136,14 @@ class DetectionOutput(Op):
                 limit=limit,
                 eta=self.nms_eta,
             )
-            places.append(kept)
+            positions.append(kept)
             labels.append(np.full(len(kept), c))
-        place, label = np.concatenate(places), np.concatenate(labels)
+        position, label = np.concatenate(positions), np.concatenate(labels)
         if not self.output_background:
             shown = label != self.background_class_idx
-            place, label = place[shown], label[shown]
-        order = falling(scores[place, label])[:most]
-        return place[order], label[order]
+            position, label = position[shown], label[shown]
+        order = falling(scores[position, label])[:most]
+        return position[order], label[order]
 
     def _fast(self, scores: Array, corners: Array, most: int) -> tuple[Indices, Indices]:
         """Return places and classes of the best anchors of one image, some classes for each."""
@@ -161,11 +163,11 @@ class DetectionOutput(Op):
             limit=-(-most // each) if self.output_background else None,
         )
         ranks = np.argsort(-scores[kept][:, classes], axis=1, kind="stable")[:, :each]
-        places, labels = np.repeat(kept, each), classes[ranks].reshape(-1)
+        positions, labels = np.repeat(kept, each), classes[ranks].reshape(-1)
         if not self.output_background:
             shown = labels != self.background_class_idx
-            places, labels = places[shown], labels[shown]
-        return places[:most], labels[:most]
+            positions, labels = positions[shown], labels[shown]
+        return positions[:most], labels[:most]
 
     def _classes(self, count: int) -> list[int]:
         return [c for c in range(count) if self.use_bg_in_nms or c != self.background_class_idx]
@@ -181,11 +183,11 @@ class DetectionOutput(Op):
             raise OpError(f"delta_scaling_factors {factors} divide the deltas, so none may be 0")
         if self.detection_limit < _UNLIMITED:
             raise OpError(
-                f"detection_limit is {self.detection_limit}; it must be -1, no limit, or more"
+                f"detection_limit is {self.detection_limit}; it must be -1 (no limit) or more"
             )
         if self.nms_type is NmsType.FAST and not self.share_location:
             raise OpError(
-                "nms_type FAST takes each anchor once, but without share_location it has a box for "
+                "nms_type FAST takes each anchor once, but without share_location an anchor has a box for "
                 "each class",
                 hint="set nms_type to REGULAR",
             )

@@ -102,8 +102,8 @@ class ElementWiseMod(_Arithmetic):
         found: Spec = super().infer(a, b, out)
         if not a.dtype.is_int:
             raise OpError(
-                f"in[0] is {a.dtype.name}; it must be an integer type",
-                hint="ElementWiseFmod takes other numbers; its result has the sign of in[0]",
+                f"in[0] must be an integer type, but is {a.dtype.name}",
+                hint="use ElementWiseFmod for other types; its result has the sign of in[0]",
             )
         return found
 

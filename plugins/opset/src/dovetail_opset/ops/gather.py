@@ -89,12 +89,12 @@ class GatherNd(Op):
         batch = self.batch_dims
         if batch >= len(indices.shape) or batch > len(data.shape):
             raise OpError(
-                f"batch_dims {batch} are too many for in[0] {data.shape} and in[1] {indices.shape}"
+                f"batch_dims {batch} is too large for in[0] {data.shape} and in[1] {indices.shape}"
             )
         if data.shape[:batch] != indices.shape[:batch]:
             raise OpError(
                 f"in[1] {indices.shape} differs from in[0] {data.shape} in the first {batch} "
-                "dimensions, which are the batch"
+                "dimensions, the batch"
             )
         depth = indices.shape[-1]
         if batch + depth > len(data.shape):
@@ -109,9 +109,9 @@ class GatherNd(Op):
         batch, depth = self.batch_dims, indices.shape[-1]
         count, rows = math.prod(data.shape[:batch]), math.prod(indices.shape[batch:-1])
         inner, slices = data.shape[batch : batch + depth], data.shape[batch + depth :]
-        extent = math.prod(inner)
+        size = math.prod(inner)
         # the batch and what is indexed as one axis, so that NumPy copies whole slices
-        places = linear(indices, inner, batch).reshape(count, rows)
-        places += extent * np.arange(count)[:, np.newaxis]
-        flat = data.reshape(count * extent, *slices)
-        return np.take(flat, places.reshape(-1), axis=0).reshape(out.shape)
+        positions = linear(indices, inner, batch).reshape(count, rows)
+        positions += size * np.arange(count)[:, np.newaxis]
+        flat = data.reshape(count * size, *slices)
+        return np.take(flat, positions.reshape(-1), axis=0).reshape(out.shape)

@@ -49,7 +49,7 @@ class Reshape(Op):
 
     def infer(self, x: Spec, shape: Spec | None, out: Spec | None) -> Spec:
         if out is None:
-            raise OpError("its output must declare the shape to change to")
+            raise OpError("the output must declare the new shape")
         if math.prod(x.shape) != math.prod(out.shape):
             raise OpError(f"{math.prod(x.shape)} elements {x.shape} do not fill {out.shape}")
         return _reshaped(x, out.shape, out)
@@ -74,9 +74,9 @@ class ExpandDims(_Reshaping):
         given: Array | None = self.axes
         axes = np.array([self.axis]) if given is None else given
         rank = len(x) + len(axes)
-        places = need_axes(axes, rank)
-        extents = iter(x)
-        return tuple(1 if i in places else next(extents) for i in range(rank))
+        positions = need_axes(axes, rank)
+        sizes = iter(x)
+        return tuple(1 if i in positions else next(sizes) for i in range(rank))
 
 
 @PACKAGE.op("Squeeze")
@@ -96,11 +96,11 @@ class Squeeze(_Reshaping):
         kept = tuple(n for n in x if n != 1)
         if given is None:
             if declared is not None and tuple(n for n in declared if n != 1) != kept:
-                raise OpError(f"squeezing {x} cannot give {declared}")
+                raise OpError(f"squeezing {x} cannot result in {declared}")
             return kept if declared is None else declared
         axes = need_axes(given, len(x))
         if any(x[a] != 1 for a in axes):
-            raise OpError(f"axes {axes} of {x} are not all of extent 1")
+            raise OpError(f"axes {axes} of {x} are not all of size 1")
         return tuple(n for i, n in enumerate(x) if i not in axes)
 
 
@@ -117,7 +117,7 @@ class Transpose(Op):
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         perm = ints(self.perm)
         if sorted(perm) != list(range(len(x.shape))):
-            raise OpError(f"perm {perm} is no order of the axes of {x.shape}")
+            raise OpError(f"perm {perm} is not a permutation of the axes of {x.shape}")
         shape = tuple(x.shape[p] for p in perm)
         encoding = None if x.encoding is None else x.encoding.transposed(perm)
         return _with_encoding(moved(x, shape, out), encoding, out)
@@ -139,20 +139,20 @@ class Concat(Op):
     def infer(self, ins: Sequence[Spec | None], outs: Sequence[Spec | None]) -> Spec:
         given = [s for s in ins if s is not None]
         if len(given) < 2:
-            raise OpError(f"it joins two or more tensors, but {len(given)} is given")
+            raise OpError(f"Concat needs two or more tensors, but got {len(given)}")
         first = given[0]
         axis = need_axis(self.axis, len(first.shape))
         for i, other in enumerate(given):
             ranks = len(other.shape), len(first.shape)
             if ranks[0] != ranks[1] or _without(other.shape, axis) != _without(first.shape, axis):
                 raise OpError(
-                    f"in[{i}] {other.shape} differs from in[0] {first.shape} elsewhere than on "
+                    f"in[{i}] {other.shape} differs from in[0] {first.shape} on other axes than "
                     f"axis {axis}"
                 )
             if other.dtype is not first.dtype and not other.dtype.is_fixed_point:
                 raise OpError(f"in[{i}] is {other.dtype.name}, in[0] is {first.dtype.name}")
-        extent = sum(s.shape[axis] for s in given)
-        shape = (*first.shape[:axis], extent, *first.shape[axis + 1 :])
+        size = sum(s.shape[axis] for s in given)
+        shape = (*first.shape[:axis], size, *first.shape[axis + 1 :])
         return moved(first, shape, outs[0] if outs else None)
 
     def reference(self, ins: Arrays, outs: Sequence[Spec]) -> Array:
@@ -180,7 +180,7 @@ class Split(Op):
         count = len(bounds) - 1
         if outs and len(outs) != count:
             raise OpError(
-                f"split_index {bounds[1:-1]} makes {count} pieces for {len(outs)} outputs"
+                f"split_index {bounds[1:-1]} defines {count} pieces for {len(outs)} outputs"
             )
         return tuple(
             moved(x, (*x.shape[:axis], end - begin, *x.shape[axis + 1 :]), out)
@@ -195,7 +195,7 @@ class Split(Op):
 
 def _first(ins: Arrays) -> Array:
     if ins[0] is None:
-        raise OpError("its input is left out")
+        raise OpError("missing required input 0")
     return ins[0]
 
 

@@ -101,13 +101,13 @@ class CombinedNms(Op):
                     self.max_boxes_per_class,
                 )
             )
-        places, labels = _joined(found)
-        order = falling(scores[places, labels])[:most]
-        places, labels = places[order], labels[order]
-        chosen = boxes[places, labels if shared is None else 0]
+        positions, labels = _joined(found)
+        order = falling(scores[positions, labels])[:most]
+        positions, labels = positions[order], labels[order]
+        chosen = boxes[positions, labels if shared is None else 0]
         if self.clip_boxes:
             chosen = np.clip(chosen, 0, 1)
-        return chosen, scores[places, labels], labels
+        return chosen, scores[positions, labels], labels
 
 
 @PACKAGE.op("MultiClassNms")
@@ -147,11 +147,11 @@ class MultiClassNms(Op):
         for i, spec in enumerate(features, 2):
             if spec.shape[:2] != (n, each):
                 raise OpError(
-                    f"in[{i}] must begin with {(n, each)}, a feature for each box, but its shape "
+                    f"in[{i}] must begin with {(n, each)}, one feature per box, but its shape "
                     f"is {spec.shape}"
                 )
         if self.soft_nms_sigma < 0:
-            raise OpError(f"soft_nms_sigma is {self.soft_nms_sigma}, but must not be negative")
+            raise OpError(f"soft_nms_sigma must not be negative, got {self.soft_nms_sigma}")
         most = declared_rows(outs, "boxes", axis=1)
         declared = [*outs, *[None] * (4 + len(features) - len(outs))]
         return (
@@ -169,8 +169,8 @@ class MultiClassNms(Op):
         boxes, scores, *features = (x for x in ins[: len(outs) - 2] if x is not None)
         images = []
         for i in range(len(boxes)):
-            places, labels, best = self._image(boxes[i], scores[i], outs[0].shape[1])
-            images.append((boxes[i, places], best, labels, *(f[i, places] for f in features)))
+            positions, labels, best = self._image(boxes[i], scores[i], outs[0].shape[1])
+            images.append((boxes[i, positions], best, labels, *(f[i, positions] for f in features)))
         found = stacked(images, (*outs[:3], *outs[4:]))
         return (*found[:3], _counts(images), *found[3:])
 
@@ -182,10 +182,10 @@ class MultiClassNms(Op):
             kept, best = self._class(laid_out, row, most)
             found.append(kept)
             values.append(best)
-        places, labels = _joined(found)
+        positions, labels = _joined(found)
         best = np.concatenate([scores.reshape(-1)[:0], *values])
         order = falling(best)[:most]
-        return places[order], labels[order], best[order]
+        return positions[order], labels[order], best[order]
 
     def _class(self, boxes: Boxes, scores: Array, most: int) -> tuple[Indices, Array]:
         if not self.soft_nms_sigma:
@@ -205,7 +205,7 @@ class MultiClassNms(Op):
 def _all_given(ins: Sequence[Spec | None]) -> list[Spec]:
     given = [s for s in ins if s is not None]
     if len(given) < max(len(ins), 2):
-        raise OpError("it takes boxes, scores and features, none of which may be left out")
+        raise OpError("MultiClassNms needs boxes, scores and features; none may be left out")
     return given
 
 

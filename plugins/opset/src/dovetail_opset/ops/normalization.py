@@ -177,7 +177,9 @@ class GroupNorm(Op):
     def infer(self, x: Spec, gamma: Spec | None, beta: Spec | None, out: Spec | None) -> Spec:
         _need_channels(x)
         if self.group == 0 or x.shape[-1] % self.group:
-            raise OpError(f"the {x.shape[-1]} channels of in[0] do not make {self.group} groups")
+            raise OpError(
+                f"the {x.shape[-1]} channels of in[0] do not divide into {self.group} groups"
+            )
         _need_factors(x, gamma, beta, x.shape[-1:])
         return computed(x, x.shape, out)
 
@@ -251,5 +253,5 @@ def _need_factors(x: Spec, gamma: Spec | None, beta: Spec | None, shape: tuple[i
 def _spread(values: Array, axes: tuple[int, ...], rank: int) -> Array:
     """Return a tensor over `axes` as one of full rank that broadcasts."""
     ordered = values.transpose(np.argsort(axes))
-    extents = iter(ordered.shape)
-    return ordered.reshape([next(extents) if i in axes else 1 for i in range(rank)])
+    sizes = iter(ordered.shape)
+    return ordered.reshape([next(sizes) if i in axes else 1 for i in range(rank)])

@@ -68,8 +68,8 @@ class ExtractPatches(Op):
         if self.padding is PatchPadding.VALID:
             return window
         pads = []
-        for extent, step, span in zip((height, width), window.stride, window.spans, strict=True):
-            total = max((-(-extent // step) - 1) * step + span - extent, 0)
+        for size, step, span in zip((height, width), window.stride, window.spans, strict=True):
+            total = max((-(-size // step) - 1) * step + span - size, 0)
             pads.append((total // 2, total - total // 2))
         return Window.of(self.size, self.stride, np.array(pads), self.rate)
 
@@ -104,28 +104,28 @@ class ExtractGlimpse(Op):
         return computed(x, (x.shape[0], *size, x.shape[3]), out)
 
     def reference(self, x: Array, offsets: Array, out: Spec) -> Array:
-        extents, size = np.array(x.shape[1:3]), np.array(ints(self.size))
+        sizes, size = np.array(x.shape[1:3]), np.array(ints(self.size))
         # nothing more is seen of an image from farther away than it is large
-        begins = np.trunc(np.clip(self._begins(offsets, extents, size), -size, extents))
+        begins = np.trunc(np.clip(self._begins(offsets, sizes, size), -size, sizes))
         found = np.empty(out.shape, x.dtype)
         for image, glimpse, begin in zip(x, found, begins.astype(np.intp), strict=True):
-            low, high = np.maximum(begin, 0), np.minimum(begin + size, extents)
+            low, high = np.maximum(begin, 0), np.minimum(begin + size, sizes)
             inside = tuple(slice(a, max(a, b)) for a, b in zip(low, high, strict=True))
-            place = tuple(
+            position = tuple(
                 slice(s.start - b, s.stop - b) for s, b in zip(inside, begin, strict=True)
             )
-            if ((begin < 0) | (begin + size > extents)).any():
+            if ((begin < 0) | (begin + size > sizes)).any():
                 glimpse[...] = self._beyond(image, glimpse.shape)
-            glimpse[place] = image[inside]
+            glimpse[position] = image[inside]
         return found
 
-    def _begins(self, offsets: Array, extents: Array, size: Array) -> Array:
+    def _begins(self, offsets: Array, sizes: Array, size: Array) -> Array:
         """Return where each glimpse begins, (n, 2), with fractions."""
         begins = offsets.astype(np.result_type(offsets.dtype, np.float32))
         if self.normalized:
-            begins = begins * extents / (2 if self.centered else 1)
+            begins = begins * sizes / (2 if self.centered else 1)
         if self.centered:
-            begins = begins + (extents - size) / 2
+            begins = begins + (sizes - size) / 2
         return np.asarray(np.nan_to_num(begins, nan=np.inf))
 
     def _beyond(self, image: Array, shape: tuple[int, ...]) -> Array:

@@ -93,13 +93,13 @@ class GenerateProposals(Op):
         images: Spec,
     ) -> tuple[Array, Array, Array]:
         flat = scores.reshape(len(scores), int(np.prod(scores.shape[1:])))
-        center, extent = centered(self._placed(anchors, scores.shape[1:3]))
+        center, size = centered(self._placed(anchors, scores.shape[1:3]))
         moves = deltas.reshape(*flat.shape, 4)
         found = [(flat.reshape(-1)[:0], moves.reshape(-1, 4)[:0], np.zeros(0, np.int64))]
         for i, values in enumerate(flat):
             order = falling(values)[: self._limits()[0]]
             regions = clipped(
-                self._moved(center[order], extent[order], moves[i, order]), image[i : i + 1]
+                self._moved(center[order], size[order], moves[i, order]), image[i : i + 1]
             )
             kept = self._kept(regions, image[i])
             found.append((values[order[kept]], regions[kept], np.full(len(kept), i)))
@@ -107,26 +107,26 @@ class GenerateProposals(Op):
         best, corners, index = (filled(x, out.shape[0], "proposals") for x in joined)
         return best, corners, index
 
-    def _placed(self, anchors: Array, places: Sequence[int]) -> Array:
+    def _placed(self, anchors: Array, positions: Sequence[int]) -> Array:
         """Return the anchors at all places, (h * w * anchors, 4)."""
         vertical, horizontal = self.img_size_ratio.astype(anchors.dtype)
         down, across = np.meshgrid(
-            np.arange(places[0]) * vertical, np.arange(places[1]) * horizontal, indexing="ij"
+            np.arange(positions[0]) * vertical, np.arange(positions[1]) * horizontal, indexing="ij"
         )
         shifts = np.stack([across, down, across, down], axis=-1).astype(anchors.dtype)
         placed: Array = shifts[:, :, None] + anchors
         return placed.reshape(-1, 4)
 
-    def _moved(self, center: Array, extent: Array, deltas: Array) -> Array:
+    def _moved(self, center: Array, size: Array, deltas: Array) -> Array:
         if self.bbox_xform_clip:
             stretch = np.minimum(deltas[:, 2:], STRETCH_LIMIT)
             deltas = np.concatenate([deltas[:, :2], stretch], axis=1)
-        return cornered(*moved_boxes(center, extent, deltas))
+        return cornered(*moved_boxes(center, size, deltas))
 
     def _kept(self, regions: Array, size: Array) -> Indices:
         """Return indices of the regions of one image that are kept; they come best first."""
-        center, extent = centered(regions)
-        fits = (extent > self.min_size) & (center < size[::-1])
+        center, length = centered(regions)
+        fits = (length > self.min_size) & (center < size[::-1])
         return keep_best(
             Boxes.of(regions),
             np.flatnonzero(fits.all(axis=1)),

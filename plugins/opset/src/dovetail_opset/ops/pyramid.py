@@ -21,15 +21,15 @@ from dovetail_opset._suppression import falling
 _MOST_LEVELS = 5
 
 
-def _need_levels(least: int, most: int, allowed: int) -> int:
+def _need_levels(low: int, high: int, allowed: int) -> int:
     """Return how many levels there are.
 
     Raises:
         OpError: None, or more than the op has tensors for.
     """
-    if not 0 <= most - least < allowed:
-        raise OpError(f"levels {least} to {most} must be 1 to {allowed} in number")
-    return most - least + 1
+    if not 0 <= high - low < allowed:
+        raise OpError(f"levels {low} to {high} must be 1 to {allowed} levels")
+    return high - low + 1
 
 
 @PACKAGE.op("CollectRpnProposals")
@@ -114,11 +114,11 @@ class DistributeFpnProposals(Op):
         levels = _need_levels(self.roi_min_level, self.roi_max_level, len(self.outputs) - 1)
         if any(s is not None for s in outs[1 + levels :]):
             raise OpError(
-                f"levels {self.roi_min_level} to {self.roi_max_level} need {levels} outputs behind "
+                f"levels {self.roi_min_level} to {self.roi_max_level} need {levels} outputs after "
                 "out[0], but there are more"
             )
         if not self.roi_canonical_scale:
-            raise OpError("roi_canonical_scale is 0, but divides the extents")
+            raise OpError("roi_canonical_scale must not be 0: it divides the sizes")
         kind = DType.INT_32 if outs[0] is None else outs[0].dtype
         found = [Spec(kind, (count,))]
         for out in outs[1 : 1 + levels]:
@@ -128,17 +128,17 @@ class DistributeFpnProposals(Op):
 
     def reference(self, ins: Sequence[Array], outs: Sequence[Spec | None]) -> tuple[Array, ...]:
         rois = ins[0]
-        extent = np.maximum(rois[:, -2:] - rois[:, -4:-2], 0).astype(np.float64)
-        side = np.sqrt(np.multiply(*extent.T))
+        size = np.maximum(rois[:, -2:] - rois[:, -4:-2], 0).astype(np.float64)
+        side = np.sqrt(np.multiply(*size.T))
         level = np.floor(self.roi_canonical_level + np.log2(side / self.roi_canonical_scale))
         level = np.clip(level, self.roi_min_level, self.roi_max_level) - self.roi_min_level
-        place = np.zeros(len(rois), np.int64)
+        position = np.zeros(len(rois), np.int64)
         results, begin = [], 0
         for i in range(self.roi_max_level - self.roi_min_level + 1):
             which = np.flatnonzero(level == i)
             spec = outs[1 + i]
             rows = len(rois) if spec is None else spec.shape[0]
             results.append(filled(rois[which], rows, f"regions at level {i + self.roi_min_level}"))
-            place[which] = begin + np.arange(len(which))
+            position[which] = begin + np.arange(len(which))
             begin += rows
-        return (place, *results)
+        return (position, *results)

@@ -112,23 +112,22 @@ class NonZero(Op):
         rank = len(x.shape)
         if out is None:
             raise OpError(
-                f"how many elements of in[0] {x.shape} are not zero is known only when it runs; "
-                f"declare the output as (m, {rank}), m the most that can come, at most "
+                f"the number of nonzero elements of in[0] {x.shape} is known only at run time; "
+                f"declare the output as (m, {rank}), m the largest possible number, at most "
                 f"{math.prod(x.shape)}"
             )
         if len(out.shape) != 2 or out.shape[1] != rank:
-            raise OpError(f"out[0] must be (m, {rank}), places in in[0], but is {out.shape}")
+            raise OpError(f"out[0] must be (m, {rank}), indices into in[0], but is {out.shape}")
         return _index_spec(out.shape, out)
 
     def reference(self, x: Array, out: Spec) -> Array:
-        places = np.argwhere(x)
-        most = out.shape[0]
-        if len(places) > most:
+        indices, rows = np.argwhere(x), out.shape[0]
+        if len(indices) > rows:
             raise OpError(
-                f"{len(places)} elements are not zero, but the output is declared for {most}"
+                f"in[0] has {len(indices)} nonzero elements, but the output is declared for {rows}"
             )
         result = np.zeros(out.shape, np.int64)
-        result[: len(places)] = places
+        result[: len(indices)] = indices
         return result
 
 

@@ -124,7 +124,7 @@ class Lstm(_Recurrent):
         raise_faults([*group_faults(ins, units, size), *shape_faults(ins, wanted)])
         for name in ("cell_clip_threshold", "output_clip_threshold"):
             if getattr(self, name) < 0:
-                raise OpError(f"{name} is {getattr(self, name)}; it must not be below 0")
+                raise OpError(f"{name} is {getattr(self, name)}; it must not be negative")
         state, result = (batch, units), (batch, size)
         shapes = [(*x.shape[:-1], size), state, result, state, state, state, state, result]
         return tuple(computed(x, s, out) for s, out in zip(shapes, outs, strict=True))
@@ -144,10 +144,10 @@ class Lstm(_Recurrent):
         h, c = self._start(ins[10:12], [(batch, size), (batch, units)], ins[24])
         result = np.empty((*given(ins[0]).shape[:-1], size), projected.dtype)
         last = [np.zeros((batch, units), projected.dtype) for _ in range(4)]
-        for step, place in zip(projected, self.in_order(result), strict=True):
+        for step, position in zip(projected, self.in_order(result), strict=True):
             step += h @ recurrent
             h, c, *last = self._step(weights, step.reshape(batch, gates, units), c)
-            place[...] = h
+            position[...] = h
         if ins[24] is not None:
             self._left = (h.copy(), c.copy())
         return (result, c, h, *last, h)
@@ -235,7 +235,7 @@ class Gru(_Recurrent):
         (h,) = self._start(ins[13:14], [(batch, units)], ins[14])
         result = np.empty((*x.shape[:-1], units), projected.dtype)
         by_step = projected.reshape(count, batch, 3 * units)
-        for step, place in zip(by_step, self.in_order(result), strict=True):
+        for step, position in zip(by_step, self.in_order(result), strict=True):
             new = step[:, 2 * units :]
             if self.linear_before_reset:
                 hidden = h @ recurrent
@@ -245,7 +245,7 @@ class Gru(_Recurrent):
                 update, reset = self._opened(step, h @ recurrent[:, : 2 * units])
                 new = np.tanh(new + (reset * h) @ recurrent[:, 2 * units :])
             h = new + update * (h - new)
-            place[...] = h
+            position[...] = h
         if ins[14] is not None:
             self._left = (h.copy(),)
         return result, h[None]

@@ -37,7 +37,7 @@ class _Resizing(Op):
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         self.check(x)
         if out is None:
-            raise OpError("its output must declare the shape to resize to")
+            raise OpError("the output must declare the new shape")
         ends = x.shape[0], x.shape[-1]
         if len(out.shape) != len(x.shape) or (out.shape[0], out.shape[-1]) != ends:
             raise OpError(
@@ -46,7 +46,7 @@ class _Resizing(Op):
             )
         for axis, (old, new) in enumerate(zip(x.shape, out.shape, strict=True)):
             if new and not old:
-                raise OpError(f"in[0] {x.shape} has no elements on axis {axis} to make {new} of")
+                raise OpError(f"in[0] {x.shape} has no elements on axis {axis} to resize to {new}")
         return computed(x, out.shape, out)
 
     def reference(self, x: Array, out: Spec) -> Array:
@@ -60,7 +60,7 @@ class _Resizing(Op):
         """Refuses an input or params that the op does not take."""
         need_rank(x, 4, "in[0]")
 
-    def taps(self, extent: int, new: int) -> Taps:
+    def taps(self, size: int, new: int) -> Taps:
         """Return what an axis of `new` elements is made of."""
         raise NotImplementedError
 
@@ -88,17 +88,17 @@ class Resize(_Resizing):
                 f"in[0] must be (n, *spatial, c) of rank 3 or more, but its shape is {x.shape}"
             )
 
-    def taps(self, extent: int, new: int) -> Taps:
+    def taps(self, size: int, new: int) -> Taps:
         """Return what an axis of `new` elements is made of."""
-        places = places_of(self.transformation_mode, extent, new)
+        positions = places_of(self.transformation_mode, size, new)
         match self.interpolation_mode:
             case Interpolation.NEAREST:
-                return nearest_taps(places, extent, self.nearest_mode)
+                return nearest_taps(positions, size, self.nearest_mode)
             case Interpolation.LINEAR:
-                return filter_taps(places, extent, LINEAR)
+                return filter_taps(positions, size, LINEAR)
             case Interpolation.CUBIC:
                 kernel = cubic(self.cubic_coeff)
-                return filter_taps(places, extent, kernel, exclude_outside=self.exclude_outside)
+                return filter_taps(positions, size, kernel, exclude_outside=self.exclude_outside)
 
 
 class _TensorFlowResizing(_Resizing):
@@ -108,7 +108,7 @@ class _TensorFlowResizing(_Resizing):
     def check(self, x: Spec) -> None:
         super().check(x)
         if self.align_corners and self.half_pixel_centers:
-            raise OpError("align_corners and half_pixel_centers exclude each other")
+            raise OpError("align_corners and half_pixel_centers are mutually exclusive")
 
     @property
     def coordinates(self) -> Coordinates:
@@ -132,12 +132,12 @@ class ResizeBilinear(_TensorFlowResizing):
 
     antialias = bool8(False)
 
-    def taps(self, extent: int, new: int) -> Taps:
+    def taps(self, size: int, new: int) -> Taps:
         """Return what an axis of `new` elements is made of."""
-        places = places_of(self.coordinates, extent, new)
-        if self.antialias and 0 < new < extent:
-            return filter_taps(places, extent, LINEAR, stretch=extent / new, exclude_outside=True)
-        return filter_taps(places, extent, LINEAR)
+        positions = places_of(self.coordinates, size, new)
+        if self.antialias and 0 < new < size:
+            return filter_taps(positions, size, LINEAR, stretch=size / new, exclude_outside=True)
+        return filter_taps(positions, size, LINEAR)
 
 
 @PACKAGE.op("ResizeNearestNeighbor")
@@ -151,9 +151,9 @@ class ResizeNearestNeighbor(_TensorFlowResizing):
 
     source = "spec/qnn_ops.md, ResizeNearestNeighbor"
 
-    def taps(self, extent: int, new: int) -> Taps:
+    def taps(self, size: int, new: int) -> Taps:
         """Return what an axis of `new` elements is made of."""
-        places = places_of(self.coordinates, extent, new)
+        positions = places_of(self.coordinates, size, new)
         if self.coordinates is Coordinates.ASYMMETRIC:
-            return nearest_taps(places, extent, Nearest.FLOOR)
-        return nearest_taps(places, extent, Nearest.ROUND_PREFER_CEIL)
+            return nearest_taps(positions, size, Nearest.FLOOR)
+        return nearest_taps(positions, size, Nearest.ROUND_PREFER_CEIL)

@@ -32,10 +32,10 @@ class _Regions(Op):
         need_integers(batch, "in[2]")
         need_numbers(x, rois)
         if not np.all(self.img_size_ratio > 0):
-            raise OpError(f"img_size_ratio {self.img_size_ratio.tolist()} must be above 0")
+            raise OpError(f"img_size_ratio must be above 0, got {self.img_size_ratio.tolist()}")
         if out is None:
             raise OpError(
-                "nothing says how high and wide its results are",
+                "the height and width of the output are unknown",
                 hint=f"declare the output as ({count}, height, width, {x.shape[3]})",
             )
         if len(out.shape) != 4:
@@ -84,9 +84,9 @@ class RoiAlign(_Regions):
         if 0 in out.shape or 0 in x.shape:
             return result
         low, high = self._scaled(rois)
-        extent = high - low if self.aligned else np.maximum(high - low, 1)
+        size = high - low if self.aligned else np.maximum(high - low, 1)
         start = low - 0.5 if self.aligned else low
-        bins = extent / np.array(out.shape[1:3], low.dtype)
+        bins = size / np.array(out.shape[1:3], low.dtype)
         samples = self._samples(bins)
         longest = max(int(samples.max(initial=0)), *x.shape[1:3]) * max(out.shape[1:3])
         parts = max(1, min(len(rois), -(-len(rois) * longest // _AT_ONCE)))
@@ -108,13 +108,13 @@ class RoiAlign(_Regions):
             raise OpError(
                 f"region {i} of in[1] is so large that a bin would have {found[i].max():.0f} "
                 "samples along an axis",
-                hint="set num_samples_y and num_samples_x, or look at what makes the regions",
+                hint="set num_samples_y and num_samples_x, or check what computes the regions",
             )
         counts: Array = np.maximum(np.nan_to_num(found), 0).astype(np.int64)
         return counts
 
 
-def _weights(start: Array, bins: Array, samples: Array, count: int, extent: int) -> Array:
+def _weights(start: Array, bins: Array, samples: Array, count: int, length: int) -> Array:
     """Return how much the elements of an axis add to each bin, (r, count, extent).
 
     Samples lie on a grid, so that a bin's mean is a weighted sum over rows of one over columns.
@@ -124,20 +124,20 @@ def _weights(start: Array, bins: Array, samples: Array, count: int, extent: int)
         bins: (r,), how wide a bin is.
         samples: (r,), how many samples a bin has.
         count: How many bins there are.
-        extent: Elements of the feature map.
+        length: Elements of the feature map.
     """
     sample, divisor = np.arange(samples.max(initial=0)), np.maximum(samples, 1)[:, None]
     steps = np.arange(count)[:, None] + ((sample + 0.5) / divisor)[:, None]
-    place = start[:, None, None] + bins[:, None, None] * steps
-    counts = (sample < samples[:, None])[:, None] & (place >= -1) & (place <= extent)
-    place = np.clip(np.where(counts, place, 0), 0, extent - 1)
-    low = np.floor(place).astype(np.int64)
-    high, weight = np.minimum(low + 1, extent - 1), counts / divisor[:, None]
-    base = np.arange(len(start) * count).reshape(len(start), count, 1) * extent
-    size = len(start) * count * extent
-    result = np.bincount((base + low).ravel(), ((low + 1 - place) * weight).ravel(), size)
-    result += np.bincount((base + high).ravel(), ((place - low) * weight).ravel(), size)
-    return result.reshape(len(start), count, extent)
+    position = start[:, None, None] + bins[:, None, None] * steps
+    counts = (sample < samples[:, None])[:, None] & (position >= -1) & (position <= length)
+    position = np.clip(np.where(counts, position, 0), 0, length - 1)
+    low = np.floor(position).astype(np.int64)
+    high, weight = np.minimum(low + 1, length - 1), counts / divisor[:, None]
+    base = np.arange(len(start) * count).reshape(len(start), count, 1) * length
+    size = len(start) * count * length
+    result = np.bincount((base + low).ravel(), ((low + 1 - position) * weight).ravel(), size)
+    result += np.bincount((base + high).ravel(), ((position - low) * weight).ravel(), size)
+    return result.reshape(len(start), count, length)
 
 
 def _weighted(x: Array, rows: Array, columns: Array) -> Array:
@@ -198,11 +198,11 @@ class RoiPooling(_Regions):
         return result
 
 
-def _bins(first: int, last: int, count: int, extent: int) -> list[tuple[int, int]]:
+def _bins(first: int, last: int, count: int, size: int) -> list[tuple[int, int]]:
     """Return where bins over elements first to last begin and end, inside an axis."""
-    places = np.arange(count + 1) * max(last - first + 1, 1)
-    begins = np.clip(places[:-1] // count + first, 0, extent)
-    stops = np.clip(-(-places[1:] // count) + first, 0, extent)
+    positions = np.arange(count + 1) * max(last - first + 1, 1)
+    begins = np.clip(positions[:-1] // count + first, 0, size)
+    stops = np.clip(-(-positions[1:] // count) + first, 0, size)
     return list(zip(begins.tolist(), stops.tolist(), strict=True))
 
 

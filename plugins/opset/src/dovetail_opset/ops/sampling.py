@@ -76,24 +76,24 @@ class GridSample(Op):
             return np.zeros(out.shape, x.dtype)
         kind = np.result_type(grid.dtype, np.float32)
         # the grid names the last axis first
-        places = [
-            self._places(grid[..., -1 - i].astype(kind), extent)
-            for i, extent in enumerate(x.shape[1:-1])
+        positions = [
+            self._places(grid[..., -1 - i].astype(kind), size)
+            for i, size in enumerate(x.shape[1:-1])
         ]
-        batch = np.arange(len(x)).reshape(-1, *(1,) * len(places))
+        batch = np.arange(len(x)).reshape(-1, *(1,) * len(positions))
         zeros = self.padding_mode is GridPadding.ZEROS
         if self.mode is GridMode.NEAREST:
-            return nearest(x, batch, [np.rint(p) for p in places], zeros=zeros)
-        return interpolated(x, batch, places, zeros=zeros)
+            return nearest(x, batch, [np.rint(p) for p in positions], zeros=zeros)
+        return interpolated(x, batch, positions, zeros=zeros)
 
-    def _places(self, grid: Array, extent: int) -> Array:
+    def _places(self, grid: Array, size: int) -> Array:
         if self.align_corners:
-            places = (grid + 1) / 2 * (extent - 1)
+            positions = (grid + 1) / 2 * (size - 1)
         else:
-            places = ((grid + 1) * extent - 1) / 2
+            positions = ((grid + 1) * size - 1) / 2
         if self.padding_mode is GridPadding.REFLECTION:
-            places = reflected(places, extent, edges=not self.align_corners)
-        return places
+            positions = reflected(positions, size, edges=not self.align_corners)
+        return positions
 
 
 @PACKAGE.op("CropAndResize")
@@ -119,35 +119,35 @@ class CropAndResize(Op):
         need_shape(boxes, (index.shape[0], 4), "the boxes in[1]")
         shape = (index.shape[0], *ints(self.resize_dims), x.shape[3])
         if 0 in x.shape[1:3] and 0 not in shape:
-            raise OpError(f"in[0] {x.shape} has no elements to make {shape} of")
+            raise OpError(f"in[0] {x.shape} has no elements to resize to {shape}")
         return computed(x, shape, out)
 
     def reference(self, x: Array, boxes: Array, index: Array, out: Spec) -> Array:
         wrong = index[(index < 0) | (index >= len(x))]
         if wrong.size:
-            raise OpError(f"in[2] names image {wrong[0]}, but in[0] has {len(x)}")
+            raise OpError(f"in[2] names image {wrong[0]}, but in[0] has {len(x)} images")
         if 0 in out.shape:
             return np.zeros(out.shape, x.dtype)
         lines = [
             self._line(boxes[:, i], boxes[:, i + 2], x.shape[1 + i], out.shape[1 + i])
             for i in range(2)
         ]
-        places = np.broadcast_arrays(lines[0][:, :, None], lines[1][:, None, :])
+        positions = np.broadcast_arrays(lines[0][:, :, None], lines[1][:, None, :])
         batch = index.astype(np.intp)[:, None, None]
         if self.interpolation_mode is ImageMode.NEAREST_NEIGHBOR:
-            found = nearest(x, batch, [np.floor(p + 0.5) for p in places], zeros=False)
+            found = nearest(x, batch, [np.floor(p + 0.5) for p in positions], zeros=False)
         else:
-            found = interpolated(x, batch, places, zeros=False)
+            found = interpolated(x, batch, positions, zeros=False)
         inside = np.logical_and(
-            *((p >= 0) & (p <= n - 1) for p, n in zip(places, x.shape[1:3], strict=True))
+            *((p >= 0) & (p <= n - 1) for p, n in zip(positions, x.shape[1:3], strict=True))
         )
         value = np.asarray(self.extrapolation_value).astype(found.dtype)
         return np.where(inside[..., None], found, value)
 
     @staticmethod
-    def _line(begin: Array, end: Array, extent: int, count: int) -> Array:
+    def _line(begin: Array, end: Array, size: int, count: int) -> Array:
         """Return the places along one axis for every box, (boxes, count)."""
-        begin, end = ((v[:, None] * (extent - 1)) for v in (begin, end))
+        begin, end = ((v[:, None] * (size - 1)) for v in (begin, end))
         if count == 1:
             return np.asarray((begin + end) / 2)
         return np.asarray(
@@ -190,9 +190,9 @@ class ImageProjectionTransform(Op):
         scale = np.where(scale == 0, np.nan, scale)
         across = (a0 * column + a1 * row + a2) / scale
         down = (b0 * column + b1 * row + b2) / scale
-        places = [np.broadcast_to(p, (n, height, width)) for p in (down, across)]
+        positions = [np.broadcast_to(p, (n, height, width)) for p in (down, across)]
         batch = np.arange(n)[:, None, None]
         if self.interpolation_mode is ImageMode.NEAREST_NEIGHBOR:
-            away = [np.trunc(p + np.copysign(0.5, p)) for p in places]
+            away = [np.trunc(p + np.copysign(0.5, p)) for p in positions]
             return nearest(x, batch, away, zeros=True)
-        return interpolated(x, batch, places, zeros=True)
+        return interpolated(x, batch, positions, zeros=True)

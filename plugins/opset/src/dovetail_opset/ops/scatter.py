@@ -53,12 +53,12 @@ class _Scatter(Op):
         follow: Callable[..., Spec] = computed if self.reduction else moved
         return follow(data, data.shape, out)
 
-    def update(self, data: Array, places: Any, updates: Array) -> None:
+    def update(self, data: Array, positions: Any, updates: Array) -> None:
         """Update elements in place; of several without a reduction the last one stays."""
         if self.reduction:
-            _FUNCTIONS[self.reduction.name].at(data, places, updates)
+            _FUNCTIONS[self.reduction.name].at(data, positions, updates)
         else:
-            data[places] = updates
+            data[positions] = updates
 
 
 @PACKAGE.op("ScatterElements")
@@ -81,9 +81,9 @@ class ScatterElements(_Scatter):
         return self.result(data, updates, out)
 
     def reference(self, data: Array, indices: Array, updates: Array) -> Array:
-        places = along(indices, self.axis, data.shape[self.axis])
+        positions = along(indices, self.axis, data.shape[self.axis])
         result = data.copy()
-        self.update(result, places, updates)
+        self.update(result, positions, updates)
         return result
 
 
@@ -125,9 +125,9 @@ class ScatterNd(_Scatter):
         """
         depth = indices.shape[-1]
         inner, slices = data.shape[:depth], data.shape[depth:]
-        places = linear(indices, inner).reshape(-1)
+        positions = linear(indices, inner).reshape(-1)
         flat = data.reshape(math.prod(inner), *slices)
-        self.update(flat, places, updates.reshape(len(places), *slices))
+        self.update(flat, positions, updates.reshape(len(positions), *slices))
 
 
 def _rank(ins: Specs) -> int:
@@ -165,9 +165,9 @@ class OneHot(Op):
     def reference(self, indices: Array, out: Spec) -> Array:
         wanted = np.expand_dims(indices.astype(np.int64), self.axis)
         wanted = np.where(wanted < 0, wanted + self.depth, wanted)
-        places = np.arange(self.depth).reshape(-1, *(1,) * (wanted.ndim - 1 - self.axis))
+        positions = np.arange(self.depth).reshape(-1, *(1,) * (wanted.ndim - 1 - self.axis))
         on, off = (stored_constant(v, out) for v in (self.on_value, self.off_value))
-        return np.where(wanted == places, on, off)
+        return np.where(wanted == positions, on, off)
 
 
 def _type_of(value: Any) -> DType:

@@ -34,7 +34,7 @@ class Shape(Op):
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         if not self.start <= self.end <= len(x.shape):
             raise OpError(
-                f"start {self.start} and end {self.end} bound no dimensions of in[0] {x.shape}"
+                f"start {self.start} and end {self.end} select no dimensions of in[0] {x.shape}"
             )
         return Spec(DType.UINT_32, (self.end - self.start,))
 
@@ -59,13 +59,13 @@ class ConstantOfShape(Op):
     def infer(self, shape: Spec, out: Spec | None) -> Spec:
         need_rank(shape, 1, "in[0]")
         if out is None:
-            raise OpError("its output must declare the shape and the type to fill")
+            raise OpError("the output must declare its shape and type")
         if shape.shape != (len(out.shape),):
-            raise OpError(f"in[0] has {shape.shape[0]} extents for the output {out.shape}")
+            raise OpError(f"in[0] has {shape.shape[0]} sizes for the output {out.shape}")
         need_storable(self.value, out, "value")
         return out
 
     def reference(self, shape: Array, out: Spec) -> Array:
         if ints(shape) != out.shape:
-            raise OpError(f"in[0] holds the shape {ints(shape)}, but its output has {out.shape}")
+            raise OpError(f"in[0] holds the shape {ints(shape)}, but the output has {out.shape}")
         return np.full(out.shape, stored_constant(self.value, out))

@@ -53,10 +53,10 @@ class Pad(Op):
         if len(self.pad_amount) != len(x.shape):
             raise OpError(f"pad_amount has {len(self.pad_amount)} rows for in[0] {x.shape}")
         pads = [(int(before), int(after)) for before, after in self.pad_amount]
-        for axis, (extent, pair) in enumerate(zip(x.shape, pads, strict=True)):
-            if max(pair) > self._most(extent):
+        for axis, (length, pair) in enumerate(zip(x.shape, pads, strict=True)):
+            if max(pair) > self._most(length):
                 raise OpError(
-                    f"{self.scheme.name} cannot add {pair} to the {extent} elements of axis {axis}"
+                    f"{self.scheme.name} cannot add {pair} to the {length} elements of axis {axis}"
                 )
         if self.scheme is PadScheme.CONSTANT:
             self._need_one_value(x, out)
@@ -76,7 +76,9 @@ class Pad(Op):
 
     def _need_one_value(self, x: Spec, out: Spec | None) -> None:
         if not isinstance(x.encoding, ScaleOffset | None):
-            raise OpError("a constant has no one stored value under an encoding by axis or block")
+            raise OpError(
+                "a constant has no single stored value under an encoding by axis or block"
+            )
         is_stored = not isinstance(self.pad_constant_value, float)
         if is_stored and out is not None and out.encoding != x.encoding:
             raise OpError(
@@ -84,14 +86,14 @@ class Pad(Op):
                 "values under the encodings of in[0] and out[0]"
             )
 
-    def _most(self, extent: int) -> float:
+    def _most(self, size: int) -> float:
         match self.scheme:
             case PadScheme.MIRROR_SYMMETRIC:
-                return extent
+                return size
             case PadScheme.MIRROR_REFLECT:
-                return max(extent - 1, 0)
+                return max(size - 1, 0)
             case PadScheme.EDGE:
-                return np.inf if extent else 0
+                return np.inf if size else 0
             case PadScheme.CONSTANT:
                 return np.inf
 
@@ -147,7 +149,7 @@ class StridedSlice(Op):
         to_the_end = self.end_mask >> i & 1 or end < 0
         return slice(first, None if to_the_end else end, stride)
 
-    def _need_row(self, i: int, row: tuple[int, int, int], extent: int) -> None:
+    def _need_row(self, i: int, row: tuple[int, int, int], length: int) -> None:
         begin, end, stride = row
         if stride == 0:
             raise OpError(f"row {i} of ranges {row} has the stride 0")
@@ -155,5 +157,5 @@ class StridedSlice(Op):
             raise OpError(f"row {i} of ranges {row} begins before element 0")
         if end < (0 if stride > 0 else -1) and not (self.end_mask | self.shrink_axes) >> i & 1:
             raise OpError(f"row {i} of ranges {row} ends before element 0")
-        if self.shrink_axes >> i & 1 and not (begin < extent or self.begin_mask >> i & 1):
-            raise OpError(f"row {i} of ranges {row} takes element {begin} of {extent}")
+        if self.shrink_axes >> i & 1 and not (begin < length or self.begin_mask >> i & 1):
+            raise OpError(f"row {i} of ranges {row} takes element {begin} of {length}")

@@ -93,7 +93,9 @@ class MaskedSoftmax(Op):
             return computed(x, x.shape, out)
         need_rank(mask, 2, "the lengths in[1]")
         if mask.shape[0] != batch:
-            raise OpError(f"the lengths in[1] {mask.shape} are not those of {batch} batch items")
+            raise OpError(
+                f"the lengths in[1] {mask.shape} must have one row for each of {batch} batch items"
+            )
         if width != channels:
             raise OpError(
                 f"in[0] {x.shape} has {width} rows of {channels} elements; a COMPRESSED mask needs "
@@ -117,7 +119,7 @@ class MaskedSoftmax(Op):
 def _owners(lengths: Array, count: int) -> Array:
     """Return the number of the sequence that each of `count` elements is in, -1 for none."""
     if np.any(lengths != np.trunc(lengths)) or np.any(lengths < 0):
-        raise OpError(f"the lengths in[1] must be whole numbers from 0 on, but are\n{lengths}")
+        raise OpError(f"the lengths in[1] must be integers of 0 or more, but are\n{lengths}")
     ends = np.cumsum(lengths.astype(np.int64), axis=1)
     longest = int(ends[:, -1:].max(initial=0))
     if longest > count:

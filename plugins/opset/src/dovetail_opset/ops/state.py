@@ -104,9 +104,9 @@ class _Random(Op):
     def infer(self, shape: Spec, out: Spec | None) -> Spec:
         need_rank(shape, 1, "the shape in[0]")
         if out is None:
-            raise OpError("what in[0] says is known only when it runs: declare its output's shape")
+            raise OpError("the shape in[0] is known only at run time: declare the output's shape")
         if not out.dtype.is_float:
-            raise OpError(f"its output is {out.dtype.name}; it must be a float type")
+            raise OpError(f"the output must be a float type, but is {out.dtype.name}")
         need_shape(shape, (len(out.shape),), f"for the output {out.shape}, the shape in[0]")
         return Spec(out.dtype, out.shape)
 
@@ -116,9 +116,9 @@ class _Random(Op):
         Raises:
             OpError: It is another.
         """
-        wanted = tuple(int(extent) for extent in shape)
+        wanted = tuple(int(size) for size in shape)
         if wanted != out.shape:
-            raise OpError(f"in[0] asks for shape {wanted}, but its output is declared {out.shape}")
+            raise OpError(f"in[0] asks for shape {wanted}, but the output is declared {out.shape}")
 
 
 @PACKAGE.op("RandomUniformLike")
@@ -160,7 +160,7 @@ class RandomNormalLike(_Random):
 
     def infer(self, shape: Spec, out: Spec | None) -> Spec:
         if not self.scale >= 0:
-            raise OpError(f"the deviation scale is {self.scale}; it must not be below 0")
+            raise OpError(f"the deviation scale is {self.scale}; it must not be negative")
         found: Spec = super().infer(shape, out)
         return found
 

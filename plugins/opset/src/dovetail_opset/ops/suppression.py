@@ -64,8 +64,8 @@ class NonMaxSuppression(Op):
                 kept = best_above(
                     laid_out, row, self.score_threshold, self.iou_threshold, self.max_boxes_selected
                 )
-                place = np.array([image, label])
-                found.append(np.column_stack([np.broadcast_to(place, (len(kept), 2)), kept]))
+                position = np.array([image, label])
+                found.append(np.column_stack([np.broadcast_to(position, (len(kept), 2)), kept]))
         rows = np.concatenate(found)
         return filled(rows, out.shape[0], "boxes"), np.array([len(rows)])
 
@@ -146,15 +146,15 @@ class BoxWithNmsLimit(Op):
     def reference(self, ins: Sequence[Array], outs: Sequence[Spec | None]) -> tuple[Array, ...]:
         boxes, scores, batch = ins[:3]
         corners = boxes.reshape(*scores.shape, 4)
-        places, labels, images, values = self._chosen(corners, scores, batch)
+        positions, labels, images, values = self._chosen(corners, scores, batch)
         rows = declared_rows(outs, "boxes")
-        found = (corners[places, labels], values, labels, images)
+        found = (corners[positions, labels], values, labels, images)
         results = [filled(x, rows, "boxes") for x in found]
         if len(outs) > 4 and outs[4] is not None:
             need_images(batch, outs[4].shape[0])
             by_image = np.bincount(images, minlength=outs[4].shape[0])
             by_class = np.bincount(labels, minlength=scores.shape[1])
-            results += [by_image, filled(places, rows, "boxes"), by_class]
+            results += [by_image, filled(positions, rows, "boxes"), by_class]
         return tuple(results)
 
     def _chosen(self, corners: Array, scores: Array, batch: Array) -> tuple[Array, ...]:
@@ -163,13 +163,13 @@ class BoxWithNmsLimit(Op):
         found = [(empty, empty, empty, scores.reshape(-1)[:0])]
         for image in np.unique(batch):
             rows = np.flatnonzero(batch == image)
-            places, labels, values = self._image(corners[rows], scores[rows])
-            found.append((rows[places], labels, np.full(len(places), image), values))
+            positions, labels, values = self._image(corners[rows], scores[rows])
+            found.append((rows[positions], labels, np.full(len(positions), image), values))
         return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
 
     def _image(self, corners: Array, scores: Array) -> tuple[Indices, Indices, Array]:
         limit = None if self.pre_nms_limit < 0 else self.pre_nms_limit
-        places, labels, values = [], [], []
+        positions, labels, values = [], [], []
         for c in range(1, scores.shape[1]):
             candidates = np.flatnonzero(scores[:, c] > self.score_threshold)
             kept, lowered = soften(
@@ -179,14 +179,14 @@ class BoxWithNmsLimit(Op):
                 stays=lambda lowered: lowered >= self.nms_score_threshold,
                 limit=limit,
             )
-            places.append(candidates[kept])
+            positions.append(candidates[kept])
             labels.append(np.full(len(kept), c))
             values.append(lowered)
         none = np.zeros(0, np.int64)
-        place, label = np.concatenate([none, *places]), np.concatenate([none, *labels])
+        position, label = np.concatenate([none, *positions]), np.concatenate([none, *labels])
         value = np.concatenate([scores.reshape(-1)[:0], *values])
         best = np.sort(falling(value)[:limit])  # back in the order of classes
-        return place[best], label[best], value[best]
+        return position[best], label[best], value[best]
 
     def _weights(self, overlap: Array) -> Array:
         match self.nms_kernel_method:

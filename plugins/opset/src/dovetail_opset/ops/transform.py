@@ -40,7 +40,7 @@ class RotaryEmbedding(Op):
         batch, _, steps, size = x.shape
         turned = self._turned(size)
         if turned > size or turned % 2:
-            raise OpError(f"{turned} of the {size} elements of in[0] {x.shape} cannot be turned")
+            raise OpError(f"{turned} of the {size} elements of in[0] {x.shape} cannot be rotated")
         if position_ids is None:
             wanted: Shape = (batch, steps, turned // 2)
         else:
@@ -74,8 +74,8 @@ class RotaryEmbedding(Op):
         wrong = (position_ids < 0) | (position_ids >= len(table))
         if wrong.any():
             raise OpError(
-                f"position {position_ids[wrong][0]} in in[3] is none of the {len(table)} that "
-                "in[1] and in[2] have"
+                f"position {position_ids[wrong][0]} in in[3] is out of range of the {len(table)} positions of "
+                "in[1] and in[2]"
             )
         return np.take(table, position_ids.astype(np.int64), axis=0)
 
@@ -95,9 +95,9 @@ class HadamardTransform(Op):
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         if not x.shape or x.shape[-1].bit_count() != 1:
-            raise OpError(f"the last extent of in[0] {x.shape} must be a power of 2")
+            raise OpError(f"the last size of in[0] {x.shape} must be a power of 2")
         if not (x.dtype.is_float or x.dtype.is_fixed_point):
-            raise OpError(f"in[0] is {x.dtype.name}; it must be a float or a fixed-point type")
+            raise OpError(f"in[0] is {x.dtype.name}; it must be a float or fixed-point type")
         return computed(x, x.shape, out)
 
     def reference(self, x: Array) -> Array:
@@ -133,13 +133,11 @@ class Stft(Op):
         need_rank(signal, 3, "the signal in[0]")
         batch, length, parts = signal.shape
         if not (signal.dtype.is_float or signal.dtype.is_fixed_point):
-            raise OpError(f"in[0] is {signal.dtype.name}; it must be a float or a fixed-point type")
+            raise OpError(f"in[0] is {signal.dtype.name}; it must be a float or fixed-point type")
         if parts not in (1, 2):
-            raise OpError(
-                f"the last extent of in[0] {signal.shape} must be 1 or 2: real or complex"
-            )
+            raise OpError(f"the last size of in[0] {signal.shape} must be 1 or 2: real or complex")
         if parts == 2 and self.onesided:
-            raise OpError(f"in[0] {signal.shape} is complex, so that onesided must be false")
+            raise OpError(f"in[0] {signal.shape} is complex; onesided must be false")
         for name in ("frame_step", "frame_length"):
             if getattr(self, name) < 1:
                 raise OpError(f"{name} is 0; it must be 1 or more")

@@ -43,10 +43,10 @@ class _Transposed(Op):
         each, made = weight.shape[-1], weight.shape[-1] * self.group
         target = np.zeros((n, *self._full(x.shape, window), made), np.result_type(x, weight))
         # (group, places, channels) times (taps, group, channels, outputs)
-        places = x.reshape(-1, self.group, channels // self.group).swapaxes(0, 1)
+        positions = x.reshape(-1, self.group, channels // self.group).swapaxes(0, 1)
         filters = weight.reshape(-1, self.group, channels // self.group, each)
         for tap, where in zip(filters, window.taps(tuple(spatial)), strict=True):
-            target[where] += (places @ tap).swapaxes(0, 1).reshape(n, *spatial, made)
+            target[where] += (positions @ tap).swapaxes(0, 1).reshape(n, *spatial, made)
         result = window.cropped(target)
         return result if bias is None else result + bias
 
@@ -63,15 +63,17 @@ class _Transposed(Op):
                     f"output_padding {extras} must be less than the stride {window.stride}"
                 )
         full = self._full(x, window)
-        found = [extent - sum(pair) for extent, pair in zip(full, window.pads, strict=True)]
+        found = [size - sum(pair) for size, pair in zip(full, window.pads, strict=True)]
         if min(found) < 0:
-            raise OpError(f"pad_amount {window.pads} takes more off than the {full} elements made")
+            raise OpError(
+                f"pad_amount {window.pads} removes more than the {full} elements computed"
+            )
         return found
 
     def _full(self, x: Shape, window: Window) -> Shape:
         """Return the spatial extents of the output with what the padding takes off it."""
-        extents = zip(x[1:-1], window.stride, window.spans, self._extras(), strict=True)
-        return tuple(stride * (n - 1) + span + extra for n, stride, span, extra in extents)
+        sizes = zip(x[1:-1], window.stride, window.spans, self._extras(), strict=True)
+        return tuple(stride * (n - 1) + span + extra for n, stride, span, extra in sizes)
 
     def _extras(self) -> Shape:
         return ints(np.reshape(self.output_padding, -1))

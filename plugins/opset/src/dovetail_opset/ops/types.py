@@ -8,7 +8,6 @@ how the result is stored, which the output declares.
 
 from __future__ import annotations
 
-import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
@@ -20,7 +19,7 @@ FIXED_POINT = tuple(d for d in DType if d.is_fixed_point)
 
 def _target(x: Spec, out: Spec | None) -> Spec:
     if out is None:
-        raise OpError("its output must declare the type to change to")
+        raise OpError("the output must declare the new type")
     return Spec(out.dtype, x.shape, out.encoding)
 
 

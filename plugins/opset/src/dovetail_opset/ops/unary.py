@@ -197,7 +197,7 @@ class _Test(Op):
         if not (x.dtype.is_float or x.dtype.is_fixed_point):
             raise OpError(
                 f"in[0] is {x.dtype.name}; it must be a float type",
-                hint="every integer is a finite number; drop the node",
+                hint="every integer is a finite number; remove the node",
             )
         return truth(x.shape, out)
 

@@ -89,10 +89,10 @@ def _packed(op: Pack, perm: Shape) -> Moved | None:
     # the new dimension is one of space: all of these come one place earlier in the new layout
     if op.axis < 2:
         return None
-    place = op.axis - 1
-    shifted = [p + (p >= place) for p in perm]
-    back = (*shifted[: op.axis], place, *shifted[op.axis :])
-    return ({"axis": place}, back) if _is_of_use(back) else None
+    position = op.axis - 1
+    shifted = [p + (p >= position) for p in perm]
+    back = (*shifted[: op.axis], position, *shifted[op.axis :])
+    return ({"axis": position}, back) if _is_of_use(back) else None
 
 
 def _is_of_use(back: Shape) -> bool:

@@ -95,7 +95,7 @@ def _fold(graph: Graph, layer: Node) -> bool:
 
 def _ending(perm: Shape, shape: Shape) -> str:
     """Return what the names of weights end with, for a transpose and the shape behind it."""
-    spread = [extent for extent in shape[1:] if extent > 1]
+    spread = [size for size in shape[1:] if size > 1]
     if len(spread) < 2:
         return _SAME_ORDER
     rank = len(perm)

@@ -26,9 +26,9 @@ class FuseChannelShuffle:
 
 
 def _fuse(graph: Graph, found: Exchange) -> bool:
-    place = _swapped(found.perm)
-    axis = None if place is None else _axis(found, place)
-    if place is None or axis is None:
+    position = _swapped(found.perm)
+    axis = None if position is None else _axis(found, position)
+    if position is None or axis is None:
         return False
     graph.remove_node(found.last)
     add(
@@ -38,7 +38,7 @@ def _fuse(graph: Graph, found: Exchange) -> bool:
         name=found.last.name,
         outputs=found.out,
         sources=found.sources,
-        num_groups=found.parts[place],
+        num_groups=found.parts[position],
         axis=axis,
     )
     return True
@@ -51,16 +51,16 @@ def _swapped(perm: Shape) -> int | None:
     return moved[0] if is_swap else None
 
 
-def _axis(found: Exchange, place: int) -> int | None:
+def _axis(found: Exchange, position: int) -> int | None:
     """Return the axis of x that the groups divide, if the rest stays."""
     shape = found.x.shape
     parts = found.parts
     # one group, or groups of one, stay in order: other passes know a reshape by its own name
-    if found.out.shape != shape or 0 in shape or 1 in parts[place : place + 2]:
+    if found.out.shape != shape or 0 in shape or 1 in parts[position : position + 2]:
         return None
-    for axis, extent in enumerate(shape):
-        if extent == parts[place] * parts[place + 1] and (
-            math.prod(shape[:axis]) == math.prod(parts[:place])
+    for axis, size in enumerate(shape):
+        if size == parts[position] * parts[position + 1] and (
+            math.prod(shape[:axis]) == math.prod(parts[:position])
         ):
             return axis
     return None

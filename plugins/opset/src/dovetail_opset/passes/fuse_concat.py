@@ -83,12 +83,12 @@ def _fuse(graph: Graph, concat: Node, *moves: Node) -> bool:
     return True
 
 
-def _merged(turned: Shape, place: int, shape: Shape) -> int | None:
+def _merged(turned: Shape, position: int, shape: Shape) -> int | None:
     """Return the axis of a shape that an axis of another and the one behind it have become."""
-    merged = math.prod(turned[place : place + 2])
-    if place + 1 == len(turned) or 0 in turned:
+    merged = math.prod(turned[position : position + 2])
+    if position + 1 == len(turned) or 0 in turned:
         return None
-    before = math.prod(turned[:place])
+    before = math.prod(turned[:position])
     found = (a for a, n in enumerate(shape) if n == merged and math.prod(shape[:a]) == before)
     return next(found, None)
 

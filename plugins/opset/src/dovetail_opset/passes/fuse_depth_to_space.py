@@ -44,9 +44,9 @@ def _fuse(graph: Graph, found: Exchange) -> bool:
             ("DepthToSpace", deep, wide),
             ("SpaceToDepth", wide, deep),
         ):
-            extents = _extents(found, before, after)
-            if extents is not None:
-                block = (extents["r"], extents["k"])
+            sizes = _extents(found, before, after)
+            if sizes is not None:
+                block = (sizes["r"], sizes["k"])
                 _replace(graph, found, op_type, block, mode, is_last=wide.endswith("c"))
                 return True
     return False
@@ -57,11 +57,11 @@ def _extents(found: Exchange, before: str, after: str) -> dict[str, int] | None:
     parts, order = before.replace(" ", ""), after.replace(" ", "")
     if found.perm != tuple(parts.index(part) for part in order):
         return None
-    extents = dict(zip(parts, found.parts, strict=True))
+    sizes = dict(zip(parts, found.parts, strict=True))
     for shape, form in ((found.x.shape, before), (found.out.shape, after)):
-        if shape != tuple(math.prod(extents[p] for p in parts) for parts in form.split()):
+        if shape != tuple(math.prod(sizes[p] for p in parts) for parts in form.split()):
             return None
-    return extents if min(extents["r"], extents["k"]) > 0 else None
+    return sizes if min(sizes["r"], sizes["k"]) > 0 else None
 
 
 def _replace(

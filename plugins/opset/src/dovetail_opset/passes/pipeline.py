@@ -71,7 +71,7 @@ class Pipeline:
             ready = [p for p in waiting if p.after not in names]
             if not ready:
                 circle = " and ".join(sorted(names))
-                raise PluginError(f"the passes {circle} each want to come after another of them")
+                raise PluginError(f"the passes {circle} must each run after another of them")
             found = found._with(ready)
             waiting = [p for p in waiting if p not in ready]
         return found
@@ -98,10 +98,12 @@ class Pipeline:
         known = [p.name for p in self.passes]
         where = f"pass '{added.name}'"
         if added.after in known:
-            message = f"it is to come after '{added.after}', which runs later than {added.phase}"
+            message = (
+                f"the pass is to run after '{added.after}', which runs later than {added.phase}"
+            )
             raise PluginError(message, where=where, hint="declare a later phase")
         hint = suggest_name(str(added.after), known)
-        raise PluginError(f"there is no pass '{added.after}' to come after", where=where, hint=hint)
+        raise PluginError(f"pass '{added.after}' to run after not found", where=where, hint=hint)
 
     def _changed(self, phase: str, passes: tuple[Pass, ...]) -> Pipeline:
         phases: dict[str, Any] = {phase: passes}
@@ -113,7 +115,7 @@ def _need_phase(each: ThirdPartyPass) -> None:
     phase = getattr(each, "phase", None)
     if phase not in PHASES or not hasattr(each, "after"):
         raise PluginError(
-            f"it declares the phase {phase!r}" if hasattr(each, "after") else "it has no `after`",
+            f"unknown phase {phase!r}" if hasattr(each, "after") else "missing attribute `after`",
             where=where,
             hint=suggest_name(str(phase), PHASES) + "; `after` names a pass or is None",
         )
@@ -124,4 +126,4 @@ def _need_own_names(passes: list[Pass]) -> None:
     seen: dict[str, Pass] = {}
     for each in passes:
         if seen.setdefault(each.name, each) != each:
-            raise PluginError(f"there are two passes named '{each.name}'", code="PLUGIN_CONFLICT")
+            raise PluginError(f"duplicate pass name '{each.name}'", code="PLUGIN_CONFLICT")
