@@ -56,7 +56,7 @@ def test_outputs_may_be_tensors_made_already(graph: Graph) -> None:
     assert add(graph, "Relu", [graph.tensor("x")], name="r", outputs=y) is y
     assert graph.outputs == (y,)
     wrong = Tensor("z", DType.FLOAT_32, (1, 4, 4, 3), TensorKind.APP_READ)
-    with pytest.raises(OpError, match=r"is to be FLOAT_32 \(1, 4, 4, 3\)"):
+    with pytest.raises(OpError, match=r"is declared as FLOAT_32 \(1, 4, 4, 3\)"):
         add(graph, "Relu", [y], name="r2", outputs=wrong)
 
 

@@ -27,5 +27,5 @@ def test_wide_indices_are_out_of_range(model, read, run, name, index) -> None:
     if name.startswith("Scatter"):
         inputs["u"] = X[:1] if name == "ScatterND" else X[:1, :1]
     graph = read(model([NODES[name]], inputs, ["y"]))
-    with pytest.raises(OpError, match="out of range on axis 0, which has 3"):
+    with pytest.raises(OpError, match="out of range on axis 0, which has size 3"):
         run(graph, inputs)

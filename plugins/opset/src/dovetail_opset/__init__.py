@@ -1,6 +1,6 @@
 """The standard op set of Dovetail (package qti.aisw) and its graph passes.
 
-`PACKAGE` holds the ops, `build` makes nodes of them, `passes` rewrites graphs of them.
+`PACKAGE` holds the ops, `build` adds nodes, `passes` rewrites graphs.
 """
 
 from dovetail_opset._package import PACKAGE

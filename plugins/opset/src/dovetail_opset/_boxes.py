@@ -1,4 +1,4 @@
-"""Boxes: their overlaps, and how deltas move and stretch them."""
+"""Boxes: their overlaps, and movement and stretching by deltas."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ STRETCH_LIMIT = float(np.log(1000 / 16))
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """Boxes laid out for the overlaps of one with many.
+    """Boxes in the layout for overlaps of one with many.
 
     Attributes:
-        low, high: (2, n), the least and greatest coordinate on each axis.
+        low, high: (2, n), the minimum and maximum coordinate on each axis.
         area: (n,).
     """
 
@@ -28,18 +28,18 @@ class Boxes:
 
     @classmethod
     def of(cls, corners: Array) -> Boxes:
-        """Create them from (n, 4), any two opposite corners a row, in either order of axes."""
+        """Create boxes from (n, 4), any two opposite corners a row, in either order of axes."""
         corners = as_float(corners)
         ends = corners.reshape(-1, 2, 2).transpose(1, 2, 0)
         low, high = np.minimum(ends[0], ends[1]), np.maximum(ends[0], ends[1])
         return cls(low, high, np.multiply(*(high - low)))
 
     def take(self, which: Array) -> Boxes:
-        """Return some of them, by index or mask."""
+        """Return some of the boxes, by index or mask."""
         return Boxes(self.low[:, which], self.high[:, which], self.area[which])
 
     def overlap(self, i: int) -> Array:
-        """Return the intersection of box i with each box over their union; 0 without any area."""
+        """Return the intersection of box i with each box over their union; 0 without area."""
         least = np.maximum(self.low, self.low[:, i, None])
         most = np.minimum(self.high, self.high[:, i, None])
         shared = np.multiply(*np.maximum(most - least, 0))
@@ -54,30 +54,30 @@ def as_float(x: Array) -> Array:
 
 
 def centered(corners: Array) -> tuple[Array, Array]:
-    """Return centers and extents, (..., 2) each, of boxes (..., 4): low corner, high corner."""
+    """Return centers and sizes, (..., 2) each, of boxes (..., 4): low corner, high corner."""
     low, high = corners[..., :2], corners[..., 2:]
     return (low + high) / 2, high - low
 
 
 def cornered(center: Array, size: Array) -> Array:
-    """Return boxes (..., 4), low corner and high corner, for centers and extents (..., 2)."""
+    """Return boxes (..., 4), low corner and high corner, for centers and sizes (..., 2)."""
     half = size / 2
     return np.concatenate([center - half, center + half], axis=-1)
 
 
 def moved_boxes(center: Array, size: Array, deltas: Array) -> tuple[Array, Array]:
-    """Move centers by shares of the extents, and stretches extents by powers of e.
+    """Move centers by fractions of the sizes, and stretch sizes by powers of e.
 
     Args:
         center: (..., 2).
-        extent: (..., 2).
-        deltas: (..., 4), shares on both axes, exponents on both axes.
+        size: (..., 2).
+        deltas: (..., 4), fractions on both axes, exponents on both axes.
     """
     return center + deltas[..., :2] * size, size * np.exp(deltas[..., 2:])
 
 
 def clipped(corners: Array, sizes: Array) -> Array:
-    """Cuts boxes (..., 4), rows x1, y1, x2, y2, at images' borders.
+    """Clip boxes (..., 4), rows x1, y1, x2, y2, to their images.
 
     Args:
         corners: The boxes.
@@ -88,10 +88,10 @@ def clipped(corners: Array, sizes: Array) -> Array:
 
 
 def need_box_rows(x: Spec, what: str, columns: int = 4) -> int:
-    """Return how many boxes there are in (n, columns).
+    """Return the number of boxes in (n, columns).
 
     Raises:
-        OpError: The shape is another.
+        OpError: The shape differs.
     """
     if len(x.shape) != 2 or x.shape[1] != columns:
         raise OpError(f"{what} must be (n, {columns}), one box per row, but its shape is {x.shape}")
@@ -99,10 +99,10 @@ def need_box_rows(x: Spec, what: str, columns: int = 4) -> int:
 
 
 def need_boxes_of(boxes: Spec, scores: Spec, *allowed: Shape) -> None:
-    """Refuses boxes that are not of a shape that goes with in[1], the scores.
+    """Raise if the shape of boxes does not match in[1], the scores.
 
     Raises:
-        OpError: The shape is another.
+        OpError: The shape differs.
     """
     if boxes.shape not in allowed:
         wanted = " or ".join(map(str, sorted(allowed)))
@@ -112,15 +112,15 @@ def need_boxes_of(boxes: Spec, scores: Spec, *allowed: Shape) -> None:
 
 
 def need_images(index: Array, count: int, what: str = "in[2]") -> Array:
-    """Return the image that each box belongs to.
+    """Return the image of each box.
 
     Args:
         index: (n,) integers.
-        count: How many images there are.
+        count: Number of images.
         what: The input, for the error.
 
     Raises:
-        OpError: There is no such image; names the first.
+        OpError: An image does not exist; names the first.
     """
     wrong = np.flatnonzero((index < 0) | (index >= count))
     if wrong.size:

@@ -1,4 +1,4 @@
-"""Constants that ops have as params: their types, and what they are as elements."""
+"""Constants as params of ops: their types, and their form as elements."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ CONSTANT_TYPES = (
 
 
 def stored_constant(value: float, out: Spec) -> Array:
-    """Return a constant as elements of `out` are stored; for a fixed-point type an integer is one.
+    """Return a constant in the stored form of elements of `out`.
+
+    An integer for a fixed-point type is a stored value already.
 
     Args:
         value: A number or bool.
-        out: Where it goes; an encoding must be for the whole tensor.
+        out: The spec of the target; an encoding must be per tensor.
     """
     found = np.asarray(value)
     if out.dtype.is_fixed_point and found.dtype.kind != "f":
@@ -33,17 +35,17 @@ def stored_constant(value: float, out: Spec) -> Array:
 
 
 def element_of(value: float, x: Array, out: Spec) -> Array:
-    """Return a constant as the elements of `x` are, which move to `out`: stored or real values."""
+    """Return a constant in the form of the elements of `x`, which move to `out`: stored or real."""
     if x.dtype == out.dtype.storage:
         return stored_constant(value, out)
     return np.asarray(value).astype(x.dtype)
 
 
 def need_storable(value: float, out: Spec, name: str) -> None:
-    """Refuses a constant that elements of `out` cannot hold.
+    """Raise if elements of `out` cannot hold a constant.
 
     Raises:
-        OpError: The type cannot hold it, or it has no one stored value.
+        OpError: The type cannot hold it, or it has no single stored value.
     """
     if not isinstance(out.encoding, ScaleOffset | None):
         raise OpError(f"{name} has no single stored value under an encoding by axis or block")

@@ -1,4 +1,4 @@
-"""What ops that take indices share."""
+"""Checks and conversion of indices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Indices = NDArray[np.int64]
 
 
 def need_integers(indices: Spec, what: str = "in[1]") -> None:
-    """Refuses indices that are no integers.
+    """Raise if indices are not integers.
 
     Raises:
         OpError: They are not.
@@ -26,12 +26,12 @@ def counted_from_start(indices: Array, length: int, axis: int) -> Indices:
     """Return indices counted from the start; negative ones count from the end.
 
     Args:
-        indices: Integers of any shape.
+        indices: Integers of any shape and type.
         length: Number of elements.
-        axis: Along which axis, for the error.
+        axis: Their axis, for the error.
 
     Raises:
-        OpError: One is out of range; names the first.
+        OpError: An index is out of range; names the first.
     """
     # before any change of type: a UINT_64 index need not fit INT_64
     wrong = indices[(indices < -length) | (indices >= length)]
@@ -42,15 +42,15 @@ def counted_from_start(indices: Array, length: int, axis: int) -> Indices:
 
 
 def linear(indices: Array, shape: Shape, axis: int = 0) -> Indices:
-    """Return places in flattened dimensions for rows of indices.
+    """Return indices into flattened dimensions for rows of indices.
 
     Args:
-        indices: (..., k), a row for each place; negative ones count from the end.
-        shape: The k extents.
-        axis: Which axis the first of them is, for the error.
+        indices: (..., k), one row for each result; negative ones count from the end.
+        shape: The k sizes.
+        axis: The first of these axes, for the error.
 
     Raises:
-        OpError: One is out of range; names the first in its row.
+        OpError: An index is out of range; names the first of its column.
     """
     found = np.zeros(indices.shape[:-1], np.int64)
     for i, size in enumerate(shape):
@@ -59,15 +59,15 @@ def linear(indices: Array, shape: Shape, axis: int = 0) -> Indices:
 
 
 def along(indices: Array, axis: int, size: int) -> tuple[Indices, ...]:
-    """Return what NumPy indexes with to reach each index along an axis, and itself elsewhere.
+    """Return the NumPy index of each index along an axis, at its own position on other axes.
 
     Args:
         indices: Any shape; negative ones count from the end.
-        axis: The axis that they are about.
-        size: How many elements the indexed tensor has there.
+        axis: The axis that they index.
+        size: Size of the indexed tensor on this axis.
 
     Raises:
-        OpError: One is out of range; names the first.
+        OpError: An index is out of range; names the first.
     """
     positions: list[Indices] = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
     positions[axis] = counted_from_start(indices, size, axis)
@@ -75,10 +75,10 @@ def along(indices: Array, axis: int, size: int) -> tuple[Indices, ...]:
 
 
 def need_within(indices: Spec, data: Spec, axis: int) -> None:
-    """Refuses indices of elements whose shape exceeds that of `data` elsewhere than on an axis.
+    """Raise if the shape of indices exceeds that of `data` on another axis than `axis`.
 
     Raises:
-        OpError: Its rank is another or one of its extents is too large.
+        OpError: The rank differs or a size is too large.
     """
     same_rank = len(indices.shape) == len(data.shape)
     pairs = zip(indices.shape, data.shape, strict=False)

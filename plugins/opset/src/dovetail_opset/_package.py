@@ -1,4 +1,4 @@
-"""The op package itself; the modules of `dovetail_opset.ops` fill it as they are imported."""
+"""The op package; the modules of `dovetail_opset.ops` register their ops when imported."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ OpClass = TypeVar("OpClass", bound=type[Op])
 
 
 class FamilyPackage(OpPackage):
-    """An op package that imports an op's module when the op is first asked for.
+    """An op package that imports an op's module when the op is first requested.
 
     Args:
-        name: As nodes name it.
+        name: As in nodes.
         version: Of the op set.
         homes: The module of each op.
     """
@@ -33,15 +33,15 @@ class FamilyPackage(OpPackage):
         """Register the decorated class as the op `name`.
 
         Raises:
-            PluginError: The class does not fit, the name is taken, or no op of this name was
-                announced for this module.
+            PluginError: The class does not meet the contract, the name is taken, or the op is not
+                listed for this module.
         """
         register: Callable[[OpClass], OpClass] = super().op(name)
 
         def register_announced(cls: OpClass) -> OpClass:
             if self._homes.get(name) != cls.__module__:
                 raise PluginError(
-                    f"the op '{name}': it is not listed for its module",
+                    f"op '{name}' is not listed for its module",
                     where=f"{cls.__module__}.{cls.__qualname__}",
                     hint="list it in dovetail_opset/families.py",
                 )
@@ -51,12 +51,12 @@ class FamilyPackage(OpPackage):
 
     @property
     def schemas(self) -> Mapping[str, OpSchema]:
-        """All ops by name; names and their number are known without importing any."""
+        """All ops by name; names and their number are known without an import."""
         return self._lazy_schemas
 
 
 class _Schemas(Mapping[str, OpSchema]):
-    """The ops that are registered, and those that importing a module will register."""
+    """The registered ops, and those that importing a module will register."""
 
     def __init__(self, registered: Mapping[str, OpSchema], homes: Mapping[str, str]) -> None:
         self._registered = registered

@@ -1,4 +1,4 @@
-"""What the recurrent ops share: the weights of Lstm by gate, and the rules for the inputs."""
+"""Weights of Lstm and Gru by gate, and rules for their inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EPSILON = 1e-8
 
 
 class Gate(NamedTuple):
-    """Where the parts of one gate are among the inputs of Lstm."""
+    """Positions of the parts of one gate among the inputs of Lstm."""
 
     weights: int
     recurrent: int
@@ -42,9 +42,9 @@ _GROUPS = {
 
 @dataclass(frozen=True, slots=True)
 class LstmWeights:
-    """The weights of an Lstm, its gates one after the other.
+    """The weights of an Lstm, gate after gate.
 
-    They are the input gate (not where it is coupled), the forget gate, the output gate, the cell.
+    The gates are input (unless coupled), forget, output and cell.
 
     Attributes:
         inputs: (gates * units, input size).
@@ -66,7 +66,7 @@ class LstmWeights:
 
     @classmethod
     def of(cls, ins: Arrays) -> LstmWeights:
-        """Return the weights among the inputs of Lstm, real values."""
+        """Return the weights from the inputs of Lstm, real values."""
         gates = gates_of(ins)
         has_norm, has_peepholes = ins[FORGET.norm] is not None, ins[19] is not None
         seen = [ins[g.peephole] for g in gates if g.peephole is not None]
@@ -81,11 +81,11 @@ class LstmWeights:
         )
 
     def settled(self, gates: Array, which: slice) -> Array:
-        """Return what goes into the functions of some gates: normalized if there are norms.
+        """Return the arguments of the functions of some gates: normalized if there are norms.
 
         Args:
             gates: Sums of all gates, (batch, gates, units), with the bias if there are no norms.
-            which: Some of them.
+            which: Some of the gates.
         """
         sums = gates[:, which]
         if self.norm is None:
@@ -98,13 +98,13 @@ class LstmWeights:
 
 @dataclass(frozen=True, slots=True)
 class GruWeights:
-    """The weights of a Gru, its gates z, r and n one after the other.
+    """The weights of a Gru, its gates z, r and n in order.
 
     Attributes:
         inputs: (3 * units, input size).
         recurrent: (3 * units, units).
         bias: Of both, (3 * units,).
-        new_bias: What is no part of `bias`, since r multiplies it: that of h in n, (units,).
+        new_bias: The bias of h in n, which r multiplies and `bias` does not contain, (units,).
     """
 
     inputs: Array
@@ -114,11 +114,11 @@ class GruWeights:
 
     @classmethod
     def of(cls, ins: Arrays, *, linear: bool) -> GruWeights:
-        """Return the weights among the inputs of Gru, real values.
+        """Return the weights from the inputs of Gru, real values.
 
         Args:
             ins: All inputs.
-            linear: Whether r multiplies what comes of h, with its bias, not h itself.
+            linear: Whether r multiplies the product of h and its weights, with its bias, not h itself.
         """
         inputs = np.concatenate([given(w) for w in ins[1:4]])
         recurrent = np.concatenate([given(w) for w in ins[4:7]])
@@ -136,7 +136,7 @@ def gates_of(ins: Sequence[object]) -> tuple[Gate, ...]:
 
 
 def given(array: Array | None) -> Array:
-    """Return an input back that the schema does not let be left out."""
+    """Return an input that the schema does not allow to be omitted."""
     if array is None:
         raise AssertionError("missing required input")
     return array
@@ -145,13 +145,13 @@ def given(array: Array | None) -> Array:
 def need_layer(
     ins: Specs, weights: int, recurrent: int, *, ranks: tuple[int, ...]
 ) -> tuple[Spec, Spec, Spec]:
-    """Return the specs of x and of one gate's weights, which say all extents.
+    """Return the specs of x and of one gate's weights, which determine all sizes.
 
     Args:
-        ins: All inputs; none but a state's `reset` is BOOL_8.
-        weights: Which one has weights of x.
-        recurrent: Which one has weights of the state.
-        ranks: Those that x may have.
+        ins: All inputs; only `reset` may be BOOL_8.
+        weights: Index of an input with weights of x.
+        recurrent: Index of an input with weights of the state.
+        ranks: Allowed ranks of x.
 
     Raises:
         OpError: A type or a rank is wrong.
@@ -172,7 +172,7 @@ def need_layer(
 
 
 def group_faults(ins: Specs, units: int, size: int) -> Iterator[str]:
-    """Return what is wrong with what is given to an Lstm and what is left out.
+    """Return the faults in which inputs of an Lstm are given and omitted.
 
     Args:
         ins: All inputs.
@@ -201,7 +201,7 @@ def group_faults(ins: Specs, units: int, size: int) -> Iterator[str]:
 
 
 def shape_faults(ins: Specs, wanted: Iterable[tuple[int, Shape]]) -> list[str]:
-    """Return which of the inputs that are given have another shape than wanted."""
+    """Return the faults in the shapes of the given inputs."""
     return [
         f"in[{i}] has shape {spec.shape}; it must be {shape}"
         for i, shape in sorted(wanted)
@@ -210,10 +210,10 @@ def shape_faults(ins: Specs, wanted: Iterable[tuple[int, Shape]]) -> list[str]:
 
 
 def raise_faults(faults: Sequence[str]) -> None:
-    """Refuses inputs with faults.
+    """Raise if inputs have faults.
 
     Raises:
-        OpError: There are some; it says all.
+        OpError: There are faults; lists all.
     """
     if len(faults) == 1:
         raise OpError(faults[0])

@@ -1,4 +1,4 @@
-"""Outputs of which only the run knows the extent: what is declared, what came, and 0 behind it."""
+"""Outputs whose number of rows is known only at run time: declared size, rows, then 0."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dovetail.ir import Array, Spec
 
 
 def declared_rows(outs: Sequence[Spec | None], what: str, *, axis: int = 0) -> int:
-    """Return the extent that the graph declares for results of a number that only the run knows.
+    """Return the declared size for results whose number is known only at run time.
 
     Args:
         outs: The outputs that hold one row for each result.
-        what: What the results are, for the error.
-        axis: Where the extent is in the outputs' shapes.
+        what: Name of the results, for the error.
+        axis: The axis of this size in the outputs' shapes.
 
     Raises:
-        OpError: No output is declared, or the first that is has no such axis.
+        OpError: No output is declared, or the first declared one has no such axis.
     """
     declared = next((s for s in outs if s is not None), None)
     if declared is None:
@@ -35,7 +35,7 @@ def declared_rows(outs: Sequence[Spec | None], what: str, *, axis: int = 0) -> i
 
 
 def filled(values: Array, rows: int, what: str) -> Array:
-    """Return (n, ...) as (rows, ...), 0 behind the n.
+    """Return (n, ...) as (rows, ...), 0 after the n.
 
     Raises:
         OpError: There are more than the graph declares.
@@ -51,7 +51,7 @@ def filled(values: Array, rows: int, what: str) -> Array:
 
 
 def stacked(images: Sequence[Sequence[Array]], outs: Sequence[Spec]) -> tuple[Array, ...]:
-    """Return each image's results (k, ...) as (n, m, ...), 0 behind the k.
+    """Return each image's results (k, ...) as (n, m, ...), 0 after the k.
 
     Args:
         images: For each of n images, the results for each output.

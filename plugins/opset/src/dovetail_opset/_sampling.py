@@ -1,7 +1,7 @@
-"""Elements of images at places between them, for any number of spatial axes.
+"""Elements of images at positions between them, for any number of spatial axes.
 
-Images are (n, *spatial, c). Places are one array for each spatial axis, all of one shape (m, ...),
-and a batch index that broadcasts to it; what is found is (m, ..., c).
+Images are (n, *spatial, c). Positions are one array for each spatial axis, all of one shape (m,
+...), with a batch index that broadcasts to it; results are (m, ..., c).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dovetail.ir import Array, Shape
 
 
 def nearest(x: Array, batch: Array, positions: Sequence[Array], *, zeros: bool) -> Array:
-    """Return the elements at rounded places.
+    """Return the elements at rounded positions.
 
     Args:
         x: Images with elements, (n, *spatial, c).
-        batch: The image of each place.
-        positions: Whole numbers; nan is outside.
-        zeros: Whether zeros surround the images, or else their outermost elements go on.
+        batch: The image of each position.
+        positions: Integers; NaN is outside.
+        zeros: Whether zeros surround the images; else their outermost elements are repeated.
     """
     images = _framed(x, len(positions)) if zeros else x
     index = batch * math.prod(images.shape[1:-1])
@@ -33,13 +33,13 @@ def nearest(x: Array, batch: Array, positions: Sequence[Array], *, zeros: bool) 
 
 
 def interpolated(x: Array, batch: Array, positions: Sequence[Array], *, zeros: bool) -> Array:
-    """Return what lies at places, interpolated linearly along each axis; integers as floats.
+    """Return linearly interpolated values at positions; integers as floats.
 
     Args:
         x: Images with elements, (n, *spatial, c).
-        batch: The image of each place.
-        positions: Any numbers; nan is outside.
-        zeros: Whether zeros surround the images, or else their outermost elements go on.
+        batch: The image of each position.
+        positions: Any numbers; NaN is outside.
+        zeros: Whether zeros surround the images; else their outermost elements are repeated.
     """
     images = _framed(x, len(positions)) if zeros else x
     kind = np.result_type(x.dtype if x.dtype.kind == "f" else np.float64, positions[0].dtype)
@@ -62,13 +62,13 @@ def interpolated(x: Array, batch: Array, positions: Sequence[Array], *, zeros: b
 
 
 def reflected(positions: Array, size: int, *, edges: bool) -> Array:
-    """Return places mirrored into an axis, as often as it takes.
+    """Return positions mirrored into an axis, as often as needed.
 
     Args:
-        positions: Along an axis of so many elements.
-        size: How many.
-        edges: Whether the mirrors are the outer edges of the first and last element, or else their
-            centres.
+        positions: Along the axis.
+        size: Number of its elements.
+        edges: Whether the mirrors are the outer edges of the first and last element; else their
+            centers.
     """
     low = -0.5 if edges else 0.0
     span = size - 1 - 2 * low
@@ -79,11 +79,11 @@ def reflected(positions: Array, size: int, *, edges: bool) -> Array:
 
 
 def _clamped(positions: Array, size: int, *, zeros: bool) -> Array:
-    """Return places no farther outside than it matters; nan becomes the first place outside.
+    """Return positions clamped to just outside an axis; NaN becomes the first position there.
 
     Args:
-        positions: Along an axis of so many elements.
-        size: How many.
+        positions: Along the axis.
+        size: Number of its elements.
         zeros: Whether zeros are outside, or else the outermost elements.
     """
     least, most = (-2, size + 1) if zeros else (0, size - 1)
@@ -92,18 +92,18 @@ def _clamped(positions: Array, size: int, *, zeros: bool) -> Array:
 
 
 def _framed(x: Array, axes: int) -> Array:
-    """Return images with one zero around them: whatever is outside falls there."""
+    """Return images with a border of one zero, which all positions outside read."""
     return np.pad(x, ((0, 0), *((1, 1),) * axes, (0, 0)))
 
 
 def _offset(position: Array, axis: int, shape: Shape, *, zeros: bool) -> Array:
-    """Return how far whole-numbered places on a spatial axis are from an image's first element.
+    """Return the offsets of integer positions on a spatial axis from an image's first element.
 
     Args:
-        position: On the images as they are.
-        axis: Which of the spatial axes.
-        shape: Of the images, framed if `zeros`.
-        zeros: Whether the images are framed.
+        position: On the images without a border.
+        axis: Index of the spatial axis.
+        shape: Of the images, with the border if `zeros`.
+        zeros: Whether the images have a border.
     """
     index = np.clip(position + 1 if zeros else position, 0, shape[1 + axis] - 1).astype(np.intp)
     return np.asarray(index * math.prod(shape[2 + axis : -1]))

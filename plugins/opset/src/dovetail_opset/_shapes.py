@@ -12,15 +12,15 @@ from dovetail.ir import Array, DType, ScaleOffset, Shape, Spec
 
 
 def ints(values: Array | Iterable[int]) -> tuple[int, ...]:
-    """Return a one-dimensional tensor param as Python ints, which know no unsigned wrap-around."""
+    """Return a one-dimensional tensor param as Python ints, which do not wrap around."""
     return tuple(int(v) for v in values)
 
 
 def computed(x: Spec, shape: Sequence[int], out: Spec | None) -> Spec:
     """Return the spec of a result computed from `x`.
 
-    It has the type of `x`; between fixed-point types the graph may declare another width, and the
-    encoding is always the graph's to declare.
+    It has the type of `x`; between fixed-point types the graph may declare another width, and it
+    always declares the encoding.
     """
     if out is None:
         return Spec(x.dtype, tuple(shape))
@@ -29,7 +29,7 @@ def computed(x: Spec, shape: Sequence[int], out: Spec | None) -> Spec:
 
 
 def moved(x: Spec, shape: Sequence[int], out: Spec | None) -> Spec:
-    """Return the spec of a result whose elements are moved from `x`; an encoding moves with them."""
+    """Return the spec of a result whose elements are moved from `x`, with its encoding."""
     found = computed(x, shape, out)
     if out is None and isinstance(x.encoding, ScaleOffset):
         return replace(found, encoding=x.encoding)
@@ -37,7 +37,7 @@ def moved(x: Spec, shape: Sequence[int], out: Spec | None) -> Spec:
 
 
 def truth(shape: Sequence[int], out: Spec | None) -> Spec:
-    """Return the spec of a result that is true or false: BOOL_8, or a type that holds 1 and 0.
+    """Return the spec of a truth value: BOOL_8, or a type that holds 1 and 0.
 
     Raises:
         OpError: The graph declares a float type for it.
@@ -66,27 +66,27 @@ def broadcast(*shapes: Shape) -> Shape:
 
 
 def need_rank(x: Spec, rank: int, what: str) -> None:
-    """Refuses a tensor of another rank.
+    """Raise if a tensor's rank differs.
 
     Raises:
-        OpError: The rank is another.
+        OpError: It differs.
     """
     if len(x.shape) != rank:
         raise OpError(f"{what} must have rank {rank}, but its shape is {x.shape}")
 
 
 def need_shape(x: Spec | None, shape: Shape, what: str) -> None:
-    """Refuses a given tensor of another shape; one that is left out is fine.
+    """Raise if the shape of a tensor that is given differs.
 
     Raises:
-        OpError: The shape is another.
+        OpError: It differs.
     """
     if x is not None and x.shape != shape:
         raise OpError(f"{what} must have shape {shape}, but its shape is {x.shape}")
 
 
 def need_axis(axis: int, rank: int, name: str = "axis") -> int:
-    """Return an axis back.
+    """Return an axis after checking it.
 
     Raises:
         OpError: A tensor of this rank has no such axis.
@@ -100,7 +100,7 @@ def need_axes(axes: Array, rank: int) -> tuple[int, ...]:
     """Return the values of an `axes` param.
 
     Raises:
-        OpError: One is not an axis, or is named twice.
+        OpError: A value is not an axis, or occurs twice.
     """
     found = ints(axes)
     for axis in found:
@@ -111,7 +111,7 @@ def need_axes(axes: Array, rank: int) -> tuple[int, ...]:
 
 
 def need_same_type(*specs: Spec) -> None:
-    """Refuses inputs of different types; fixed-point types may differ from each other.
+    """Raise if inputs have different types; fixed-point types may differ from each other.
 
     Raises:
         OpError: The types differ.
@@ -123,17 +123,17 @@ def need_same_type(*specs: Spec) -> None:
 
 
 def need_float(x: Spec, what: str) -> None:
-    """Refuses a tensor of integers or bools, where results between the integers matter.
+    """Raise if a tensor holds integers or bools, for ops with fractional results.
 
     Raises:
-        OpError: The type is neither a float nor a fixed-point one.
+        OpError: The type is neither a float nor a fixed-point type.
     """
     if not (x.dtype.is_float or x.dtype.is_fixed_point):
         raise OpError(f"{what} must be float or fixed-point, but is {x.dtype.name}")
 
 
 def need_numbers(*specs: Spec) -> None:
-    """Refuses truth values where an op computes with numbers.
+    """Raise if an input of an op that computes with numbers is BOOL_8.
 
     Raises:
         OpError: An input is BOOL_8.

@@ -1,7 +1,7 @@
-"""Non-maximum suppression: the best boxes kept, those that overlap them dropped or scored less.
+"""Non-maximum suppression: the best boxes are kept, overlapping ones dropped or scored lower.
 
-Boxes are taken by falling score; of equal scores the one with the lower index comes first. One row
-of overlaps is computed for each kept box; nothing else is a loop over boxes.
+Boxes are taken by falling score; of equal scores the lower index comes first. One row of overlaps
+is computed for each kept box; there is no other loop over boxes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Indices = NDArray[np.int64]
 
 
 def falling(scores: Array) -> Indices:
-    """Return indices of (n,) by falling score; of equal ones the lower index first."""
+    """Return indices of (n,) by falling score, NaN first; of equal ones the lower index first."""
     # the last of the reversed ones is the first of the equal ones
     return np.asarray(len(scores) - 1 - np.argsort(scores[::-1], kind="stable")[::-1], np.int64)
 
@@ -32,14 +32,14 @@ def keep_best(
     limit: int | None = None,
     eta: float = 1.0,
 ) -> Indices:
-    """Keep the first box, drops those that overlap it too much, and so on.
+    """Keep the first box, drop those that overlap it too much, and repeat.
 
     Args:
         boxes: All boxes.
         order: Indices of the candidates, best first.
         threshold: Overlap that drops a box.
         touching: Whether an overlap equal to the threshold drops it too.
-        limit: How many to keep at most.
+        limit: Maximum number to keep.
         eta: Factor on the threshold after each kept box while the threshold exceeds 0.5.
 
     Returns:
@@ -62,14 +62,14 @@ def keep_best(
 def best_above(
     boxes: Boxes, scores: Array, least: float, threshold: float, limit: int | None = None
 ) -> Indices:
-    """Keep the best of the boxes whose score exceeds `least`, as ONNX and TensorFlow do.
+    """Keep the best of the boxes with scores above a threshold, as ONNX and TensorFlow do.
 
     Args:
         boxes: All boxes.
         scores: (n,).
-        least: What a score must exceed.
-        threshold: What the overlap with a kept box must not exceed.
-        limit: How many to keep at most.
+        least: Threshold that a score must exceed.
+        threshold: Maximum overlap with a kept box.
+        limit: Maximum number to keep.
     """
     order = falling(scores)
     order = order[scores[order] > least]
@@ -84,14 +84,14 @@ def soften(
     stays: Callable[[Array], Array],
     limit: int | None = None,
 ) -> tuple[Indices, Array]:
-    """Keep the best box, lowers the scores of those that overlap it, and so on (soft-NMS).
+    """Keep the best box, lower the scores of those that overlap it, and repeat (soft-NMS).
 
     Args:
         boxes: All are candidates.
         scores: (n,).
-        weigh: Gives factors on scores from overlaps; a factor of 0 drops a box.
-        stays: Tells which lowered scores still make a candidate.
-        limit: How many to keep at most.
+        weigh: Returns factors on scores for overlaps; a factor of 0 drops a box.
+        stays: Returns which lowered scores remain candidates.
+        limit: Maximum number to keep.
 
     Returns:
         Indices of the kept boxes in the order of keeping, and the scores with which they were kept.

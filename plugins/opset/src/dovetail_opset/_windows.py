@@ -1,4 +1,4 @@
-"""Sliding windows: what convolution and pooling share, for any number of spatial axes.
+"""Sliding windows of convolution and pooling, for any number of spatial axes.
 
 Activations are (n, *spatial, c).
 """
@@ -60,11 +60,11 @@ class Window:
 
     @property
     def spans(self) -> Shape:
-        """Extent of a dilated window along each axis."""
+        """Size of a dilated window along each axis."""
         return tuple((f - 1) * d + 1 for f, d in zip(self.size, self.dilation, strict=True))
 
     def outputs(self, spatial: Shape) -> Shape:
-        """Return how many windows there are along each axis.
+        """Return the number of windows along each axis.
 
         Raises:
             OpError: A window does not fit the padded input.
@@ -76,7 +76,7 @@ class Window:
         return _pad(x, self.pads, value)
 
     def cropped(self, x: Array) -> Array:
-        """Take the padding off (n, *spatial, c) again."""
+        """Remove the padding of (n, *spatial, c)."""
         kept = (
             slice(before, size - after)
             for size, (before, after) in zip(x.shape[1:-1], self.pads, strict=True)
@@ -84,13 +84,13 @@ class Window:
         return x[(slice(None), *kept)]
 
     def taps(self, counts: Shape) -> Iterator[tuple[slice, ...]]:
-        """Return, for each element of a window in order, where it lies in all windows.
+        """Return the index of each element of a window in all windows, in order.
 
         Args:
-            counts: How many windows there are along each axis.
+            counts: Number of windows along each axis.
 
         Yields:
-            The index into a padded (n, *spatial, c) that gives (n, *counts, c).
+            The index into a padded (n, *spatial, c) that results in (n, *counts, c).
         """
         for tap in np.ndindex(*self.size):
             starts = [t * d for t, d in zip(tap, self.dilation, strict=True)]
@@ -105,7 +105,7 @@ class Window:
 
         Args:
             x: From `padded`.
-            overhang: What a last window finds beyond the padding in ceil mode.
+            overhang: Value beyond the padding, for the last window in ceil mode.
         """
         axes = tuple(range(1, x.ndim - 1))
         if self.ceil:

@@ -1,8 +1,8 @@
-"""Adding nodes to a graph from plain Python values: what frontends and passes write graphs with.
+"""Creation of nodes from plain Python values, for frontends and passes.
 
-y = add(graph, "Conv2d", [x, weight, bias], name="conv1", stride=(2, 2), pad_amount=pads)
-a, b = add_all(graph, "Split", [y], name="halves", axis=3, split_index=[8])
-z = add(graph, "Reshape", [b], name="flat", spec=Spec(b.dtype, (1, 80)))
+y = add(graph, "Conv2d", [x, weight, bias], name="conv1", stride=(2, 2), pad_amount=pads) a, b =
+add_all(graph, "Split", [y], name="halves", axis=3, split_index=[8]) z = add(graph, "Reshape", [b],
+name="flat", spec=Spec(b.dtype, (1, 80)))
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ def add(
     """Add a node with one output and return that output.
 
     Args:
-        graph: Gets the node and its output.
+        graph: The graph to which the node and its output are added.
         op_type: Name of the op.
-        inputs: Tensors of the graph, None for a left-out optional one.
-        name: The node's name; where a node or tensor has it already, a fresh one like it.
-        outputs: The output's name (by default the node's) or a tensor made already; a tensor
-            that is not in the graph yet is added.
-        spec: What the output is to be, for ops that read their target there.
-        sources: Names of the nodes of the user's model that the node stands for.
+        inputs: Tensors of the graph, None for an omitted optional one.
+        name: The node's name; a similar fresh one if a node or tensor has it already.
+        outputs: The output's name (by default the node's) or a tensor; a tensor that is not in the
+            graph yet is added.
+        spec: Declared spec of the output, for ops that read their target there.
+        sources: Names of the nodes of the user's model that the node represents.
         package: The op's package, by default the standard one.
-        params: Values by name: numbers, enum members, array-likes; None leaves one out.
+        params: Values by name: numbers, enum members, array-likes; None omits one.
 
     Raises:
-        OpError: The node does not fit its op.
-        LookupError, TypeError: The caller named an op or a param that there is not.
+        OpError: The node does not match its op.
+        LookupError, TypeError: The op or a param does not exist.
     """
     ports = _schema(package or PACKAGE, op_type, name).outputs
     if len(ports) != 1 or ports[0].variadic:
@@ -80,7 +80,7 @@ def add_all(
     """Add a node and return its outputs; see `add`.
 
     Raises:
-        OpError: The node does not fit its op.
+        OpError: The node does not match its op.
     """
     schema = _schema(package or PACKAGE, op_type, name)
     origin = (name,) if sources is None else sources
@@ -104,7 +104,7 @@ def static(
     source: str | None = None,
     source_perm: Shape | None = None,
 ) -> Tensor:
-    """Add a STATIC tensor, under a fresh name like `name` if that is taken, and return it."""
+    """Add a STATIC tensor, with a fresh name like `name` if that is taken, and return it."""
     made = Tensor.static(
         graph.fresh_name(name),
         values,

@@ -1,7 +1,7 @@
-"""Which module of `dovetail_opset.ops` defines which ops.
+"""The ops of each module of `dovetail_opset.ops`.
 
-A family is imported when one of its ops is first asked for: a network has a dozen of them, and
-importing all takes a tenth of the time until a small one runs.
+A module is imported when one of its ops is first requested: a network uses about a dozen, and
+importing all takes a tenth of the time to the first result of a small one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Resampling along one axis: where each new element lies among the old ones, and what it weighs.
+"""Resampling along one axis: positions of new elements among the old ones, and weights.
 
-Resizing is separable, so a resize is one `Taps` for each axis: what the resize ops mean by, what
-kernels prepare and what frontends compare with their own format's definition.
+Resizing is separable, so a resize is one `Taps` per axis. The resize ops are defined by it, kernels
+prepare it, and frontends compare it with their format's definition.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 class Coordinates(enum.IntEnum):
-    """Which place among the old elements a new element has."""
+    """Position of a new element among the old ones."""
 
     HALF_PIXEL = 0
     PYTORCH_HALF_PIXEL = 1
@@ -28,7 +28,7 @@ class Coordinates(enum.IntEnum):
 
 
 class Nearest(enum.IntEnum):
-    """Which element is the nearest one; the first two differ half-way between two."""
+    """Choice of the nearest element; the first two differ halfway between two."""
 
     ROUND_PREFER_FLOOR = 0
     ROUND_PREFER_CEIL = 1
@@ -38,11 +38,11 @@ class Nearest(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What an element weighs at a distance.
+    """Weights of elements by their distance.
 
     Attributes:
-        weigh: Gives weights from distances.
-        radius: From which distance on the weight is 0.
+        weigh: Returns weights for distances.
+        radius: Distance from which on the weight is 0.
     """
 
     weigh: Callable[[Floats], Floats]
@@ -55,7 +55,7 @@ _DENSE = 8
 
 @dataclass(frozen=True, slots=True)
 class Taps:
-    """What the elements of a resampled axis are made of.
+    """Weighted old elements of each new element of a resampled axis.
 
     Attributes:
         indices: Old elements of each new one, (new, taps).
@@ -66,7 +66,7 @@ class Taps:
     weights: Floats | None = None
 
     def apply(self, x: Array, axis: int) -> Array:
-        """Resamples an axis; weighted integers come out as float64."""
+        """Resample an axis; weighted integers become float64."""
         if self.weights is None:
             return np.take(x, self.indices[:, 0], axis)
         kind = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
@@ -79,14 +79,14 @@ class Taps:
         return total
 
     def matrix(self, size: int) -> Floats:
-        """Return the (new, extent) matrix that resamples an axis of so many elements."""
+        """Return the (new, size) matrix that resamples an axis of `size` elements."""
         found = np.zeros((len(self.indices), size))
         rows = np.arange(len(self.indices))[:, None]
         np.add.at(found, (rows, self.indices), 1.0 if self.weights is None else self.weights)
         return found
 
     def equals(self, other: Taps, size: int) -> bool:
-        """Return whether both make the same of an axis of so many elements, to six digits."""
+        """Return whether both resample an axis of `size` elements alike, to six digits."""
         if len(self.indices) != len(other.indices):
             return False
         positions, weights = [], []
@@ -102,7 +102,7 @@ class Taps:
         return bool((np.abs(left) < 1e-6).all())
 
     def is_identity(self, size: int) -> bool:
-        """Return whether an axis of so many elements stays as it is."""
+        """Return whether an axis of `size` elements is unchanged."""
         return self.indices.shape == (size, 1) and bool(
             (self.indices[:, 0] == np.arange(size)).all()
             and (self.weights is None or (self.weights == 1).all())
@@ -113,7 +113,10 @@ LINEAR = Filter(lambda distance: np.maximum(1 - np.abs(distance), 0), 1)
 
 
 def cubic(coefficient: float) -> Filter:
-    """Return the cubic convolution filter with this coefficient (Keys 1981; often -0.75 or -0.5)."""
+    """Return the filter of cubic convolution with a coefficient, often -0.75 or -0.5.
+
+    Source: Keys 1981.
+    """
 
     def weigh(distance: Floats) -> Floats:
         a, d = coefficient, np.abs(distance)
@@ -125,9 +128,9 @@ def cubic(coefficient: float) -> Filter:
 
 
 def places_of(mode: Coordinates, size: int, new: int) -> Floats:
-    """Return the place of each of `new` elements among `extent` old ones, (new,).
+    """Return the position of each of `new` elements among `size` old ones, (new,).
 
-    Everything is a quotient of whole numbers, so that a place half-way is exactly that.
+    All are quotients of integers, so that a position halfway is exact.
     """
     steps = np.arange(new, dtype=np.float64)
     if mode is Coordinates.ASYMMETRIC:
@@ -140,7 +143,7 @@ def places_of(mode: Coordinates, size: int, new: int) -> Floats:
 
 
 def nearest_taps(positions: Floats, size: int, mode: Nearest) -> Taps:
-    """Return the one element nearest to each place."""
+    """Return the element nearest to each position."""
     match mode:
         case Nearest.ROUND_PREFER_FLOOR:
             found = np.ceil(positions - 0.5)
@@ -161,16 +164,16 @@ def filter_taps(
     stretch: float = 1.0,
     exclude_outside: bool = False,
 ) -> Taps:
-    """Return the elements around each place, weighted by their distance.
+    """Return the elements around each position, weighted by their distance.
 
     Args:
-        positions: Where the new elements lie, (new,).
+        positions: Positions of the new elements, (new,).
         size: Number of old elements.
-        kernel: Weighs them.
-        stretch: How much wider the kernel is made, against aliasing where fewer elements remain.
+        kernel: Their weights.
+        stretch: Factor on the kernel's width, against aliasing where fewer elements remain.
         exclude_outside: Whether only elements that exist take part, their weights scaled to a sum
-            of 1 (where none is near enough they stay 0); otherwise the outermost element stands
-            for all beyond it.
+            of 1 (where none is near enough they stay 0); otherwise the outermost element replaces
+            all beyond it.
     """
     if size == 1:  # all weight is on the one element
         return Taps(np.zeros((len(positions), 1), np.intp))

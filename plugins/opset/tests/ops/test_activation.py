@@ -181,7 +181,7 @@ def test_clips_of_integers(run_op: Run, dtype: type[np.integer[Any]]) -> None:
     ("name", "shape", "params", "said"),
     [
         ("ReluMinMax", (1,), {"min_value": 2.0, "max_value": 1.0}, "min_value 2.0 is greater"),
-        ("ElementWiseSoftplus", (1,), {"beta": 0.0}, "beta is 0"),
+        ("ElementWiseSoftplus", (1,), {"beta": 0.0}, "beta must not be 0"),
         ("ElementWiseNeuron", (1,), {"operation": N.RELU_MIN_MAX}, "needs the params min_value"),
         ("ElementWiseNeuron", (1,), {"operation": 9}, "TANH=8"),
     ],

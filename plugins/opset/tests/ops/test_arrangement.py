@@ -85,7 +85,7 @@ def test_encodings_move(evaluate: Callable[..., Any]) -> None:
 
 
 REFUSED: list[tuple[str, list[Array], dict[str, Any], str]] = [
-    ("Pack", [], {"axis": 0}, "none is given"),
+    ("Pack", [], {"axis": 0}, "but got none"),
     ("Pack", [numbered((2,)), numbered((3,))], {"axis": 0}, "in[1] (3,) differs from in[0] (2,)"),
     ("Pack", [numbered((2,))], {"axis": 2}, "axis 2 is not an axis of a tensor of rank 2"),
     ("Pack", [numbered((2,)), numbered((2,), np.int8)], {"axis": 0}, "FLOAT_32 and INT_8"),

@@ -60,7 +60,7 @@ def test_batch_to_space(
     x = numbered(block[0] * block[1] * n, h, w, c, dtype=np.int32)
     left = [k * b - sum(pair) for k, b, pair in zip((h, w), block, crops, strict=True)]
     if min(left) < 0:
-        with pytest.raises(OpError, match="are more than the space"):
+        with pytest.raises(OpError, match="are larger than the space"):
             run_op("BatchToSpace", x, block_size=block, crops=crops)
         return
     y = run_op("BatchToSpace", x, block_size=block, crops=crops)

@@ -71,7 +71,7 @@ def test_axis_aligned_by_hand(run_op: Run) -> None:
 def test_axis_aligned_refusals(run_op: Run) -> None:
     rois, deltas, batch = randoms(0, 2, 1, 4)
     image = np.ones((1, 2), F32)
-    with pytest.raises(OpError, match=r"box 1 belongs to image -1, but there are 1"):
+    with pytest.raises(OpError, match=r"names image -1 for box 1, but the number of images is 1"):
         run_op("AxisAlignedBboxTransform", rois, deltas, np.array([0, -1], I32), image)
     with pytest.raises(OpError, match=r"in\[1\] must be \(2, classes \* 4\)"):
         run_op("AxisAlignedBboxTransform", rois, deltas[:, :3], batch, image)

@@ -85,7 +85,7 @@ def test_padding_of_a_fixed_point_image_is_its_zero(evaluate: Evaluate) -> None:
     ("x", "out", "said"),
     [
         ((1, 8, 9), None, "output must be declared"),
-        ((1, 7, 9), (1, 4, 4, 2), "7 rows of .* no multiple of the 4 of a window"),
+        ((1, 7, 9), (1, 4, 4, 2), "7 rows of .* not a multiple of the 4 of a window"),
         ((1, 8, 9), (1, 4, 5, 2), r"9 columns, but an image of \(4, 5\) has 3 x 4 windows"),
         ((1, 8, 9), (1, 1, 9, 2), "window of 2 does not fit spatial axis 0"),
         ((1, 8, 9), (4, 4, 2), r"out\[0\] must have rank 4"),

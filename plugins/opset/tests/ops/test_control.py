@@ -21,7 +21,7 @@ def test_its_params_are_names_of_graphs() -> None:
 def test_the_condition_is_one_bool() -> None:
     op = IF.bind(NAMES, [])
     assert IF.infer(op, [Spec(DType.BOOL_8, ())], []) == ()
-    with pytest.raises(OpError, match=r"has the shape \(2,\); it must be one bool"):
+    with pytest.raises(OpError, match=r"must be a single bool, but its shape is \(2,\)"):
         IF.infer(op, [Spec(DType.BOOL_8, (2,))], [])
 
 

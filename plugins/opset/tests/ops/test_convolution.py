@@ -134,7 +134,7 @@ def test_conv2d_refuses(
 def test_refusals_name_bias_and_multiples(run_op: Run) -> None:
     x, w = np.zeros((1, 3, 3, 4), np.float32), np.zeros((1, 1, 1, 6), np.float32)
     params = {"stride": (1, 1), "pad_amount": [(0, 0), (0, 0)]}
-    with pytest.raises(OpError, match="6 output channels are no multiple of 4 input channels"):
+    with pytest.raises(OpError, match="6 output channels are not a multiple of 4 input channels"):
         run_op("DepthWiseConv2d", x, w, **params)
     bias = np.zeros(3, np.float32)
     with pytest.raises(OpError, match=r"bias in\[2\] must have shape \(8,\)"):
@@ -147,7 +147,7 @@ def test_refusals_name_bias_and_multiples(run_op: Run) -> None:
         ("Conv1d", (1, 5, 5, 4), (3, 4, 8), r"rank 3, but its shape is \(1, 5, 5, 4\)"),
         ("Conv1d", (1, 2, 4), (3, 4, 8), "window of 3 does not fit spatial axis 0, which has 2"),
         ("DepthWiseConv1d", (1, 5, 4), (3, 4, 8), r"dimension 1 of the filters must be 1"),
-        ("DepthWiseConv1d", (1, 5, 0), (3, 1, 0), "no multiple of 0 input channels"),
+        ("DepthWiseConv1d", (1, 5, 0), (3, 1, 0), "not a multiple of 0 input channels"),
         ("DepthWiseConv1d", (1, 5, 4), (1, 3, 1, 4), "filters.* must have rank 3"),
     ],
 )

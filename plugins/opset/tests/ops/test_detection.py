@@ -199,7 +199,7 @@ def test_an_overlap_equal_to_the_threshold_drops(run_op: Run) -> None:
 def test_refusals(run_op: Run) -> None:
     scores, deltas, priors = randoms(0, 1, 2, 2, 2)
     spec = (Spec(DType.FLOAT_32, (1, 3)),)
-    with pytest.raises(OpError, match="detections come is known only when it runs"):
+    with pytest.raises(OpError, match="the number of detections is known only at run time"):
         run_op("DetectionOutput", scores, deltas, priors, **GIVEN)
     with pytest.raises(OpError, match=r"in\[1\] must have shape \(1, 4, 4\)"):
         run_op(

@@ -164,7 +164,7 @@ def test_by_number_is_what_the_single_op_is(run_op: Run) -> None:
     found = run_op("ElementWiseBinary", a, b, operation=6, specs=(spec,))
     np.testing.assert_array_equal(found, [0, 1])
     assert found.dtype == np.int32
-    with pytest.raises(OpError, match=r"in\[0\] is FLOAT_32; it must be an integer type"):
+    with pytest.raises(OpError, match=r"in\[0\] must be an integer type, but is FLOAT_32"):
         run_op("ElementWiseBinary", a.astype(np.float32), b.astype(np.float32), operation=12)
 
 
@@ -186,7 +186,7 @@ def test_truth_values_have_a_greater_one_but_no_sum(run_op: Run) -> None:
     a, b = np.array([True, False]), np.array([False, False])
     np.testing.assert_array_equal(run_op("ElementWiseMaximum", a, b), [True, False])
     for name in ("Add", "Subtract", "Divide", "Power", "FloorDiv", "Mod", "Fmod"):
-        with pytest.raises(OpError, match=r"in\[0\] is BOOL_8; it must be a number"):
+        with pytest.raises(OpError, match=r"in\[0\] must be a number, but is BOOL_8"):
             run_op(f"ElementWise{name}", a, b)
 
 
@@ -196,5 +196,5 @@ def test_refusals(run_op: Run) -> None:
         run_op("ElementWiseAdd", a, np.zeros(4, np.float32))
     with pytest.raises(OpError, match="different types: FLOAT_32 and INT_32"):
         run_op("ElementWiseAdd", a, np.zeros(3, np.int32))
-    with pytest.raises(OpError, match=r"in\[0\] is FLOAT_32; it must be an integer type"):
+    with pytest.raises(OpError, match=r"in\[0\] must be an integer type, but is FLOAT_32"):
         run_op("ElementWiseMod", a, a)

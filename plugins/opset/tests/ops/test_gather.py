@@ -85,8 +85,14 @@ REFUSED: list[tuple[str, Shape, Array, dict[str, Any], str]] = [
     ("GatherElements", (2, 3), numbered((2, 3), np.int32), {"axis": 2}, "axis 2 is not an axis"),
     ("GatherElements", (), numbered((), np.int32), {}, "axis 0 is not an axis"),
     ("GatherNd", (2, 3), numbered((2, 3), np.int32), {}, "has rows of 3 indices"),
-    ("GatherNd", (2, 3), numbered((), np.int32), {}, "batch_dims 0 are too many"),
-    ("GatherNd", (2, 3), numbered((2, 1), np.int32), {"batch_dims": 2}, "batch_dims 2 are too"),
+    ("GatherNd", (2, 3), numbered((), np.int32), {}, "batch_dims 0 is too large"),
+    (
+        "GatherNd",
+        (2, 3),
+        numbered((2, 1), np.int32),
+        {"batch_dims": 2},
+        "batch_dims 2 is too large",
+    ),
     ("GatherNd", (2, 3), numbered((3, 1), np.int32), {"batch_dims": 1}, "in the first 1 dimension"),
     ("GatherNd", (2, 3), numbered((3, 1)), {}, "indices must be integers, but in[1] is FLOAT_32"),
     (
@@ -94,21 +100,21 @@ REFUSED: list[tuple[str, Shape, Array, dict[str, Any], str]] = [
         (2, 2),
         np.array([[0, 1], [2, -3]], np.int32),
         {},
-        "index 2 is out of range on axis 0, which has 2",
+        "index 2 is out of range on axis 0, which has size 2",
     ),
     (
         "GatherNd",
         (2, 3),
         np.array([[0, 2], [1, 3], [0, -4]], np.int32),
         {},
-        "index 3 is out of range on axis 1, which has 3",
+        "index 3 is out of range on axis 1, which has size 3",
     ),
     (
         "GatherNd",
         (2, 3),
         np.array([[0], [-4]], np.int64),
         {"batch_dims": 1},
-        "index -4 is out of range on axis 1, which has 3",
+        "index -4 is out of range on axis 1, which has size 3",
     ),
 ]
 
@@ -133,5 +139,5 @@ def test_wide_indices_do_not_wrap(run_op: Run, op_type: str, index: int) -> None
     x = numbered((3, 2))
     wide = np.array([[index]], np.uint64 if index >= 2**63 else np.int64)
     params = {"axis": 0} if op_type == "Gather" else {}
-    with pytest.raises(OpError, match=f"index {index} is out of range on axis 0, which has 3"):
+    with pytest.raises(OpError, match=f"index {index} is out of range on axis 0, which has size 3"):
         run_op(op_type, x, wide, **params)

@@ -199,7 +199,7 @@ def test_pad_refuses_a_stored_value_under_two_encodings() -> None:
     pad.params["pad_constant_value"] = Scalar(DType.FLOAT_32, 3.5)
     check_ops(graph, OpRegistry.of(PACKAGE))
     x.encoding = AxisScaleOffset(0, np.ones(1, np.float32))
-    with pytest.raises(GraphError, match="no one stored value"):
+    with pytest.raises(GraphError, match="no single stored value"):
         check_ops(graph, OpRegistry.of(PACKAGE))
 
 
@@ -250,19 +250,24 @@ def test_gather(run_op: Run, shape: Shape, indices: Shape, data: Any) -> None:
 
 
 REFUSED: list[tuple[str, list[Shape], dict[str, Any], str]] = [
-    ("Transpose", [(2, 3)], {"perm": [0, 0]}, "perm (0, 0) is no order of the axes of (2, 3)"),
+    (
+        "Transpose",
+        [(2, 3)],
+        {"perm": [0, 0]},
+        "perm (0, 0) is not a permutation of the axes of (2, 3)",
+    ),
     (
         "Reshape",
         [(2, 3)],
         {"specs": (Spec(DType.FLOAT_32, (4,)),)},
         "6 elements (2, 3) do not fill (4,)",
     ),
-    ("Reshape", [(2, 3)], {}, "must declare the shape"),
+    ("Reshape", [(2, 3)], {}, "must declare the new shape"),
     ("Concat", [(2, 3), (3, 3)], {"axis": 1}, "in[1] (3, 3) differs from in[0] (2, 3)"),
-    ("Concat", [(2, 3)], {}, "two or more tensors, but 1 is given"),
+    ("Concat", [(2, 3)], {}, "two or more tensors, but got 1"),
     ("Split", [(6,)], {"axis": 0, "split_index": [4, 2]}, "(4, 2) does not ascend from 0 to 6"),
-    ("Split", [(6,)], {"axis": 0, "split_index": [4], "outputs": ["a"]}, "makes 2 pieces for 1"),
-    ("Squeeze", [(1, 2)], {"axes": [1]}, "axes (1,) of (1, 2) are not all of extent 1"),
+    ("Split", [(6,)], {"axis": 0, "split_index": [4], "outputs": ["a"]}, "defines 2 pieces for 1"),
+    ("Squeeze", [(1, 2)], {"axes": [1]}, "axes (1,) of (1, 2) are not all of size 1"),
     ("ExpandDims", [(2,)], {"axis": 2}, "axes: 2 is not an axis of a tensor of rank 2"),
     (
         "Pad",
@@ -290,5 +295,5 @@ def test_refusals(
 
 
 def test_gather_refuses_an_index_out_of_range(run_op: Run) -> None:
-    with pytest.raises(OpError, match="index -3 is out of range on axis 0, which has 2"):
+    with pytest.raises(OpError, match="index -3 is out of range on axis 0, which has size 2"):
         run_op("Gather", numbered((2, 2)), np.array([0, -3], np.int32), axis=0)

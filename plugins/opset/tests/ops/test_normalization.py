@@ -193,10 +193,10 @@ def test_l2_norm_divides_by_epsilon_where_that_is_greater(run_op: Run) -> None:
         ("InstanceNorm", (2, 3, 4), [(4,), (2,)], {}, "beta in[2] must have shape (4,)"),
         ("InstanceNorm", (2, 3, 4), [(4,)], {"region": 3}, "ACROSS_ALL=2"),
         ("GroupNorm", (2, 3, 4), [], {"group": 3, "epsilon": 0.0}, "4 channels"),
-        ("GroupNorm", (2, 3, 4), [], {"group": 0, "epsilon": 0.0}, "do not make 0 groups"),
+        ("GroupNorm", (2, 3, 4), [], {"group": 0, "epsilon": 0.0}, "do not divide into 0 groups"),
         ("GroupNorm", (4,), [], {"group": 2, "epsilon": 0.0}, "a batch and a channel dimension"),
         ("L2Norm", (2, 3), [], {"axis": 2}, "2 is not an axis of a tensor of rank 2"),
-        ("L2Norm", (2, 3), [], {"axes": [1, 1]}, "name an axis twice"),
+        ("L2Norm", (2, 3), [], {"axes": [1, 1]}, "contain an axis twice"),
     ],
 )
 def test_norms_that_do_not_fit(

@@ -64,7 +64,7 @@ def test_patches_refuse_what_does_not_fit(run_op: Run) -> None:
     with pytest.raises(OpError, match="window of 4 does not fit spatial axis 1, which has 3"):
         run_op("ExtractPatches", x, padding=PatchPadding.VALID, **params)
     params["stride"] = (0, 1)
-    with pytest.raises(OpError, match="stride extents must be at least 1"):
+    with pytest.raises(OpError, match="stride sizes must be at least 1"):
         run_op("ExtractPatches", x, padding=PatchPadding.SAME, **params)
 
 

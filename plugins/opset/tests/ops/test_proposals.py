@@ -123,9 +123,9 @@ def test_limits_tell_the_extent_where_nothing_is_declared(run_op: Run) -> None:
     assert values.shape == (6,)
     values, *_ = run_op("GenerateProposals", *ins, post_nms_limit=99, **given)
     assert values.shape == (24,)
-    with pytest.raises(OpError, match="how many proposals come is known only when it runs"):
+    with pytest.raises(OpError, match="the number of proposals is known only at run time"):
         run_op("GenerateProposals", *ins, **given)
-    with pytest.raises(OpError, match="but its outputs are declared for 1"):
+    with pytest.raises(OpError, match="but the outputs are declared for 1"):
         run_op("GenerateProposals", *ins, specs=(Spec(DType.FLOAT_32, (1,)),), **given)
 
 

@@ -44,7 +44,7 @@ def test_collect_refusals(run_op: Run) -> None:
         run_op("CollectRpnProposals", rois, None, *none, scores, None, *none, rpn_max_level=3)
     with pytest.raises(OpError, match=r"in\[1\] and in\[6\] must be left out"):
         run_op("CollectRpnProposals", rois, rois, *none, scores, scores, *none, rpn_max_level=2)
-    with pytest.raises(OpError, match="levels 2 to 7 must be 1 to 5 in number"):
+    with pytest.raises(OpError, match="levels 2 to 7 must be 1 to 5 levels"):
         run_op("CollectRpnProposals", rois, None, *none, scores, rpn_max_level=7)
     with pytest.raises(OpError, match=r"in\[5\] must have shape \(2,\)"):
         run_op("CollectRpnProposals", rois, None, *none, scores[:1], rpn_max_level=2)
@@ -101,7 +101,7 @@ def test_levels_by_hand(run_op: Run) -> None:
 def test_distribute_refusals(run_op: Run) -> None:
     rois = np.array([[0, 0, 9, 9], [0, 0, 9, 9]], F32)
     specs = (Spec(DType.INT_32, (2,)), *[Spec(DType.FLOAT_32, (1, 4))] * 4)
-    with pytest.raises(OpError, match="2 regions at level 2, but its outputs are declared for 1"):
+    with pytest.raises(OpError, match="2 regions at level 2, but the outputs are declared for 1"):
         run_op("DistributeFpnProposals", rois, specs=specs)
     with pytest.raises(OpError, match="need 2 outputs behind"):
         run_op("DistributeFpnProposals", rois, specs=specs, roi_max_level=3)

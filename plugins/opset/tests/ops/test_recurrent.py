@@ -345,9 +345,9 @@ def zeros(*shape: int) -> Array:
         ({2: zeros(4, 9)}, ["in[2] has shape (4, 9); it must be (4, 3)"]),
         ({5: zeros(4, 9), 9: zeros(3)}, ["in[5] has shape (4, 9)", "in[9] has shape (3,)"]),
         ({10: zeros(1, 1, 4)}, ["in[10] has shape (1, 1, 4); it must be (1, 4)"]),
-        ({16: zeros(4, 3)}, ["the input gate takes all", "in[17], in[21] is left out"]),
-        ({13: zeros(4)}, ["layer normalization takes all", "in[14], in[15] is left out"]),
-        ({19: zeros(4)}, ["peepholes takes all of in[19], in[20]", "in[20] is left out"]),
+        ({16: zeros(4, 3)}, ["the input gate needs all", "in[17], in[21] is left out"]),
+        ({13: zeros(4)}, ["layer normalization needs all", "in[14], in[15] is left out"]),
+        ({19: zeros(4)}, ["peepholes needs all of in[19], in[20]", "in[20] is left out"]),
         ({18: zeros(4)}, ["in[18] must not be given"]),
         ({23: zeros(4)}, ["in[22], the projection, is left out"]),
         (
@@ -377,7 +377,7 @@ def test_the_input_gate_with_norms_needs_its_own(run_op: Run, rng: np.random.Gen
 
 
 def test_a_threshold_below_0(run_op: Run, rng: np.random.Generator) -> None:
-    with pytest.raises(OpError, match=r"cell_clip_threshold is -1\.0; it must not be below 0"):
+    with pytest.raises(OpError, match=r"cell_clip_threshold is -1\.0; it must not be negative"):
         run_op("Lstm", *lstm_inputs(rng, (2, 1, 3), 4, 1), cell_clip_threshold=-1.0)
 
 
@@ -404,5 +404,5 @@ def test_gru_refusals(
 
 def test_whole_numbers_are_no_layer(run_op: Run) -> None:
     ins = [np.zeros(s, np.int32) for s in ((2, 1, 3), *[(4, 3)] * 3, *[(4, 4)] * 3)]
-    with pytest.raises(OpError, match="INT_32; it must be a float or a fixed-point type"):
+    with pytest.raises(OpError, match="INT_32; it must be a float or fixed-point type"):
         run_op("Gru", *ins)

@@ -143,7 +143,7 @@ def test_cumulative_sum_of_nothing(run_op: Run) -> None:
 
 def test_refusals(run_op: Run) -> None:
     x = np.zeros((2, 3), np.float32)
-    with pytest.raises(OpError, match=r"\(1, 1\) name an axis twice"):
+    with pytest.raises(OpError, match=r"\(1, 1\) contain an axis twice"):
         run_op("ReduceSum", x, axes=[1, 1])
     with pytest.raises(OpError, match="axes: 2 is not an axis"):
         run_op("ReduceSum", x, axes=[2])

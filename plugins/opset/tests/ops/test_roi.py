@@ -187,7 +187,7 @@ def test_invalid_regions(run_op: Run) -> None:
 def test_refusals(run_op: Run, name: str) -> None:
     x, rois, batch = randoms(0, (1, 4, 4, 1), 2)
     given = {"extent": (1, 1), "img_size_ratio": (1, 1)}
-    with pytest.raises(OpError, match="box 0 belongs to image 1, but there are 1"):
+    with pytest.raises(OpError, match="names image 1 for box 0, but the number of images is 1"):
         run(run_op, name, x, rois, batch + 1, **given)
     with pytest.raises(OpError, match="nothing says how high and wide") as caught:
         run_op(name, x, rois, batch, img_size_ratio=(1, 1))

@@ -171,7 +171,7 @@ REFUSED: list[tuple[str, list[Array], dict[str, Any], str]] = [
         "ScatterElements",
         [np.ones(2), np.array([1, -3, 5], I32), np.ones(3)],
         {},
-        "index -3 is out of range on axis 0, which has 2",
+        "index -3 is out of range on axis 0, which has size 2",
     ),
     (
         "ScatterNd",
@@ -190,7 +190,7 @@ REFUSED: list[tuple[str, list[Array], dict[str, Any], str]] = [
         "ScatterNd",
         [np.ones((2, 3)), np.array([[1, 3]], I32), np.ones(1)],
         {},
-        "index 3 is out of range on axis 1, which has 3",
+        "index 3 is out of range on axis 1, which has size 3",
     ),
     ("OneHot", [np.zeros(2, I32)], {"depth": 3, "axis": 2}, "axis 2 is not an axis"),
     (
@@ -203,7 +203,7 @@ REFUSED: list[tuple[str, list[Array], dict[str, Any], str]] = [
         "OneHot",
         [np.zeros(2, I32)],
         {"depth": 3, "specs": (Spec(DType.INT_8, (3, 2)),)},
-        "to be INT_8 (3, 2), but qti.aisw::OneHot gives INT_8 (2, 3)",
+        "as INT_8 (3, 2), but qti.aisw::OneHot returns INT_8 (2, 3)",
     ),
 ]
 

@@ -42,7 +42,7 @@ def test_part_of_a_shape(run_op: Run, start: int, end: int) -> None:
 
 @pytest.mark.parametrize("params", [{"end": 3}, {"start": 3}, {"start": 2, "end": 1}])
 def test_no_part_of_a_shape(run_op: Run, params: dict[str, int]) -> None:
-    with pytest.raises(OpError, match="bound no dimensions of in"):
+    with pytest.raises(OpError, match="select no dimensions of in"):
         run_op("Shape", np.zeros((2, 3)), **params)
 
 
@@ -91,7 +91,7 @@ def test_fixed_point_takes_stored_integers_and_real_floats(evaluate: Callable[..
 
 
 def test_the_values_must_be_the_declared_extents(evaluate: Callable[..., Any]) -> None:
-    with pytest.raises(OpError, match=r"in\[0\] holds the shape \(2, 4\), but its output has"):
+    with pytest.raises(OpError, match=r"in\[0\] holds the shape \(2, 4\), but the output has"):
         fill(evaluate, Scalar(DType.FLOAT_32, 0), Spec(DType.FLOAT_32, (2, 3)), (2, 4))
 
 
@@ -104,7 +104,7 @@ def test_the_values_must_be_the_declared_extents(evaluate: Callable[..., Any]) -
             Scalar(DType.INT_32, 3),
             U8,
             AxisScaleOffset(0, np.ones(1, np.float32)),
-            "value has no one stored value",
+            "value has no single stored value",
         ),
     ],
 )
@@ -125,8 +125,8 @@ def test_values_that_do_not_fit(
 @pytest.mark.parametrize(
     ("extents", "spec", "said"),
     [
-        ((2, 3), None, "must declare the shape and the type to fill"),
-        ((2, 3), Spec(DType.FLOAT_32, (6,)), r"in\[0\] has 2 extents for the output \(6,\)"),
+        ((2, 3), None, "must declare its shape and type"),
+        ((2, 3), Spec(DType.FLOAT_32, (6,)), r"in\[0\] has 2 sizes for the output \(6,\)"),
         ([[2]], Spec(DType.FLOAT_32, (2,)), r"in\[0\] must have rank 1"),
     ],
 )

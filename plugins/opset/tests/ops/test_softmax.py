@@ -97,10 +97,10 @@ def test_masked_softmax_of_nothing(run_op: Run) -> None:
         ((2, 3, 4, 5), np.zeros((2, 4), np.float32), 0, "the mask in[1] must have shape (2, 5)"),
         ((2, 3, 4, 5), np.zeros((2, 1), np.int32), 1, "4 rows of 5 elements"),
         ((2, 3, 5, 5), np.zeros(2, np.int32), 1, "the lengths in[1] must have rank 2"),
-        ((2, 3, 5, 5), np.zeros((3, 1), np.int32), 1, "not those of 2 batch items"),
+        ((2, 3, 5, 5), np.zeros((3, 1), np.int32), 1, "one row for each of 2 batch items"),
         ((1, 1, 5, 5), np.array([[2, 4]], np.int32), 1, "add up to 6, but a row of in[0] has 5"),
-        ((1, 1, 5, 5), np.array([[2, -1]], np.int32), 1, "whole numbers from 0 on"),
-        ((1, 1, 5, 5), np.array([[0.5]], np.float32), 1, "whole numbers from 0 on"),
+        ((1, 1, 5, 5), np.array([[2, -1]], np.int32), 1, "integers of 0 or more"),
+        ((1, 1, 5, 5), np.array([[0.5]], np.float32), 1, "integers of 0 or more"),
     ],
 )
 def test_masks_that_do_not_fit(

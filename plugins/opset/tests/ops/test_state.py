@@ -192,7 +192,7 @@ def test_numbers_of_an_empty_shape_and_of_none() -> None:
 @pytest.mark.parametrize("op_type", ["RandomUniformLike", "RandomNormalLike"])
 def test_what_cannot_be_drawn(op_type: str) -> None:
     shape = np.array([2, 3], np.uint32)
-    with pytest.raises(OpError, match="declare its output's shape"):
+    with pytest.raises(OpError, match="declare the output's shape"):
         runner(op_type)(shape)
     with pytest.raises(OpError, match="INT_32; it must be a float type"):
         runner(op_type, Spec(DType.INT_32, (2, 3)))(shape)
@@ -206,5 +206,5 @@ def test_bounds_the_wrong_way_round() -> None:
     shape, out = np.array([2], np.uint32), Spec(DType.FLOAT_32, (2,))
     with pytest.raises(OpError, match=r"low 1\.0 is greater than high 0\.0"):
         runner("RandomUniformLike", out, low=1.0, high=0.0)(shape)
-    with pytest.raises(OpError, match=r"scale is -1\.0; it must not be below 0"):
+    with pytest.raises(OpError, match=r"scale is -1\.0; it must not be negative"):
         runner("RandomNormalLike", out, scale=-1.0)(shape)

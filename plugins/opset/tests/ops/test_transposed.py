@@ -122,7 +122,7 @@ def test_nothing_in_gives_the_bias(run_op: Run) -> None:
         ((1, 5, 5, 4), (3, 3, 4, 8), {"group": 0}, "into 0 groups"),
         ((1, 5, 5, 4), (3, 3, 4, 8), {"output_padding": (1, 2)}, r"\(1, 2\) must be less than"),
         ((1, 5, 5, 4), (3, 3, 4, 8), {"stride": (0, 2)}, r"at least 1, but they are \(0, 2\)"),
-        ((1, 1, 1, 4), (1, 1, 4, 8), {"pad_amount": [(1, 1), (0, 0)]}, "takes more off than"),
+        ((1, 1, 1, 4), (1, 1, 4, 8), {"pad_amount": [(1, 1), (0, 0)]}, "removes more than"),
         ((5, 5, 4), (3, 3, 4, 8), {}, r"rank 4, but its shape is \(5, 5, 4\)"),
     ],
 )

@@ -105,12 +105,12 @@ def test_convert_of_floats_to_integers(evaluate: Evaluate) -> None:
 @pytest.mark.parametrize(
     ("op_type", "dtype", "encoding", "out", "said"),
     [
-        ("Cast", F32, None, None, "must declare the type"),
+        ("Cast", F32, None, None, "must declare the new type"),
         ("Cast", F32, None, Spec(DType.BFLOAT_16, (2,)), "use Convert"),
         ("Quantize", F32, None, Spec(U8, (2,)), "out[0] is UFIXED_POINT_8 but has no encoding"),
         ("Dequantize", U8, None, None, "in[0] is UFIXED_POINT_8 but has no encoding"),
         ("Dequantize", U8, CODE, Spec(DType.INT_32, (2,)), "must be a float type"),
-        ("Convert", F32, None, Spec(F32, (3,)), "is to be FLOAT_32 (3,), but"),
+        ("Convert", F32, None, Spec(F32, (3,)), "is declared as FLOAT_32 (3,), but"),
     ],
 )
 def test_refusals(

@@ -61,7 +61,7 @@ CASES: list[tuple[str, Sequence[Any], dict[str, Any]]] = [
     ("Split", [], {"axis": 1, "split_index": [1, 3]}),
     ("Concat", [(2, 2, 3, 5)], {"axis": 1}),
 ]
-# A constant pad has no one stored value under scales by axis: the op refuses it.
+# A constant pad has no single stored value under scales by axis: the op refuses it.
 RUNS = [
     pytest.param(case, per_axis, id=f"{case[0]}-{'per-axis' if per_axis else 'per-tensor'}-{i}")
     for i, case in enumerate(CASES)

@@ -90,11 +90,11 @@ def test_extras_join_in_an_order_of_their_own() -> None:
     ("extras", "said"),
     [
         ([Extra("a", after="fold-batch-norm")], "did you mean 'fold-batchnorm'?"),
-        ([Extra("a", phase="middle")], "declares the phase 'middle'"),
+        ([Extra("a", phase="middle")], "unknown phase 'middle'"),
         ([Extra("a", phase="early", after="fuse-bias")], "runs later than early"),
-        ([Extra("a", after="b"), Extra("b", after="a")], "a and b each want to come after"),
-        ([Extra("fuse-bias")], "two passes named 'fuse-bias'"),
-        ([Extra("a"), Extra("a", phase="late")], "two passes named 'a'"),
+        ([Extra("a", after="b"), Extra("b", after="a")], "a and b must each run after"),
+        ([Extra("fuse-bias")], "duplicate pass name 'fuse-bias'"),
+        ([Extra("a"), Extra("a", phase="late")], "duplicate pass name 'a'"),
     ],
 )
 def test_refusals(extras: list[Extra], said: str) -> None:

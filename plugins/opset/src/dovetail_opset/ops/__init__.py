@@ -1,1 +1,1 @@
-"""The ops by family: a module each, which `dovetail_opset.families` lists with its ops."""
+"""The ops, one module per family; `dovetail_opset.families` lists the ops of each module."""

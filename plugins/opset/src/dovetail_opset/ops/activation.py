@@ -19,37 +19,40 @@ from dovetail_opset._shapes import computed, need_same_type
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x)) without overflow, elementwise."""
+    """Return 1 / (1 + exp(-x)) without overflow, elementwise."""
     small = np.exp(-np.abs(x))
     return cast(Array, np.where(x >= 0, 1, small) / (1 + small))
 
 
 def elu(x: Array, alpha: float) -> Array:
-    """Elementwise x above 0, alpha * (exp(x) - 1) else."""
+    """Return x where it is positive, else alpha * (exp(x) - 1), elementwise."""
     return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
 
 
 def gelu(x: Array) -> Array:
-    """Elementwise x / 2 * (1 + erf(x / sqrt 2)); 0 at minus infinity."""
+    """Return x / 2 * (1 + erf(x / sqrt 2)), elementwise; 0 at minus infinity."""
     share: Array = 1 + erf(x * math.sqrt(0.5))
     return np.where(share == 0, x.dtype.type(0), np.multiply(x * 0.5, share))
 
 
 def hard_swish(x: Array) -> Array:
-    """Elementwise x * clip(x + 3, 0, 6) / 6, which does not overflow on the way."""
+    """Return x * clip(x + 3, 0, 6) / 6 without intermediate overflow, elementwise."""
     share: Array = np.clip(x + 3, 0, 6) / 6
     return np.multiply(x, share)
 
 
 def softplus(x: Array, beta: float, threshold: float) -> Array:
-    """log(1 + exp(beta * x)) / beta; x where beta * x exceeds a threshold that is not negative."""
+    """Return log(1 + exp(beta * x)) / beta, elementwise.
+
+    Where beta * x exceeds a threshold that is not negative, the result is x.
+    """
     scaled = beta * x
     result = np.logaddexp(scaled, x.dtype.type(0)) / beta
     return np.where(scaled > threshold, x, result) if threshold >= 0 else result
 
 
 def clip(x: Array, low: float, high: float) -> Array:
-    """Elementwise x, at least `low` and at most `high`, as far as its type has such values."""
+    """Return x clipped to [low, high], elementwise, as far as its type has these values."""
     if x.dtype.kind == "f":
         return np.asarray(np.clip(x, x.dtype.type(low), x.dtype.type(high)))
     if x.dtype.kind == "b":
@@ -71,7 +74,7 @@ class _Activation(Op):
 
 @PACKAGE.op("Relu")
 class Relu(_Activation):
-    """max(x, 0). Any shape, which stays."""
+    """max(x, 0). Returns the shape of x."""
 
     source = "spec/qnn_ops.md, Relu"
 
@@ -81,7 +84,7 @@ class Relu(_Activation):
 
 @PACKAGE.op("ReluMinMax")
 class ReluMinMax(_Activation):
-    """x clipped to [min_value, max_value]. Any shape, which stays."""
+    """x clipped to [min_value, max_value]. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ReluMinMax"
 
@@ -98,7 +101,7 @@ class ReluMinMax(_Activation):
 
 @PACKAGE.op("Relu1")
 class Relu1(_Activation):
-    """x clipped to [-1, 1]. Any shape, which stays."""
+    """x clipped to [-1, 1]. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, Relu1"
 
@@ -108,7 +111,7 @@ class Relu1(_Activation):
 
 @PACKAGE.op("Relu6")
 class Relu6(_Activation):
-    """x clipped to [0, 6]. Any shape, which stays."""
+    """x clipped to [0, 6]. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, Relu6"
 
@@ -118,9 +121,10 @@ class Relu6(_Activation):
 
 @PACKAGE.op("Prelu")
 class Prelu(Op):
-    """x where it is not negative, slope * x else.
+    """x where it is not negative, else slope * x.
 
-    x: any shape but (), which stays; slope: rank 1 or more, broadcast to x and never the other way.
+    x: any shape but (), also of the result; slope: rank 1 or more, broadcast to x, never the
+    reverse.
     """
 
     inputs = (In("in[0]"), In("in[1]"))
@@ -145,7 +149,7 @@ class Prelu(Op):
 
 @PACKAGE.op("Sigmoid")
 class Sigmoid(_Activation):
-    """1 / (1 + exp(-x)). Any shape, which stays."""
+    """1 / (1 + exp(-x)). Returns the shape of x."""
 
     source = "spec/qnn_ops.md, Sigmoid"
 
@@ -155,7 +159,7 @@ class Sigmoid(_Activation):
 
 @PACKAGE.op("Tanh")
 class Tanh(_Activation):
-    """The hyperbolic tangent. Any shape, which stays."""
+    """The hyperbolic tangent. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, Tanh"
 
@@ -165,7 +169,7 @@ class Tanh(_Activation):
 
 @PACKAGE.op("Gelu")
 class Gelu(_Activation):
-    """x / 2 * (1 + erf(x / sqrt 2)), the exact form. Any shape, which stays."""
+    """x / 2 * (1 + erf(x / sqrt 2)), the exact form. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, Gelu"
 
@@ -175,7 +179,7 @@ class Gelu(_Activation):
 
 @PACKAGE.op("HardSwish")
 class HardSwish(_Activation):
-    """x * clip(x + 3, 0, 6) / 6. Any shape, which stays."""
+    """x * clip(x + 3, 0, 6) / 6. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, HardSwish; Howard et al. 2019, Searching for MobileNetV3"
 
@@ -185,7 +189,7 @@ class HardSwish(_Activation):
 
 @PACKAGE.op("Elu")
 class Elu(_Activation):
-    """x above 0, alpha * (exp(x) - 1) else. Any shape, which stays."""
+    """x where it is positive, else alpha * (exp(x) - 1). Returns the shape of x."""
 
     source = "spec/qnn_ops.md, Elu"
 
@@ -197,9 +201,10 @@ class Elu(_Activation):
 
 @PACKAGE.op("ElementWiseSoftplus")
 class ElementWiseSoftplus(_Activation):
-    """log(1 + exp(beta * x)) / beta; x where beta * x exceeds a threshold that is not negative.
+    """log(1 + exp(beta * x)) / beta.
 
-    Any shape, which stays.
+    Where beta * x exceeds a threshold that is not negative, the result is x. Returns the shape of
+    x.
     """
 
     source = "spec/qnn_ops.md, ElementWiseSoftplus"
@@ -232,10 +237,10 @@ class Neuron(enum.IntEnum):
 
 @PACKAGE.op("ElementWiseNeuron")
 class ElementWiseNeuron(_Activation):
-    """One of the activations by number. Any shape, which stays.
+    """One of the activations, selected by `operation`. Returns the shape of x.
 
-    alpha is 1 for ELU and 0.2 for HARD_SIGMOID, beta 0.5 for HARD_SIGMOID and 1 for SOFTPLUS where
-    not given; RELU_MIN_MAX needs min_value and max_value.
+    alpha defaults to 1 for ELU and 0.2 for HARD_SIGMOID, beta to 0.5 for HARD_SIGMOID and 1 for
+    SOFTPLUS. RELU_MIN_MAX needs min_value and max_value.
     """
 
     source = "spec/qnn_ops.md, ElementWiseNeuron"

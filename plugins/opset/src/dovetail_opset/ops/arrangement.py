@@ -1,4 +1,4 @@
-"""Tensors put together, taken apart and repeated."""
+"""Stacking, unstacking and repetition of tensors."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -19,9 +19,9 @@ from dovetail_opset._shapes import ints, moved, need_axis, need_rank, need_same_
 
 @PACKAGE.op("Pack")
 class Pack(Op):
-    """Tensors stacked along a new dimension `axis`, which counts in the result.
+    """Tensors stacked along a new dimension; `axis` is its index in the result.
 
-    All of one shape and type; one or more.
+    One or more tensors of the same shape and type.
     """
 
     inputs = (In("in[0..m]", variadic=True),)
@@ -49,9 +49,9 @@ class Pack(Op):
 
 @PACKAGE.op("UnPack")
 class UnPack(Op):
-    """Each slice along `axis` as a tensor of its own, without that dimension.
+    """Each slice along `axis` as a separate tensor, without that dimension.
 
-    x: any shape with one or more elements along `axis`, each of which makes an output.
+    x: any shape with one or more elements along `axis`; each is one output.
     """
 
     inputs = (In("in[0]"),)
@@ -82,9 +82,9 @@ class UnPack(Op):
 
 @PACKAGE.op("Tile")
 class Tile(Op):
-    """The tensor side by side with itself, multiples[i] times along dimension i.
+    """The tensor repeated multiples[i] times along dimension i.
 
-    x: any shape; multiples: (rank,), of which 0 gives an empty result.
+    x: any shape; multiples: (rank,); a 0 results in an empty tensor.
     """
 
     inputs = (In("in[0]"),)
@@ -100,7 +100,7 @@ class Tile(Op):
         return moved(x, [n * m for n, m in zip(x.shape, multiples, strict=True)], out)
 
     def arranged(self, x: Array) -> Array:
-        """Return x as a view with each multiple in a dimension before the one it repeats."""
+        """Return x as a view with a separate dimension before each repeated one."""
         split, repeated = [], []
         for size, multiple in zip(x.shape, ints(self.multiples), strict=True):
             is_single = multiple == 1  # saves a dimension, of which NumPy knows not more than 64
@@ -116,8 +116,8 @@ class Tile(Op):
 class BatchPermutation(Op):
     """Slices of x along the batch, in the order of `indices`.
 
-    x: (n, ...); indices: (m,), m <= n. Gives (m, ...): an index out of range, as a negative one is,
-    is skipped, and what is left at the end is the real value 0.
+    x: (n, ...); indices: (m,), m <= n. Returns (m, ...). An index out of range is skipped, a
+    negative one too; the rows that remain at the end hold the real value 0.
     """
 
     inputs = (In("in[0]"), In("in[1]", INDEX_TYPES))

@@ -1,4 +1,4 @@
-"""All elementwise functions of two tensors as one op, by number."""
+"""The elementwise functions of two tensors as one op with a number."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -63,9 +63,10 @@ _SINGLE: dict[Binary, Op] = {
 
 @PACKAGE.op("ElementWiseBinary")
 class ElementWiseBinary(Op):
-    """A function of two tensors by number: all that the single op of its name says.
+    """A function of two tensors, selected by `operation`. Shapes broadcast.
 
-    Comparisons and logic so give BOOL_8 unless the output declares another type. Shapes broadcast.
+    Each operation behaves as the single op of its name: comparisons and logic return BOOL_8 unless
+    the output declares another type.
     """
 
     inputs = (In("in[0]"), In("in[1]"))
@@ -75,7 +76,7 @@ class ElementWiseBinary(Op):
 
     @property
     def single(self) -> Op:
-        """The single op that it stands for."""
+        """The single op with the same behaviour."""
         return _SINGLE[self.operation]
 
     def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:

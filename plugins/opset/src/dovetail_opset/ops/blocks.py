@@ -1,6 +1,6 @@
-"""Blocks of space, batch and channels exchanged.
+"""Exchange of blocks between space, batch and channels.
 
-Each op is one strided view of its input, `arranged`, whose elements in order are the result's.
+Each op is a strided view of its input, `arranged`; its elements in order are those of the result.
 """
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
@@ -21,14 +21,14 @@ from dovetail_opset._shapes import ints, moved, need_axis, need_rank
 
 
 class BlockMode(enum.IntEnum):
-    """How the depth holds a block: DCR, its places before the channels; CRD, after them."""
+    """Order of the depth: DCR, position in the block before channels; CRD, after them."""
 
     DCR = 0
     CRD = 1
 
 
 class _Blocks(Op):
-    """The base of ops on blocks of (n, h, w, c)."""
+    """Base of the ops on blocks of (n, h, w, c)."""
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
@@ -52,10 +52,10 @@ class _Blocks(Op):
         raise NotImplementedError
 
     def need_divisible(self, lengths: Shape, by: Shape, what: str) -> Shape:
-        """Return extents divided.
+        """Return sizes divided by those of a block.
 
         Raises:
-            OpError: They do not divide.
+            OpError: They are not divisible.
         """
         if any(n % k for n, k in zip(lengths, by, strict=True)):
             raise OpError(f"{what} {lengths} does not divide into blocks of {self.block}")
@@ -64,9 +64,9 @@ class _Blocks(Op):
 
 @PACKAGE.op("DepthToSpace")
 class DepthToSpace(_Blocks):
-    """Blocks of space made of the depth.
+    """Blocks of space from the depth.
 
-    x: (n, h, w, c * block). Gives (n, h * block_size[0], w * block_size[1], c). The depth is read
+    x: (n, h, w, c * block). Returns (n, h * block_size[0], w * block_size[1], c). The depth is read
     as (block_size[0], block_size[1], c) under DCR, as (c, block_size[0], block_size[1]) under CRD.
     """
 
@@ -95,10 +95,11 @@ class DepthToSpace(_Blocks):
 
 @PACKAGE.op("SpaceToDepth")
 class SpaceToDepth(_Blocks):
-    """Depth made of blocks of space: what DepthToSpace undoes.
+    """Depth from blocks of space, the inverse of DepthToSpace.
 
-    x: (n, h * block_size[0], w * block_size[1], c). Gives (n, h, w, c * block), the depth written
-    as (block_size[0], block_size[1], c) under DCR, as (c, block_size[0], block_size[1]) under CRD.
+    x: (n, h * block_size[0], w * block_size[1], c). Returns (n, h, w, c * block). The depth is
+    written as (block_size[0], block_size[1], c) under DCR, as (c, block_size[0], block_size[1])
+    under CRD.
     """
 
     source = "spec/qnn_ops.md, SpaceToDepth"
@@ -111,7 +112,7 @@ class SpaceToDepth(_Blocks):
         return n, h, w, c * math.prod(self.block)
 
     def arranged(self, x: Array) -> Array:
-        """Return x as a view (n, h, w, ...) whose last three dimensions are the depth."""
+        """Return x as a view (n, h, w, ...), whose last three dimensions are the depth."""
         n, height, width, c = x.shape
         rows, columns = self.block
         parts = x.reshape(n, height // rows, rows, width // columns, columns, c)
@@ -124,11 +125,11 @@ class SpaceToDepth(_Blocks):
 
 @PACKAGE.op("BatchToSpace")
 class BatchToSpace(_Blocks):
-    """Blocks of space made of the batch, then cropped.
+    """Blocks of space from the batch, then cropped.
 
     x: (block * n, h, w, c), the batch read as (block_size[0], block_size[1], n). crops: (2, 2),
-    rows (before, after) of height and width. Gives (n, h * block_size[0] - crops[0].sum(),
-    w * block_size[1] - crops[1].sum(), c).
+    rows (before, after) of height and width. Returns (n, h * block_size[0] - crops[0].sum(), w *
+    block_size[1] - crops[1].sum(), c).
     """
 
     source = "spec/qnn_ops.md, BatchToSpace"
@@ -157,11 +158,11 @@ class BatchToSpace(_Blocks):
 
 @PACKAGE.op("SpaceToBatch")
 class SpaceToBatch(_Blocks):
-    """Batch made of blocks of space, which is first padded with the real value 0.
+    """Batch from blocks of space, which is first padded with the real value 0.
 
-    x: (n, h, w, c). pad_amount: (2, 2), rows (before, after) of height and width. Gives
-    (block * n, padded h / block_size[0], padded w / block_size[1], c), the batch written as
-    (block_size[0], block_size[1], n).
+    x: (n, h, w, c). pad_amount: (2, 2), rows (before, after) of height and width. Returns (block *
+    n, padded h / block_size[0], padded w / block_size[1], c), the batch written as (block_size[0],
+    block_size[1], n).
     """
 
     source = "spec/qnn_ops.md, SpaceToBatch"
@@ -174,7 +175,7 @@ class SpaceToBatch(_Blocks):
         return n * math.prod(self.block), h, w, c
 
     def padded(self, x: Shape) -> Shape:
-        """Return the shape with the padding."""
+        """Return the shape after padding."""
         n, h, w, c = x
         (top, bottom), (left, right) = map(ints, self.pad_amount)
         return n, top + h + bottom, left + w + right, c
@@ -193,9 +194,9 @@ class SpaceToBatch(_Blocks):
 
 @PACKAGE.op("ChannelShuffle")
 class ChannelShuffle(Op):
-    """Channels of `num_groups` groups dealt out in turn: (groups, c / groups) transposed.
+    """Channels interleaved between `num_groups` groups: (groups, c / groups) transposed.
 
-    x: any shape, whose extent at `axis` the groups divide. Gives the same shape.
+    x: any shape whose size at `axis` is divisible by num_groups. Returns the same shape.
     """
 
     inputs = (In("in[0]"),)

@@ -1,4 +1,4 @@
-"""Boxes refined by deltas."""
+"""Refinement of boxes by deltas."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -42,13 +42,13 @@ def _need_sizes(image: Spec, columns: int, what: str) -> None:
 
 @PACKAGE.op("AxisAlignedBboxTransform")
 class AxisAlignedBboxTransform(Op):
-    """Boxes moved and stretched by deltas, for each class, and cut at the border of their image.
+    """Boxes moved and stretched by deltas per class, clipped to their image.
 
     rois: (n, 4), rows x1, y1, x2, y2; deltas: (n, classes * 4), each dx, dy, dw, dh; batch index:
-    (n,), INT_32, each box's image; image size: (images, 2), rows height, width. The deltas are
-    divided by `weights`; dx and dy are shares of the box's extents, dw and dh natural logarithms of
-    how much it is stretched, which nothing bounds. Gives the boxes, (n, classes * 4), and how many
-    boxes each image has, (images,).
+    (n,), INT_32, the image of each box; image size: (images, 2), rows height, width. The deltas are
+    divided by `weights`; dx and dy are fractions of the box's size, dw and dh natural logarithms of
+    the stretch, which is not bounded. Returns the boxes, (n, classes * 4), and the number of boxes
+    in each image, (images,).
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", (DType.INT_32,)), In("in[3]"))
@@ -85,19 +85,19 @@ class AxisAlignedBboxTransform(Op):
 
 @PACKAGE.op("BboxTransform")
 class BboxTransform(Op):
-    """Rotated boxes moved, stretched and turned by deltas, for each class.
+    """Rotated boxes moved, stretched and rotated by deltas per class.
 
-    rois: (n, 5), rows center x, center y, width, height, angle in degrees, in an image already
-    scaled; deltas: (n, classes * 5), each dx, dy, dw, dh, da, the first four divided by `weights`,
-    da in radians; image: (images, 3), rows height, width, scale; batch index: (n,), INT_32, all in
-    image 0 where left out. dx and dy are shares of the box's extents, dw and dh natural logarithms
-    of how much it is stretched, bounded by log(1000 / 16). Gives the boxes, (n, classes * 5), in
-    the scaled image where apply_scale is set, else in the image before scaling; and how many boxes
-    each image has, (images,), of the type of the boxes if it is not declared.
+    rois: (n, 5), rows center x, center y, width, height, angle in degrees, in a scaled image;
+    deltas: (n, classes * 5), each dx, dy, dw, dh, da, the first four divided by `weights`, da in
+    radians; image: (images, 3), rows height, width, scale; batch index: (n,), INT_32; without it
+    all boxes are in image 0. dx and dy are fractions of the box's size, dw and dh natural
+    logarithms of the stretch, at most log(1000 / 16). Returns the boxes, (n, classes * 5), in the
+    scaled image with apply_scale, else in the image before scaling; and the number of boxes in each
+    image, (images,), by default of the type of the boxes.
 
-    angle_bounds (low, high), whole multiples of 180 apart, brings an angle beyond them one period
-    nearer; nothing does where it is left out. A box that is turned by at most angle_clip_threshold
-    degrees is cut at the border of its image; none is where that is negative.
+    angle_bounds (low, high), a multiple of 180 apart, moves an angle out of these bounds by one
+    period; without it angles are not bounded. Boxes rotated by at most angle_clip_threshold degrees
+    are clipped to their image; none if that is negative.
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]"), In("in[3]", (DType.INT_32,), optional=True))

@@ -1,4 +1,4 @@
-"""Conversions between colour formats of images."""
+"""Conversions between color formats of images."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -17,14 +17,14 @@ from dovetail_opset._shapes import computed, moved, need_rank, need_shape
 
 
 class AlphaOrder(enum.IntEnum):
-    """Where the alpha channel is."""
+    """Position of the alpha channel."""
 
     ARGB = 0
     RGBA = 1
 
 
 class ColorOrder(enum.IntEnum):
-    """Which colour comes first."""
+    """The color that comes first."""
 
     RGB = 0
     BGR = 1
@@ -52,9 +52,9 @@ _FROM_YUV = np.array(
 
 @PACKAGE.op("ArgbToRgb")
 class ArgbToRgb(Op):
-    """Colours without their alpha channel, in the order of the input or, reversed, BGR.
+    """Colors without their alpha channel, in the input's order or, reversed, as BGR.
 
-    x: (n, h, w, 4). Gives (n, h, w, 3).
+    x: (n, h, w, 4). Returns (n, h, w, 3).
     """
 
     inputs = (In("in[0]"),)
@@ -109,10 +109,10 @@ class _PlanarToRgb(Op):
 
 @PACKAGE.op("Nv12ToRgb")
 class Nv12ToRgb(_PlanarToRgb):
-    """Colours from luma and half-size chroma, the chroma in pairs (U, V).
+    """Colors from luma and half-size chroma in pairs (U, V).
 
     x: (n, h * w * 3 / 2), the luma rows and then the chroma rows, values 0..255; the output
-    declares (n, h, w, 3), h and w even. ITU-R BT.601 in video range (which of the standards is not
+    declares (n, h, w, 3), h and w even. ITU-R BT.601 in video range (the standard is not
     documented; this is the usual one), clamped to 0..255; integers are rounded.
     """
 
@@ -121,7 +121,7 @@ class Nv12ToRgb(_PlanarToRgb):
 
 @PACKAGE.op("Nv21ToRgb")
 class Nv21ToRgb(_PlanarToRgb):
-    """Colours from luma and half-size chroma, the chroma in pairs (V, U); else as Nv12ToRgb.
+    """Colors from luma and half-size chroma in pairs (V, U); otherwise as Nv12ToRgb.
 
     x: (n, h * w * 3 / 2); the output declares (n, h, w, 3), h and w even.
     """

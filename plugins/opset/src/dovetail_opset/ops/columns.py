@@ -1,4 +1,4 @@
-"""Windows as columns, and back."""
+"""Conversion between windows of images and columns."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -31,7 +31,7 @@ class _Columns(Op):
 
 
 def _zero(x: Array, out: Spec) -> int:
-    """Return 0 as elements of `x` are: stored integers or real values."""
+    """Return 0 in the form of the elements of `x`: stored integers or real values."""
     if isinstance(out.encoding, ScaleOffset) and x.dtype.kind in "iu":
         return int(quantize(np.zeros(()), out.encoding, out.dtype))
     return 0
@@ -39,10 +39,10 @@ def _zero(x: Array, out: Spec) -> int:
 
 @PACKAGE.op("Im2Col")
 class Im2Col(_Columns):
-    """The windows of an image, padded with 0, each as a column.
+    """The windows of an image padded with 0, one column per window.
 
-    x: (n, h, w, c). Gives (n, c * kh * kw, l): all places of the window row by row, the rows of a
-    column being channel by channel, then down, then across.
+    x: (n, h, w, c). Returns (n, c * kh * kw, l): all positions of the window row by row; the rows
+    of a column run over channels, then down, then across.
     """
 
     domain = Domain.MOVE
@@ -64,10 +64,10 @@ class Im2Col(_Columns):
 
 @PACKAGE.op("Col2Im")
 class Col2Im(_Columns):
-    """The image whose windows are given as columns, added where they overlap.
+    """The image whose windows are the given columns; overlapping elements are added.
 
-    x: (n, c * kh * kw, l), as Im2Col gives it. Gives (n, h, w, c); the graph declares h and w,
-    which must have l windows. pad_amount is what was added to the image: it is taken off again.
+    x: (n, c * kh * kw, l), as Im2Col returns it. Returns (n, h, w, c); the graph declares h and w,
+    which must have l windows. pad_amount is the padding of the image, which is removed again.
     """
 
     source = "spec/qnn_ops.md, Col2Im"

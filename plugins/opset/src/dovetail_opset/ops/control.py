@@ -12,11 +12,10 @@ from dovetail_opset._package import PACKAGE
 
 @PACKAGE.op("If")
 class If(Op):
-    """Runs one of two graphs, by name: then_graph where the condition is true, else else_graph.
+    """One of two graphs, by name: then_graph where the condition is true, else else_graph.
 
-    in[0]: (), BOOL_8. Its outputs are documented nowhere, and no backend of the SDK has it. So a
-    graph that holds it can be read, checked and written; a node that runs another graph does not
-    exist here, and the reference refuses.
+    in[0]: (), BOOL_8. The op's outputs are not documented, and no backend of the SDK supports it. A
+    graph with this op can be read, checked and written, but not run: no node runs another graph.
     """
 
     inputs = (In("in[0]", dtypes=(DType.BOOL_8,)),)

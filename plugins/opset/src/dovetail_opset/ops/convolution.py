@@ -72,8 +72,8 @@ class _Convolution(_Sliding):
 class Conv1d(_Convolution):
     """Cross-correlation with zero padding, in groups of channels, plus a bias.
 
-    x: (n, w, c); weight: (fw, c / group, k); bias: (k,). Gives (n, ow, k), as Conv2d does along
-    its one axis; stride and dilation are scalars, pad_amount is (before, after).
+    x: (n, w, c); weight: (fw, c / group, k); bias: (k,). Returns (n, ow, k), as Conv2d along one
+    axis; stride and dilation are scalars, pad_amount is (before, after).
     """
 
     source = "spec/qnn_ops.md, Conv1d"
@@ -89,9 +89,9 @@ class Conv1d(_Convolution):
 class Conv2d(_Convolution):
     """Cross-correlation with zero padding, in groups of channels, plus a bias.
 
-    x: (n, h, w, c); weight: (fh, fw, c / group, k), k and c divisible by group; bias: (k,).
-    Gives (n, oh, ow, k), each extent floor((before + in + after - span) / stride) + 1 where span
-    is (f - 1) * dilation + 1. Output channel j reads the channels of group j // (k / group).
+    x: (n, h, w, c); weight: (fh, fw, c / group, k), k and c divisible by group; bias: (k,). Returns
+    (n, oh, ow, k) with sizes floor((before + in + after - span) / stride) + 1, where span is (f -
+    1) * dilation + 1. Output channel j reads the channels of group j // (k / group).
     """
 
     source = "spec/qnn_ops.md, Conv2d"
@@ -108,8 +108,8 @@ class Conv2d(_Convolution):
 class Conv3d(_Convolution):
     """Cross-correlation with zero padding, in groups of channels, plus a bias.
 
-    x: (n, d, h, w, c); weight: (fd, fh, fw, c / group, k); bias: (k,). Gives (n, od, oh, ow, k),
-    as Conv2d does along its two axes. The sparse flag is a hint, and is spelt as it is.
+    x: (n, d, h, w, c); weight: (fd, fh, fw, c / group, k); bias: (k,). Returns (n, od, oh, ow, k),
+    as Conv2d along three axes. The sparse flag is a hint; its spelling is QNN's.
     """
 
     source = "spec/qnn_ops.md, Conv3d"
@@ -147,10 +147,10 @@ class _DepthWise(_Sliding):
 
 @PACKAGE.op("DepthWiseConv1d")
 class DepthWiseConv1d(_DepthWise):
-    """Cross-correlation of each channel with filters of its own, zero padding, plus a bias.
+    """Cross-correlation of each channel with its own filters, zero padding, plus a bias.
 
-    x: (n, w, c); weight: (fw, 1, c * m); bias: (c * m,). Gives (n, ow, c * m), as DepthWiseConv2d
-    does along its one axis; stride and dilation are scalars, pad_amount is (before, after).
+    x: (n, w, c); weight: (fw, 1, c * m); bias: (c * m,). Returns (n, ow, c * m), as DepthWiseConv2d
+    along one axis; stride and dilation are scalars, pad_amount is (before, after).
     """
 
     source = "spec/qnn_ops.md, DepthWiseConv1d"
@@ -163,10 +163,10 @@ class DepthWiseConv1d(_DepthWise):
 
 @PACKAGE.op("DepthWiseConv2d")
 class DepthWiseConv2d(_DepthWise):
-    """Cross-correlation of each channel with filters of its own, zero padding, plus a bias.
+    """Cross-correlation of each channel with its own filters, zero padding, plus a bias.
 
-    x: (n, h, w, c); weight: (fh, fw, 1, c * m); bias: (c * m,). Gives (n, oh, ow, c * m); output
-    channel c * m + j is the j-th result of input channel c.
+    x: (n, h, w, c); weight: (fh, fw, 1, c * m); bias: (c * m,). Returns (n, oh, ow, c * m); output
+    channel c * m + j is result j of input channel c.
     """
 
     source = "spec/qnn_ops.md, DepthWiseConv2d"

@@ -15,10 +15,11 @@ from dovetail_opset._shapes import computed, need_rank, need_same_type
 
 @PACKAGE.op("Correlation1D")
 class Correlation1D(Op):
-    """How well each place of the left image fits those of the right one beside it.
+    """Correlation of each position of the left image with nearby ones of the right image.
 
-    left, right: (n, h, w, c). Gives (n, h, w, 2 * displacement + 1): channel d holds the mean over
-    c of left[..., w, :] * right[..., w + d - displacement + shift, :], 0 outside the right image.
+    left, right: (n, h, w, c). Returns (n, h, w, 2 * displacement + 1): channel d holds the mean
+    over c of left[..., w, :] * right[..., w + d - displacement + shift, :], 0 outside the right
+    image.
     """
 
     inputs = (In("in[0]"), In("in[1]"))

@@ -1,4 +1,4 @@
-"""Detection heads: boxes decoded and the best of them kept."""
+"""Detection heads: decoding of boxes and selection of the best."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -21,7 +21,7 @@ _UNLIMITED = -1
 
 
 class NmsType(enum.IntEnum):
-    """What suppression works on: each box once, or each box and class."""
+    """Unit of suppression: each box once, or each pair of box and class."""
 
     FAST = 0
     REGULAR = 1
@@ -29,26 +29,28 @@ class NmsType(enum.IntEnum):
 
 @PACKAGE.op("DetectionOutput")
 class DetectionOutput(Op):
-    """The detections of an SSD head: boxes decoded from anchors, the best kept.
+    """The detections of an SSD head: the best of the boxes decoded from anchors.
 
     scores: (n, anchors, classes); deltas: (n, anchors, 4), or (n, anchors * classes, 4) without
-    share_location, the classes of an anchor side by side; each dy, dx, dh, dw; anchors:
-    (n * anchors, 4), rows center y, center x, height, width. The deltas are divided by
-    delta_scaling_factors; dy and dx are shares of the anchor's extents, dh and dw natural
-    logarithms of how much it is stretched.
+    share_location, the classes of an anchor side by side; each dy, dx, dh, dw; anchors: (n *
+    anchors, 4), rows center y, center x, height, width. The deltas are divided by
+    delta_scaling_factors; dy and dx are fractions of the anchor's size, dh and dw natural
+    logarithms of the stretch.
 
-    REGULAR: within each class, boxes whose score exceeds confidence_threshold are kept by falling
-    score unless they overlap a kept one by iou_threshold or more; at most detection_limit of a
+    REGULAR: within each class, boxes with scores above confidence_threshold are kept by falling
+    score unless they overlap a kept one by iou_threshold or more; at most detection_limit per
     class. The threshold is multiplied by nms_eta after each kept box while it exceeds 0.5. FAST:
-    each anchor takes part once, with its best score, and comes with its detection_limit best
-    classes, whatever their scores. detection_limit -1 is no limit.
+    each anchor takes part once, with its best score, and is returned with its detection_limit best
+    classes, whatever their scores. A detection_limit of -1 means no limit. A NaN score exceeds no
+    threshold.
 
     The background class takes part only with use_bg_in_nms. Without output_background its
-    detections are left out, and the labels of the classes behind it are one less.
+    detections are omitted, and the labels of the classes after it are one less.
 
-    Gives scores (n, m), boxes (n, m, 4), FLOAT_32, rows y1, x1, y2, x2, labels (n, m) and the count
-    of the valid ones (n,). m is to be declared: the best m come, by falling score, then class; with
-    FAST the anchors by falling score, each with its classes. Behind the valid ones all is 0.
+    Returns scores (n, m), boxes (n, m, 4), FLOAT_32, rows y1, x1, y2, x2, labels (n, m) and the
+    number of valid ones (n,). m must be declared: the best m are returned, by falling score, then
+    class; with FAST the anchors by falling score, each with its classes. After the valid ones all
+    is 0.
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]"))
@@ -123,7 +125,7 @@ class DetectionOutput(Op):
         return (*stacked(images, (out, boxes, labels)), counts)
 
     def _regular(self, scores: Array, corners: Array, most: int) -> tuple[Indices, Indices]:
-        """Return places and classes of the best detections of one image."""
+        """Return indices and classes of the best detections of one image."""
         limit = None if self.detection_limit == _UNLIMITED else self.detection_limit
         positions, labels = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for c in self._classes(scores.shape[1]):
@@ -146,7 +148,7 @@ class DetectionOutput(Op):
         return position[order], label[order]
 
     def _fast(self, scores: Array, corners: Array, most: int) -> tuple[Indices, Indices]:
-        """Return places and classes of the best anchors of one image, some classes for each."""
+        """Return indices of the best anchors of one image, with some classes for each."""
         classes = np.array(self._classes(scores.shape[1]), np.int64)
         each = len(classes)
         if self.detection_limit != _UNLIMITED:

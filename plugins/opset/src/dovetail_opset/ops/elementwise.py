@@ -62,7 +62,7 @@ class ElementWiseMultiply(_Arithmetic):
 
 @PACKAGE.op("ElementWiseDivide")
 class ElementWiseDivide(_Arithmetic):
-    """a / b; integers towards zero, and 0 for a division by 0. Shapes broadcast."""
+    """a / b; integers truncate, and a division by 0 is 0. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseDivide"
 
@@ -76,9 +76,9 @@ class ElementWiseDivide(_Arithmetic):
 
 @PACKAGE.op("ElementWiseFloorDiv")
 class ElementWiseFloorDiv(_Arithmetic):
-    """a / b towards minus infinity; integers give 0 for a division by 0. Shapes broadcast.
+    """floor(a / b); for integers a division by 0 is 0. Shapes broadcast.
 
-    The floor is that of the rounded quotient: 1 / 0.1 gives 10, although 0.1 as float32 is more.
+    The floor is taken of the rounded quotient: 1 / 0.1 is 10, although 0.1 as float32 is larger.
     """
 
     source = "spec/qnn_ops.md, ElementWiseFloorDiv"
@@ -91,7 +91,7 @@ class ElementWiseFloorDiv(_Arithmetic):
 
 @PACKAGE.op("ElementWiseMod")
 class ElementWiseMod(_Arithmetic):
-    """What is left of a after whole times b, with the sign of b; 0 for b = 0.
+    """Remainder of a / b with the sign of b; 0 for b = 0.
 
     a, b: integers of one type, not fixed-point. Shapes broadcast.
     """
@@ -113,9 +113,9 @@ class ElementWiseMod(_Arithmetic):
 
 @PACKAGE.op("ElementWiseFmod")
 class ElementWiseFmod(_Arithmetic):
-    """What is left of a after whole times b, with the sign of a, as `fmod` of C.
+    """Remainder of a / b with the sign of a, as `fmod` of C.
 
-    For b = 0 floats give NaN and integers 0. Shapes broadcast.
+    For b = 0 it is NaN for floats and 0 for integers. Shapes broadcast.
     """
 
     source = "spec/qnn_ops.md, ElementWiseFmod"
@@ -126,7 +126,7 @@ class ElementWiseFmod(_Arithmetic):
 
 @PACKAGE.op("ElementWisePower")
 class ElementWisePower(_Arithmetic):
-    """a ** b; a negative power of an integer goes towards zero. Shapes broadcast."""
+    """a ** b; a negative power of an integer truncates. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWisePower"
 
@@ -141,7 +141,7 @@ class ElementWisePower(_Arithmetic):
 
 @PACKAGE.op("ElementWiseMaximum")
 class ElementWiseMaximum(_Binary):
-    """The greater of a and b. Shapes broadcast."""
+    """The larger of a and b; NaN if one is NaN. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseMaximum"
 
@@ -151,7 +151,7 @@ class ElementWiseMaximum(_Binary):
 
 @PACKAGE.op("ElementWiseMinimum")
 class ElementWiseMinimum(_Binary):
-    """The lesser of a and b. Shapes broadcast."""
+    """The smaller of a and b; NaN if one is NaN. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseMinimum"
 

@@ -27,7 +27,8 @@ from dovetail_opset._shapes import moved, need_axis
 class Gather(Op):
     """Slices of `data` along `axis`, by index; a negative index counts from the end.
 
-    data: (*before, d, *after); indices: any shape, integers. Gives (*before, *indices, *after).
+    data: (*before, d, *after); indices: any shape, integers. Returns (*before, *indices, *after).
+    An index out of range is an error.
     """
 
     inputs = (In("in[0]"), In("in[1]"))
@@ -49,10 +50,10 @@ class Gather(Op):
 
 @PACKAGE.op("GatherElements")
 class GatherElements(Op):
-    """The element of `data` at each index along `axis`, other places as in the result.
+    """The element of `data` at each index along `axis`, at the same position on other axes.
 
-    data: any shape; indices: of the same rank, elsewhere than on `axis` not larger. Gives the shape
-    of the indices. A negative index counts from the end.
+    data: any shape; indices: the same rank, on other axes than `axis` not larger. Returns the shape
+    of the indices. A negative index counts from the end; one out of range is an error.
     """
 
     inputs = (In("in[0]"), In("in[1]", INDEX_TYPES))
@@ -71,11 +72,11 @@ class GatherElements(Op):
 
 @PACKAGE.op("GatherNd")
 class GatherNd(Op):
-    """Slices of `data`, each by a row of indices into the dimensions behind the batch ones.
+    """Slices of `data`, selected by rows of indices into the dimensions after the batch.
 
     data: (*batch, *d, *slice); indices: (*batch, *rows, k), integers, k the number of dimensions d.
-    Gives (*batch, *rows, *slice). The first batch_dims dimensions are the batch. A negative index
-    counts from the end.
+    Returns (*batch, *rows, *slice). The first batch_dims dimensions are the batch. A negative index
+    counts from the end; one out of range is an error.
     """
 
     inputs = (In("in[0]"), In("in[1]"))

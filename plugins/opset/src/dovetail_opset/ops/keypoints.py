@@ -1,4 +1,4 @@
-"""Key points found in heat maps."""
+"""Key points in heat maps."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -22,11 +22,12 @@ _REACH = 1.5
 class HeatMapMaxKeyPoint(Op):
     """The peak of each heat map, to a fraction of an element, in its box.
 
-    heatmaps: (n, h, w, points), h and w at least 2; boxes: (n, 4), rows x1, y1, x2, y2. The
-    quadratic through the greatest element (the first of equal ones) and its eight neighbours,
-    mirrored at the border, has its peak up to 1.5 elements away; where it is flat, the peak is the
-    element. Gives the value there, (n, points), and its place x, y, (n, points, 2), element (i, j)
-    being at ((j + 0.5) / w, (i + 0.5) / h) of the box; rounded where declared as integers.
+    heatmaps: (n, h, w, points), h and w at least 2; boxes: (n, 4), rows x1, y1, x2, y2. The peak is
+    that of the quadratic through the largest element (the first of equal ones, or of NaN ones) and
+    its eight neighbors, mirrored at the border, at most 1.5 elements away; where the quadratic is
+    flat, the peak is the element. Returns the value there, (n, points), and its position x, y, (n,
+    points, 2), where element (i, j) is at ((j + 0.5) / w, (i + 0.5) / h) of the box; rounded where
+    declared as integers.
     """
 
     inputs = (In("in[0]"), In("in[1]"))
@@ -58,7 +59,7 @@ class HeatMapMaxKeyPoint(Op):
 
 
 def _neighbours(heatmaps: Array, row: Array, column: Array) -> Array:
-    """Return the 3 x 3 elements around places, (n, points, 3, 3), mirrored at the border."""
+    """Return the 3 x 3 elements around positions, (n, points, 3, 3), mirrored at the border."""
     n, height, width, count = heatmaps.shape
     steps = np.arange(-1, 2)
     rows = (height - 1) - np.abs((height - 1) - np.abs(row[..., None] + steps))

@@ -1,4 +1,4 @@
-"""Changes of shape and order: elements are only moved."""
+"""Changes of shape and order, which only move elements."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -18,7 +18,7 @@ from dovetail_opset._shapes import ints, moved, need_axes, need_axis
 
 
 class _Reshaping(Op):
-    """The base of ops that change the number of dimensions alone."""
+    """Base of the ops that change only the number of dimensions."""
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
@@ -39,8 +39,8 @@ class _Reshaping(Op):
 class Reshape(Op):
     """The same elements in the same order in another shape, which the output declares.
 
-    x: any shape. in[1] is for shapes known only at run time; shapes are static here, so its values
-    are not looked at.
+    x: any shape. in[1] is for shapes known only at run time; shapes are static here, and its values
+    are ignored.
     """
 
     inputs = (In("in[0]"), In("in[1]", optional=True))
@@ -60,9 +60,9 @@ class Reshape(Op):
 
 @PACKAGE.op("ExpandDims")
 class ExpandDims(_Reshaping):
-    """New dimensions of extent 1 at `axes`, or at `axis` where `axes` is left out.
+    """New dimensions of size 1 at `axes`, or at `axis` where `axes` is omitted.
 
-    x: any shape. Both params name places in the result.
+    x: any shape. Both params are axes of the result.
     """
 
     source = "spec/qnn_ops.md, ExpandDims"
@@ -81,10 +81,10 @@ class ExpandDims(_Reshaping):
 
 @PACKAGE.op("Squeeze")
 class Squeeze(_Reshaping):
-    """Without the dimensions of extent 1 at `axes`.
+    """The tensor without the dimensions of size 1 at `axes`.
 
-    x: any shape. Where `axes` is left out the output declares the shape; if it declares none, all
-    dimensions of extent 1 go.
+    x: any shape. Without `axes` the output declares the shape; if it declares none, all dimensions
+    of size 1 are removed.
     """
 
     source = "spec/qnn_ops.md, Squeeze"
@@ -106,7 +106,7 @@ class Squeeze(_Reshaping):
 
 @PACKAGE.op("Transpose")
 class Transpose(Op):
-    """Axes in another order: axis i of the result is axis perm[i] of x. Any rank."""
+    """Permutation of the axes: axis i of the result is axis perm[i] of x. Any rank."""
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
@@ -128,7 +128,7 @@ class Transpose(Op):
 
 @PACKAGE.op("Concat")
 class Concat(Op):
-    """Tensors side by side along `axis`. All of one shape except there; two or more."""
+    """Concatenation along `axis` of two or more tensors of the same shape on other axes."""
 
     inputs = (In("in[0..m]", variadic=True),)
     domain = Domain.MOVE
@@ -161,7 +161,7 @@ class Concat(Op):
 
 @PACKAGE.op("Split")
 class Split(Op):
-    """Pieces along `axis`; `split_index` holds where pieces 1, 2, ... begin, in ascending order."""
+    """Pieces along `axis`; `split_index` holds the begins of pieces 1, 2, ..., ascending."""
 
     inputs = (In("in[0]"),)
     outputs = (Out("out[0..m]", variadic=True),)

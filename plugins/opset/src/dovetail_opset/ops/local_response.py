@@ -16,7 +16,7 @@ from dovetail_opset._shapes import computed, need_float
 
 
 class LrnRegion(enum.IntEnum):
-    """Where Lrn looks for neighbours."""
+    """Axes along which Lrn takes neighbors."""
 
     ACROSS_CHANNEL = 0
     WITHIN_CHANNEL = 1
@@ -24,11 +24,11 @@ class LrnRegion(enum.IntEnum):
 
 @PACKAGE.op("Lrn")
 class Lrn(Op):
-    """x / (bias + alpha * s) ** beta, s the sum of squares of an element and its neighbours.
+    """x / (bias + alpha * s) ** beta, s the sum of squares of an element and its neighbors.
 
-    x: (..., c), which stays. The neighbours are those at most `radius` away along the last axis or,
-    WITHIN_CHANNEL, along each axis of (n, ..., c) between the first and the last. Alpha is as it
-    is: ONNX and Caffe divide theirs by the number of neighbours.
+    x: (..., c), also of the result. Neighbors are at most `radius` away along the last axis or,
+    with WITHIN_CHANNEL, along each axis of (n, ..., c) between the first and the last. alpha is
+    used unchanged: ONNX and Caffe divide theirs by the number of neighbors.
     """
 
     inputs = (In("in[0]"),)
@@ -59,7 +59,7 @@ class Lrn(Op):
         return result
 
     def axes(self, rank: int) -> tuple[int, ...]:
-        """Return the axes along which a tensor of a rank has neighbours."""
+        """Return the axes along which a tensor of a rank has neighbors."""
         if self.region is LrnRegion.WITHIN_CHANNEL:
             return tuple(range(1, rank - 1))
         return (rank - 1,) if rank else ()

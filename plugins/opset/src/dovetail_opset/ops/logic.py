@@ -1,7 +1,7 @@
-"""Comparisons, logic and the choice between two tensors; all of them broadcast.
+"""Comparisons, logic and selection between two tensors, all with broadcasting.
 
-Comparisons and logic give BOOL_8, unless the graph declares an integer or fixed-point type: true is
-then the number 1.
+Comparisons and logic return BOOL_8, unless the graph declares an integer or fixed-point type, in
+which true is the number 1.
 """
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
@@ -33,7 +33,7 @@ class _Comparison(_Logic):
 
 @PACKAGE.op("ElementWiseEqual")
 class ElementWiseEqual(_Comparison):
-    """Whether a = b; NaN equals nothing. Shapes broadcast."""
+    """a = b; NaN equals nothing. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseEqual"
 
@@ -43,7 +43,7 @@ class ElementWiseEqual(_Comparison):
 
 @PACKAGE.op("ElementWiseNotEqual")
 class ElementWiseNotEqual(_Comparison):
-    """Whether a != b, which NaN does to everything. Shapes broadcast."""
+    """a != b; NaN differs from everything. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseNotEqual"
 
@@ -53,7 +53,7 @@ class ElementWiseNotEqual(_Comparison):
 
 @PACKAGE.op("ElementWiseGreater")
 class ElementWiseGreater(_Comparison):
-    """Whether a > b. Shapes broadcast."""
+    """a > b; false for NaN. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseGreater"
 
@@ -63,7 +63,7 @@ class ElementWiseGreater(_Comparison):
 
 @PACKAGE.op("ElementWiseGreaterEqual")
 class ElementWiseGreaterEqual(_Comparison):
-    """Whether a >= b. Shapes broadcast."""
+    """a >= b; false for NaN. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseGreaterEqual"
 
@@ -73,7 +73,7 @@ class ElementWiseGreaterEqual(_Comparison):
 
 @PACKAGE.op("ElementWiseLess")
 class ElementWiseLess(_Comparison):
-    """Whether a < b. Shapes broadcast."""
+    """a < b; false for NaN. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseLess"
 
@@ -83,7 +83,7 @@ class ElementWiseLess(_Comparison):
 
 @PACKAGE.op("ElementWiseLessEqual")
 class ElementWiseLessEqual(_Comparison):
-    """Whether a <= b. Shapes broadcast."""
+    """a <= b; false for NaN. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseLessEqual"
 
@@ -93,7 +93,7 @@ class ElementWiseLessEqual(_Comparison):
 
 @PACKAGE.op("ElementWiseAnd")
 class ElementWiseAnd(_Logic):
-    """Whether both a and b are true: not 0. Shapes broadcast."""
+    """Logical and; any number but 0 is true. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseAnd"
 
@@ -103,7 +103,7 @@ class ElementWiseAnd(_Logic):
 
 @PACKAGE.op("ElementWiseOr")
 class ElementWiseOr(_Logic):
-    """Whether a or b or both are true: not 0. Shapes broadcast."""
+    """Logical or; any number but 0 is true. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseOr"
 
@@ -113,7 +113,7 @@ class ElementWiseOr(_Logic):
 
 @PACKAGE.op("ElementWiseXor")
 class ElementWiseXor(_Logic):
-    """Whether one of a and b is true, not 0, and the other is not. Shapes broadcast."""
+    """Logical exclusive or; any number but 0 is true. Shapes broadcast."""
 
     source = "spec/qnn_ops.md, ElementWiseXor"
 
@@ -123,10 +123,10 @@ class ElementWiseXor(_Logic):
 
 @PACKAGE.op("ElementWiseSelect")
 class ElementWiseSelect(Op):
-    """in[1] where the condition in[0] is true, not 0, and in[2] elsewhere. All three broadcast.
+    """in[1] where the condition in[0] is true, not 0, else in[2]. All three broadcast.
 
-    in[1] and in[2] have one type, any; fixed-point types may differ. The condition is looked at as
-    a real value, so this is no op that only moves elements.
+    in[1] and in[2] have the same type, any; fixed-point types may differ. The condition is read as
+    a real value, so the op does not only move elements.
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]"))

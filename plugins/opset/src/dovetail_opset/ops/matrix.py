@@ -17,10 +17,10 @@ from dovetail_opset._shapes import broadcast, computed, need_rank, need_shape
 
 @PACKAGE.op("FullyConnected")
 class FullyConnected(Op):
-    """x @ weight.T + bias on the input reshaped to (batch, k).
+    """x @ weight.T + bias, with the input reshaped to (batch, k).
 
     x: (k,), or any rank of at least 2 whose elements divide into rows of k; weight: (units, k);
-    bias: (units,). Gives (units,) for rank 1, else (batch, units); with keep_dims the leading
+    bias: (units,). Returns (units,) for rank 1, else (batch, units); with keep_dims the leading
     dimensions stay: (..., units).
     """
 
@@ -57,9 +57,10 @@ class FullyConnected(Op):
 
 @PACKAGE.op("MatMul")
 class MatMul(Op):
-    """Matrix product over the last two dimensions, the others broadcast, plus a bias.
+    """Matrix product over the last two dimensions, plus a bias; other dimensions broadcast.
 
-    a: (..., m, k); b: (..., k, n); bias: (n,); either may come transposed. Gives (..., m, n).
+    a: (..., m, k); b: (..., k, n); bias: (n,); transpose_in0 and transpose_in1 swap the last two
+    dimensions of a or b. Returns (..., m, n).
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", optional=True))

@@ -1,8 +1,8 @@
-"""Suppression within each class, the best of all classes: boxes y1, x1, y2, x2, as in TensorFlow.
+"""Suppression within each class, best of all classes: boxes y1, x1, y2, x2, as in TensorFlow.
 
-An overlap is the intersection of two boxes over their union; a box goes where its overlap with a
+An overlap is the intersection of two boxes over their union; a box is dropped if its overlap with a
 better one of its class exceeds iou_threshold. Of equal scores the lower class, then the lower index
-comes first. The two corners of a box may be any opposite ones.
+comes first. The two corners of a box may be any opposite ones. A NaN score exceeds no threshold.
 """
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
@@ -24,7 +24,7 @@ from dovetail_opset._suppression import Indices, best_above, falling, soften
 
 
 def _joined(kept: Sequence[Indices]) -> tuple[Indices, Indices]:
-    """Return the places of the kept boxes of all classes, and their classes."""
+    """Return the indices of the kept boxes of all classes, and their classes."""
     labels = np.repeat(np.arange(len(kept)), [len(k) for k in kept])
     return np.concatenate([np.zeros(0, np.int64), *kept]), labels
 
@@ -37,12 +37,12 @@ def _counts(images: Sequence[tuple[Array, ...]]) -> Array:
 class CombinedNms(Op):
     """The best boxes of all classes of each image, after suppression within each class.
 
-    boxes: (n, boxes, q, 4), rows y1, x1, y2, x2, q either 1 or one for each class; scores:
-    (n, boxes, classes). Only scores above score_threshold take part; at most max_boxes_per_class
-    are kept of a class and max_total_boxes of an image. Gives boxes (n, m, 4), scores (n, m),
-    classes (n, m), UINT_32 if not declared, by falling score, then class; behind the valid ones
-    they are 0. The count of the valid ones is (n,). m is max_total_boxes; with pad_per_class at
-    most max_boxes_per_class * classes. clip_boxes clips the results' coordinates to [0, 1].
+    boxes: (n, boxes, q, 4), rows y1, x1, y2, x2, q either 1 or the number of classes; scores: (n,
+    boxes, classes). Only scores above score_threshold take part; at most max_boxes_per_class are
+    kept per class and max_total_boxes per image. Returns boxes (n, m, 4), scores (n, m), classes
+    (n, m), by default UINT_32, by falling score, then class; after the valid ones they are 0. The
+    number of valid ones is (n,). m is max_total_boxes; with pad_per_class at most
+    max_boxes_per_class * classes. clip_boxes clips the coordinates of the results to [0, 1].
     """
 
     inputs = (In("in[0]"), In("in[1]"))
@@ -87,7 +87,7 @@ class CombinedNms(Op):
         return (*stacked(images, (out, best, labels)), _counts(images))
 
     def _image(self, boxes: Array, scores: Array, most: int) -> tuple[Array, ...]:
-        """Return boxes, scores and labels of the kept ones of one image."""
+        """Return boxes, scores and labels of the kept boxes of one image."""
         shared = Boxes.of(boxes[:, 0]) if boxes.shape[1] == 1 else None
         found = []
         for label, row in enumerate(scores.T):
@@ -112,16 +112,16 @@ class CombinedNms(Op):
 
 @PACKAGE.op("MultiClassNms")
 class MultiClassNms(Op):
-    """The best boxes of all classes of each image, and what else is known of them.
+    """The best boxes of all classes of each image, with further features of these boxes.
 
     boxes: (n, boxes, 4), rows y1, x1, y2, x2; scores: (n, boxes, classes); any number of features
-    (n, boxes, ...). Only scores above score_threshold take part. Gives boxes (n, m, 4), scores
-    (n, m), classes (n, m), the count of the valid ones (n,), and the features of the boxes
-    (n, m, ...). m is to be declared; the best m are given, by falling score, then class; behind the
-    valid ones all is 0.
+    (n, boxes, ...). Only scores above score_threshold take part. Returns boxes (n, m, 4), scores
+    (n, m), classes (n, m), the number of valid ones (n,), and the features of the boxes (n, m,
+    ...). m must be declared; the best m are returned, by falling score, then class; after the valid
+    ones all is 0.
 
-    With soft_nms_sigma above 0 an overlap drops no box, but multiplies its score by
-    exp(-overlap^2 / (2 * soft_nms_sigma)), and iou_threshold is not looked at.
+    With soft_nms_sigma above 0 an overlap drops no box, but multiplies its score by exp(-overlap^2
+    / (2 * soft_nms_sigma)), and iou_threshold is ignored.
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2..m]", optional=True, variadic=True))
@@ -175,7 +175,7 @@ class MultiClassNms(Op):
         return (*found[:3], _counts(images), *found[3:])
 
     def _image(self, corners: Array, scores: Array, most: int) -> tuple[Indices, Indices, Array]:
-        """Return places, labels and scores of the kept boxes of one image."""
+        """Return indices, labels and scores of the kept boxes of one image."""
         laid_out = Boxes.of(corners)
         found, values = [], []
         for row in scores.T:
@@ -210,7 +210,7 @@ def _all_given(ins: Sequence[Spec | None]) -> list[Spec]:
 
 
 def _valued(x: Spec, shape: Shape, out: Spec | None) -> Spec:
-    """Return the spec of values of `x`, which the graph may want as float or fixed-point."""
+    """Return the spec of values of `x`, which the graph may declare as float or fixed-point."""
     if out is not None and (out.dtype.is_float or out.dtype.is_fixed_point):
         return Spec(out.dtype, shape, out.encoding)
     return computed(x, shape, out)

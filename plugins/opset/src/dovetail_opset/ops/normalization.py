@@ -25,9 +25,9 @@ from dovetail_opset._shapes import (
 
 @PACKAGE.op("Batchnorm")
 class Batchnorm(Op):
-    """x * weight + bias for each channel; mean and variance are folded into both already.
+    """x * weight + bias per channel; both already contain mean and variance.
 
-    x: (..., c); weight, bias: (c,). Gives (..., c).
+    x: (..., c); weight, bias: (c,). Returns (..., c).
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", optional=True))
@@ -46,9 +46,9 @@ class Batchnorm(Op):
 
 @PACKAGE.op("LayerNorm")
 class LayerNorm(Op):
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, statistics taken over `axes`.
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, statistics over `axes`.
 
-    x: any shape, which stays; gamma, beta: the extents of x at `axes`, in the order of `axes`.
+    x: any shape, also of the result; gamma, beta: the sizes of x at `axes`, in the order of `axes`.
     """
 
     inputs = (In("in[0]"), In("in[1]", optional=True), In("in[2]", optional=True))
@@ -73,9 +73,9 @@ class LayerNorm(Op):
 
 @PACKAGE.op("RmsNorm")
 class RmsNorm(Op):
-    """x / sqrt(mean of x ** 2 + epsilon) * gamma + beta, the mean taken over `axes`.
+    """x / sqrt(mean of x ** 2 + epsilon) * gamma + beta, the mean over `axes`.
 
-    x: any shape, which stays; gamma, beta: the extents of x at `axes`, in the order of `axes`.
+    x: any shape, also of the result; gamma, beta: the sizes of x at `axes`, in the order of `axes`.
     """
 
     inputs = (In("in[0]"), In("in[1]", optional=True), In("in[2]", optional=True))
@@ -101,14 +101,14 @@ class RmsNorm(Op):
 
 
 class NormMode(enum.IntEnum):
-    """What InstanceNorm divides by."""
+    """Divisor of InstanceNorm."""
 
     MU_SIGMA = 0
     RMS = 1
 
 
 class NormRegion(enum.IntEnum):
-    """What InstanceNorm takes its statistics over."""
+    """Region over which InstanceNorm takes its statistics."""
 
     ACROSS_SPATIAL = 0
     ACROSS_CHANNEL = 1
@@ -117,11 +117,11 @@ class NormRegion(enum.IntEnum):
 
 @PACKAGE.op("InstanceNorm")
 class InstanceNorm(Op):
-    """Each batch item, normalized over a region of it, times gamma plus beta by channel.
+    """Each batch item, normalized over a region of it, times gamma plus beta per channel.
 
-    x: (n, ..., c), which stays; gamma, beta: (c,). MU_SIGMA: (x - mean) / sqrt(variance + epsilon),
-    or x - mean alone without normalize_variance. RMS: x / sqrt(sum of x ** 2 + epsilon), a sum and
-    not a mean, whatever normalize_variance says. The region, in either mode, is all dimensions
+    x: (n, ..., c), also of the result; gamma, beta: (c,). MU_SIGMA: (x - mean) / sqrt(variance +
+    epsilon), or x - mean without normalize_variance. RMS: x / sqrt(sum of x ** 2 + epsilon), a sum
+    and not a mean, whatever normalize_variance is. The region, in either mode, is all dimensions
     between the first and the last, the last, or all but the first.
     """
 
@@ -163,9 +163,9 @@ class InstanceNorm(Op):
 
 @PACKAGE.op("GroupNorm")
 class GroupNorm(Op):
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, statistics by batch item and group.
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, per batch item and group.
 
-    x: (n, ..., c), which stays, of `group` groups of neighbouring channels; gamma, beta: (c,).
+    x: (n, ..., c), also of the result, in `group` groups of adjacent channels; gamma, beta: (c,).
     """
 
     inputs = (In("in[0]"), In("in[1]", optional=True), In("in[2]", optional=True))
@@ -196,9 +196,9 @@ class GroupNorm(Op):
 
 @PACKAGE.op("L2Norm")
 class L2Norm(Op):
-    """x over its Euclidean norm along an axis, or over several, or over epsilon if that is greater.
+    """x over its Euclidean norm along one axis or several, or over epsilon if that is larger.
 
-    x: any shape, which stays. Where `axes` is given, `axis` says nothing.
+    x: any shape, also of the result. Where `axes` is given, `axis` is ignored.
     """
 
     inputs = (In("in[0]"),)
@@ -219,7 +219,7 @@ class L2Norm(Op):
         return result
 
     def over(self) -> tuple[int, ...]:
-        """Return the axes that norms are taken over."""
+        """Return the axes of the norm."""
         given: Array | None = self.axes
         return (self.axis,) if given is None else ints(given)
 
@@ -243,7 +243,7 @@ def _need_channels(x: Spec) -> None:
 
 
 def _need_factors(x: Spec, gamma: Spec | None, beta: Spec | None, shape: tuple[int, ...]) -> None:
-    """Refuses a gamma or beta that does not fit what is normalized."""
+    """Raise if gamma or beta does not match the normalized axes."""
     need_float(x, "in[0]")
     need_shape(gamma, shape, "gamma in[1]")
     need_shape(beta, shape, "beta in[2]")
@@ -251,7 +251,7 @@ def _need_factors(x: Spec, gamma: Spec | None, beta: Spec | None, shape: tuple[i
 
 
 def _spread(values: Array, axes: tuple[int, ...], rank: int) -> Array:
-    """Return a tensor over `axes` as one of full rank that broadcasts."""
+    """Return a tensor over `axes` in full rank, so that it broadcasts."""
     ordered = values.transpose(np.argsort(axes))
     sizes = iter(ordered.shape)
     return ordered.reshape([next(sizes) if i in axes else 1 for i in range(rank)])

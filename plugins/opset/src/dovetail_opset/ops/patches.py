@@ -1,4 +1,4 @@
-"""Pieces of images: patches at regular steps, and a glimpse at a place that is data."""
+"""Pieces of images: patches at regular steps, and glimpses at positions that are data."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -17,14 +17,14 @@ from dovetail_opset._windows import Window
 
 
 class PatchPadding(enum.IntEnum):
-    """Whether patches stay inside the image, or one begins at every step."""
+    """Windows: only those inside the image, or one at every step."""
 
     VALID = 0
     SAME = 1
 
 
 class Noise(enum.IntEnum):
-    """What a glimpse holds beyond the image."""
+    """Content of a glimpse beyond the image."""
 
     UNIFORM = 0
     GAUSSIAN = 1
@@ -33,11 +33,12 @@ class Noise(enum.IntEnum):
 
 @PACKAGE.op("ExtractPatches")
 class ExtractPatches(Op):
-    """Windows of an image, each laid out along the channels, as TensorFlow does.
+    """Windows of an image, flattened into the channels, as in TensorFlow.
 
-    x: (n, h, w, c). Gives (n, oh, ow, kh * kw * c), the channels ordered (row, column, channel) of
-    the window, whose elements lie `rate` apart. VALID gives floor((in - span) / stride) + 1 windows
-    along an axis, SAME ceil(in / stride) with zeros around, the odd one behind.
+    x: (n, h, w, c). Returns (n, oh, ow, kh * kw * c), the channels in the order (row, column,
+    channel) of the window, whose elements are `rate` apart. VALID has floor((in - span) / stride) +
+    1 windows along an axis, SAME ceil(in / stride), with zeros around; of an odd number of zeros
+    one more is at the end.
     """
 
     inputs = (In("in[0]"),)
@@ -76,14 +77,14 @@ class ExtractPatches(Op):
 
 @PACKAGE.op("ExtractGlimpse")
 class ExtractGlimpse(Op):
-    """A window cut from each image around a place of its own, as TensorFlow 2 does.
+    """A window of each image around a position of its own, as in TensorFlow 2.
 
-    x: (n, h, w, c); offsets: (n, 2), rows (y, x). Gives (n, gh, gw, c). With `centered` an offset
-    names the window's middle, counted from the image's; else its first element, counted from the
-    image's. With `normalized` it is in image extents: -1 and 1 are the borders if centered, 0 and 1
-    if not. Fractions of an element are dropped, towards zero. What lies beyond the image is zero,
-    or noise with the range (UNIFORM) or the mean and deviation (GAUSSIAN) of that image, drawn
-    anew in every run.
+    x: (n, h, w, c); offsets: (n, 2), rows (y, x). Returns (n, gh, gw, c). With `centered` an offset
+    is the window's center, relative to the image's; else its first element, relative to the
+    image's. With `normalized` it is in image sizes: -1 and 1 are the borders if centered, 0 and 1
+    if not. Fractions of an element are truncated; NaN is beyond the image. Beyond the image a
+    window holds zeros, or noise with the range (UNIFORM) or the mean and deviation (GAUSSIAN) of
+    that image, new in every run.
     """
 
     inputs = (In("in[0]"), In("in[1]"))
@@ -120,7 +121,7 @@ class ExtractGlimpse(Op):
         return found
 
     def _begins(self, offsets: Array, sizes: Array, size: Array) -> Array:
-        """Return where each glimpse begins, (n, 2), with fractions."""
+        """Return the begin of each glimpse, (n, 2), with fractions."""
         begins = offsets.astype(np.result_type(offsets.dtype, np.float32))
         if self.normalized:
             begins = begins * sizes / (2 if self.centered else 1)

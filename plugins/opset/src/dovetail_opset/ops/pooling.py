@@ -18,7 +18,7 @@ from dovetail_opset._windows import Window
 
 
 class Rounding(enum.IntEnum):
-    """How the number of windows is rounded."""
+    """Rounding of the number of windows."""
 
     FLOOR = 0
     CEIL = 1
@@ -44,7 +44,7 @@ class _Pool(Op):
 
     @property
     def _taps(self) -> Shape:
-        """The axes of a window's elements, in what `Window.views` gives."""
+        """The axes of a window's elements in the result of `Window.views`."""
         return tuple(range(-self.axes, 0))
 
 
@@ -57,7 +57,10 @@ class _RoundedPool(_Pool):
         return replace(super().window, ceil=ceil)
 
     def _counts(self, spatial: Shape, *, padding: float) -> Array:
-        """Elements of each window, (1, *out, 1) float32: one in the padding counts `padding`."""
+        """The number of elements of each window, (1, *out, 1) float32.
+
+        An element of the padding counts `padding`.
+        """
         window = self.window
         ones = window.padded(np.ones((1, *spatial, 1), np.float32), padding)
         counts: Array = window.views(ones).sum(axis=self._taps)
@@ -91,11 +94,11 @@ class _AveragePool(_RoundedPool):
 
 @PACKAGE.op("PoolMax2d")
 class PoolMax2d(_MaxPool):
-    """The greatest element of each window; the padding holds 0 and takes part.
+    """The largest element of each window, NaN if it holds one; the padding counts as 0.
 
-    x: (n, h, w, c). Gives (n, oh, ow, c), extents round((before + in + after - f) / stride) + 1.
-    What lies beyond the padding (rounding_mode CEIL) takes no part; a window wholly there gives 0.
-    A converter whose format ignores padding must pad with its least value by itself.
+    x: (n, h, w, c). Returns (n, oh, ow, c), sizes round((before + in + after - f) / stride) + 1.
+    Elements beyond the padding (rounding_mode CEIL) take no part; a window that lies wholly beyond
+    it is 0. A converter of a format that ignores padding must pad with the lowest value itself.
     """
 
     source = "spec/qnn_ops.md, PoolMax2d"
@@ -108,9 +111,9 @@ class PoolMax2d(_MaxPool):
 
 @PACKAGE.op("PoolMax3d")
 class PoolMax3d(_MaxPool):
-    """The greatest element of each window; the padding holds 0 and takes part.
+    """The largest element of each window, NaN if it holds one; the padding counts as 0.
 
-    x: (n, d, h, w, c). Gives (n, od, oh, ow, c), as PoolMax2d does along its two axes.
+    x: (n, d, h, w, c). Returns (n, od, oh, ow, c), as PoolMax2d along three axes.
     """
 
     source = "spec/qnn_ops.md, PoolMax3d"
@@ -125,8 +128,8 @@ class PoolMax3d(_MaxPool):
 class PoolAvg2d(_AveragePool):
     """The mean of each window, over its elements inside the input.
 
-    x: (n, h, w, c). Gives (n, oh, ow, c), extents round((before + in + after - f) / stride) + 1.
-    With count_pad_for_edges the divisor is always fh * fw. A window wholly outside gives 0.
+    x: (n, h, w, c). Returns (n, oh, ow, c), sizes round((before + in + after - f) / stride) + 1.
+    With count_pad_for_edges the divisor is always fh * fw. A window wholly outside the input is 0.
     """
 
     source = "spec/qnn_ops.md, PoolAvg2d"
@@ -141,7 +144,7 @@ class PoolAvg2d(_AveragePool):
 class PoolAvg3d(_AveragePool):
     """The mean of each window, over its elements inside the input.
 
-    x: (n, d, h, w, c). Gives (n, od, oh, ow, c), as PoolAvg2d does along its two axes.
+    x: (n, d, h, w, c). Returns (n, od, oh, ow, c), as PoolAvg2d along three axes.
     """
 
     source = "spec/qnn_ops.md, PoolAvg3d"
@@ -156,7 +159,7 @@ class PoolAvg3d(_AveragePool):
 class L2Pool2d(_Pool):
     """The Euclidean norm of each window: the root of the sum of its squares, not of their mean.
 
-    x: (n, h, w, c). Gives (n, oh, ow, c), extents floor((before + in + after - f) / stride) + 1;
+    x: (n, h, w, c). Returns (n, oh, ow, c), sizes floor((before + in + after - f) / stride) + 1;
     the padding holds 0.
     """
 

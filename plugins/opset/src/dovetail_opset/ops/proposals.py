@@ -1,4 +1,4 @@
-"""Region proposals made from anchors."""
+"""Region proposals from anchors."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -26,20 +26,20 @@ from dovetail_opset._suppression import Indices, falling, keep_best
 
 @PACKAGE.op("GenerateProposals")
 class GenerateProposals(Op):
-    """The best regions of each image: anchors at every place, moved and stretched by deltas.
+    """The best regions of each image: anchors at every position, moved and stretched.
 
     scores: (n, h, w, anchors); deltas: (n, h, w, anchors * 4), each dx, dy, dw, dh; anchors:
-    (anchors, 4), rows x1, y1, x2, y2 at place (0, 0); image size: (n, 2), rows height, width.
-    Places are img_size_ratio (vertical, horizontal) apart. dx and dy are shares of the anchor's
-    extents, dw and dh natural logarithms of how much it is stretched; with bbox_xform_clip at most
-    log(1000 / 16). Regions are cut at the border of their image.
+    (anchors, 4), rows x1, y1, x2, y2 at position (0, 0); image size: (n, 2), rows height, width.
+    Positions are img_size_ratio (vertical, horizontal) apart. dx and dy are fractions of the
+    anchor's size, dw and dh natural logarithms of the stretch; with bbox_xform_clip at most
+    log(1000 / 16). Regions are clipped to their image.
 
-    Of each image the pre_nms_limit best take part; of those, the ones wider and higher than
-    min_size with their center in the image; a region goes if a better one overlaps it by
-    iou_threshold or more; post_nms_limit are kept. A limit that is left out, or 0, is none. Of
-    equal scores the lower index comes first. Gives scores (m,), boxes (m, 4) and images (m,), by
-    image, then falling score; the rows behind the last are 0, and more than m are an error. m is as
-    declared, else n times the smaller limit.
+    The pre_nms_limit best of each image take part; of those, the ones wider and higher than
+    min_size with their center in the image. A region is dropped if a better one overlaps it by
+    iou_threshold or more; post_nms_limit are kept. A limit that is omitted, or 0, is no limit. Of
+    equal scores the lower index comes first; NaN counts as the best score. Returns scores (m,),
+    boxes (m, 4) and images (m,), by image, then falling score; the rows after the last are 0, and
+    more than m are an error. m is as declared, else n times the smaller limit.
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]"), In("in[3]"))
@@ -108,7 +108,7 @@ class GenerateProposals(Op):
         return best, corners, index
 
     def _placed(self, anchors: Array, positions: Sequence[int]) -> Array:
-        """Return the anchors at all places, (h * w * anchors, 4)."""
+        """Return the anchors at all positions, (h * w * anchors, 4)."""
         vertical, horizontal = self.img_size_ratio.astype(anchors.dtype)
         down, across = np.meshgrid(
             np.arange(positions[0]) * vertical, np.arange(positions[1]) * horizontal, indexing="ij"
@@ -124,7 +124,7 @@ class GenerateProposals(Op):
         return cornered(*moved_boxes(center, size, deltas))
 
     def _kept(self, regions: Array, size: Array) -> Indices:
-        """Return indices of the regions of one image that are kept; they come best first."""
+        """Return indices of the kept regions of one image, best first."""
         center, length = centered(regions)
         fits = (length > self.min_size) & (center < size[::-1])
         return keep_best(

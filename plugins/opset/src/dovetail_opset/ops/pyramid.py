@@ -1,4 +1,4 @@
-"""Region proposals of a feature pyramid: collected from its levels, distributed to them."""
+"""Region proposals of a feature pyramid: collection from levels, distribution to levels."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -22,10 +22,10 @@ _MOST_LEVELS = 5
 
 
 def _need_levels(low: int, high: int, allowed: int) -> int:
-    """Return how many levels there are.
+    """Return the number of levels.
 
     Raises:
-        OpError: None, or more than the op has tensors for.
+        OpError: It is 0, or larger than the op has tensors for.
     """
     if not 0 <= high - low < allowed:
         raise OpError(f"levels {low} to {high} must be 1 to {allowed} levels")
@@ -36,10 +36,10 @@ def _need_levels(low: int, high: int, allowed: int) -> int:
 class CollectRpnProposals(Op):
     """The best of the regions of all levels.
 
-    rois of each level rpn_min_level to rpn_max_level, in[0] on: (r, 5), rows image, x1, y1, x2, y2;
-    their scores, in[5] on: (r,). Inputs of further levels are left out. Gives the post_nms_top
-    best, all if there are fewer, by falling score; of equal ones the lower level, then the lower
-    index comes first.
+    rois of each level rpn_min_level to rpn_max_level, from in[0] on: (r, 5), rows image, x1, y1,
+    x2, y2; their scores, from in[5] on: (r,). Inputs of further levels are omitted. Returns the
+    post_nms_top best, all if there are fewer, by falling score; of equal ones the lower level, then
+    the lower index comes first. NaN counts as the best score.
     """
 
     inputs = (
@@ -84,14 +84,15 @@ class CollectRpnProposals(Op):
 
 @PACKAGE.op("DistributeFpnProposals")
 class DistributeFpnProposals(Op):
-    """Regions sorted by the level of the feature pyramid that suits their extent.
+    """Regions sorted by the level of the feature pyramid that suits their size.
 
-    rois: (r, 4), rows x1, y1, x2, y2, or (r, 5), the image before them. The level is
-    floor(roi_canonical_level + log2(sqrt(area) / roi_canonical_scale)), kept within roi_min_level
-    to roi_max_level; a region without area is at the lowest. Gives for each level its regions in
-    their order, (m, 4) or (m, 5), m as declared, else r; the rows behind the last are 0, and more
-    than m are an error. Before them, where each region is in all levels' outputs side by side,
-    these rows included: (r,), INT_32 or UINT_32; to gather by it restores the order.
+    rois: (r, 4), rows x1, y1, x2, y2, or (r, 5), with the image before them. The level is
+    floor(roi_canonical_level + log2(sqrt(area) / roi_canonical_scale)), clipped to roi_min_level
+    and roi_max_level; a region without area is at the lowest; one with NaN is at none. Returns for
+    each level its regions in their order, (m, 4) or (m, 5), m as declared, else r; the rows after
+    the last are 0, and more than m are an error. The first output, (r,), INT_32 or UINT_32, holds
+    the index of each region in the outputs of all levels side by side, these rows included;
+    gathering by it restores the order.
     """
 
     inputs = (In("in[0]"),)

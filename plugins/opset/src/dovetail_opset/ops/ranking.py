@@ -1,4 +1,4 @@
-"""Greatest, least and non-zero elements by place."""
+"""Indices of maximum, minimum and nonzero elements."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -35,11 +35,11 @@ class _ArgExtreme(Op):
 
 @PACKAGE.op("Argmax")
 class Argmax(_ArgExtreme):
-    """The index of the greatest element along an axis, of equal ones the first.
+    """The index of the largest element along an axis, the first of equal ones.
 
-    x: any shape but (), with elements along the axis, which stays as 1 with keep_dims. The result
-    has the type that is declared, INT_32 where none is. The op definition does not say which of
-    equal elements it is.
+    x: any shape but (), with elements along the axis, which stays as 1 with keep_dims. NaN is
+    larger than all numbers. The result has the declared type, by default INT_32. The op definition
+    does not say which of equal elements is meant.
     """
 
     source = "spec/qnn_ops.md, Argmax"
@@ -50,11 +50,11 @@ class Argmax(_ArgExtreme):
 
 @PACKAGE.op("Argmin")
 class Argmin(_ArgExtreme):
-    """The index of the least element along an axis, of equal ones the first.
+    """The index of the smallest element along an axis, the first of equal ones.
 
-    x: any shape but (), with elements along the axis, which stays as 1 with keep_dims. The result
-    has the type that is declared, INT_32 where none is. The op definition does not say which of
-    equal elements it is.
+    x: any shape but (), with elements along the axis, which stays as 1 with keep_dims. NaN is
+    smaller than all numbers. The result has the declared type, by default INT_32. The op definition
+    does not say which of equal elements is meant.
     """
 
     source = "spec/qnn_ops.md, Argmin"
@@ -65,11 +65,11 @@ class Argmin(_ArgExtreme):
 
 @PACKAGE.op("TopK")
 class TopK(Op):
-    """The k greatest elements along the last axis, or the least ones, in order, and their indices.
+    """The k largest or smallest elements along the last axis, in order, and their indices.
 
-    x: (..., n), k <= n. Gives (..., k) twice: the elements, and their indices, UINT_32 where not
-    declared INT_32. Of equal elements the one with the larger index comes first. NaN is greater
-    than all numbers.
+    x: (..., n), k <= n. Returns (..., k) twice: the elements, and their indices, UINT_32 unless
+    declared INT_32. Of equal elements the one with the larger index comes first. NaN is larger than
+    all numbers.
     """
 
     inputs = (In("in[0]"),)
@@ -99,10 +99,10 @@ class TopK(Op):
 
 @PACKAGE.op("NonZero")
 class NonZero(Op):
-    """The places of all elements that are not zero, in order, one a row.
+    """The indices of all nonzero elements, in order, one row each.
 
-    x: any shape. Gives (m, rank), UINT_32 or INT_32; both are to be declared, m as the most places
-    that can come. The rows behind the last place are 0. NaN is not zero.
+    x: any shape. Returns (m, rank), UINT_32 or INT_32; both must be declared, m as the largest
+    possible number of rows. The rows after the last index are 0. NaN is not zero.
     """
 
     inputs = (In("in[0]"),)
@@ -132,6 +132,6 @@ class NonZero(Op):
 
 
 def _index_spec(shape: Shape, out: Spec | None) -> Spec:
-    """Return the spec of indices: UINT_32 where they are not declared INT_32."""
+    """Return the spec of indices: UINT_32 unless declared INT_32."""
     signed = out is not None and out.dtype is DType.INT_32
     return Spec(DType.INT_32 if signed else DType.UINT_32, shape)

@@ -34,7 +34,7 @@ _OFFSET_TYPES = (DType.FLOAT_32, *(d for d in DType if d.is_int))
 
 
 class Direction(enum.IntEnum):
-    """In which order the steps are taken."""
+    """Order of the steps."""
 
     FORWARD = 0
     REVERSE = 1
@@ -65,7 +65,7 @@ class _Recurrent(Op):
     def _start(
         self, states: Sequence[Array | None], shapes: Sequence[Shape], reset: Array | None
     ) -> tuple[Array, ...]:
-        """Return the states before the first step: as left by the last call, or as given, or 0."""
+        """Return the states before the first step: of the last call, as given, or 0."""
         if reset is not None and not reset and self._left is not None:
             return self._left
         return tuple(
@@ -78,27 +78,27 @@ class _Recurrent(Op):
 class Lstm(_Recurrent):
     """Long short-term memory over a sequence, or one step of it.
 
-    x: (time, batch, k), or (batch, time, k) without time_major, or (batch, k): one step. With
-    u units and o outputs, weights of x are (u, k), of h(t-1) (u, o), biases, peepholes p and norms
-    (u,), the initial h (batch, o) and c (batch, u), 0 where left out, the projection (o, u), its
-    bias (o,); without a projection o is u.
+    x: (time, batch, k), or (batch, time, k) without time_major, or (batch, k): one step. With u
+    units and o outputs, weights of x are (u, k), of h(t-1) (u, o), biases, peepholes p and norms
+    (u,), the initial h (batch, o) and c (batch, u), 0 if omitted, the projection (o, u), its bias
+    (o,); without a projection o is u.
 
         i = sigmoid(Wi x + Ri h + pi * c + bi)      f = sigmoid(Wf x + Rf h + pf * c + bf)
         c = clip(f * c + i * tanh(Wc x + Rc h + bc), cell_clip_threshold)
         o = sigmoid(Wo x + Ro h + po * c + bo)      h = o * tanh(c)
 
-    A projection makes that clip(P h + b, output_clip_threshold), which nothing else clips. A
-    threshold of 0 does not clip. Where the input gate is left out, i is 1 - f. With norms the sum
-    in a gate but its bias is brought to mean 0 and variance 1 over the units and multiplied by the
-    norm. REVERSE takes the last step first; results stay in the places of their inputs.
+    With a projection h is clip(P h + b, output_clip_threshold); without one h is not clipped. A
+    threshold of 0 does not clip. Without the input gate, i is 1 - f. With norms, the sum in a gate
+    without its bias is normalized to mean 0 and variance 1 over the units and multiplied by the
+    norm. REVERSE takes the last step first; results stay at the positions of their inputs.
 
-    Where `reset` is given and false, h and c start as the last call of this op left them; nothing
-    is kept where it is not given. The scales and the offset are for integer arithmetic and do not
-    matter to real values.
+    Where `reset` is given and false, h and c start with the values of the last call of this op;
+    without `reset` no state is kept. The scales and the offset are for integer arithmetic and do
+    not affect real values.
 
-    Gives h for each step, as x but with o last; c and h after the last step; the gates i, f, the
-    cell's tanh, o and h in the last step (0 if there is none). o's gate has u elements, which the
-    source says only for u = o.
+    Returns h for each step, as x but with o last; c and h after the last step; the gates i, f, the
+    cell's tanh, o and h in the last step (0 if there is none). The gate o has u elements; the
+    source says so only for u = o.
     """
 
     inputs = (
@@ -153,7 +153,7 @@ class Lstm(_Recurrent):
         return (result, c, h, *last, h)
 
     def packed(self, ins: Arrays) -> LstmWeights:
-        """Return the weights of all gates together, of inputs as real values."""
+        """Return the weights of all gates in one array, from inputs as real values."""
         return LstmWeights.of(ins)
 
     def _shapes(self, x: Shape, units: int, batch: int, size: int) -> Iterator[tuple[int, Shape]]:
@@ -168,7 +168,7 @@ class Lstm(_Recurrent):
         yield from ((22, (size, units)), (23, (size,)), (24, ()))
 
     def _step(self, weights: LstmWeights, gates: Array, c: Array) -> tuple[Array, ...]:
-        """Return h, c, the gates i, f, the cell's tanh and o, of the sums (batch, gates, units)."""
+        """Return h, c, the gates i, f, the cell's tanh and o for sums (batch, gates, units)."""
         early = gates.shape[1] - 2  # the gates that see the cell before the step
         if weights.peepholes is not None:
             gates[:, :early] += c[:, None] * weights.peepholes[:early]
@@ -192,17 +192,17 @@ class Lstm(_Recurrent):
 class Gru(_Recurrent):
     """Gated recurrent units over a sequence.
 
-    x: (time, batch, k), or (batch, time, k) without time_major. With u units, weights of x are
-    (u, k), of h(t-1) (u, u), biases (u,) and the initial h (1, batch, u), each 0 where left out.
+    x: (time, batch, k), or (batch, time, k) without time_major. With u units, weights of x are (u,
+    k), of h(t-1) (u, u), biases (u,) and the initial h (1, batch, u), each 0 if omitted.
 
         z = sigmoid(Wz x + bz + Rz h + cz)      r = sigmoid(Wr x + br + Rr h + cr)
         n = tanh(Wn x + bn + Rn (r * h) + cn)   h = (1 - z) * n + z * h
 
     With linear_before_reset r multiplies Rn h + cn instead. REVERSE takes the last step first;
-    results stay in the places of their inputs. Where `reset` is given and false, h starts as the
-    last call of this op left it; nothing is kept where it is not given.
+    results stay at the positions of their inputs. Where `reset` is given and false, h starts with
+    the value of the last call of this op; without `reset` no state is kept.
 
-    Gives h for each step, as x but with u last, and h after the last one, (1, batch, u).
+    Returns h for each step, as x but with u last, and h after the last one, (1, batch, u).
     """
 
     inputs = (
@@ -251,7 +251,7 @@ class Gru(_Recurrent):
         return result, h[None]
 
     def packed(self, ins: Arrays) -> GruWeights:
-        """Return the weights of all gates together, of inputs as real values."""
+        """Return the weights of all gates in one array, from inputs as real values."""
         return GruWeights.of(ins, linear=bool(self.linear_before_reset))
 
     def _opened(self, step: Array, hidden: Array) -> tuple[Array, Array]:
@@ -261,5 +261,5 @@ class Gru(_Recurrent):
 
 
 def clipped(x: Array, threshold: float) -> Array:
-    """Return x within plus and minus a threshold; one of 0 does not clip."""
+    """Return x clipped to plus and minus a threshold; a threshold of 0 does not clip."""
     return np.clip(x, -threshold, threshold) if threshold else x

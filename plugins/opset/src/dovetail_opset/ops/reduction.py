@@ -1,4 +1,4 @@
-"""Reductions and running sums."""
+"""Reductions and cumulative sums."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -18,17 +18,17 @@ from dovetail_opset._shapes import computed, ints, need_axes, need_axis, need_fl
 
 
 def reduced(shape: Shape, axes: tuple[int, ...], keep_dims: bool) -> Shape:
-    """Return a shape without some axes, or with 1 in their place."""
+    """Return a shape without some axes, or with size 1 there."""
     if keep_dims:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     return tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
 def need_elements(x: Spec, axes: tuple[int, ...]) -> None:
-    """Refuses to reduce over no elements.
+    """Raise if there are no elements to reduce.
 
     Raises:
-        OpError: An axis has the extent 0.
+        OpError: An axis has size 0.
     """
     if any(x.shape[a] == 0 for a in axes):
         raise OpError(f"in[0] {x.shape} has no elements along axes {axes}")
@@ -45,15 +45,15 @@ class _Reduction(Op):
         return computed(x, reduced(x.shape, axes, self.keep_dims), out)
 
     def over_axes(self, reduce: Callable[..., Any], x: Array, **options: Any) -> Array:
-        """Return one of NumPy's reductions over `axes`."""
+        """Return the result of a NumPy reduction over `axes`."""
         return np.asarray(reduce(x, axis=ints(self.axes), keepdims=self.keep_dims, **options))
 
 
 @PACKAGE.op("ReduceMean")
 class ReduceMean(_Reduction):
-    """The mean over `axes`, which stay as 1 with keep_dims; integers towards zero.
+    """The mean over `axes`, which stay as 1 with keep_dims; integers truncate.
 
-    Any shape; over no elements the mean is NaN, which integers have not.
+    Any shape. Over no elements the mean is NaN; integers have none, and this is an error.
     """
 
     source = "spec/qnn_ops.md, ReduceMean"
@@ -94,7 +94,7 @@ class ReduceProd(_Reduction):
 class ReduceSumSquare(_Reduction):
     """The sum of squares over `axes`, which stay as 1 with keep_dims. Any shape.
 
-    A scalar is squared, whatever the params say.
+    A scalar is squared, whatever the params are.
     """
 
     source = "spec/qnn_ops.md, ReduceSumSquare"
@@ -118,7 +118,10 @@ class _Extreme(_Reduction):
 
 @PACKAGE.op("ReduceMax")
 class ReduceMax(_Extreme):
-    """The greatest element over `axes`, which stay as 1 with keep_dims. Any shape with elements."""
+    """The largest element over `axes`, which stay as 1 with keep_dims.
+
+    Any shape with elements. NaN if an element is NaN.
+    """
 
     source = "spec/qnn_ops.md, ReduceMax"
 
@@ -128,7 +131,10 @@ class ReduceMax(_Extreme):
 
 @PACKAGE.op("ReduceMin")
 class ReduceMin(_Extreme):
-    """The least element over `axes`, which stay as 1 with keep_dims. Any shape with elements."""
+    """The smallest element over `axes`, which stay as 1 with keep_dims.
+
+    Any shape with elements. NaN if an element is NaN.
+    """
 
     source = "spec/qnn_ops.md, ReduceMin"
 
@@ -170,8 +176,8 @@ class Moments(Op):
 class CumulativeSum(Op):
     """The sum of all elements up to each one along an axis.
 
-    x: any shape but (), which stays. Exclusive, an element itself does not count, so that the first
-    result is 0; reverse, sums run from the end.
+    x: any shape but (), also of the result. With `exclusive` the element itself does not count, so
+    that the first result is 0; with `reverse` sums start at the end.
     """
 
     inputs = (In("in[0]"),)

@@ -24,7 +24,7 @@ from dovetail_opset.resampling import (
 
 
 class Interpolation(enum.IntEnum):
-    """What is between the elements."""
+    """Interpolation between the elements."""
 
     NEAREST = 0
     LINEAR = 1
@@ -57,21 +57,21 @@ class _Resizing(Op):
         return x
 
     def check(self, x: Spec) -> None:
-        """Refuses an input or params that the op does not take."""
+        """Raise if the op does not accept an input or its params."""
         need_rank(x, 4, "in[0]")
 
     def taps(self, size: int, new: int) -> Taps:
-        """Return what an axis of `new` elements is made of."""
+        """Return the taps of an axis of `new` elements."""
         raise NotImplementedError
 
 
 @PACKAGE.op("Resize")
 class Resize(_Resizing):
-    """Another number of elements along each spatial axis, as ONNX resizes.
+    """Another number of elements along each spatial axis, as in ONNX.
 
-    x: (n, *spatial, c), the output declares its own extents. CUBIC takes four elements along each
-    axis; beyond the border it repeats the outermost one, or with exclude_outside leaves out what is
-    not there. Interpolated integers are cut towards zero.
+    x: (n, *spatial, c); the output declares its sizes. CUBIC takes four elements along each axis;
+    beyond the border it repeats the outermost one, or with exclude_outside omits what is outside.
+    Interpolated integers truncate.
     """
 
     source = "spec/qnn_ops.md, Resize; ONNX operator Resize-19"
@@ -89,7 +89,7 @@ class Resize(_Resizing):
             )
 
     def taps(self, size: int, new: int) -> Taps:
-        """Return what an axis of `new` elements is made of."""
+        """Return the taps of an axis of `new` elements."""
         positions = places_of(self.transformation_mode, size, new)
         match self.interpolation_mode:
             case Interpolation.NEAREST:
@@ -112,7 +112,7 @@ class _TensorFlowResizing(_Resizing):
 
     @property
     def coordinates(self) -> Coordinates:
-        """Which place among the old elements a new element has."""
+        """The position of a new element among the old ones."""
         if self.align_corners:
             return Coordinates.ALIGN_CORNERS
         return Coordinates.HALF_PIXEL if self.half_pixel_centers else Coordinates.ASYMMETRIC
@@ -120,12 +120,12 @@ class _TensorFlowResizing(_Resizing):
 
 @PACKAGE.op("ResizeBilinear")
 class ResizeBilinear(_TensorFlowResizing):
-    """Bilinear interpolation, as TensorFlow 1 resizes.
+    """Bilinear interpolation, as in TensorFlow 1.
 
-    x: (n, h, w, c), the output declares (n, nh, nw, c). An element (i, j) lies at i * h / nh; with
+    x: (n, h, w, c); the output declares (n, nh, nw, c). Element (i, j) is at i * h / nh; with
     half_pixel_centers at (i + 0.5) * h / nh - 0.5; with align_corners at i * (h - 1) / (nh - 1).
-    antialias (default ours: off) widens the triangle filter by h / nh where an axis shrinks, and
-    leaves out what is beyond the border. Interpolated integers are cut towards zero.
+    antialias (off by default, which is our choice) widens the triangle filter by h / nh where an
+    axis shrinks, and omits what is beyond the border. Interpolated integers truncate.
     """
 
     source = "spec/qnn_ops.md, ResizeBilinear"
@@ -133,7 +133,7 @@ class ResizeBilinear(_TensorFlowResizing):
     antialias = bool8(False)
 
     def taps(self, size: int, new: int) -> Taps:
-        """Return what an axis of `new` elements is made of."""
+        """Return the taps of an axis of `new` elements."""
         positions = places_of(self.coordinates, size, new)
         if self.antialias and 0 < new < size:
             return filter_taps(positions, size, LINEAR, stretch=size / new, exclude_outside=True)
@@ -142,9 +142,9 @@ class ResizeBilinear(_TensorFlowResizing):
 
 @PACKAGE.op("ResizeNearestNeighbor")
 class ResizeNearestNeighbor(_TensorFlowResizing):
-    """The nearest element, as TensorFlow 1 resizes.
+    """The nearest element, as in TensorFlow 1.
 
-    x: (n, h, w, c), the output declares (n, nh, nw, c). Row i is floor(i * h / nh); with
+    x: (n, h, w, c); the output declares (n, nh, nw, c). Row i is floor(i * h / nh); with
     half_pixel_centers floor((i + 0.5) * h / nh); with align_corners i * (h - 1) / (nh - 1), rounded
     half up.
     """
@@ -152,7 +152,7 @@ class ResizeNearestNeighbor(_TensorFlowResizing):
     source = "spec/qnn_ops.md, ResizeNearestNeighbor"
 
     def taps(self, size: int, new: int) -> Taps:
-        """Return what an axis of `new` elements is made of."""
+        """Return the taps of an axis of `new` elements."""
         positions = places_of(self.coordinates, size, new)
         if self.coordinates is Coordinates.ASYMMETRIC:
             return nearest_taps(positions, size, Nearest.FLOOR)

@@ -1,4 +1,4 @@
-"""Regions of interest: features cut out of feature maps, at one extent for all."""
+"""Regions of interest: features extracted from feature maps, all at the same size."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -50,18 +50,18 @@ class _Regions(Op):
 
 @PACKAGE.op("RoiAlign")
 class RoiAlign(_Regions):
-    """The mean of samples in each bin of a grid laid over each region, without any rounding.
+    """The mean of samples in each bin of a grid over each region, without rounding.
 
-    x: (n, h, w, c); rois: (r, 4), rows x1, y1, x2, y2 in the image, img_size_ratio (vertical,
-    horizontal) times the extent of the feature map; batch index: (r,), integers. Gives
-    (r, oh, ow, c), as the output declares. A region is at least one element high and wide; with
-    `aligned` it may be smaller, and is shifted by half an element, as pixels are centered there.
+    x: (n, h, w, c); rois: (r, 4), rows x1, y1, x2, y2 in the image, whose size is img_size_ratio
+    (vertical, horizontal) times that of the feature map; batch index: (r,), integers. Returns (r,
+    oh, ow, c), as the output declares. A region is at least one element high and wide; with
+    `aligned` it may be smaller, and is shifted by half an element, since pixels are centered there.
 
-    A bin has num_samples_y times num_samples_x samples, evenly spread; for 0 or less, the extent of
+    A bin has num_samples_y times num_samples_x samples, evenly spread; for 0 or less, the size of
     the bin rounded up. A sample is bilinear between four elements; up to one element beyond the
-    border it has the border's value, farther 0. A region of which x2 < x1 or y2 < y1 is an error
-    unless allow_invalid_roi is set; then it is as formulas go, with no sample where a number of
-    samples would be negative, which gives 0. The results of a region with a NaN are NaN.
+    border it has the border's value, farther out 0. A region with x2 < x1 or y2 < y1 is an error
+    unless allow_invalid_roi is set; then the formulas apply, and a negative number of samples
+    counts as none, which results in 0. The results of a region with NaN are NaN.
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]"))
@@ -115,15 +115,16 @@ class RoiAlign(_Regions):
 
 
 def _weights(start: Array, bins: Array, samples: Array, count: int, length: int) -> Array:
-    """Return how much the elements of an axis add to each bin, (r, count, extent).
+    """Return the weights of the elements of an axis in each bin, (r, count, length).
 
-    Samples lie on a grid, so that a bin's mean is a weighted sum over rows of one over columns.
+    Samples are on a grid, so that a bin's mean is a weighted sum over rows of weighted sums over
+    columns.
 
     Args:
-        start: (r,), where the first bin begins.
-        bins: (r,), how wide a bin is.
-        samples: (r,), how many samples a bin has.
-        count: How many bins there are.
+        start: (r,), begin of the first bin.
+        bins: (r,), width of a bin.
+        samples: (r,), number of samples of a bin.
+        count: Number of bins.
         length: Elements of the feature map.
     """
     sample, divisor = np.arange(samples.max(initial=0)), np.maximum(samples, 1)[:, None]
@@ -168,14 +169,14 @@ def _need_valid(rois: Array) -> None:
 
 @PACKAGE.op("RoiPooling")
 class RoiPooling(_Regions):
-    """The greatest element in each bin of a grid laid over each region.
+    """The largest element in each bin of a grid over each region.
 
-    x: (n, h, w, c); rois: (r, 4), rows x1, y1, x2, y2 in the image, img_size_ratio (vertical,
-    horizontal) times the extent of the feature map; batch index: (r,), UINT_32. Gives
-    (r, oh, ow, c), as the output declares. Corners are rounded to elements, halves away from 0, and
+    x: (n, h, w, c); rois: (r, 4), rows x1, y1, x2, y2 in the image, whose size is img_size_ratio
+    (vertical, horizontal) times that of the feature map; batch index: (r,), UINT_32. Returns (r,
+    oh, ow, c), as the output declares. Corners are rounded to elements, halves away from 0, and
     both belong to the region, which is at least one element high and wide. A bin covers all
-    elements that it touches; one wholly outside the feature map gives 0. The results of a region
-    with a NaN are NaN in a float type.
+    elements that it touches; a bin wholly outside the feature map is 0. The results of a region
+    with NaN are NaN in a float type.
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", (DType.UINT_32,)))
@@ -199,7 +200,7 @@ class RoiPooling(_Regions):
 
 
 def _bins(first: int, last: int, count: int, size: int) -> list[tuple[int, int]]:
-    """Return where bins over elements first to last begin and end, inside an axis."""
+    """Return begin and end of each bin over elements first to last, clipped to the axis."""
     positions = np.arange(count + 1) * max(last - first + 1, 1)
     begins = np.clip(positions[:-1] // count + first, 0, size)
     stops = np.clip(-(-positions[1:] // count) + first, 0, size)

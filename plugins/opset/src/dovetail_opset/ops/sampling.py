@@ -1,4 +1,4 @@
-"""Sampling of images at places that are data: grids, boxes, projections."""
+"""Sampling of images at positions that are data: grids, boxes, projections."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -19,14 +19,14 @@ _INDEX_TYPES = (DType.INT_32, DType.UINT_32)
 
 
 class GridMode(enum.IntEnum):
-    """What is between the elements."""
+    """Interpolation between the elements."""
 
     BILINEAR = 0
     NEAREST = 1
 
 
 class GridPadding(enum.IntEnum):
-    """What is beyond the border."""
+    """Values beyond the border."""
 
     ZEROS = 0
     BORDER = 1
@@ -34,7 +34,7 @@ class GridPadding(enum.IntEnum):
 
 
 class ImageMode(enum.IntEnum):
-    """What is between the elements."""
+    """Interpolation between the elements."""
 
     BILINEAR = 0
     NEAREST_NEIGHBOR = 1
@@ -42,12 +42,12 @@ class ImageMode(enum.IntEnum):
 
 @PACKAGE.op("GridSample")
 class GridSample(Op):
-    """Elements of an image at the places that a grid names, as PyTorch samples.
+    """Elements of an image at the positions of a grid, as in PyTorch.
 
-    x: (n, h, w, c) or (n, d, h, w, c); grid: (n, oh, ow, 2) with places (x, y) or
-    (n, od, oh, ow, 3) with (x, y, z). Gives (n, ..., c) of the grid's extents. -1 and 1 are the
-    outer edges of the first and last element, or their centres with align_corners; REFLECTION
-    mirrors there. NEAREST rounds half to even. A place that is no number counts as outside.
+    x: (n, h, w, c) or (n, d, h, w, c); grid: (n, oh, ow, 2) with positions (x, y) or (n, od, oh,
+    ow, 3) with (x, y, z). Returns (n, ..., c) with the sizes of the grid. -1 and 1 are the outer
+    edges of the first and last element, or their centers with align_corners; REFLECTION mirrors
+    there. NEAREST rounds half to even. A NaN position is outside, before the first element.
     """
 
     inputs = (In("in[0]"), In("in[1]"))
@@ -98,12 +98,13 @@ class GridSample(Op):
 
 @PACKAGE.op("CropAndResize")
 class CropAndResize(Op):
-    """Boxes cut from images and resized to one size, as TensorFlow does.
+    """Boxes cropped from images and resized to one size, as in TensorFlow.
 
-    x: (n, h, w, c); boxes: (m, 4), rows (y1, x1, y2, x2) where 0 and 1 are the centres of the first
-    and last element; index: (m,), each box's image. Gives (m, rh, rw, c). The corners of a box are
-    the centres of the corner elements; with one element along an axis that lies in the box's
-    middle. Places beyond those centres hold extrapolation_value. NEAREST_NEIGHBOR rounds half up.
+    x: (n, h, w, c); boxes: (m, 4), rows (y1, x1, y2, x2) where 0 and 1 are the centers of the first
+    and last element; index: (m,), the image of each box. Returns (m, rh, rw, c). The corners of a
+    box are the centers of the corner elements; a single element along an axis is at the center of
+    the box. Positions beyond these centers, and NaN, hold extrapolation_value. NEAREST_NEIGHBOR
+    rounds half up.
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", dtypes=_INDEX_TYPES))
@@ -146,7 +147,7 @@ class CropAndResize(Op):
 
     @staticmethod
     def _line(begin: Array, end: Array, size: int, count: int) -> Array:
-        """Return the places along one axis for every box, (boxes, count)."""
+        """Return the positions along one axis for every box, (boxes, count)."""
         begin, end = ((v[:, None] * (size - 1)) for v in (begin, end))
         if count == 1:
             return np.asarray((begin + end) / 2)
@@ -157,11 +158,12 @@ class CropAndResize(Op):
 
 @PACKAGE.op("ImageProjectionTransform")
 class ImageProjectionTransform(Op):
-    """Images seen through a projective transform, zero beyond their border.
+    """Images after a projective transform, zero beyond their border.
 
     x: (n, h, w, c); transform: (8,), (1, 8) or (n, 8) values a0, a1, a2, b0, b1, b2, c0, c1. The
-    element at (x, y) of the result is the one at ((a0 x + a1 y + a2) / k, (b0 x + b1 y + b2) / k)
-    with k = c0 x + c1 y + 1, and zero where k is. NEAREST_NEIGHBOR rounds half away from zero.
+    element at (x, y) of the result is that at ((a0 x + a1 y + a2) / k, (b0 x + b1 y + b2) / k) with
+    k = c0 x + c1 y + 1; zero where k is 0 or a position is NaN. NEAREST_NEIGHBOR rounds half away
+    from zero.
     """
 
     inputs = (In("in[0]"), In("in[1]", dtypes=(DType.FLOAT_32,)))

@@ -22,7 +22,7 @@ from dovetail_opset._shapes import computed, moved, need_axis, need_same_type, n
 
 
 class ElementsReduction(enum.IntEnum):
-    """What ScatterElements makes of an element and its update; NONE: the update."""
+    """How ScatterElements combines an element and its update; NONE: the update alone."""
 
     NONE = 0
     ADD = 1
@@ -31,7 +31,7 @@ class ElementsReduction(enum.IntEnum):
 
 
 class NdReduction(enum.IntEnum):
-    """What ScatterNd makes of an element and its update; NONE: the update."""
+    """How ScatterNd combines an element and its update; NONE: the update alone."""
 
     NONE = 0
     ADD = 1
@@ -42,7 +42,7 @@ _FUNCTIONS: dict[str, np.ufunc] = {"ADD": np.add, "MUL": np.multiply, "MAX": np.
 
 
 class _Scatter(Op):
-    """The base of ops that update elements: REAL, since some of them compute."""
+    """Base of the ops that update elements; REAL, since some of them compute."""
 
     inputs = (In("in[0]"), In("in[1]", INDEX_TYPES), In("in[2]"))
     reduction: Any
@@ -54,7 +54,7 @@ class _Scatter(Op):
         return follow(data, data.shape, out)
 
     def update(self, data: Array, positions: Any, updates: Array) -> None:
-        """Update elements in place; of several without a reduction the last one stays."""
+        """Update elements in place; without a reduction the last of several updates is kept."""
         if self.reduction:
             _FUNCTIONS[self.reduction.name].at(data, positions, updates)
         else:
@@ -63,11 +63,12 @@ class _Scatter(Op):
 
 @PACKAGE.op("ScatterElements")
 class ScatterElements(_Scatter):
-    """`data` with the element at each index along `axis` updated, other places as in the updates.
+    """`data` with the element at each index along `axis` updated.
 
-    data: any shape; indices: of the same rank, elsewhere than on `axis` not larger; updates: of the
-    shape of the indices. Gives the shape of the data. A negative index counts from the end; of
-    several updates of one element without a reduction the last one stays.
+    data: any shape; indices: the same rank, on other axes than `axis` not larger, where they update
+    the same positions; updates: the shape of the indices. Returns the shape of the data. A negative
+    index counts from the end; one out of range is an error. Of several updates of one element
+    without a reduction the last is kept.
     """
 
     source = "spec/qnn_ops.md, ScatterElements; ONNX ScatterElements"
@@ -89,11 +90,11 @@ class ScatterElements(_Scatter):
 
 @PACKAGE.op("ScatterNd")
 class ScatterNd(_Scatter):
-    """`data` with slices updated, each named by a row of indices into the first dimensions.
+    """`data` with slices updated, each selected by a row of indices into the first dimensions.
 
     data: (*d, *slice); indices: (*rows, k), k the number of dimensions d; updates: (*rows, *slice).
-    Gives the shape of the data. A negative index counts from the end; of several updates of one
-    slice without a reduction the last one stays.
+    Returns the shape of the data. A negative index counts from the end; one out of range is an
+    error. Of several updates of one slice without a reduction the last is kept.
     """
 
     source = "spec/qnn_ops.md, ScatterNd; ONNX ScatterND"
@@ -118,7 +119,7 @@ class ScatterNd(_Scatter):
         return result
 
     def scatter(self, data: Array, indices: Array, updates: Array) -> None:
-        """Update slices of `data`, whose elements must lie in order, in place.
+        """Update slices of `data`, whose elements must be in order, in place.
 
         Raises:
             OpError: An index is out of range; nothing is updated then.
@@ -136,12 +137,12 @@ def _rank(ins: Specs) -> int:
 
 @PACKAGE.op("OneHot")
 class OneHot(Op):
-    """`on_value` at each index along a new dimension, `off_value` at all other places.
+    """`on_value` at each index along a new dimension, `off_value` elsewhere.
 
-    indices: any shape; a negative one counts from the end, one out of range is on nowhere. Gives
-    the shape with `depth` at `axis`, which counts in the result. The output declares the type,
-    which otherwise follows on_value: FLOAT_32, INT_32 or BOOL_8. For a fixed-point output an
-    integer is a stored value and a float a real one.
+    indices: any shape; a negative one counts from the end, one out of range sets no on_value.
+    Returns the shape with `depth` at `axis`, an axis of the result. The output declares the type,
+    which defaults to that of on_value: FLOAT_32, INT_32 or BOOL_8. For a fixed-point output an
+    integer is a stored value and a float a real value.
     """
 
     inputs = (In("in[0]", INDEX_TYPES),)

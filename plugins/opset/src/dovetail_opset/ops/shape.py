@@ -21,7 +21,7 @@ def _rank(ins: Specs) -> int:
 
 @PACKAGE.op("Shape")
 class Shape(Op):
-    """The extents of dimensions `start` to before `end`. Any shape."""
+    """The sizes of dimensions `start` to before `end`. Any shape."""
 
     inputs = (In("in[0]"),)
     outputs = (Out("out[0]", (DType.UINT_32,)),)
@@ -46,8 +46,8 @@ class Shape(Op):
 class ConstantOfShape(Op):
     """A tensor filled with `value`.
 
-    shape: (rank,), whose values must be the extents that the output declares, since shapes are
-    static. For a fixed-point output an integer value is a stored one and a float a real one.
+    shape: (rank,), whose values must be the sizes that the output declares, since shapes are
+    static. For a fixed-point output an integer value is a stored value and a float a real one.
     """
 
     inputs = (In("in[0]", (DType.UINT_32,)),)

@@ -17,7 +17,7 @@ from dovetail_opset._shapes import moved
 
 
 class PadScheme(enum.IntEnum):
-    """What padding holds."""
+    """Content of the padding."""
 
     CONSTANT = 0
     MIRROR_SYMMETRIC = 1
@@ -34,11 +34,11 @@ _NUMPY_MODES = {
 
 @PACKAGE.op("Pad")
 class Pad(Op):
-    """More elements before and after along each dimension.
+    """Additional elements before and after along each dimension.
 
-    x: any shape; pad_amount: (rank, 2). The mirrors copy at most the whole extent, REFLECT without
+    x: any shape; pad_amount: (rank, 2). The mirrors copy at most the whole axis, REFLECT without
     the border element. For a fixed-point input an integer pad_constant_value is a stored value and
-    a float one a real value.
+    a float a real value.
     """
 
     inputs = (In("in[0]"),)
@@ -102,10 +102,10 @@ class Pad(Op):
 class StridedSlice(Op):
     """Every stride-th element from begin to before end along each dimension.
 
-    x: any shape; ranges: (rank + new, 3), rows (begin, end, stride). Bit i of a mask is about row
-    i: of begin_mask and end_mask, take everything on that side; of new_axes_mask, a new dimension
-    of extent 1; of shrink_axes, the one element at begin, and the dimension goes. Nothing counts
-    from the end: with a negative stride an end of -1 means up to and with element 0.
+    x: any shape; ranges: (rank + new, 3), rows (begin, end, stride). Bit i of a mask is for row i:
+    begin_mask and end_mask take everything on that side, new_axes_mask adds a dimension of size 1,
+    shrink_axes takes the one element at begin and removes the dimension. Nothing counts from the
+    end: with a negative stride an end of -1 means up to and including element 0.
     """
 
     inputs = (In("in[0]"),)
@@ -134,7 +134,7 @@ class StridedSlice(Op):
         return x[self.index()]
 
     def index(self) -> tuple[slice | int | None, ...]:
-        """Return what NumPy indexes a tensor with to the same effect."""
+        """Return the NumPy index with the same effect."""
         return tuple(self._entry(i, *map(int, row)) for i, row in enumerate(self.ranges))
 
     def _is_new(self, i: int) -> bool:

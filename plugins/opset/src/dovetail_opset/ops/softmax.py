@@ -1,4 +1,4 @@
-"""Softmax and its relatives."""
+"""Softmax and related ops."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -17,7 +17,7 @@ from dovetail_opset._shapes import computed, need_axis, need_float, need_rank, n
 
 
 def shifted(x: Array, axis: int, beta: float) -> Array:
-    """Return beta * x less its greatest along an axis: at most 0, so that no power overflows."""
+    """Return beta * x less its maximum along an axis: at most 0, so that no power overflows."""
     # a negative beta makes the least element the greatest
     extreme = np.max if beta >= 0 else np.min
     start = -np.inf if beta >= 0 else np.inf
@@ -39,7 +39,10 @@ class _Softmax(Op):
 
 @PACKAGE.op("Softmax")
 class Softmax(_Softmax):
-    """exp(beta * (x - max)) over its sum, along an axis. Any shape but (), which stays."""
+    """exp(beta * (x - max)) over its sum, along an axis.
+
+    Any shape but (); returns the shape of x. A NaN makes all results along the axis NaN.
+    """
 
     source = "spec/qnn_ops.md, Softmax"
 
@@ -50,7 +53,10 @@ class Softmax(_Softmax):
 
 @PACKAGE.op("LogSoftmax")
 class LogSoftmax(_Softmax):
-    """The logarithm of Softmax, computed without it. Any shape but (), which stays."""
+    """The logarithm of Softmax, computed without Softmax.
+
+    Any shape but (); returns the shape of x. A NaN makes all results along the axis NaN.
+    """
 
     source = "spec/qnn_ops.md, LogSoftmax"
 
@@ -62,7 +68,7 @@ class LogSoftmax(_Softmax):
 
 
 class MaskMode(enum.IntEnum):
-    """What the mask of MaskedSoftmax holds."""
+    """Content of the mask of MaskedSoftmax."""
 
     UNCOMPRESSED = 0
     COMPRESSED = 1
@@ -70,13 +76,13 @@ class MaskMode(enum.IntEnum):
 
 @PACKAGE.op("MaskedSoftmax")
 class MaskedSoftmax(Op):
-    """Softmax along the last axis where some elements of each row take no part.
+    """Softmax along the last axis with some elements of each row masked out.
 
-    x: (b, h, w, c), which stays. UNCOMPRESSED: mask is (b, c), added to every row: 0 keeps an
-    element, -10000 drops it. COMPRESSED: mask is (b, m), the lengths of the sequences that lie one
-    behind the other in the w == c elements of a batch item, 0 for none; row i shares among the
-    elements of the sequence of element i. Elements behind the last sequence belong to none: their
-    rows are 0.
+    x: (b, h, w, c), also of the result. UNCOMPRESSED: mask is (b, c), added to every row: 0 keeps
+    an element, -10000 drops it. COMPRESSED: mask is (b, m), the lengths of the sequences that
+    follow each other in the w == c elements of a batch item, 0 for none; row i is a softmax over
+    the elements of the sequence of element i. Elements after the last sequence belong to none:
+    their rows are 0.
     """
 
     inputs = (In("in[0]"), In("in[1]"))
@@ -117,7 +123,7 @@ class MaskedSoftmax(Op):
 
 
 def _owners(lengths: Array, count: int) -> Array:
-    """Return the number of the sequence that each of `count` elements is in, -1 for none."""
+    """Return the index of the sequence of each of `count` elements, -1 for none."""
     if np.any(lengths != np.trunc(lengths)) or np.any(lengths < 0):
         raise OpError(f"the lengths in[1] must be integers of 0 or more, but are\n{lengths}")
     ends = np.cumsum(lengths.astype(np.int64), axis=1)

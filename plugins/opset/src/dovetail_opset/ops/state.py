@@ -1,4 +1,4 @@
-"""Ops that remember earlier calls or draw random numbers."""
+"""Ops with state between calls, and ops that draw random numbers."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -17,7 +17,7 @@ from dovetail_opset._shapes import moved, need_axis, need_rank, need_shape
 
 
 class BufferMode(enum.IntEnum):
-    """Where the frames lie while the buffer is not full, and who waits for it."""
+    """Position of the frames while the buffer is not full, and who waits for it."""
 
     BLOCKING = 0
     NON_BLOCKING_LEFT = 1
@@ -28,18 +28,18 @@ class BufferMode(enum.IntEnum):
 class Buffer(Op):
     """The last frames of this call and of earlier ones, oldest first.
 
-    x: any shape but (), with f > 0 frames along buffer_dim; reset: (), false where left out.
-    Gives the shape of x with buffer_size frames: a multiple of f. Where the new frames find no
-    room, the oldest `stride` frames go first: a multiple of f that is at most buffer_size. With
-    reset all go. A prepared graph begins, and begins again after a reset, with buffer_padding
-    frames of 0, a multiple of f, by default none.
+    x: any shape but (), with f > 0 frames along buffer_dim; reset: (), false if omitted. Returns
+    the shape of x with buffer_size frames, a multiple of f. If the new frames do not fit, the
+    oldest `stride` frames are removed first: a multiple of f of at most buffer_size. A reset
+    removes all. A prepared graph starts, also after a reset, with buffer_padding frames of 0, a
+    multiple of f, by default none.
 
-    While there are less than buffer_size frames, the rest is 0: behind the frames for
-    NON_BLOCKING_LEFT and BLOCKING, before them for NON_BLOCKING_RIGHT. What reads the result runs
-    in each call; for BLOCKING the application must wait for a full buffer itself.
+    While there are fewer than buffer_size frames, the rest is 0: after the frames for
+    NON_BLOCKING_LEFT and BLOCKING, before them for NON_BLOCKING_RIGHT. Readers of the result run in
+    each call; for BLOCKING the application must wait for a full buffer itself.
 
-    The frames are kept by the op, of which each prepared graph has its own and which never runs
-    twice at once; nothing else sees them. `simulate` with one op goes on from call to call too.
+    The op holds the frames. Each prepared graph has its own op, which never runs twice at once.
+    `simulate` with one op also continues from call to call.
     """
 
     inputs = (In("in[0]"), In("in[1]", (DType.BOOL_8,), optional=True))
@@ -85,7 +85,7 @@ class Buffer(Op):
         return np.concatenate(parts, axis)
 
     def _zeros(self, x: Array, out: Spec, count: int) -> Array:
-        """Return frames of 0, stored as the elements of `x` are."""
+        """Return frames of 0, stored in the form of the elements of `x`."""
         zero = np.zeros((), x.dtype)
         if isinstance(out.encoding, ScaleOffset) and x.dtype.kind in "iu":
             zero = quantize(zero.astype(np.float32), out.encoding, out.dtype)
@@ -111,10 +111,10 @@ class _Random(Op):
         return Spec(out.dtype, out.shape)
 
     def need_declared(self, shape: Array, out: Spec) -> None:
-        """Refuses a shape that is not the declared one.
+        """Raise if a shape is not the declared one.
 
         Raises:
-            OpError: It is another.
+            OpError: They differ.
         """
         wanted = tuple(int(size) for size in shape)
         if wanted != out.shape:
@@ -123,10 +123,10 @@ class _Random(Op):
 
 @PACKAGE.op("RandomUniformLike")
 class RandomUniformLike(_Random):
-    """Random numbers between `low` and `high`, all alike probable; other ones in each call.
+    """Uniform random numbers between `low` and `high`, different in each call.
 
-    shape: (rank,), the extents of the result, which the graph must declare. The bounds are 0 and 1
-    by default. Each prepared graph draws from a source of its own, seeded by the system.
+    shape: (rank,), the sizes of the result, which the graph must declare. The bounds are 0 and 1 by
+    default. Each prepared graph has its own generator, seeded by the system.
     """
 
     source = "spec/qnn_ops.md, RandomUniformLike; ONNX, RandomUniformLike"
@@ -147,10 +147,10 @@ class RandomUniformLike(_Random):
 
 @PACKAGE.op("RandomNormalLike")
 class RandomNormalLike(_Random):
-    """Random numbers of a normal distribution, of `mean` and deviation `scale`; others each call.
+    """Normal random numbers of `mean` and deviation `scale`, different in each call.
 
-    shape: (rank,), the extents of the result, which the graph must declare. By default the mean is
-    0 and the deviation 1. Each prepared graph draws from a source of its own, seeded by the system.
+    shape: (rank,), the sizes of the result, which the graph must declare. By default the mean is 0
+    and the deviation 1. Each prepared graph has its own generator, seeded by the system.
     """
 
     source = "spec/qnn_ops.md, RandomNormalLike; ONNX, RandomNormalLike"

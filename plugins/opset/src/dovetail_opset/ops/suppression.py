@@ -1,7 +1,7 @@
-"""Non-maximum suppression: boxes kept unless they overlap better ones of their class too much.
+"""Non-maximum suppression: removal of boxes that overlap better ones of their class too much.
 
 An overlap is the intersection of two boxes over their union. Of equal scores the lower index comes
-first. The two corners of a box may be any opposite ones.
+first. The two corners of a box may be any opposite ones. A NaN score exceeds no threshold.
 """
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
@@ -29,11 +29,11 @@ _INDEX = (DType.INT_32,)
 class NonMaxSuppression(Op):
     """Indices of the boxes kept for each image and class.
 
-    boxes: (n, boxes, 4), rows y1, x1, y2, x2; scores: (n, classes, boxes). Only boxes whose score
-    exceeds score_threshold take part; at most max_boxes_selected are kept of a class, none for 0,
-    the default. Gives (n * classes * max_boxes_selected, 3), rows image, class, box, by image, then
-    class, then falling score; the rows behind the last are 0. The count says how many rows are
-    valid, (1,).
+    boxes: (n, boxes, 4), rows y1, x1, y2, x2; scores: (n, classes, boxes). Only boxes with scores
+    above score_threshold take part; at most max_boxes_selected are kept per class, none for 0, the
+    default. Returns (n * classes * max_boxes_selected, 3), rows image, class, box, by image, then
+    class, then falling score; the rows after the last are 0. The second output, (1,), is the number
+    of valid rows.
     """
 
     inputs = (In("in[0]"), In("in[1]"))
@@ -71,7 +71,7 @@ class NonMaxSuppression(Op):
 
 
 class NmsKernel(enum.IntEnum):
-    """How an overlap lowers a score."""
+    """Effect of an overlap on a score."""
 
     HARD = 0
     LINEAR = 1
@@ -80,23 +80,23 @@ class NmsKernel(enum.IntEnum):
 
 @PACKAGE.op("BoxWithNmsLimit")
 class BoxWithNmsLimit(Op):
-    """The best boxes of each image and class, scores lowered where they overlap better ones.
+    """The best boxes of each image and class, with scores lowered by overlaps.
 
     boxes: (n, classes * 4), each x1, y1, x2, y2; scores: (n, classes), class 0 being the
-    background, which takes no part; batch index: (n,), INT_32, each row's image; batch splits:
-    (images,), INT_32, of which only the extent counts. Rows of one image need not be adjacent.
+    background, which takes no part; batch index: (n,), INT_32, the image of each row; batch splits:
+    (images,), INT_32, of which only the size counts. Rows of one image need not be adjacent.
 
-    Scores above score_threshold take part. Each box that is kept multiplies the scores of the
-    others of its image and class: HARD, by 0 where the overlap is iou_threshold or more; LINEAR, by
-    1 - overlap there; GAUSSIAN, by exp(-overlap^2 / sigma) everywhere. What is then below
-    nms_score_threshold, or was multiplied by 0, goes. pre_nms_limit is, as in NNAPI, how many boxes
-    are kept of a class and of an image in the end, the best; below 0, the default, all.
+    Scores above score_threshold take part. Each kept box multiplies the scores of the others of its
+    image and class: HARD, by 0 where the overlap is iou_threshold or more; LINEAR, by 1 - overlap
+    there; GAUSSIAN, by exp(-overlap^2 / sigma) everywhere. Boxes whose score is then below
+    nms_score_threshold, or was multiplied by 0, are dropped. pre_nms_limit is, as in NNAPI, the
+    number of boxes kept per class, and per image in the end, the best; below 0, the default, all.
 
-    Gives boxes (m, 4), lowered scores (m,), classes (m,) and images (m,), by image, then class,
-    then falling score. m is to be declared; the rows behind the last are 0, and more than m rows
-    are an error. Further, the number of kept boxes by image (images,), the kept rows' indices in
-    in[0] (m,), and the number of kept boxes by class (classes,). Where in[3] is left out, the
-    output of numbers by image declares how many images there are.
+    Returns boxes (m, 4), lowered scores (m,), classes (m,) and images (m,), by image, then class,
+    then falling score. m must be declared; the rows after the last are 0, and more than m rows are
+    an error. Further outputs are the number of kept boxes per image (images,), the kept rows'
+    indices in in[0] (m,), and the number of kept boxes per class (classes,). Where in[3] is
+    omitted, the output of numbers per image declares the number of images.
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", _INDEX), In("in[3]", _INDEX, optional=True))

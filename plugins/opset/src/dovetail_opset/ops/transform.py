@@ -1,4 +1,4 @@
-"""Transforms of signals and of attention's vectors."""
+"""Transforms of signals and of the vectors of attention."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -17,13 +17,13 @@ from dovetail_opset._shapes import computed, need_rank, need_same_type, need_sha
 
 @PACKAGE.op("RotaryEmbedding")
 class RotaryEmbedding(Op):
-    """Turns pairs of elements of each vector by angles that depend on its position.
+    """Rotation of pairs of elements of each vector by angles that depend on its position.
 
-    x: (batch, heads, seq, d), whose first rotary_embedding_dim elements are turned, all of them
-    where that is 0, the default; r says how many. cos, sin: (positions, r / 2) with position_ids,
-    (batch, seq), integers below positions; without them (batch, seq, r / 2). A pair (a, b) becomes
-    (a cos - b sin, b cos + a sin). Pair i is elements i and i + r / 2, or 2 i and 2 i + 1 where
-    interleaved, which is not the default. Gives the shape of x.
+    x: (batch, heads, seq, d), whose first r elements are rotated: rotary_embedding_dim of them, or
+    all if that is 0, the default. cos, sin: (positions, r / 2) with position_ids, (batch, seq),
+    integers below positions; without them (batch, seq, r / 2). A pair (a, b) becomes (a cos - b
+    sin, b cos + a sin). Pair i is elements i and i + r / 2, or 2 i and 2 i + 1 with `interleaved`.
+    Returns the shape of x.
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]"), In("in[3]", optional=True))
@@ -82,10 +82,11 @@ class RotaryEmbedding(Op):
 
 @PACKAGE.op("HadamardTransform")
 class HadamardTransform(Op):
-    """The orthonormal Walsh-Hadamard transform along the last axis, in natural order, times scale.
+    """The orthonormal Walsh-Hadamard transform along the last axis, times scale.
 
-    x: (..., n), n a power of 2, which stays. y[k] is scale / sqrt(n) times the sum of x[j], with
-    the sign of each j that has an odd number of ones in common with k. The scale is 1 by default.
+    x: (..., n), n a power of 2, also of the result. In natural order: y[k] is scale / sqrt(n) times
+    the sum of x[j], negated for each j that has an odd number of ones in common with k. The scale
+    is 1 by default.
     """
 
     inputs = (In("in[0]"),)
@@ -114,12 +115,12 @@ class HadamardTransform(Op):
 
 @PACKAGE.op("Stft")
 class Stft(Op):
-    """The discrete Fourier transforms of a signal's frames.
+    """The discrete Fourier transforms of the frames of a signal.
 
     signal: (batch, length, 1), real, or (batch, length, 2), real and imaginary parts; window:
     (frame_length,), real, which multiplies each frame. Frame i begins at i * frame_step, and all
-    lie within the signal. Gives (batch, frames, bins, 2): of the frame_length bins only the first
-    frame_length / 2 + 1 where onesided, which a complex signal cannot be.
+    are within the signal. Returns (batch, frames, bins, 2): of the frame_length bins only the first
+    frame_length / 2 + 1 with `onesided`, which a complex signal does not allow.
     """
 
     inputs = (In("in[0]"), In("in[1]", optional=True))

@@ -1,4 +1,4 @@
-"""Transposed convolutions: each element of the input spreads over a window of the output."""
+"""Transposed convolutions: each element of the input contributes to a window of the output."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
@@ -51,7 +51,7 @@ class _Transposed(Op):
         return result if bias is None else result + bias
 
     def window(self, weight: Shape) -> Window:
-        """Return the window of the output over which each element of the input spreads."""
+        """Return the window of the output to which each element of the input contributes."""
         return Window.of(weight[:-2], self.stride, self.pad_amount)
 
     def _spatial(self, x: Shape, weight: Shape) -> list[int]:
@@ -71,7 +71,7 @@ class _Transposed(Op):
         return found
 
     def _full(self, x: Shape, window: Window) -> Shape:
-        """Return the spatial extents of the output with what the padding takes off it."""
+        """Return the spatial sizes of the output before the padding is removed."""
         sizes = zip(x[1:-1], window.stride, window.spans, self._extras(), strict=True)
         return tuple(stride * (n - 1) + span + extra for n, stride, span, extra in sizes)
 
@@ -81,10 +81,10 @@ class _Transposed(Op):
 
 @PACKAGE.op("TransposeConv1d")
 class TransposeConv1d(_Transposed):
-    """What Conv1d's gradient is to its input: windows of the output, added up, plus a bias.
+    """The gradient of Conv1d for its input: windows of the output, added up, plus a bias.
 
-    x: (n, w, c); weight: (fw, c, k / group); bias: (k,). Gives (n, ow, k), as TransposeConv2d does
-    along its one axis; stride and output_padding are scalars, pad_amount is (before, after).
+    x: (n, w, c); weight: (fw, c, k / group); bias: (k,). Returns (n, ow, k), as TransposeConv2d
+    along one axis; stride and output_padding are scalars, pad_amount is (before, after).
     """
 
     source = "spec/qnn_ops.md, TransposeConv1d"
@@ -98,12 +98,12 @@ class TransposeConv1d(_Transposed):
 
 @PACKAGE.op("TransposeConv2d")
 class TransposeConv2d(_Transposed):
-    """What Conv2d's gradient is to its input: windows of the output, added up, plus a bias.
+    """The gradient of Conv2d for its input: windows of the output, added up, plus a bias.
 
-    x: (n, h, w, c); weight: (fh, fw, c, k / group), c divisible by group; bias: (k,). Gives
-    (n, oh, ow, k), each extent stride * (in - 1) + f - before - after + output_padding: pad_amount
-    takes elements off the output, output_padding leaves more at its end, fewer than stride. The
-    channels of group i of the input give those of group i of the output.
+    x: (n, h, w, c); weight: (fh, fw, c, k / group), c divisible by group; bias: (k,). Returns (n,
+    oh, ow, k), sizes stride * (in - 1) + f - before - after + output_padding: pad_amount removes
+    elements of the output, output_padding adds some at its end, fewer than stride. The channels of
+    group i of the input contribute to those of group i of the output.
     """
 
     source = "spec/qnn_ops.md, TransposeConv2d"
@@ -117,11 +117,11 @@ class TransposeConv2d(_Transposed):
 
 @PACKAGE.op("TransposeConv3d")
 class TransposeConv3d(_Transposed):
-    """What Conv3d's gradient is to its input: windows of the output, added up, plus a bias.
+    """The gradient of Conv3d for its input: windows of the output, added up, plus a bias.
 
-    x: (n, d, h, w, c); weight: (fd, fh, fw, c, k / group); bias: (k,). Gives (n, od, oh, ow, k),
-    as TransposeConv2d does along its two axes, f being (f - 1) * dilation + 1; output_padding is
-    less than the stride or the dilation.
+    x: (n, d, h, w, c); weight: (fd, fh, fw, c, k / group); bias: (k,). Returns (n, od, oh, ow, k),
+    as TransposeConv2d along three axes, f being (f - 1) * dilation + 1; output_padding is less than
+    the stride or the dilation.
     """
 
     source = "spec/qnn_ops.md, TransposeConv3d"

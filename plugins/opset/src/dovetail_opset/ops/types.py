@@ -1,13 +1,12 @@
 """Changes of type.
 
-The references of Quantize, Dequantize and Convert are the identity on real values: what changes is
-how the result is stored, which the output declares.
+The references of Quantize, Dequantize and Convert are the identity on real values: they change how
+the result is stored, which the output declares.
 """
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 
 from __future__ import annotations
-
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
@@ -27,10 +26,10 @@ def _target(x: Spec, out: Spec | None) -> Spec:
 class Cast(Op):
     """Stored numbers in another type; fixed-point values count as plain integers.
 
-    Any shape, which stays. A float becomes an integer by truncation: a value out of range becomes
-    the nearest end of the type's range, and NaN becomes 0. An integer that is out of range of
-    another integer type keeps its low bits (it wraps), except in a 4-bit type, where it is clamped.
-    Any number but 0 is true as a BOOL_8, NaN too.
+    Returns the shape of x. A float becomes an integer by truncation: out of range it becomes the
+    nearest end of the type's range, and NaN becomes 0. An integer out of range of another integer
+    type keeps its low bits (it wraps), except in a 4-bit type, where it is clamped. Any number but
+    0 is true as a BOOL_8, NaN too.
     """
 
     inputs = (In("in[0]"),)
@@ -53,9 +52,9 @@ class Cast(Op):
 
 @PACKAGE.op("Convert")
 class Convert(Op):
-    """The same real values in another type or encoding, as near as these allow.
+    """The same real values in another type or encoding, to the nearest values of that.
 
-    Any shape, which stays. A value out of range becomes the nearest end of the range. NaN becomes
+    Returns the shape of x. A value out of range becomes the nearest end of the range. NaN becomes
     the zero point of a fixed-point type, and 0 in an integer type.
     """
 
@@ -74,7 +73,7 @@ class Convert(Op):
 
 @PACKAGE.op("Quantize")
 class Quantize(Op):
-    """Real values as fixed-point ones: clip(round(x / scale) - offset). Any shape, which stays."""
+    """Real values as fixed-point ones: clip(round(x / scale) - offset). Returns the shape of x."""
 
     inputs = (In("in[0]"),)
     outputs = (Out("out[0]", FIXED_POINT),)
@@ -91,9 +90,9 @@ class Quantize(Op):
 
 @PACKAGE.op("Dequantize")
 class Dequantize(Op):
-    """Fixed-point values as real ones: (q + offset) * scale. Any shape, which stays.
+    """Fixed-point values as real ones: (q + offset) * scale. Returns the shape of x.
 
-    Gives FLOAT_32 unless the output declares another float type.
+    The type is FLOAT_32 unless the output declares another float type.
     """
 
     inputs = (In("in[0]", FIXED_POINT),)

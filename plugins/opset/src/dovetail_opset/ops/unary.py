@@ -26,7 +26,7 @@ class _Unary(Op):
 
 @PACKAGE.op("ElementWiseAbs")
 class ElementWiseAbs(_Unary):
-    """|x|. Any shape, which stays."""
+    """|x|. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ElementWiseAbs"
 
@@ -36,7 +36,7 @@ class ElementWiseAbs(_Unary):
 
 @PACKAGE.op("ElementWiseAsin")
 class ElementWiseAsin(_Unary):
-    """The arc sine in radians; NaN outside [-1, 1]. Any shape, which stays."""
+    """The arc sine in radians; NaN outside [-1, 1]. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ElementWiseAsin"
 
@@ -46,7 +46,7 @@ class ElementWiseAsin(_Unary):
 
 @PACKAGE.op("ElementWiseAtan")
 class ElementWiseAtan(_Unary):
-    """The arc tangent in radians. Any shape, which stays."""
+    """The arc tangent in radians. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ElementWiseAtan"
 
@@ -56,7 +56,7 @@ class ElementWiseAtan(_Unary):
 
 @PACKAGE.op("ElementWiseCeil")
 class ElementWiseCeil(_Unary):
-    """The least whole number not below x. Any shape, which stays."""
+    """The smallest integer not below x. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ElementWiseCeil"
 
@@ -66,7 +66,7 @@ class ElementWiseCeil(_Unary):
 
 @PACKAGE.op("ElementWiseCos")
 class ElementWiseCos(_Unary):
-    """The cosine of x in radians. Any shape, which stays."""
+    """The cosine of x in radians. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ElementWiseCos"
 
@@ -76,7 +76,7 @@ class ElementWiseCos(_Unary):
 
 @PACKAGE.op("ElementWiseExp")
 class ElementWiseExp(_Unary):
-    """e ** x. Any shape, which stays."""
+    """e ** x. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ElementWiseExp"
 
@@ -86,7 +86,7 @@ class ElementWiseExp(_Unary):
 
 @PACKAGE.op("ElementWiseFloor")
 class ElementWiseFloor(_Unary):
-    """The greatest whole number not above x. Any shape, which stays."""
+    """The largest integer not above x. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ElementWiseFloor"
 
@@ -96,7 +96,7 @@ class ElementWiseFloor(_Unary):
 
 @PACKAGE.op("ElementWiseLog")
 class ElementWiseLog(_Unary):
-    """The natural logarithm; NaN below 0. Any shape, which stays."""
+    """The natural logarithm; NaN below 0. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ElementWiseLog"
 
@@ -106,7 +106,7 @@ class ElementWiseLog(_Unary):
 
 @PACKAGE.op("ElementWiseNeg")
 class ElementWiseNeg(_Unary):
-    """-x. Any shape, which stays."""
+    """-x. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ElementWiseNeg"
 
@@ -116,7 +116,7 @@ class ElementWiseNeg(_Unary):
 
 @PACKAGE.op("ElementWiseNot")
 class ElementWiseNot(_Unary):
-    """Whether x is not true, which is to be 0; of the type of x. Any shape, which stays."""
+    """1 where x is 0, else 0, also for NaN; of the type of x. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ElementWiseNot"
 
@@ -129,7 +129,7 @@ class ElementWiseNot(_Unary):
 
 @PACKAGE.op("ElementWiseRound")
 class ElementWiseRound(_Unary):
-    """The nearest whole number, the even one of two. Any shape, which stays."""
+    """The nearest integer, halves to even. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ElementWiseRound"
 
@@ -139,7 +139,7 @@ class ElementWiseRound(_Unary):
 
 @PACKAGE.op("ElementWiseRsqrt")
 class ElementWiseRsqrt(_Unary):
-    """1 / sqrt(x); NaN below 0. Any shape, which stays."""
+    """1 / sqrt(x); NaN below 0. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ElementWiseRsqrt"
 
@@ -149,7 +149,7 @@ class ElementWiseRsqrt(_Unary):
 
 @PACKAGE.op("ElementWiseSign")
 class ElementWiseSign(_Unary):
-    """-1, 0 or 1. Any shape, which stays."""
+    """-1, 0 or 1; NaN for NaN. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ElementWiseSign"
 
@@ -159,7 +159,7 @@ class ElementWiseSign(_Unary):
 
 @PACKAGE.op("ElementWiseSin")
 class ElementWiseSin(_Unary):
-    """The sine of x in radians. Any shape, which stays."""
+    """The sine of x in radians. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ElementWiseSin"
 
@@ -169,7 +169,7 @@ class ElementWiseSin(_Unary):
 
 @PACKAGE.op("ElementWiseSquareRoot")
 class ElementWiseSquareRoot(_Unary):
-    """The square root; NaN below 0. Any shape, which stays."""
+    """The square root; NaN below 0. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, ElementWiseSquareRoot"
 
@@ -179,7 +179,7 @@ class ElementWiseSquareRoot(_Unary):
 
 @PACKAGE.op("Logit")
 class Logit(_Unary):
-    """log(x / (1 - x)); infinite at 0 and 1, NaN outside [0, 1]. Any shape, which stays."""
+    """log(x / (1 - x)); infinite at 0 and 1, NaN outside [0, 1]. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, Logit"
 
@@ -189,7 +189,7 @@ class Logit(_Unary):
 
 
 class _Test(Op):
-    """The base of questions that floats alone raise; fixed-point values are always finite."""
+    """Base of the tests that matter only for floats; fixed-point values are always finite."""
 
     inputs = (In("in[0]"),)
 
@@ -204,7 +204,7 @@ class _Test(Op):
 
 @PACKAGE.op("IsInf")
 class IsInf(_Test):
-    """Whether x is infinite, of the signs to detect: both by default. Any shape, which stays."""
+    """x is infinite, with one of the signs to detect, by default both. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, IsInf"
 
@@ -221,7 +221,7 @@ class IsInf(_Test):
 
 @PACKAGE.op("IsNan")
 class IsNan(_Test):
-    """Whether x is not a number. Any shape, which stays."""
+    """x is NaN. Returns the shape of x."""
 
     source = "spec/qnn_ops.md, IsNan"
 
@@ -230,7 +230,7 @@ class IsNan(_Test):
 
 
 class Reciprocal(_Unary):
-    """1 / x, integers towards zero and 0 for 0; no op of its own, but an operation of one."""
+    """1 / x; integers truncate, and 0 stays 0. An operation of ElementWiseUnary, not an op."""
 
     def reference(self, x: Array) -> Array:
         if x.dtype.kind == "f":
@@ -282,9 +282,9 @@ _SINGLE: dict[Unary, Op] = {
 
 @PACKAGE.op("ElementWiseUnary")
 class ElementWiseUnary(Op):
-    """A function by number: all that the single op of its name says; RECIPROCAL is 1 / x.
+    """A function of one tensor, selected by `operation`. Returns the shape of x.
 
-    Any shape, which stays.
+    Each operation behaves as the single op of its name; RECIPROCAL is 1 / x.
     """
 
     inputs = (In("in[0]"),)
@@ -294,7 +294,7 @@ class ElementWiseUnary(Op):
 
     @property
     def single(self) -> Op:
-        """The single op that it stands for."""
+        """The single op with the same behaviour."""
         return _SINGLE[self.operation]
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:

@@ -1,4 +1,4 @@
-"""What ops on groups and blocks look like written out: Reshape, Transpose, Reshape."""
+"""The pattern Reshape, Transpose, Reshape, in which models express ops on groups and blocks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Exchange:
         x: The tensor.
         parts: Its shape after the first reshape.
         perm: The transpose.
-        last: The node of the last reshape, whose result nothing else makes.
-        sources: Names of the nodes of the user's model that the three stand for.
+        last: The node of the last reshape, the only writer of the result.
+        sources: Names of the nodes of the user's model that the three represent.
     """
 
     x: Tensor
@@ -30,16 +30,16 @@ class Exchange:
 
     @property
     def out(self) -> Tensor:
-        """What comes of it."""
+        """The result."""
         return self.last.outputs[0]
 
 
 def fuse_exchanges(graph: Graph, fuse: Callable[[Graph, Exchange], bool]) -> bool:
-    """Lets a function replace the last node of each exchange, and removes what nothing reads then.
+    """Call a function that may replace the last node of each exchange; remove dead nodes.
 
     Args:
         graph: Rewritten in place.
-        fuse: Gives whether it replaced the node.
+        fuse: Returns whether it replaced the node.
 
     Returns:
         Whether the function replaced any.

@@ -1,8 +1,8 @@
-"""How the params of an op follow when its tensors change layout.
+"""Rules for the params of ops whose tensors change layout.
 
-A rule is given a bound op and `perm`, where `old = new.transpose(perm)`: axis k of the old layout
-is axis perm[k] of the new one. It gives the changed params by name and the perm that leads from the
-new outputs back to the old ones.
+A rule is called with a bound op and `perm`, where `old = new.transpose(perm)`: axis k of the old
+layout is axis perm[k] of the new one. It returns the changed params by name and the perm that leads
+from the new outputs back to the old ones.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _packed(op: Pack, perm: Shape) -> Moved | None:
 
 
 def _is_of_use(back: Shape) -> bool:
-    """Return whether a transpose of several tensors, or of a larger one, goes or can move on."""
+    """Return whether a transpose of several tensors, or a larger one, cancels or can move on."""
     return is_identity(back) or is_to_last(inverse(back))
 
 
@@ -164,5 +164,5 @@ ONLY_FIRST_MOVES = ("LayerNorm", "RmsNorm")
 
 
 def rule_of(node: Node) -> Rule | None:
-    """Return the rule of a node's op, None where the op is tied to a layout or not ours."""
+    """Return the rule of a node's op; None if the op depends on a layout or is not ours."""
     return _RULES.get(node.op_type) if node.package == PACKAGE.name else None

@@ -1,4 +1,4 @@
-"""Tensors in another layout: those there are already, and how new ones are made.
+"""Tensors in another layout: lookup of existing ones and creation of new ones.
 
 `perm` leads from the new layout back to the old one: `old = new.transpose(perm)`.
 """
@@ -22,7 +22,7 @@ from dovetail_opset.passes._rewrite import (
 
 
 def moved_inputs(graph: Graph, node: Node, perm: Shape, back: Shape) -> list[Tensor | None] | None:
-    """Return a node's inputs in the new layout, or None where that would not pay."""
+    """Return a node's inputs in the new layout, or None if that would cost more."""
     moving = node.inputs[:1] if node.op_type in ONLY_FIRST_MOVES else node.inputs
     free = {t: _free(graph, t, perm) for t in moving if t is not None}
     costly = [t for t, new in free.items() if new is None and not _is_movable(t, perm)]
@@ -40,7 +40,7 @@ def moved_inputs(graph: Graph, node: Node, perm: Shape, back: Shape) -> list[Ten
 
 
 def _free(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor | None:
-    """Return a tensor in the new layout if the graph has it already."""
+    """Return a tensor in the new layout if the graph already has it."""
     maker = graph.producer(tensor)
     if maker is not None and leads_to_first(maker) and perm_of(maker) == perm:
         return first_input(maker)
@@ -50,7 +50,7 @@ def _free(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor | None:
 
 
 def _is_movable(tensor: Tensor, perm: Shape) -> bool:
-    """Return whether a constant can be stored in the new layout, its encoding too."""
+    """Return whether a constant and its encoding can be stored in the new layout."""
     plain = isinstance(tensor.encoding, ScaleOffset | AxisScaleOffset | None)
     return is_constant(tensor) and plain and len(tensor.shape) <= len(perm)
 
@@ -69,7 +69,7 @@ def _same_ones(tensor: Tensor) -> Tensor | None:
 
 
 def _moved_constant(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor:
-    """Return a constant, which may have fewer dimensions, transposed to the new layout."""
+    """Return a constant, possibly of fewer dimensions, transposed to the new layout."""
     missing = len(perm) - len(tensor.shape)
     shape = (1,) * missing + tensor.shape
     encoding = tensor.encoding
@@ -90,14 +90,14 @@ def _moved_constant(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor:
 
 
 def _cancels_behind(graph: Graph, node: Node, back: Shape) -> bool:
-    """Return whether every reader of a node transposes straight back, so that nothing stays behind."""
+    """Return whether every reader of a node transposes straight back."""
     readers = [r for t in node.outputs for r in graph.consumers(t)]
     undone = all(is_op(r, "Transpose") and perm_of(r) == inverse(back) for r in readers)
     return bool(readers) and undone and all(map(is_inner, node.outputs))
 
 
 def moved_tensor(graph: Graph, old: Tensor, back: Shape, encoding: Encoding | None) -> Tensor:
-    """Add a tensor that holds what `old` holds, in the new layout."""
+    """Add a tensor with the values of `old` in the new layout."""
     perm = inverse(back)
     return graph.add_tensor(
         Tensor(
@@ -112,7 +112,7 @@ def moved_tensor(graph: Graph, old: Tensor, back: Shape, encoding: Encoding | No
 
 
 def transposed_already(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor | None:
-    """Return a tensor transposed by `perm`, if the graph has it already."""
+    """Return a tensor transposed by `perm`, if the graph already has it."""
     for reader in graph.consumers(tensor):
         if is_op(reader, "Transpose") and perm_of(reader) == perm and keeps_stored_values(reader):
             return reader.outputs[0]
@@ -123,15 +123,15 @@ def transposed_encoding(tensor: Tensor, perm: Shape) -> Encoding | None:
     """Return the encoding of a tensor transposed by `perm`.
 
     Raises:
-        QuantizationError: Its blocks do not survive that.
+        QuantizationError: Its blocks cannot be transposed.
     """
     return None if tensor.encoding is None else tensor.encoding.transposed(perm)
 
 
 def leads_to_first(node: Node) -> bool:
-    """Return whether a node is a transpose that a frontend puts behind a spatial op.
+    """Return whether a node is a transpose that a frontend adds after a spatial op.
 
-    Others, as in attention, have no partner to meet.
+    Others, as in attention, have no counterpart to cancel with.
     """
     if not is_op(node, "Transpose") or not keeps_stored_values(node):
         return False

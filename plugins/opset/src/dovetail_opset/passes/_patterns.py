@@ -1,4 +1,4 @@
-"""How passes recognise what is written out in small ops: makers, numbers, factors."""
+"""Building blocks for passes that recognize patterns of small ops."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def maker(graph: Graph, tensor: Tensor | None, *op_types: str) -> Node | None:
 
 
 def one_number(tensor: Tensor | None) -> float | None:
-    """Return the number that a constant of one element holds, None for anything else."""
+    """Return the number in a constant of one element, None for anything else."""
     if tensor is None or not is_constant(tensor) or not is_float(tensor):
         return None
     values = tensor.values()
@@ -41,7 +41,7 @@ def one_number(tensor: Tensor | None) -> float | None:
 
 
 def with_number(node: Node) -> tuple[Tensor, float] | None:
-    """Return what a node of two inputs, in either order, computes with a number, and the number."""
+    """Return the other input and the number of a node of two inputs, in either order."""
     if len(node.inputs) != 2:
         return None
     for x, other in (node.inputs, node.inputs[::-1]):
@@ -52,7 +52,7 @@ def with_number(node: Node) -> tuple[Tensor, float] | None:
 
 
 def factor_of(node: Node | None) -> tuple[Tensor, float] | None:
-    """Return what a node multiplies by a number, or divides by its inverse, and the number."""
+    """Return the tensor and the factor of a multiplication or division by a number."""
     if node is not None and is_op(node, "ElementWiseMultiply"):
         return with_number(node)
     if node is None or not is_op(node, "ElementWiseDivide"):
@@ -62,19 +62,19 @@ def factor_of(node: Node | None) -> tuple[Tensor, float] | None:
 
 
 def is_factor(number: float, wanted: float) -> bool:
-    """Return whether a factor is the wanted one, rounded to a float32."""
+    """Return whether a factor equals the expected one, rounded to float32."""
     return math.isclose(number, wanted, rel_tol=_NEAR)
 
 
 def is_square(node: Node | None, x: Tensor) -> bool:
-    """Return whether a node multiplies a tensor with itself, in either spelling."""
+    """Return whether a node multiplies a tensor with itself, as a product or a power."""
     if node is not None and is_op(node, "ElementWisePower"):
         return node.inputs[0] is x and one_number(node.inputs[1]) == 2
     return node is not None and is_op(node, "ElementWiseMultiply") and node.inputs == (x, x)
 
 
 def mean_axes(node: Node) -> Shape | None:
-    """Return the axes, in order, that a mean keeps as 1; None if it does not keep them."""
+    """Return the axes of a mean in order; None if it does not keep them as 1."""
     schema = schema_of(node)
     op = None if schema is None else bind_node(schema, node)
     if not isinstance(op, ReduceMean) or not op.keep_dims:
@@ -83,9 +83,9 @@ def mean_axes(node: Node) -> Shape | None:
 
 
 def is_closed(graph: Graph, nodes: Collection[Node], last: Node) -> bool:
-    """Return whether nodes compute in plain floats, and nobody else needs any result but the last one's.
+    """Return whether nodes compute in plain floats and only the last result is used elsewhere.
 
-    An inner result with an encoding counts as needed: somebody decided on its range.
+    An inner result with an encoding counts as used: its range was chosen.
     """
     inside, dtype = set(nodes), last.outputs[0].dtype
     for node in inside:
@@ -104,7 +104,7 @@ def _is_hidden(graph: Graph, tensor: Tensor, inside: Collection[Node]) -> bool:
 
 
 def over_axes(tensor: Tensor | None, x: Tensor, axes: Shape) -> Array | None:
-    """Return a constant with the extents of x at the axes; None if it also varies elsewhere."""
+    """Return a constant in the sizes of x at the axes; None if it varies on other axes."""
     shape = x.shape
     if tensor is None or not is_constant(tensor) or tensor.dtype is not x.dtype:
         return None
@@ -119,7 +119,7 @@ def over_axes(tensor: Tensor | None, x: Tensor, axes: Shape) -> Array | None:
 
 
 def absorb_over_axes(graph: Graph, norm: Node, axes: Shape, op_type: str, port: int) -> None:
-    """Create a constant that a norm's result is multiplied with, or that is added, its input."""
+    """Fuse a constant factor or summand of a norm's result into an input of the norm."""
     x, result = norm.inputs[0], norm.outputs[0]
     reader = only_reader(graph, result)
     if reader is None or not is_op(reader, op_type) or reader.outputs[0].spec != result.spec:

@@ -1,4 +1,4 @@
-"""Small steps that several passes are made of, and what they may not touch."""
+"""Small rewriting steps of several passes, and what they must not touch."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ def is_constant(tensor: Tensor | None) -> bool:
 
 
 def is_float(*tensors: Tensor | None) -> bool:
-    """Return whether all given tensors hold plain floats, whose values a pass may compute with."""
+    """Return whether all given tensors hold plain floats, so that a pass may compute with them."""
     return all(t is None or (t.dtype.is_float and t.dtype.bits >= 32) for t in tensors)
 
 
 def is_inner(tensor: Tensor) -> bool:
-    """Return whether nobody but nodes sees a tensor."""
+    """Return whether a tensor is internal: only nodes read and write it."""
     return tensor.kind is TensorKind.NATIVE
 
 
 def only_reader(graph: Graph, tensor: Tensor) -> Node | None:
-    """Return the one node that reads an inner tensor, None if others or the application do."""
+    """Return the only node that reads an inner tensor, None if there are other readers."""
     readers = graph.consumers(tensor)
     return readers[0] if is_inner(tensor) and len(readers) == 1 else None
 
 
 def sole_producer(graph: Graph, tensor: Tensor | None) -> Node | None:
-    """Return the node that writes a tensor if just one node reads it: the two may become one."""
+    """Return the node that writes a tensor with a single reader, so that both may merge."""
     if tensor is None or only_reader(graph, tensor) is None:
         return None
     return graph.producer(tensor)
 
 
 def first_input(node: Node) -> Tensor:
-    """Return a node's first input, which its op does not let it leave out."""
+    """Return a node's first input, which its op does not allow to be omitted."""
     found = node.inputs[0]
     if found is None:
         raise AssertionError(f"{node.where} has no first input")
@@ -64,9 +64,9 @@ def first_input(node: Node) -> Tensor:
 
 
 def merge(graph: Graph, first: Node, second: Node) -> None:
-    """Create `first` do what both did: it writes the outputs of `second`, which goes.
+    """Merge two nodes into `first`, which then writes the outputs of `second`.
 
-    The output of `first` must be inner, and nobody else may read it.
+    The output of `first` must be inner, without other readers.
     """
     between, outputs = first.outputs, second.outputs
     graph.remove_node(second)
@@ -77,9 +77,9 @@ def merge(graph: Graph, first: Node, second: Node) -> None:
 
 
 def merge_into_reader(graph: Graph, first: Node, second: Node, x: Tensor) -> None:
-    """Create `second` do what both did: it reads an input of `first`, which goes.
+    """Merge two nodes into `second`, which then reads an input of `first`.
 
-    The output of `first` must be inner, and nobody else may read it.
+    The output of `first` must be inner, without other readers.
     """
     between = first.outputs[0]
     graph.remove_node(first)
@@ -91,7 +91,7 @@ def merge_into_reader(graph: Graph, first: Node, second: Node, x: Tensor) -> Non
 def bypass(graph: Graph, node: Node) -> bool:
     """Remove a node whose output equals its first input; return whether that was possible.
 
-    An output of the graph stays: the input's producer then writes it, where there is one.
+    An output of the graph stays: the input's producer then writes it, if there is one.
     """
     source, target = first_input(node), node.outputs[0]
     if source.spec != target.spec or source.kind.is_updateable:
@@ -112,7 +112,7 @@ def bypass(graph: Graph, node: Node) -> bool:
 
 
 def to_reshape(graph: Graph, *nodes: Node) -> Node:
-    """Put one Reshape where nodes that follow each other, and only each other, were; return it."""
+    """Replace nodes in a row, with no other readers, by one Reshape and return it."""
     source, target, last = first_input(nodes[0]), nodes[-1].outputs[0], nodes[-1]
     for old in reversed(nodes):
         graph.remove_node(old)
@@ -148,7 +148,7 @@ def composed(first: Shape, second: Shape) -> Shape:
 
 
 def is_identity(perm: Shape) -> bool:
-    """Return whether a perm changes nothing."""
+    """Return whether a permutation is the identity."""
     return perm == tuple(range(len(perm)))
 
 
@@ -170,7 +170,7 @@ def source_perm_after(tensor: Tensor, perm: Shape) -> Shape | None:
 
 
 def keeps_stored_values(node: Node) -> bool:
-    """Return whether a Transpose moves stored values as they are, without a change of encoding."""
+    """Return whether a Transpose moves stored values without a change of encoding."""
     source, target = first_input(node).encoding, node.outputs[0].encoding
     if source is None or isinstance(source, ScaleOffset):
         return source == target

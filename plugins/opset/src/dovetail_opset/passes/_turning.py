@@ -1,4 +1,4 @@
-"""Channels-first values that spatial ops read through other ops, turned where they come from."""
+"""Transposition of channels-first values that spatial ops read through other ops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dovetail_opset.passes._rewrite import (
 
 
 def turn_sources(graph: Graph) -> bool:
-    """Put a transpose there and back behind what spatial ops read through other ops."""
+    """Add a transpose and its inverse after values that spatial ops read through other ops."""
     leading = _leading_to_last(graph)
     made = (t for n in graph.nodes if rule_of(n) is None for t in n.outputs)
     changed = False

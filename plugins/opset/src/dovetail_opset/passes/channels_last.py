@@ -1,11 +1,11 @@
-"""Pushes transposes out of the graph, so that spatial networks run channels-last throughout.
+"""Movement of transposes, so that spatial networks run channels-last throughout.
 
 A frontend of a channels-first format puts each spatial op between a transpose to channels-last
-before it and one back after it. Each transpose back is moved behind the ops that read it, as far as
-these do not care about layout, until it meets a transpose to channels-last and both cancel. So
-that this also works for what is computed before the first spatial op, each channels-first value
-that leads to one is first transposed there and back. What is left stands where the graph itself is
-channels-first: at its inputs and outputs, mostly.
+before it and one back after it. Each transpose back is moved after the ops that read it, as far as
+these do not depend on the layout, until it meets a transpose to channels-last and both cancel. For
+values computed before the first spatial op, each channels-first value that leads to one is first
+transposed there and back. The remaining transposes are where the graph itself is channels-first:
+mostly at its inputs and outputs.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from dovetail_opset.passes.dead_code import DeadCode
 
 @dataclass(frozen=True, slots=True)
 class ChannelsLast:
-    """Moves transposes from channels-last to channels-first downwards until they cancel.
+    """Move transposes from channels-last to channels-first downwards until they cancel.
 
-    Graph inputs and outputs keep their layout; an inner tensor whose layout changes says so in its
-    `source_perm`.
+    Graph inputs and outputs keep their layout; an inner tensor whose layout changes records it in
+    its `source_perm`.
     """
 
     name: str = "channels-last"
@@ -71,7 +71,7 @@ class ChannelsLast:
 
 
 def _shorten(graph: Graph, node: Node) -> bool:
-    """Create a transpose of a transposed tensor read the tensor before; drops one that is undone."""
+    """Merge a transpose of a transposed tensor with the one before, or drop both."""
     before = graph.producer(first_input(node))
     if before is None or not is_op(before, "Transpose") or not keeps_stored_values(before):
         return False
@@ -90,7 +90,7 @@ def _shorten(graph: Graph, node: Node) -> bool:
 
 
 def _share(graph: Graph, node: Node) -> bool:
-    """Create one of two equal transposes of a tensor."""
+    """Replace the second of two equal transposes of a tensor."""
     source, target = first_input(node), node.outputs[0]
     twin = transposed_already(graph, source, perm_of(node))
     if twin is None or twin is target or not is_inner(target) or twin.spec != target.spec:
@@ -102,7 +102,7 @@ def _share(graph: Graph, node: Node) -> bool:
 
 
 def _sink(graph: Graph, node: Node) -> bool:
-    """Move the transposes before a node behind it, if the node allows it and it is of use."""
+    """Move the transposes before a node to its outputs, if its op allows it and it helps."""
     rule, schema = rule_of(node), schema_of(node)
     perm = _common_perm(graph, node)
     if rule is None or schema is None or perm is None:
@@ -129,7 +129,7 @@ def _sink(graph: Graph, node: Node) -> bool:
 def _write_moved(
     graph: Graph, node: Node, back: Shape, encodings: Sequence[Encoding | None]
 ) -> None:
-    """Create a node write outputs in the new layout, with transposes to the old ones behind it."""
+    """Write a node's outputs in the new layout, and transpose them to the old one."""
     pairs = list(zip(node.outputs, encodings, strict=True))
     made = [moved_tensor(graph, old, back, encoding) for old, encoding in pairs]
     graph.set_outputs(node, made)
@@ -139,7 +139,7 @@ def _write_moved(
 
 
 def _common_perm(graph: Graph, node: Node) -> Shape | None:
-    """Return the perm of the transposes that a node reads, if it reads any and they agree."""
+    """Return the common perm of the transposes that a node reads; None if they differ."""
     perms = set()
     for tensor in node.inputs:
         maker = None if tensor is None else graph.producer(tensor)

@@ -1,4 +1,4 @@
-"""Removes what no output depends on."""
+"""Removal of everything that no output depends on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dovetail_opset.passes._rewrite import is_inner
 
 @dataclass(frozen=True, slots=True)
 class DeadCode:
-    """Removes nodes whose results nobody reads, and tensors that no node uses.
+    """Remove nodes whose results are not read, and tensors that no node uses.
 
     Inputs, outputs and UPDATEABLE tensors stay: they belong to the application.
     """

@@ -1,4 +1,4 @@
-"""Folds per-channel scales and shifts into the weights before them."""
+"""Folding of scales and shifts per channel into the weights before them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ SCALED = (*CONVOLUTIONS, "FullyConnected", "Batchnorm")
 
 @dataclass(frozen=True, slots=True)
 class FoldBatchnorm:
-    """Folds Batchnorm, and ElementWiseMultiply by constants of a channel, into the layer before.
+    """Fold Batchnorm, and ElementWiseMultiply by channel constants, into the layer before.
 
     The layer is a convolution, transposed or not, FullyConnected or another Batchnorm, with
-    constant float weights. Nothing else may read its result. A Batchnorm before a layer stays: its
-    shift would not be the same where the layer pads.
+    constant float weights and a single reader. A Batchnorm before a layer stays: its shift would
+    differ where the layer pads.
     """
 
     name: str = "fold-batchnorm"
@@ -53,7 +53,7 @@ class FoldBatchnorm:
 
 
 def channel_values(tensor: Tensor | None, channels: int) -> NDArray[np.float64] | None:
-    """Return a constant as one number for each channel of the last axis; None if it is not that."""
+    """Return a constant as one number per channel of the last axis; None if it is not that."""
     if tensor is None or not is_constant(tensor) or not is_float(tensor):
         return None
     values = tensor.values().astype(np.float64)
@@ -63,7 +63,7 @@ def channel_values(tensor: Tensor | None, channels: int) -> NDArray[np.float64] 
 
 
 def channel_bias(layer: Node, channels: int) -> NDArray[np.float64] | None:
-    """Return a layer's bias, zeros where it has none; None if it is not constant."""
+    """Return a layer's bias, zeros if it has none; None if it is not constant."""
     bias = layer.inputs[2] if len(layer.inputs) > 2 else None
     return np.zeros(channels) if bias is None else channel_values(bias, channels)
 
@@ -109,7 +109,7 @@ def _fold(
 
 
 def _aligned(layer: Node, shape: Shape, scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return one number for each output channel in a form that broadcasts to the weights."""
+    """Return one number per output channel in a shape that broadcasts to the weights."""
     if layer.op_type == "FullyConnected":
         return scale[:, None]
     each = shape[-1]
@@ -121,6 +121,6 @@ def _aligned(layer: Node, shape: Shape, scale: NDArray[np.float64]) -> NDArray[n
 
 
 def _origin(layer: Node, shift: tuple[Tensor | None, ...], weight: Tensor) -> Tensor:
-    """The tensor of the user's model that a folded bias is shown as."""
+    """Return the tensor of the user's model that a folded bias is reported as."""
     known = [t for t in (*layer.inputs[2:], *shift) if t is not None]
     return known[0] if known else weight

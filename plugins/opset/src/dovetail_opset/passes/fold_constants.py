@@ -1,4 +1,4 @@
-"""Computes at conversion what depends on constants alone."""
+"""Computation of constants at conversion."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _KEPT = ("Dequantize", "Convert")
 
 @dataclass(frozen=True, slots=True)
 class FoldConstants:
-    """Replaces nodes that read STATIC tensors alone by their results, also STATIC.
+    """Replace nodes that read only STATIC tensors by their results, also STATIC.
 
     Attributes:
-        max_growth_bytes: How much larger than its inputs together a result may be; what only
-            blows a constant up is cheaper computed than stored.
+        max_growth_bytes: Maximum growth of a result over its inputs together; a larger result is
+            cheaper computed than stored.
     """
 
     max_growth_bytes: int = 1 << 20

@@ -1,4 +1,4 @@
-"""Lets a FullyConnected read flattened channels-last data as they lie."""
+"""Folding of the transpose before a flattening into the weights after it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SAME_ORDER = ".last"
 
 @dataclass(frozen=True, slots=True)
 class FoldFlatten:
-    """Moves the transpose before a flattening Reshape and a FullyConnected into the weights.
+    """Move the transpose before a flattening Reshape and a FullyConnected into the weights.
 
     (n, h, w, c) transposed to (n, c, h, w), reshaped to (n, c * h * w) and multiplied with constant
     weights becomes a plain Reshape and weights with their columns in the order (h, w, c).
@@ -94,7 +94,7 @@ def _fold(graph: Graph, layer: Node) -> bool:
 
 
 def _ending(perm: Shape, shape: Shape) -> str:
-    """Return what the names of weights end with, for a transpose and the shape behind it."""
+    """Return the ending of the names of weights, for a transpose and the shape after it."""
     spread = [size for size in shape[1:] if size > 1]
     if len(spread) < 2:
         return _SAME_ORDER

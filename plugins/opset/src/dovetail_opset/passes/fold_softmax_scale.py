@@ -1,4 +1,4 @@
-"""Makes a scale before a softmax its param."""
+"""Folding of a scale before a softmax into `beta`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from dovetail_opset.passes._rewrite import is_op, merge_into_reader, schema_of, 
 
 @dataclass(frozen=True, slots=True)
 class FoldSoftmaxScale:
-    """Makes the positive number that the input of a Softmax or LogSoftmax is multiplied by `beta`.
+    """Fold a positive factor of the input of Softmax or LogSoftmax into `beta`.
 
-    A division by a number counts too. A scale with an addition between it and the softmax, as of
-    the mask in attention, stays: beta would scale the mask.
+    A division by a number counts too. A scale with an addition between it and the softmax, such as
+    the mask of attention, stays: beta would scale the mask.
     """
 
     name: str = "fold-softmax-scale"

@@ -1,4 +1,4 @@
-"""Lets a MatMul read its operands transposed as they lie."""
+"""Folding of transposes before a MatMul into its params."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from dovetail_opset.passes.dead_code import DeadCode
 
 @dataclass(frozen=True, slots=True)
 class FoldTransposedMatmul:
-    """Makes a Transpose of the last two axes before a MatMul its transpose_in0 or transpose_in1.
+    """Fold a Transpose of the last two axes into transpose_in0 or transpose_in1.
 
-    A Transpose that moves other axes too, as one that brings heads to the front, copies anyway and
-    stays as it is.
+    A Transpose that moves other axes too, such as one that moves heads to the front, copies anyway
+    and stays.
     """
 
     name: str = "fold-transposed-matmul"
@@ -49,7 +49,7 @@ def _fold(graph: Graph, node: Node, side: int) -> bool:
 
 
 def _swapped(graph: Graph, tensor: Tensor | None) -> Tensor | None:
-    """Return what a tensor is the transpose of, if the last two axes changed places and no other."""
+    """Return the tensor before a transpose of exactly the last two axes, else None."""
     turn = maker(graph, tensor, "Transpose")
     if turn is None or not keeps_stored_values(turn):
         return None

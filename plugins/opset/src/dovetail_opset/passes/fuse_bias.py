@@ -1,4 +1,4 @@
-"""Makes the addition of a constant the bias of the layer before it."""
+"""Fusion of the addition of a constant into the bias of the layer before it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LAYERS = (*SCALED, "MatMul")
 
 @dataclass(frozen=True, slots=True)
 class FuseBias:
-    """Fuses ElementWiseAdd or ElementWiseSubtract of a constant per channel into a layer's bias.
+    """Fuse ElementWiseAdd or ElementWiseSubtract of a channel constant into a layer's bias.
 
-    The layer is a convolution, transposed or not, FullyConnected, MatMul or Batchnorm on floats
-    whose result nothing else reads.
+    The layer is a convolution, transposed or not, FullyConnected, MatMul or Batchnorm on floats,
+    with a single reader.
     """
 
     name: str = "fuse-bias"

@@ -1,4 +1,4 @@
-"""Recognises a channel shuffle that is written as Reshape, Transpose, Reshape."""
+"""Recognition of a channel shuffle written as Reshape, Transpose, Reshape."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dovetail_opset.passes._exchanges import Exchange, fuse_exchanges
 
 @dataclass(frozen=True, slots=True)
 class FuseChannelShuffle:
-    """Makes ChannelShuffle of a reshape to groups, the groups' transpose and a reshape back.
+    """Fuse a reshape to groups, their transpose and a reshape back to ChannelShuffle.
 
-    It runs before channels-last, which moves transposes through a ChannelShuffle and not through a
-    Reshape. What is on either side of the channels may be reshaped too.
+    It runs before channels-last, which moves transposes through a ChannelShuffle but not through a
+    Reshape. The dimensions on either side of the channels may be reshaped too.
     """
 
     name: str = "fuse-channel-shuffle"
@@ -45,14 +45,14 @@ def _fuse(graph: Graph, found: Exchange) -> bool:
 
 
 def _swapped(perm: Shape) -> int | None:
-    """Return the place of a dimension that changes places with the next one, if that is all."""
+    """Return the index of a dimension that changes places with the next, if nothing else does."""
     moved = [i for i, p in enumerate(perm) if p != i]
     is_swap = len(moved) == 2 and moved[1] == moved[0] + 1
     return moved[0] if is_swap else None
 
 
 def _axis(found: Exchange, position: int) -> int | None:
-    """Return the axis of x that the groups divide, if the rest stays."""
+    """Return the axis of x that the groups divide, if the other axes are unchanged."""
     shape = found.x.shape
     parts = found.parts
     # one group, or groups of one, stay in order: other passes know a reshape by its own name

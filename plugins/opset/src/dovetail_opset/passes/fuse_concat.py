@@ -1,4 +1,4 @@
-"""Recognises a concatenation that is written with an axis of its own."""
+"""Recognition of a concatenation along a separate axis that is merged with another one."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from dovetail_opset.passes.dead_code import DeadCode
 
 @dataclass(frozen=True, slots=True)
 class FuseConcat:
-    """Makes of a Concat whose axis is moved before another and merged with it one along that.
+    """Replace a Concat whose axis is then merged with another one by a Concat along that.
 
-    Recurrent layers of both directions come so: ONNX gives their results as (time, direction,
-    batch, units), and models want (time, batch, both directions' units).
+    Recurrent layers of both directions have this form: ONNX returns their results as (time,
+    direction, batch, units), and models need (time, batch, units of both directions).
     """
 
     name: str = "fuse-concat"
@@ -84,7 +84,7 @@ def _fuse(graph: Graph, concat: Node, *moves: Node) -> bool:
 
 
 def _merged(turned: Shape, position: int, shape: Shape) -> int | None:
-    """Return the axis of a shape that an axis of another and the one behind it have become."""
+    """Return the axis of a shape into which two adjacent axes of another were merged."""
     merged = math.prod(turned[position : position + 2])
     if position + 1 == len(turned) or 0 in turned:
         return None

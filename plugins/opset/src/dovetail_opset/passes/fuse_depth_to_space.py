@@ -1,4 +1,4 @@
-"""Recognises DepthToSpace and SpaceToDepth that are written as Reshape, Transpose, Reshape."""
+"""Recognition of DepthToSpace and SpaceToDepth written as Reshape, Transpose, Reshape."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _FORMS: tuple[tuple[BlockMode, str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class FuseDepthToSpace:
-    """Makes DepthToSpace or SpaceToDepth of a reshape to blocks, their transpose and a reshape.
+    """Fuse a reshape to blocks, their transpose and a reshape to one op.
 
-    Channels-first tensors are transposed before it and back after it, as a frontend would; so it
-    runs before channels-last.
+    The op is DepthToSpace or SpaceToDepth. Channels-first tensors are transposed before it and back
+    after it, as a frontend would do; so it runs before channels-last.
     """
 
     name: str = "fuse-depth-to-space"
@@ -53,7 +53,7 @@ def _fuse(graph: Graph, found: Exchange) -> bool:
 
 
 def _extents(found: Exchange, before: str, after: str) -> dict[str, int] | None:
-    """Return the extents of the parts, if the exchange has this form."""
+    """Return the sizes of the parts, if the exchange has this form."""
     parts, order = before.replace(" ", ""), after.replace(" ", "")
     if found.perm != tuple(parts.index(part) for part in order):
         return None

@@ -1,4 +1,4 @@
-"""Recognises HardSwish that is written out in small ops."""
+"""Recognition of HardSwish written in small ops."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _Product = tuple[tuple[Tensor, Tensor], float, list[Node]]
 
 @dataclass(frozen=True, slots=True)
 class FuseHardSwish:
-    """Makes HardSwish of x * clip(x + 3, 0, 6) / 6 and of x times its HARD_SIGMOID of slope 1/6.
+    """Fuse x * clip(x + 3, 0, 6) / 6, or x times a HARD_SIGMOID of slope 1/6, to HardSwish.
 
-    The clip is Relu6, ReluMinMax, or a minimum and a maximum with numbers; the sixth multiplies or
-    divides x, the clip or the product.
+    The clip is Relu6, ReluMinMax, or a minimum and a maximum with numbers; the factor 1/6 applies
+    to x, the clip or the product.
     """
 
     name: str = "fuse-hard-swish"
@@ -56,7 +56,7 @@ def _fuse(graph: Graph, last: Node) -> bool:
 
 
 def _products(graph: Graph, last: Node) -> Iterator[_Product]:
-    """Return the ways to read what a node gives as a product of two tensors and a number."""
+    """Return the readings of a node's result as a product of two tensors and a number."""
     outer = factor_of(last)
     if outer is not None:
         product = maker(graph, outer[0], "ElementWiseMultiply")
@@ -79,7 +79,7 @@ def _pair(node: Node) -> tuple[Tensor, Tensor] | None:
 
 
 def _gate(graph: Graph, x: Tensor, gate: Tensor, number: float) -> list[Node] | None:
-    """Return the nodes that make the gate of x, which is to be multiplied by a number."""
+    """Return the nodes that compute the gate of x, for a factor on it."""
     if is_factor(number, 1):
         node = graph.producer(gate)
         return [node] if node is not None and _is_hard_sigmoid(node, x) else None
@@ -103,7 +103,7 @@ def _is_hard_sigmoid(node: Node, x: Tensor) -> bool:
 
 
 def _clipped(graph: Graph, tensor: Tensor) -> tuple[Tensor, list[Node]] | None:
-    """Return what is clipped to [0, 6], and the nodes that do it."""
+    """Return the tensor that is clipped to [0, 6], and the nodes that clip it."""
     found: dict[str, float] = {}
     nodes: list[Node] = []
     current: Tensor | None = tensor
@@ -136,7 +136,7 @@ def _limits(node: Node) -> Iterator[tuple[str, float]]:
 
 
 def _limited(node: Node) -> Tensor | None:
-    """Return the input of a clip that is no number."""
+    """Return the input of a clip that is not a number."""
     return next((t for t in node.inputs if one_number(t) is None), None)
 
 

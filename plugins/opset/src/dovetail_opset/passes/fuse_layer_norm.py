@@ -1,4 +1,4 @@
-"""Recognises layer normalization that is written out in small ops."""
+"""Recognition of layer normalization written in small ops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dovetail_opset.passes.dead_code import DeadCode
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a written-out normalization says."""
+    """The parts of a recognized normalization."""
 
     x: Tensor
     axes: Shape
@@ -30,7 +30,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class FuseLayerNorm:
-    """Makes LayerNorm of (x - mean) / sqrt(mean of squares + epsilon), times gamma, plus beta.
+    """Fuse (x - mean) / sqrt(mean of squares + epsilon) * gamma + beta to LayerNorm.
 
     gamma and beta are constants over the axes; either may be missing.
     """

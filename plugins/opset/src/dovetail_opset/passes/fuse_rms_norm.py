@@ -1,4 +1,4 @@
-"""Recognises root mean square normalization that is written out in small ops."""
+"""Recognition of root mean square normalization written in small ops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dovetail_opset.passes.dead_code import DeadCode
 
 @dataclass(slots=True)
 class _Match:
-    """What a written-out normalization says; `nodes` grows along the data flow."""
+    """The parts of a recognized normalization; `nodes` grows along the data flow."""
 
     x: Tensor
     axes: Shape
@@ -36,18 +36,18 @@ class _Match:
 
     @property
     def result(self) -> Tensor:
-        """What the last node gives."""
+        """The output of the last node."""
         return self.nodes[-1].outputs[0]
 
 
 @dataclass(frozen=True, slots=True)
 class FuseRmsNorm:
-    """Makes RmsNorm of x / sqrt(mean of x * x + epsilon), times gamma, plus beta.
+    """Fuse x / sqrt(mean of x * x + epsilon) * gamma + beta to RmsNorm.
 
     The square is a product or a power; the root divides, or its inverse multiplies: Rsqrt, a power
     of -0.5, 1 over the root or its reciprocal. gamma, a constant over the axes, multiplies x, the
-    inverse root or the result; gamma and beta may be missing. Means that centre x first are
-    LayerNorm, which fuse-layer-norm looks for before.
+    inverse root or the result; gamma and beta may be missing. Patterns that center x first are
+    LayerNorm, which fuse-layer-norm handles before.
     """
 
     name: str = "fuse-rms-norm"
@@ -120,7 +120,7 @@ def _multiplies(graph: Graph, match: _Match) -> bool:
 
 
 def _is_x(graph: Graph, match: _Match, tensor: Tensor | None) -> bool:
-    """Return whether a tensor is x, or x times a gamma, which is then noted."""
+    """Return whether a tensor is x, or x times a gamma, which is then recorded."""
     if tensor is match.x:
         return True
     product = maker(graph, tensor, "ElementWiseMultiply")

@@ -1,4 +1,4 @@
-"""Named lists of passes, which third parties' passes join by phase."""
+"""Named lists of passes, with phases at which third parties' passes join."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class ThirdPartyPass(Pass, Protocol):
 
     @property
     def phase(self) -> str:
-        """One of PHASES: where it joins, at the end of that phase."""
+        """One of PHASES, at whose end the pass joins."""
 
     @property
     def after(self) -> str | None:
-        """The pass that it comes right after, None for the end of its phase."""
+        """Name of the pass before it, None for the end of the phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Pipeline:
     """Passes in order, by phase; itself a pass.
 
     Attributes:
-        name: As `convert` knows it.
+        name: The name in `convert`.
         early, layout, fusion, late: The passes of each phase.
-        final: Passes after those of all phases, third parties' too.
+        final: Passes after all phases, third parties' passes included.
     """
 
     name: str
@@ -51,14 +51,13 @@ class Pipeline:
         return run_passes(graph, self.passes)
 
     def expanded(self, extra: Iterable[ThirdPartyPass]) -> Pipeline:
-        """Return the pipeline with third parties' passes in their places.
+        """Return the pipeline with third parties' passes at the positions that they declare.
 
-        The order does not depend on the order of `extra`: passes that ask for the same place come
-        in the order of their names.
+        The result does not depend on the order of `extra`: passes with the same position are sorted
+        by name.
 
         Raises:
-            PluginError: A name that is taken, an unknown phase or an `after` that names nothing or
-                something that runs later.
+            PluginError: A name is taken, a phase is unknown, or `after` names no pass or a later one.
         """
         waiting = sorted(extra, key=lambda p: p.name)
         for each in waiting:

@@ -1,4 +1,4 @@
-"""Removes nodes that change nothing, and makes one of two that one can do."""
+"""Removal of nodes without effect, and merging of two nodes in a row."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RESHAPES = ("Reshape", "ExpandDims", "Squeeze")
 
 @dataclass(frozen=True, slots=True)
 class RemoveIdentities:
-    """Removes moves that move nothing and repeated ones.
+    """Remove ops without effect and merge repeated ones.
 
     Reshapes to the same shape, transposes that keep the order, empty pads, whole slices, casts and
     conversions to the same type; a reshape or transpose of another; Relu of Relu.
@@ -49,7 +49,7 @@ class RemoveIdentities:
 
 
 def _same_shape(graph: Graph, node: Node) -> bool:
-    """Hold for ops that are the identity whenever input and output agree."""
+    """Bypass a node of an op that is the identity if input and output agree."""
     return bypass(graph, node)
 
 

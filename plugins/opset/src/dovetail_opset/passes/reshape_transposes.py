@@ -1,4 +1,4 @@
-"""Makes reshapes of transposes that only look like work."""
+"""Replacement of transposes that move no data by reshapes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dovetail_opset.passes._rewrite import first_input, is_op, perm_of, to_resha
 
 @dataclass(frozen=True, slots=True)
 class ReshapeTransposes:
-    """Makes a Transpose that moves only extents of 1 a Reshape, which costs nothing to run.
+    """Replace a Transpose that moves only axes of size 1 by a Reshape, which is free.
 
-    It runs when channels-last is through: that moves transposes out of the way of fusions, and
-    reshapes it cannot move.
+    It runs after channels-last, which moves transposes out of the way of fusions but cannot move
+    reshapes.
     """
 
     name: str = "reshape-transposes"

@@ -1,4 +1,4 @@
-"""Gives tensors and nodes the names of the user's model back."""
+"""Restoration of the names of the user's model."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _ARRANGING = frozenset(("Transpose", "Reshape", "ExpandDims", "Squeeze", "Cast",
 
 @dataclass(frozen=True, slots=True)
 class RestoreNames:
-    """Renames tensors and nodes to what the user's model calls them.
+    """Rename tensors and nodes to the names of the user's model.
 
-    A tensor takes the name of its source where no other tensor has it: so does the channels-last
-    form of a tensor whose channels-first form no longer exists. Where both exist, the other one is
-    named after it. Weights whose columns changed places keep the name that says so.
+    A tensor gets the name of its source if no other tensor has it: this includes the channels-last
+    form of a tensor whose channels-first form no longer exists. If both forms exist, the one in the
+    user's layout has the name, and the other one is named after it. Weights with reordered columns
+    keep a name that says so.
 
-    A node takes the name of the operator that it comes from; of several, the last that computes
-    does. The others keep derived names, and transposes and reshapes that remain are named after
-    what they write. Inputs and outputs of the graph are never renamed.
+    A node gets the name of the operator that it comes from; of several nodes, the last one that
+    computes does. The others keep derived names, and the remaining transposes and reshapes are
+    named after their outputs. Inputs and outputs of the graph are never renamed.
     """
 
     name: str = "restore-names"
@@ -53,14 +54,14 @@ def _tensor_names(graph: Graph) -> dict[Tensor, str]:
 
 
 def _is_renamable(tensor: Tensor) -> bool:
-    """Return whether a tensor is the graph's own and is a tensor of the user's model."""
+    """Return whether a tensor is internal or constant, and has another name than its source."""
     is_own = is_inner(tensor) or tensor.kind.is_static
     is_rearranged = any(mark in tensor.name for mark in (COLUMNS_LAST, COLUMNS_MOVED))
     return is_own and tensor.name != tensor.source and not is_rearranged
 
 
 def _other_form(tensor: Tensor) -> str:
-    """Return the name of a tensor beside one that has the name of the source."""
+    """Return the name of a tensor if another one has the name of the source."""
     perm = tensor.source_perm
     if perm is None:
         return tensor.name
@@ -90,14 +91,14 @@ def _node_names(graph: Graph, tensors: dict[Tensor, str]) -> dict[Node, str]:
 
 
 def _main_source(node: Node) -> str | None:
-    """Return the operator whose name a node has, alone or with a suffix."""
+    """Return the source that is a node's name, or its beginning."""
     if node.name in node.sources:
         return node.name
     return next((s for s in node.sources if node.name.startswith(f"{s}.")), None)
 
 
 def _main_node(nodes: Iterable[Node], source: str) -> Node:
-    """Return the node that stands for an operator: the last that computes, its own name first."""
+    """Return the main node of an operator: the last that computes, or one with its name."""
     *_, last = sorted(nodes, key=lambda n: (not _is_arranging(n), n.name == source))
     return last
 
@@ -114,7 +115,7 @@ def _arranging_name(node: Node, tensors: dict[Tensor, str]) -> str:
 
 
 def _part_names(graph: Graph, before: dict[Node, str]) -> dict[Tensor, str]:
-    """Return the new names of constants that are named after a node which was renamed."""
+    """Return the new names of constants that are named after a renamed node."""
     taken = set(graph.tensors)
     found = {}
     for node, old in before.items():

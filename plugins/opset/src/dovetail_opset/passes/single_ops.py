@@ -1,4 +1,4 @@
-"""One form for what an op of its own and an op by number both say."""
+"""Replacement of ops with a number by the single ops of the same meaning."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _NEURONS: dict[Neuron, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class SingleOps:
-    """Makes ElementWiseUnary, ElementWiseBinary and ElementWiseNeuron the op of their number.
+    """Replace ElementWiseUnary, ElementWiseBinary and ElementWiseNeuron by single ops.
 
-    RECIPROCAL and HARD_SIGMOID have no op of their own and stay.
+    RECIPROCAL and HARD_SIGMOID have no single op and stay.
     """
 
     name: str = "single-ops"
@@ -66,7 +66,7 @@ def _replace(graph: Graph, node: Node) -> bool:
 
 
 def _single(op: Any) -> tuple[str, dict[str, Any]] | None:
-    """Return the op of the same meaning and its params; None where there is none."""
+    """Return the op of the same meaning and its params; None if there is none."""
     if isinstance(op, ElementWiseUnary | ElementWiseBinary):
         name = type(op.single).__name__
         return (name, {}) if _is_registered(op.single, name) else None
