@@ -118,7 +118,7 @@ class GruWeights:
 
         Args:
             ins: All inputs.
-            linear: Whether r multiplies the product of h and its weights, with its bias, not h itself.
+            linear: Whether r multiplies the weighted h, with its bias, instead of h itself.
         """
         inputs = np.concatenate([given(w) for w in ins[1:4]])
         recurrent = np.concatenate([given(w) for w in ins[4:7]])

@@ -60,19 +60,19 @@ def keep_best(
 
 
 def best_above(
-    boxes: Boxes, scores: Array, least: float, threshold: float, limit: int | None = None
+    boxes: Boxes, scores: Array, minimum: float, threshold: float, limit: int | None = None
 ) -> Indices:
     """Keep the best of the boxes with scores above a threshold, as ONNX and TensorFlow do.
 
     Args:
         boxes: All boxes.
         scores: (n,).
-        least: Threshold that a score must exceed.
+        minimum: Threshold that a score must exceed.
         threshold: Maximum overlap with a kept box.
         limit: Maximum number to keep.
     """
     order = falling(scores)
-    order = order[scores[order] > least]
+    order = order[scores[order] > minimum]
     return keep_best(boxes, order, threshold=threshold, touching=False, limit=limit)
 
 

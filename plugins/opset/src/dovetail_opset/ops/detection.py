@@ -189,7 +189,7 @@ class DetectionOutput(Op):
             )
         if self.nms_type is NmsType.FAST and not self.share_location:
             raise OpError(
-                "nms_type FAST takes each anchor once, but without share_location an anchor has a box for "
-                "each class",
+                "nms_type FAST takes each anchor once, but without share_location an anchor has "
+                "a box for each class",
                 hint="set nms_type to REGULAR",
             )

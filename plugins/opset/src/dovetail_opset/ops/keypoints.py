@@ -70,7 +70,7 @@ def _neighbours(heatmaps: Array, row: Array, column: Array) -> Array:
 
 
 def _peak(grid: Array) -> tuple[Array, Array]:
-    """Return how far off the center of (..., 3, 3) its quadratic peaks, x, y, and how high."""
+    """Return offset x, y and height of the quadratic's peak, from the center of (..., 3, 3)."""
     center = grid[..., 1, 1]
     slope_x = (grid[..., 1, 2] - grid[..., 1, 0]) / 2
     slope_y = (grid[..., 2, 1] - grid[..., 0, 1]) / 2

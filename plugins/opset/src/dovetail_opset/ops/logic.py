@@ -135,7 +135,7 @@ class ElementWiseSelect(Op):
     def infer(self, condition: Spec, a: Spec, b: Spec, out: Spec | None) -> Spec:
         if a.dtype is not b.dtype and not (a.dtype.is_fixed_point and b.dtype.is_fixed_point):
             raise OpError(
-                f"in[1] is {a.dtype.name}, but in[2] is {b.dtype.name}; they must have the same type"
+                f"in[1] is {a.dtype.name}, but in[2] is {b.dtype.name}; they must be equal"
             )
         found = moved(a, broadcast(condition.shape, a.shape, b.shape), out)
         if out is None and (a.dtype, a.encoding) != (b.dtype, b.encoding):

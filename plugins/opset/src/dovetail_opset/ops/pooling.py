@@ -57,7 +57,7 @@ class _RoundedPool(_Pool):
         return replace(super().window, ceil=ceil)
 
     def _counts(self, spatial: Shape, *, padding: float) -> Array:
-        """The number of elements of each window, (1, *out, 1) float32.
+        """Return the number of elements of each window, (1, *out, 1) float32.
 
         An element of the padding counts `padding`.
         """
@@ -97,7 +97,7 @@ class PoolMax2d(_MaxPool):
     """The largest element of each window, NaN if it holds one; the padding counts as 0.
 
     x: (n, h, w, c). Returns (n, oh, ow, c), sizes round((before + in + after - f) / stride) + 1.
-    Elements beyond the padding (rounding_mode CEIL) take no part; a window that lies wholly beyond
+    Elements beyond the padding (rounding_mode CEIL) take no part; a window wholly beyond
     it is 0. A converter of a format that ignores padding must pad with the lowest value itself.
     """
 

@@ -52,7 +52,7 @@ class _Recurrent(Op):
         self._left: tuple[Array, ...] | None = None
 
     def in_order(self, sequence: Array) -> Array:
-        """Return a view of a sequence, as declared, as (steps, batch, n) in order of computation."""
+        """Return a view of a declared sequence as (steps, batch, n), in order of computation."""
         if sequence.ndim == 2:
             sequence = sequence[None]
         elif not self.time_major:

@@ -208,7 +208,7 @@ def _bins(first: int, last: int, count: int, size: int) -> list[tuple[int, int]]
 
 
 def _greatest(x: Array, bins: list[tuple[int, int]], axis: int) -> Array:
-    """Return the greatest elements in bins along an axis; 0 for an empty one."""
+    """Return the maximum of each bin along an axis; 0 for an empty one."""
     shape = (*x.shape[:axis], 0, *x.shape[axis + 1 :])
     if not bins:
         return np.zeros(shape, x.dtype)

@@ -22,7 +22,7 @@ from dovetail_opset._shapes import computed, moved, need_axis, need_same_type, n
 
 
 class ElementsReduction(enum.IntEnum):
-    """How ScatterElements combines an element and its update; NONE: the update alone."""
+    """Combination of an element and its update by ScatterElements; NONE: the update."""
 
     NONE = 0
     ADD = 1
@@ -31,7 +31,7 @@ class ElementsReduction(enum.IntEnum):
 
 
 class NdReduction(enum.IntEnum):
-    """How ScatterNd combines an element and its update; NONE: the update alone."""
+    """Combination of an element and its update by ScatterNd; NONE: the update."""
 
     NONE = 0
     ADD = 1

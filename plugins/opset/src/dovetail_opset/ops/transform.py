@@ -74,8 +74,8 @@ class RotaryEmbedding(Op):
         wrong = (position_ids < 0) | (position_ids >= len(table))
         if wrong.any():
             raise OpError(
-                f"position {position_ids[wrong][0]} in in[3] is out of range of the {len(table)} positions of "
-                "in[1] and in[2]"
+                f"position {position_ids[wrong][0]} in in[3] is out of range of the "
+                f"{len(table)} positions of in[1] and in[2]"
             )
         return np.take(table, position_ids.astype(np.int64), axis=0)
 

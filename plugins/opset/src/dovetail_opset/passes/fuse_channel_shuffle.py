@@ -45,7 +45,7 @@ def _fuse(graph: Graph, found: Exchange) -> bool:
 
 
 def _swapped(perm: Shape) -> int | None:
-    """Return the index of a dimension that changes places with the next, if nothing else does."""
+    """Return the index of a dimension that is swapped with the next, if nothing else moves."""
     moved = [i for i, p in enumerate(perm) if p != i]
     is_swap = len(moved) == 2 and moved[1] == moved[0] + 1
     return moved[0] if is_swap else None

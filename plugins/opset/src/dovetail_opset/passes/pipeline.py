@@ -57,7 +57,7 @@ class Pipeline:
         by name.
 
         Raises:
-            PluginError: A name is taken, a phase is unknown, or `after` names no pass or a later one.
+            PluginError: A name is taken, a phase is unknown, or `after` names no earlier pass.
         """
         waiting = sorted(extra, key=lambda p: p.name)
         for each in waiting:

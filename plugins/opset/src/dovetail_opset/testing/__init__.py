@@ -1,7 +1,7 @@
-"""Op cases of the standard op set, for `dovetail.testing`: inputs, params and the answer.
+"""Op cases of the standard op set for `dovetail.testing`: inputs, params, expected outputs.
 
-An answer is plain NumPy, written out without the op's own code. One module a family of ops, as in
-`dovetail_opset.ops`.
+An expected output is plain NumPy, written without the op's own code. There is one module per family
+of ops, as in `dovetail_opset.ops`.
 """
 
 from dovetail.testing import OpCase

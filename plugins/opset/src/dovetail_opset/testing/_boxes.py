@@ -1,4 +1,4 @@
-"""Boxes that cases share: A and B overlap by 90 of 110, C is far from both."""
+"""Boxes of several cases: A and B overlap by 90 of 110, C is far from both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs that cases share, the same in every process, and the types that cases are widened to."""
+"""Inputs of several cases, the same in every process, and the narrower types of cases."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ NARROW = (DType.FLOAT_16, DType.UFIXED_POINT_8, DType.SFIXED_POINT_16)
 
 
 def real(*shape: int, low: float = -3.0, high: float = 3.0, seed: int = 1) -> Array:
-    """Return float32 values in a range, in no order.
+    """Return float32 values in a range, in random order.
 
     Args:
-        shape: Any shape; none at all gives rank 0.
-        low: Least value.
-        high: Greatest value.
-        seed: Another seed gives other values.
+        shape: Any shape; none at all is rank 0.
+        low: Minimum.
+        high: Maximum.
+        seed: Another seed returns other values.
     """
     values = np.random.default_rng(seed).uniform(low, high, shape)
     return np.asarray(values, np.float32)
@@ -28,7 +28,7 @@ def real(*shape: int, low: float = -3.0, high: float = 3.0, seed: int = 1) -> Ar
 def whole(
     *shape: int, low: int = -9, high: int = 10, seed: int = 1, dtype: DTypeLike = np.int32
 ) -> Array:
-    """Return integers from `low` to `high`, the latter not included."""
+    """Return integers from `low` to `high`, which is not included."""
     return np.asarray(np.random.default_rng(seed).integers(low, high, shape), dtype)
 
 

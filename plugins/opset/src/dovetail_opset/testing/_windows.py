@@ -1,4 +1,4 @@
-"""Sliding windows for answers: one place after the other, in float64."""
+"""Sliding windows for expected outputs: one position after the other, in float64."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Pairs = Sequence[Sequence[int]]
 
 
 def patches(x: Array, size: Ints, stride: Ints, pads: Pairs, dilation: Ints = ()) -> Array:
-    """Return the windows of (n, *spatial, c) padded with zeros: (n, *places, *size, c)."""
+    """Return the windows of (n, *spatial, c) padded with zeros: (n, *positions, *size, c)."""
     dilation = dilation or [1] * len(size)
     padded = np.pad(x.astype(np.float64), [(0, 0), *[(p[0], p[1]) for p in pads], (0, 0)])
     spans = [(f - 1) * d + 1 for f, d in zip(size, dilation, strict=True)]
@@ -89,9 +89,9 @@ def spread(
 
 
 def pooled(x: Array, size: Ints, stride: Ints, pads: Pairs, *, ceil: bool = False) -> Array:
-    """Return the windows of a pooling, NaN where they are beyond the padding: (n, *places, m, c).
+    """Return the windows of a pooling, NaN beyond the padding: (n, *positions, m, c).
 
-    The padding itself is infinite, so that it can be told from what is beyond.
+    The padding itself is infinite, to distinguish it from the area beyond.
     """
     padded = np.pad(
         x.astype(np.float64),

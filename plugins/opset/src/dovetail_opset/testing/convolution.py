@@ -20,7 +20,7 @@ _ODD = real(1, 5, 4, 3, seed=2)
 def _conv(
     x: tuple[int, ...], weight: tuple[int, ...], name: str, op: str = "Conv2d", **params: Any
 ) -> OpCase:
-    """A convolution of any number of dimensions, with a bias, its weights in the graph."""
+    """Return a case of a convolution of any rank, with a bias and static weights."""
     dims = len(weight) - 2
     group = x[-1] if op.startswith("DepthWise") else params.get("group", 1)
     stride, pads = params["stride"], params["pad_amount"]
@@ -41,7 +41,7 @@ def _conv(
 def _spread(
     x: tuple[int, ...], weight: tuple[int, ...], name: str, op: str, **params: Any
 ) -> OpCase:
-    """A transposed convolution, with a bias, its weights in the graph."""
+    """Return a case of a transposed convolution, with a bias and static weights."""
     dims, group = len(weight) - 2, params.get("group", 1)
     stride, pads = params["stride"], params["pad_amount"]
     rest = params.get("dilation", ()), group, params.get("output_padding", ())
@@ -58,7 +58,7 @@ def _spread(
 
 
 def _quantized(name: str, per_channel: bool) -> OpCase:
-    """An integer convolution as a converter makes it: int8 weights, int32 bias."""
+    """Return a case of a converter's integer convolution: int8 weights, int32 bias."""
     scales = np.array([0.02, 0.01, 0.05, 0.03], np.float32)
     axis = AxisScaleOffset(3, scales)
     one = ScaleOffset(0.02)

@@ -20,7 +20,7 @@ _INTS = whole(4, 3), np.where(whole(4, 3, seed=2) == 0, 1, whole(4, 3, seed=2)).
 
 
 def _each(function: Callable[[float, float], float]) -> Function:
-    """A function of Python's numbers, for each pair of elements."""
+    """Return the elementwise form of a function of two Python numbers."""
     return lambda a, b: np.vectorize(function, otypes="d")(a, b)
 
 

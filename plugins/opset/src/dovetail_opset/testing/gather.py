@@ -25,7 +25,7 @@ def _elements(data: Array, places: Array, axis: int) -> Array:
 
 
 def _slices(data: Array, rows: Array) -> Array:
-    """The slice of the data at each row of indices."""
+    """Return the slice of the data at each row of indices."""
     found = [data[tuple(int(i) for i in row)] for row in rows.reshape(-1, rows.shape[-1])]
     return np.array(found, data.dtype).reshape(*rows.shape[:-1], *data.shape[rows.shape[-1] :])
 

@@ -1,4 +1,4 @@
-"""Cases of colours, patches and columns of images."""
+"""Cases of colors, patches and columns of images."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VIDEO = real(1, 24, low=0, high=255)  # 4 rows of 4, then 2 rows of 2 pairs
 
 
 def _colours(x: Array, *, v_first: bool) -> Array:
-    """BT.601 in video range, pixel by pixel."""
+    """Return BT.601 colors in video range, pixel by pixel."""
     luma, pairs = x[0, :16].reshape(4, 4), x[0, 16:].reshape(2, 2, 2)
     made = np.zeros((1, 4, 4, 3))
     for i, j in np.ndindex(4, 4):
@@ -30,14 +30,14 @@ def _colours(x: Array, *, v_first: bool) -> Array:
 
 
 def _columns(x: Array, size: Any, stride: Any, pads: Any, dilation: Any) -> Array:
-    """Im2Col: of each window all of channel 0, then all of channel 1, ..."""
+    """Return Im2Col: of each window all of channel 0, then all of channel 1, and so on."""
     seen = patches(x, size, stride, pads, dilation)
     n, oh, ow, kh, kw, c = seen.shape
     return seen.transpose(0, 5, 3, 4, 1, 2).reshape(n, c * kh * kw, oh * ow)
 
 
 def _image(x: Array, h: int, w: int, stride: Ints, dilation: Ints) -> Array:
-    """Col2Im of 2 by 2 windows on an image of three channels, padded at its end by one."""
+    """Return Col2Im of 2 by 2 windows of an image of three channels, padded by one at its end."""
     oh, ow = ((n - d) // s for n, s, d in zip((h, w), stride, dilation, strict=True))
     places = x.reshape(len(x), 3, 2, 2, oh + 1, ow + 1).astype(np.float64)
     made = np.zeros((len(x), h + 1, w + 1, 3))
@@ -58,7 +58,7 @@ def _correlated(left: Array, right: Array, displacement: int, shift: int) -> Arr
 
 
 def _glimpses(x: Array, offsets: Array) -> Array:
-    """Windows of 3 by 2 whose middle is the offset from the image's middle, in half extents."""
+    """Return windows of 3 by 2, centered at offsets from the image's center, in half sizes."""
     n, h, w, c = x.shape
     made = np.zeros((n, 3, 2, c), np.float32)
     for b, (y, z) in enumerate(offsets):

@@ -1,4 +1,4 @@
-"""Cases of what only arranges elements: shapes, orders, pieces, blocks."""
+"""Cases of ops that only arrange elements: shapes, orders, pieces, blocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IMAGE = real(2, 4, 6, 12)
 
 
 def _moved(case: OpCase) -> tuple[OpCase, ...]:
-    """A case and the same in narrower types: what moves elements may not change them."""
+    """Return a case and the same in narrower types, since moves must not change elements."""
     return (case, *typed(case, *NARROW, steps=0))
 
 
@@ -33,7 +33,7 @@ def _transposed(x: Array, perm: tuple[int, ...]) -> Array:
 def _by_place(
     shape: tuple[int, ...], source: Callable[..., tuple[int, ...]]
 ) -> Callable[[Array], Array]:
-    """An answer that says of each place which element stands there."""
+    """Return an expected output defined by the source index of each element."""
 
     def expected(x: Array) -> Array:
         made = np.zeros(shape, x.dtype)
@@ -45,12 +45,12 @@ def _by_place(
 
 
 def _shuffled(c: int, groups: int) -> int:
-    """Which of 12 channels stands at place c."""
+    """Return the index of the channel, of 12, that is at index c."""
     return (c % groups) * (12 // groups) + c // groups
 
 
 def _stitched(x: Array) -> Array:
-    """BatchToSpace with blocks of 2 by 3, one row and two columns cropped."""
+    """Return BatchToSpace with blocks of 2 by 3, one row and two columns cropped."""
     made = np.zeros((2, 8, 15, 3), x.dtype)
     for i, j in np.ndindex(2, 3):
         made[:, i::2, j::3] = x[(i * 3 + j) * 2 : (i * 3 + j) * 2 + 2]
@@ -58,7 +58,7 @@ def _stitched(x: Array) -> Array:
 
 
 def _dealt(x: Array) -> Array:
-    """SpaceToBatch with blocks of 2 by 3 on an image padded to (6, 9)."""
+    """Return SpaceToBatch with blocks of 2 by 3 on an image padded to (6, 9)."""
     padded = np.zeros((2, 6, 9, 3), x.dtype)
     padded[:, 1:5, 2:9] = x
     return np.concatenate([padded[:, i::2, j::3] for i, j in np.ndindex(2, 3)])

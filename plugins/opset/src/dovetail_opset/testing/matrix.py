@@ -10,7 +10,7 @@ from dovetail_opset.testing._data import real
 
 
 def _product(a: Array, b: Array) -> Array:
-    """Products of the last two dimensions, summed in float64; the others broadcast."""
+    """Return products of the last two dimensions, summed in float64; others broadcast."""
     terms = a.astype(np.float64)[..., :, :, None] * b.astype(np.float64)[..., None, :, :]
     return np.asarray(terms.sum(-2))
 

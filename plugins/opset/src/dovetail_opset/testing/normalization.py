@@ -47,7 +47,7 @@ def _grouped(x: Array, group: int, epsilon: float) -> Array:
 
 
 def _neighbours(x: Array, radius: int, axes: tuple[int, ...]) -> Array:
-    """Sum of squares of the elements at most `radius` away along each of the axes."""
+    """Return sums of squares of the elements at most `radius` away along the axes."""
     sums = np.zeros(x.shape)
     for at in np.ndindex(*x.shape):
         near = tuple(

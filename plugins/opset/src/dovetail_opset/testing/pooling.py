@@ -18,7 +18,7 @@ def _windows(x: Array, params: dict[str, Any]) -> Array:
 
 
 def _greatest(seen: Array) -> Array:
-    """Padding is 0 and takes part; what is beyond it does not."""
+    """Return the maximum: the padding counts as 0, elements beyond it do not count."""
     zeros = np.where(np.isinf(seen), 0, seen)
     return np.asarray(np.max(np.where(np.isnan(zeros), -1e300, zeros), -2))
 

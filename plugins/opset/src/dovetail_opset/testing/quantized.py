@@ -1,7 +1,7 @@
 """The float cases of all ops on fixed-point tensors, for backends that compute in integers.
 
-Apart from `dovetail_opset.testing.CASES`, which has such cases of the commonest ops: making them
-asks every answer again.
+They are separate from `dovetail_opset.testing.CASES`, which has fixed-point cases of the commonest
+ops, because creating them computes every expected output again.
 """
 
 from __future__ import annotations

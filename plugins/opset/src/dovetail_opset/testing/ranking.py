@@ -1,4 +1,4 @@
-"""Cases of the places of elements: the greatest, the first few, those that are not zero."""
+"""Cases of ops that return indices: maximum, top k, nonzero elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIES = np.array([[1, 5, 5, 2], [0, 0, -3, -3], [4, 4, 4, 4]], np.float32)
 
 
 def _first(x: Array, axis: int) -> Array:
-    """The place of the greatest element along an axis, of equal ones the first."""
+    """Return the index of the maximum along an axis, the first of equal ones."""
     rows = np.moveaxis(x, axis, -1)
     made = np.zeros(rows.shape[:-1], np.int32)
     for at in np.ndindex(*made.shape):
@@ -25,7 +25,7 @@ def _first(x: Array, axis: int) -> Array:
 
 
 def _top(x: Array, k: int) -> tuple[Array, Array]:
-    """The k greatest elements of each row and their places, of equal ones the last first."""
+    """Return the k largest elements of each row and their indices, the last of equal ones first."""
     values = np.zeros((*x.shape[:-1], k), x.dtype)
     places = np.zeros((*x.shape[:-1], k), np.uint32)
     for at in np.ndindex(*x.shape[:-1]):
@@ -35,8 +35,8 @@ def _top(x: Array, k: int) -> tuple[Array, Array]:
     return values, places
 
 
-def _places(sign: int, axis: int, *, keep: bool = False) -> Callable[[Array], Array]:
-    """The places of the greatest elements, or of the least ones for a negative sign."""
+def _indices(sign: int, axis: int, *, keep: bool = False) -> Callable[[Array], Array]:
+    """Return a function for the indices of the maximum, or of the minimum with sign -1."""
 
     def expected(x: Array) -> Array:
         found = _first(sign * x, axis)
@@ -50,12 +50,12 @@ CASES: tuple[OpCase, ...] = (
         c
         for op, sign in (("Argmax", 1), ("Argmin", -1))
         for c in (
-            OpCase(op, (_X,), _places(sign, 2), {"axis": 2}),
-            OpCase(op, (_TIES,), _places(sign, 1), {"axis": 1}, name="ties"),
+            OpCase(op, (_X,), _indices(sign, 2), {"axis": 2}),
+            OpCase(op, (_TIES,), _indices(sign, 1), {"axis": 1}, name="ties"),
             OpCase(
                 op,
                 (_X,),
-                _places(sign, 0, keep=True),
+                _indices(sign, 0, keep=True),
                 {"axis": 0, "keep_dims": True},
                 name="kept dimension",
             ),

@@ -1,4 +1,4 @@
-"""Cases of recurrent layers and of ops that remember or draw."""
+"""Cases of recurrent layers and of ops with state or random numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _lstm(*given: Array, reverse: bool = False) -> tuple[Array, Array, Array]:
-    """(time, batch, k) through the six weights and three biases; f, c and o, and i is 1 - f."""
+    """Run (time, batch, k) through six weights and three biases: f, c and o; i is 1 - f."""
     x, wf, wc, wo, rf, rc, ro, bf, bc, bo = (a.astype(np.float64) for a in given)
     h, c = (np.zeros((x.shape[1], _UNITS)) for _ in range(2))
     made = np.zeros((*x.shape[:2], _UNITS))
@@ -35,18 +35,18 @@ def _lstm(*given: Array, reverse: bool = False) -> tuple[Array, Array, Array]:
 
 
 def _first(count: int) -> tuple[Array, Array, Array]:
-    """The first so many steps of the sequence through an Lstm."""
+    """Return the results of the first `count` steps of the sequence through an Lstm."""
     return _lstm(_SEQUENCE[:count], *_WEIGHTS, *_BIASES)
 
 
 def _normal(sums: Array, norm: Array) -> Array:
-    """The sums of a gate at mean 0 and variance 1 over the units, times the norm."""
+    """Return the sums of a gate at mean 0 and variance 1 over the units, times the norm."""
     centred = sums - sums.mean(-1, keepdims=True)
     return np.asarray(centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-8) * norm)
 
 
 def _whole_lstm(*given: Array) -> tuple[Array, ...]:
-    """All that an Lstm may have: states, norms, input gate, peepholes, projection and clips."""
+    """Run an Lstm with states, norms, input gate, peepholes, projection and clips."""
     x, *w = (a.astype(np.float64) for a in given)
     inputs = dict(enumerate(w, 1))
     h, c = inputs[10], inputs[11]
@@ -67,7 +67,7 @@ def _whole_lstm(*given: Array) -> tuple[Array, ...]:
 
 
 def _whole_inputs() -> tuple[Array, ...]:
-    """Inputs 1 to 24 of an Lstm of four units and two outputs, its input of three."""
+    """Return inputs 1 to 24 of an Lstm of four units, two outputs and input size three."""
     of_x, of_h, each = (_UNITS, 3), (_UNITS, 2), (_UNITS,)
     shapes = [of_x] * 3 + [of_h] * 3 + [each] * 3 + [(2, 2), (2, _UNITS)] + [each] * 4
     shapes += [of_x, of_h] + [each] * 4 + [(2, _UNITS), (2,)]
@@ -76,7 +76,7 @@ def _whole_inputs() -> tuple[Array, ...]:
 
 
 def _gru(*given: Array, late: bool = False, reverse: bool = False) -> tuple[Array, Array]:
-    """(time, batch, k) through six weights, six biases and an initial state, if there are any."""
+    """Run (time, batch, k) through six weights and, if given, six biases and an initial state."""
     x, wz, wr, wn, rz, rr, rn, *rest = (a.astype(np.float64) for a in given)
     bz, br, bn, cz, cr, cn = rest[:6] or [np.zeros(_UNITS)] * 6
     h = rest[6][0] if len(rest) > 6 else np.zeros((x.shape[1], _UNITS))
@@ -204,7 +204,7 @@ CASES: tuple[OpCase, ...] = (
         (real(2, 2, 3), np.array(True)),
         lambda x, _: np.concatenate([0 * x, x, 0 * x], 1),
         {"buffer_size": 6, "buffer_dim": 1, "stride": 2, "buffer_padding": 2},
-        name="reset, frames behind padding",
+        name="reset, frames after padding",
     ),
     OpCase(
         "RandomUniformLike",

@@ -1,4 +1,4 @@
-"""Cases of reductions and running sums."""
+"""Cases of reductions and cumulative sums."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _X, _INTS = real(2, 3, 5, 7), whole(2, 3, 4)
 
 
 def _folded(step: Callable[[Any, Any], Any], first: float) -> Callable[..., Array]:
-    """A reduction as a loop over the elements of the axes that go, in float64."""
+    """Return a reduction as a loop over the elements of the reduced axes, in float64."""
 
     def reduce(x: Array, axes: tuple[int, ...], *, keep: bool = False) -> Array:
         moved = np.moveaxis(x.astype(np.float64), axes, range(len(axes)))
@@ -43,14 +43,14 @@ def _as_int32(f: Callable[..., Array]) -> Callable[[Array], Array]:
 
 
 def _running(i: int, count: int, exclusive: bool, reverse: bool) -> slice:
-    """The elements whose sum stands at place i."""
+    """Return the slice of the elements whose sum is at index i."""
     if reverse:
         return slice(i + exclusive, count)
     return slice(0, i + 1 - exclusive)
 
 
 def _sums(exclusive: bool, reverse: bool) -> Callable[[Array], Array]:
-    """Running sums along axis 2, of 5 elements."""
+    """Return a function for cumulative sums along axis 2, of 5 elements."""
 
     def expected(x: Array) -> Array:
         parts = [x[:, :, _running(i, 5, exclusive, reverse)] for i in range(5)]

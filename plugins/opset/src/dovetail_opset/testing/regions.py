@@ -1,4 +1,4 @@
-"""Cases of boxes, proposals and regions of interest, worked out by hand."""
+"""Cases of boxes, proposals and regions of interest, calculated by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HILL = np.array(
 
 
 def _rois(op: str, roi: tuple[int, ...], expected: Array, name: str, **params: object) -> OpCase:
-    """A grid of 2 by 2 laid over one region of the ramp."""
+    """Return a case with a grid of 2 by 2 over one region of the ramp."""
     index = np.zeros(1, np.uint32 if op == "RoiPooling" else np.int32)
     return OpCase(
         op,
@@ -39,7 +39,7 @@ def _turned(
     width: float = 100,
     **params: object,
 ) -> OpCase:
-    """BboxTransform of one box, turned by half a radian."""
+    """Return a case of BboxTransform with one box, rotated by half a radian."""
     return OpCase(
         "BboxTransform",
         (

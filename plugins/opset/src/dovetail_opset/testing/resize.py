@@ -1,4 +1,4 @@
-"""Cases of resizing, and of sampling images at places between their elements."""
+"""Cases of resizing, and of sampling images between their elements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOOSE = 1e-4
 
 
 def _matrix(n: int, m: int, place: Place, weights: Callable[[float], dict[int, float]]) -> Array:
-    """Of each of m elements, how much each of n counts; the border is repeated."""
+    """Return the weight of each of n elements in each of m; the border is repeated."""
     made = np.zeros((m, n))
     for i in range(m):
         for index, weight in weights(place(i, n, m)).items():
@@ -37,7 +37,7 @@ def _linear(at: float) -> dict[int, float]:
 
 
 def _cubic(at: float, a: float = -0.75) -> dict[int, float]:
-    """Keys' four weights."""
+    """Return Keys' four weights."""
     low = math.floor(at)
     weights = {}
     for index in range(low - 1, low + 3):
@@ -63,7 +63,7 @@ def _resized(
 
 
 def _inside(x: Array) -> Array:
-    """Cubic with a = -0.5, of what is inside the image alone, to 7 by 3."""
+    """Return cubic interpolation with a = -0.5 to 7 by 3, without elements outside."""
     axes = []
     for n, m in zip(x.shape[1:3], (7, 3), strict=True):
         rows = np.zeros((m, n))
@@ -76,7 +76,7 @@ def _inside(x: Array) -> Array:
 
 
 def _smoothed(x: Array) -> Array:
-    """To 7 by 3: rows grow, as ever; columns shrink, by a triangle as wide as they shrink."""
+    """Return a resize to 7 by 3 whose columns shrink by a triangle filter; rows grow."""
     rows, columns = _matrix(4, 7, _HALF_PIXEL, _linear), np.zeros((3, 5))
     for i, j in np.ndindex(3, 5):
         columns[i, j] = max(0.0, 1 - abs(j - _HALF_PIXEL(i, 5, 3)) / (5 / 3))
@@ -153,7 +153,7 @@ _MODES: dict[str, tuple[str, Callable[[Array], Array], dict[str, float]]] = {
 
 
 def _bilinear(image: Array, y: float, x: float) -> Array:
-    """Between four elements of (h, w, c); zero beyond the border."""
+    """Return interpolation between four elements of (h, w, c); zero beyond the border."""
     made = np.zeros(image.shape[-1])
     for i, up in _linear(y).items():
         for j, across in _linear(x).items():
@@ -163,7 +163,7 @@ def _bilinear(image: Array, y: float, x: float) -> Array:
 
 
 def _sampled(x: Array, grid: Array) -> Array:
-    """-1 and 1 are the outer edges of the first and last element."""
+    """Return samples where -1 and 1 are the outer edges of the first and last element."""
     h, w = x.shape[1:3]
     made = np.zeros((*grid.shape[:-1], x.shape[-1]))
     for at in np.ndindex(*grid.shape[:-1]):
@@ -173,7 +173,7 @@ def _sampled(x: Array, grid: Array) -> Array:
 
 
 def _mirrored(at: float, count: int) -> float:
-    """A place mirrored at the outer edges, -0.5 and count - 0.5, as often as it takes."""
+    """Return a position mirrored at the outer edges, -0.5 and count - 0.5, until inside."""
     while not -0.5 <= at <= count - 0.5:
         at = -1 - at if at < -0.5 else 2 * count - 1 - at
     return min(max(at, 0.0), count - 1.0)
@@ -190,7 +190,7 @@ def _reflected(x: Array, grid: Array) -> Array:
 
 
 def _in_depth(x: Array, grid: Array) -> Array:
-    """Samples of (n, d, h, w, c) at (x, y, z): between two slices, each between four elements."""
+    """Return samples of (n, d, h, w, c) at (x, y, z), interpolated between two slices."""
     made = np.zeros((*grid.shape[:-1], x.shape[-1]))
     for at in np.ndindex(*grid.shape[:-1]):
         place = [
@@ -203,7 +203,10 @@ def _in_depth(x: Array, grid: Array) -> Array:
 
 
 def _nearest_of_grid(x: Array, grid: Array) -> Array:
-    """-1 and 1 are the centres of the first and last element; beyond, the border is repeated."""
+    """Return nearest elements where -1 and 1 are the centers of the first and last one.
+
+    Beyond them the border is repeated.
+    """
     h, w = x.shape[1:3]
     made = np.zeros((*grid.shape[:-1], x.shape[-1]))
     for at in np.ndindex(*grid.shape[:-1]):
@@ -214,7 +217,7 @@ def _nearest_of_grid(x: Array, grid: Array) -> Array:
 
 
 def _cropped(x: Array, boxes: Array, index: Array) -> Array:
-    """Boxes resized to 3 by 2, -1 beyond the image."""
+    """Return boxes resized to 3 by 2, -1 beyond the image."""
     h, w = x.shape[1:3]
     made = np.zeros((len(boxes), 3, 2, x.shape[-1]))
     for b, (y1, x1, y2, x2) in enumerate(boxes.astype(np.float64)):

@@ -15,7 +15,7 @@ _PADS = [[1, 2], [2, 3]]
 
 
 def _mirrored(i: int, count: int, border: int) -> int:
-    """The element that stands at place i; the border element counts twice with `border` 1."""
+    """Return the index of the element at index i; with `border` 1 the border occurs twice."""
     if i < 0:
         return -i - border
     return 2 * (count - 1) - i + border if i >= count else i
@@ -26,7 +26,7 @@ def _clamped(i: int, count: int) -> int:
 
 
 def _padded(source: Callable[[int, int], int]) -> Callable[[Array], Array]:
-    """An answer that says by place which row, and which column, stands there."""
+    """Return an expected output defined by the source row and column of each element."""
 
     def expected(x: Array) -> Array:
         rows = [source(i, x.shape[0]) for i in range(-1, x.shape[0] + 2)]

@@ -1,4 +1,4 @@
-"""Cases of suppression: the best boxes, worked out by hand."""
+"""Cases of suppression: the best boxes, calculated by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _FEATURES = floats(((1, 2), (3, 4), (5, 6)))
 def _limited(
     kernel: int, boxes: tuple[object, ...], scores: tuple[float, ...], name: str, **params: object
 ) -> tuple[OpCase, ...]:
-    """BoxWithNmsLimit on A, B and C of one class beside the background, with and without splits."""
+    """Return BoxWithNmsLimit cases on A, B and C, one class plus background.
+
+    One case is without splits, one with them.
+    """
     given = floats((*NONE, *A), (*NONE, *B), (*NONE, *C))
     index, splits = np.zeros(3, np.int32), np.array([3], np.int32)
     kept = ints(*(1 if score else 0 for score in scores))
@@ -48,7 +51,7 @@ def _detected(
     name: str,
     **params: object,
 ) -> OpCase:
-    """DetectionOutput on A, B and C of one class beside the background; four places."""
+    """Return a DetectionOutput case on A, B, C: one class plus background, four rows."""
     rest = 4 - len(boxes)
     count = 6 if params.get("share_location") is False else 3
     shared = {

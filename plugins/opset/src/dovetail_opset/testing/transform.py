@@ -14,7 +14,7 @@ _SIGNAL = real(2, 20, 1)
 
 
 def _turned(x: Array, cos: Array, sin: Array, pairs: list[tuple[int, int]]) -> Array:
-    """Each pair of elements turned by its angle, as a complex number is."""
+    """Return each pair of elements rotated by its angle, as a complex number."""
     made = x.astype(np.float64)
     for i, (a, b) in enumerate(pairs):
         turn = (cos[..., i] + 1j * sin[..., i])[:, None]
@@ -30,7 +30,7 @@ def _walsh(x: Array, scale: float) -> Array:
 
 
 def _spectrum(x: Array, window: Array, step: int, bins: int) -> Array:
-    """Sum of products with roots of unity, frame by frame."""
+    """Return sums of products with roots of unity, frame by frame."""
     length = len(window)
     frames = (x.shape[1] - length) // step + 1
     made = np.zeros((x.shape[0], frames, bins, 2))

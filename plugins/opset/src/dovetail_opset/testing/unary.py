@@ -19,7 +19,7 @@ _ROOTS = np.array([np.nan, np.inf, np.nan, -0.0, 0.0, 1.5**0.5], np.float32)
 
 
 def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
-    """A function of Python's numbers, for each element."""
+    """Return the elementwise form of a function of a Python number."""
     return lambda x: np.vectorize(function, otypes="d")(x)
 
 
