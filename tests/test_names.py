@@ -200,3 +200,19 @@ def test_names_do_not_depend_on_the_run(tmp_path: Path) -> None:
     first, second = (convert(model, tmp_path / f"{i}.onnx") for i in range(2))
     assert list(first.tensors) == list(second.tensors)
     assert [n.name for n in first.nodes] == [n.name for n in second.nodes]
+
+
+def test_constants_of_a_folded_factor(tmp_path: Path) -> None:
+    """The folded weights keep their name; a bias that the model does not have is named anew."""
+    builder = Builder(0)
+    y = builder.add("Mul", builder.add("Conv", "x"))
+    del builder.nodes[0].input[2], builder.constants["b0"]
+    graph = convert(builder.model([y]), tmp_path / "model.onnx")
+    assert_names(graph, builder.model([y]))
+    (layer,) = (n for n in graph.nodes if n.op_type == "Conv2d")
+    assert layer.name == "conv/0"
+    assert [t.name for t in layer.inputs if t is not None] == [
+        "x.channels_last",
+        "w0",
+        "conv/0.bias",
+    ]

@@ -1,4 +1,4 @@
-"""What the tests share: running an op by its meaning, and a whole graph op by op."""
+"""Helpers of the tests: running one op by its reference, and a whole graph op by op."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

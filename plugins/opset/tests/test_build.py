@@ -1,4 +1,4 @@
-"""The builder: names, outputs, params and refusals."""
+"""The builder: names, outputs, params and errors."""
 
 import numpy as np
 import pytest

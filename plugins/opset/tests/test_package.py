@@ -83,7 +83,7 @@ def test_there_is_no_other_op() -> None:
 def test_an_op_that_is_not_listed_is_refused() -> None:
     package = FamilyPackage("some.ops", "1.0", {"Same": __name__, "Other": "elsewhere"})
     for name in ("Missing", "Other"):
-        with pytest.raises(PluginError, match=f"nobody would find the op '{name}'"):
+        with pytest.raises(PluginError, match=f"op '{name}' is not listed"):
             package.op(name)(Same)
     assert package.op("Same")(Same) is Same
     assert package.schemas["Same"].full_name == "some.ops::Same"

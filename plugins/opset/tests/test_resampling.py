@@ -1,4 +1,4 @@
-"""What taps say of themselves, which frontends and kernels rely on."""
+"""Properties of taps that frontends and kernels rely on."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the tests of detection ops share: suppression, written out in loops."""
+"""Helpers of the tests of detection ops: suppression, written in loops."""
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction

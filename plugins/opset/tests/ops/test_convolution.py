@@ -43,7 +43,7 @@ def looped(x: Array, w: Array, b: Array, p: dict[str, Any], group: int) -> Array
 
 
 def geometries(axes: int, most: int) -> st.SearchStrategy[dict[str, Any]]:
-    """Draw params and extents: tensors for several axes, scalars for one."""
+    """Draw params and sizes: tensors for several axes, scalars for one."""
 
     def per_axis(each: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         return each if axes == 1 else st.tuples(*[each] * axes)

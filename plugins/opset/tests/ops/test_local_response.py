@@ -13,7 +13,7 @@ Run = Callable[..., Any]
 
 
 def neighbours(place: tuple[int, ...], shape: tuple[int, ...], axes: list[int], radius: int) -> Any:
-    """Return the places at most `radius` away along each of some axes."""
+    """Return the indices at most `radius` away along each of some axes."""
     ranges = [
         range(max(p - radius, 0), min(p + radius + 1, n)) if axis in axes else (p,)
         for axis, (p, n) in enumerate(zip(place, shape, strict=True))

@@ -36,13 +36,13 @@ three_shapes = hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=4, min_s
 
 
 def element(x: Array, place: tuple[int, ...]) -> Any:
-    """Return the element of an array that stands at a place of what it broadcasts to."""
+    """Return the element of an array at an index of its broadcast form."""
     own = place[len(place) - x.ndim :]
     return x[tuple(0 if n == 1 else i for i, n in zip(own, x.shape, strict=True))].item()
 
 
 def expected(function: Function, *arrays: Array) -> Array:
-    """Apply a function of Python numbers to all that stand at one place."""
+    """Apply a function of Python numbers to the elements at one index."""
     shape = np.broadcast_shapes(*(x.shape for x in arrays))
     y = np.zeros(shape, object)
     for place in np.ndindex(*shape):

@@ -17,7 +17,7 @@ Run = Callable[..., Any]
 
 
 def windows(x: Array, g: dict[str, Any]) -> dict[tuple[int, ...], tuple[int, Array]]:
-    """Return how many elements each window has in the padding, and those in the image: (n, m, c)."""
+    """Return each window's number of elements in the padding, and those in the image: (n, m, c)."""
     rounding = np.ceil if g.get("rounding_mode") else np.floor
     rows: list[list[tuple[int, list[int]]]] = []  # for each axis and window
     for (before, after), extent, f, s in zip(

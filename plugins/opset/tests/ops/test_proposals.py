@@ -1,4 +1,4 @@
-"""Region proposals against loops over places and anchors."""
+"""Region proposals against loops over positions and anchors."""
 
 import math
 from collections.abc import Callable

@@ -103,7 +103,7 @@ def test_distribute_refusals(run_op: Run) -> None:
     specs = (Spec(DType.INT_32, (2,)), *[Spec(DType.FLOAT_32, (1, 4))] * 4)
     with pytest.raises(OpError, match="2 regions at level 2, but the outputs are declared for 1"):
         run_op("DistributeFpnProposals", rois, specs=specs)
-    with pytest.raises(OpError, match="need 2 outputs behind"):
+    with pytest.raises(OpError, match="need 2 outputs after"):
         run_op("DistributeFpnProposals", rois, specs=specs, roi_max_level=3)
     with pytest.raises(OpError, match="levels 2 to 6 must be 1 to 4"):
         run_op("DistributeFpnProposals", rois, roi_max_level=6)

@@ -1,4 +1,4 @@
-"""Places of elements against Python's sorting, one row after the other."""
+"""Indices of elements against Python's sorting, one row after the other."""
 
 from collections.abc import Callable
 from typing import Any

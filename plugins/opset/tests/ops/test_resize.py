@@ -21,7 +21,7 @@ HALF = Fraction(1, 2)
 
 
 def place(mode: Coordinates, i: int, old: int, new: int) -> Fraction:
-    """Say where element i of `new` lies among `old` ones."""
+    """Return the position of element i of `new` among `old` ones."""
     if mode is Coordinates.ASYMMETRIC:
         return Fraction(i * old, new)
     if mode is Coordinates.ALIGN_CORNERS:

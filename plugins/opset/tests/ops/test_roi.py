@@ -34,7 +34,7 @@ def run(run_op: Run, name: str, *ins: Array, extent: tuple[int, int], **params: 
 
 
 def bilinear(x: Array, y: float, across: float) -> Array:
-    """The value at a place of (h, w, c), 0 farther than one element outside."""
+    """Return the value at a position of (h, w, c), 0 farther than one element outside."""
     height, width, channels = x.shape
     if not (-1 <= y <= height and -1 <= across <= width):
         return np.zeros(channels)

@@ -1,4 +1,4 @@
-"""Sampling at places that are data, against definitions written out place by place."""
+"""Sampling at positions that are data, against definitions written position by position."""
 
 import itertools
 import math
@@ -29,7 +29,7 @@ def element(image: Array, index: tuple[int, ...], padding: GridPadding) -> Array
 
 
 def linear(image: Array, place: list[float], padding: GridPadding) -> Array:
-    """Interpolate between the 2 ** d elements around a place."""
+    """Interpolate between the 2 ** d elements around a position."""
     found = np.zeros(image.shape[-1])
     for step in itertools.product((0, 1), repeat=len(place)):
         index = tuple(math.floor(p) + s for p, s in zip(place, step, strict=True))

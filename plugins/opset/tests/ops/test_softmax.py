@@ -55,7 +55,7 @@ def test_log_softmax_far_out_and_of_no_elements(run_op: Run) -> None:
 
 
 def shares(row: list[float], kept: list[int]) -> list[float]:
-    """What a row shares among the elements kept, 0 for the others."""
+    """Return the softmax of a row over the kept elements, 0 for the others."""
     powers = [math.exp(v) if i in kept else 0.0 for i, v in enumerate(row)]
     return [p / math.fsum(powers) for p in powers]
 

@@ -32,7 +32,7 @@ def runner(op_type: str, out: Spec | None = None, **params: Any) -> Callable[...
 
 
 class Frames:
-    """What Buffer means, with a list of frames."""
+    """Run Buffer with a list of frames."""
 
     def __init__(self, size: int, stride: int, mode: int, padding: int, empty: Array) -> None:
         self.size, self.stride, self.mode, self.padding = size, stride, mode, padding
@@ -194,7 +194,7 @@ def test_what_cannot_be_drawn(op_type: str) -> None:
     shape = np.array([2, 3], np.uint32)
     with pytest.raises(OpError, match="declare the output's shape"):
         runner(op_type)(shape)
-    with pytest.raises(OpError, match="INT_32; it must be a float type"):
+    with pytest.raises(OpError, match="the output must be a float type, but is INT_32"):
         runner(op_type, Spec(DType.INT_32, (2, 3)))(shape)
     with pytest.raises(OpError, match=r"must have shape \(1,\)"):
         runner(op_type, Spec(DType.FLOAT_32, (6,)))(shape)

@@ -139,7 +139,7 @@ def limited(run_op: Run, boxes: Array, scores: Array, batch: Any, rows: int, **p
 def softened(
     boxes: list[Any], scores: list[float], overlap_of: Run, given: dict[str, Any]
 ) -> list[tuple[int, float]]:
-    """Place and lowered scores of one class of one image: one box at a time."""
+    """Return indices and lowered scores of one class of one image: one box at a time."""
     now = {i: s for i, s in enumerate(scores) if s > given["score_threshold"]}
     kept: list[tuple[int, float]] = []
     most = given["pre_nms_limit"]
@@ -247,7 +247,7 @@ def test_more_boxes_than_declared_and_images_that_are_not(run_op: Run) -> None:
     scores = np.ones((2, 2), F32)
     with pytest.raises(OpError, match="2 boxes, but the outputs are declared for 1"):
         limited(run_op, boxes, scores, [0, 0], 1)
-    with pytest.raises(OpError, match="box 1 belongs to image 2, but there are 2"):
+    with pytest.raises(OpError, match="names image 2 for box 1, but the number of images is 2"):
         limited(run_op, boxes, scores, [0, 2], 2, splits=[1, 1])
     with pytest.raises(OpError, match="known only at run time"):
         run_op(

@@ -49,7 +49,7 @@ def spread(x: Array, w: Array, b: Array, p: dict[str, Any], group: int) -> Array
 
 @st.composite
 def geometries(draw: st.DrawFn, axes: int) -> dict[str, Any]:
-    """Draw params and extents: tensors for several axes, scalars for one."""
+    """Draw params and sizes: tensors for several axes, scalars for one."""
     strides = [draw(sizes) for _ in range(axes)]
     dilations = [draw(small) if axes == 3 else 1 for _ in range(axes)]
     taps = [draw(sizes) for _ in range(axes)]

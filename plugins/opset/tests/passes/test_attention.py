@@ -28,7 +28,7 @@ SWAP = (0, 1, 3, 2)
 
 
 def operands(net: Any, sides: tuple[bool, bool], flags: tuple[bool, bool]) -> list[Tensor]:
-    """Return (2, 3, 5, 4) and (2, 3, 4, 6), as the flags say, behind transposes where asked."""
+    """Return (2, 3, 5, 4) and (2, 3, 4, 6), after transposes as the flags say."""
     left, right = net.x, net.constant(2, 3, 4, 6)
     right = net.step("ElementWiseMultiply", right, net.step("ReduceMean", net.x, axes=[0, 1, 2, 3]))
     turned = [left, right]

@@ -16,8 +16,8 @@ SUBJECTS = [s for s in subjects(PACKAGE, CASES) if s.schema.name not in CASELESS
 # Params that no case sets to anything but their default, and why.
 INTEGERS = "for integer arithmetic; it does not matter to real values"
 UNSET = {
-    ("Conv2d", "reuse_sparse_indices"): "there are no sparse tensors",
-    ("Conv3d", "reuse_sparse_indicies"): "there are no sparse tensors",
+    ("Conv2d", "reuse_sparse_indices"): "sparse tensors are not supported",
+    ("Conv3d", "reuse_sparse_indicies"): "sparse tensors are not supported",
     ("Convert", "dynamic_input_data"): "encodings are static",
     ("Convert", "dynamic_output_data"): "encodings are static",
     ("Lstm", "input_gate_qscale"): INTEGERS,

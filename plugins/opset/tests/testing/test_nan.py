@@ -48,7 +48,7 @@ FLOAT_INPUTS = [
 
 
 def run(case: OpCase, i: int, at: int, value: float) -> tuple[Array, ...] | None:
-    """Run a case with another value of one element of input i; None where the op refuses it."""
+    """Run a case with another value of one element of input i; None where the op raises."""
     bound = bind(case)
     schema = REGISTRY.find(case.package, case.op_type)
     node = bound.node(schema)

@@ -99,9 +99,7 @@ def _fold(
     inputs = [
         layer.inputs[0],
         new_constant(graph, weight, f"{weight.name}.folded", scaled),
-        new_constant(
-            graph, _origin(layer, shift, weight), f"{layer.name}.bias", bias * scale + added
-        ),
+        _new_bias(graph, layer, shift, bias * scale + added),
     ]
     graph.set_inputs(layer, inputs)
     merge(graph, layer, node)
@@ -120,7 +118,13 @@ def _aligned(layer: Node, shape: Shape, scale: NDArray[np.float64]) -> NDArray[n
     return np.repeat(scale.reshape(groups, each), shape[-2] // groups, axis=0)
 
 
-def _origin(layer: Node, shift: tuple[Tensor | None, ...], weight: Tensor) -> Tensor:
-    """Return the tensor of the user's model that a folded bias is reported as."""
-    known = [t for t in (*layer.inputs[2:], *shift) if t is not None]
-    return known[0] if known else weight
+def _new_bias(
+    graph: Graph, layer: Node, shift: tuple[Tensor | None, ...], values: NDArray[np.float64]
+) -> Tensor:
+    """Add a folded bias, with the origin of the layer's own bias or else of the shift."""
+    name = f"{layer.name}.bias"
+    for known in (*layer.inputs[2:], *shift):
+        if known is not None:
+            return new_constant(graph, known, name, values)
+    dtype = layer.outputs[0].dtype
+    return static(graph, name, values.astype(dtype.storage), dtype)

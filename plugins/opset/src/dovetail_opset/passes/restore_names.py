@@ -122,7 +122,7 @@ def _part_names(graph: Graph, before: dict[Node, str]) -> dict[Tensor, str]:
         for tensor in node.inputs:
             if tensor is None or not tensor.kind.is_static or node.name == old:
                 continue
-            if tensor.name == tensor.source and tensor.name.startswith(f"{old}."):
+            if tensor.name.startswith(f"{old}."):
                 found[tensor] = _free(f"{node.name}{tensor.name[len(old) :]}", taken)
     return found
 
