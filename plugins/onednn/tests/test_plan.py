@@ -37,7 +37,7 @@ def test_every_post_op_in_one_chain_in_a_padded_layout(
     x, other = model.input("x", 1, 9, 7, 3), model.input("other", 1, 9, 7, channels)
     y = model.add("Relu", model.conv(x, "conv", channels), name="relu")
     y = model.add("ElementWiseAdd", other, y, name="add")  # the chain is the second operand
-    model.output(model.add("ReluMinMax", y, name="clip", min_value=-0.5, max_value=2.0))
+    model.output(model.add("ReluMinMax", y, name="clip", min_value=0.0, max_value=2.0))
     prepared, feeds = model.prepare(), model.feeds()
 
     close(model.run(prepared, feeds)["clip"], model.expected(feeds)["clip"])
@@ -98,7 +98,7 @@ def test_what_widens_the_result_and_second_readers_are_not_absorbed(
 def test_a_chain_beyond_the_library_s_limit_is_cut(model: Any, close: Any, kinds: Any) -> None:
     y = model.conv(model.input("x", 1, 6, 6, 4), "conv", 4)
     for i in range(40):  # the library takes 32 post-ops
-        y = model.add("ReluMinMax", y, name=f"clip{i}", min_value=-2.0, max_value=3.0 - i / 20)
+        y = model.add("ReluMinMax", y, name=f"clip{i}", min_value=0.0, max_value=3.0 - i / 20)
     model.output(y)
     prepared, feeds = model.prepare(), model.feeds()
 

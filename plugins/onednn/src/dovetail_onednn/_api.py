@@ -76,8 +76,6 @@ class BinaryAlgorithm(enum.IntEnum):
 
     ADD = 0x1FFF0
     MULTIPLY = 0x1FFF1
-    MAXIMUM = 0x1FFF2
-    MINIMUM = 0x1FFF3
     DIVIDE = 0x1FFF4
     SUBTRACT = 0x1FFF5
 

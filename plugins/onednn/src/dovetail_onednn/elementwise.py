@@ -3,8 +3,9 @@
 The library has fast code for what follows a function of two tensors, generic code for what follows
 one of one. So that one runs as a post-op itself: after a product with 1, which changes nothing.
 
-What the library does in its own way, here as in post-ops: clipping (Relu too) makes a bound of NaN,
-and Gelu makes NaN of infinities.
+The library differs in two points, here as in post-ops: Gelu of an infinity is NaN, and so is Relu
+of minus infinity as a post-op (see `RELU`). NaN stays NaN: functions that lose it are left to NumPy
+(maximum and minimum of two tensors, clipping with a lower bound other than 0).
 """
 
 from __future__ import annotations
@@ -22,11 +23,19 @@ from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.folding import Folding
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import input_type, narrow_layout, vector
-from dovetail_onednn.post_ops import BINARY, COMMUTATIVE, Chain, chain_of, eltwise_of
-from dovetail_onednn.primitives import Attributes, Binary, Eltwise, PostOp, PrimitiveDesc
+from dovetail_onednn.post_ops import (
+    BINARY,
+    COMMUTATIVE,
+    SWISH,
+    Chain,
+    Functions,
+    chain_of,
+    functions_of,
+)
+from dovetail_onednn.primitives import RELU, Attributes, Binary, Eltwise, PostOp, PrimitiveDesc
 from dovetail_onednn.steps import Arguments, from_one_to_one, is_float32, is_slow
 
-# The ops of one function that `post_ops.eltwise_of` knows.
+# The ops of one function that `post_ops.functions_of` knows.
 FUNCTIONS = (
     "ElementWiseAbs",
     "ElementWiseNeuron",
@@ -36,7 +45,6 @@ FUNCTIONS = (
     "HardSwish",
     "Prelu",
     "Relu",
-    "Relu1",
     "Relu6",
     "ReluMinMax",
     "Sigmoid",
@@ -47,6 +55,8 @@ FUNCTIONS = (
 _LEAST = 16384
 _LEAST_SLOW = 512
 _QUICK = frozenset((Algorithm.RELU, Algorithm.CLIP, Algorithm.ABS, Algorithm.SQRT, Algorithm.TANH))
+# Relu of -inf too; reading and writing the tensor takes longer than its exponentials.
+_EXACT_RELU = Eltwise(Algorithm.ELU)
 # Elements of a row below which NumPy is faster at one function of a tensor and one that broadcasts:
 # the library's code takes as long for a short row as for one of 16.
 _NARROW = 16
@@ -67,18 +77,19 @@ class Second:
 
 def eltwise(call: KernelCall) -> Step | None:
     """Run a function of each element and its tail as one primitive; see `Kernel.make`."""
-    function = eltwise_of(call.head)
-    if function is None or not is_float32(call):
+    functions = functions_of(call.head)
+    if not functions or not is_float32(call):
         return None
-    skipped = int(_makes_swish(call, function))
+    skipped = int(_makes_swish(call, functions[0]))
     if skipped:
-        function = Eltwise(Algorithm.SWISH, 1.0)
-    least = _LEAST if function.algorithm in _QUICK else _LEAST_SLOW
+        functions = (SWISH,)
+    is_quick = functions[0] == RELU or functions[0].algorithm in _QUICK
+    least = _LEAST if is_quick else _LEAST_SLOW
     if _work(call) < least and narrow_layout(call) is None:
         return None
     if len(call.fused) == skipped:
-        return _alone(call, function)
-    return joined(call, 0, Second(BinaryAlgorithm.MULTIPLY), (function,), skipped)
+        return _alone(call, functions)
+    return joined(call, 0, Second(BinaryAlgorithm.MULTIPLY), functions, skipped)
 
 
 def binary(call: KernelCall) -> Step | None:
@@ -129,7 +140,11 @@ def eltwise_desc(function: Eltwise, flat: MemoryDesc) -> PrimitiveDesc:
         )
 
 
-def _alone(call: KernelCall, function: Eltwise) -> Step | None:
+def _alone(call: KernelCall, functions: Functions) -> Step | None:
+    """Return the step of one function; clipping is left to NumPy, which keeps infinities too."""
+    if len(functions) > 1:
+        return None
+    function = _EXACT_RELU if functions[0] == RELU else functions[0]
     flat = vector(math.prod(call.outputs[0].shape))
     desc = eltwise_desc(function, flat.of_type(input_type(call)))
     return from_one_to_one(call, desc, flat, flat, in_place=[(0, 0)])

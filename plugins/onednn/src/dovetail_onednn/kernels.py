@@ -20,7 +20,7 @@ from dovetail_onednn.normalization import batchnorm, instance_norm, layer_norm
 from dovetail_onednn.pooling import absorbs_after_maximum, pool_avg, pool_max
 from dovetail_onednn.post_ops import BINARY, can_fuse
 from dovetail_onednn.recurrent import gru, lstm
-from dovetail_onednn.reduction import reduce_max, reduce_mean, reduce_sum
+from dovetail_onednn.reduction import reduce_mean, reduce_sum
 from dovetail_onednn.resampling import resize_bilinear, resize_nearest_neighbor
 from dovetail_onednn.softmax import softmax
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
@@ -75,7 +75,6 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         "InstanceNorm": instance_norm,
         "LayerNorm": layer_norm,
         "Lrn": lrn,
-        "ReduceMax": reduce_max,
         "ReduceMean": reduce_mean,
         "ReduceSum": reduce_sum,
         "ResizeBilinear": resize_bilinear,

@@ -1,11 +1,12 @@
 """Pooling.
 
-Two things the library does in its own way: a maximum of nothing but minus infinity is the least
-finite number, and NaN takes no part in maxima.
+The library differs in two points. The maximum of nothing but minus infinity is the lowest finite
+number. And maxima ignore NaN, so a step looks for NaN in its source after each run.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,12 +16,13 @@ import numpy as np
 from dovetail.ir import Array, Node, Scalar, Shape, Tensor
 from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Layout, Step
-from dovetail_onednn._api import FORWARD_INFERENCE, PoolingAlgorithm
+from dovetail_onednn._api import FORWARD_INFERENCE, Arg, DataType, PoolingAlgorithm
 from dovetail_onednn.descriptors import MemoryDesc, array
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, aligned, images, narrow_layout, type_of
+from dovetail_onednn.nan import elements, has_nan, marked, set_nan
 from dovetail_onednn.post_ops import Chain, can_fuse, chain_of
-from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
+from dovetail_onednn.primitives import Addresses, Attributes, PostOp, Primitive, PrimitiveDesc
 from dovetail_onednn.steps import from_one_to_one, is_float32
 
 # Ops whose results are negative nowhere if their inputs are not.
@@ -129,8 +131,14 @@ class Pooling:
         chain = chain_of(call, lambda shape: images(aligned(shape, rank)), kind)
         if before:
             chain = Chain(before, ())
-        step = from_one_to_one(call, self.described(*lies, chain.ops), source, target, chain=chain)
-        return step if step or layout is None else self.step(call, before)
+        desc = self.described(*lies, chain.ops)
+        concrete = desc.desc(Arg.SOURCE), desc.desc(Arg.DESTINATION)
+        step = from_one_to_one(call, desc, source, target, chain=chain)
+        if step is None:
+            return None if layout is None else self.step(call, before)
+        if self.algorithm is not PoolingAlgorithm.MAXIMUM:
+            return step
+        return replace(step, bind=_with_nan(step, functools.partial(self.described, *concrete)))
 
 
 def pool_avg(call: KernelCall) -> Step | None:
@@ -168,6 +176,45 @@ def pool_max(call: KernelCall) -> Step | None:
     if step is None or not edges:
         return step
     return replace(step, bind=_with_zeros(step, edges))
+
+
+def _with_nan(step: Step, described: Callable[[], PrimitiveDesc]) -> Callable[[Buffers], Bound]:
+    """Return the bind of a maximum that is NaN where a window has NaN.
+
+    Args:
+        step: The pooling, which ignores NaN.
+        described: Describes the pooling without what follows it, in the same layouts.
+    """
+    source, target = step.reads[0], step.writes[0]
+    kind = type_of(source.layout)
+
+    def bind(buffers: Buffers) -> Bound:
+        pool = step.bind(buffers)
+        values, result = (elements(buffers.array(v), kind) for v in (source, target))
+
+        def run() -> None:
+            pool()
+            if has_nan(values):
+                set_nan(result, _windows_with_nan(values, len(result), kind, described), kind)
+
+        return run
+
+    return bind
+
+
+def _windows_with_nan(
+    values: Array, count: int, kind: DataType, described: Callable[[], PrimitiveDesc]
+) -> Array:
+    """Return which of so many windows of `elements` have NaN: those where a mask's maximum is 1."""
+    mask = marked(values, kind)
+    found = np.zeros(count, values.dtype)
+    with described() as desc:
+        places: Addresses = {
+            arg: (desc.desc(arg), int(array.ctypes.data))
+            for arg, array in ((Arg.SOURCE, mask), (Arg.DESTINATION, found))
+        }
+        Primitive(desc).bind(places)()
+    return found > 0
 
 
 def _channels_first(shape: Shape) -> Shape:

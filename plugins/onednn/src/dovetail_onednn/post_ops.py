@@ -12,7 +12,7 @@ from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan import KernelCall, Tail
 from dovetail_onednn._api import Algorithm, BinaryAlgorithm, DataType
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.primitives import Binary, Eltwise, PostOp, Slopes
+from dovetail_onednn.primitives import RELU, Binary, Eltwise, PostOp, Slopes
 
 PRELU = "Prelu"
 LONGEST = 8  # nodes in a group; the library takes at most 32 post-ops
@@ -21,17 +21,10 @@ BINARY = {
     "ElementWiseMultiply": BinaryAlgorithm.MULTIPLY,
     "ElementWiseSubtract": BinaryAlgorithm.SUBTRACT,
     "ElementWiseDivide": BinaryAlgorithm.DIVIDE,
-    "ElementWiseMaximum": BinaryAlgorithm.MAXIMUM,
-    "ElementWiseMinimum": BinaryAlgorithm.MINIMUM,
 }
-COMMUTATIVE = (
-    BinaryAlgorithm.ADD,
-    BinaryAlgorithm.MULTIPLY,
-    BinaryAlgorithm.MAXIMUM,
-    BinaryAlgorithm.MINIMUM,
-)
-# What the product of a value and a function of it is.
-GATED = {Algorithm.LOGISTIC: Algorithm.SWISH, Algorithm.HARDSIGMOID: Algorithm.HARDSWISH}
+COMMUTATIVE = (BinaryAlgorithm.ADD, BinaryAlgorithm.MULTIPLY)
+SWISH = Eltwise(Algorithm.SWISH, 1.0)
+Functions = tuple[Eltwise, ...]
 # Where each dense tensor of the result's rank lies, in the order of axes of the library.
 Placed = Callable[[Shape], MemoryDesc]
 
@@ -54,17 +47,14 @@ def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
     if len(group) >= LONGEST or node.package != group[0].package:
         return False
     if len(group) > 1 and group[-2].node.outputs[0] in node.node.inputs:  # joins a gate
-        gate = eltwise_of(group[-1])
-        return (
-            node.op_type == "ElementWiseMultiply" and gate is not None and gate.algorithm in GATED
-        )
+        return node.op_type == "ElementWiseMultiply" and _gate_of(group[-1]) is not None
     if any(s is None or s.dtype is not DType.FLOAT_32 for s in (*node.ins, *node.outs)):
         return False
     algorithm, before = BINARY.get(node.op_type), group[-1]
     if algorithm is None:
         if node.op_type == PRELU and node.node.inputs[0] is not before.node.outputs[0]:
             return False  # it is the slopes
-        return eltwise_of(node) is not None or _has_slopes(group[0], node)
+        return bool(functions_of(node)) or _has_slopes(group[0], node)
     made = before.outs[0]
     if made is None or node.outs[0] is None or made.shape != node.outs[0].shape:
         return False  # the other operand would widen the result
@@ -89,47 +79,80 @@ def _has_slopes(head: NodeView, node: NodeView) -> bool:
     return slopes is not None and math.prod(slopes.shape) == slopes.shape[-1] == made[-1]
 
 
-def _leak(view: NodeView) -> Eltwise | None:
+def functions_of(view: NodeView) -> Functions:
+    """Return the functions of each element that a node computes, in order; () if there are none."""
+    name = _function_name(view)
+    if name == PRELU:
+        return _leak(view)
+    make = _FUNCTIONS.get(name)
+    return () if make is None else make(view.op)
+
+
+def _function_name(view: NodeView) -> str:
+    if view.op_type != "ElementWiseNeuron":
+        return view.op_type
+    op: Any = view.op  # its class is the op set's, which this package does not import
+    return str(op.operation.name)
+
+
+def _gate_of(view: NodeView) -> Eltwise | None:
+    """Return the product of a value and a node's function of it, if the library has that."""
+    name = _function_name(view)
+    if name in ("Sigmoid", "SIGMOID"):
+        return SWISH
+    if name != "HARD_SIGMOID":
+        return None
+    return Eltwise(Algorithm.HARDSWISH, *_line(view.op))
+
+
+def _leak(view: NodeView) -> Functions:
     """Return Prelu with one known slope for all elements."""
     slopes = view.node.inputs[1]
     if slopes is None or slopes.kind is not TensorKind.STATIC or math.prod(slopes.shape) != 1:
-        return None
-    return Eltwise(Algorithm.RELU, float(slopes.values().reshape(-1)[0]))
+        return ()
+    slope = float(slopes.values().reshape(-1)[0])
+    return (Eltwise(Algorithm.RELU, slope) if slope else RELU,)
 
 
-def eltwise_of(view: NodeView) -> Eltwise | None:
-    """Return the function of each element that a node computes, if the library has it."""
-    if view.op_type == PRELU:
-        return _leak(view)
-    op: Any = view.op  # its class is the op set's, which this package does not import
-    name = op.operation.name if view.op_type == "ElementWiseNeuron" else view.op_type
-    make = _ELTWISE.get(name)
-    return None if make is None else make(op)
+def _clipped(low: float, high: float) -> Functions:
+    """Return clip(x, low, high) for the bounds that the library can keep NaN with."""
+    if low != 0 or high < 0:
+        return ()
+    return (*_at_most(high), RELU)
 
 
-def _clip(op: Any) -> Eltwise:
-    return Eltwise(Algorithm.CLIP, float(op.min_value), float(op.max_value))
+def _at_most(high: float) -> Functions:
+    """Return min(x, high), which makes -inf of NaN: `RELU` restores that."""
+    return () if high == math.inf else (Eltwise(Algorithm.CLIP, -math.inf, high),)
 
 
-def _elu(op: Any) -> Eltwise:
-    return Eltwise(Algorithm.ELU, 1.0 if op.alpha is None else op.alpha)
+def _clip(op: Any) -> Functions:
+    return _clipped(float(op.min_value), float(op.max_value))
 
 
-def _hard_sigmoid(op: Any) -> Eltwise:
-    slope = 0.2 if op.alpha is None else op.alpha
-    return Eltwise(Algorithm.HARDSIGMOID, slope, 0.5 if op.beta is None else op.beta)
+def _elu(op: Any) -> Functions:
+    return (Eltwise(Algorithm.ELU, 1.0 if op.alpha is None else op.alpha),)
 
 
-def _plain(algorithm: Algorithm, alpha: float = 0.0, beta: float = 0.0) -> Callable[[Any], Eltwise]:
-    return lambda _: Eltwise(algorithm, alpha, beta)
+def _line(op: Any) -> tuple[float, float]:
+    return 0.2 if op.alpha is None else op.alpha, 0.5 if op.beta is None else op.beta
+
+
+def _hard_sigmoid(op: Any) -> Functions:
+    return (Eltwise(Algorithm.LINEAR, *_line(op)), *_clipped(0.0, 1.0))
+
+
+def _plain(
+    algorithm: Algorithm, alpha: float = 0.0, beta: float = 0.0
+) -> Callable[[Any], Functions]:
+    return lambda _: (Eltwise(algorithm, alpha, beta),)
 
 
 # By op, and by function of ElementWiseNeuron.
-_ELTWISE: dict[str, Callable[[Any], Eltwise]] = {
-    "Relu": _plain(Algorithm.RELU),
-    "RELU": _plain(Algorithm.RELU),
-    "Relu1": _plain(Algorithm.CLIP, -1.0, 1.0),
-    "Relu6": _plain(Algorithm.CLIP, 0.0, 6.0),
+_FUNCTIONS: dict[str, Callable[[Any], Functions]] = {
+    "Relu": lambda _: (RELU,),
+    "RELU": lambda _: (RELU,),
+    "Relu6": lambda _: _clipped(0.0, 6.0),
     "ReluMinMax": _clip,
     "RELU_MIN_MAX": _clip,
     "Sigmoid": _plain(Algorithm.LOGISTIC),
@@ -163,32 +186,32 @@ def chain_of(call: KernelCall, placed: Placed, kind: DataType = DataType.F32) ->
 
     ops: list[PostOp] = []
     operands: list[tuple[int, int]] = []
-    for tail in call.fused:
-        if tail.joins:
-            ops.append(_gated(ops.pop()))
+    start = 0  # of the post-ops of the node before
+    for tail, before in zip(call.fused, (None, *call.fused), strict=False):
+        if tail.joins and before is not None:
+            ops[start:] = [_gated(before.view)]
             continue
-        others = [index for index in tail.operands if index is not None]
-        op = _post_op(call, tail, others, typed)
-        if not isinstance(op, Eltwise):
-            operands += [(len(ops), index) for index in others]
-        ops.append(op)
+        start = len(ops)
+        if functions := functions_of(tail.view):
+            ops += functions
+            continue
+        (other,) = (index for index in tail.operands if index is not None)
+        operands.append((start, other))
+        ops.append(_post_op(tail, typed(call.spec(other).shape)))
     return Chain(tuple(ops), tuple(operands))
 
 
-def _gated(gate: PostOp) -> Eltwise:
-    """Return what a value times this function of it is; its factor is that of the function."""
-    if not isinstance(gate, Eltwise) or gate.algorithm not in GATED:
-        raise AssertionError(f"{gate} was absorbed as a gate")
-    if gate.algorithm is Algorithm.LOGISTIC:
-        return Eltwise(Algorithm.SWISH, 1.0)
-    return Eltwise(GATED[gate.algorithm], gate.alpha, gate.beta)
+def _gated(gate: NodeView) -> Eltwise:
+    function = _gate_of(gate)
+    if function is None:
+        raise AssertionError(f"{gate.node.where} was fused as a gate")
+    return function
 
 
-def _post_op(call: KernelCall, tail: Tail, others: list[int], placed: Placed) -> PostOp:
-    if (algorithm := BINARY.get(tail.view.op_type)) is not None:
-        return Binary(algorithm, placed(call.spec(others[0]).shape))
-    if (found := eltwise_of(tail.view)) is not None:
-        return found
-    if tail.view.op_type != PRELU:
-        raise AssertionError(f"{tail.view.op_type} was absorbed, but has no post-op")
-    return Slopes(placed(call.spec(others[0]).shape))
+def _post_op(tail: Tail, other: MemoryDesc) -> PostOp:
+    op_type = tail.view.op_type
+    if op_type in BINARY:
+        return Binary(BINARY[op_type], other)
+    if op_type != PRELU:
+        raise AssertionError(f"{op_type} was fused, but has no post-op")
+    return Slopes(other)

@@ -48,9 +48,16 @@ class Eltwise:
     beta: float = 0.0
 
     def __str__(self) -> str:
-        if self.algorithm is Algorithm.RELU:
+        if self == RELU:
             return "relu"
         return f"{self.algorithm.name.lower()}({self.alpha:g}, {self.beta:g})"
+
+
+# The library's relu and clip replace NaN by a bound. Its hard swish, x * clip(alpha * x, 0, 1),
+# keeps NaN, and is relu for this alpha: exact except for -inf, which becomes NaN, and for numbers
+# below 3e-39. In place of relu it takes 1 to 3 percent of a convolutional network's time; elu with
+# alpha 0, which is exact for -inf too, takes 6 to 19.
+RELU = Eltwise(Algorithm.HARDSWISH, 3.4028234663852886e38)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,33 +20,28 @@ from dovetail_onednn.steps import is_float32
 
 def reduce_mean(call: KernelCall) -> Step | None:
     """Run ReduceMean; see `Kernel.make`."""
-    pooling = _pooling(call, PoolingAlgorithm.AVERAGE)
+    pooling = _pooling(call)
     return None if pooling is None else pooling.step(call, layout=narrow_layout(call))
 
 
 def reduce_sum(call: KernelCall) -> Step | None:
     """Run ReduceSum, as means times their number; see `Kernel.make`."""
-    pooling = _pooling(call, PoolingAlgorithm.AVERAGE)
+    pooling = _pooling(call)
     if pooling is None:
         return None
     times = Eltwise(Algorithm.LINEAR, float(math.prod(pooling.size)))
     return pooling.step(call, (times,), narrow_layout(call))
 
 
-def reduce_max(call: KernelCall) -> Step | None:
-    """Run ReduceMax; see `Kernel.make`."""
-    pooling = _pooling(call, PoolingAlgorithm.MAXIMUM)
-    return None if pooling is None else pooling.step(call, layout=narrow_layout(call))
-
-
-def _pooling(call: KernelCall, algorithm: PoolingAlgorithm) -> Pooling | None:
+def _pooling(call: KernelCall) -> Pooling | None:
     parts = _parts(call.spec(0).shape, sorted(int(axis) for axis in call.op.axes))
     if not is_float32(call) or parts is None:
         return None
     before, along, behind = parts
     source, target = (before, 1, along, behind), (before, 1, 1, behind)
     none = (0, 0)
-    return Pooling(algorithm, source, target, (1, along), (1, 1), none, none)
+    window = (1, along)
+    return Pooling(PoolingAlgorithm.AVERAGE, source, target, window, (1, 1), none, none)
 
 
 def _parts(shape: Shape, axes: list[int]) -> Shape | None:

@@ -6,13 +6,17 @@ LogSoftmax is left to NumPy: the library's is off by up to 4e-6 where the result
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from dovetail.runtime.plan import KernelCall, Step
+import numpy as np
+
+from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, SOFTMAX_ACCURATE, Algorithm, Arg
 from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.elementwise import eltwise_desc
 from dovetail_onednn.handles import engine
-from dovetail_onednn.layouts import Narrow, dense, input_type, narrow_layout, vector
+from dovetail_onednn.layouts import Narrow, dense, input_type, narrow_layout, type_of, vector
+from dovetail_onednn.nan import elements, has_nan, is_nan, set_nan
 from dovetail_onednn.primitives import Attributes, Eltwise, Primitive, PrimitiveDesc
 from dovetail_onednn.steps import Argument, Arguments, Work, execute, is_float32, is_slow
 
@@ -33,7 +37,7 @@ def softmax(call: KernelCall) -> Step | None:
         places = Arguments(call, desc)
         places.read(Arg.SOURCE, 0, rows)
         places.write(Arg.DESTINATION, 0, rows)
-        return places.step(in_place=[(0, 0)])
+        return _with_nan(places.step(in_place=[(0, 0)]), shape[axis])
 
 
 def _described(rows: MemoryDesc) -> PrimitiveDesc:
@@ -59,9 +63,30 @@ def _scaled(
     x, out = call.read(0, layout), call.write(0, layout)
     with eltwise_desc(Eltwise(Algorithm.LINEAR, call.op.beta), flat) as desc:
         product = Primitive(desc)
-    return execute(
+    step = execute(
         call,
         Work(product, {Arg.SOURCE: Argument(flat, x), Arg.DESTINATION: Argument(flat, out)}),
         Work(primitive, {Arg.SOURCE: Argument(rows, out), Arg.DESTINATION: Argument(rows, out)}),
         in_place=[(0, 0)],
     )
+    return _with_nan(step, rows.dims[1])
+
+
+def _with_nan(step: Step, width: int) -> Step:
+    """Return a softmax with NaN in the whole row where the library leaves numbers beside NaN."""
+    target = step.writes[0]
+    kind = type_of(target.layout)
+
+    def bind(buffers: Buffers) -> Bound:
+        softmax = step.bind(buffers)
+        result = elements(buffers.array(target), kind)
+
+        def run() -> None:
+            softmax()
+            if has_nan(result):
+                rows = result.reshape(-1, width)
+                set_nan(rows, np.any(is_nan(rows), axis=1), kind)
+
+        return run
+
+    return replace(step, bind=bind)
