@@ -1,4 +1,4 @@
-"""The engines: which one computes, and that they agree."""
+"""The engines: their choice and agreement."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def onednn() -> None:
 
 
 def network(*, fixed: bool = True) -> tuple[Graph, dict[str, Array]]:
-    """A convolution, a depthwise one, a residual sum and a pooling; maybe with filters as input."""
+    """A convolution, a depthwise one, a residual sum and a pooling, optionally with filters as input."""
     rng = np.random.default_rng(3)
     graph = Graph("net")
     x = _input(graph, "x", (1, 12, 10, 8))
@@ -75,7 +75,7 @@ def network(*, fixed: bool = True) -> tuple[Graph, dict[str, Array]]:
 def run(
     graph: Graph, feeds: dict[str, Array], choice: EngineChoice, **others: Any
 ) -> tuple[Array, list[str]]:
-    """Return the result, and the module of each step's work."""
+    """Return the result, and the module of each step's function."""
     options = CpuOptions(engine=choice, **others)
     prepared: Any = CpuBackend(OPS).prepare(graph, options, WeightStore())
     assert isinstance(prepared, PlanPrepared)
@@ -101,7 +101,7 @@ def test_engines_agree_and_auto_is_onednn() -> None:
 
 @pytest.mark.usefixtures("onednn")
 def test_what_onednn_declines_numpy_takes() -> None:
-    graph, feeds = network(fixed=False)  # its kernel packs the filters, so must know them
+    graph, feeds = network(fixed=False)  # its kernel packs the filters, so they must be constant
     numpy, _ = run(graph, feeds, EngineChoice.NUMPY)
     mixed, modules = run(graph, feeds, EngineChoice.ONEDNN)
     assert "dovetail_cpu.kernels.convolution" in modules
@@ -189,7 +189,7 @@ def test_a_plain_memory_keeps_every_tensor() -> None:
         prepared: Any = CpuBackend(OPS).prepare(graph, options, WeightStore())
         sizes[memory] = prepared.arena.nbytes
     tensors = [t.spec.nbytes for node in graph.nodes for t in node.outputs if not t.kind.is_output]
-    # beside tensors there are scratchpads, which are not shared then either
+    # the rest is scratchpads, which are not shared either
     assert sizes[MemoryPlan.PLAIN] - sizes[MemoryPlan.ARENA] >= sum(tensors[:-1])
     assert sizes[MemoryPlan.PLAIN] >= sum(tensors)
 

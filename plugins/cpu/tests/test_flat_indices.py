@@ -13,12 +13,12 @@ DTYPES = [np.float32, np.float16, np.int8, np.int64, np.uint16, np.bool_]
 dtypes = st.sampled_from(DTYPES)
 shapes = st.lists(st.integers(1, 4), max_size=3).map(tuple)
 some = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
-# whether the indices are known when the plan is made
+# whether the indices are constant
 known = st.sampled_from([(), (1,)])
 
 
 def elements(seed, dtype, *shape):
-    # whole numbers: sums and products are exact in whatever order
+    # whole numbers: sums and products are exact in any order
     return np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype)
 
 

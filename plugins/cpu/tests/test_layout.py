@@ -1,4 +1,4 @@
-"""Ops that move elements: any type, to the bit."""
+"""Ops that move elements: any type, bit by bit."""
 
 import numpy as np
 import pytest
@@ -148,7 +148,7 @@ def test_slices_in_one_piece_and_others(check_op, dtype, case):
     [(64, 1, True), (1 << 16, 1, False), (1 << 16, 1 << 15, True)],
 )
 def test_a_small_part_of_a_great_tensor_is_copied(run_graph, rows, taken, is_view):
-    """Else the whole of it would stay for as long as the part is read."""
+    """A view would keep the whole tensor in memory while the part is read."""
     graph = Graph("part")
     x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (rows, 4), TensorKind.APP_WRITE))
     t = add(graph, "ElementWiseNeg", [x], name="t")
@@ -199,7 +199,7 @@ def test_a_cast_of_integers_keeps_the_low_bits(check_op):
 
 
 def test_floats_beyond_integers_are_left_to_the_reference(check_op):
-    """What NumPy makes of them differs from processor to processor."""
+    """NumPy's results for them depend on the processor."""
     x = np.float32([np.nan, np.inf, -np.inf, 1e30, -1e30, 2.9])
     check_op("Cast", x, kernel=False, specs=[Spec(DType.INT_32, (6,))])
 

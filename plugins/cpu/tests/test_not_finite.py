@@ -27,9 +27,9 @@ MOST_CASES = 5  # of an op
 
 # Ops whose kernels on oneDNN may return NaN, where the reference returns a number, for an infinity.
 MAY_BECOME_NAN = {
-    "ElementWiseNeuron": "GELU multiplies it by 0",
-    "Gelu": "it is multiplied by 0",
-    "ResizeBilinear": "interpolation subtracts it from itself",
+    "ElementWiseNeuron": "GELU multiplies infinity by 0",
+    "Gelu": "infinity is multiplied by 0",
+    "ResizeBilinear": "interpolation subtracts infinity from itself",
 }
 
 

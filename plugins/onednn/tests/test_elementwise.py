@@ -1,4 +1,4 @@
-"""Functions of one and of two tensors, their tails and broadcasts, against the ops' references."""
+"""Functions of one and of two tensors, fused nodes and broadcasts, against the ops' references."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARAMS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True, scope="module")
 def of_any_size() -> Iterator[None]:
-    """Lets the kernels take small tensors, which are NumPy's otherwise."""
+    """Let the kernels run small tensors, which NumPy runs otherwise."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(elementwise, "_LEAST", 1)
         patch.setattr(elementwise, "_LEAST_SLOW", 1)
@@ -32,7 +32,7 @@ def of_any_size() -> Iterator[None]:
 
 
 def function(model: Any, op_type: str, x: Any, name: str) -> Any:
-    """Add a function of one tensor; roots are taken of positive numbers."""
+    """Add a function of one tensor; the argument of roots is positive."""
     if op_type == "ElementWiseSquareRoot":
         x = model.add("ElementWiseAbs", x, name=f"{name}.abs")
     slope = [model.static(f"{name}.slope", [0.3])] if op_type == "Prelu" else []
@@ -91,14 +91,14 @@ def broadcasts(draw: st.DrawFn) -> dict[str, Any]:
 def test_functions_of_two_tensors(new_model: Any, agrees: Any, case: dict[str, Any]) -> None:
     model = new_model()
     x, other = (model.input(f"x{i}", *shape) for i, shape in enumerate(case["shapes"]))
-    if case["op_type"] == "ElementWiseDivide":  # quotients by nearly nothing differ by much
+    if case["op_type"] == "ElementWiseDivide":  # quotients by small numbers differ by much
         other = model.add("ElementWiseMaximum", other, model.static("low", 0.5), name="far")
     y = tail(model, model.add(case["op_type"], x, other, name="y"), case["tail"])
     agrees(model, y)
 
 
 def tail(model: Any, y: Any, kinds: list[str]) -> Any:
-    """Add what follows: functions of one tensor, of a full one, one by channel, a number."""
+    """Add nodes: functions of one tensor, and of a full one, one by channel or a number."""
     for i, kind in enumerate(kinds):
         name = f"tail{i}"
         shapes = {"full": y.shape, "channel": y.shape[-1:], "number": ()}

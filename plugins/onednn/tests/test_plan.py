@@ -160,7 +160,7 @@ def test_one_reorder_serves_all_who_want_dense_values(model: Any, close: Any, ki
 
 
 class CountingStore(WeightStore):
-    """Counts how often a packed form is made."""
+    """A store that counts how often it packs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ def test_graphs_that_share_weights_share_packed_ones(new_model: Any, close: Any)
     store = CountingStore()
     packed = []
     for height in (8, 16):
-        model = new_model()  # of the same seed: equal weights, in blobs of their own
+        model = new_model()  # of the same seed: equal weights, in separate blobs
         model.output(model.conv(model.input("x", 1, height, 8, 32), "conv", 32))
         prepared, feeds = model.prepare(store), model.feeds()
         close(model.run(prepared, feeds)["conv"], model.expected(feeds)["conv"])
@@ -216,7 +216,7 @@ def test_scratchpad_lies_in_the_arena(model: Any, close: Any, kinds: Any) -> Non
 
 
 class Seen:
-    """Keeps what a watched run shows."""
+    """A watcher that records a run."""
 
     def __init__(self) -> None:
         self.nodes: list[tuple[str, ...]] = []
@@ -235,7 +235,7 @@ def test_watching_shows_dense_arrays(model: Any, close: Any, kinds: Any) -> None
     model.output(model.conv(y, "conv2", 5))
     prepared, feeds, seen = model.prepare(), model.feeds(), Seen()
     written = prepared.steps[kinds(prepared.steps).index("engine conv1+relu")].writes[0]
-    assert written.layout is not None  # else this would show nothing
+    assert written.layout is not None  # else this test would prove nothing
 
     prepared.run(feeds, model.buffers(), RunControl(seen))
     assert seen.nodes == [("conv1", "relu"), ("conv2",)]

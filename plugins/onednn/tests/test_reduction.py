@@ -54,5 +54,5 @@ def test_others_are_left(
 
 
 def test_many_elements(model: Any, agrees: Any) -> None:
-    """A window beyond what a pooling network has: sums of 40,000 elements stay exact enough."""
+    """A window larger than in networks: sums of 40,000 elements are exact enough."""
     agrees(model, model.add("ReduceMean", model.input("x", 200, 200, 8), name="y", axes=[0, 1]))

@@ -1,4 +1,4 @@
-"""Nodes that a primitive runs in passing: which ones, and as which post-ops."""
+"""Nodes fused into a primitive as its post-ops."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ BINARY = {
 COMMUTATIVE = (BinaryAlgorithm.ADD, BinaryAlgorithm.MULTIPLY)
 SWISH = Eltwise(Algorithm.SWISH, 1.0)
 Functions = tuple[Eltwise, ...]
-# Where each dense tensor of the result's rank lies, in the order of axes of the library.
-Placed = Callable[[Shape], MemoryDesc]
+# Returns the descriptor of a dense tensor of the result's rank, axes in the library's order.
+Describe = Callable[[Shape], MemoryDesc]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Chain:
 
     Attributes:
         ops: In order.
-        operands: For each that reads a tensor, its position among them and the input of the call.
+        operands: For each post-op that reads a tensor, its index in `ops` and the call's input.
     """
 
     ops: tuple[PostOp, ...]
@@ -43,7 +43,7 @@ class Chain:
 
 
 def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
-    """Return whether a group that begins with a primitive runs a node too; see `Kernel.can_fuse`."""
+    """Return whether the primitive of a group can run a node too; see `Kernel.can_fuse`."""
     if len(group) >= LONGEST or node.package != group[0].package:
         return False
     if len(group) > 1 and group[-2].node.outputs[0] in node.node.inputs:  # joins a gate
@@ -53,34 +53,34 @@ def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
     algorithm, before = BINARY.get(node.op_type), group[-1]
     if algorithm is None:
         if node.op_type == PRELU and node.node.inputs[0] is not before.node.outputs[0]:
-            return False  # it is the slopes
+            return False  # the group computes the slopes
         return bool(functions_of(node)) or _has_slopes(group[0], node)
-    made = before.outs[0]
-    if made is None or node.outs[0] is None or made.shape != node.outs[0].shape:
-        return False  # the other operand would widen the result
+    result = before.outs[0]
+    if result is None or node.outs[0] is None or result.shape != node.outs[0].shape:
+        return False  # the other operand enlarges the result
     is_first = node.node.inputs[0] is before.node.outputs[0]
     if not is_first and algorithm not in COMMUTATIVE:
         return False
     other = node.ins[1 if is_first else 0]
-    return other is not None and _is_common(other.shape, made.shape)
+    return other is not None and _is_common(other.shape, result.shape)
 
 
-def _is_common(shape: Shape, made: Shape) -> bool:
-    """Return whether an operand is of a kind that all fast code takes: full, by channel, or one number."""
+def _is_common(shape: Shape, result: Shape) -> bool:
+    """Return whether all fast code reads an operand: a full one, one by channel, or a number."""
     others = shape[:-1] if shape else ()
-    return shape == made or (all(n == 1 for n in others) and len(shape) <= len(made))
+    return shape == result or (all(n == 1 for n in others) and len(shape) <= len(result))
 
 
 def _has_slopes(head: NodeView, node: NodeView) -> bool:
-    """Return whether a node is Prelu with a slope for each channel, behind a convolution."""
+    """Return whether a node is Prelu with a slope for each channel after a convolution."""
     if node.op_type != PRELU or "Conv" not in head.op_type:
         return False
-    made, slopes = node.outs[0].shape, node.ins[1]
-    return slopes is not None and math.prod(slopes.shape) == slopes.shape[-1] == made[-1]
+    result, slopes = node.outs[0].shape, node.ins[1]
+    return slopes is not None and math.prod(slopes.shape) == slopes.shape[-1] == result[-1]
 
 
 def functions_of(view: NodeView) -> Functions:
-    """Return the functions of each element that a node computes, in order; () if there are none."""
+    """Return a node as functions of each element, in order; () if the library has none."""
     name = _function_name(view)
     if name == PRELU:
         return _leak(view)
@@ -96,7 +96,7 @@ def _function_name(view: NodeView) -> str:
 
 
 def _gate_of(view: NodeView) -> Eltwise | None:
-    """Return the product of a value and a node's function of it, if the library has that."""
+    """Return the product of a value and a node's function of it, if the library supports it."""
     name = _function_name(view)
     if name in ("Sigmoid", "SIGMOID"):
         return SWISH
@@ -106,7 +106,7 @@ def _gate_of(view: NodeView) -> Eltwise | None:
 
 
 def _leak(view: NodeView) -> Functions:
-    """Return Prelu with one known slope for all elements."""
+    """Return Prelu with one constant slope for all elements."""
     slopes = view.node.inputs[1]
     if slopes is None or slopes.kind is not TensorKind.STATIC or math.prod(slopes.shape) != 1:
         return ()
@@ -115,14 +115,14 @@ def _leak(view: NodeView) -> Functions:
 
 
 def _clipped(low: float, high: float) -> Functions:
-    """Return clip(x, low, high) for the bounds that the library can keep NaN with."""
+    """Return clip(x, low, high); () for bounds with which the library loses NaN."""
     if low != 0 or high < 0:
         return ()
     return (*_at_most(high), RELU)
 
 
 def _at_most(high: float) -> Functions:
-    """Return min(x, high), which makes -inf of NaN: `RELU` restores that."""
+    """Return min(x, high), which maps NaN to -inf; `RELU` then maps -inf to NaN."""
     return () if high == math.inf else (Eltwise(Algorithm.CLIP, -math.inf, high),)
 
 
@@ -171,33 +171,33 @@ _FUNCTIONS: dict[str, Callable[[Any], Functions]] = {
 }
 
 
-def chain_of(call: KernelCall, placed: Placed, kind: DataType = DataType.F32) -> Chain:
-    """Return a call's tail as post-ops.
+def chain_of(call: KernelCall, describe: Describe, kind: DataType = DataType.F32) -> Chain:
+    """Return the fused nodes of a call as post-ops.
 
     Args:
-        call: Its tail was absorbed by `can_fuse`.
-        placed: Describes an operand of a shape that broadcasts to the result's.
-        kind: The type of operands that are as large as the result; others are float32.
+        call: Its nodes were fused by `can_fuse`.
+        describe: Describes an operand, whose shape broadcasts to the result's.
+        kind: Type of operands as large as the result; others are float32.
     """
 
     def typed(shape: Shape) -> MemoryDesc:
         is_full = math.prod(shape) == math.prod(call.outputs[0].shape)
-        return placed(shape).of_type(kind) if is_full else placed(shape)
+        return describe(shape).of_type(kind) if is_full else describe(shape)
 
     ops: list[PostOp] = []
     operands: list[tuple[int, int]] = []
     start = 0  # of the post-ops of the node before
-    for tail, before in zip(call.fused, (None, *call.fused), strict=False):
-        if tail.joins and before is not None:
+    for node, before in zip(call.fused, (None, *call.fused), strict=False):
+        if node.joins and before is not None:
             ops[start:] = [_gated(before.view)]
             continue
         start = len(ops)
-        if functions := functions_of(tail.view):
+        if functions := functions_of(node.view):
             ops += functions
             continue
-        (other,) = (index for index in tail.operands if index is not None)
+        (other,) = (index for index in node.operands if index is not None)
         operands.append((start, other))
-        ops.append(_post_op(tail, typed(call.spec(other).shape)))
+        ops.append(_post_op(node, typed(call.spec(other).shape)))
     return Chain(tuple(ops), tuple(operands))
 
 
@@ -208,8 +208,8 @@ def _gated(gate: NodeView) -> Eltwise:
     return function
 
 
-def _post_op(tail: Tail, other: MemoryDesc) -> PostOp:
-    op_type = tail.view.op_type
+def _post_op(node: Tail, other: MemoryDesc) -> PostOp:
+    op_type = node.view.op_type
     if op_type in BINARY:
         return Binary(BINARY[op_type], other)
     if op_type != PRELU:

@@ -1,6 +1,7 @@
 """Softmax.
 
-LogSoftmax is left to NumPy: the library's is off by up to 4e-6 where the result is close to 0.
+LogSoftmax is left to NumPy: the library's results close to 0 are wrong by up to 4e-6. In a row with
+NaN or infinity the library leaves numbers, so a step checks its result after each run.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from dovetail_onednn.steps import Argument, Arguments, Work, execute, is_float32
 def softmax(call: KernelCall) -> Step | None:
     """Run Softmax along the last axis; see `Kernel.make`."""
     shape, axis = call.spec(0).shape, call.op.axis
-    # along other axes than the last the library has but its generic code
+    # along other axes than the last the library only has generic code
     if not is_float32(call) or math.prod(shape[axis + 1 :]) != 1:
         return None
     rows = dense((math.prod(shape[:axis]), shape[axis]))
-    lies = rows.of_type(input_type(call))
-    with _described(lies) as desc:
+    described = rows.of_type(input_type(call))
+    with _described(described) as desc:
         if is_slow(desc):
             return None
         if call.op.beta != 1:
-            return _scaled(call, Primitive(desc), lies, narrow_layout(call))
-        places = Arguments(call, desc)
-        places.read(Arg.SOURCE, 0, rows)
-        places.write(Arg.DESTINATION, 0, rows)
-        return _with_nan(places.step(in_place=[(0, 0)]), shape[axis])
+            return _scaled(call, Primitive(desc), described, narrow_layout(call))
+        arguments = Arguments(call, desc)
+        arguments.read(Arg.SOURCE, 0, rows)
+        arguments.write(Arg.DESTINATION, 0, rows)
+        return _with_nan(arguments.step(in_place=[(0, 0)]), shape[axis])
 
 
 def _described(rows: MemoryDesc) -> PrimitiveDesc:
@@ -58,7 +59,7 @@ def _described(rows: MemoryDesc) -> PrimitiveDesc:
 def _scaled(
     call: KernelCall, primitive: Primitive, rows: MemoryDesc, layout: Narrow | None
 ) -> Step:
-    """Return the step that multiplies by beta into the result's place, where the softmax goes on."""
+    """Return the step that multiplies by beta, then computes the softmax in place in the result."""
     flat = vector(math.prod(rows.dims)).of_type(rows.type)
     x, out = call.read(0, layout), call.write(0, layout)
     with eltwise_desc(Eltwise(Algorithm.LINEAR, call.op.beta), flat) as desc:
@@ -73,7 +74,7 @@ def _scaled(
 
 
 def _with_nan(step: Step, width: int) -> Step:
-    """Return a softmax with NaN in the whole row where the library leaves numbers beside NaN."""
+    """Return the step of a softmax that sets all elements of a row to NaN if one is NaN."""
     target = step.writes[0]
     kind = type_of(target.layout)
 

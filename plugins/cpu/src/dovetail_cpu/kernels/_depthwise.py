@@ -27,7 +27,7 @@ from dovetail_cpu.kernels._geometry import Geometry
 from dovetail_cpu.kernels._taps import Axis, Patch, patches, view_of
 
 # Floats of the result computed at a time: 128 kB, which fit a second-level cache of 1 MB together
-# with inputs and products. With half of it MobileNetV2 took a twelfth longer, with a quarter of it a
+# with inputs and products. With half of it MobileNetV2 took a twelfth longer, with a quarter a
 # fifth.
 _BLOCK = 32768
 

@@ -75,7 +75,7 @@ class _Item:
                 yield ufunc(np.add, out[block], beta, out[block])
 
     def _added(self, rows: Array, total: Array, part: Array, *, is_first: bool) -> Iterator[Call]:
-        """Return the calls that add rows to the total; sums of blocks are more exact than one sum."""
+        """Return the calls that add rows to the total; sums by block are more exact than one."""
         target = total if is_first else part
         yield functools.partial(np.add.reduce, rows, 0, None, target)
         if not is_first:

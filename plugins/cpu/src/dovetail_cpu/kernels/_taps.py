@@ -39,7 +39,7 @@ class Axis:
             outputs: The windows.
 
         Returns:
-            The windows with the tap inside the input, and the elements there; None if there are none.
+            The windows with the tap inside the input, and the elements there; None without any.
         """
         shift = tap * self.dilation - self.before
         first = max(outputs.start, -(shift // self.stride))

@@ -179,7 +179,7 @@ class _Sampler:
     def _sides(
         self, position: Floats, axis: int, weights: Floats, offsets: Indices
     ) -> Iterator[Call]:
-        """Return the calls for the weights and offsets, (2, count), of elements around positions."""
+        """Return the calls for the weights and offsets, (2, count), of elements at positions."""
         low, rest = weights
         stride = np.asarray(math.prod(self.framed[axis + 1 :]), np.intp)
         yield ufunc(np.floor, position, low)
