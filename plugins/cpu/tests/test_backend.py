@@ -87,8 +87,8 @@ def test_quantized_tensors_are_simulated(run_graph, evaluate, op_type):
     ran = run_graph(graph, feeds)
     assert ran.by_float_kernel == {"node"}
     wanted = evaluate(graph, feeds)["y"].astype(int)
-    # A convolution's sum lies in the middle of two steps in one case of 400, and what is summed in
-    # another order may then fall to the other side; where nothing is summed all is equal.
+    # In one case of 400 a convolution's sum is half-way between two steps, and a sum in another
+    # order may round the other way; results without sums are equal.
     apart = np.abs(ran.outputs["y"].astype(int) - wanted)
     assert apart.max() <= (1 if op_type == "Conv2d" else 0)
     assert np.count_nonzero(apart) <= 3

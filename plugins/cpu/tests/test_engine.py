@@ -42,7 +42,7 @@ def onednn() -> None:
 
 
 def network(*, fixed: bool = True) -> tuple[Graph, dict[str, Array]]:
-    """A convolution, a depthwise one, a residual sum and a pooling, optionally with filters as input."""
+    """A convolution, a depthwise one, a residual sum and a pooling."""
     rng = np.random.default_rng(3)
     graph = Graph("net")
     x = _input(graph, "x", (1, 12, 10, 8))
@@ -124,7 +124,7 @@ def test_without_onednn() -> None:
 def test_wrong_convolutions_are_left_to_numpy_or_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def checked(kinds: Iterable[Kind] = Kind) -> Library:
         if Kind.CONVOLUTION in kinds:
-            raise PluginError("a convolution: its answer is wrong")
+            raise PluginError("a convolution: wrong results")
         return checked_library(kinds)
 
     for module in ("dovetail_cpu._engine", "dovetail_onednn.kernels"):
@@ -135,11 +135,11 @@ def test_wrong_convolutions_are_left_to_numpy_or_an_error(monkeypatch: pytest.Mo
     assert "dovetail_cpu.kernels.convolution" in modules
     assert f"{ONEDNN}pooling" in modules
     np.testing.assert_allclose(mixed, numpy, rtol=1e-5, atol=1e-5)  # as above
-    with pytest.raises(PluginError, match="its answer is wrong"):
+    with pytest.raises(PluginError, match="wrong results"):
         run(graph, feeds, EngineChoice.ONEDNN)
     first, *_ = CpuBackend(OPS).doctor()
     assert re.fullmatch(
-        "engine onednn .*, but numpy for some kernels: a convolution: its answer is wrong", first
+        "engine onednn .*, but numpy for some kernels: a convolution: wrong results", first
     )
 
 

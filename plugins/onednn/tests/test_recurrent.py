@@ -20,8 +20,8 @@ small = st.integers(1, 6)
 
 
 def close(found: Any, wanted: Any) -> None:
-    """The library's exponentials are other polynomials, which differ by some 1e-6, as do sums of a dozen
-    products in another order; later steps accumulate both. Results are below 1,
+    """The library's exponentials are other polynomials, which differ by some 1e-6, as do sums of a
+    dozen products in another order; later steps accumulate both. Results are below 1,
     cells a few units."""
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
@@ -47,7 +47,7 @@ def add_both(
     second: dict[str, Any] | None = None,
     **params: Any,
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Add a layer in two directions, with all inputs but x constant, and return the outputs of both."""
+    """Add a layer in two directions, all inputs but x constant; return the outputs of both."""
     source, made = model.input("x", *x), []
     for way in ways:
         ins: list[Tensor | None] = [source, *[None] * max(shapes)]
@@ -80,7 +80,7 @@ def agrees(model: Any) -> None:
 
 
 def change(model: Any, name: str, values: Any) -> None:
-    """Give a static tensor other elements."""
+    """Change the elements of a static tensor."""
     model.graph.tensor(name).data = Tensor.static(name, values.astype(np.float32)).data
 
 

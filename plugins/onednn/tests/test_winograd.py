@@ -99,7 +99,7 @@ def test_any_layer(new_model: Any, close: Any, layer: dict[str, Any]) -> None:
         pytest.param((1, 28, 28, 256), {"group": 2}, id="groups"),
         pytest.param((1, 28, 28, 128), {"size": 5}, id="five rows"),
         pytest.param((1, 14, 14, 128), {}, id="too little to gain"),
-        pytest.param((1, 7, 7, 512), {}, id="too few places"),
+        pytest.param((1, 7, 7, 512), {}, id="too few positions"),
     ],
 )
 def test_what_it_leaves(
