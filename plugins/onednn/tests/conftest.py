@@ -132,8 +132,11 @@ def fixture_new_model() -> type[Model]:
 
 
 def close(found: Array, wanted: Array) -> None:
-    """Compare float32 sums in another order: 1e-5 of the largest magnitude is some 80 rounding errors
-    (ulp), and sums of up to 600 products differ by a few."""
+    """Compare float32 sums in another order.
+
+    1e-5 of the largest magnitude is some 80 rounding errors (ulp); sums of up to 600 products
+    differ by a few.
+    """
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5 * float(np.abs(wanted).max()))
 
 
