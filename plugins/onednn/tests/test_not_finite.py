@@ -200,6 +200,14 @@ def test_winograd_may_spread_nan_but_keeps_it(model: Any, monkeypatch: pytest.Mo
     keeps_nan(*run(model, np.nan), tolerance=1e-4)  # its terms' errors: see winograd.py
 
 
+@pytest.mark.parametrize("count", [3, 10_000])
+def test_large_numbers_and_infinities_are_not_nan(count: int) -> None:
+    numbers = np.resize(np.float32([3e38, -np.inf, np.inf]), count)
+    assert not nan.has_nan(numbers)
+    numbers[1] = -np.nan
+    assert nan.has_nan(numbers)
+
+
 @pytest.mark.parametrize("bits", [0x7FC0, 0xFFC0, 0x7F81, 0xFF81])
 @pytest.mark.parametrize("others", [(0x3F80, 0xBF80), (0x7F80, 0xFF80), (0x8000, 0x0000)])
 def test_bits_of_bfloat16(bits: int, others: tuple[int, int]) -> None:
