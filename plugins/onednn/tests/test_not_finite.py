@@ -203,7 +203,8 @@ def test_winograd_may_spread_nan_but_keeps_it(model: Any, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("count", [3, 10_000])
 def test_large_numbers_and_infinities_are_not_nan(count: int) -> None:
     numbers = np.resize(np.float32([3e38, -np.inf, np.inf]), count)
-    assert not nan.has_nan(numbers)
+    with np.errstate(over="ignore"):  # as backends run
+        assert not nan.has_nan(numbers)
     numbers[1] = -np.nan
     assert nan.has_nan(numbers)
 

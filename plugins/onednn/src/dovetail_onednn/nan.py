@@ -31,7 +31,10 @@ def elements(data: Array, kind: DataType) -> Array:
 
 
 def has_nan(values: Array) -> bool:
-    """Return whether any of some `elements` is NaN."""
+    """Return whether any of some `elements` is NaN.
+
+    NumPy may warn of an overflow, unless its error state ignores that, as in runs of a backend.
+    """
     if values.itemsize == _FLOAT_BYTES:
         # a sum of squares is NaN if and only if an element is
         found = values.dot(values) if values.size <= _FEW else np.maximum.reduce(values)
