@@ -205,8 +205,8 @@ def test_large_numbers_and_infinities_are_not_nan(count: int) -> None:
     numbers = np.resize(np.float32([3e38, -np.inf, np.inf]), count)
     with np.errstate(over="ignore"):  # as backends run
         assert not nan.has_nan(numbers)
-    numbers[1] = -np.nan
-    assert nan.has_nan(numbers)
+        numbers[1] = -np.nan
+        assert nan.has_nan(numbers)
 
 
 @pytest.mark.parametrize("bits", [0x7FC0, 0xFFC0, 0x7F81, 0xFF81])
