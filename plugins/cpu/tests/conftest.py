@@ -1,4 +1,4 @@
-"""What the tests share: running a graph on the backend, and an op against its reference."""
+"""Fixtures: running a graph on the backend, and comparing an op with its reference."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ REGISTRY = OpRegistry.of(PACKAGE)
 
 @dataclass(frozen=True)
 class Ran:
-    """A graph that ran: its outputs, and how each node did."""
+    """A graph that ran: its outputs, and how each node ran."""
 
     outputs: dict[str, Array]
     prepared: PlanPrepared
 
     @property
     def by_reference(self) -> set[str]:
-        """Name of the nodes that had no kernel."""
+        """Names of the nodes without a kernel."""
         return self._bound_in("dovetail.runtime.plan.reference")
 
     @property
     def by_float_kernel(self) -> set[str]:
-        """Name of the fixed-point nodes that a float kernel computed."""
+        """Names of the fixed-point nodes that a float kernel computed."""
         return self._bound_in("dovetail.runtime.plan.dequantized")
 
     def _bound_in(self, module: str) -> set[str]:
@@ -44,7 +44,7 @@ class Ran:
 
 
 def prepare(graph: Graph, *, fuse: bool = True) -> PlanPrepared:
-    """Prepare a graph on NumPy's kernels; the engine's own are tested where it is."""
+    """Prepare a graph on NumPy's kernels; those of oneDNN are tested in its own dist."""
     check_ops(graph, REGISTRY)
     options = CpuOptions(engine=EngineChoice.NUMPY, fuse=fuse)
     prepared = CpuBackend(REGISTRY).prepare(graph, options, WeightStore())
@@ -53,7 +53,7 @@ def prepare(graph: Graph, *, fuse: bool = True) -> PlanPrepared:
 
 
 def run_graph(graph: Graph, feeds: Mapping[str, Array], *, fuse: bool = True) -> Ran:
-    """Run twice into memory full of rubbish: the second run must not see what the first left."""
+    """Run twice into memory full of garbage: the second run must not depend on the first."""
     prepared = prepare(graph, fuse=fuse)
     before = {name: x.copy() for name, x in feeds.items()}
     outputs = {t.name: np.empty(t.shape, t.dtype.storage) for t in graph.outputs}
@@ -67,7 +67,7 @@ def run_graph(graph: Graph, feeds: Mapping[str, Array], *, fuse: bool = True) ->
 
 
 def evaluate(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the stored values of all tensors, by the meaning of the ops."""
+    """Return the stored values of all tensors, by the references of the ops."""
     values = {t.name: t.stored() for t in graph.tensors.values() if t.data is not None}
     values |= feeds
     for node in graph.nodes:
@@ -88,7 +88,7 @@ def op_graph(
     specs: Sequence[Spec | None] = (),
     **params: Any,
 ) -> tuple[Graph, dict[str, Array]]:
-    """Create a graph of one op; with `inside`, its inputs and outputs lie in the arena."""
+    """Create a graph of one op; with `inside`, its inputs and outputs are in the arena."""
     graph, feeds = Graph("one"), {}
     tensors: list[Tensor | None] = []
     for i, x in enumerate(inputs):
@@ -125,8 +125,7 @@ def check_op(
 ) -> dict[str, Array]:
     """Compare an op with its reference, at the application's buffers and inside the arena.
 
-    Exactly, unless a tolerance is given; `kernel` says whether it must be a kernel that ran, or
-    must not.
+    Exactly, unless a tolerance is given; `kernel` is whether a kernel, not the reference, must run.
     """
     for inside in (False, True):
         graph, feeds = op_graph(

@@ -1,4 +1,4 @@
-"""The backend: what it says of itself and of nodes, fallbacks, errors, memory, other packages."""
+"""The backend: capabilities, validation, fallbacks, errors, memory, other packages."""
 
 import sys
 import textwrap
@@ -87,8 +87,8 @@ def test_quantized_tensors_are_simulated(run_graph, evaluate, op_type):
     ran = run_graph(graph, feeds)
     assert ran.by_float_kernel == {"node"}
     wanted = evaluate(graph, feeds)["y"].astype(int)
-    # A convolution's sum lies in the middle of two steps in one case of 400, and what is summed in
-    # another order may then fall to the other side; where nothing is summed all is equal.
+    # In one case of 400 a convolution's sum is half-way between two steps, and a sum in another
+    # order may round the other way; results without sums are equal.
     apart = np.abs(ran.outputs["y"].astype(int) - wanted)
     assert apart.max() <= (1 if op_type == "Conv2d" else 0)
     assert np.count_nonzero(apart) <= 3
@@ -153,7 +153,7 @@ def test_a_repeated_run_allocates_no_tensor(prepare):
 
 
 def test_runs_share_scratchpads_without_seeing_them(prepare, evaluate):
-    """Rubbish in the whole arena before each run: every step must write all that it reads."""
+    """Garbage in the whole arena before each run: every step must write what later ones read."""
     graph, feeds = network()
     prepared, outputs = prepare(graph), {"y": np.empty((1, 10), np.float32)}
     expected = evaluate(graph, feeds)["y"]
@@ -226,7 +226,7 @@ TOY = """
 
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
-    """Install a dist with an op package and kernels for it, in a folder of its own."""
+    """Install a dist with an op package and kernels for it, in a separate folder."""
 
     made = []
 

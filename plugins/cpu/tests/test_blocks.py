@@ -1,4 +1,4 @@
-"""Blocks, groups, stacks and repeats: any type, to the bit."""
+"""Blocks, groups, stacks and repeats: any type, bit by bit."""
 
 import numpy as np
 import pytest

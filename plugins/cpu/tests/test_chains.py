@@ -1,4 +1,4 @@
-"""Nodes run together give what they give alone."""
+"""Fused nodes have the same results as single ones."""
 
 import numpy as np
 import pytest
@@ -125,7 +125,7 @@ def test_a_head_without_a_kernel_leaves_its_tail_right(run_graph, evaluate, whol
 
 @pytest.mark.parametrize("fuse", [True, False])
 def test_a_residual_block(run_graph, evaluate, whole, fuse):
-    """Two convolutions, the input added: the input must outlive the first one's scratchpads."""
+    """Two convolutions and the sum with the input: the input must outlive the first scratchpads."""
     graph = Graph("block")
     shape = (1, 7, 7, 4)
     x = graph.add_tensor(Tensor("x", DType.FLOAT_32, shape, TensorKind.APP_WRITE))

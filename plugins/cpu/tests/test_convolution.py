@@ -1,4 +1,4 @@
-"""Convolutions against their references, on whole numbers: every order of sums gives the same."""
+"""Convolutions against their references, on whole numbers: sums are exact in every order."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ pad = st.integers(0, 3)
 
 @st.composite
 def windows(draw, axes):
-    """Params of a window, and extents that it fits; scalars for one axis."""
+    """Params of a window, and sizes that fit it; scalars for one axis."""
 
     def each(values):
         return [draw(values) for _ in range(axes)]

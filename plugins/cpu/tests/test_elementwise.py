@@ -97,8 +97,8 @@ def test_gelu_vanishes_far_below_zero(run_graph, op_graph):
     graph, feeds = op_graph("Gelu", [np.array([np.inf, -np.inf, -1e30, -40.0, -6.0], np.float32)])
     out = run_graph(graph, feeds).outputs["op"]
     assert out[0] == np.inf
-    np.testing.assert_array_equal(out[1:4], 0)  # the reference gives NaN for the first
-    # -6 * Phi(-6) = -5.92e-9: of it the formula keeps the size, where 1 + erf would give 0
+    np.testing.assert_array_equal(out[1:4], 0)  # the reference returns NaN for the first
+    # -6 * Phi(-6) = -5.92e-9: the formula is exact to a few digits there, 1 + erf would be 0
     assert -1.2e-8 < out[4] < -3e-9
 
 
@@ -161,7 +161,7 @@ BINARY = (
     "SquaredDifference",
 )
 OF_INTEGERS = (*(name for name in BINARY if name != "Divide"), "Mod")
-# The numbers of ElementWiseBinary that give numbers, and integers that have a kernel for them.
+# The operations of ElementWiseBinary with numeric results, and those with a kernel for integers.
 BY_NUMBER = {0: True, 2: False, 4: True, 5: True, 10: True, 11: True, 12: True, 13: True}
 BY_NUMBER |= {16: False, 17: True, 18: True}
 

@@ -1,4 +1,4 @@
-"""The engines: which one computes, and that they agree."""
+"""The engines: their choice and agreement."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def onednn() -> None:
 
 
 def network(*, fixed: bool = True) -> tuple[Graph, dict[str, Array]]:
-    """A convolution, a depthwise one, a residual sum and a pooling; maybe with filters as input."""
+    """A convolution, a depthwise one, a residual sum and a pooling."""
     rng = np.random.default_rng(3)
     graph = Graph("net")
     x = _input(graph, "x", (1, 12, 10, 8))
@@ -75,7 +75,7 @@ def network(*, fixed: bool = True) -> tuple[Graph, dict[str, Array]]:
 def run(
     graph: Graph, feeds: dict[str, Array], choice: EngineChoice, **others: Any
 ) -> tuple[Array, list[str]]:
-    """Return the result, and the module of each step's work."""
+    """Return the result, and the module of each step's function."""
     options = CpuOptions(engine=choice, **others)
     prepared: Any = CpuBackend(OPS).prepare(graph, options, WeightStore())
     assert isinstance(prepared, PlanPrepared)
@@ -101,7 +101,7 @@ def test_engines_agree_and_auto_is_onednn() -> None:
 
 @pytest.mark.usefixtures("onednn")
 def test_what_onednn_declines_numpy_takes() -> None:
-    graph, feeds = network(fixed=False)  # its kernel packs the filters, so must know them
+    graph, feeds = network(fixed=False)  # its kernel packs the filters, so they must be constant
     numpy, _ = run(graph, feeds, EngineChoice.NUMPY)
     mixed, modules = run(graph, feeds, EngineChoice.ONEDNN)
     assert "dovetail_cpu.kernels.convolution" in modules
@@ -124,7 +124,7 @@ def test_without_onednn() -> None:
 def test_wrong_convolutions_are_left_to_numpy_or_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def checked(kinds: Iterable[Kind] = Kind) -> Library:
         if Kind.CONVOLUTION in kinds:
-            raise PluginError("a convolution: its answer is wrong")
+            raise PluginError("a convolution: wrong results")
         return checked_library(kinds)
 
     for module in ("dovetail_cpu._engine", "dovetail_onednn.kernels"):
@@ -133,13 +133,13 @@ def test_wrong_convolutions_are_left_to_numpy_or_an_error(monkeypatch: pytest.Mo
     numpy, _ = run(graph, feeds, EngineChoice.NUMPY)
     mixed, modules = run(graph, feeds, EngineChoice.AUTO)
     assert "dovetail_cpu.kernels.convolution" in modules
-    assert f"{ONEDNN}steps" in modules  # the pooling
+    assert f"{ONEDNN}pooling" in modules
     np.testing.assert_allclose(mixed, numpy, rtol=1e-5, atol=1e-5)  # as above
-    with pytest.raises(PluginError, match="its answer is wrong"):
+    with pytest.raises(PluginError, match="wrong results"):
         run(graph, feeds, EngineChoice.ONEDNN)
     first, *_ = CpuBackend(OPS).doctor()
     assert re.fullmatch(
-        "engine onednn .*, but numpy for some kernels: a convolution: its answer is wrong", first
+        "engine onednn .*, but numpy for some kernels: a convolution: wrong results", first
     )
 
 
@@ -189,7 +189,7 @@ def test_a_plain_memory_keeps_every_tensor() -> None:
         prepared: Any = CpuBackend(OPS).prepare(graph, options, WeightStore())
         sizes[memory] = prepared.arena.nbytes
     tensors = [t.spec.nbytes for node in graph.nodes for t in node.outputs if not t.kind.is_output]
-    # beside tensors there are scratchpads, which are not shared then either
+    # the rest is scratchpads, which are not shared either
     assert sizes[MemoryPlan.PLAIN] - sizes[MemoryPlan.ARENA] >= sum(tensors[:-1])
     assert sizes[MemoryPlan.PLAIN] >= sum(tensors)
 

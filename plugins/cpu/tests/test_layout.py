@@ -1,4 +1,4 @@
-"""Ops that move elements: any type, to the bit."""
+"""Ops that move elements: any type, bit by bit."""
 
 import numpy as np
 import pytest
@@ -126,7 +126,7 @@ PIECES = {
     "rows": ((6, 7, 3), [[2, 5, 1], [0, 7, 1], [0, 3, 1]], {}),
     "one row": ((6, 7, 3), [[5, 6, 1], [0, 7, 1], [0, 3, 1]], {"shrink_axes": 0b001}),
     "part of a row": ((6, 7, 3), [[4, 5, 1], [1, 4, 1], [0, 3, 1]], {"shrink_axes": 0b001}),
-    "behind an extent of 1": ((1, 7, 3), [[0, 1, 1], [3, 6, 1], [0, 3, 1]], {}),
+    "after an axis of size 1": ((1, 7, 3), [[0, 1, 1], [3, 6, 1], [0, 3, 1]], {}),
     "one element": ((6, 7), [[5, 6, 1], [6, 7, 1]], {}),
     "a number": ((6, 7), [[5, 6, 1], [6, 7, 1]], {"shrink_axes": 0b11}),
     "a new axis": ((6, 7), [[0, 0, 1], [3, 5, 1], [0, 7, 1]], {"new_axes_mask": 0b001}),
@@ -148,7 +148,7 @@ def test_slices_in_one_piece_and_others(check_op, dtype, case):
     [(64, 1, True), (1 << 16, 1, False), (1 << 16, 1 << 15, True)],
 )
 def test_a_small_part_of_a_great_tensor_is_copied(run_graph, rows, taken, is_view):
-    """Else the whole of it would stay for as long as the part is read."""
+    """A view would keep the whole tensor in memory while the part is read."""
     graph = Graph("part")
     x = graph.add_tensor(Tensor("x", DType.FLOAT_32, (rows, 4), TensorKind.APP_WRITE))
     t = add(graph, "ElementWiseNeg", [x], name="t")
@@ -176,7 +176,7 @@ def test_gather_counts_from_the_end(check_op):
     check_op("Gather", elements(1, np.float32, 4, 3), np.array([-1, -4, 3], np.int32), axis=0)
 
 
-@pytest.mark.parametrize("index", [4, -5, 2**33])
+@pytest.mark.parametrize("index", [4, -5, 2**32, 2**32 + 1, -(2**32) - 1, -(2**63)])
 def test_gather_out_of_range_names_the_node(run_graph, op_graph, index):
     graph, feeds = op_graph("Gather", [elements(1, np.float32, 4, 3), np.array([0, index])], axis=0)
     with pytest.raises(BackendError, match=f"index {index} is out of range on axis 0") as caught:
@@ -188,7 +188,20 @@ def test_gather_out_of_range_names_the_node(run_graph, op_graph, index):
 @pytest.mark.parametrize("target", DTYPES)
 def test_cast(check_op, source, target):
     x = elements(1, source, 3, 4)
-    check_op("Cast", x, specs=[Spec(DType.of(np.dtype(target)), (3, 4))])
+    is_truncated = np.dtype(source).kind == "f" and np.dtype(target).kind in "iu"
+    check_op("Cast", x, kernel=not is_truncated, specs=[Spec(DType.of(np.dtype(target)), (3, 4))])
+
+
+def test_a_cast_of_integers_keeps_the_low_bits(check_op):
+    x = np.array([2**32 + 1, -(2**32) - 1, 2**31, -1], np.int64)
+    out = check_op("Cast", x, specs=[Spec(DType.INT_32, (4,))])
+    np.testing.assert_array_equal(out["op"], [1, -1, -(2**31), -1])
+
+
+def test_floats_beyond_integers_are_left_to_the_reference(check_op):
+    """NumPy's results for them depend on the processor."""
+    x = np.float32([np.nan, np.inf, -np.inf, 1e30, -1e30, 2.9])
+    check_op("Cast", x, kernel=False, specs=[Spec(DType.INT_32, (6,))])
 
 
 def test_cast_to_four_bits_is_left_to_the_reference(check_op):

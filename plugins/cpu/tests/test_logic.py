@@ -1,4 +1,4 @@
-"""Comparisons, logic and choice against their references."""
+"""Comparisons, logic and selection against their references."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ LOGIC = ("And", "Or", "Xor")
 NUMBERS = {1: "And", 3: "Equal", 6: "Greater", 7: "GreaterEqual", 8: "Less", 9: "LessEqual"}
 NUMBERS |= {14: "NotEqual", 15: "Or", 19: "Xor"}
 DTYPES = (np.bool_, np.int8, np.uint8, np.int32, np.int64, np.float16, np.float32, np.float64)
-# extents, and which of three tensors have them: the others have 1 there
+# sizes, and which of three tensors have them: the others have 1 there
 axes_of_three = st.lists(st.tuples(st.integers(1, 4), st.tuples(*[st.booleans()] * 3)), max_size=4)
 
 

@@ -44,7 +44,7 @@ def test_fully_connected_takes_an_image_as_one_row(check_op, whole):
 )
 def test_matmul(check_op, whole, batches, m, k, n, flags, right_is_matrix, seed):
     turns0, turns1, has_bias = flags
-    # 0: only the left has the extent, 1: only the right, 2: both
+    # 0: only the left has the axis, 1: only the right, 2: both
     left = [1 if side == 1 else e for e, side in batches]
     right = [] if right_is_matrix else [1 if side == 0 else e for e, side in batches]
     a = whole(seed, *left, *((k, m) if turns0 else (m, k)))

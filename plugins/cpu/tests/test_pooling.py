@@ -55,7 +55,7 @@ def test_average_over_all(check_op, whole, extents):
     params = {"filter_size": extents, "stride": (1,) * axes, "pad_amount": [[0, 0]] * axes}
     out = check_op(f"PoolAvg{axes}d", x, **params)
     wanted = x.mean(tuple(range(1, axes + 1)), keepdims=True)
-    # inside the arena the op stands between two negations
+    # inside the arena the op is between two negations
     np.testing.assert_allclose(out["y0"], wanted, rtol=1e-6, atol=1e-7)
 
 

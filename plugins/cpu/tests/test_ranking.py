@@ -1,4 +1,4 @@
-"""The places of greatest and least elements against their reference."""
+"""Indices of the maximum and minimum against their reference."""
 
 import numpy as np
 import pytest

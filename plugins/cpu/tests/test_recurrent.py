@@ -17,7 +17,7 @@ small = st.integers(1, 4)
 
 
 def lstm_inputs(rng, x, batch, units, parts):
-    """Return 24 inputs for a layer with these parts, None for what is left out."""
+    """Return 24 inputs for a layer with these parts, None for missing ones."""
     size = 2 if "projection" in parts else units
     of_x, of_h, each = (units, x[-1]), (units, size), (units,)
     shapes = {0: x} | dict.fromkeys((1, 2, 3), of_x) | dict.fromkeys((4, 5, 6), of_h)
@@ -37,7 +37,7 @@ def lstm_inputs(rng, x, batch, units, parts):
     return [rng.standard_normal(shapes[i], np.float32) if i in shapes else None for i in range(24)]
 
 
-# The weights are known; the sequence and the states are not. Of the outputs, the required ones.
+# The weights are constant; the sequence and the states are inputs. Only required outputs.
 LSTM = {"static": (*range(1, 10), *range(12, 24)), "outputs": ["out", "c", "h"], **TOLERANCE}
 GRU = {"static": range(1, 13), **TOLERANCE}
 
@@ -124,7 +124,7 @@ def test_weights_are_packed_once_for_equal_ones_only(op_graph, op_type):
     else:
         first, params = gru_inputs(rng, (3, 2, 3), 2, 4), GRU
     second = list(first)
-    second[5] = first[5] + 1  # the weights that the store goes by are those in[1]
+    second[5] = first[5] + 1  # the store identifies packed weights by in[1]
     given = {k: v for k, v in params.items() if k not in TOLERANCE}
     backend, store = CpuBackend(OpRegistry.of(PACKAGE)), WeightStore()
 
@@ -142,7 +142,7 @@ def test_weights_are_packed_once_for_equal_ones_only(op_graph, op_type):
 
 @pytest.mark.parametrize(("op_type", "states"), [("Lstm", (10, 11)), ("Gru", (13,))])
 def test_runs_do_not_hang_together(op_graph, prepare, op_type, states):
-    """Without states given, each run starts from 0, whatever the run before left."""
+    """Without given states each run starts from 0."""
     rng = np.random.default_rng(1)
     if op_type == "Lstm":
         ins = lstm_inputs(rng, (3, 2, 3), 2, 4, {"input"})

@@ -66,7 +66,7 @@ def test_whole_factors_repeat(check_op, factors, channels):
     new = (2, 3 * factors[0], 4 * factors[1], channels)
     out = check_op("ResizeNearestNeighbor", x, specs=spec_of(x, new))
     want = x.repeat(factors[0], axis=1).repeat(factors[1], axis=2)
-    # inside the arena the op stands between two negations
+    # inside the arena the op is between two negations
     np.testing.assert_array_equal(out["y0"], want)
 
 

@@ -1,4 +1,4 @@
-"""Ops that remember, from one run of a prepared graph to the next."""
+"""Ops with state, over several runs of a prepared graph."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from dovetail.runtime.contract import RunControl
 
 @pytest.fixture(name="runner")
 def fixture_runner(prepare):
-    """Prepare a graph of one output and give a function that runs it once."""
+    """Prepare a graph of one output and return a function that runs it once."""
 
     def make(graph):
         prepared = prepare(graph)
@@ -38,7 +38,7 @@ def test_a_buffer_fills_from_run_to_run(op_graph, runner, inside):
 
     assert [push(1), push(2), push(3), push(4)] == [[1, 0, 0], [1, 2, 0], [1, 2, 3], [2, 3, 4]]
     assert push(5, reset=True) == [5, 0, 0]
-    # the same graph prepared once more remembers nothing of it
+    # the same graph prepared again has a new state
     assert other(np.float32([7]), False).tolist() == [7, 0, 0]
     assert push(6) == [5, 6, 0]
 

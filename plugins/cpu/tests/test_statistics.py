@@ -85,7 +85,7 @@ def test_l2_norm(check_op, shape, data, seed):
     [
         *(("LayerNorm", axes) for axes in ([1], [2, 1], [0, 2])),
         *(("RmsNorm", axes) for axes in ([1], [2, 1], [0, 2])),
-        *(("L2Norm", axes) for axes in ([1], [0, 2])),  # the order of axes does not matter to it
+        *(("L2Norm", axes) for axes in ([1], [0, 2])),  # the order of axes does not matter
     ],
 )
 def test_norms_over_other_axes_are_left_to_the_reference(check_op, op_type, axes):

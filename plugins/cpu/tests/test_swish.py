@@ -11,7 +11,7 @@ ROUNDINGS = 8 * np.finfo(np.float32).eps
 
 
 def gated(shape=(3, 5, 7), *, first=True, inside=False, dtype=DType.FLOAT_32):
-    """Create x * sigmoid(x); with `inside` x and the product lie in the arena."""
+    """Create x * sigmoid(x); with `inside`, x and the product are in the arena."""
     graph = Graph("swish")
     x = graph.add_tensor(Tensor("x", dtype, shape, TensorKind.APP_WRITE))
     inner = add(graph, "Relu6", [x], name="before") if inside else x
@@ -45,7 +45,7 @@ def test_far_out_it_is_x_or_nothing(run_graph):
     graph, _, _ = gated((6,))
     x = np.array([np.inf, 3e38, 100, -100, -3e38, np.nan], np.float32)
     out = run_graph(graph, {"x": x}).outputs["y"]
-    # what is nearer to 0 than a float32 of full precision can say counts as 0
+    # denormal numbers count as 0
     np.testing.assert_allclose(out, [np.inf, 3e38, 100, 0, 0, np.nan], atol=1e-37)
 
 

@@ -14,7 +14,7 @@ small = st.integers(1, 3)
 
 @st.composite
 def spreads(draw, axes):
-    """Params and extents; scalars for one axis."""
+    """Params and sizes; scalars for one axis."""
     extents, size, params = [], [], {"stride": [], "pad_amount": [], "output_padding": []}
     dilations = []
     for _ in range(axes):
@@ -58,7 +58,7 @@ def test_work_in_pieces(check_op, whole, monkeypatch, size, group, piece):
 
 @pytest.mark.parametrize("shape", [(1, 3, 3, 2), (0, 3, 3, 2)])
 def test_what_is_left_to_the_reference(check_op, whole, shape):
-    # filters of a run, and nothing to do
+    # filters that are an input, and an empty result
     static = () if shape[0] else (1,)
     params = {"stride": (2, 2), "pad_amount": [[0, 0], [0, 0]]}
     inputs = whole(1, *shape), whole(2, 2, 2, 2, 3)

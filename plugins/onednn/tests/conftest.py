@@ -1,4 +1,4 @@
-"""What the tests share: graphs, plans on oneDNN, and the answers of the ops' references."""
+"""Fixtures: graphs, plans on oneDNN, and the results of the ops' references."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def packaged_platform() -> None:
 
 @pytest.fixture
 def two_threads() -> Iterator[None]:
-    """Has two threads compute, however many the environment or the machine allows."""
+    """Use two threads, whatever number the environment or the machine allows."""
     with threads(2):
         yield
 
 
 @dataclass
 class Model:
-    """A graph in the making, with random data, and its plan's steps once it was planned."""
+    """A graph under construction, with random data."""
 
     graph: Graph = field(default_factory=lambda: Graph("net"))
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
@@ -59,7 +59,7 @@ class Model:
         bias: bool = True,
         **params: Any,
     ) -> Tensor:
-        """Add a convolution, by default 3x3 over a padding of 1 that keeps the extents."""
+        """Add a convolution, by default 3x3 with a padding of 1, which keeps the spatial sizes."""
         taken = x.shape[3] // group
         inputs = [x, self.random(f"{name}.w", size, size, taken, channels)]
         inputs += [self.random(f"{name}.b", channels)] if bias else []
@@ -77,7 +77,7 @@ class Model:
         return add(self.graph, op_type, inputs, name=name, **params)
 
     def output(self, tensor: Tensor) -> None:
-        """Lets the application read a tensor."""
+        """Let the application read a tensor."""
         tensor.kind = TensorKind.APP_READ
 
     def feeds(self) -> dict[str, Array]:
@@ -113,7 +113,7 @@ class Model:
 
 @pytest.fixture
 def blocked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the library choose its blocks of channels, as it must where it has no dense code."""
+    """Let the library choose blocks of channels, as it does where it has no dense code."""
 
     def choices(geometry: Any, layout: object) -> list[Any]:
         return arrangements(geometry, layout)[1:]
@@ -132,8 +132,11 @@ def fixture_new_model() -> type[Model]:
 
 
 def close(found: Array, wanted: Array) -> None:
-    """Both in float32, summed in another order: 1e-5 of the greatest magnitude is some 80 units in
-    the last place, where sums of up to 600 products differ by a few."""
+    """Compare float32 sums in another order.
+
+    1e-5 of the largest magnitude is some 80 rounding errors (ulp); sums of up to 600 products
+    differ by a few.
+    """
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5 * float(np.abs(wanted).max()))
 
 
@@ -147,8 +150,8 @@ def agrees(model: Model, result: Tensor, *, engine: str | None = None) -> None:
 
     Args:
         model: Without outputs yet.
-        result: Becomes its output.
-        engine: The nodes of the one step that is to be there; without, what runs is not looked at.
+        result: Tensor that becomes its output.
+        engine: The nodes of the only step; None for any steps.
     """
     model.output(result)
     prepared, feeds = model.prepare(), model.feeds()
@@ -163,7 +166,7 @@ def fixture_agrees() -> Any:
 
 
 def kinds(steps: Sequence[Step]) -> list[str]:
-    """What each step is: 'reorder', 'engine NODES' or 'reference NODES'."""
+    """Return the kind of each step: 'reorder', 'engine NODES' or 'reference NODES'."""
     return [_kind(step) for step in steps]
 
 

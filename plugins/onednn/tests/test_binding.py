@@ -1,4 +1,4 @@
-"""The binding itself: handles, descriptors, layouts, errors."""
+"""The binding: handles, descriptors, layouts, errors."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ def test_statuses() -> None:
     check(0, "nothing")
     with pytest.raises(BackendError, match=r"status 1 \(out of memory\): a big thing"):
         check(1, "a big thing")
-    assert "status 99 (a status that is not documented)" in failure(99, "").message
+    assert "status 99 (undocumented status)" in failure(99, "").message
 
 
 @pytest.fixture
 def alive(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Objects of each kind that were made since and still exist."""
+    """Return the number of objects of each kind that were created since and still exist."""
     counts: Counter[str] = Counter()
     functions = library().functions
-    engine()  # there is one per process, which stays
+    engine()  # there is one per process, which is never freed
 
     def counted(function: Any, kind: str, by: int, *arguments: Any) -> Any:
         status = function(*arguments)
@@ -89,7 +89,7 @@ def test_all_objects_are_freed_with_their_plan(model: Any, alive: Counter[str]) 
     y = model.conv(model.input("x", 1, 8, 8, 3), "conv", 16)
     model.output(model.add("Relu", y, name="relu"))
     prepared = model.prepare()
-    # a prepared plan keeps compiled primitives and layouts, not what they were made from
+    # a prepared plan keeps compiled primitives and layouts, not their descriptors
     assert alive["primitive"] == 3
     assert alive["memory_desc"] > 0
     assert alive["primitive_desc"] == alive["primitive_attr"] == alive["post_ops"] == 0
@@ -111,7 +111,7 @@ def test_a_failure_while_planning_frees_what_was_made(
 ) -> None:
     with pytest.raises(BackendError):
         convolution_desc(replace(geometry, stride=(0, 1)))
-    # the geometry above was made before the count began
+    # the geometry above was created before the count began
     assert {kind for kind, count in alive.items() if count} == set()
 
 
@@ -142,7 +142,7 @@ def test_descriptors_are_compared_by_what_they_describe() -> None:
         assert one != other
         assert one.key != other.key
     assert one != "something else"
-    # a stride that is never stepped along says nothing
+    # the stride of an axis of size 1 does not matter
     a, b = MemoryDesc.strided((1, 3), (3, 1)), MemoryDesc.strided((1, 3), (77, 1))
     assert a == b
     assert hash(a) == hash(b)
@@ -208,7 +208,7 @@ def test_a_call_outside_a_plan_brings_its_own_scratchpad(model: Any, close: Any)
         arg: (d, int(a.ctypes.data)) for (arg, a), d in zip(arrays.items(), descs, strict=True)
     }
     call = primitive.bind(places)
-    del primitive  # the call keeps what it needs
+    del primitive  # the call keeps references to what it needs
     call()
     reorder_primitive(y.desc, y.dense).bind(
         {
@@ -220,7 +220,7 @@ def test_a_call_outside_a_plan_brings_its_own_scratchpad(model: Any, close: Any)
 
 
 class Constants:
-    """Buffers of constants alone."""
+    """Buffers of constants only."""
 
     def array(self, value: Value) -> Any:
         return value.array

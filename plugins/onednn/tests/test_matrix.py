@@ -15,7 +15,7 @@ from dovetail.ir import DType, Spec
 
 
 def is_one_step(model: Any, agrees: Any, result: Any) -> None:
-    """Check a product and its tail: one primitive, unless the result is several narrow rows."""
+    """Check a product with fused nodes: one primitive, unless the result is several narrow rows."""
     *stack, columns = result.shape
     nodes = "+".join(node.name for node in model.graph.nodes)
     is_wide = columns >= 8 or math.prod(stack) == 1
@@ -27,7 +27,7 @@ tails = st.lists(st.sampled_from(["Gelu", "Relu", "full", "row", "one"]), max_si
 
 
 def with_tail(model: Any, y: Any, tail: list[str]) -> Any:
-    """Add what a product absorbs: functions, and operands that are full, a row or one number."""
+    """Add nodes that a product fuses: functions, and operands that are full, a row or a number."""
     for i, kind in enumerate(tail):
         shapes = {"full": y.shape, "row": y.shape[-1:], "one": ()}
         if kind in shapes:
@@ -136,7 +136,7 @@ def test_products_great_enough_for_several_threads(
 
 
 def test_a_row_of_rank_five_is_added_after_the_product(model: Any, agrees: Any, kinds: Any) -> None:
-    # the library has but generic code for a row added to five dimensions, so it is left alone
+    # the library only has generic code for a row added to five axes, so it is not fused
     y = model.add("MatMul", *(model.input(n, 2, 1, 3, 9, 9) for n in "ab"), name="product")
     agrees(model, model.add("ElementWiseAdd", y, model.random("row", 9), name="sum"))
     assert kinds(model.prepare().steps)[0] == "engine product"
@@ -158,7 +158,7 @@ def test_fused_equals_unfused(model: Any, close: Any, op_type: str, rows: int) -
 def test_long_sums_of_one_row(model: Any, agrees: Any) -> None:
     x = model.input("x", 1, 8192)
     y = model.add("FullyConnected", x, model.random("w", 40, 8192), name="fc")
-    # as they lie, the columns of a matrix are added one after the other
+    # unpacked, the columns of a matrix are added one after the other
     z = model.add("MatMul", x, model.random("v", 8192, 40), name="mm")
     agrees(model, model.add("ElementWiseAdd", y, z, name="sum"))
 

@@ -1,4 +1,4 @@
-"""Elements moved: exactly those of the op's reference, whatever the shapes."""
+"""Ops that move elements, exactly like their references."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def pooled(model: Any, x: Any, *, relu: bool = False, pads: Any = ((0, 0), (0, 0
     return model.add("PoolMax2d", y, name="y", **window)
 
 
-# What reads (2, 6, 5, 3), the transpose of (2, 3, 5, 6) or of (2, 3, 6, 5).
+# Readers of (2, 6, 5, 3), the transpose of (2, 3, 5, 6) or of (2, 3, 6, 5).
 READERS: dict[str, Callable[[Any, Any], Any]] = {
     "convolution": lambda m, x: m.conv(x, "y", 8),
     "pooled convolution": pooled,
@@ -130,7 +130,7 @@ def test_what_reads_a_transpose(
     x = x if is_input else model.add("Tanh", x, name="tanh")
     model.output(READERS[reader](model, model.add("Transpose", x, name="t", perm=perm)))
     prepared = model.prepare()
-    for _ in range(2):  # the second time with other arrays, which have to be found
+    for _ in range(2):  # the second time with other arrays
         feeds = model.feeds()
         close(model.run(prepared, feeds)["y"], model.expected(feeds)["y"])
 

@@ -31,7 +31,7 @@ def in_bf16() -> Iterator[None]:
 
 
 def near(found: Array, wanted: Array) -> None:
-    """A few roundings to 8 bits apart, and not one less."""
+    """Check that results are at least one and at most a few roundings to 8 bits apart."""
     distance = np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
     assert 1e-5 < distance < 1e-2
 
@@ -55,7 +55,7 @@ def reorders(prepared: Any) -> int:
 
 
 def types(step: Any) -> set[DataType]:
-    """Of what a step reads and writes but constants."""
+    """Return the element types of what a step reads and writes, without constants."""
     values = [v for v in (*step.reads, *step.writes) if v.storage is not Storage.CONSTANT]
     return {type_of(v.layout) for v in values}
 
@@ -75,7 +75,7 @@ def residual(model: Any, y: Tensor) -> Tensor:
 
 
 def alone(model: Any, y: Tensor) -> Tensor:
-    """Two functions of one tensor that no convolution takes along."""
+    """Two functions of one tensor that no convolution fuses."""
     a, b = model.add("Relu", y, name="a"), model.add("Sigmoid", y, name="b")
     return model.add("ElementWiseSubtract", a, b, name="mid")
 
@@ -147,14 +147,14 @@ IMAGES: dict[str, Middle] = {
 def test_between_convolutions_nothing_is_widened(model: Any, case: str) -> None:
     framed(model, IMAGES[case])
     prepared = agrees(model)
-    # at both ends, and a transpose moves what it has to
+    # at both ends, and where a transpose is a copy
     assert reorders(prepared) == (3 if case == "transpose" else 2)
     inner = [step for step in prepared.steps if step.nodes]
     assert [types(step) for step in inner] == [{DataType.BF16}] * len(inner)
 
 
 def test_what_has_no_narrow_form_is_widened_and_rounded_again(model: Any) -> None:
-    """Here the border of zeros, which the maximum sees to itself."""
+    """The border of zeros is the maximum's own."""
     framed(model, pool("PoolMax2d", pad_amount=((1, 1), (1, 1))))
     prepared = agrees(model)
     assert reorders(prepared) == 4
@@ -216,7 +216,7 @@ def test_attention_is_narrow_from_end_to_end(model: Any) -> None:
 @pytest.mark.parametrize("rows", [1, 5])
 @pytest.mark.parametrize("is_known", [True, False])
 def test_products_by_one_matrix(model: Any, rows: int, is_known: bool) -> None:
-    """Great ones are rounded; of a matrix that changes, too."""
+    """Large products are rounded, by a matrix that is an input too."""
     w = model.random("w", 700, 600) if is_known else model.input("w", 700, 600)
     x = model.input("x", rows, 600)
     model.output(model.add("FullyConnected", x, w, model.random("b", 700), name="y"))

@@ -66,7 +66,7 @@ def test_instance_norm(model: Any, agrees: Any, shape: tuple[int, ...], bias: bo
     ("shape", "params"),
     [
         ((2, 9, 7, 16), {}),
-        ((1, 9, 7, 33), {}),  # for channels that fill no vector there is generic code alone
+        ((1, 9, 7, 33), {}),  # for channels that fill no vector there is only generic code
         ((1, 9, 7, 16), {"mode": 1}),
         ((1, 9, 7, 16), {"region": 2}),
         ((1, 9, 7, 16), {"normalize_variance": False}),
@@ -89,7 +89,7 @@ def test_softmax(model: Any, agrees: Any, shape: tuple[int, ...], axis: int) -> 
 
 def test_softmax_of_great_numbers(model: Any, close: Any) -> None:
     model.output(model.add("Softmax", model.input("x", 4, 9), name="y", axis=1))
-    feeds = {"x": model.feeds()["x"] * 1000}  # powers of e that no float32 holds
+    feeds = {"x": model.feeds()["x"] * 1000}  # powers of e beyond float32
     close(model.run(model.prepare(), feeds)["y"], model.expected(feeds)["y"])
 
 

@@ -37,7 +37,7 @@ def test_every_post_op_in_one_chain_in_a_padded_layout(
     x, other = model.input("x", 1, 9, 7, 3), model.input("other", 1, 9, 7, channels)
     y = model.add("Relu", model.conv(x, "conv", channels), name="relu")
     y = model.add("ElementWiseAdd", other, y, name="add")  # the chain is the second operand
-    model.output(model.add("ReluMinMax", y, name="clip", min_value=-0.5, max_value=2.0))
+    model.output(model.add("ReluMinMax", y, name="clip", min_value=0.0, max_value=2.0))
     prepared, feeds = model.prepare(), model.feeds()
 
     close(model.run(prepared, feeds)["clip"], model.expected(feeds)["clip"])
@@ -98,7 +98,7 @@ def test_what_widens_the_result_and_second_readers_are_not_absorbed(
 def test_a_chain_beyond_the_library_s_limit_is_cut(model: Any, close: Any, kinds: Any) -> None:
     y = model.conv(model.input("x", 1, 6, 6, 4), "conv", 4)
     for i in range(40):  # the library takes 32 post-ops
-        y = model.add("ReluMinMax", y, name=f"clip{i}", min_value=-2.0, max_value=3.0 - i / 20)
+        y = model.add("ReluMinMax", y, name=f"clip{i}", min_value=0.0, max_value=3.0 - i / 20)
     model.output(y)
     prepared, feeds = model.prepare(), model.feeds()
 
@@ -160,7 +160,7 @@ def test_one_reorder_serves_all_who_want_dense_values(model: Any, close: Any, ki
 
 
 class CountingStore(WeightStore):
-    """Counts how often a packed form is made."""
+    """A store that counts how often it packs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ def test_graphs_that_share_weights_share_packed_ones(new_model: Any, close: Any)
     store = CountingStore()
     packed = []
     for height in (8, 16):
-        model = new_model()  # of the same seed: equal weights, in blobs of their own
+        model = new_model()  # of the same seed: equal weights, in separate blobs
         model.output(model.conv(model.input("x", 1, height, 8, 32), "conv", 32))
         prepared, feeds = model.prepare(store), model.feeds()
         close(model.run(prepared, feeds)["conv"], model.expected(feeds)["conv"])
@@ -216,7 +216,7 @@ def test_scratchpad_lies_in_the_arena(model: Any, close: Any, kinds: Any) -> Non
 
 
 class Seen:
-    """Keeps what a watched run shows."""
+    """A watcher that records a run."""
 
     def __init__(self) -> None:
         self.nodes: list[tuple[str, ...]] = []
@@ -235,7 +235,7 @@ def test_watching_shows_dense_arrays(model: Any, close: Any, kinds: Any) -> None
     model.output(model.conv(y, "conv2", 5))
     prepared, feeds, seen = model.prepare(), model.feeds(), Seen()
     written = prepared.steps[kinds(prepared.steps).index("engine conv1+relu")].writes[0]
-    assert written.layout is not None  # else this would show nothing
+    assert written.layout is not None  # else this test would prove nothing
 
     prepared.run(feeds, model.buffers(), RunControl(seen))
     assert seen.nodes == [("conv1", "relu"), ("conv2",)]

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail_onednn.steps import Binding
-
 
 def pool(model: Any, op_type: str, x: Any, name: str = "y", **params: Any) -> Any:
     """Add a pooling, by default of 3x3 windows without a padding."""
@@ -35,7 +33,7 @@ def test_volumes(model: Any, agrees: Any, op_type: str) -> None:
 
 
 def test_the_padding_takes_part_in_maxima(model: Any, agrees: Any, close: Any) -> None:
-    """Of negative numbers, the greatest of a window that meets the padding is 0."""
+    """The maximum of negative numbers in a window with padding is 0."""
     y = pool(model, "PoolMax2d", model.input("x", 1, 5, 5, 8), pad_amount=((1, 0), (0, 1)))
     model.output(y)
     feeds = {"x": -1 - np.abs(model.feeds()["x"])}
@@ -95,7 +93,7 @@ def test_after_a_padded_maximum_nothing_is_absorbed(model: Any, agrees: Any, kin
 
 
 def test_means_of_nothing_are_left_to_the_reference(model: Any, agrees: Any, kinds: Any) -> None:
-    pads = ((4, 0), (0, 0))  # the first window lies wholly in the padding
+    pads = ((4, 0), (0, 0))  # the first window is wholly in the padding
     agrees(model, pool(model, "PoolAvg2d", model.input("x", 1, 4, 4, 8), pad_amount=pads))
     assert kinds(model.prepare().steps) == ["reference y"]
 
@@ -104,7 +102,7 @@ def test_means_of_nothing_are_left_to_the_reference(model: Any, agrees: Any, kin
 def test_nothing_follows_a_maximum_of_nothing(
     model: Any, close: Any, form: tuple[tuple[int, int], tuple[int, int], int]
 ) -> None:
-    """With the rounding mode CEIL a window may lie behind the image: 0 is its maximum."""
+    """With the rounding mode CEIL a window may be beyond the image: its maximum is 0."""
     size, stride, extent = form
     params = {"pad_amount": ((0, 0), (0, 0)), "rounding_mode": 1}
     x = model.input("x", 1, extent, extent, 16)
@@ -120,7 +118,7 @@ def test_nothing_follows_a_maximum_of_nothing(
 def test_zeros_around_what_is_joined(
     model: Any, close: Any, op_types: tuple[str, str | None]
 ) -> None:
-    """They take part unless nothing can be negative: through joints and poolings, too."""
+    """They take part unless no input is negative, through Concat and poolings too."""
     x = model.input("x", 1, 9, 9, 16)
     parts = [x if t is None else model.add(t, x, name=f"{t}{i}") for i, t in enumerate(op_types)]
     y = model.add("Concat", *parts, name="joined", axis=3)
@@ -131,5 +129,5 @@ def test_zeros_around_what_is_joined(
     feeds = {"x": -np.abs(model.feeds()["x"])}
     close(model.run(prepared, feeds)["second"], model.expected(feeds)["second"])
     steps = {step.nodes[0]: step for step in prepared.steps if step.nodes}
-    without = {name for name in ("first", "second") if isinstance(steps[name].bind, Binding)}
+    without = {name for name in ("first", "second") if "zeros" not in steps[name].bind.__qualname__}
     assert without == ({"first", "second"} if op_types == ("Relu", "Relu6") else set())

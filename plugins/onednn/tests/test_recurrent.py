@@ -20,14 +20,14 @@ small = st.integers(1, 6)
 
 
 def close(found: Any, wanted: Any) -> None:
-    """The library's exponentials are other polynomials, some 1e-6 apart, as are sums of a dozen
-    products in another order; what is left of both goes into the next steps. Results are below 1,
+    """The library's exponentials are other polynomials, which differ by some 1e-6, as do sums of a
+    dozen products in another order; later steps accumulate both. Results are below 1,
     cells a few units."""
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 def add_layer(model: Any, op_type: str, x: tuple[int, ...], shapes: Shapes, **params: Any) -> None:
-    """Add a layer with known weights whose outputs the application reads; x and states vary."""
+    """Add a layer with constant weights whose outputs the application reads."""
     ins: list[Tensor | None] = [model.input("x", *x), *[None] * max(shapes)]
     for i, shape in shapes.items():
         is_state = i in ((10, 11) if op_type == "Lstm" else (13,))
@@ -47,7 +47,7 @@ def add_both(
     second: dict[str, Any] | None = None,
     **params: Any,
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Add a layer in two directions, all but x known, and return the outputs of both."""
+    """Add a layer in two directions, all inputs but x constant; return the outputs of both."""
     source, made = model.input("x", *x), []
     for way in ways:
         ins: list[Tensor | None] = [source, *[None] * max(shapes)]
@@ -80,7 +80,7 @@ def agrees(model: Any) -> None:
 
 
 def change(model: Any, name: str, values: Any) -> None:
-    """Return a static tensor other elements."""
+    """Change the elements of a static tensor."""
     model.graph.tensor(name).data = Tensor.static(name, values.astype(np.float32)).data
 
 
@@ -253,7 +253,7 @@ def test_layers_that_are_not_two_directions_of_one(model: Any, op_type: str, rea
             model.graph, op_type, ins, name=f"layer{way}", outputs=names, direction=way, **params
         )
         outs.append(made[0])
-        if reason == "stacked":  # the second one reads the first one alone
+        if reason == "stacked":  # the second one only reads the first one
             x = made[0]
     if reason == "stacked":
         model.output(add(model.graph, "Relu", outs[1:], name="y"))
@@ -261,7 +261,7 @@ def test_layers_that_are_not_two_directions_of_one(model: Any, op_type: str, rea
         join(model, *outs)
     plan, feeds = model.prepare(), model.feeds()
     together = any({"layer0", "layer1"} <= set(step.nodes) for step in plan.steps)
-    assert together is ((op_type, reason) == ("Lstm", "linear"))  # a param that Lstm has not
+    assert together is ((op_type, reason) == ("Lstm", "linear"))  # a param that Lstm lacks
     close(model.run(plan, feeds)["y"], model.expected(feeds)["y"])
 
 
@@ -283,7 +283,7 @@ def test_both_directions_of_a_great_layer(model: Any) -> None:
 def test_long_sequences_in_one_thread_and_in_several(model: Any, batch: int, units: int) -> None:
     before = library().get_threads()
     add_layer(model, "Lstm", (30, batch, 40), lstm_shapes(40, batch, units, {10, 11}))
-    for i in (4, 5, 6, 17):  # with greater weights of h, no two roundings stay together
+    for i in (4, 5, 6, 17):  # with larger weights of h, rounding errors grow
         change(model, f"in{i}", model.graph.tensor(f"in{i}").values() * units**-0.5)
     with threads(None):
         agrees(model)
@@ -377,12 +377,12 @@ def test_weights_are_packed_once_for_equal_ones_only(new_model: Any, op_type: st
 
     assert forms() == 2
     assert forms(direction=1) == 2
-    assert forms(changed="in5") == 3  # the weights of h are kept by those of another gate
+    assert forms(changed="in5") == 3  # the store identifies weights of h by those of another gate
 
 
 @pytest.mark.parametrize("op_type", ["Lstm", "Gru"])
 def test_runs_do_not_hang_together(model: Any, op_type: str) -> None:
-    """Without states given, each run starts from 0, whatever the run before left."""
+    """Without given states each run starts from 0."""
     shapes = lstm_shapes(3, 2, 4) if op_type == "Lstm" else gru_shapes(3, 2, 4, {13})
     add_layer(model, op_type, (3, 2, 3), shapes)
     plan, (x,) = model.prepare(), model.feeds().values()

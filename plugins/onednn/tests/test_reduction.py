@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-OPS = ["ReduceMean", "ReduceSum", "ReduceMax"]
+OPS = ["ReduceMean", "ReduceSum"]
 
 
 @st.composite
@@ -16,7 +16,7 @@ def reductions(draw: st.DrawFn) -> dict[str, Any]:
     shape = draw(st.lists(st.integers(1, 7), min_size=1, max_size=5))
     axes = draw(st.sets(st.sampled_from(range(len(shape))), min_size=1))
     return {
-        "op_type": draw(st.sampled_from([*OPS, "ReduceMin"])),
+        "op_type": draw(st.sampled_from([*OPS, "ReduceMax", "ReduceMin"])),
         "shape": shape,
         "axes": draw(st.permutations(sorted(axes))),
         "keep_dims": draw(st.booleans()),
@@ -43,7 +43,8 @@ def test_axes_side_by_side_are_taken(
 
 
 @pytest.mark.parametrize(
-    ("op_type", "axes"), [("ReduceMean", [3]), ("ReduceSum", [0, 2]), ("ReduceMin", [1])]
+    ("op_type", "axes"),
+    [("ReduceMean", [3]), ("ReduceSum", [0, 2]), ("ReduceMin", [1]), ("ReduceMax", [1, 2])],
 )
 def test_others_are_left(
     model: Any, agrees: Any, kinds: Any, op_type: str, axes: list[int]
@@ -53,5 +54,5 @@ def test_others_are_left(
 
 
 def test_many_elements(model: Any, agrees: Any) -> None:
-    """A window beyond what a pooling network has: sums of 40,000 elements stay exact enough."""
+    """A window larger than in networks: sums of 40,000 elements are exact enough."""
     agrees(model, model.add("ReduceMean", model.input("x", 200, 200, 8), name="y", axes=[0, 1]))

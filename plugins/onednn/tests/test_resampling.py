@@ -76,7 +76,7 @@ def test_what_the_library_means_otherwise_is_left(
 
 
 def test_the_longest_extent(model: Any) -> None:
-    """The library's places are float32: off by up to 1e-4 of the step between two elements."""
+    """The library's positions are float32, with errors of up to 1e-4 elements."""
     x = model.input("x", 1, 1, 1024, 1)
     y = resized(model, "ResizeBilinear", (1, 3000), x, half_pixel_centers=True)
     model.output(y)

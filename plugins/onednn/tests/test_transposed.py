@@ -64,7 +64,7 @@ def geometries(draw: st.DrawFn) -> dict[str, Any]:
     spatial = [draw(st.integers(1, 6)) for _ in range(axes)]
     pads = []
     for taps, step, extra, extent in zip(size, stride, extras, spatial, strict=True):
-        room = step * (extent - 1) + taps + extra - 1  # one element at least is left
+        room = step * (extent - 1) + taps + extra - 1  # at least one element is left
         before = draw(st.integers(0, min(room, 3)))
         pads.append((before, draw(st.integers(0, min(room - before, 3)))))
     params: dict[str, Any] = {"stride": stride, "pad_amount": pads, "output_padding": extras}

@@ -1,4 +1,4 @@
-"""Convolutions by filters of three rows: the same results with half the products."""
+"""Convolutions with filters of three rows: the same results with half the products."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dovetail_onednn.precision import Precision, computing_in
 
 @contextmanager
 def remembering() -> Iterator[tuple[list[str], pytest.MonkeyPatch]]:
-    """Return a list of the nodes that it takes, as they are planned."""
+    """Yield a list of the nodes that the kernel runs, filled as they are planned."""
     found: list[str] = []
     step = winograd._step
 
@@ -82,10 +82,10 @@ def test_any_layer(new_model: Any, close: Any, layer: dict[str, Any]) -> None:
     model.output(y)
     feeds = model.feeds()
     with remembering() as (found, patch):
-        for name in ("_LEAST_PRODUCTS", "_LEAST_CHANNELS", "_LEAST_PLACES"):
+        for name in ("_LEAST_PRODUCTS", "_LEAST_CHANNELS", "_LEAST_POSITIONS"):
             patch.setattr(winograd, name, 0)
         prepared = model.prepare()
-    # the library has but slow code for so few channels
+    # the library only has slow code for so few channels
     assert found == ["y"] or min(filters[2:]) < 16
 
     close(model.run(prepared, feeds)[y.name], model.expected(feeds)[y.name])
@@ -99,7 +99,7 @@ def test_any_layer(new_model: Any, close: Any, layer: dict[str, Any]) -> None:
         pytest.param((1, 28, 28, 256), {"group": 2}, id="groups"),
         pytest.param((1, 28, 28, 128), {"size": 5}, id="five rows"),
         pytest.param((1, 14, 14, 128), {}, id="too little to gain"),
-        pytest.param((1, 7, 7, 512), {}, id="too few places"),
+        pytest.param((1, 7, 7, 512), {}, id="too few positions"),
     ],
 )
 def test_what_it_leaves(
@@ -157,5 +157,5 @@ def test_its_errors_are_a_few_times_those_of_the_direct_way(model: Any) -> None:
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
     exact = np.einsum("nhwcij,ijck->nhwk", windows, weights, optimize=True)
     errors = [float(np.sqrt(np.square(each - exact).mean())) for each in (made, direct)]
-    # measured 1.6 times; other processors sum in another order
+    # it was 1.6 times; other processors sum in another order
     assert errors[0] <= 3 * errors[1]

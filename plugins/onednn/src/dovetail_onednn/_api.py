@@ -1,7 +1,7 @@
-"""The part of oneDNN's C API (version 3) that is used here: its numbers and its signatures.
+"""Constants and signatures of oneDNN's C API (version 3), as far as they are used.
 
-Handles are opaque pointers. Functions that give a status have the restype `c_int`; what a status
-means is said in `errors`.
+Handles are opaque pointers. Functions that return a status have the restype `c_int`; `errors`
+describes the statuses.
 
 Source: oneDNN 3.2, dnnl.h, dnnl_types.h, dnnl_common.h, dnnl_common_types.h
 """
@@ -24,9 +24,9 @@ DECONVOLUTION_DIRECT = 0xA
 LRN_ACROSS_CHANNELS = 0xAFF
 SOFTMAX_ACCURATE = 0x30000
 USER_SCRATCHPAD = 1
-POST_OP_BASE = 32768  # times the position, counted from 1: the post-op's own arguments
+POST_OP_BASE = 32768  # times the index, from 1: first argument of a post-op
 ANY_FORMAT = 1
-BLOCKED = 2  # the format kind of every layout that strides and blocks describe
+BLOCKED = 2  # format kind of layouts described by strides and blocks
 
 
 class DataType(enum.IntEnum):
@@ -42,7 +42,7 @@ class DataType(enum.IntEnum):
 
     @property
     def text(self) -> str:
-        """The type as people write it."""
+        """The usual name of the type."""
         return _TYPE_NAMES.get(self, self.name.lower())
 
 
@@ -76,14 +76,12 @@ class BinaryAlgorithm(enum.IntEnum):
 
     ADD = 0x1FFF0
     MULTIPLY = 0x1FFF1
-    MAXIMUM = 0x1FFF2
-    MINIMUM = 0x1FFF3
     DIVIDE = 0x1FFF4
     SUBTRACT = 0x1FFF5
 
 
 class PoolingAlgorithm(enum.IntEnum):
-    """What is made of a window."""
+    """Functions of a window."""
 
     MAXIMUM = 0x1FF
     AVERAGE_WITH_PADDING = 0x2FF
@@ -91,21 +89,21 @@ class PoolingAlgorithm(enum.IntEnum):
 
 
 class ResamplingAlgorithm(enum.IntEnum):
-    """What is between the elements."""
+    """Interpolations."""
 
     NEAREST = 0x2FFF0
     LINEAR = 0x2FFF1
 
 
 class NormalizationFlag(enum.IntFlag):
-    """Which operands a normalization has beside its source."""
+    """Optional operands of a normalization."""
 
     SCALE = 0x2
     SHIFT = 0x4
 
 
 class Query(enum.IntEnum):
-    """What can be asked of primitive descriptors and memory descriptors."""
+    """Queries of primitive descriptors and memory descriptors."""
 
     IMPLEMENTATION = 8
     STRIDES = 14
@@ -121,7 +119,7 @@ class Query(enum.IntEnum):
 
 
 class Arg(enum.IntEnum):
-    """Which argument of a primitive a memory is."""
+    """Arguments of a primitive."""
 
     SOURCE = 1
     OTHER = 2
@@ -146,7 +144,7 @@ class ExecArg(ctypes.Structure):
 
 
 class Version(ctypes.Structure):
-    """What a library says of itself."""
+    """Version and runtimes of a library."""
 
     _fields_ = (
         ("major", c_int),

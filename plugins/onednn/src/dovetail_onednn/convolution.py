@@ -1,8 +1,7 @@
-"""Convolution along any number of axes, with its bias and what follows it.
+"""Convolution along any number of axes, with its bias and fused nodes.
 
-Filters are packed once per context, at finalize; source and result stay dense wherever the library
-has fast code for that. Where all it has is its generic code, the op is left to its reference, which
-is faster.
+Filters are packed once per context, at finalize. Source and result stay dense where the library
+has fast code for that. Where it only has generic code, the op is left to its faster reference.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from dovetail_onednn._api import (
 from dovetail_onednn.descriptors import MemoryDesc, array
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, Strided, aligned, filters, images, vector
-from dovetail_onednn.pooling import takes_blocks
+from dovetail_onednn.pooling import reads_blocks
 from dovetail_onednn.post_ops import Chain, chain_of
 from dovetail_onednn.precision import factor_type
 from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
@@ -33,16 +32,16 @@ from dovetail_onednn.reorder import pack
 from dovetail_onednn.steps import Arguments, is_float32, is_slow
 from dovetail_onednn.threads import threads_for
 
-# Fewer fill no vector.
+# Fewer channels fill no vector.
 _FEW_CHANNELS = 4
 _VECTOR = 16
 _FEW_GROUPS = 4
 _NARROW_BLOCK = 32  # channels, in bfloat16
-# Products that take as long as reading one number: 230,000 of as many filters took 0.035 ms in two
-# threads and 0.085 in one.
+# Products that take as long as reading one number: 230,000 products with as many filter elements
+# took 0.035 ms in two threads and 0.085 in one.
 _READING = 4
 
-# Source and result; None leaves the choice to the library.
+# Descriptors of source and result; for None the library chooses.
 Arrangement = tuple[MemoryDesc | None, MemoryDesc | None]
 
 
@@ -53,7 +52,7 @@ class Geometry:
     Attributes:
         source, weights, bias, target: Dense descriptors; no bias is None.
         stride, dilation, before, after: For each spatial axis; dilation 1 is a dense window.
-        is_transposed: Whether elements of the source spread over windows of the result.
+        is_transposed: Whether elements of the source contribute to windows of the result.
     """
 
     source: MemoryDesc
@@ -68,7 +67,7 @@ class Geometry:
 
     @property
     def work(self) -> int:
-        """How many numbers are multiplied, or what takes as long as reading the filters."""
+        """Number of products, or of those that take as long as reading the filters, if larger."""
         of_each = math.prod(self.weights.dims[-len(self.stride) - 1 :])
         spread = self.source if self.is_transposed else self.target
         return max(of_each * math.prod(spread.dims), _READING * math.prod(self.weights.dims))
@@ -83,7 +82,7 @@ class Geometry:
 
 
 def convolution(call: KernelCall) -> Step | None:
-    """Run Conv1d to 3d and the tail as one primitive; see `Kernel.make`."""
+    """Run Conv1d to 3d and fused nodes as one primitive; see `Kernel.make`."""
     if not is_float32(call):
         return None
     source, groups = call.spec(0).shape, call.op.group
@@ -97,10 +96,10 @@ def convolution(call: KernelCall) -> Step | None:
 
 
 def depthwise_convolution(call: KernelCall) -> Step | None:
-    """Run DepthWiseConv1d and 2d: convolutions of as many groups as channels.
+    """Run DepthWiseConv1d and 2d: convolutions with as many groups as channels.
 
-    One axis runs as two, of which the first has one element: for a depthwise convolution along one
-    axis there is code that measured 20 times slower.
+    One axis runs as two, the first of size 1: the library's code for depthwise convolutions along
+    one axis took 20 times as long.
     """
     if not is_float32(call):
         return None
@@ -113,12 +112,12 @@ def convolution_step(
     geometry: Geometry,
     rewritten: Callable[[Array], Array] = lambda weights: weights,
 ) -> Step | None:
-    """Return the step of a convolution and the call's tail; None where filters are not known yet.
+    """Return the step of a convolution and fused nodes; None if the filters are not constant.
 
     Args:
-        call: Its inputs are source, filters and maybe bias, all float32.
+        call: Its inputs are source, filters and perhaps bias, all float32.
         geometry: The convolution.
-        rewritten: Gives the filters that the geometry has, of the call's.
+        rewritten: Converts the call's filters to those of the geometry.
     """
     weights = call.static(1)
     if weights is None:
@@ -128,7 +127,7 @@ def convolution_step(
     def chain_in(kind: DataType) -> Chain:
         return chain_of(call, lambda s: _images(aligned(s, rank), axes), kind)
 
-    # where axes were added, other steps could not read what the library likes best
+    # where axes were added, other steps could not read the layout that the library prefers
     choices = arrangements(geometry, call.layout(0))[: None if rank == axes + 2 else 1]
     image = None
     if (kind := factor_type()) is not DataType.F32 and not _is_wrong_when_narrow(geometry):
@@ -140,20 +139,20 @@ def convolution_step(
         return None
     desc, chain = found
     with desc:
-        places = Arguments(call, desc)
+        arguments = Arguments(call, desc)
         if desc.desc(Arg.SOURCE) == image:
-            places.read_as_it_lies(Arg.SOURCE, 0)
+            arguments.read_as_is(Arg.SOURCE, 0)
         else:
-            places.read(Arg.SOURCE, 0, geometry.source)
+            arguments.read(Arg.SOURCE, 0, geometry.source)
         if geometry.bias is not None:
-            places.read(Arg.BIAS, 2, geometry.bias)
-        places.read_chain(chain)
+            arguments.read(Arg.BIAS, 2, geometry.bias)
+        arguments.read_chain(chain)
         packed = OneDnnLayout(desc.desc(Arg.WEIGHTS), geometry.weights)
         form = f"{engine().library.fingerprint}/{geometry.weights.key}/{packed.desc.key}"
-        made = call.packed(1, form, lambda: pack(rewritten(weights), packed))
-        places.constant(Arg.WEIGHTS, call.constant(made, packed), packed.desc)
-        places.write(Arg.DESTINATION, 0, geometry.target)
-        return places.step()
+        data = call.packed(1, form, lambda: pack(rewritten(weights), packed))
+        arguments.constant(Arg.WEIGHTS, call.constant(data, packed), packed.desc)
+        arguments.write(Arg.DESTINATION, 0, geometry.target)
+        return arguments.step()
 
 
 def convolution_desc(
@@ -164,18 +163,18 @@ def convolution_desc(
     """Describe a convolution.
 
     Args:
-        geometry: Extents and params.
-        post_ops: What is done to the result.
-        arranged: Source and result; None leaves the choice to the library.
+        geometry: Shapes and params.
+        post_ops: Functions of the result.
+        arranged: Descriptors of source and result; for None the library chooses.
 
     Raises:
-        BackendError: There is no such convolution.
+        BackendError: The library has no such convolution.
     """
     source, target = arranged
     kind = source.type if source else DataType.F32
     name = "deconvolution" if geometry.is_transposed else "convolution"
     algorithm = DECONVOLUTION_DIRECT if geometry.is_transposed else CONVOLUTION_DIRECT
-    tail = "".join(f" + {op}" for op in post_ops)
+    fused = "".join(f" + {op}" for op in post_ops)
     with Attributes(post_ops, multiplies=True) as attributes, threads_for(geometry.work):
         return PrimitiveDesc(
             f"{name}_forward",
@@ -187,12 +186,12 @@ def convolution_desc(
             geometry.bias,
             target or MemoryDesc.any(geometry.target.dims),
             array(geometry.stride),
-            # the library counts the elements skipped between two of a window
+            # the library counts the elements between two elements of a window
             array([d - 1 for d in geometry.dilation]),
             array(geometry.before),
             array(geometry.after),
             attributes,
-            description=f"a {kind.text} {name}{tail}: {geometry}",
+            description=f"a {kind.text} {name}{fused}: {geometry}",
         )
 
 
@@ -201,8 +200,8 @@ def geometry_of(call: KernelCall, groups: int, axes: int) -> Geometry:
 
     Args:
         call: Of Conv1d to 3d or a depthwise one.
-        groups: Of channels.
-        axes: Spatial ones; those that the op lacks come first and have one element.
+        groups: Number of groups of channels.
+        axes: Number of spatial axes; those that the op lacks come first and have size 1.
     """
     op, weights = call.op, call.spec(1).shape
     pads, new = ints(op.pad_amount), axes + 2 - len(weights)
@@ -220,74 +219,75 @@ def geometry_of(call: KernelCall, groups: int, axes: int) -> Geometry:
 
 
 def _fills_no_vector(geometry: Geometry) -> bool:
-    """Return whether filters of one element take so few channels of few groups that zeros cost less.
+    """Return whether a 1x1 convolution is faster as one group with zeros: few groups and channels.
 
-    From 24 channels to 112 in 4 groups, 56x56 took 0.118 ms, and 0.058 as one group.
+    56x56 from 24 channels to 112 in 4 groups took 0.118 ms, and 0.058 as one group. An element that
+    is not finite becomes NaN in the other groups.
     """
-    groups, _, taken, *window = geometry.weights.dims
-    return math.prod(window) == 1 and taken < _VECTOR and groups <= _FEW_GROUPS
+    groups, _, inputs, *window = geometry.weights.dims
+    return math.prod(window) == 1 and inputs < _VECTOR and groups <= _FEW_GROUPS
 
 
 def _is_wrong_when_narrow(geometry: Geometry) -> bool:
-    """Return whether oneDNN 3.2 may give wrong results in bfloat16 on processors with AMX.
+    """Return whether results of oneDNN 3.2 may be wrong in bfloat16 on processors with AMX.
 
-    It does for many filters, 2x2 in steps of 2 over 48 channels among them, where rows of a filter
-    fill blocks of channels and one element of them does not. All that were found are among these.
+    They are for many filters whose rows fill blocks of channels while one element does not, such as
+    2x2 with stride 2 over 48 channels. All faults that were found meet this condition.
     """
     window, axes = geometry.weights.dims[-len(geometry.stride) :], len(geometry.stride)
-    is_grouped, taken = len(geometry.weights.dims) > axes + 2, geometry.weights.dims[-axes - 1]
+    is_grouped, inputs = len(geometry.weights.dims) > axes + 2, geometry.weights.dims[-axes - 1]
     return (
         engine().library.has_amx
         and not (geometry.is_transposed or is_grouped)
         and window[-1] > 1
         and (geometry.before[-1], geometry.dilation[-1]) == (0, 1)
-        and taken % _NARROW_BLOCK != 0
-        and window[-1] * taken % _NARROW_BLOCK == 0
-        and geometry.stride[-1] * taken % _NARROW_BLOCK == 0
+        and inputs % _NARROW_BLOCK != 0
+        and window[-1] * inputs % _NARROW_BLOCK == 0
+        and geometry.stride[-1] * inputs % _NARROW_BLOCK == 0
     )
 
 
 def _spread_filters(weights: MemoryDesc) -> MemoryDesc:
     """Describe grouped filters as those of one group."""
-    groups, made, taken, *window = weights.dims
-    return filters((*window, groups * taken, groups * made), 1)
+    groups, outputs, inputs, *window = weights.dims
+    return filters((*window, groups * inputs, groups * outputs), 1)
 
 
 def _spread(weights: Array, groups: int) -> Array:
-    """Return filters (spatial..., c / groups, k) as (spatial..., c, k): others' channels count 0."""
-    *window, taken, made = weights.shape
-    each = made // groups
-    found = np.zeros((*window, groups, taken, groups, each), weights.dtype)
+    """Return filters (spatial..., c / groups, k) as (spatial..., c, k), 0 for other groups."""
+    *window, inputs, outputs = weights.shape
+    each = outputs // groups
+    found = np.zeros((*window, groups, inputs, groups, each), weights.dtype)
     for group in range(groups):
         found[..., group, :, group, :] = weights[..., group * each : (group + 1) * each]
-    return found.reshape(*window, groups * taken, made)
+    return found.reshape(*window, groups * inputs, outputs)
 
 
 def _images(shape: Shape, axes: int) -> MemoryDesc:
-    """Describe dense (n, spatial..., c) with so many spatial axes."""
+    """Describe dense (n, spatial..., c) with this number of spatial axes."""
     return images((shape[0], *(1,) * (axes + 2 - len(shape)), *shape[1:]))
 
 
 def _as_channels_first(call: KernelCall, geometry: Geometry) -> MemoryDesc | None:
-    """Describe an image of few channels as it lies, channels first, where the result is pooled.
+    """Describe an image of few channels in its channels-first layout, if the result is pooled.
 
-    For so few channels the library has a kernel of its own that takes no other order and gives a
-    blocked result. It takes half the time; but what follows had better be content with that result.
+    The library has a separate kernel for so few channels, which reads no other layout and writes a
+    blocked result. It takes half the time, but only if the next step reads that result.
     """
     layout, channels = call.layout(0), geometry.source.dims[1]
     if not isinstance(layout, Strided) or channels >= _FEW_CHANNELS:
         return None
-    readers, last = call.readers(), (call.head, *(tail.view for tail in call.fused))[-1]
-    fits = len(readers) == 1 and takes_blocks(readers[0], last.node)
+    readers, last = call.readers(), (call.head, *(node.view for node in call.fused))[-1]
+    fits = len(readers) == 1 and reads_blocks(readers[0], last.node)
     return layout.along(geometry.source) if fits else None
 
 
 def arrangements(geometry: Geometry, layout: object) -> list[Arrangement]:
-    """Return the arrangements of source and result to try, best first.
+    """Return the layouts of source and result to try, in this order.
 
-    Dense comes first: it is what the library chooses itself for most convolutions on AVX2 and
-    AVX-512, what it is fastest with for those in small groups, and what every other op reads
-    without a reorder. Then what the source is in already, then what the library likes best.
+    Dense comes first: the library itself chooses it for most convolutions on AVX2 and AVX-512, is
+    fastest with it for those in small groups, and every other op reads it without a reorder. Then
+    the present layout of the source, then the choice of the library.
     """
     own = layout.desc if isinstance(layout, OneDnnLayout) else None
     return [(geometry.source, geometry.target), (own, None), (None, None)]
@@ -296,7 +296,7 @@ def arrangements(geometry: Geometry, layout: object) -> list[Arrangement]:
 def _choose(
     geometry: Geometry, chain_in: Callable[[DataType], Chain], choices: Sequence[Arrangement]
 ) -> tuple[PrimitiveDesc, Chain] | None:
-    """Describe the convolution in the first arrangement that is not a slow one."""
+    """Describe the convolution in the first layouts for which the library has fast code."""
     for each in dict.fromkeys(choices):
         chain = chain_in(each[0].type if each[0] else DataType.F32)
         desc = convolution_desc(geometry, chain.ops, each)
@@ -307,7 +307,7 @@ def _choose(
 
 
 def ints(values: object) -> Shape:
-    """Return a param's elements; those of ops of one axis are scalars or have one axis less."""
+    """Return the elements of a param; for ops with one axis it is a scalar or has one axis less."""
     return tuple(int(v) for v in np.asarray(values).reshape(-1))
 
 

@@ -1,4 +1,4 @@
-"""Memory descriptors: how the elements of a tensor lie in memory, in oneDNN's own terms."""
+"""Memory descriptors: the layout of a tensor's elements in memory, as oneDNN describes it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dovetail_onednn.handles import Handle, engine, make
 
 
 class MemoryDesc(Handle):
-    """A memory descriptor. Immutable; equal to others that describe the same bytes.
+    """An immutable memory descriptor; equal if the described layouts are equal.
 
     Attributes:
-        nbytes: Bytes that memory of this description takes, padding included.
-        dims: Logical extents.
-        type: Of the elements.
-        key: Text that equal descriptors share: type, extents and, where the format is one of
-            strides and blocks, these.
+        nbytes: Size of the memory, with padding.
+        dims: Logical shape.
+        type: Type of the elements.
+        key: Text that equal descriptors share: type, shape and, for a format of strides and
+            blocks, these.
     """
 
     __slots__ = ("dims", "key", "nbytes", "type")
@@ -34,34 +34,34 @@ class MemoryDesc(Handle):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """How far apart elements, or blocks of them, lie along each axis."""
+        """Distance between elements, or blocks of them, along each axis, in elements."""
         return self._list(Query.STRIDES, len(self.dims))
 
     @classmethod
     def strided(
         cls, dims: Sequence[int], strides: Sequence[int], kind: DataType = DataType.F32
     ) -> MemoryDesc:
-        """Describe elements that lie `strides` elements apart."""
+        """Create a descriptor with these strides, in elements."""
         doing = f"describing {kind.text} {_by(dims)} with strides {tuple(strides)}"
         function = "memory_desc_create_with_strides"
-        made = make(function, len(dims), array(dims), kind, array(strides), doing=doing)
-        return cls(made)
+        pointer = make(function, len(dims), array(dims), kind, array(strides), doing=doing)
+        return cls(pointer)
 
     @classmethod
     def any(cls, dims: Sequence[int], kind: DataType = DataType.F32) -> MemoryDesc:
-        """Describe elements whose arrangement a primitive is to choose."""
+        """Create a descriptor whose layout a primitive chooses."""
         doing = f"describing {kind.text} {_by(dims)} of any format"
         function = "memory_desc_create_with_tag"
-        made = make(function, len(dims), array(dims), kind, ANY_FORMAT, doing=doing)
-        return cls(made)
+        pointer = make(function, len(dims), array(dims), kind, ANY_FORMAT, doing=doing)
+        return cls(pointer)
 
     def of_type(self, kind: DataType) -> MemoryDesc:
-        """Describe elements of another type that lie the same way, by strides."""
+        """Return a descriptor of another element type with the same strides."""
         return self if kind is self.type else self.strided(self.dims, self.strides, kind)
 
     @classmethod
     def copy_of(cls, pointer: int | None) -> MemoryDesc:
-        """Describe what a descriptor of somebody else's describes."""
+        """Create a copy of a descriptor that belongs to another object."""
         return cls(make("memory_desc_clone", pointer, doing="copying a memory descriptor"))
 
     def __eq__(self, other: object) -> bool:
@@ -83,9 +83,9 @@ class MemoryDesc(Handle):
             return f"{text}:k{kind}:{self.nbytes}"
         rank, blocks = len(self.dims), self._number(Query.INNER_BLOCKS)
         padded = self._list(Query.PADDED_DIMS, rank)
-        # the stride of an axis of one element says nothing, and equality ignores it
+        # the stride of an axis of one element does not matter, and equality ignores it
         along = zip(padded, self._list(Query.STRIDES, rank), strict=True)
-        strides = ("_" if extent == 1 else str(stride) for extent, stride in along)
+        strides = ("_" if size == 1 else str(stride) for size, stride in along)
         sizes = self._list(Query.INNER_BLOCK_SIZES, blocks)
         axes = self._list(Query.INNER_BLOCK_DIMS, blocks)
         inner = ",".join(f"{size}of{axis}" for size, axis in zip(sizes, axes, strict=True))
@@ -103,34 +103,34 @@ class MemoryDesc(Handle):
 
     def _query(self, query: Query, result: ctypes._CData) -> None:
         status = library().functions["memory_desc_query"](self, query, ctypes.byref(result))
-        check(status, f"asking a memory descriptor for its {query.name}")
+        check(status, f"querying {query.name} of a memory descriptor")
 
 
 class Memory(Handle):
-    """An address with its descriptor. The bytes belong to somebody else, who must outlive it.
+    """An address with its descriptor. It does not own the bytes, which must outlive it.
 
     Attributes:
-        place: The address of the bytes.
+        data: Address of the bytes.
     """
 
-    __slots__ = ("desc", "place")
+    __slots__ = ("data", "desc")
 
     def __init__(self, desc: MemoryDesc, address: int) -> None:
         self.desc = desc
-        self.place = address
-        doing = f"making a memory of {desc.key}"
+        self.data = address
+        doing = f"creating a memory of {desc.key}"
         super().__init__("memory", make("memory_create", desc, engine(), address, doing=doing))
 
     def move(self, address: int) -> None:
-        """Take bytes elsewhere, in the same arrangement."""
-        if address != self.place:
+        """Use other bytes, in the same layout."""
+        if address != self.data:
             if status := library().functions["memory_set_data_handle"](self, address):
                 raise failure(status, f"moving a memory of {self.desc.key}")
-            self.place = address
+            self.data = address
 
 
 def array(values: Sequence[int]) -> ctypes.Array[c_int64]:
-    """Return values as the fixed-size array that the library reads extents from."""
+    """Return values as the fixed-size array from which the library reads shapes."""
     return Dims(*values)
 
 

@@ -1,4 +1,4 @@
-"""Statuses of oneDNN as errors of ours."""
+"""Errors for statuses of oneDNN."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dovetail.errors import BackendError
 
 
 class Status(enum.IntEnum):
-    """What oneDNN's functions return."""
+    """Statuses that oneDNN's functions return."""
 
     SUCCESS = 0
     OUT_OF_MEMORY = 1
@@ -23,21 +23,21 @@ _MEANINGS = {
     Status.OUT_OF_MEMORY: "out of memory",
     Status.INVALID_ARGUMENTS: "invalid arguments: the shapes and params contradict each other",
     Status.UNIMPLEMENTED: "not implemented for these types, layouts and post-ops on this processor",
-    Status.LAST_IMPLEMENTATION_REACHED: "there is no other implementation",
-    Status.RUNTIME_ERROR: "a failure at run time",
-    Status.NOT_REQUIRED: "the thing asked for does not exist here",
+    Status.LAST_IMPLEMENTATION_REACHED: "no further implementation",
+    Status.RUNTIME_ERROR: "failed at run time",
+    Status.NOT_REQUIRED: "the queried object does not exist",
 }
 
 
 def check(status: int, description: str) -> None:
-    """End with an error unless a status is success.
+    """Raise unless a status is success.
 
     Args:
-        status: What the function returned.
-        description: What it was to do: primitive, types, shapes, params.
+        status: Status that the function returned.
+        description: The function's task: primitive, types, shapes, params.
 
     Raises:
-        BackendError: Says what failed, and why.
+        BackendError: The status is a failure; the message says of what, and why.
     """
     if status != Status.SUCCESS:
         raise failure(status, description)
@@ -46,8 +46,8 @@ def check(status: int, description: str) -> None:
 def failure(status: int, description: str) -> BackendError:
     """Return the error for a status that is not success."""
     known = status in Status.__members__.values()
-    meaning = _MEANINGS.get(Status(status), "") if known else "a status that is not documented"
+    meaning = _MEANINGS.get(Status(status), "") if known else "undocumented status"
     return BackendError(
         f"oneDNN failed with status {status} ({meaning}): {description}",
-        hint="run this graph without oneDNN to tell whether it or the graph is at fault",
+        hint="run this graph with engine = 'numpy' to see whether oneDNN or the graph is at fault",
     )

@@ -1,7 +1,7 @@
-"""Objects of oneDNN as Python objects that own them.
+"""Python objects that own objects of oneDNN.
 
-Each is freed when its wrapper is closed or, at the latest, when the last reference to the wrapper
-goes: never later, and never twice.
+An object is freed when its wrapper is closed or, at the latest, when the last reference to the
+wrapper is dropped, and never twice.
 """
 
 from __future__ import annotations
@@ -20,36 +20,38 @@ from dovetail_onednn.fork import GENERATION
 
 
 class Handle:
-    """Owns one object of the library, and stands for it in calls of foreign functions.
+    """The owner of one object of the library; foreign functions accept it as that object.
 
-    Calls are given handles, never bare pointers: a handle given lives until the call returns. Only
-    executions are given pointers, by `BoundPrimitive`, which keeps what they belong to.
+    Functions are called with handles, never with bare pointers: a handle lives until the call
+    returns. Only executions use pointers, in `BoundPrimitive`, which keeps their owners.
 
     Args:
-        kind: Name of its destroying function, without `_destroy`.
+        kind: Name of the function that frees it, without `_destroy`.
         pointer: The object.
     """
 
-    __slots__ = ("__weakref__", "_as_parameter_", "_free")  # ctypes knows the second one
+    __slots__ = ("__weakref__", "_as_parameter_", "_free")  # ctypes reads the second one
 
     def __init__(self, kind: str, pointer: c_void_p) -> None:
         self._as_parameter_ = pointer
-        # a failure to free has no remedy, so the status is not looked at
+        # nothing can be done about a failure, so the status is ignored
         self._free = weakref.finalize(self, library().functions[f"{kind}_destroy"], pointer)
 
     @property
     def is_open(self) -> bool:
-        """Whether the object still exists."""
+        """True until the object is freed."""
         return self._free.alive
 
     def close(self) -> None:
-        """Free the object; once is enough, twice does no harm."""
+        """Free the object, unless that was done before."""
         self._free()
-        self._as_parameter_ = c_void_p()  # the library refuses it, where it would read freed bytes
+        self._as_parameter_ = (
+            c_void_p()
+        )  # the library rejects a null pointer, instead of reading freed bytes
 
     @property
     def address(self) -> int | None:
-        """Where the object is; None after `close`."""
+        """Address of the object; None after `close`."""
         return self._as_parameter_.value
 
     def __enter__(self) -> Self:
@@ -60,15 +62,15 @@ class Handle:
 
 
 def make(function: str, *arguments: Any, doing: str) -> c_void_p:
-    """Call a function that gives a new object through its first argument.
+    """Call a function that returns a new object through its first argument.
 
     Args:
-        function: Its name without the prefix.
-        arguments: All but the first.
-        doing: What is made, for the error.
+        function: Name of the function, without the prefix.
+        arguments: All arguments but the first.
+        doing: What it creates, for the error.
 
     Raises:
-        BackendError: It failed.
+        BackendError: The function failed.
     """
     pointer = c_void_p()
     check(library().functions[function](ctypes.byref(pointer), *arguments), doing)
@@ -76,14 +78,14 @@ def make(function: str, *arguments: Any, doing: str) -> c_void_p:
 
 
 class Engine(Handle):
-    """The processor, as oneDNN sees it."""
+    """oneDNN's object for the processor."""
 
     __slots__ = ("library",)
 
     def __init__(self) -> None:
         self.library: Library = library()
         GENERATION.watch(self.library)
-        super().__init__("engine", make("engine_create", CPU, 0, doing="making the CPU engine"))
+        super().__init__("engine", make("engine_create", CPU, 0, doing="creating the CPU engine"))
 
 
 class Stream(Handle):
@@ -92,8 +94,8 @@ class Stream(Handle):
     __slots__ = ()
 
     def __init__(self) -> None:
-        made = make("stream_create", engine(), IN_ORDER, doing="making a stream")
-        super().__init__("stream", made)
+        pointer = make("stream_create", engine(), IN_ORDER, doing="creating a stream")
+        super().__init__("stream", pointer)
 
 
 _STARTING = threading.Lock()
@@ -103,7 +105,7 @@ def engine() -> Engine:
     """Return the one engine of the process.
 
     Raises:
-        PluginError: There is no usable oneDNN.
+        PluginError: No usable oneDNN is installed.
     """
     with _STARTING:
         return _engine()

@@ -1,4 +1,4 @@
-"""The kernels on oneDNN, for a backend to take into its own registry."""
+"""The registry of the kernels on oneDNN."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from dovetail.errors import PluginError
 from dovetail.runtime.plan import Branch, KernelCall, KernelRegistry, Make, Step
 from dovetail_onednn import movement
 from dovetail_onednn.convolution import convolution, depthwise_convolution
-from dovetail_onednn.directions import absorbs_twin
+from dovetail_onednn.directions import can_fuse_sibling
 from dovetail_onednn.elementwise import FUNCTIONS, binary, eltwise
 from dovetail_onednn.known_answer import Kind, checked_library
 from dovetail_onednn.local_response import lrn
 from dovetail_onednn.matrix import fully_connected, matmul
 from dovetail_onednn.normalization import batchnorm, instance_norm, layer_norm
-from dovetail_onednn.pooling import absorbs_after_maximum, pool_avg, pool_max
+from dovetail_onednn.pooling import can_fuse_after_maximum, pool_avg, pool_max
 from dovetail_onednn.post_ops import BINARY, can_fuse
 from dovetail_onednn.recurrent import gru, lstm
-from dovetail_onednn.reduction import reduce_max, reduce_mean, reduce_sum
+from dovetail_onednn.reduction import reduce_mean, reduce_sum
 from dovetail_onednn.resampling import resize_bilinear, resize_nearest_neighbor
 from dovetail_onednn.softmax import softmax
 from dovetail_onednn.threads import LEAST_SHARED_ELEMENTS, threads
@@ -35,12 +35,12 @@ _LOG = logging.getLogger("dovetail.onednn")
 def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
     """Return the kernels for ops of the standard op set.
 
-    The library must have passed its check of products; that of convolutions is made at the first
-    one.
+    The library must have passed its check of products. Convolutions are checked when the first one
+    is prepared.
 
     Args:
-        backend: Name of the backend that they are for.
-        strict: Whether failing that is an error; else convolutions are declined.
+        backend: Name of the backend that uses the kernels.
+        strict: Whether a failed check is an error; if not, the kernels decline convolutions.
     """
     kernels = KernelRegistry(backend)
     if_right = _if_right(Kind.CONVOLUTION, strict=strict)
@@ -56,26 +56,25 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
     for op_type, make in sums_of_products.items():
         kernels.register(OPSET, op_type, can_fuse=can_fuse, branch=Branch.GATE)(make)
     for op_type, make in {"Lstm": lstm, "Gru": gru}.items():
-        kernels.register(OPSET, op_type, can_fuse=absorbs_twin, branch=Branch.SIBLING)(make)
-    with_tail: dict[str, Make] = {
+        kernels.register(OPSET, op_type, can_fuse=can_fuse_sibling, branch=Branch.SIBLING)(make)
+    fusing: dict[str, Make] = {
         **dict.fromkeys(BINARY, binary),
         **dict.fromkeys(FUNCTIONS, eltwise),
         **{f"PoolAvg{axes}d": pool_avg for axes in (2, 3)},
         "Batchnorm": batchnorm,
     }
-    for op_type, make in with_tail.items():
+    for op_type, make in fusing.items():
         kernels.register(OPSET, op_type, can_fuse=can_fuse)(_alone_if_small(make))
     for axes in (2, 3):
-        absorb = kernels.register(OPSET, f"PoolMax{axes}d", can_fuse=absorbs_after_maximum)
-        absorb(_alone_if_small(pool_max))
-    without_tail: dict[str, Make] = {
+        register = kernels.register(OPSET, f"PoolMax{axes}d", can_fuse=can_fuse_after_maximum)
+        register(_alone_if_small(pool_max))
+    others: dict[str, Make] = {
         "ChannelShuffle": movement.channel_shuffle,
         "Concat": movement.concat,
         **dict.fromkeys(("ExpandDims", "Reshape", "Squeeze"), movement.reshape),
         "InstanceNorm": instance_norm,
         "LayerNorm": layer_norm,
         "Lrn": lrn,
-        "ReduceMax": reduce_max,
         "ReduceMean": reduce_mean,
         "ReduceSum": reduce_sum,
         "ResizeBilinear": resize_bilinear,
@@ -83,32 +82,32 @@ def onednn_kernels(backend: str, *, strict: bool = True) -> KernelRegistry:
         "Softmax": softmax,
         "Transpose": movement.transpose,
     }
-    for op_type, make in without_tail.items():
+    for op_type, make in others.items():
         kernels.register(OPSET, op_type)(_alone_if_small(make))
     return kernels
 
 
 def _first_of(*makes: Make) -> Make:
-    """Return what has the first kernel that is made for a call run it."""
+    """Return a kernel that tries several in order and returns the first step."""
     return lambda call: next((step for make in makes if (step := make(call)) is not None), None)
 
 
 def _alone_if_small(make: Make) -> Make:
-    """Has one thread do what is too little for two; products see to themselves."""
+    """Return a kernel that uses one thread for small tensors."""
 
-    def made(call: KernelCall) -> Step | None:
+    def make_step(call: KernelCall) -> Step | None:
         tensors = (*call.tensors, *call.outputs)
         elements = max(math.prod(t.shape) for t in tensors if t is not None)
         with threads(1 if elements < LEAST_SHARED_ELEMENTS else 0):
             return make(call)
 
-    return made
+    return make_step
 
 
 def _if_right(kind: Kind, *, strict: bool) -> Callable[[Make], Make]:
-    """Return what has a kernel wait for a check, and decline, or raise, where it fails."""
+    """Return a decorator for kernels that decline, or raise if strict, if a check fails."""
 
-    @functools.cache  # asked for each node, and said once
+    @functools.cache  # called for each node, logged once
     def is_right() -> bool:
         try:
             checked_library((kind,))

@@ -1,9 +1,9 @@
-"""Layouts of oneDNN as layouts of a plan.
+"""oneDNN's layouts as layouts of a plan.
 
-oneDNN names the axes of an image batch (n, c, h, w) and those of filters (o, i, h, w); our tensors
-are (n, h, w, c) and (h, w, i, o). A descriptor has the logical order of oneDNN, whatever the order
-in memory. So each layout also knows the descriptor of the tensor's dense, row-major form: what
-`Layout` calls None. With it, reorders need to know nothing about axes.
+oneDNN orders the axes of images as (n, c, h, w) and those of filters as (o, i, h, w); our tensors
+are (n, h, w, c) and (h, w, i, o). A descriptor has oneDNN's logical order, whatever the order in
+memory. So each layout also has the descriptor of the tensor's dense, row-major form, which is the
+layout None of a plan. With it, reorders need no knowledge of axes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _BYTES = {DataType.F32: FLOAT_BYTES, DataType.BF16: 2}
 
 @dataclass(frozen=True, slots=True)
 class OneDnnLayout:
-    """An arrangement of bytes that oneDNN chose.
+    """A memory layout chosen by oneDNN.
 
     Attributes:
-        desc: The arrangement.
-        dense: The dense form of the same tensor, axes in the same logical order.
+        desc: The layout.
+        dense: The dense form of the same tensor, with axes in the same logical order.
     """
 
     desc: MemoryDesc
@@ -34,7 +34,7 @@ class OneDnnLayout:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a value in this layout, padding included."""
+        """Size of a value in this layout, with padding."""
         return self.desc.nbytes
 
 
@@ -43,8 +43,8 @@ class Narrow:
     """A dense, row-major tensor whose elements are rounded to a narrower type.
 
     Attributes:
-        type: Of the elements.
-        count: How many there are.
+        type: Type of the elements.
+        count: Number of elements.
     """
 
     type: DataType
@@ -52,18 +52,18 @@ class Narrow:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a value in this layout."""
+        """Size of a value in this layout."""
         return self.count * _BYTES[self.type]
 
 
 @dataclass(frozen=True, slots=True)
 class Strided:
-    """A dense tensor that is read in another order of axes: a transpose that moves nothing.
+    """A dense tensor read with its axes in another order: a transpose without a copy.
 
     Attributes:
-        shape: Extents in the order of the tensor's axes.
-        strides: How far apart its elements lie along each of them.
-        type: Of the elements.
+        shape: Shape after the transpose.
+        strides: Distance of neighbours along each axis, in elements.
+        type: Type of the elements.
     """
 
     shape: tuple[int, ...]
@@ -72,33 +72,33 @@ class Strided:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a value in this layout."""
+        """Size of a value in this layout."""
         return math.prod(self.shape) * _BYTES[self.type]
 
     @classmethod
     def transposed(
         cls, shape: Sequence[int], perm: Sequence[int], kind: DataType = DataType.F32
     ) -> Strided:
-        """Return the transpose by `perm` of a dense tensor of this shape."""
+        """Return the layout of a dense tensor of this shape, transposed by `perm`."""
         along = row_major(shape)
         return cls(tuple(shape[p] for p in perm), tuple(along[p] for p in perm), kind)
 
     def along(self, dense: MemoryDesc) -> MemoryDesc:
-        """Describe it with axes in the logical order of a descriptor of its dense form."""
+        """Return its descriptor, with axes in the order of a descriptor of the dense form."""
         wanted = list(zip(self.shape, row_major(self.shape), self.strides, strict=True))
         strides = []
-        for extent, step in zip(dense.dims, dense.strides, strict=True):
-            match = [w for w in wanted if w[:2] == (extent, step)] or [(extent, step, step)]
-            if match[0] in wanted:  # else an axis of 1 that the tensor does not have
+        for size, step in zip(dense.dims, dense.strides, strict=True):
+            match = [w for w in wanted if w[:2] == (size, step)] or [(size, step, step)]
+            if match[0] in wanted:  # else an axis of size 1 that the tensor lacks
                 wanted.remove(match[0])
             strides.append(match[0][2])
         return MemoryDesc.strided(dense.dims, strides, self.type)
 
 
 def layout_of(desc: MemoryDesc, dense: MemoryDesc) -> OneDnnLayout | Narrow | None:
-    """Return a descriptor's layout: None where it describes the dense form.
+    """Return the layout of a descriptor: None for the dense form.
 
-    Dense forms of one tensor differ from primitive to primitive in their axes; they are one layout.
+    The descriptors of a tensor's dense form differ between primitives, but the layout is the same.
     """
     if desc == dense.of_type(desc.type):
         is_float32 = desc.type is DataType.F32
@@ -107,25 +107,25 @@ def layout_of(desc: MemoryDesc, dense: MemoryDesc) -> OneDnnLayout | Narrow | No
 
 
 def type_of(layout: Layout | None) -> DataType:
-    """Return the type that a float32 tensor's elements have in a layout."""
+    """Return the element type of a float32 tensor in a layout."""
     if isinstance(layout, OneDnnLayout):
         return layout.desc.type
     return layout.type if isinstance(layout, Narrow | Strided) else DataType.F32
 
 
 def input_type(call: KernelCall, index: int = 0) -> DataType:
-    """Return the type that the elements of a float32 input have where they lie."""
+    """Return the element type of a float32 input in its present layout."""
     return type_of(call.layout(index)) if call.has(index) else DataType.F32
 
 
 def narrow_layout(call: KernelCall, index: int = 0) -> Narrow | None:
-    """Return the dense layout of an input's type, if that is a narrower one than float32."""
+    """Return the dense layout of an input's element type; None if that is float32."""
     kind = input_type(call, index)
     return None if kind is DataType.F32 else Narrow(kind, math.prod(call.spec(index).shape))
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a dense tensor."""
+    """Return the strides of a dense tensor, in elements."""
     strides = [1] * len(shape)
     for axis in reversed(range(len(shape) - 1)):
         strides[axis] = strides[axis + 1] * shape[axis + 1]
@@ -133,18 +133,18 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def permuted(shape: Sequence[int], axes: Sequence[int]) -> MemoryDesc:
-    """Describe a dense, row-major tensor whose axes oneDNN names in another order.
+    """Describe a dense, row-major tensor with its axes in oneDNN's order.
 
     Args:
-        shape: Extents in memory order.
-        axes: For each logical axis, which one of `shape` it is.
+        shape: Sizes in memory order.
+        axes: For each logical axis, its index in `shape`.
     """
     strides = row_major(shape)
     return MemoryDesc.strided([shape[a] for a in axes], [strides[a] for a in axes])
 
 
 def dense(shape: Sequence[int]) -> MemoryDesc:
-    """Describe a dense tensor whose axes keep their order; one of rank 0 has an axis of 1."""
+    """Describe a dense tensor with axes in memory order; rank 0 becomes one axis of size 1."""
     return permuted(shape or (1,), range(len(shape) or 1))
 
 
@@ -156,11 +156,11 @@ def images(shape: Sequence[int]) -> MemoryDesc:
 
 def filters(shape: Sequence[int], groups: int) -> MemoryDesc:
     """Describe dense (spatial..., c / groups, k) filters; with groups, these come first."""
-    *window, taken, made = shape
+    *window, taken, units = shape
     axes = range(len(window))
     if groups == 1:
         return permuted(shape, (len(window) + 1, len(window), *axes))
-    split = (*window, taken, groups, made // groups)
+    split = (*window, taken, groups, units // groups)
     return permuted(split, (len(window) + 1, len(window) + 2, len(window), *axes))
 
 
@@ -175,7 +175,7 @@ def transposed_filters(shape: Sequence[int], groups: int) -> MemoryDesc:
 
 
 def aligned(shape: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Return a shape with leading extents of 1, so that it has this rank."""
+    """Return a shape of this rank, with leading axes of size 1."""
     return (*(1,) * (rank - len(shape)), *shape)
 
 

@@ -18,7 +18,7 @@ def lrn(call: KernelCall) -> Step | None:
     if not is_float32(call) or op.region.name != "ACROSS_CHANNEL":
         return None
     rows = images((1, 1, math.prod(shape[:-1]), shape[-1]))
-    lies = rows.of_type(input_type(call))
+    described = rows.of_type(input_type(call))
     count = 2 * op.radius + 1
     with Attributes() as attributes:
         desc = PrimitiveDesc(
@@ -26,14 +26,14 @@ def lrn(call: KernelCall) -> Step | None:
             engine(),
             FORWARD_INFERENCE,
             LRN_ACROSS_CHANNELS,
-            lies,
-            lies,
+            described,
+            described,
             count,
-            op.alpha * count,  # the library takes the mean of the squares, the op set their sum
+            op.alpha * count,  # the library uses the mean of the squares, the op set their sum
             op.beta,
             op.bias,
             attributes,
-            description=f"a {lies.type.text} local response normalization over {count} of "
-            f"{lies.key}",
+            description=f"a {described.type.text} local response normalization over {count} of "
+            f"{described.key}",
         )
     return from_one_to_one(call, desc, rows, rows)

@@ -1,11 +1,11 @@
-"""Matrix products with their bias and what follows them.
+"""Matrix products with their bias and fused nodes.
 
-By one known matrix, several rows are a `matmul` whose weights were packed once per context. One row
-is bound by reading the weights: an `inner_product` takes them as they lie, which measured as fast
-as packed ones (4096 x 25088: 23 ms in one thread, packed 27) and keeps them in memory once. It also
-takes a matrix that is known at run time only, for which it is up to twice as fast as `matmul`.
-Everything else is a batched `matmul` over strides. So are small products, since an `inner_product`
-shares out any work. In bfloat16 known weights are always packed.
+Several rows by one constant matrix are a `matmul` with weights packed once per context. The time of
+one row is that of reading the weights: an `inner_product` reads them unpacked, which is as fast
+(4096 x 25088: 23 ms in one thread, packed 27) and needs no second copy. It also multiplies by a
+matrix that is an input, up to twice as fast as `matmul`. Everything else is a batched `matmul` over
+strides. So are small products, since an `inner_product` divides any work between threads. In
+bfloat16, constant weights are always packed.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from dovetail_onednn.reorder import pack
 from dovetail_onednn.steps import Arguments, is_float32, is_slow
 from dovetail_onednn.threads import LEAST_SHARED, threads_for
 
-# Columns of a result of several rows below which NumPy is faster: (256, 256) by (256, 2) took 0.005
+# With several rows and fewer columns of a result NumPy is faster: (256, 256) by (256, 2) took 0.005
 # ms there and 0.013 here, by (256, 8) both took 0.011.
 _NARROWEST = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product's operands as they lie, in the order of axes of its primitive.
+    """The operands of a product, in the order of axes of its primitive.
 
     Attributes:
         primitive: `matmul`, with weights (..., k, n), or `inner_product`, with weights (n, k).
         source, weights, bias, target: Their descriptors; no bias is None.
-        type: Of all but the bias, when they are multiplied.
+        type: Type in which all operands but the bias are read.
     """
 
     primitive: str
@@ -64,42 +64,44 @@ class Product:
 
     @property
     def count(self) -> int:
-        """How many numbers are multiplied."""
+        """Number of products."""
         return math.prod(self.target.dims) * self.source.dims[-1]
 
     def described(self, chain: Chain) -> PrimitiveDesc:
         """Describe the primitive.
 
         Args:
-            chain: What is done to the result.
+            chain: The post-ops.
 
         Raises:
-            BackendError: There is no such primitive.
+            BackendError: The library has no such primitive.
         """
-        tail = "".join(f" + {op}" for op in chain.ops)
+        fused = "".join(f" + {op}" for op in chain.ops)
         source, weights, target = (
             desc.of_type(self.type) for desc in (self.source, self.weights, self.target)
         )
         operands = (source, weights, self.bias, target)
-        what = f"a {self.type.text} {self.primitive}{tail}: {self}"
+        description = f"a {self.type.text} {self.primitive}{fused}: {self}"
         with Attributes(chain.ops, multiplies=True) as attributes:
             if self.primitive == "matmul":
-                return PrimitiveDesc("matmul", engine(), *operands, attributes, description=what)
+                return PrimitiveDesc(
+                    "matmul", engine(), *operands, attributes, description=description
+                )
             leading = ("inner_product_forward", engine(), FORWARD_INFERENCE)
-            return PrimitiveDesc(*leading, *operands, attributes, description=what)
+            return PrimitiveDesc(*leading, *operands, attributes, description=description)
 
 
 def fully_connected(call: KernelCall) -> Step | None:
-    """Run FullyConnected and its tail as one primitive; see `Kernel.make`."""
-    if not _is_made_for(call):
+    """Run FullyConnected and fused nodes as one primitive; see `Kernel.make`."""
+    if not _is_supported(call):
         return None
     units, depth = call.spec(1).shape
     return _by_one_matrix(call, depth, units, (1, depth))
 
 
 def matmul(call: KernelCall) -> Step | None:
-    """Run MatMul and its tail as one primitive; see `Kernel.make`."""
-    if not _is_made_for(call):
+    """Run MatMul and fused nodes as one primitive; see `Kernel.make`."""
+    if not _is_supported(call):
         return None
     matrix, transposed = call.spec(1).shape, bool(call.op.transpose_in1)
     if math.prod(matrix[:-2]) > 1 or call.op.transpose_in0:
@@ -108,8 +110,8 @@ def matmul(call: KernelCall) -> Step | None:
     return _by_one_matrix(call, depth, units, (1, depth) if transposed else (units, 1))
 
 
-def _is_made_for(call: KernelCall) -> bool:
-    """Return whether the op is one for the library; narrow results are not."""
+def _is_supported(call: KernelCall) -> bool:
+    """Return whether the library runs a call; results of few columns are left to NumPy."""
     *stack, columns = call.outputs[0].shape
     return is_float32(call) and (columns >= _NARROWEST or math.prod(stack) == 1)
 
@@ -118,8 +120,8 @@ def _by_one_matrix(
     call: KernelCall, depth: int, units: int, strides: tuple[int, int]
 ) -> Step | None:
     """Multiply rows by one matrix, (depth, units) with these strides."""
-    made = call.outputs[0].shape
-    rows, is_known = math.prod(made[:-1]), call.static(1) is not None
+    result = call.outputs[0].shape
+    rows, is_known = math.prod(result[:-1]), call.static(1) is not None
     has_bias, is_small = call.has(2), rows * depth * units < LEAST_SHARED
     kind = _type(call, rows * depth * units)
     chain = chain_of(call, lambda shape: dense(_as_rows(shape, rows, units)), kind)
@@ -136,47 +138,46 @@ def _by_one_matrix(
 
 
 def _as_rows(shape: Shape, rows: int, units: int) -> Shape:
-    """Return the shape of a tail's operand, of one element, a row or all, beside (rows, units)."""
+    """Return the shape, aligned with (rows, units), of an operand of one element, a row or all."""
     count = math.prod(shape)
     return (rows, units) if count == rows * units else (1, count)
 
 
 def _batched(call: KernelCall) -> Step | None:
-    """Multiply stacks of matrices, transposed by strides, broadcast by extents of 1."""
-    made = call.outputs[0].shape
-    rank = len(made)
-    bias = dense(aligned(made[-1:], rank)) if call.has(2) else None
+    """Multiply stacks of matrices, transposed by strides, broadcast by axes of size 1."""
+    result = call.outputs[0].shape
+    rank = len(result)
+    bias = dense(aligned(result[-1:], rank)) if call.has(2) else None
     transposed = (call.op.transpose_in0, call.op.transpose_in1)
     depth = call.spec(0).shape[-2 if transposed[0] else -1]
-    kind = _type(call, math.prod(made) * depth)
+    kind = _type(call, math.prod(result) * depth)
     chain = chain_of(call, lambda shape: dense(aligned(shape, rank)), kind)
     layouts = call.layout(0), call.layout(1)
     lazy = tuple(isinstance(each, Strided) and each.type is kind for each in layouts)
-    for as_they_lie in dict.fromkeys((lazy, (False, False))):
+    for as_is in dict.fromkeys((lazy, (False, False))):
         source, weights = (
-            _matrices(call, index, rank, transposed[index], as_they_lie=as_they_lie[index])
-            for index in (0, 1)
+            _matrices(call, index, rank, transposed[index], as_is=as_is[index]) for index in (0, 1)
         )
-        product = Product("matmul", source, weights, bias, dense(made), kind)
-        if step := _step(call, product, chain, as_they_lie=as_they_lie):
+        product = Product("matmul", source, weights, bias, dense(result), kind)
+        if step := _step(call, product, chain, as_is=as_is):
             return step
     return None
 
 
 def _type(call: KernelCall, products: int) -> DataType:
-    """Return the type that operands are brought in; to round a few and back takes longer."""
+    """Return the type of operands: for few products the conversion takes longer than it saves."""
     is_narrow = any(input_type(call, index) is not DataType.F32 for index in (0, 1))
     return factor_type() if is_narrow or products >= LEAST_SHARED else DataType.F32
 
 
 def _matrices(
-    call: KernelCall, index: int, rank: int, is_transposed: bool, *, as_they_lie: bool
+    call: KernelCall, index: int, rank: int, is_transposed: bool, *, as_is: bool
 ) -> MemoryDesc:
-    """Describe a stack of matrices: where it is a transpose that was not moved, by its strides."""
+    """Describe a stack of matrices; with `as_is`, a transpose without a copy by its strides."""
     shape, layout = aligned(call.spec(index).shape, rank), call.layout(index)
     *batch, row, column = range(rank)
     form = permuted(shape, (*batch, column, row) if is_transposed else (*batch, row, column))
-    return layout.along(form) if as_they_lie and isinstance(layout, Strided) else form
+    return layout.along(form) if as_is and isinstance(layout, Strided) else form
 
 
 def _step(
@@ -185,16 +186,16 @@ def _step(
     chain: Chain,
     *,
     packs: bool = False,
-    as_they_lie: Sequence[bool] = (False, False),
+    as_is: Sequence[bool] = (False, False),
 ) -> Step | None:
-    """Return the step of a product; None where the library has but its generic code for it.
+    """Return the step of a product; None if the library only has generic code for it.
 
     Args:
-        call: The kernel's.
+        call: The call of the kernel.
         product: Its operands.
-        chain: What is done to the result.
-        packs: Whether the weights are known and packed.
-        as_they_lie: For source and weights, whether they are described in the layout they are in.
+        chain: The post-ops.
+        packs: Whether the weights are constant and packed.
+        as_is: For source and weights, whether their present layout is described.
     """
     wanted = product
     if packs:
@@ -204,31 +205,33 @@ def _step(
     with desc:
         if is_slow(desc):
             return None
-        places = Arguments(call, desc)
-        if as_they_lie[0]:
-            places.read_as_it_lies(Arg.SOURCE, 0)
+        arguments = Arguments(call, desc)
+        if as_is[0]:
+            arguments.read_as_is(Arg.SOURCE, 0)
         else:
-            places.read(Arg.SOURCE, 0, product.source)
-        if as_they_lie[1]:
-            places.read_as_it_lies(Arg.WEIGHTS, 1)
+            arguments.read(Arg.SOURCE, 0, product.source)
+        if as_is[1]:
+            arguments.read_as_is(Arg.WEIGHTS, 1)
         elif packs:
-            _pack_weights(call, places, desc, product.weights)
+            _pack_weights(call, arguments, desc, product.weights)
         else:
-            places.read(Arg.WEIGHTS, 1, product.weights)
+            arguments.read(Arg.WEIGHTS, 1, product.weights)
         if product.bias is not None:
-            places.read(Arg.BIAS, 2, product.bias)
-        places.read_chain(chain)
-        places.write(Arg.DESTINATION, 0, product.target)
-        return places.step()
+            arguments.read(Arg.BIAS, 2, product.bias)
+        arguments.read_chain(chain)
+        arguments.write(Arg.DESTINATION, 0, product.target)
+        return arguments.step()
 
 
 def _pack_weights(
-    call: KernelCall, places: Arguments, desc: PrimitiveDesc, as_it_lies: MemoryDesc
+    call: KernelCall, arguments: Arguments, desc: PrimitiveDesc, unpacked: MemoryDesc
 ) -> None:
     weights = call.static(1)
     if weights is None:
-        raise AssertionError(f"{call.head.node.where}: weights that change cannot be packed")
-    packed = OneDnnLayout(desc.desc(Arg.WEIGHTS), as_it_lies)
-    form = f"{engine().library.fingerprint}/{as_it_lies.key}/{packed.desc.key}"
-    made = call.packed(1, form, lambda: pack(weights, packed))
-    places.constant(Arg.WEIGHTS, call.constant(made, packed), packed.desc)
+        raise AssertionError(
+            f"{call.head.node.where}: weights are not constant, and cannot be packed"
+        )
+    packed = OneDnnLayout(desc.desc(Arg.WEIGHTS), unpacked)
+    form = f"{engine().library.fingerprint}/{unpacked.key}/{packed.desc.key}"
+    data = call.packed(1, form, lambda: pack(weights, packed))
+    arguments.constant(Arg.WEIGHTS, call.constant(data, packed), packed.desc)

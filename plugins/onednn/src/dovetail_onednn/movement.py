@@ -1,4 +1,4 @@
-"""Elements moved: transposes, channel shuffles, concatenation; reorders of strides."""
+"""Transposes, channel shuffles and concatenation."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from dovetail_onednn.primitives import (
 )
 from dovetail_onednn.steps import Argument, Arguments, Work, execute, is_float32
 
-# Fewer elements are copied by NumPy before a primitive is called.
+# NumPy copies fewer elements in less time than the call of a primitive takes.
 _LEAST = 2048
-_MULTIPLE_SOURCE = 1024  # a concatenation's sources are arguments from here on
+_MULTIPLE_SOURCE = 1024  # number of the first source of a concatenation
 
 
 def reshape(call: KernelCall) -> Step | None:
-    """Run Reshape and its like where the elements are of a narrower type: a view, as ever."""
+    """Run Reshape, ExpandDims and Squeeze of elements of a narrower type: a view."""
     narrow = narrow_layout(call)
     return None if narrow is None else call.view(0, narrow, source=narrow)
 
 
 def transpose(call: KernelCall) -> Step | None:
-    """Run Transpose: who can reads other strides, for others it is a reorder from them."""
+    """Run Transpose: a view with other strides if its readers support that, else a reorder."""
     narrow = narrow_layout(call)
     if not is_float32(call) or (math.prod(call.outputs[0].shape) < _LEAST and narrow is None):
         return None
     shape, perm = call.spec(0).shape, [int(p) for p in call.op.perm]
     if lazy := call.view(0, Strided.transposed(shape, perm, type_of(narrow)), source=narrow):
         return lazy
-    made = [shape[p] for p in perm]
-    return _reordered(call, permuted(shape, perm), permuted(made, range(len(made))))
+    result = [shape[p] for p in perm]
+    return _reordered(call, permuted(shape, perm), permuted(result, range(len(result))))
 
 
 def channel_shuffle(call: KernelCall) -> Step | None:
-    """Run ChannelShuffle as a reorder that swaps groups and places within them."""
+    """Run ChannelShuffle as a reorder that swaps the groups with the channels in them."""
     shape, axis, groups = call.spec(0).shape, call.op.axis, call.op.num_groups
     small = math.prod(shape) < _LEAST and narrow_layout(call) is None
     if not is_float32(call) or small:
@@ -55,24 +55,24 @@ def channel_shuffle(call: KernelCall) -> Step | None:
 
 
 def concat(call: KernelCall) -> Step | None:
-    """Run Concat as one primitive, on rows of what lies before the axis."""
+    """Run Concat as one primitive, with all axes before the concatenated one as rows."""
     if not is_float32(call) or any(t is None for t in call.tensors):
         return None
     axis, shape = call.op.axis, call.outputs[0].shape
     rows = math.prod(shape[:axis])
     narrow = [found for i in range(len(call.tensors)) if (found := narrow_layout(call, i))]
-    # one row: long copies, which NumPy does as well
+    # NumPy's copies of one long row are as fast
     if (math.prod(shape) < _LEAST or rows == 1) and not narrow:
         return None
     kind = type_of(narrow[0] if narrow else None)
     forms = [_row(rows, call.spec(i).shape[axis:]) for i in range(len(call.tensors))]
     sources, target = [form.of_type(kind) for form in forms], _row(rows, shape[axis:])
     with _concat_desc(sources, target.of_type(kind)) as desc:
-        places = Arguments(call, desc)
+        arguments = Arguments(call, desc)
         for i, (source, form) in enumerate(zip(sources, forms, strict=True)):
-            places.read_form(_MULTIPLE_SOURCE + i, i, source, form)
-        places.write(Arg.DESTINATION, 0, target)
-        return places.step()
+            arguments.read_form(_MULTIPLE_SOURCE + i, i, source, form)
+        arguments.write(Arg.DESTINATION, 0, target)
+        return arguments.step()
 
 
 def _row(rows: int, shape: Shape) -> MemoryDesc:
@@ -81,12 +81,12 @@ def _row(rows: int, shape: Shape) -> MemoryDesc:
 
 def _reordered(call: KernelCall, source: MemoryDesc, target: MemoryDesc) -> Step:
     kind = input_type(call)
-    lies, made = source.of_type(kind), target.of_type(kind)
-    places: dict[int, Argument] = {
-        Arg.SOURCE: Argument(lies, call.read(0, layout_of(lies, source))),
-        Arg.DESTINATION: Argument(made, call.write(0, layout_of(made, target))),
+    read, written = source.of_type(kind), target.of_type(kind)
+    arguments: dict[int, Argument] = {
+        Arg.SOURCE: Argument(read, call.read(0, layout_of(read, source))),
+        Arg.DESTINATION: Argument(written, call.write(0, layout_of(written, target))),
     }
-    return execute(call, Work(reorder_primitive(lies, made), places))
+    return execute(call, Work(reorder_primitive(read, written), arguments))
 
 
 def _concat_desc(sources: Sequence[MemoryDesc], target: MemoryDesc) -> PrimitiveDesc:

@@ -15,10 +15,10 @@ from dovetail_onednn.steps import Arguments, is_float32, is_slow
 
 
 def batchnorm(call: KernelCall) -> Step | None:
-    """Run Batchnorm and its tail as one primitive; see `Kernel.make`.
+    """Run Batchnorm and fused nodes as one primitive; see `Kernel.make`.
 
-    That is a product with a sum behind it. It measured up to twice as fast as the library's batch
-    normalization, which knows no post-ops but Relu, and 30 times where the channels fill no vector.
+    It runs as a product followed by a sum. That is up to twice as fast as the library's batch
+    normalization, which supports no post-op but Relu, and 30 times if channels fill no vector.
     """
     if not is_float32(call):
         return None
@@ -34,29 +34,29 @@ def layer_norm(call: KernelCall) -> Step | None:
         return None
     width = math.prod(shape[first:])
     rows = dense((math.prod(shape[:first]), width))
-    lies = rows.of_type(input_type(call))
+    form = rows.of_type(input_type(call))
     with (
         Attributes() as attributes,
         PrimitiveDesc(
             "layer_normalization_forward",
             engine(),
             FORWARD_INFERENCE,
-            lies,
-            lies,
+            form,
+            form,
             None,
             call.op.epsilon,
             _flags(call),
             attributes,
-            description=f"a {lies.type.text} layer normalization of the rows of {lies.key}",
+            description=f"a {form.type.text} layer normalization of the rows of {form.key}",
         ) as desc,
     ):
         return _step(call, desc, rows, width)
 
 
 def instance_norm(call: KernelCall) -> Step | None:
-    """Run InstanceNorm of a batch of one by mean and deviation over space; see `Kernel.make`.
+    """Run InstanceNorm of one image by mean and deviation over space; see `Kernel.make`.
 
-    Only then is it what the library calls a batch normalization, with statistics of the batch.
+    That is what the library calls a batch normalization with statistics of the batch.
     """
     op, shape = call.op, call.spec(0).shape
     usual = (op.mode.name, op.region.name) == ("MU_SIGMA", "ACROSS_SPATIAL")
@@ -92,10 +92,10 @@ def _flags(call: KernelCall) -> NormalizationFlag:
 def _step(call: KernelCall, desc: PrimitiveDesc, form: MemoryDesc, width: int) -> Step | None:
     if is_slow(desc):
         return None
-    places = Arguments(call, desc)
-    places.read(Arg.SOURCE, 0, form)
+    arguments = Arguments(call, desc)
+    arguments.read(Arg.SOURCE, 0, form)
     for arg, index in ((Arg.SCALE, 1), (Arg.SHIFT, 2)):
         if call.has(index):
-            places.read(arg, index, vector(width))
-    places.write(Arg.DESTINATION, 0, form)
-    return places.step(in_place=[(0, 0)])
+            arguments.read(arg, index, vector(width))
+    arguments.write(Arg.DESTINATION, 0, form)
+    return arguments.step(in_place=[(0, 0)])

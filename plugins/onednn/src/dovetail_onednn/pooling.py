@@ -1,11 +1,12 @@
 """Pooling.
 
-Two things the library does in its own way: a maximum of nothing but minus infinity is the least
-finite number, and NaN takes no part in maxima.
+The library differs in two points. The maximum of nothing but minus infinity is the lowest finite
+number. And maxima ignore NaN, so a step looks for NaN in its source after each run.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,15 +16,16 @@ import numpy as np
 from dovetail.ir import Array, Node, Scalar, Shape, Tensor
 from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Layout, Step
-from dovetail_onednn._api import FORWARD_INFERENCE, PoolingAlgorithm
+from dovetail_onednn._api import FORWARD_INFERENCE, Arg, DataType, PoolingAlgorithm
 from dovetail_onednn.descriptors import MemoryDesc, array
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, aligned, images, narrow_layout, type_of
+from dovetail_onednn.nan import elements, has_nan, marked, set_nan
 from dovetail_onednn.post_ops import Chain, can_fuse, chain_of
-from dovetail_onednn.primitives import Attributes, PostOp, PrimitiveDesc
+from dovetail_onednn.primitives import Addresses, Attributes, PostOp, Primitive, PrimitiveDesc
 from dovetail_onednn.steps import from_one_to_one, is_float32
 
-# Ops whose results are negative nowhere if their inputs are not.
+# Ops whose results are not negative if their inputs are not.
 _SIGN_KEEPING = frozenset(("Concat", "PoolAvg2d", "PoolAvg3d", "PoolMax2d", "PoolMax3d"))
 
 
@@ -32,9 +34,9 @@ class Pooling:
     """Windows over (n, *spatial, c).
 
     Attributes:
-        algorithm: What is made of a window.
+        algorithm: The function of a window.
         source, target: Shapes.
-        size, stride, before, after: For each spatial axis.
+        size, stride, before, after: Window, strides and padding for each spatial axis.
     """
 
     algorithm: PoolingAlgorithm
@@ -52,10 +54,10 @@ class Pooling:
         source, target = (specs[0].shape for specs in (view.ins, view.outs) if specs[0])
         size, stride = (tuple(int(n) for n in v) for v in (op.filter_size, op.stride))
         before, after = (tuple(int(n) for n in side) for side in np.transpose(op.pad_amount))
-        # with the rounding mode CEIL a last window may reach beyond the padding
+        # with the rounding mode CEIL a last window may extend beyond the padding
         needed = (
-            (outputs - 1) * step + taps - extent - pad
-            for outputs, step, taps, extent, pad in zip(
+            (outputs - 1) * step + taps - inputs - pad
+            for outputs, step, taps, inputs, pad in zip(
                 target[1:-1], stride, size, source[1:-1], before, strict=True
             )
         )
@@ -63,7 +65,7 @@ class Pooling:
         return cls(algorithm, source, target, size, stride, before, after)
 
     def windows(self) -> list[list[tuple[int, int]]]:
-        """Return, for each spatial axis, where each window begins and ends."""
+        """Return the first and last + 1 index of each window, for each spatial axis."""
         axes = zip(self.target[1:-1], self.stride, self.before, self.size, strict=True)
         return [
             [(i * stride - before, i * stride - before + size) for i in range(outputs)]
@@ -72,10 +74,10 @@ class Pooling:
 
     @property
     def has_empty_windows(self) -> bool:
-        """Whether there are windows without any element of the source."""
+        """True if a window has no element of the source."""
         return any(
-            min(last, extent) <= max(first, 0)
-            for extent, windows in zip(self.source[1:-1], self.windows(), strict=True)
+            min(last, size) <= max(first, 0)
+            for size, windows in zip(self.source[1:-1], self.windows(), strict=True)
             for first, last in windows
         )
 
@@ -85,12 +87,12 @@ class Pooling:
         """Describe the primitive.
 
         Args:
-            source: What is read.
-            target: What is written.
-            post_ops: What is done to the result.
+            source: Descriptor of the source.
+            target: Descriptor of the result.
+            post_ops: Functions of the result.
         """
         name = f"{source.type.text} {self.algorithm.name.lower()} pooling"
-        tail = "".join(f" + {op}" for op in post_ops)
+        fused = "".join(f" + {op}" for op in post_ops)
         with Attributes(post_ops) as attributes:
             return PrimitiveDesc(
                 "pooling_forward",
@@ -105,7 +107,7 @@ class Pooling:
                 array(self.before),
                 array(self.after),
                 attributes,
-                description=f"a {name}{tail}: {self}",
+                description=f"a {name}{fused}: {self}",
             )
 
     def step(
@@ -117,46 +119,52 @@ class Pooling:
         """Return the step of a call whose head is this pooling.
 
         Args:
-            call: All float32, with elements; without a tail where something comes before that.
-            before: What is done to the result before the call's tail.
-            layout: What the source is read in, and the result written in something like it.
+            call: All tensors are float32 and not empty.
+            before: Functions of the result, for calls without fused nodes.
+            layout: Layout of the source; that of the result is similar.
         """
         rank, source, target = len(self.target), images(self.source), images(self.target)
         kind = type_of(layout)
-        lies = source.of_type(kind), target.of_type(kind)
+        descs = source.of_type(kind), target.of_type(kind)
         if isinstance(layout, OneDnnLayout):
-            lies = layout.desc, MemoryDesc.any(_channels_first(self.target), kind)
+            descs = layout.desc, MemoryDesc.any(_channels_first(self.target), kind)
         chain = chain_of(call, lambda shape: images(aligned(shape, rank)), kind)
         if before:
             chain = Chain(before, ())
-        step = from_one_to_one(call, self.described(*lies, chain.ops), source, target, chain=chain)
-        return step if step or layout is None else self.step(call, before)
+        desc = self.described(*descs, chain.ops)
+        concrete = desc.desc(Arg.SOURCE), desc.desc(Arg.DESTINATION)
+        step = from_one_to_one(call, desc, source, target, chain=chain)
+        if step is None:
+            return None if layout is None else self.step(call, before)
+        if self.algorithm is not PoolingAlgorithm.MAXIMUM:
+            return step
+        return replace(step, bind=_with_nan(step, functools.partial(self.described, *concrete)))
 
 
 def pool_avg(call: KernelCall) -> Step | None:
-    """Run PoolAvg2d, PoolAvg3d and their tail as one primitive; see `Kernel.make`."""
+    """Run PoolAvg2d, PoolAvg3d and fused nodes as one primitive; see `Kernel.make`."""
     if not is_float32(call):
         return None
     if call.op.count_pad_for_edges:
         pooling = Pooling.of(call.head, PoolingAlgorithm.AVERAGE_WITH_PADDING)
         return pooling.step(call, layout=narrow_layout(call))
     pooling = Pooling.of(call.head, PoolingAlgorithm.AVERAGE)
-    # the mean of no elements is 0 in the op set, and nothing that can be used in the library
+    # the mean of no elements is 0 in the op set, but not in the library
     if pooling.has_empty_windows:
         return None
     return pooling.step(call, layout=narrow_layout(call))
 
 
-def absorbs_after_maximum(group: Sequence[NodeView], node: NodeView) -> bool:
-    """Return whether a group that begins with PoolMax runs a node too: not where 0 takes part."""
+def can_fuse_after_maximum(group: Sequence[NodeView], node: NodeView) -> bool:
+    """Return whether PoolMax can run a node too: not if 0 takes part in maxima."""
     return not any(_zeros(group[0])) and can_fuse(group, node)
 
 
 def pool_max(call: KernelCall) -> Step | None:
-    """Run PoolMax2d, PoolMax3d and their tail as one primitive; see `Kernel.make`.
+    """Run PoolMax2d, PoolMax3d and fused nodes as one primitive; see `Kernel.make`.
 
-    The op set's padding holds 0, the library's takes no part: so 0 takes part in windows that meet
-    the padding after the primitive has run. They are the first and the last ones along an axis.
+    The op set's padding holds 0, the library ignores padding. So after the primitive, 0 is compared
+    with the results of windows that extend into the padding: the first and last along an axis.
     """
     if not is_float32(call):
         return None
@@ -170,15 +178,54 @@ def pool_max(call: KernelCall) -> Step | None:
     return replace(step, bind=_with_zeros(step, edges))
 
 
+def _with_nan(step: Step, described: Callable[[], PrimitiveDesc]) -> Callable[[Buffers], Bound]:
+    """Return the bind of a maximum that is NaN where a window has NaN.
+
+    Args:
+        step: The pooling, which ignores NaN.
+        described: Describes the pooling without fused nodes, in the same layouts.
+    """
+    source, target = step.reads[0], step.writes[0]
+    kind = type_of(source.layout)
+
+    def bind(buffers: Buffers) -> Bound:
+        pool = step.bind(buffers)
+        values, result = (elements(buffers.array(v), kind) for v in (source, target))
+
+        def run() -> None:
+            pool()
+            if has_nan(values):
+                set_nan(result, _windows_with_nan(values, len(result), kind, described), kind)
+
+        return run
+
+    return bind
+
+
+def _windows_with_nan(
+    values: Array, count: int, kind: DataType, described: Callable[[], PrimitiveDesc]
+) -> Array:
+    """Return which of so many windows of `elements` have NaN: those where a mask's maximum is 1."""
+    mask = marked(values, kind)
+    found = np.zeros(count, values.dtype)
+    with described() as desc:
+        addresses: Addresses = {
+            arg: (desc.desc(arg), int(array.ctypes.data))
+            for arg, array in ((Arg.SOURCE, mask), (Arg.DESTINATION, found))
+        }
+        Primitive(desc).bind(addresses)()
+    return found > 0
+
+
 def _channels_first(shape: Shape) -> Shape:
     batch, *spatial, channels = shape
     return (batch, channels, *spatial)
 
 
-def takes_blocks(node: Node, source: Node) -> bool:
-    """Return whether a node is pooling that takes what another one made in whatever layout.
+def reads_blocks(node: Node, source: Node) -> bool:
+    """Return whether a node is pooling that reads the result of another in any layout.
 
-    Not where 0 is to take part in maxima that it may change.
+    It does not if 0 takes part in maxima that it may change.
     """
     pads = node.params.get("pad_amount")
     is_padded = isinstance(pads, Tensor) and bool(pads.values().any())
@@ -187,16 +234,16 @@ def takes_blocks(node: Node, source: Node) -> bool:
 
 
 def is_never_negative(node: Node) -> bool:
-    """Return whether what a node writes is 0 or more, or NaN, whatever it reads."""
-    least = node.params.get("min_value")
-    is_clipped = isinstance(least, Scalar) and float(least.value) >= 0
+    """Return whether all results of a node are 0 or more, or NaN."""
+    low = node.params.get("min_value")
+    is_clipped = isinstance(low, Scalar) and float(low.value) >= 0
     return node.op_type in ("Relu", "Relu6", "Sigmoid") or (
         node.op_type == "ReluMinMax" and is_clipped
     )
 
 
 def _reads_no_negative(call: KernelCall) -> bool:
-    """Return whether what the head reads is 0 or more, or NaN, whatever the application brings."""
+    """Return whether the input of the head is always 0 or more, or NaN."""
     waiting, seen = list(call.head.node.inputs), set[Node]()
     while waiting:
         tensor = waiting.pop()
@@ -213,15 +260,15 @@ def _reads_no_negative(call: KernelCall) -> bool:
 
 
 def _zeros(view: NodeView) -> Iterator[tuple[int, slice]]:
-    """Return the parts of the result of a maximum where 0 takes part: an axis and a slice of it."""
+    """Yield the parts of the result in whose maxima 0 takes part: an axis and a slice of it."""
     op: Any = view.op
     pooling = Pooling.of(view, PoolingAlgorithm.MAXIMUM)
-    after = [int(behind) for _, behind in op.pad_amount]  # without what CEIL adds
+    after = [int(pads[1]) for pads in op.pad_amount]  # without what CEIL adds
     for i, windows in enumerate(pooling.windows()):
-        extent = pooling.source[1 + i]
+        size = pooling.source[1 + i]
         first = sum(start < 0 for start, _ in windows)
-        # a window that is wholly beyond the padding gives 0, too
-        last = sum(end > extent and (after[i] > 0 or start >= extent) for start, end in windows)
+        # the maximum of a window wholly beyond the padding is 0 too
+        last = sum(end > size and (after[i] > 0 or start >= size) for start, end in windows)
         if first:
             yield 1 + i, slice(first)
         if last:
@@ -229,7 +276,7 @@ def _zeros(view: NodeView) -> Iterator[tuple[int, slice]]:
 
 
 def _with_zeros(step: Step, edges: Sequence[tuple[int, slice]]) -> Callable[[Buffers], Bound]:
-    """Return the bind of a step whose result is at least 0 at some edges."""
+    """Return the bind of a step whose result is clipped to at least 0 at some edges."""
     zero = np.zeros((), np.float32)
 
     def bind(buffers: Buffers) -> Bound:

@@ -1,7 +1,7 @@
-"""Primitives: compiled computations, made once and executed on any addresses.
+"""Primitives: computations that are compiled once and executed on any addresses.
 
-Every primitive takes its scratchpad from the caller: with one of the library's own, oneDNN 3.2
-crashes when a primitive made in one thread is executed in another.
+The caller provides the scratchpad of every primitive: if the library allocates it, oneDNN 3.2
+crashes when a primitive created in one thread is executed in another.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from dovetail_onednn.handles import Handle, Stream, engine, make
 from dovetail_onednn.precision import math_mode
 from dovetail_onednn.threads import ACTIVE, TEAM, ReleaseGil, current_threads, set_threads, threads
 
-# A call longer than this lets other Python threads run: a tenth of the interval in which a busy one
-# gives the interpreter back. So many calls are timed to tell.
+# A longer call lets other Python threads run: a tenth of the interval after which a busy thread
+# releases the interpreter. So many calls are timed.
 _LONG_S = 0.5e-3
 _TRIALS = 3
 
@@ -48,22 +48,29 @@ class Eltwise:
     beta: float = 0.0
 
     def __str__(self) -> str:
-        if self.algorithm is Algorithm.RELU:
+        if self == RELU:
             return "relu"
         return f"{self.algorithm.name.lower()}({self.alpha:g}, {self.beta:g})"
 
 
+# The library's relu and clip replace NaN by a bound. Its hard swish, x * clip(alpha * x, 0, 1),
+# keeps NaN, and is relu for this alpha: exact except for -inf, which becomes NaN, and for numbers
+# below 3e-39. In place of relu it takes 1 to 3 percent of a convolutional network's time; elu with
+# alpha 0, which is exact for -inf too, takes 6 to 19.
+RELU = Eltwise(Algorithm.HARDSWISH, 3.4028234663852886e38)
+
+
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Post-op: a function of the result and another tensor, element by element.
+    """Post-op: an elementwise function of the result and another tensor.
 
-    The library's other way to add, onto what the destination held before, makes some processors'
-    depthwise and small convolutions fall back to a slow one where a function comes before it; it
-    measured no faster, and needs the two to share their bytes.
+    The library can also add to the previous content of the destination. Its depthwise and small
+    convolutions then fall back to slow code on some processors if another post-op comes first. It
+    was no faster, and needs both tensors to share their bytes.
 
     Attributes:
         algorithm: The function.
-        other: The other tensor, its second operand; extents of 1 broadcast.
+        other: The second operand; axes of size 1 broadcast.
     """
 
     algorithm: BinaryAlgorithm
@@ -75,7 +82,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Slopes:
-    """Post-op: the result where it is positive, else a slope times it.
+    """Post-op: the result where it is positive, else the result times a slope.
 
     Attributes:
         other: The slopes, one for each channel.
@@ -85,29 +92,29 @@ class Slopes:
 
     @property
     def mask(self) -> int:
-        """The axes along which there are slopes, a bit for each."""
-        return sum(1 << axis for axis, extent in enumerate(self.other.dims) if extent > 1)
+        """Bit mask of the axes along which slopes differ."""
+        return sum(1 << axis for axis, size in enumerate(self.other.dims) if size > 1)
 
     def __str__(self) -> str:
         return "prelu"
 
 
 PostOp = Eltwise | Binary | Slopes
-Addresses = dict[int, tuple[MemoryDesc, int]]  # by argument: what lies where
+Addresses = dict[int, tuple[MemoryDesc, int]]  # descriptor and address by argument
 
 
 class Attributes(Handle):
-    """How a primitive is to work: the scratchpad from outside, and post-ops.
+    """The attributes of a primitive: a scratchpad of the caller, and post-ops.
 
     Args:
-        post_ops: What is done to the result.
-        multiplies: Whether it sums products, whose factors the present precision may round.
+        post_ops: Functions of the result.
+        multiplies: Whether it sums products, whose factors the current precision may round.
     """
 
     __slots__ = ()
 
     def __init__(self, post_ops: Sequence[PostOp] = (), *, multiplies: bool = False) -> None:
-        doing = f"making attributes with the post-ops [{', '.join(map(str, post_ops))}]"
+        doing = f"creating attributes with the post-ops [{', '.join(map(str, post_ops))}]"
         super().__init__("primitive_attr", make("primitive_attr_create", doing=doing))
         functions = library().functions
         set_mode = functions["primitive_attr_set_scratchpad_mode"]
@@ -133,21 +140,21 @@ def _append(functions: dict[str, Any], chain: Handle, op: PostOp) -> int:
 
 
 def operand(position: int, op: Binary | Slopes) -> int:
-    """Return the argument that the post-op at this position reads."""
+    """Return the number of the argument that the post-op at this index reads."""
     which = Arg.OTHER if isinstance(op, Binary) else Arg.WEIGHTS
     return POST_OP_BASE * (position + 1) | which
 
 
 class PrimitiveDesc(Handle):
-    """A primitive before it is compiled: knows which layouts it wants.
+    """A primitive before it is compiled, with the layouts that it chose.
 
     Args:
-        function: What makes it, without the prefix `dnnl_` and `_primitive_desc_create`.
-        arguments: The function's, without the first.
+        function: Name of its creating function, without `dnnl_` and `_primitive_desc_create`.
+        arguments: Arguments of the function, without the first.
         description: Kind, types, shapes and params, for errors.
 
     Raises:
-        BackendError: There is no such primitive; with the description.
+        BackendError: The library has no such primitive; the message has the description.
     """
 
     __slots__ = ("description", "threads")
@@ -164,28 +171,28 @@ class PrimitiveDesc(Handle):
         name = c_char_p()
         ask = library().functions["primitive_desc_query"]
         status = ask(self, Query.IMPLEMENTATION, 0, ctypes.byref(name))
-        check(status, f"asking for the implementation of {self.description}")
+        check(status, f"querying the implementation of {self.description}")
         return (name.value or b"").decode()
 
     def desc(self, arg: int) -> MemoryDesc:
-        """Return the descriptor of one of its arguments: an `Arg`, or what `operand` gives."""
+        """Return the descriptor of an argument: an `Arg`, or a result of `operand`."""
         ask = library().functions["primitive_desc_query_md"]
         return MemoryDesc.copy_of(ask(self, Query.ARGUMENT, arg))
 
 
 class Primitive(Handle):
-    """A compiled computation. Any thread may execute it, several at once too.
+    """A compiled computation, which several threads may execute at once.
 
     Args:
-        desc: What it is to be.
-        fixed_threads: Whether it is executed by as many threads as it was described with, for
-            kinds that take some of their work from the moment of execution. What was described
-            with one thread always is.
+        desc: Its descriptor.
+        fixed_threads: Whether it is executed by as many threads as it was described with, for kinds
+            that divide some of their work at execution. A primitive described with one thread
+            always is.
 
     Attributes:
-        description: Of its descriptor.
-        threads: How many execute it; 0 is as many as the calling thread's work has.
-        scratchpad: Of the memory it needs while it runs; 0 bytes where it needs none.
+        description: Description of its descriptor.
+        threads: Number of threads that execute it; 0 is the calling thread's current number.
+        scratchpad: Descriptor of the memory it needs during execution; 0 bytes if none.
     """
 
     __slots__ = ("description", "generation", "scratchpad", "threads")
@@ -195,37 +202,40 @@ class Primitive(Handle):
         self.description = desc.description
         self.threads = desc.threads if fixed_threads or desc.threads == 1 else 0
         self.scratchpad = desc.desc(Arg.SCRATCHPAD)
-        # the library keeps compiled primitives by description and number of threads, and takes that
-        # number from the moment of creation: another one than it was described with would have it
-        # hand out, for a later description, what was compiled for this one
+        # the library caches compiled primitives by description and number of threads, and reads
+        # that number at creation: with another one than at description, it would return this
+        # primitive for a later description
         with threads(desc.threads):
-            made = make("primitive_create", desc, doing=desc.description)
-        super().__init__("primitive", made)
+            pointer = make("primitive_create", desc, doing=desc.description)
+        super().__init__("primitive", pointer)
 
-    def bind(self, places: Addresses, release_gil: ReleaseGil = ReleaseGil.AUTO) -> BoundPrimitive:
+    def bind(
+        self, addresses: Addresses, release_gil: ReleaseGil = ReleaseGil.AUTO
+    ) -> BoundPrimitive:
         """Return the call that executes it on these addresses.
 
         Args:
-            places: Descriptor and address of each argument. Where the scratchpad is left out, as
-                for work outside a plan's arena, the call has one of its own.
-            release_gil: Whether other Python threads run meanwhile.
+            addresses: Descriptor and address of each argument. If the scratchpad is missing, as
+                outside a plan, the call allocates one.
+            release_gil: When other Python threads may run during the call.
         """
         kept = None
-        if self.scratchpad.nbytes and Arg.SCRATCHPAD not in places:
+        if self.scratchpad.nbytes and Arg.SCRATCHPAD not in addresses:
             kept = aligned_empty(self.scratchpad.nbytes)
-            places = places | {Arg.SCRATCHPAD: (self.scratchpad, int(kept.ctypes.data))}
-        return BoundPrimitive(self, places, release_gil, kept)
+            addresses = addresses | {Arg.SCRATCHPAD: (self.scratchpad, int(kept.ctypes.data))}
+        return BoundPrimitive(self, addresses, release_gil, kept)
 
 
 class BoundPrimitive:
-    """A primitive with its memories and a stream: called without arguments, any number of times.
+    """A primitive with its memories and a stream, which can be called any number of times.
 
-    Not for two threads at once. What lies at the addresses must outlive it.
+    Not for two threads at once. The bytes at the addresses must outlive it.
     """
 
     __slots__ = (
         "_alone",
         "_generation",
+        "_get_threads",
         "_kept",
         "_memories",
         "_primitive",
@@ -233,27 +243,26 @@ class BoundPrimitive:
         "_shared",
         "_shortest",
         "_threads",
-        "_told",
         "_trials",
     )
 
     def __init__(
         self,
         primitive: Primitive,
-        places: Addresses,
+        addresses: Addresses,
         release_gil: ReleaseGil,
         kept: object = None,
     ) -> None:
-        self._memories = {arg: Memory(desc, address) for arg, (desc, address) in places.items()}
+        self._memories = {arg: Memory(desc, address) for arg, (desc, address) in addresses.items()}
         memories = list(self._memories.values())
         stream = Stream()
         arguments = (ExecArg * len(memories))()
-        for slot, arg, memory in zip(arguments, places, memories, strict=True):
+        for slot, arg, memory in zip(arguments, addresses, memories, strict=True):
             slot.arg, slot.memory = arg, memory.address
         self._primitive = primitive
         self._threads = primitive.threads
         found = library()
-        self._told = found.get_threads or int  # without OpenMP there is nothing to change
+        self._get_threads = found.get_threads or int  # without OpenMP there is no number to change
         self._set_threads = found.set_threads or set_threads
         self._kept = (stream, kept)
         self._generation = primitive.generation
@@ -268,18 +277,18 @@ class BoundPrimitive:
             functools.partial(functions[name], *call)
             for name in ("primitive_execute_held", "primitive_execute")
         )
-        # what executes it while no other session computes, and while one does
+        # used while no other session computes, and while one does
         self._alone = released if release_gil is ReleaseGil.ALWAYS else held
         self._shared = held if release_gil is ReleaseGil.NEVER else released
         self._trials = _TRIALS if release_gil is ReleaseGil.AUTO else 0
         self._shortest = float("inf")
 
     def memory(self, arg: int) -> Memory:
-        """Return the memory of an argument, which may be moved."""
+        """Return the memory of an argument."""
         return self._memories[arg]
 
     def __call__(self) -> None:
-        """Execute it; done when this returns, since a CPU stream does nothing in the background.
+        """Execute it and wait: a CPU stream runs nothing in the background.
 
         Raises:
             BackendError: It failed, or was prepared before the process was forked; with the
@@ -287,12 +296,12 @@ class BoundPrimitive:
         """
         if self._generation != GENERATION.number:
             raise BackendError(
-                "the process was forked after this was prepared, and its threads stayed behind",
+                "the process was forked after this was prepared; a fork copies no threads",
                 where=self._primitive.description,
-                hint="prepare it in the new process, or start that with the method 'spawn'",
+                hint="prepare it in the new process, or use the start method 'spawn'",
             )
         own = TEAM.own
-        if self._told() != (wanted := self._threads or own):
+        if self._get_threads() != (wanted := self._threads or own):
             (self._set_threads if own else set_threads)(wanted)
         execute = self._alone if len(ACTIVE) < 2 else self._shared
         status = self._timed(execute) if self._trials else execute()
@@ -300,7 +309,7 @@ class BoundPrimitive:
             raise failure(status, f"executing {self._primitive.description}")
 
     def _timed(self, execute: Callable[[], int]) -> int:
-        """Execute it and learns how long that takes; the shortest time of a few says it."""
+        """Execute it and measure the time; the shortest of a few decides whether it is long."""
         start = time.perf_counter()
         status = execute()
         self._shortest = min(self._shortest, time.perf_counter() - start)
@@ -311,20 +320,20 @@ class BoundPrimitive:
 
 
 def reorder_primitive(source: MemoryDesc, target: MemoryDesc) -> Primitive:
-    """Create the primitive that copies from one arrangement into another.
+    """Create the primitive that copies from one layout into another.
 
     Raises:
-        BackendError: The two differ in more than their arrangement.
+        BackendError: The descriptors differ in more than their layout.
     """
-    place = engine()
+    processor = engine()
     with (
         Attributes() as attributes,
         PrimitiveDesc(
             "reorder",
             source,
-            place,
+            processor,
             target,
-            place,
+            processor,
             attributes,
             description=f"a reorder from {source.key} to {target.key}",
         ) as desc,

@@ -1,13 +1,13 @@
-"""Recurrent layers with known weights, in float32: all steps of a sequence in one primitive.
+"""Recurrent layers with constant weights, in float32: all steps of a sequence in one primitive.
 
-Both directions of a layer are one primitive too, where their results are only read side by side:
-over short sequences the work around a primitive takes as long as what it computes.
+Both directions of a layer run as one primitive too, if their results are only read concatenated:
+with short sequences the overhead of a primitive is as long as its computation.
 
-Weights of all gates are packed together, once per context. What the library has no form of is left
-to the op's other kernel: projections, peepholes, norms, clipping, coupled gates, kept states.
+The weights of all gates are packed together, once per context. Features that the library lacks are
+left to the op's other kernel: projections, peepholes, norms, clipping, coupled gates, `reset`.
 
-The library calls what it has for GRU its reference, but that is made of its fast matrix products:
-it took from 1.1 times less than NumPy (2 steps of 20 units) to 10 times less.
+The library's code for GRU is called its reference, but uses its fast matrix products: it was from
+1.1 times (2 steps of 20 units) to 10 times as fast as NumPy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dovetail.ir import Array
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import FORWARD_INFERENCE, Arg
 from dovetail_onednn.descriptors import MemoryDesc
-from dovetail_onednn.directions import Direction, Ports, are_made_for, directions_of
+from dovetail_onednn.directions import Direction, Ports, are_supported, directions_of
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import OneDnnLayout, dense, permuted
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
@@ -30,14 +30,14 @@ from dovetail_onednn.reorder import pack
 from dovetail_onednn.steps import Arguments
 from dovetail_onednn.threads import threads_for
 
-# Source: oneDNN 3.2, dnnl_types.h, dnnl_rnn_direction_t: from the first step on, from the last one,
-# both with their results side by side. By the op's directions.
+# By the op's directions: forward, reverse, both with concatenated results.
+# Source: oneDNN 3.2, dnnl_types.h, dnnl_rnn_direction_t.
 _DIRECTIONS = {(0,): 1, (1,): 2, (0, 1): 3}
 _STATE_ARGS = (Arg.OTHER, Arg.THIRD)
 _LAST_ARGS = (Arg.DESTINATION_ITER, Arg.DESTINATION_ITER_C)
 
 
-# Gates: input, forget, cell, output. States: h and c. Left out: norms, peepholes, the projection
+# Gates: input, forget, cell, output. States: h and c. Unsupported: norms, peepholes, the projection
 # and its bias, reset.
 _LSTM = Ports(
     inputs=(16, 1, 2, 3),
@@ -45,33 +45,33 @@ _LSTM = Ports(
     biases=(21, 7, 8, 9),
     states=(10, 11),
     last=(2, 1),
-    left_out=(*range(12, 16), *range(18, 21), 22, 23, 24),
+    unsupported=(*range(12, 16), *range(18, 21), 22, 23, 24),
 )
-# Gates: update, reset, new; biases of x, then of h. Left out: reset.
+# Gates: update, reset, new; biases of x, then of h. Unsupported: reset.
 _GRU = Ports(
     inputs=(1, 2, 3),
     recurrent=(4, 5, 6),
     biases=tuple(range(7, 13)),
     states=(13,),
     last=(1,),
-    left_out=(14,),
+    unsupported=(14,),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer's primitive and operands; `d` is the number of directions.
+    """The primitive and operands of a layer; `d` is the number of directions.
 
     Attributes:
         primitive: `lstm`, `gru` or `lbr_gru`.
         directions: 0 forward, 1 reverse.
-        source, target: Sequences, (steps, batch, n) in whatever order they lie.
-        inputs, recurrent: Stacked weights as they are before packing, (1, d, n, gates, units).
+        source, target: Sequences, (steps, batch, n), of any strides.
+        inputs, recurrent: Stacked weights before packing, (1, d, n, gates, units).
         bias: (1, d, gates, units).
         state: (1, d, batch, units).
-        states: How many there are.
-        has_start: Whether they are given; else they start as 0.
-        has_last: Whether what they are after the last step is wanted.
+        states: Number of states.
+        has_start: Whether initial states are inputs; otherwise they are 0.
+        has_last: Whether the states after the last step are outputs.
     """
 
     primitive: str
@@ -88,24 +88,24 @@ class Layer:
 
     @property
     def products(self) -> int:
-        """How many numbers are multiplied in a step of one direction."""
+        """Number of products in a step of one direction."""
         weights = math.prod(self.inputs.dims) + math.prod(self.recurrent.dims)
         return weights // len(self.directions) * self.state.dims[2]
 
     def described(self) -> PrimitiveDesc:
-        """Describe the primitive, with weights as it wants them.
+        """Describe the primitive, which chooses the layout of the weights.
 
         Raises:
-            BackendError: There is no such primitive.
+            BackendError: The library has no such primitive.
         """
         start, last = (
-            [self.state if wanted else None] * self.states
-            for wanted in (self.has_start, self.has_last)
+            [self.state if exists else None] * self.states
+            for exists in (self.has_start, self.has_last)
         )
         weights = [MemoryDesc.any(self.inputs.dims), MemoryDesc.any(self.recurrent.dims)]
         none = [None, None] if self.primitive == "lstm" else []  # peepholes, projection
         flags = 0
-        what = (
+        description = (
             f"a float32 {self.primitive} layer: source {self.source.key}, weights "
             f"{self.inputs.key}, result {self.target.key}, directions {self.directions}"
         )
@@ -124,7 +124,7 @@ class Layer:
                 *last,
                 flags,
                 attributes,
-                description=what,
+                description=description,
             )
 
 
@@ -135,7 +135,7 @@ def lstm(call: KernelCall) -> Step | None:
         is_plain = len(each.view.outs) <= 3 and not each.op.cell_clip_threshold
         if not is_plain or not each.has(_LSTM.inputs[0]):
             return None
-    if not are_made_for(directions, _LSTM):
+    if not are_supported(directions, _LSTM):
         return None
     bias = np.stack([each.stacked(_LSTM.biases) for each in directions])
     return _step(directions, "lstm", _LSTM, bias)
@@ -145,11 +145,11 @@ def gru(call: KernelCall) -> Step | None:
     """Run Gru as one primitive; see `Kernel.make`."""
     directions = directions_of(call)
     linear = {bool(each.op.linear_before_reset) for each in directions}
-    if len(linear) > 1 or not are_made_for(directions, _GRU):
+    if len(linear) > 1 or not are_supported(directions, _GRU):
         return None
     of_x, of_h = np.split(np.stack([each.stacked(_GRU.biases) for each in directions]), 2, axis=1)
     if linear == {True}:
-        # the last row is what r multiplies together with what comes of h
+        # the last row is multiplied by r together with the product of h
         rows = (of_x + of_h)[:, :2], of_x[:, 2:], of_h[:, 2:]
         return _step(directions, "lbr_gru", _GRU, np.concatenate(rows, axis=1))
     return _step(directions, "gru", _GRU, of_x + of_h)
@@ -160,8 +160,8 @@ def _step(directions: tuple[Direction, ...], primitive: str, ports: Ports, bias:
 
     Args:
         directions: Forward before reverse.
-        primitive: The library's.
-        ports: Where its operands are among the op's.
+        primitive: Name of the primitive.
+        ports: Its operands among those of the op.
         bias: (directions, gates, units).
     """
     call = directions[0].call
@@ -169,26 +169,26 @@ def _step(directions: tuple[Direction, ...], primitive: str, ports: Ports, bias:
     with threads_for(layer.products):
         desc = layer.described()
     with desc:
-        places = Arguments(call, desc)
-        places.read(Arg.SOURCE, 0, layer.source)
+        arguments = Arguments(call, desc)
+        arguments.read(Arg.SOURCE, 0, layer.source)
         if layer.has_start:
             for arg, port in zip(_STATE_ARGS, ports.states, strict=False):
-                _read_state(directions, places, arg, port, layer.state)
+                _read_state(directions, arguments, arg, port, layer.state)
         args = (Arg.WEIGHTS, Arg.WEIGHTS_ITER)
         forms = (layer.inputs, layer.recurrent)
         for arg, form, gates in zip(args, forms, (ports.inputs, ports.recurrent), strict=True):
             packed = OneDnnLayout(desc.desc(arg), form)
-            # a format of the library's own, whose key does not tell all, depends on these
+            # an opaque format, whose key is incomplete, depends on these
             variant = f"{primitive} {layer.state.dims[2]}"
-            _pack_weights(directions, places, packed, arg, gates, variant)
-        places.constant(Arg.BIAS, call.constant(bias), layer.bias)
-        places.write(Arg.DESTINATION, 0, layer.target)
+            _pack_weights(directions, arguments, packed, arg, gates, variant)
+        arguments.constant(Arg.BIAS, call.constant(bias), layer.bias)
+        arguments.write(Arg.DESTINATION, 0, layer.target)
         if layer.has_last:
             for arg, index in zip(_LAST_ARGS, ports.last, strict=False):
-                places.write(arg, index, layer.state)
-        # states are copied in as many threads as there are at execution: beside other processes,
-        # waiting for a second one took ten times as long as all the rest
-        return places.step(fixed_threads=True)
+                arguments.write(arg, index, layer.state)
+        # states are copied with the number of threads at execution: next to other processes,
+        # waiting for a second thread took ten times as long as everything else
+        return arguments.step(fixed_threads=True)
 
 
 def _layer(directions: tuple[Direction, ...], primitive: str, ports: Ports, biases: int) -> Layer:
@@ -211,7 +211,7 @@ def _layer(directions: tuple[Direction, ...], primitive: str, ports: Ports, bias
 
 
 def _sequence(call: KernelCall, size: int) -> MemoryDesc:
-    """Describe a sequence of the layer as (steps, batch, size); one of rank 2 is one step."""
+    """Describe a sequence of the layer as (steps, batch, size); rank 2 is a single step."""
     first, second = ((1, *call.spec(0).shape)[-3:])[:2]
     if call.op.time_major or len(call.spec(0).shape) == 2:
         return dense((first, second, size))
@@ -219,24 +219,24 @@ def _sequence(call: KernelCall, size: int) -> MemoryDesc:
 
 
 def _read_state(
-    directions: Sequence[Direction], places: Arguments, arg: Arg, port: int, state: MemoryDesc
+    directions: Sequence[Direction], arguments: Arguments, arg: Arg, port: int, state: MemoryDesc
 ) -> None:
-    """Declare an initial state; one that is left out beside another one is 0."""
+    """Declare an initial state; a missing one is 0 if another is given."""
     first, *others = directions
     index = first.index(port)
     if index is not None and not others:
-        places.read(arg, index, state)
+        arguments.read(arg, index, state)
         return
-    made = np.zeros(state.dims, np.float32)
-    for each, part in zip(directions, made[0], strict=True):
+    values = np.zeros(state.dims, np.float32)
+    for each, part in zip(directions, values[0], strict=True):
         if (known := each.static(port)) is not None:
             part[...] = known.reshape(part.shape)
-    places.constant(arg, first.call.constant(made), state)
+    arguments.constant(arg, first.call.constant(values), state)
 
 
 def _pack_weights(
     directions: Sequence[Direction],
-    places: Arguments,
+    arguments: Arguments,
     packed: OneDnnLayout,
     arg: Arg,
     ports: Sequence[int],
@@ -250,5 +250,5 @@ def _pack_weights(
     def pack_all() -> Array:
         return pack(np.stack([each.stacked(ports) for each in directions]), packed)
 
-    made = call.packed(indices, name, pack_all)
-    places.constant(arg, call.constant(made, packed), packed.desc)
+    weights = call.packed(indices, name, pack_all)
+    arguments.constant(arg, call.constant(weights, packed), packed.desc)

@@ -1,8 +1,9 @@
-"""Reductions over axes that lie side by side, with others behind them.
+"""Reductions over adjacent axes that are not the last ones.
 
-They are poolings with one window over all of these axes. The library's own reductions measured no
-faster than NumPy: twice as slow over the last axes, generic code over others. Those over the last
-axes are not taken, since a pooling of one channel fills no vector.
+They run as poolings with one window over all of these axes. The library's own reductions are no
+faster than NumPy: they took twice as long over the last axes and are generic code over others.
+Reductions over the last axes are left to NumPy: a pooling of one channel fills no vector. So are
+maxima, since poolings ignore NaN.
 """
 
 from __future__ import annotations
@@ -20,43 +21,38 @@ from dovetail_onednn.steps import is_float32
 
 def reduce_mean(call: KernelCall) -> Step | None:
     """Run ReduceMean; see `Kernel.make`."""
-    pooling = _pooling(call, PoolingAlgorithm.AVERAGE)
+    pooling = _pooling(call)
     return None if pooling is None else pooling.step(call, layout=narrow_layout(call))
 
 
 def reduce_sum(call: KernelCall) -> Step | None:
-    """Run ReduceSum, as means times their number; see `Kernel.make`."""
-    pooling = _pooling(call, PoolingAlgorithm.AVERAGE)
+    """Run ReduceSum as a mean times the number of elements; see `Kernel.make`."""
+    pooling = _pooling(call)
     if pooling is None:
         return None
     times = Eltwise(Algorithm.LINEAR, float(math.prod(pooling.size)))
     return pooling.step(call, (times,), narrow_layout(call))
 
 
-def reduce_max(call: KernelCall) -> Step | None:
-    """Run ReduceMax; see `Kernel.make`."""
-    pooling = _pooling(call, PoolingAlgorithm.MAXIMUM)
-    return None if pooling is None else pooling.step(call, layout=narrow_layout(call))
-
-
-def _pooling(call: KernelCall, algorithm: PoolingAlgorithm) -> Pooling | None:
+def _pooling(call: KernelCall) -> Pooling | None:
     parts = _parts(call.spec(0).shape, sorted(int(axis) for axis in call.op.axes))
     if not is_float32(call) or parts is None:
         return None
-    before, along, behind = parts
-    source, target = (before, 1, along, behind), (before, 1, 1, behind)
+    before, along, after = parts
+    source, target = (before, 1, along, after), (before, 1, 1, after)
     none = (0, 0)
-    return Pooling(algorithm, source, target, (1, along), (1, 1), none, none)
+    window = (1, along)
+    return Pooling(PoolingAlgorithm.AVERAGE, source, target, window, (1, 1), none, none)
 
 
 def _parts(shape: Shape, axes: list[int]) -> Shape | None:
-    """Return the elements before the axes, along them and behind them.
+    """Return the number of elements before the axes, on them and after them.
 
-    Gives None where the axes lie apart or there is no more than one element behind them.
+    None if the axes are not adjacent or only one element is after them.
     """
     if not axes or axes != list(range(axes[0], axes[-1] + 1)):
         return None
     ends = axes[0], axes[-1] + 1
-    before, along, behind = shape[: ends[0]], shape[slice(*ends)], shape[ends[1] :]
-    parts = math.prod(before), math.prod(along), math.prod(behind)
+    before, along, after = shape[: ends[0]], shape[slice(*ends)], shape[ends[1] :]
+    parts = math.prod(before), math.prod(along), math.prod(after)
     return parts if parts[2] > 1 else None

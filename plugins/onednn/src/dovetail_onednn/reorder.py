@@ -1,4 +1,4 @@
-"""Reorders between layouts, as steps of a plan, and the packing of constants."""
+"""Reorders between layouts: steps of a plan, and the packing of constants."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from dovetail_onednn.layouts import Narrow, OneDnnLayout, Strided, dense
 from dovetail_onednn.primitives import Addresses, reorder_primitive
 from dovetail_onednn.threads import threads
 
-# Bytes below which one thread moves data that are moved once. A transpose of 1 MB took 0.32 ms in
-# one and 0.23 in two, but 16 where two had to wait for a busy core.
+# Constants of fewer bytes are moved in one thread. A transpose of 1 MB took 0.32 ms in one thread
+# and 0.23 in two, but 16 ms in two where one had to wait for a busy core.
 _LEAST_SHARED_BYTES = 1 << 20
 
 
 def reorder(source: Value, target: Value) -> Step:
-    """Create the step that brings a value's content into another layout; for `build_plan`.
+    """Create the step that copies a value into another layout; for `build_plan`.
 
     Raises:
-        BackendError: oneDNN cannot.
+        BackendError: oneDNN has no such reorder.
     """
     from_, to = _descs(source, target)
     primitive = reorder_primitive(from_, to)
 
     def bind(buffers: Buffers) -> Bound:
-        places: Addresses = {
+        addresses: Addresses = {
             Arg.SOURCE: (from_, buffers.address(source)),
             Arg.DESTINATION: (to, buffers.address(target)),
         }
-        return primitive.bind(places)
+        return primitive.bind(addresses)
 
     return Step((), (source,), (target,), bind)
 
@@ -39,21 +39,21 @@ def pack(data: Array, layout: OneDnnLayout) -> Array:
     """Return dense data in a layout, uint8 (layout.nbytes,), aligned.
 
     Args:
-        data: float32, C-contiguous, of the shape that the layout's dense form has.
+        data: float32, C-contiguous, of the shape of the layout's dense form.
         layout: The layout.
     """
     return moved(data, layout.dense, layout.desc)
 
 
 def moved(data: Array, source: MemoryDesc, target: MemoryDesc) -> Array:
-    """Return data in another arrangement, uint8 (target.nbytes,), aligned."""
+    """Return data in another layout, uint8 (target.nbytes,), aligned."""
     found = aligned_empty(target.nbytes)
-    places: Addresses = {
+    addresses: Addresses = {
         Arg.SOURCE: (source, int(data.ctypes.data)),
         Arg.DESTINATION: (target, int(found.ctypes.data)),
     }
     with threads(1 if target.nbytes < _LEAST_SHARED_BYTES else 0):
-        reorder_primitive(source, target).bind(places)()
+        reorder_primitive(source, target).bind(addresses)()
     return found
 
 

@@ -1,4 +1,4 @@
-"""Resizing of images, where the op set and the library mean the same."""
+"""Resizing of images, where the op set and the library agree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dovetail_onednn.layouts import images, input_type
 from dovetail_onednn.primitives import Attributes, PrimitiveDesc
 from dovetail_onednn.steps import from_one_to_one, is_float32
 
-# The library computes places in float32: beyond this extent their error exceeds 1e-4 of an element.
+# The library computes positions in float32: on longer axes their error exceeds 1e-4 of an element.
 _LONGEST = 1024
 
 
@@ -22,9 +22,9 @@ def resize_bilinear(call: KernelCall) -> Step | None:
 
 
 def resize_nearest_neighbor(call: KernelCall) -> Step | None:
-    """Run ResizeNearestNeighbor where each element becomes equally many; see `Kernel.make`.
+    """Run ResizeNearestNeighbor by whole factors; see `Kernel.make`.
 
-    With other factors the library rounds to another element in places.
+    With other factors the library rounds to other elements at some positions.
     """
     old, new = call.spec(0).shape, call.outputs[0].shape
     if not is_float32(call) or call.op.align_corners:
@@ -37,8 +37,8 @@ def resize_nearest_neighbor(call: KernelCall) -> Step | None:
 def _resampled(call: KernelCall, algorithm: ResamplingAlgorithm) -> Step | None:
     source, target = (images(s) for s in (call.spec(0).shape, call.outputs[0].shape))
     kind = input_type(call)
-    lies, made = source.of_type(kind), target.of_type(kind)
-    what = f"a {kind.text} {algorithm.name.lower()} resampling of {lies.key} to {made.key}"
+    read, written = source.of_type(kind), target.of_type(kind)
+    what = f"a {kind.text} {algorithm.name.lower()} resampling of {read.key} to {written.key}"
     with Attributes() as attributes:
         desc = PrimitiveDesc(
             "resampling_forward",
@@ -46,8 +46,8 @@ def _resampled(call: KernelCall, algorithm: ResamplingAlgorithm) -> Step | None:
             FORWARD_INFERENCE,
             algorithm,
             None,
-            lies,
-            made,
+            read,
+            written,
             attributes,
             description=what,
         )

@@ -1,4 +1,4 @@
-"""Steps of a plan that execute one primitive."""
+"""Steps of a plan that execute primitives."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from dovetail_onednn.primitives import (
 )
 from dovetail_onednn.threads import ReleaseGil
 
-# Its generic code; of batch normalizations, that for channels that fill no vector.
+# The library's generic code, and its batch normalization for channels that fill no vector.
 _GENERIC = ("ref", "nspc_bnorm")
 
 
 def is_float32(call: KernelCall) -> bool:
-    """Return whether all tensors are FLOAT_32 and have elements: the empty ones are the reference's."""
+    """Return whether all tensors are FLOAT_32 and none is empty: the reference runs empty ones."""
     tensors = [t for t in (*call.tensors, *call.outputs) if t is not None]
     return all(t.dtype is DType.FLOAT_32 and 0 not in t.shape for t in tensors)
 
 
 def is_slow(desc: PrimitiveDesc) -> bool:
-    """Return whether all that the library has is its generic code, which NumPy's kernels outrun."""
+    """Return whether the library only has generic code, which is slower than NumPy's kernels."""
     return desc.implementation.startswith(_GENERIC)
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """Where an argument of a primitive lies.
+    """An argument of a primitive.
 
     Attributes:
-        desc: What lies there.
-        value: Whose bytes they are.
-        offset: How many bytes of the value come before.
+        desc: Its descriptor.
+        value: The value that has its bytes.
+        offset: Offset in the value, in bytes.
     """
 
     desc: MemoryDesc
@@ -52,18 +52,18 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A primitive and where its arguments lie, all but the scratchpad."""
+    """A primitive and its arguments, without the scratchpad."""
 
     primitive: Primitive
-    places: Mapping[int, Argument]
+    arguments: Mapping[int, Argument]
 
 
 class Arguments:
-    """What a primitive's arguments are, collected while a kernel declares its step.
+    """The arguments of a primitive, collected while a kernel declares its step.
 
     Args:
-        call: The kernel's.
-        desc: The primitive, described.
+        call: The call of the kernel.
+        desc: Descriptor of the primitive.
     """
 
     def __init__(self, call: KernelCall, desc: PrimitiveDesc) -> None:
@@ -72,33 +72,33 @@ class Arguments:
         self._found: dict[int, Argument] = {}
 
     def read(self, arg: int, index: int, dense: MemoryDesc) -> None:
-        """Declare that an input is read, in the layout that the primitive wants.
+        """Declare that an input is read, in the layout that the primitive chose.
 
         Args:
-            arg: Which argument it is.
+            arg: The argument, an `Arg`.
             index: The input of the call.
             dense: Its dense form.
         """
         self.read_form(arg, index, self._desc.desc(arg), dense)
 
     def read_form(self, arg: int, index: int, wanted: MemoryDesc, dense: MemoryDesc) -> None:
-        """Declare that an input is read in a form that the primitive was described with.
+        """Declare that an input is read in a layout that the primitive was described with.
 
         Args:
-            arg: Which argument it is.
+            arg: The argument, an `Arg`.
             index: The input of the call.
-            wanted: The form.
+            wanted: Descriptor of the layout.
             dense: The input's dense form.
         """
         self._found[arg] = Argument(wanted, self._call.read(index, layout_of(wanted, dense)))
 
-    def read_as_it_lies(self, arg: int, index: int) -> None:
-        """Declare that an input is read in the layout it is in: the primitive was told of it."""
+    def read_as_is(self, arg: int, index: int) -> None:
+        """Declare that an input is read in its present layout; the primitive expects that one."""
         value = self._call.read(index, self._call.layout(index))
         self._found[arg] = Argument(self._desc.desc(arg), value)
 
     def read_chain(self, chain: Chain) -> None:
-        """Declare that the operands of post-ops are read; they are dense, of a type each."""
+        """Declare that the operands of post-ops are read; they are dense, of any types."""
         for position, index in chain.operands:
             op = chain.ops[position]
             if isinstance(op, Eltwise):
@@ -107,18 +107,18 @@ class Arguments:
             self.read_form(operand(position, op), index, op.other, dense)
 
     def constant(self, arg: int, value: Value, desc: MemoryDesc) -> None:
-        """Declare a constant that the kernel made."""
+        """Declare a constant of the kernel."""
         self._found[arg] = Argument(desc, value)
 
     def write(self, arg: int, index: int, dense: MemoryDesc) -> None:
-        """Declare that an output is written, in the layout that the primitive makes."""
-        made = self._desc.desc(arg)
-        self._found[arg] = Argument(made, self._call.write(index, layout_of(made, dense)))
+        """Declare that an output is written, in the layout that the primitive chose."""
+        desc = self._desc.desc(arg)
+        self._found[arg] = Argument(desc, self._call.write(index, layout_of(desc, dense)))
 
     def step(
         self, *, in_place: Sequence[tuple[int, int]] = (), fixed_threads: bool = False
     ) -> Step:
-        """Compiles the primitive and gives the step that executes it.
+        """Compile the primitive and return the step that executes it.
 
         Args:
             in_place: As in `KernelCall.step`.
@@ -140,32 +140,32 @@ def from_one_to_one(
     """Return the step of a primitive that reads the first input and writes the first output.
 
     Args:
-        call: The kernel's.
-        desc: The primitive, which is closed.
+        call: The call of the kernel.
+        desc: Descriptor of the primitive; this function closes it.
         source: Dense form of the input.
         target: Dense form of the output.
-        chain: What is done to the result.
+        chain: The post-ops.
         in_place: As in `KernelCall.step`.
 
     Returns:
-        The step; None where all the library has is its generic code.
+        The step; None if the library only has generic code.
     """
     with desc:
         if is_slow(desc):
             return None
-        places = Arguments(call, desc)
-        places.read(Arg.SOURCE, 0, source)
+        arguments = Arguments(call, desc)
+        arguments.read(Arg.SOURCE, 0, source)
         if chain is not None:
-            places.read_chain(chain)
-        places.write(Arg.DESTINATION, 0, target)
-        return places.step(in_place=in_place)
+            arguments.read_chain(chain)
+        arguments.write(Arg.DESTINATION, 0, target)
+        return arguments.step(in_place=in_place)
 
 
 def execute(call: KernelCall, *works: Work, in_place: Sequence[tuple[int, int]] = ()) -> Step:
-    """Return the step that executes primitives in a row, with a scratchpad of the plan's.
+    """Return the step that executes primitives in order, with a scratchpad of the plan.
 
     Args:
-        call: The kernel's; what the step reads and writes is declared.
+        call: The call of the kernel; what the step reads and writes has been declared.
         works: The primitives.
         in_place: As in `KernelCall.step`.
     """
@@ -183,18 +183,18 @@ def execute(call: KernelCall, *works: Work, in_place: Sequence[tuple[int, int]] 
 
 
 class Binding:
-    """Binds a primitive of a step; when it is bound again, its memories move to the new places.
+    """The bind of a primitive; when called again, it moves the memories to the new addresses.
 
-    That is a hundredth of the work of making them anew, and every run of an application that brings
-    a new array binds the steps that read it. The call bound before is the same one: a step belongs
-    to one plan, which calls what was bound last.
+    That takes a hundredth of the time of new memories, and each run with a new array binds the
+    steps that read it. It returns the same call again: a step belongs to one plan, which uses the
+    latest.
     """
 
     def __init__(self, work: Work, pad: Value | None, release_gil: ReleaseGil) -> None:
         self._primitive = work.primitive
-        self._places = dict(work.places)
+        self._arguments = dict(work.arguments)
         if pad is not None and work.primitive.scratchpad.nbytes:
-            self._places[Arg.SCRATCHPAD] = Argument(work.primitive.scratchpad, pad)
+            self._arguments[Arg.SCRATCHPAD] = Argument(work.primitive.scratchpad, pad)
         self._release_gil = release_gil
         self._bound: BoundPrimitive | None = None
         self._moving: tuple[tuple[Memory, Argument], ...] = ()
@@ -202,15 +202,15 @@ class Binding:
     def __call__(self, buffers: Buffers) -> Bound:
         """Return the call for these buffers."""
         if self._bound is None:
-            found = {arg: (p.desc, _address(buffers, p)) for arg, p in self._places.items()}
+            found = {arg: (p.desc, _address(buffers, p)) for arg, p in self._arguments.items()}
             bound = self._bound = self._primitive.bind(found, self._release_gil)
-            moving = {arg: p for arg, p in self._places.items() if p.value.is_application}
+            moving = {arg: p for arg, p in self._arguments.items() if p.value.is_application}
             self._moving = tuple((bound.memory(arg), p) for arg, p in moving.items())
         else:
-            for memory, place in self._moving:
-                memory.move(_address(buffers, place))
+            for memory, argument in self._moving:
+                memory.move(_address(buffers, argument))
         return self._bound
 
 
-def _address(buffers: Buffers, place: Argument) -> int:
-    return buffers.address(place.value) + place.offset
+def _address(buffers: Buffers, argument: Argument) -> int:
+    return buffers.address(argument.value) + argument.offset

@@ -1,4 +1,4 @@
-"""Transposed convolution with its bias and what follows it."""
+"""Transposed convolution with its bias and fused nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dovetail_onednn.steps import is_float32
 
 
 def transposed_convolution(call: KernelCall) -> Step | None:
-    """Run TransposeConv1d to 3d and the tail as one primitive; see `Kernel.make`."""
+    """Run TransposeConv1d to 3d and fused nodes as one primitive; see `Kernel.make`."""
     return convolution_step(call, _geometry(call)) if is_float32(call) else None
 
 
@@ -41,9 +41,9 @@ def _after(
     dilation: Shape,
     before: Shape,
 ) -> Shape:
-    """Return what is taken off each end: the op's padding less what its output_padding leaves on."""
+    """Return the padding after each axis: the op's, minus its output_padding."""
     spatial = zip(source[1:-1], weights[:-2], target[1:-1], stride, dilation, before, strict=True)
     return tuple(
-        step * (places - 1) + (taps - 1) * apart + 1 - pad - extent
-        for places, taps, extent, step, apart, pad in spatial
+        step * (inputs - 1) + (taps - 1) * apart + 1 - pad - outputs
+        for inputs, taps, outputs, step, apart, pad in spatial
     )

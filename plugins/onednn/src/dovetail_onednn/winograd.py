@@ -1,16 +1,16 @@
-"""Convolutions by filters of three rows with half the products, in float32.
+"""Convolutions with filters of three rows and half the products, in float32.
 
-Four rows of a result are a product of polynomials: six terms of the image's rows times six of the
-filters' give what twelve products of rows give. So three primitives follow each other: a product by
-a known matrix makes the terms of all rows; for each term, a convolution by filters of one row sums
-over columns and channels; and a product by another matrix makes the rows of the result, to which
-bias and tail are added. Image, terms and result stay dense.
+Four rows of a result are a product of polynomials: six products of terms, of the image's rows and
+of the filters', replace twelve products of rows. There are three primitives: a product by a
+constant matrix computes the terms of all rows; for each term, a convolution with filters of one
+row sums over columns and channels; and a product by another matrix computes the rows of the result,
+with bias and fused nodes. Image, terms and result stay dense.
 
-The rows are taken in strips: the matrices are small then, and the terms stay in the cache.
+The rows are divided into strips, so that the matrices are small and the terms stay in the cache.
 
-The terms' rounding errors add up to twice those of the direct way (2e-6 of the largest element for
-256 channels). Where factors may be rounded further they would not, and products cost less. What is
-not finite spreads: an infinite element makes the columns that it reaches NaN in its whole strip.
+The rounding errors are up to twice those of a direct convolution (2e-6 of the largest element for
+256 channels). With factors rounded to bfloat16 they would be too large. Elements that are not
+finite spread: an infinity or NaN makes the columns that it reaches NaN in its whole strip.
 
 Source: A. Lavin, S. Gray 2015, Fast algorithms for convolutional neural networks, arXiv 1509.09308.
 The points are of B. Barabasz et al. 2018, Error analysis and improving the accuracy of Winograd
@@ -43,34 +43,35 @@ from dovetail_onednn.steps import Argument, Work, execute, is_float32, is_slow
 from dovetail_onednn.threads import threads_for
 
 _TAPS = 3  # rows of the filters
-_TILE = 4  # rows of the result that are made together
+_TILE = 4  # rows of the result that are computed together
 _TERMS = _TAPS + _TILE - 1
-# Where the polynomials are evaluated; the last term is their highest coefficient.
+# The points at which polynomials are evaluated; the last term is the highest coefficient.
 _POINTS = (0.0, 1.0, -1.0, 0.5, -2.0)
 _TILES = 4  # of a strip, at most
 
-# What it takes to be faster than the direct way, in two threads: 28x28 by 128 channels (116 million
-# products) took 0.60 ms and 0.69, 14x14 by 256 channels 0.59 and 0.65, 112x112 from 64 to 128 (925
-# million) 4.8 and 6.3, 56x56 by 256 (1,850 million) 7.4 and 11.8; but 28x28 from 96 to 128 (87
-# million) both 0.52, 64x64 by 64 both 0.92. And 7x7 by 512 is bound by reading the filters.
+# Conditions for being faster than a direct convolution, in two threads: 28x28 by 128 channels (116
+# million products) took 0.60 ms and 0.69, 14x14 by 256 channels 0.59 and 0.65, 112x112 from 64 to
+# 128 (925 million) 4.8 and 6.3, 56x56 by 256 (1,850 million) 7.4 and 11.8; but 28x28 from 96 to 128
+# (87 million) both 0.52, 64x64 by 64 both 0.92. The time of 7x7 by 512 is that of reading the
+# filters.
 _LEAST_PRODUCTS = 100_000_000
 _LEAST_CHANNELS = 192  # of image and result together
-_LEAST_PLACES = 28  # in a strip of terms
+_LEAST_POSITIONS = 28  # in a strip of terms
 
-_MOST_STRIPS = 512  # of all images: each has eight primitives of its own to bind
+_MOST_STRIPS = 512  # of all images: each binds eight primitives
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Some rows of a result, and the rows of the image that they are made of.
+    """Some rows of a result, and the rows of the image from which they are computed.
 
     Attributes:
-        start: The first row of the result.
-        rows: How many of them.
-        taken_start: The first row of the image.
-        taken: How many of them; none where all is padding.
-        padded: How many rows of zeros lie before those.
-        tiles: How many tiles cover the rows of the result.
+        start: First row of the result.
+        rows: Number of rows of the result.
+        taken_start: First row of the image.
+        taken: Number of rows of the image; 0 if all are padding.
+        padded: Number of rows of zeros before those.
+        tiles: Number of tiles that cover the rows of the result.
     """
 
     start: int
@@ -81,7 +82,7 @@ class Strip:
     tiles: int
 
     def to_terms(self) -> Array:
-        """Return the matrix of the image's rows, (terms * tiles, taken), a term's tiles in a row."""
+        """Return the matrix that converts rows of the image to terms, (terms * tiles, taken)."""
         made = np.zeros((_TERMS, self.tiles, self.taken), np.float32)
         for tile in range(self.tiles):
             for row in range(_TERMS):
@@ -91,7 +92,7 @@ class Strip:
         return made.reshape(-1, self.taken)
 
     def from_terms(self) -> Array:
-        """Return the matrix of the terms, (rows, terms * tiles)."""
+        """Return the matrix that converts terms to rows of the result, (rows, terms * tiles)."""
         made = np.zeros((self.rows, _TERMS, self.tiles), np.float32)
         for row in range(self.rows):
             tile, at = divmod(row, _TILE)
@@ -104,13 +105,13 @@ class Parts:
     """The primitives of strips of one size.
 
     Attributes:
-        to_terms: The product that makes the terms of an image's rows.
+        to_terms: The product that computes the terms of an image's rows.
         sums: The convolution of the terms by filters of one row.
-        from_terms: The product that makes the rows of the result, with bias and tail.
-        products: What those two multiply, in the same order.
-        convolved: What the convolution works on.
-        packed: How it takes its filters.
-        chain: The tail.
+        from_terms: The product that computes the rows of the result, with bias and post-ops.
+        products: The operands of these two products, in the same order.
+        convolved: The geometry of the convolution.
+        packed: The layout of its filters.
+        chain: The post-ops.
     """
 
     to_terms: Primitive
@@ -123,11 +124,15 @@ class Parts:
 
 
 def winograd_convolution(call: KernelCall) -> Step | None:
-    """Run Conv2d by filters of three rows and its tail; None where the direct way is as fast."""
+    """Run Conv2d with filters of three rows and fused nodes; None if that is not faster."""
     if not is_float32(call) or math_mode() or len(call.spec(0).shape) != 4:
         return None
     weights = call.static(1)
-    if weights is None or (call.has(2) and call.static(2) is None) or not _has_plain_tail(call):
+    if (
+        weights is None
+        or (call.has(2) and call.static(2) is None)
+        or not _has_simple_operands(call)
+    ):
         return None
     geometry = geometry_of(call, call.op.group, 2)
     if call.op.group != 1 or not _pays(geometry):
@@ -145,26 +150,26 @@ def winograd_convolution(call: KernelCall) -> Step | None:
 
 def _pays(geometry: Geometry) -> bool:
     count, _, height, width = geometry.target.dims
-    made, taken, *window = geometry.weights.dims
+    outputs, inputs, *window = geometry.weights.dims
     tiles = math.ceil(height / _TILE)
     return (
         (window[0], geometry.stride, geometry.dilation[0]) == (_TAPS, (1, 1), 1)
         and count * math.ceil(tiles / _TILES) <= _MOST_STRIPS
-        and made + taken >= _LEAST_CHANNELS
-        and min(_TILES, tiles) * width >= _LEAST_PLACES
-        and height * width * made * taken * math.prod(window) >= _LEAST_PRODUCTS
+        and outputs + inputs >= _LEAST_CHANNELS
+        and min(_TILES, tiles) * width >= _LEAST_POSITIONS
+        and height * width * outputs * inputs * math.prod(window) >= _LEAST_PRODUCTS
     )
 
 
-def _has_plain_tail(call: KernelCall) -> bool:
-    """Return whether the tail's operands are full or one number: rows of several channels are columns."""
-    made = call.outputs[0].shape
-    shapes = [call.spec(i).shape for tail in call.fused for i in tail.operands if i is not None]
-    return all(shape == made or math.prod(shape) == 1 for shape in shapes)
+def _has_simple_operands(call: KernelCall) -> bool:
+    """Return whether operands of post-ops are full or single numbers, not one per channel."""
+    result = call.outputs[0].shape
+    shapes = [call.spec(i).shape for node in call.fused for i in node.operands if i is not None]
+    return all(shape == result or math.prod(shape) == 1 for shape in shapes)
 
 
 def strips_of(geometry: Geometry) -> Iterator[Strip]:
-    """Return the strips of a result, of about as many tiles each."""
+    """Yield the strips of a result, with about equal numbers of tiles."""
     height, rows = geometry.source.dims[2], geometry.target.dims[2]
     before = geometry.before[0]
     tiles = math.ceil(rows / _TILE)
@@ -189,7 +194,7 @@ def _size(strip: Strip) -> Shape:
 
 
 def _parts(call: KernelCall, geometry: Geometry, strip: Strip) -> Parts | None:
-    """Describe and compiles what strips of a size take; None where all there is is slow."""
+    """Compile the primitives of strips of a size; None if the library only has generic code."""
     _, taken, _, width = geometry.source.dims
     _, made, _, columns = geometry.target.dims
     terms, row = _TERMS * strip.tiles, columns * made
@@ -232,7 +237,7 @@ def _described(product: Product, chain: Chain) -> PrimitiveDesc:
 
 
 def _step(call: KernelCall, weights: Array, strips: list[Strip], sizes: dict[Shape, Parts]) -> Step:
-    """Return the step that executes all strips of all images in a row."""
+    """Return the step that executes all strips of all images in order."""
     values = _Values(call, weights, list(sizes.values()))
     works: list[Work] = []
     for image in range(call.spec(0).shape[0]):
@@ -242,12 +247,12 @@ def _step(call: KernelCall, weights: Array, strips: list[Strip], sizes: dict[Sha
 
 
 class _Values:
-    """What the strips of a call read and write.
+    """The values that the strips of a call read and write.
 
     Args:
-        call: The kernel's.
+        call: The call of the kernel.
         weights: The filters.
-        parts: Of all sizes of strips.
+        parts: The primitives for all sizes of strips.
     """
 
     def __init__(self, call: KernelCall, weights: Array, parts: list[Parts]) -> None:
@@ -264,7 +269,7 @@ class _Values:
         self._bias = None if bias is None else call.constant(np.tile(bias, columns))
 
     def works(self, image: int, strip: Strip, parts: Parts) -> Iterator[Work]:
-        """Return what makes a strip of an image's result, in order."""
+        """Yield the work for a strip of an image's result, in order."""
         _, taken, width, channels = self._call.spec(0).shape
         _, rows, columns, made = full = self._call.outputs[0].shape
         start = (image * taken + strip.taken_start) * width * channels * FLOAT_BYTES
@@ -289,23 +294,23 @@ class _Values:
                     Arg.DESTINATION: _nth(term, convolved.target, self._sums),
                 },
             )
-        places: dict[int, Argument] = {
+        arguments: dict[int, Argument] = {
             Arg.SOURCE: Argument(last.source, from_terms),
             Arg.WEIGHTS: Argument(last.weights, self._sums),
             Arg.DESTINATION: Argument(last.target, self._result, end),
         }
         if last.bias is not None and self._bias is not None:
-            places[Arg.BIAS] = Argument(last.bias, self._bias)
+            arguments[Arg.BIAS] = Argument(last.bias, self._bias)
         for position, index in parts.chain.operands:
             op = parts.chain.ops[position]
             if not isinstance(op, Binary):
-                raise AssertionError(f"{op} reads no tensor of the tail")
+                raise AssertionError(f"{op} has no operand")
             offset = end if self._call.spec(index).shape == full else 0
-            places[operand(position, op)] = Argument(op.other, self._others[index], offset)
-        yield Work(parts.from_terms, places)
+            arguments[operand(position, op)] = Argument(op.other, self._others[index], offset)
+        yield Work(parts.from_terms, arguments)
 
     def _matrices_of(self, strip: Strip) -> tuple[Value, Value]:
-        """Return the matrices of a strip, the same for all in the same place in the padding."""
+        """Return the matrices of a strip; strips with the same padding share them."""
         key = replace(strip, start=0, taken_start=0)
         if key not in self._matrices:
             made = strip.to_terms(), strip.from_terms()
@@ -314,8 +319,8 @@ class _Values:
         return self._matrices[key]
 
     def _packed(self, weights: Array, packed: OneDnnLayout) -> Value:
-        """Return the filters of all terms, one behind the other, each as the library takes them."""
-        way = f"winograd {_TILE} {_POINTS}"  # what is packed depends on these too
+        """Return the filters of all terms, one after the other, each packed for the library."""
+        way = f"winograd {_TILE} {_POINTS}"  # the packed data depend on these too
         form = f"{engine().library.fingerprint}/{way}/{packed.dense.key}/{packed.desc.key}"
         made = self._call.packed(1, form, lambda: _terms_of(weights, packed))
         return self._call.constant(made)
@@ -326,7 +331,7 @@ def _nth(term: int, desc: MemoryDesc, values: Value) -> Argument:
 
 
 def _terms_of(weights: Array, packed: OneDnnLayout) -> Array:
-    """Return the terms of filters, (3, columns, taken, made), packed."""
+    """Return the terms of filters, (3, columns, inputs, outputs), packed."""
     made = aligned_empty(_TERMS * packed.nbytes).reshape(_TERMS, packed.nbytes)
     for term, factors in zip(made, _of_filters(), strict=True):
         rows = np.tensordot(factors, weights, 1).astype(np.float32)
@@ -336,19 +341,19 @@ def _terms_of(weights: Array, packed: OneDnnLayout) -> Array:
 
 @functools.cache
 def _of_filters() -> Array:
-    """Return the terms of polynomials of the filters' rows, (terms, taps)."""
+    """Return the matrix that converts rows of filters to terms, (terms, taps)."""
     return _evaluated(_TAPS)
 
 
 @functools.cache
 def _of_result() -> Array:
-    """Return the rows of a tile of the result by term, (tile, terms)."""
+    """Return the matrix that converts terms to rows of a tile, (tile, terms)."""
     return _evaluated(_TILE).T
 
 
 @functools.cache
 def _of_image() -> Array:
-    """Return the terms by row of the image, (terms, terms): interpolation, transposed."""
+    """Return the matrix that converts rows of the image to terms: interpolation, transposed."""
     return np.linalg.inv(_evaluated(_TERMS)).T
 
 

@@ -1,7 +1,7 @@
-"""The NumPy kernels by family, named like the op set's; importing this registers all of them.
+"""NumPy kernels by family, in modules named like the op set's; importing this registers them.
 
-A kernel prepares all it can when it is made and when it is bound: what runs is a flat list of NumPy
-calls on arrays that exist already.
+A kernel does as much as it can when its step is created and bound. A run is then a flat list of
+NumPy calls on arrays that already exist.
 """
 
 from dovetail_cpu.kernels import (  # noqa: F401 - registers their kernels

@@ -1,7 +1,7 @@
-"""Depthwise convolution: for each tap, some rows of inputs times the tap's weights, added up.
+"""Depthwise convolution: the sum over taps of rows of inputs times the tap's weights.
 
-NumPy works best on long dense rows. So the weights of a tap are repeated for all columns, and
-(columns, channels) count as one axis: with the stride 1 the inputs that a tap meets are dense too.
+NumPy is fastest on long dense rows. So the weights of a tap are repeated for all columns, and
+(columns, channels) are one axis: with stride 1 the inputs of a tap are dense too.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from dovetail_cpu.kernels._epilogue import Epilogue
 from dovetail_cpu.kernels._geometry import Geometry
 from dovetail_cpu.kernels._taps import Axis, Patch, patches, view_of
 
-# Floats of a result at a time: 128 kB. With the product of a tap and the inputs it stays within a
-# second-level cache of 1 MB; half of it makes all of MobileNetV2 a twelfth slower, a quarter of it
-# a fifth.
+# Floats of the result computed at a time: 128 kB, which fit a second-level cache of 1 MB together
+# with inputs and products. With half of it MobileNetV2 took a twelfth longer, with a quarter a
+# fifth.
 _BLOCK = 32768
 
 
@@ -38,7 +38,7 @@ def depthwise_step(call: KernelCall, geometry: Geometry) -> Step | None:
     x: (n, h, w, c); weight: (fh, fw, 1, c * m); bias: (c * m,); or one axis less.
 
     Returns:
-        None where the weights are not known yet: they could not be repeated beforehand.
+        None where the weights are no constants: they could not be repeated in advance.
     """
     weight = call.static(1)
     if weight is None:
@@ -72,8 +72,8 @@ class _Depthwise:
         self._height = Axis(g.x[1], g.out[1], g.size[0], g.stride[0], g.dilation[0], top)
         self._width = Axis(g.x[2], g.out[2], g.size[1], g.stride[1], g.dilation[1], left)
         row = g.out[2] * g.out[3]
-        least = -(-g.x[0] * g.out[1] // MOST_BLOCKS)
-        self._rows = min(max(_BLOCK // row, least, 1), g.out[1])
+        fewest = -(-g.x[0] * g.out[1] // MOST_BLOCKS)
+        self._rows = min(max(_BLOCK // row, fewest, 1), g.out[1])
         self._product = scratch_floats(call, self._rows * row)
         # each channel as many times as it has filters
         self._multiple = g.out[3] // g.x[3]

@@ -1,6 +1,6 @@
-"""What follows a matrix product or convolution in the same step: a bias, and absorbed nodes.
+"""Epilogues: the bias and the fused nodes that follow a matrix product or convolution in one step.
 
-They are done block by block, right after the block was computed, while it is in the cache.
+They are applied to each block right after it was computed, while it is in the cache.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dovetail.runtime.plan import Buffers, KernelCall, Tail, Value
 from dovetail_cpu.kernels._calls import BLOCK, Call, Floats, blocks, constant, ufunc
 from dovetail_cpu.kernels._registry import PACKAGE
 
-# A bias shorter than this is repeated up to it: one long addition beats many short ones.
+# A shorter bias is repeated to about this length: one long addition is faster than many short ones.
 _TILE = 2048
 Clip = tuple[float | None, float | None]
 
 
 def can_fuse(chain: Sequence[NodeView], after: NodeView) -> bool:
-    """Return whether an epilogue can do a node: a clipping activation, or an addition of equal shapes."""
+    """Return whether a node can be fused: a clipping activation or an addition of equal shapes."""
     specs = [s for s in (*after.ins, *after.outs) if s is not None]
     if after.package != PACKAGE or any(s.dtype is not DType.FLOAT_32 for s in specs):
         return False
@@ -32,7 +32,7 @@ def can_fuse(chain: Sequence[NodeView], after: NodeView) -> bool:
 
 
 def clip_of(view: NodeView) -> Clip | None:
-    """Return the least and greatest value that an activation lets through, if that is all."""
+    """Return the bounds of an activation that only clips, else None."""
     op = view.op
     match view.op_type:
         case "Relu":
@@ -65,11 +65,11 @@ class _Clip:
 
 
 class Epilogue:
-    """The bias and the tail of a call, for results seen as rows of channels.
+    """The bias and the fused nodes of a call, for results seen as rows of channels.
 
     Args:
-        call: Its tail's other operands are declared as read here.
-        bias: Index of the bias among the inputs; left out, there is none.
+        call: The other operands of its fused nodes are declared as read here.
+        bias: Index of the bias among the inputs, which may be missing.
     """
 
     def __init__(self, call: KernelCall, bias: int) -> None:
@@ -79,14 +79,14 @@ class Epilogue:
         self._stages = [_stage(call, tail) for tail in call.fused]
 
     def bind(self, buffers: Buffers, channels: int) -> Callable[[Array, int], list[Call]]:
-        """Return a function that makes the calls for some rows of the result.
+        """Return a function that returns the calls for some rows of the result.
 
         Args:
-            buffers: Where the values lie.
+            buffers: The buffers of the values.
             channels: Elements of a row.
 
         Returns:
-            A function of the rows, (rows, channels), and the number of the first one.
+            A function of the rows, (rows, channels), and the index of the first one.
         """
         bias = None if self._bias is None else buffers.array(self._bias)
         stages = [
@@ -131,7 +131,7 @@ def _tiled(bias: Array) -> Floats:
 
 
 def _bias_calls(out: Array, bias: Array) -> Iterator[Call]:
-    """Add a bias, or one repeated for several rows, to (rows, channels)."""
+    """Return the calls that add a bias, perhaps repeated for several rows, to (rows, channels)."""
     rows, channels = out.shape
     unit = bias.size // channels
     whole = rows // unit * unit

@@ -14,18 +14,18 @@ from dovetail_cpu.kernels._calls import (
     scratch_floats,
 )
 
-# Makes the calls for a block: of the input, the result, and scratchpads of the same size. The
-# input and the result may be the same array.
+# Returns the calls for a block, from its input, its result and scratchpads of the same size. Input
+# and result may be the same array.
 Passes = Callable[..., Iterable[Call]]
 
 
 def flat_step(call: KernelCall, passes: Passes, scratchpads: int = 0) -> Step:
-    """Return the step of a function of one tensor, computed in place where that is possible.
+    """Return the step of a function of one tensor, computed in place where possible.
 
     Args:
         call: Reads one input and writes one output of its shape and type.
-        passes: Makes the calls for one block.
-        scratchpads: How many it needs, float32.
+        passes: Returns the calls for one block.
+        scratchpads: Number of scratchpads it needs, float32.
     """
     x, out = call.read(0), call.write()
     total = x.nbytes // x.spec.dtype.storage.itemsize

@@ -1,4 +1,4 @@
-"""The extents of a convolution, and its results piece by piece."""
+"""The geometry of a convolution, and the division of its result into pieces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Pads = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Extents of a convolution over two axes or three; one axis becomes two.
+    """Shapes and parameters of a convolution over two axes or three; one axis becomes two.
 
     Attributes:
         x, out: Shapes (n, ..., c) and (n, ..., k).
@@ -36,7 +36,7 @@ class Geometry:
 
     @classmethod
     def of(cls, call: KernelCall, groups: int) -> Geometry:
-        """Return the geometry of a call of a convolution, transposed or not."""
+        """Return the geometry of a call of a convolution or transposed convolution."""
         op = call.op
         x, out, size = call.spec(0).shape, call.outputs[0].shape, call.spec(1).shape[:-2]
         # TransposeConv1d and 2d have no dilation
@@ -55,50 +55,50 @@ class Geometry:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether each place of the result comes from the same place of the input."""
+        """True if each position of the result depends on the same position of the input only."""
         is_one = all(f == s == 1 for f, s in zip(self.size, self.stride, strict=True))
         return is_one and not any(map(any, self.pads))
 
     @property
     def padded(self) -> tuple[int, ...]:
         """Shape of a padded image, (..., c)."""
-        extents = zip(self.x[1:-1], self.pads, strict=True)
-        return (*(before + extent + after for extent, (before, after) in extents), self.x[-1])
+        sizes = zip(self.x[1:-1], self.pads, strict=True)
+        return (*(before + size + after for size, (before, after) in sizes), self.x[-1])
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some consecutive places of an image.
+    """Some consecutive positions of an image.
 
     Attributes:
-        index: Where they are, a slice for each spatial axis.
-        places: Where they are when the places are counted.
+        index: A slice for each spatial axis.
+        positions: The slice of the flattened spatial axes.
     """
 
     index: tuple[slice, ...]
-    places: slice
+    positions: slice
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many there are along each axis."""
+        """Number of positions along each axis."""
         return tuple(s.stop - s.start for s in self.index)
 
     @property
     def count(self) -> int:
-        """How many places there are."""
-        return int(self.places.stop - self.places.start)
+        """Number of positions."""
+        return int(self.positions.stop - self.positions.start)
 
 
 def pieces(spatial: tuple[int, ...], most: int) -> Iterator[Piece]:
-    """Return all places of an image in whole rows, as many at a time as `most` allows, in order."""
+    """Yield all positions of an image in order, in whole rows of at most `most` positions."""
     inner = [math.prod(spatial[axis + 1 :]) for axis in range(len(spatial) - 1)]
-    axis = next((a for a, places in enumerate(inner) if places <= most), len(inner) - 1)
+    axis = next((a for a, positions in enumerate(inner) if positions <= most), len(inner) - 1)
     start = 0
     for lead in np.ndindex(*spatial[:axis]):
         for rows in blocks(spatial[axis], max(1, most // inner[axis])):
             stop = start + (rows.stop - rows.start) * inner[axis]
             first = tuple(slice(i, i + 1) for i in lead)
-            rest = tuple(slice(0, extent) for extent in spatial[axis + 1 :])
+            rest = tuple(slice(0, size) for size in spatial[axis + 1 :])
             yield Piece((*first, rows, *rest), slice(start, stop))
             start = stop
 

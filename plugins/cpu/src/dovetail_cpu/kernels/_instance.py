@@ -1,4 +1,4 @@
-"""Normalization by batch item: over all its places, of one channel or of a group of them."""
+"""Normalization by batch item: over all positions, of one channel or of a group of channels."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from dovetail_cpu.kernels._calls import (
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """How the items of a batch, rows of channels, are normalized.
+    """The normalization of the items of a batch, which are rows of channels.
 
     Attributes:
         height, width: Rows of an item, and channels.
         most: Rows of a block.
-        groups: How many groups the channels make.
+        groups: Number of groups of channels.
         epsilon: Added to the variance.
     """
 
@@ -48,8 +48,8 @@ class _Item:
 
         Args:
             x: (height, width).
-            out: The same; it may be the same array.
-            spare: As many elements as a block has.
+            out: (height, width); may be the same array as x.
+            spare: At least as many elements as a block.
             totals: (3, width).
             factors: Gamma and beta, (width,).
         """
@@ -75,14 +75,14 @@ class _Item:
                 yield ufunc(np.add, out[block], beta, out[block])
 
     def _added(self, rows: Array, total: Array, part: Array, *, is_first: bool) -> Iterator[Call]:
-        """Add rows to the total; block sums lose fewer digits than one long sum."""
+        """Return the calls that add rows to the total; sums by block are more exact than one."""
         target = total if is_first else part
         yield functools.partial(np.add.reduce, rows, 0, None, target)
         if not is_first:
             yield ufunc(np.add, total, part, total)
 
     def _mean_calls(self, total: Array, pooled: Array) -> Iterator[Call]:
-        """Create means of sums by channel, those of a group alike."""
+        """Return the calls that convert sums by channel into means, equal within a group."""
         size = self.width // self.groups
         if size > 1:
             grouped, each = total.reshape(self.groups, size), pooled[: self.groups]
@@ -92,11 +92,11 @@ class _Item:
 
 
 def item_norm(call: KernelCall, *, groups: int) -> Step | None:
-    """Return the step of InstanceNorm or GroupNorm by mean and deviation, None where not float32.
+    """Return the step of InstanceNorm or GroupNorm by mean and deviation; None if not float32.
 
     Args:
         call: Reads x, gamma and beta, writes the result.
-        groups: How many groups the channels make; as many as channels for InstanceNorm.
+        groups: Number of groups of channels; for InstanceNorm, the number of channels.
     """
     if not is_float32(call):
         return None

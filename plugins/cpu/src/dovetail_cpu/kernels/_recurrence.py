@@ -1,4 +1,4 @@
-"""What the recurrent layers share: packing all their weights, and x times them beforehand."""
+"""Helpers of recurrent layers: packed weights, and the product of all x with them in advance."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ HALF = constant(0.5)
 
 
 def is_layer(call: KernelCall, weights: tuple[int, ...], left_out: tuple[int, ...]) -> bool:
-    """Return whether all weights are known, of float32, and some inputs left out."""
+    """Return whether weights are constant, tensors float32 and the `left_out` inputs missing."""
     known = all(call.static(i) is not None for i in weights if call.has(i))
     return known and is_float32(call) and not any(call.has(i) for i in left_out)
 
 
 class Packing:
-    """Packs what the op makes of its weights, once per context.
+    """The op's prepared weights, packed once per context.
 
     Args:
         call: Of the layer.
-        ports: All inputs that are weights.
-        variant: Says what else the forms depend on.
+        ports: Inputs that are weights.
+        variant: What the forms depend on besides the weights, as text.
     """
 
     def __init__(self, call: KernelCall, ports: tuple[int, ...], variant: str = "") -> None:
@@ -44,20 +44,20 @@ class Packing:
         self._weights = functools.cache(lambda: call.op.packed(arrays))
 
     def packed(self, name: str, make: Callable[[Any], Array]) -> Floats:
-        """Return a form of the weights; `make` gets what the op's `packed` gives."""
+        """Return a form of the weights: `make` of the result of the op's `packed`."""
         layout = f"cpu.{self._call.head.op_type}.{name} {self._variant}"
         return self._call.packed(self._ports, layout, lambda: make(self._weights()))
 
 
 class Layer:
-    """The sequences of a layer and its h.
+    """The sequences and the h of a layer.
 
     Args:
         call: Of the layer.
         inputs: Weights of x, (input size, sums).
         bias: (sums,).
         size: Elements of h.
-        state: Which input is h before the first step.
+        state: The input with h before the first step.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class Layer:
         )
 
     def bind(self, buffers: Buffers) -> tuple[list[Call], Floats, list[tuple[Array, Array]]]:
-        """Return what happens before the steps, and what each step is about.
+        """Return the calls before the steps, and the arrays of the steps.
 
         Returns:
-            Calls that multiply all x and set h; where h lies, (batch, size); for each step in
-            order its sums, (batch, sums), and where its h goes.
+            Calls that multiply all x and set h; the array of h, (batch, size); for each step in
+            order its sums, (batch, sums), and the array for its h.
         """
         x = buffers.array(self._x).reshape(-1, self._shape[-1])
         sums = floats(buffers, self._sums).reshape(len(x), len(self._bias))
@@ -97,19 +97,19 @@ class Layer:
 
 
 def set_state(state: Array, buffers: Buffers, given: Value | None) -> Call:
-    """Return a call that sets a state to an input, or to 0."""
+    """Return a call that sets a state to an input, or to 0 without one."""
     if given is None:
         return functools.partial(state.fill, 0)
     return functools.partial(np.copyto, state, buffers.array(given).reshape(state.shape))
 
 
 def read_optional(call: KernelCall, index: int) -> Value | None:
-    """Declare that the step reads an input, if it is there."""
+    """Declare that the step reads an optional input; return its value, or None."""
     return call.read(index) if call.has(index) else None
 
 
 def halved(weights: Array, gates: int) -> Array:
-    """Return weights or biases of several gates, (gates * units, ...), halved but for the last."""
+    """Return weights or biases, (gates * units, ...), halved for all gates but the last."""
     factors = np.full((gates, 1), HALF)
     factors[-1] = 1
     parts: Array = weights.reshape(gates, -1) * factors
@@ -117,14 +117,14 @@ def halved(weights: Array, gates: int) -> Array:
 
 
 def short(function: np.ufunc, *arrays: Array) -> Call:
-    """Return a call of a NumPy function of arrays; the last one is where its result goes.
+    """Return a call of a NumPy function; the last array receives the result.
 
-    Unlike `ufunc` it names no argument, which takes a third off a call on a few hundred elements,
-    and a step is some ten of those. np.maximum and np.minimum want the name.
+    Unlike `ufunc` it passes no keyword: a call on a few hundred elements takes a third less time,
+    and a step has some ten of them. np.maximum and np.minimum need the keyword.
     """
     return functools.partial(function, *arrays)
 
 
 def shifted(gates: Array) -> tuple[Call, Call]:
-    """Return the calls that make sigmoids of the tanh of halves."""
+    """Return the calls that convert tanh(x / 2) into sigmoids."""
     return short(np.multiply, gates, HALF, gates), short(np.add, gates, HALF, gates)

@@ -1,4 +1,4 @@
-"""The registry of the kernels; the families fill it."""
+"""The kernel registry, which the modules of this package fill."""
 
 from dovetail.runtime.plan import KernelRegistry
 

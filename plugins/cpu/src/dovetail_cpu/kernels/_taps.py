@@ -1,7 +1,7 @@
-"""Taps of sliding windows: for one element of a window, which outputs see it inside the input.
+"""Taps of sliding windows: the outputs for which one element of a window is inside the input.
 
-Taken tap by tap, a window needs no padded copy of the input: where a tap lies in the padding, the
-outputs concerned are left alone.
+Tap by tap, a window needs no padded copy of the input: outputs whose tap is in the padding are
+skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Axis:
     """Windows along one axis.
 
     Attributes:
-        extent: Elements of the input.
+        size: Elements of the input.
         outputs: Number of windows.
         taps: Elements of a window.
         stride: Steps between windows.
@@ -24,7 +24,7 @@ class Axis:
         before: Padding before the input.
     """
 
-    extent: int
+    size: int
     outputs: int
     taps: int
     stride: int
@@ -32,18 +32,18 @@ class Axis:
     before: int
 
     def inside(self, tap: int, outputs: slice) -> tuple[slice, slice] | None:
-        """Return where a tap lies in the input.
+        """Return the inputs of a tap.
 
         Args:
-            tap: Number of the element in the window.
-            outputs: The windows to look at.
+            tap: Index of the element in the window.
+            outputs: The windows.
 
         Returns:
-            The windows whose tap lies inside, and the elements it meets; None if there are none.
+            The windows with the tap inside the input, and the elements there; None without any.
         """
         shift = tap * self.dilation - self.before
         first = max(outputs.start, -(shift // self.stride))
-        last = min(outputs.stop, (self.extent - 1 - shift) // self.stride + 1)
+        last = min(outputs.stop, (self.size - 1 - shift) // self.stride + 1)
         if first >= last:
             return None
         start = first * self.stride + shift
@@ -51,21 +51,21 @@ class Axis:
         return slice(first, last), slice(start, stop, self.stride)
 
     def padded(self, padding: int) -> list[int]:
-        """Return how many elements of each window lie in the input or in its padding.
+        """Return the number of elements of each window in the input or its padding.
 
         Args:
-            padding: Padding after the input; what lies beyond it does not count.
+            padding: Padding after the input; elements beyond it do not count.
         """
         return [
             sum(
-                0 <= i * self.stride + tap * self.dilation < self.before + self.extent + padding
+                0 <= i * self.stride + tap * self.dilation < self.before + self.size + padding
                 for tap in range(self.taps)
             )
             for i in range(self.outputs)
         ]
 
     def counts(self) -> list[int]:
-        """Return how many elements of each window lie in the input itself."""
+        """Return the number of elements of each window in the input itself."""
         return [
             sum(self.inside(tap, slice(i, i + 1)) is not None for tap in range(self.taps))
             for i in range(self.outputs)
@@ -74,7 +74,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Outputs of a tap, and the inputs that it meets there, by rows and columns."""
+    """Outputs of a tap and the inputs for them, by rows and columns."""
 
     tap: int
     out_rows: slice
@@ -83,14 +83,14 @@ class Patch:
     in_cols: slice
 
     def covers(self, rows: slice, columns: int) -> bool:
-        """Return whether it meets every output of these rows."""
+        """Return whether the tap is inside the input for every output of these rows."""
         return self.out_rows == rows and self.out_cols == slice(0, columns)
 
 
 def patches(height: Axis, width: Axis, rows: slice) -> list[Patch]:
     """Return the taps of a two-dimensional window for some rows of outputs.
 
-    A tap that covers all outputs, if there is one, comes first: it can write where others add.
+    A tap that covers all outputs, if any, comes first: it can write where others add.
     """
     found = []
     for tap_y in range(height.taps):
@@ -104,7 +104,7 @@ def patches(height: Axis, width: Axis, rows: slice) -> list[Patch]:
 
 
 def view_of(image: Array, rows: slice, columns: slice) -> Array:
-    """Return some rows and columns of (h, w, c), as (rows, columns * c) where these are dense."""
+    """Return rows and columns of (h, w, c), as (rows, columns * c) if the columns are dense."""
     part = image[rows, columns]
     dense = columns.step is None or columns.step == 1
     # columns and channels of dense columns merge into one axis without a copy

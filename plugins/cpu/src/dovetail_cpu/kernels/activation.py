@@ -31,7 +31,7 @@ _ERF_A = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
 
 def clip_passes(low: float | None, high: float | None) -> Passes:
-    """Return max(x, low), then min(x, high)."""
+    """Return the passes of max(x, low), then min(x, high)."""
     lower, upper = (None if v is None else constant(v) for v in (low, high))
 
     def passes(x: Array, out: Array) -> Iterator[Call]:
@@ -46,7 +46,7 @@ def clip_passes(low: float | None, high: float | None) -> Passes:
 
 
 def sigmoid_passes(x: Array, out: Array) -> Iterator[Call]:
-    """Return 1 / (1 + exp(-x)): an overflow to infinity gives the right 0."""
+    """Return the calls for 1 / (1 + exp(-x)); an overflow of exp correctly results in 0."""
     yield ufunc(np.negative, x, out)
     yield ufunc(np.exp, out, out)
     yield ufunc(np.add, out, constant(1), out)
@@ -54,7 +54,7 @@ def sigmoid_passes(x: Array, out: Array) -> Iterator[Call]:
 
 
 def swish_passes(x: Array, out: Array, below: Array) -> Iterator[Call]:
-    """Return x / (1 + exp(-x)): an overflow to infinity gives the right 0."""
+    """Return the calls for x / (1 + exp(-x)); an overflow of exp correctly results in 0."""
     yield ufunc(np.negative, x, below)
     yield ufunc(np.exp, below, below)
     yield ufunc(np.add, below, constant(1), below)
@@ -62,7 +62,7 @@ def swish_passes(x: Array, out: Array, below: Array) -> Iterator[Call]:
 
 
 def hard_swish_passes(x: Array, out: Array, gate: Array) -> Iterator[Call]:
-    """Return x * clip(x + 3, 0, 6) / 6."""
+    """Return the calls for x * clip(x + 3, 0, 6) / 6."""
     yield ufunc(np.add, x, constant(3), gate)
     yield ufunc(np.maximum, gate, constant(0), gate)
     yield ufunc(np.minimum, gate, constant(6), gate)
@@ -71,7 +71,7 @@ def hard_swish_passes(x: Array, out: Array, gate: Array) -> Iterator[Call]:
 
 
 def elu_passes(alpha: float) -> Passes:
-    """Return max(x, 0) + alpha * expm1(min(x, 0)); near 0 exp(x) - 1 would lose its digits."""
+    """Return the passes of max(x, 0) + alpha * expm1(min(x, 0)): exp(x) - 1 is inexact near 0."""
 
     def passes(x: Array, out: Array, below: Array) -> Iterator[Call]:
         yield ufunc(np.minimum, x, constant(0), below)
@@ -84,9 +84,9 @@ def elu_passes(alpha: float) -> Passes:
 
 
 def gelu_passes(x: Array, out: Array, size: Array, t: Array, tail: Array) -> Iterator[Call]:
-    """Return max(x, 0) - |x| / 2 * erfc(|x| / sqrt 2): nothing cancels far below 0."""
+    """Return the calls for max(x, 0) - |x| / 2 * erfc(|x| / sqrt 2), exact far below 0 too."""
     yield ufunc(np.abs, x, size)
-    # beyond it erfc is 0 in float32; infinity times that 0 would be NaN
+    # erfc of a larger number is 0 in float32, and infinity times 0 would be NaN
     yield ufunc(np.minimum, size, constant(16), size)
     yield ufunc(np.multiply, size, constant(_ERF_P * math.sqrt(0.5)), t)
     yield ufunc(np.add, t, constant(1), t)
@@ -105,7 +105,7 @@ def gelu_passes(x: Array, out: Array, size: Array, t: Array, tail: Array) -> Ite
 
 
 def hard_sigmoid_passes(alpha: float, beta: float) -> Passes:
-    """Return clip(alpha * x + beta, 0, 1)."""
+    """Return the passes of clip(alpha * x + beta, 0, 1)."""
 
     def passes(x: Array, out: Array) -> Iterator[Call]:
         yield ufunc(np.multiply, x, constant(alpha), out)
@@ -117,7 +117,7 @@ def hard_sigmoid_passes(alpha: float, beta: float) -> Passes:
 
 
 def tanh_passes(x: Array, out: Array) -> Iterator[Call]:
-    """Return tanh(x)."""
+    """Return the calls for tanh(x)."""
     yield ufunc(np.tanh, x, out)
 
 
@@ -126,7 +126,7 @@ def tanh_passes(x: Array, out: Array) -> Iterator[Call]:
 @KERNELS.register(PACKAGE, "Relu6")
 @KERNELS.register(PACKAGE, "ReluMinMax")
 def clip(call: KernelCall) -> Step | None:
-    """Relu, Relu1, Relu6 and ReluMinMax."""
+    """Run Relu, Relu1, Relu6 and ReluMinMax."""
     limits = clip_of(call.head)
     if limits is None or not is_float32(call):
         return None
@@ -134,17 +134,17 @@ def clip(call: KernelCall) -> Step | None:
 
 
 def makes_swish(chain: Sequence[NodeView], after: NodeView) -> bool:
-    """Return whether a Sigmoid is multiplied by its own input: the two are a swish, which has no op."""
+    """Return whether a Sigmoid is multiplied by its own input: that is a swish, which has no op."""
     if len(chain) > 1 or (after.package, after.op_type) != (PACKAGE, "ElementWiseMultiply"):
         return False
     (x,), result = chain[0].node.inputs, after.outs[0]
-    # all of one shape then; empty ones are the reference's
+    # then all have one shape; empty tensors are left to the reference
     return x in after.node.inputs and result.dtype is DType.FLOAT_32 and 0 not in result.shape
 
 
 @KERNELS.register(PACKAGE, "Sigmoid", can_fuse=makes_swish)
 def sigmoid(call: KernelCall) -> Step | None:
-    """Sigmoid, with the product with its own input where that follows."""
+    """Run Sigmoid, and the product with its own input where that follows."""
     if not is_float32(call):
         return None
     if call.fused:
@@ -154,31 +154,31 @@ def sigmoid(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "Tanh")
 def tanh(call: KernelCall) -> Step | None:
-    """Tanh."""
+    """Run Tanh."""
     return flat_step(call, tanh_passes) if is_float32(call) else None
 
 
 @KERNELS.register(PACKAGE, "Gelu")
 def gelu(call: KernelCall) -> Step | None:
-    """Gelu: the exact form."""
+    """Run Gelu in its exact form."""
     return flat_step(call, gelu_passes, scratchpads=3) if is_float32(call) else None
 
 
 @KERNELS.register(PACKAGE, "HardSwish")
 def hard_swish(call: KernelCall) -> Step | None:
-    """HardSwish."""
+    """Run HardSwish."""
     return flat_step(call, hard_swish_passes, scratchpads=1) if is_float32(call) else None
 
 
 @KERNELS.register(PACKAGE, "Elu")
 def elu(call: KernelCall) -> Step | None:
-    """Elu."""
+    """Run Elu."""
     return flat_step(call, elu_passes(call.op.alpha), scratchpads=1) if is_float32(call) else None
 
 
 @KERNELS.register(PACKAGE, "ElementWiseNeuron")
 def neuron(call: KernelCall) -> Step | None:
-    """ElementWiseNeuron, except SOFTPLUS, whose logarithms NumPy takes one at a time anyway."""
+    """Run ElementWiseNeuron, except SOFTPLUS, whose logarithms NumPy does not vectorize."""
     op = call.op
     if not is_float32(call):
         return None
@@ -208,7 +208,7 @@ def _given(value: float | None, default: float) -> float:
 
 @KERNELS.register(PACKAGE, "Prelu")
 def prelu(call: KernelCall) -> Step | None:
-    """Prelu with one fixed slope, or with one for each element of the last axis."""
+    """Run Prelu with one constant slope, or one for each element of the last axis."""
     if not is_float32(call):
         return None
     x, slope = call.spec(0).shape, call.spec(1).shape
@@ -219,7 +219,7 @@ def prelu(call: KernelCall) -> Step | None:
 
 
 def leak_passes(slope: float) -> Passes:
-    """Return x where that is not negative, slope * x else."""
+    """Return the passes of x where x is not negative, else slope * x."""
     factor = constant(slope)
 
     def passes(x: Array, out: Array, below: Array) -> Iterator[Call]:
@@ -236,7 +236,7 @@ def leak_passes(slope: float) -> Passes:
 
 
 def _prelu_by_column(call: KernelCall) -> Step:
-    """Return max(x, 0) + slope * min(x, 0), a block of rows at a time."""
+    """Return the step of max(x, 0) + slope * min(x, 0), a block of rows at a time."""
     shape = call.spec(0).shape
     height, width = math.prod(shape[:-1]), shape[-1]
     most = min(max(1, block_size(height * width) // width), height)

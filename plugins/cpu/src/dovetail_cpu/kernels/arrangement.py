@@ -1,4 +1,4 @@
-"""Tensors put together, taken apart and repeated."""
+"""Packing, unpacking and repeating of tensors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ KERNELS.register(PACKAGE, "Tile")(arranged)
 
 @KERNELS.register(PACKAGE, "Pack")
 def pack(call: KernelCall) -> Step | None:
-    """A copy of each input into its slice of the result."""
-    places = [i for i in range(len(call.tensors)) if call.has(i)]
-    if not only_moves(call, *places):
+    """Run Pack: copy each input into its slice of the result."""
+    given = [i for i in range(len(call.tensors)) if call.has(i)]
+    if not only_moves(call, *given):
         return None
     before = (slice(None),) * call.op.axis
-    parts = [call.read(i) for i in places]
+    parts = [call.read(i) for i in given]
     out = call.write()
 
     def bind(buffers: Buffers) -> Bound:
@@ -32,7 +32,7 @@ def pack(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "UnPack")
 def unpack(call: KernelCall) -> Step | None:
-    """A copy of each slice into its output."""
+    """Run UnPack: copy each slice into its output."""
     if not only_moves(call, 0):
         return None
     before = (slice(None),) * call.op.axis

@@ -1,4 +1,4 @@
-"""Blocks of space and channels exchanged: the view that the op gives, copied."""
+"""Exchange of space and channels: a copy of the view that the op returns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 @KERNELS.register(PACKAGE, "DepthToSpace")
 @KERNELS.register(PACKAGE, "SpaceToDepth")
 def arranged(call: KernelCall) -> Step | None:
-    """One strided copy."""
+    """Run DepthToSpace and SpaceToDepth: one strided copy."""
     if not only_moves(call, 0):
         return None
     op = call.op
@@ -25,10 +25,10 @@ def arranged(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "ChannelShuffle")
 def channel_shuffle(call: KernelCall) -> Step | None:
-    """One strided copy for each group, or for each place in the groups if these are fewer.
+    """Run ChannelShuffle: a strided copy for each group, or each channel of a group if fewer.
 
-    A single copy would have inner loops of one element for each group: three times slower
-    (measured at ShuffleNet's shapes).
+    A single copy would have inner loops as long as the number of groups: it took three times as
+    long at ShuffleNet's shapes.
     """
     if not only_moves(call, 0):
         return None

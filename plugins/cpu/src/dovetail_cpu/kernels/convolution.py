@@ -1,4 +1,4 @@
-"""Convolutions: as matrix products, except depthwise ones."""
+"""Convolutions: matrix products, except for depthwise ones."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from dovetail_cpu.kernels._epilogue import Epilogue, can_fuse
 from dovetail_cpu.kernels._geometry import Geometry, Pads, pieces
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
-# Floats of a result that are computed before the epilogue goes over them: 1 MB, the second-level
-# cache. Smaller pieces leave the BLAS too little to do for two threads.
+# Floats of the result computed before the epilogue processes them: 1 MB, the second-level cache.
+# Smaller pieces are too little work for two threads of the BLAS.
 PIECE = 1 << 18
-# Floats of an unrolled input at a time: 2 MB. It is written once and read once, so it should not
-# push everything else out of the cache.
+# Floats of an unrolled input at a time: 2 MB. It is written and read once, so it should not evict
+# everything else from the cache.
 UNROLLED = 1 << 19
 
 
@@ -38,7 +38,7 @@ UNROLLED = 1 << 19
 @KERNELS.register(PACKAGE, "Conv2d", can_fuse=can_fuse)
 @KERNELS.register(PACKAGE, "Conv3d", can_fuse=can_fuse)
 def convolution(call: KernelCall) -> Step | None:
-    """Conv1d to 3d: a matrix product over pixels where the filters are 1x1, else over windows.
+    """Run Conv1d to Conv3d: a matrix product over pixels for 1x1 filters, else over windows.
 
     Source: K. Chellapilla et al. 2006, High performance convolutional neural networks for document
     processing.
@@ -59,7 +59,7 @@ def convolution(call: KernelCall) -> Step | None:
 @KERNELS.register(PACKAGE, "DepthWiseConv1d", can_fuse=can_fuse)
 @KERNELS.register(PACKAGE, "DepthWiseConv2d", can_fuse=can_fuse)
 def depthwise_convolution(call: KernelCall) -> Step | None:
-    """DepthWiseConv1d and 2d: tap by tap, multiplied and added."""
+    """Run DepthWiseConv1d and DepthWiseConv2d, tap by tap."""
     if not is_float32(call):
         return None
     return depthwise_step(call, Geometry.of(call, call.spec(0).shape[-1]))
@@ -81,7 +81,7 @@ def _pointwise(
 def product(
     rows: Array, matrix: Array, out: Array, after: Callable[[Array, int], list[Call]]
 ) -> Bound:
-    """Return the call that multiplies rows with a matrix, piece by piece, each with its epilogue."""
+    """Return the call that multiplies rows by a matrix, piece by piece, each with its epilogue."""
     results = out.reshape(len(rows), -1)
     calls: list[Call] = []
     for piece in blocks(len(rows), max(1, PIECE // results.shape[1])):
@@ -91,10 +91,10 @@ def product(
 
 
 class _Unrolled:
-    """Windows copied into the rows of a matrix, which multiplies the filters; for each group.
+    """Windows copied into the rows of a matrix that is multiplied by the filters, for each group.
 
-    The matrix is (groups, places, taps * c / groups): some rows of places of one image at a time,
-    in a scratchpad; so is an image with its padding.
+    The matrix is (groups, positions, taps * c / groups), for some rows of one image at a time. It
+    is a scratchpad; so is a padded image.
     """
 
     def __init__(
@@ -134,48 +134,48 @@ class _Unrolled:
                 calls.append(copy(_inside(image, g.pads), x[n]))
             windows = self._windows(image)
             for piece in self._pieces:
-                first = n * math.prod(g.out[1:-1]) + piece.places.start
+                first = n * math.prod(g.out[1:-1]) + piece.positions.start
                 part = results[first : first + piece.count]
                 calls += self._product(buffers, windows[:, *piece.index], filters, part)
                 calls += after(part, first)
         return call_sequence(calls)
 
     def _windows(self, image: Array) -> Array:
-        """Return the windows of an image as (groups, *places, *taps, c / groups), a view."""
+        """Return the windows of an image, (groups, *positions, *taps, c / groups), as a view."""
         g = self._geometry
         *steps, across = image.strides
         each = g.x[-1] // g.groups
-        places = (step * stride for step, stride in zip(steps, g.stride, strict=True))
+        positions = (step * stride for step, stride in zip(steps, g.stride, strict=True))
         taps = (step * dilation for step, dilation in zip(steps, g.dilation, strict=True))
         return np.lib.stride_tricks.as_strided(
             image,
             (g.groups, *g.out[1:-1], *g.size, each),
-            (each * across, *places, *taps, across),
+            (each * across, *positions, *taps, across),
             writeable=False,
         )
 
     def _product(self, buffers: Buffers, windows: Array, filters: Array, part: Array) -> list[Call]:
-        groups, places = self._geometry.groups, len(part)
-        count = groups * places * self._depth
+        groups, positions = self._geometry.groups, len(part)
+        count = groups * positions * self._depth
         matrix: Floats = floats(buffers, self._matrix)[:count]
         calls: list[Call] = [copy(matrix.reshape(windows.shape), windows)]
-        stacked = matrix.reshape(groups, places, self._depth)
+        stacked = matrix.reshape(groups, positions, self._depth)
         if groups == 1:
             return [*calls, ufunc(np.matmul, stacked[0], filters[0], part)]
-        results = part.reshape(places, groups, -1).swapaxes(0, 1)
+        results = part.reshape(positions, groups, -1).swapaxes(0, 1)
         return [*calls, ufunc(np.matmul, stacked, filters, results)]
 
 
 def _inside(padded: Array, pads: Pads) -> Array:
-    extents = zip(padded.shape, pads, strict=False)
-    return padded[tuple(slice(before, extent - after) for extent, (before, after) in extents)]
+    sizes = zip(padded.shape, pads, strict=False)
+    return padded[tuple(slice(before, size - after) for size, (before, after) in sizes)]
 
 
 def _border_calls(padded: Array, pads: Pads) -> list[Call]:
-    """Zeroes the padding: at every run, since other steps use the scratchpad's bytes too."""
+    """Return the calls that zero the padding in every run: other steps use the same bytes."""
     calls = []
     for axis, (before, after) in enumerate(pads):
-        # of the axes before, only what is not padding: that is zeroed already
+        # the padding of the axes before has been zeroed already
         part = np.moveaxis(_inside(padded, pads[:axis]), axis, 0)
         sides = part[:before], part[len(part) - after :]
         calls += [fill(side, constant(0)) for side in sides if side.size]

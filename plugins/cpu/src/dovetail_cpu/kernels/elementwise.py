@@ -1,4 +1,4 @@
-"""Elementwise functions of two tensors, which broadcast."""
+"""Elementwise functions of two tensors, with broadcasting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dovetail_cpu.kernels import logic
 from dovetail_cpu.kernels._calls import is_plain, single_op_type
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
-# What is done to both tensors, then to the result in its place.
+# The function of both tensors, then functions applied to the result in place.
 _Functions = tuple[np.ufunc, ...]
 _OF_FLOATS: dict[str, _Functions] = {
     "ElementWiseAdd": (np.add,),
@@ -24,7 +24,7 @@ _OF_FLOATS: dict[str, _Functions] = {
     "ElementWiseMinimum": (np.minimum,),
     "ElementWiseSquaredDifference": (np.subtract, np.square),
 }
-# Quotients towards zero and powers of integers take more: they are left to the reference.
+# Truncating division and integer powers need more calls: they are left to the reference.
 _OF_INTEGERS: dict[str, _Functions] = {
     "ElementWiseAdd": (np.add,),
     "ElementWiseSubtract": (np.subtract,),
@@ -39,13 +39,13 @@ _OF_INTEGERS: dict[str, _Functions] = {
 
 
 def _binary(call: KernelCall) -> Step | None:
-    """One NumPy function of two tensors, perhaps one of the result after it."""
+    """Apply a NumPy function of two tensors, and then others to its result."""
     functions = _functions(single_op_type(call), call.outputs[0].dtype)
     if functions is None or not is_plain(call):
         return None
     first, *others = functions
-    # either operand's bytes will do that has the result's shape
-    places = [(0, i) for i in range(2) if call.spec(i).shape == call.outputs[0].shape]
+    # the result can overwrite either operand that has its shape
+    in_place = [(0, i) for i in range(2) if call.spec(i).shape == call.outputs[0].shape]
     call.read(0)
     call.read(1)
     call.write()
@@ -55,7 +55,7 @@ def _binary(call: KernelCall) -> Step | None:
         for other in others:
             other(out, out=out)
 
-    return call.array_step(run, in_place=places)
+    return call.array_step(run, in_place=in_place)
 
 
 def _functions(op_type: str, dtype: DType) -> _Functions | None:
@@ -64,7 +64,7 @@ def _functions(op_type: str, dtype: DType) -> _Functions | None:
 
 @KERNELS.register(PACKAGE, "ElementWiseBinary")
 def by_number(call: KernelCall) -> Step | None:
-    """The kernel of the single op."""
+    """Run ElementWiseBinary by the kernel of the op that its operation names."""
     return logic.truth(call) if single_op_type(call) in logic.FUNCTIONS else _binary(call)
 
 

@@ -16,15 +16,15 @@ from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 @KERNELS.register(PACKAGE, "Gather")
 def gather(call: KernelCall) -> Step | None:
-    """Gather: the indices are looked at in every run, since one out of range would wrap around."""
+    """Run Gather; its indices are checked in every run, since NumPy would let some wrap around."""
     if not only_moves(call, 0) or 0 in call.spec(1).shape:
         return None
     axis: int = call.op.axis
-    extent = call.spec(0).shape[axis]
+    size = call.spec(0).shape[axis]
     where = call.head.node.where
 
     def run(data: Array, indices: Array, out: Array, scratch: Array) -> None:
-        need_in_range(indices, extent, axis, where)
+        need_in_range(indices, size, axis, where)
         wanted = scratch.view(np.intp).reshape(indices.shape)
         np.copyto(wanted, indices, casting="unsafe")  # in range, so nothing is lost
         # mode="raise" would gather into a copy of the result first
@@ -40,7 +40,7 @@ def gather(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "GatherElements")
 def gather_elements(call: KernelCall) -> Step | None:
-    """One NumPy call that takes elements by their places."""
+    """Run GatherElements: one NumPy call that takes elements by their offsets."""
     indices = call.spec(1).shape
     if not only_moves(call, 0) or 0 in indices:
         return None
@@ -50,7 +50,7 @@ def gather_elements(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "GatherNd")
 def gather_nd(call: KernelCall) -> Step | None:
-    """One NumPy call that takes slices by their places."""
+    """Run GatherNd: one NumPy call that takes slices by their offsets."""
     data, indices = call.spec(0).shape, call.spec(1).shape
     if not only_moves(call, 0) or 0 in indices:
         return None
@@ -59,12 +59,12 @@ def gather_nd(call: KernelCall) -> Step | None:
     return _taken(call, FlatIndices(call, 1, rows), data[batch + indices[-1] :])
 
 
-def _taken(call: KernelCall, places: FlatIndices, slices: Shape) -> Step:
-    """Return the step that takes slices of this shape from places in all of the data."""
+def _taken(call: KernelCall, offsets: FlatIndices, slices: Shape) -> Step:
+    """Return the step that takes slices of this shape from offsets into all of the data."""
     x, out = call.read(0), call.write()
 
     def bind(buffers: Buffers) -> Bound:
-        found, calls = places.bind(buffers)
+        found, calls = offsets.bind(buffers)
         data = buffers.array(x)
         flat = data.reshape(data.size // math.prod(slices), *slices)
         target = buffers.array(out).reshape(len(found), *slices)

@@ -1,4 +1,4 @@
-"""Changes of shape and order: views where possible, else one copy into the result."""
+"""Changes of shape and order: views where possible, else a copy into the result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 @KERNELS.register(PACKAGE, "ExpandDims")
 @KERNELS.register(PACKAGE, "Squeeze")
 def reshape(call: KernelCall) -> Step | None:
-    """The same bytes seen in another shape; copied only where the application wants its own."""
+    """Run Reshape, ExpandDims and Squeeze: a view, or a copy into the application's own buffer."""
     if not only_moves(call, 0):
         return None
     step = call.view(0)
@@ -34,7 +34,7 @@ def reshape(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "Transpose")
 def transpose(call: KernelCall) -> Step | None:
-    """One strided copy."""
+    """Run Transpose: one strided copy."""
     if not only_moves(call, 0):
         return None
     perm = [int(p) for p in call.op.perm]
@@ -48,12 +48,12 @@ def transpose(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "Concat")
 def concat(call: KernelCall) -> Step | None:
-    """A copy of each input into its slice of the result."""
-    places = [i for i in range(len(call.tensors)) if call.has(i)]
-    if not only_moves(call, *places):
+    """Run Concat: copy each input into its slice of the result."""
+    given = [i for i in range(len(call.tensors)) if call.has(i)]
+    if not only_moves(call, *given):
         return None
     axis: int = call.op.axis
-    parts = [call.read(i) for i in places]
+    parts = [call.read(i) for i in given]
     out = call.write()
     bounds = np.cumsum([0, *(part.spec.shape[axis] for part in parts)]).tolist()
 
@@ -71,14 +71,14 @@ def concat(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "Split")
 def split(call: KernelCall) -> Step | None:
-    """Along the first axis views, else a copy of each slice into its output."""
+    """Run Split: views along the first axis, else copy each slice into its output."""
     if not only_moves(call, 0):
         return None
     axis: int = call.op.axis
     bounds = np.cumsum([0, *(part.shape[axis] for part in call.outputs)]).tolist()
-    spec, least = call.spec(0), min(part.spec.nbytes for part in call.outputs)
-    # a part stays as long as the whole: none may be much smaller than the others
-    is_even = 2 * least * len(call.outputs) >= spec.nbytes
+    spec, smallest = call.spec(0), min(part.spec.nbytes for part in call.outputs)
+    # a view keeps the whole in memory: no part may be much smaller than the others
+    is_even = 2 * smallest * len(call.outputs) >= spec.nbytes
     if math.prod(spec.shape[:axis]) == 1 and is_even:
         inside = math.prod(spec.shape[axis + 1 :]) * spec.dtype.storage.itemsize
         step = call.view(0, offsets=[start * inside for start in bounds[:-1]])

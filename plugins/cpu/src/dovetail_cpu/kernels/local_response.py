@@ -1,4 +1,4 @@
-"""Local response normalization: windows slide over rows of channels that lie end to end."""
+"""Local response normalization: windows slide over the channels of concatenated rows."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 @KERNELS.register(PACKAGE, "Lrn")
 def lrn(call: KernelCall) -> Step | None:
-    """Lrn across channels, a block of rows at a time.
+    """Run Lrn across channels, a block of rows at a time.
 
-    Between the rows lie as many zeros as a window reaches to one side: so the sums of all windows
-    of a block are a few additions of one long row, shifted.
+    Rows are separated by as many zeros as a window extends to one side, so a few additions of one
+    long, shifted row compute the sums of all windows of a block.
     """
     shape, op = call.spec(0).shape, call.op
     if not is_float32(call) or op.region.name != "ACROSS_CHANNEL":
@@ -48,7 +48,7 @@ def lrn(call: KernelCall) -> Step | None:
             count = block.stop - block.start
             squared = squares[radius : radius + count * stride].reshape(count, stride)
             total = sums[: count * stride].reshape(count, stride)
-            length = count * stride - radius  # behind the last row there is no window
+            length = count * stride - radius  # no window follows the last row
             calls += [
                 ufunc(np.multiply, rows[block], rows[block], squared[:, :width]),
                 fill(squared[:, width:], constant(0)),
@@ -62,7 +62,7 @@ def lrn(call: KernelCall) -> Step | None:
 
 
 def _window_calls(squares: Array, sums: Array, radius: int) -> Iterator[Call]:
-    """Return the sums of 2 * radius + 1 squares from each one on."""
+    """Return the calls for the sums of 2 * radius + 1 squares, starting at each element."""
     first, *others = (squares[i : i + sums.size] for i in range(2 * radius + 1))
     if not others:
         yield ufunc(np.positive, first, sums)
@@ -73,7 +73,7 @@ def _window_calls(squares: Array, sums: Array, radius: int) -> Iterator[Call]:
 
 
 def _power_calls(op: object, base: Array, root: Array) -> Iterator[Call]:
-    """Return (bias + alpha * base) ** beta; roots are ten times as fast as powers."""
+    """Return the calls for (bias + alpha * base) ** beta; roots are ten times as fast as powers."""
     alpha, beta, bias = (vars(op)[name] for name in ("alpha", "beta", "bias"))
     yield ufunc(np.multiply, base, constant(alpha), base)
     yield ufunc(np.add, base, constant(bias), base)

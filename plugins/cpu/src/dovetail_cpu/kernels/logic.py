@@ -1,4 +1,4 @@
-"""Comparisons, logic and the choice between two tensors, which broadcast."""
+"""Comparisons, logic and selection, with broadcasting."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ FUNCTIONS: dict[str, np.ufunc] = {
     "ElementWiseOr": np.logical_or,
     "ElementWiseXor": np.logical_xor,
 }
-# Nothing is rounded here, so float16 may be looked at as it is.
+# Nothing is rounded here, so float16 need not be computed in float32.
 _COMPARABLE = NUMBERS | {DType.BOOL_8, DType.FLOAT_16}
 
 
 def truth(call: KernelCall) -> Step | None:
-    """One NumPy function of two tensors of one type that gives BOOL_8."""
+    """Run a comparison or a logical function of two tensors of one type; the result is BOOL_8."""
     left, right, out = call.spec(0), call.spec(1), call.outputs[0]
     if out.dtype is not DType.BOOL_8 or 0 in out.shape:
         return None
     if left.dtype is not right.dtype or left.dtype not in _COMPARABLE:
         return None
     function = FUNCTIONS[single_op_type(call)]
-    # the bytes of an operand of BOOL_8 will do where it has the result's shape
-    places = [
+    # the result can overwrite an operand of BOOL_8 that has its shape
+    in_place = [
         (0, i)
         for i, spec in enumerate((left, right))
         if (spec.dtype, spec.shape) == (out.dtype, out.shape)
@@ -45,7 +45,7 @@ def truth(call: KernelCall) -> Step | None:
     def run(a: Array, b: Array, result: Array) -> None:
         function(a, b, out=result)
 
-    return call.array_step(run, in_place=places)
+    return call.array_step(run, in_place=in_place)
 
 
 for _op_type in FUNCTIONS:
@@ -54,15 +54,15 @@ for _op_type in FUNCTIONS:
 
 @KERNELS.register(PACKAGE, "ElementWiseSelect")
 def select(call: KernelCall) -> Step | None:
-    """ElementWiseSelect on the bits: b ^ ((a ^ b) * condition), which does not branch.
+    """Run ElementWiseSelect on the bits: b ^ ((a ^ b) * condition), which does not branch.
 
-    A masked copy branches at every element: ten times slower where the condition is irregular.
+    A masked copy branches at every element, which takes ten times longer for irregular conditions.
     """
     out = call.outputs[0]
     if call.spec(0).dtype is not DType.BOOL_8 or not only_moves(call, 1, 2):
         return None
     if not isinstance(out.encoding, ScaleOffset | None):
-        return None  # along a broadcast axis a stored integer means another value
+        return None  # under one scale for each channel a broadcast integer represents other values
     condition, a, b = (call.read(i) for i in range(3))
     result = call.write()
     bits = np.dtype(f"u{out.dtype.storage.itemsize}")

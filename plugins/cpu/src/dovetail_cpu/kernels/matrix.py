@@ -16,7 +16,7 @@ from dovetail_cpu.kernels.convolution import product
 
 @KERNELS.register(PACKAGE, "FullyConnected", can_fuse=can_fuse)
 def fully_connected(call: KernelCall) -> Step | None:
-    """FullyConnected: one matrix product; the BLAS takes the weights transposed as they lie."""
+    """Run FullyConnected: one matrix product; BLAS reads the weights transposed, without a copy."""
     if not is_float32(call):
         return None
     x, weight = call.read(0), call.read(1)
@@ -35,7 +35,7 @@ def fully_connected(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "MatMul", can_fuse=can_fuse)
 def matmul(call: KernelCall) -> Step | None:
-    """MatMul: one product of all rows where the right matrix is one, else a product for each."""
+    """Run MatMul: one product of all rows by a single right matrix, else a batch of products."""
     if not is_float32(call):
         return None
     left, right = call.read(0), call.read(1)

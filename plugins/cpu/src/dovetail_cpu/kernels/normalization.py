@@ -26,7 +26,7 @@ from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 @KERNELS.register(PACKAGE, "Batchnorm")
 def batchnorm(call: KernelCall) -> Step | None:
-    """Batchnorm: a product and a sum for each channel, a block of rows at a time."""
+    """Run Batchnorm: a product and a sum for each channel, a block of rows at a time."""
     if not is_float32(call):
         return None
     factors = [call.read(i) if call.has(i) else None for i in (1, 2)]
@@ -46,19 +46,19 @@ def batchnorm(call: KernelCall) -> Step | None:
                 calls.append(ufunc(np.add, result, bias, result))
         return call_sequence(calls)
 
-    # x is declared last of the inputs that are there
+    # x is declared after all other inputs
     return call.step(bind, in_place=[(0, sum(f is not None for f in factors))])
 
 
 @KERNELS.register(PACKAGE, "LayerNorm")
 def layer_norm(call: KernelCall) -> Step | None:
-    """LayerNorm over the last axes in order, a block of rows at a time."""
+    """Run LayerNorm over the last axes in order, a block of rows at a time."""
     return _row_norm(call, is_centred=True)
 
 
 @KERNELS.register(PACKAGE, "RmsNorm")
 def rms_norm(call: KernelCall) -> Step | None:
-    """RmsNorm over the last axes in order, a block of rows at a time."""
+    """Run RmsNorm over the last axes in order, a block of rows at a time."""
     return _row_norm(call, is_centred=False)
 
 
@@ -95,7 +95,7 @@ def _row_norm(call: KernelCall, *, is_centred: bool) -> Step | None:
 
 @KERNELS.register(PACKAGE, "L2Norm")
 def l2_norm(call: KernelCall) -> Step | None:
-    """L2Norm over the last axes, a block of rows at a time."""
+    """Run L2Norm over the last axes, a block of rows at a time."""
     rows_of = _rows(call, tuple(sorted(call.op.over())))
     if rows_of is None:
         return None
@@ -122,7 +122,7 @@ def l2_norm(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "InstanceNorm")
 def instance_norm(call: KernelCall) -> Step | None:
-    """InstanceNorm by mean and deviation over the spatial dimensions."""
+    """Run InstanceNorm by mean and deviation over the spatial axes."""
     op = call.op
     usual = (op.mode.name, op.region.name) == ("MU_SIGMA", "ACROSS_SPATIAL")
     if not usual or not op.normalize_variance:
@@ -132,14 +132,14 @@ def instance_norm(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "GroupNorm")
 def group_norm(call: KernelCall) -> Step | None:
-    """GroupNorm."""
+    """Run GroupNorm."""
     return item_norm(call, groups=call.op.group)
 
 
 def _rows(call: KernelCall, axes: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """Return how many rows these axes make, how long they are and how many make a block.
+    """Return the number of rows over these axes, their length and the rows of a block.
 
-    Gives None where they are not the last axes in order, or not all is float32 and has elements.
+    None if these are not the last axes in order, or a tensor is empty or not float32.
     """
     shape = call.spec(0).shape
     first = len(shape) - len(axes)

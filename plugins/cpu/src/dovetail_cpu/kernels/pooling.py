@@ -1,4 +1,4 @@
-"""Pooling: tap by tap, over whole rows of outputs; of volumes, first along the depth."""
+"""Pooling, tap by tap over whole rows of outputs; volumes first along the depth."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from dovetail_cpu.kernels._calls import (
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 from dovetail_cpu.kernels._taps import Axis, patches, view_of
 
-# Floats of a result at a time: 128 kB, see `_depthwise`.
+# Floats of the result computed at a time: 128 kB, see `_depthwise`.
 _BLOCK = 32768
 
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """A pooling of (n, d, h, w, c), plane by plane of the result; an image has one plane.
+    """A pooling of (n, d, h, w, c), plane by plane of the result; an image is one plane.
 
     Attributes:
         depth, height, width: The axes.
-        combine: Joins what two taps give; in what order must not matter.
-        start: What outputs hold before the first tap where no tap meets all of them, (d, h, w, 1).
-        divisor: What outputs are divided by, (d, h, w, 1), one for all, or None.
-        needs_start: Whether outputs must begin with `start` in any case.
+        combine: Function of two taps; commutative and associative.
+        start: Initial outputs, (d, h, w, 1), used where no tap covers all outputs.
+        divisor: Divisor of the outputs, (d, h, w, 1), (), or None.
+        needs_start: Whether `start` is used in any case.
     """
 
     depth: Axis
@@ -51,7 +51,7 @@ class _Pool:
 
     def step(self, call: KernelCall) -> Step:
         """Return the step."""
-        plane = self.height.extent * self.width.extent * call.outputs[0].shape[-1]
+        plane = self.height.size * self.width.size * call.outputs[0].shape[-1]
         joined = scratch_floats(call, plane) if self.depth.taps > 1 else None
         x, out = call.read(0), call.write()
 
@@ -63,7 +63,7 @@ class _Pool:
     def _bound(self, buffers: Buffers, x: Value, out: Value, joined: Value | None) -> Bound:
         axes = (self.depth, self.height, self.width)
         channels = buffers.array(out).shape[-1]
-        images = buffers.array(x).reshape(-1, *(a.extent for a in axes), channels)
+        images = buffers.array(x).reshape(-1, *(a.size for a in axes), channels)
         results = buffers.array(out).reshape(-1, *(a.outputs for a in axes), channels)
         count = len(images) * self.depth.outputs * self.height.outputs
         most = max(_BLOCK // (self.width.outputs * channels), -(-count // MOST_BLOCKS), 1)
@@ -82,7 +82,7 @@ class _Pool:
     def _joined(
         self, image: Array, z: int, scratch: Array | None, calls: list[Call]
     ) -> Array | None:
-        """Return the planes that the windows at z meet as one, None where they meet none."""
+        """Return the combination of the planes in the windows at z; None if there are none."""
         taps = (self.depth.inside(tap, slice(z, z + 1)) for tap in range(self.depth.taps))
         planes = [image[there.start] for _, there in filter(None, taps)]
         if len(planes) < 2 or scratch is None:
@@ -115,14 +115,14 @@ class _Pool:
 @KERNELS.register(PACKAGE, "PoolMax2d")
 @KERNELS.register(PACKAGE, "PoolMax3d")
 def pool_max(call: KernelCall) -> Step | None:
-    """PoolMax2d and 3d: the padding holds 0, what lies beyond it takes no part."""
+    """Run PoolMax2d and PoolMax3d; the padding holds 0, and elements beyond it do not count."""
     if not is_float32(call):
         return None
     axes = _axes(call)
     ends = [0] * (3 - len(call.op.pad_amount)) + [int(pads[1]) for pads in call.op.pad_amount]
     inside = _product(*(a.counts() for a in axes))
     padded = _product(*(a.padded(end) for a, end in zip(axes, ends, strict=True)))
-    # a window wholly beyond the padding has no elements and gives 0
+    # the maximum of a window wholly beyond the padding is 0
     is_free = (inside == padded) & (padded > 0)
     start = np.where(is_free, np.float32(-np.inf), np.float32(0))
     return _Pool(*axes, np.maximum, start, needs_start=not is_free.all()).step(call)
@@ -131,7 +131,7 @@ def pool_max(call: KernelCall) -> Step | None:
 @KERNELS.register(PACKAGE, "PoolAvg2d")
 @KERNELS.register(PACKAGE, "PoolAvg3d")
 def pool_avg(call: KernelCall) -> Step | None:
-    """PoolAvg2d and 3d: sums, divided by how many elements each window has inside the input."""
+    """Run PoolAvg2d and PoolAvg3d: sums, divided by the number of elements in each window."""
     if not is_float32(call):
         return None
     axes = _axes(call)
@@ -140,7 +140,7 @@ def pool_avg(call: KernelCall) -> Step | None:
         counts = np.full_like(counts, math.prod(a.taps for a in axes))
     divisor = np.maximum(counts, 1).astype(np.float32)
     is_global = not call.op.pad_amount.any() and all(a.outputs == 1 for a in axes)
-    if is_global and all(a.taps == a.extent for a in axes):
+    if is_global and all(a.taps == a.size for a in axes):
         return _global_average(call, float(divisor.item()))
     start = np.zeros(divisor.shape, np.float32)
     if (divisor == divisor[0, 0, 0]).all():
@@ -163,11 +163,11 @@ def _global_average(call: KernelCall, count: float) -> Step:
 
 
 def _axes(call: KernelCall) -> tuple[Axis, Axis, Axis]:
-    """Return depth, height and width; an image has the depth 1."""
+    """Return the axes depth, height and width; an image has depth 1."""
     op, x, out = call.op, call.spec(0).shape, call.outputs[0].shape
     found = [
-        Axis(extent, outputs, int(taps), int(stride), 1, int(before))
-        for extent, outputs, taps, stride, (before, _) in zip(
+        Axis(size, outputs, int(taps), int(stride), 1, int(before))
+        for size, outputs, taps, stride, (before, _) in zip(
             x[1:-1], out[1:-1], op.filter_size, op.stride, op.pad_amount, strict=True
         )
     ]
@@ -176,7 +176,7 @@ def _axes(call: KernelCall) -> tuple[Axis, Axis, Axis]:
 
 
 def _product(depth: list[int], height: list[int], width: list[int]) -> Array:
-    """Return how many elements windows have, (d, h, w, 1), from how many along each axis."""
+    """Return the number of elements of windows, (d, h, w, 1), from those along each axis."""
     planes = np.array(depth)[:, None, None, None] * np.array(height)[:, None, None]
     found: Array = planes * np.array(width)[:, None]
     return found

@@ -1,4 +1,4 @@
-"""The places of greatest and least elements."""
+"""Indices of the maximum and minimum."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequenc
 from dovetail_cpu.kernels._calls import NUMBERS
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
-_PLACE = np.dtype(np.intp)  # what NumPy counts places in
+_INDEX = np.dtype(np.intp)  # the type of NumPy's indices
 
 
 @KERNELS.register(PACKAGE, "Argmax")
 def argmax(call: KernelCall) -> Step | None:
-    """Argmax."""
-    return _place(call, np.argmax)
+    """Run Argmax; the first NaN counts as the maximum."""
+    return _indices(call, np.argmax)
 
 
 @KERNELS.register(PACKAGE, "Argmin")
 def argmin(call: KernelCall) -> Step | None:
-    """Argmin."""
-    return _place(call, np.argmin)
+    """Run Argmin; the first NaN counts as the minimum."""
+    return _indices(call, np.argmin)
 
 
-def _place(call: KernelCall, function: Callable[..., Any]) -> Step | None:
+def _indices(call: KernelCall, function: Callable[..., Any]) -> Step | None:
     if call.spec(0).dtype not in NUMBERS or call.outputs[0].dtype not in NUMBERS:
         return None
     shape = call.outputs[0].shape
@@ -36,12 +36,12 @@ def _place(call: KernelCall, function: Callable[..., Any]) -> Step | None:
         return None
     axis, keeps = call.op.axis, call.op.keep_dims
     x, out = call.read(0), call.write()
-    pad = call.scratch(math.prod(shape) * _PLACE.itemsize)
+    pad = call.scratch(math.prod(shape) * _INDEX.itemsize)
 
     def bind(buffers: Buffers) -> Bound:
-        places = buffers.array(pad).view(_PLACE).reshape(shape)
-        find = functools.partial(function, buffers.array(x), axis=axis, out=places, keepdims=keeps)
-        move = functools.partial(np.copyto, buffers.array(out), places, casting="unsafe")
+        found = buffers.array(pad).view(_INDEX).reshape(shape)
+        find = functools.partial(function, buffers.array(x), axis=axis, out=found, keepdims=keeps)
+        move = functools.partial(np.copyto, buffers.array(out), found, casting="unsafe")
         return call_sequence([find, move])
 
     return call.step(bind)

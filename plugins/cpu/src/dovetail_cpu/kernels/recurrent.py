@@ -1,6 +1,6 @@
-"""Recurrent layers: all inputs in one matrix product, then step after step in the same buffers.
+"""Recurrent layers: one matrix product for all inputs, then step after step in the same buffers.
 
-A sigmoid is (1 + tanh(x / 2)) / 2. The halves are in the packed weights, so that one tanh serves
+A sigmoid is (1 + tanh(x / 2)) / 2. The packed weights contain the factor 1/2, so one tanh serves
 all gates of a step.
 """
 
@@ -38,7 +38,7 @@ _GRU_WEIGHTS = tuple(range(1, 13))
 
 @KERNELS.register(PACKAGE, "Lstm")
 def lstm(call: KernelCall) -> Step | None:
-    """Lstm with known weights, without norms, `reset` and the outputs for single gates."""
+    """Run Lstm with constant weights, without norms, `reset` and the outputs of single gates."""
     if len(call.outputs) > 3 or not is_layer(call, _LSTM_WEIGHTS, left_out=(13, 24)):
         return None
     return call.step(_Lstm(call).bind)
@@ -46,7 +46,7 @@ def lstm(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "Gru")
 def gru(call: KernelCall) -> Step | None:
-    """Gru with known weights and without `reset`."""
+    """Run Gru with constant weights and without `reset`."""
     if not is_layer(call, _GRU_WEIGHTS, left_out=(14,)):
         return None
     return call.step(_Gru(call).bind)
@@ -58,8 +58,8 @@ class _Lstm:
         self._units = call.spec(1).shape[0]
         self._cell_limit: float = call.op.cell_clip_threshold
         self._limit: float = call.op.output_clip_threshold
-        # (output size, sums): a product with the matrix as it lies is up to five times as fast as
-        # with a transposed one
+        # (output size, sums): a product with a row-major matrix is up to five times as fast as with
+        # a transposed one
         self._recurrent = pack("recurrent", lambda w: halved(w.recurrent, len(w.bias)).T)
         bias = pack("bias", lambda w: halved(w.bias, len(w.bias)).reshape(-1))
         inputs = pack("inputs", lambda w: halved(w.inputs, len(w.bias)).T)
@@ -103,7 +103,7 @@ class _Lstm:
         return run
 
     def _cell_calls(self, sums: Array, c: Array, taken: Array, spare: Array) -> list[Call]:
-        """Return the calls that leave the new cell in c, its tanh in spare, and o in the sums."""
+        """Return the calls that write the new cell to c, its tanh to spare, and o to the sums."""
         units = self._units
         *early, out, new = (sums[:, at : at + units] for at in range(0, sums.shape[1], units))
         calls: list[Call] = []
@@ -133,7 +133,7 @@ class _Lstm:
         return [*calls, short(np.tanh, c, spare)]
 
     def _settle(self, y: Array) -> None:
-        """Finishes a projected h."""
+        """Add the bias to a projected h and clip it."""
         if self._projection_bias is not None:
             np.add(y, self._projection_bias, y)
         if self._limit:
@@ -177,14 +177,14 @@ class _Gru:
         update, reset = opened[:, :units], opened[:, units:]
         scale, shift = shifted(opened)
         finish = copy(buffers.array(self._last)[0], steps[-1][1])
-        places = [(x[:, : 2 * units], x[:, 2 * units :], y) for x, y in steps]
+        arrays = [(x[:, : 2 * units], x[:, 2 * units :], y) for x, y in steps]
         recurrent, of_new, is_linear = self._recurrent, self._of_new, self._is_linear
         new = sums[:, 2 * units :] if is_linear else dimmed
 
         def run() -> None:
             prepare()
             h = start
-            for gates_of_x, new_of_x, y in places:
+            for gates_of_x, new_of_x, y in arrays:
                 np.dot(h, recurrent, sums)
                 np.add(opened, gates_of_x, opened)
                 np.tanh(opened, opened)

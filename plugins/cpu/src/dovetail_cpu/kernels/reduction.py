@@ -15,25 +15,25 @@ from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 @KERNELS.register(PACKAGE, "ReduceMean")
 def reduce_mean(call: KernelCall) -> Step | None:
-    """ReduceMean: the sum, divided."""
+    """Run ReduceMean: a sum, divided."""
     return _reduced(call, np.add, is_mean=True)
 
 
 @KERNELS.register(PACKAGE, "ReduceSum")
 def reduce_sum(call: KernelCall) -> Step | None:
-    """ReduceSum."""
+    """Run ReduceSum."""
     return _reduced(call, np.add)
 
 
 @KERNELS.register(PACKAGE, "ReduceMax")
 def reduce_max(call: KernelCall) -> Step | None:
-    """ReduceMax."""
+    """Run ReduceMax."""
     return _reduced(call, np.maximum)
 
 
 @KERNELS.register(PACKAGE, "ReduceMin")
 def reduce_min(call: KernelCall) -> Step | None:
-    """ReduceMin."""
+    """Run ReduceMin."""
     return _reduced(call, np.minimum)
 
 

@@ -1,4 +1,4 @@
-"""Resizing: axis by axis, tap by tap over blocks; nearest elements in one gather or as copies."""
+"""Resizing, axis by axis and tap by tap over blocks; nearest elements by one gather or copies."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from dovetail_opset.resampling import Taps
 
 Axes = dict[int, Taps]
 
-# Up to this many elements behind an axis, weights are stored once for each of them: NumPy's inner
-# loop then runs over whole lines.
+# With at most this many elements after an axis, weights are repeated for each of them: NumPy's
+# inner loop then runs over whole lines.
 _NARROW = 32
 
 
@@ -39,11 +39,11 @@ _NARROW = 32
 @KERNELS.register(PACKAGE, "ResizeBilinear")
 @KERNELS.register(PACKAGE, "ResizeNearestNeighbor")
 def resize(call: KernelCall) -> Step | None:
-    """Any resize: its taps are the op's own, in the order of axes that the reference has."""
+    """Run any resize with the op's taps, axis by axis in the reference's order."""
     old, new = call.spec(0).shape, call.outputs[0].shape
     if 0 in old or 0 in new:
         return None
-    changed = [i for i, extent in enumerate(new) if extent != old[i]]
+    changed = [i for i, size in enumerate(new) if size != old[i]]
     changed.sort(key=lambda i: new[i] / old[i])
     axes = {i: call.op.taps(old[i], new[i]) for i in changed}
     if all(taps.weights is None for taps in axes.values()):
@@ -52,43 +52,43 @@ def resize(call: KernelCall) -> Step | None:
 
 
 def _moved(call: KernelCall, axes: Axes) -> Step:
-    """Return the step for elements that are moved only."""
+    """Return the step of a resize that only copies elements."""
     old, new = call.spec(0).shape, call.outputs[0].shape
     spatial = range(1, len(old) - 1)
     lines = [axes[i].indices[:, 0] if i in axes else np.arange(old[i]) for i in spatial]
-    factors = [_factor(line, extent) for line, extent in zip(lines, old[1:-1], strict=True)]
+    factors = [_factor(line, size) for line, size in zip(lines, old[1:-1], strict=True)]
     x, out = call.read(0), call.write()
     if all(factors):
         return call.step(lambda buffers: _repeated(buffers.array(x), buffers.array(out), factors))
-    places = np.ravel_multi_index(np.ix_(*lines), old[1:-1]).reshape(-1)
+    indices = np.ravel_multi_index(np.ix_(*lines), old[1:-1]).reshape(-1)
 
     def bind(buffers: Buffers) -> Bound:
         images = buffers.array(x).reshape(old[0], -1, old[-1])
         result = buffers.array(out).reshape(new[0], -1, new[-1])
         # the indices are in range; mode="raise" would gather into a copy of the result first
-        return functools.partial(np.take, images, places, 1, result, "clip")
+        return functools.partial(np.take, images, indices, 1, result, "clip")
 
     return call.step(bind)
 
 
-def _factor(line: NDArray[np.intp], extent: int) -> int:
-    """Return how often each of an axis's elements comes, 0 where they do not come equally often."""
-    factor = len(line) // extent
-    repeated = np.repeat(np.arange(extent), factor)
+def _factor(line: NDArray[np.intp], size: int) -> int:
+    """Return how often each element of an axis is repeated; 0 if that differs between elements."""
+    factor = len(line) // size
+    repeated = np.repeat(np.arange(size), factor)
     return factor if len(repeated) == len(line) and bool((repeated == line).all()) else 0
 
 
 def _repeated(x: Array, out: Array, factors: Sequence[int]) -> Bound:
-    """Return the copies that repeat elements along each axis.
+    """Return the call that repeats elements along each axis by copies.
 
     The last axis comes first, so that all other copies are of whole rows.
     """
-    extents = zip(x.shape[1:-1], factors, strict=True)
-    found = out.reshape(x.shape[0], *(n for pair in extents for n in pair), x.shape[-1])
+    sizes = zip(x.shape[1:-1], factors, strict=True)
+    found = out.reshape(x.shape[0], *(n for pair in sizes for n in pair), x.shape[-1])
     last = len(factors) - 1
     calls: list[Call] = []
     for axis in range(last, -1, -1):
-        # of the axes before, only the first of equal elements is written yet
+        # on the axes before, only the first of equal elements has been written
         before = (slice(None), *(slice(None), 0) * axis, slice(None))
         if axis == last:
             calls.append(copy(found[before], x[..., None, :]))
@@ -102,12 +102,12 @@ class _Pass:
     """The resampling of one axis.
 
     Attributes:
-        before, extent, after: Elements before the axis, on it and behind it.
-        taps: What its new elements are made of.
+        before, size, after: Number of elements before, on and after the axis.
+        taps: Indices and weights of the new elements.
     """
 
     before: int
-    extent: int
+    size: int
     after: int
     taps: Taps
 
@@ -118,13 +118,13 @@ class _Pass:
 
     @property
     def block(self) -> int:
-        """Elements of a result at a time: whole lines of the axis or whole pieces behind it."""
+        """Elements of the result per block: whole lines of the axis, or whole parts after it."""
         line = self.shape[1] * self.after
         unit = line if line <= BLOCK else self.after
         return max(block_size(math.prod(self.shape)) // unit, 1) * unit
 
     def calls(self, source: Array, result: Array, spare: Floats) -> Iterator[Call]:
-        """Return the calls, which make use of a scratchpad of one block."""
+        """Return the calls, which use a scratchpad of one block."""
         taps = self._taps()
         for where, rows in self._parts():
             x, out = source[where], result[where, rows]
@@ -139,7 +139,7 @@ class _Pass:
                     yield ufunc(np.add, out, other, out)
 
     def _parts(self) -> Iterator[tuple[slice, slice]]:
-        """Return the blocks: which elements before the axis, which new ones on it."""
+        """Yield the blocks: slices of the elements before the axis, and of the new ones on it."""
         new = self.shape[1]
         if self.block >= new * self.after:
             for where in blocks(self.before, self.block // (new * self.after)):
@@ -163,7 +163,7 @@ class _Pass:
 
 
 def _weighted(call: KernelCall, axes: Axes) -> Step:
-    """Return the step for weighted sums: a pass for each axis, with scratchpads between."""
+    """Return the step of weighted sums: a pass for each axis, with scratchpads between."""
     passes = []
     shape = call.spec(0).shape
     for axis, taps in axes.items():
@@ -180,7 +180,7 @@ def _weighted(call: KernelCall, axes: Axes) -> Step:
         targets = [*(floats(buffers, value) for value in between), buffers.array(out)]
         for step, target in zip(passes, targets, strict=True):
             result = target.reshape(-1)[: math.prod(step.shape)].reshape(step.shape)
-            lines = source.reshape(step.before, step.extent, step.after)
+            lines = source.reshape(step.before, step.size, step.after)
             calls += step.calls(lines, result, floats(buffers, spare))
             source = result
         return call_sequence(calls)

@@ -1,4 +1,4 @@
-"""Sampling on a grid: a block of places at a time, corner by corner."""
+"""Sampling on a grid: a block of positions at a time, corner by corner."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from dovetail_cpu.kernels._calls import (
 )
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
-# Places in a block at least, however many channels there are: some 40 calls are made for each.
+# Fewest positions of a block, however many channels there are: each block takes some 40 calls.
 _LEAST = 256
 Indices = NDArray[np.intp]
 
 
 @KERNELS.register(PACKAGE, "GridSample")
 def grid_sample(call: KernelCall) -> Step | None:
-    """GridSample with linear interpolation."""
+    """Run GridSample with linear interpolation."""
     if not is_float32(call) or call.op.mode.name != "BILINEAR":
         return None
     sampler = _Sampler.of(call)
@@ -50,14 +50,14 @@ def grid_sample(call: KernelCall) -> Step | None:
         grids = buffers.array(grid).reshape(*results.shape[:2], -1)
         spare = _Spare(sampler, floats(buffers, numbers), buffers.array(indices).view(np.intp))
         calls: list[Call] = []
-        for image, places, result in zip(images, grids, results, strict=True):
+        for image, positions, result in zip(images, grids, results, strict=True):
             flat: Array = image
             if frame is not None:
                 flat = floats(buffers, frame)
                 calls += sampler.framing(image, flat)
             flat = flat.reshape(sampler.flat)
             for block in blocks(len(result), sampler.count):
-                calls += sampler.block(flat, places[block], result[block], spare)
+                calls += sampler.block(flat, positions[block], result[block], spare)
         return call_sequence(calls)
 
     return call.step(bind)
@@ -68,14 +68,14 @@ class _Sampler:
     """A sampling of images (*spatial, c).
 
     Attributes:
-        extents: Of the spatial axes.
+        sizes: Sizes of the spatial axes.
         channels: Number of channels.
-        count: Places in a block.
-        padding: Name of what is outside.
+        count: Positions of a block.
+        padding: Name of the padding mode.
         corners: Whether -1 and 1 are the centres of the outermost elements.
     """
 
-    extents: Shape
+    sizes: Shape
     channels: int
     count: int
     padding: str
@@ -84,53 +84,53 @@ class _Sampler:
     @classmethod
     def of(cls, call: KernelCall) -> _Sampler:
         """Return the sampler of a call of GridSample."""
-        _, *extents, channels = call.spec(0).shape
-        places = math.prod(call.outputs[0].shape[1:-1])
-        count = min(max(BLOCK // channels, _LEAST), places)
+        _, *sizes, channels = call.spec(0).shape
+        positions = math.prod(call.outputs[0].shape[1:-1])
+        count = min(max(BLOCK // channels, _LEAST), positions)
         op = call.op
-        return cls(tuple(extents), channels, count, op.padding_mode.name, op.align_corners)
+        return cls(tuple(sizes), channels, count, op.padding_mode.name, op.align_corners)
 
     @property
     def is_framed(self) -> bool:
-        """Whether images get a frame of zeros, where all falls that is outside."""
+        """True if images get a frame of zeros, which positions outside are moved to."""
         return self.padding == "ZEROS"
 
     @property
     def framed(self) -> Shape:
-        """Extents of the images as they are gathered from."""
-        return tuple(n + 2 * self.is_framed for n in self.extents)
+        """Spatial sizes of the images that elements are gathered from."""
+        return tuple(n + 2 * self.is_framed for n in self.sizes)
 
     @property
     def flat(self) -> Shape:
-        """Shape of an image as it is gathered from: (places, c)."""
+        """Shape of an image that elements are gathered from: (positions, c)."""
         return math.prod(self.framed), self.channels
 
     @property
     def numbers(self) -> int:
-        """Floats that a block needs: two weights an axis, one place, one product, the elements."""
-        return self.count * (2 * len(self.extents) + 2 + self.channels)
+        """Floats of a block: two weights for each axis, a position, a product, the elements."""
+        return self.count * (2 * len(self.sizes) + 2 + self.channels)
 
     @property
     def indices(self) -> int:
-        """Indices that a block needs: two offsets an axis, and their sum."""
-        return self.count * (2 * len(self.extents) + 1)
+        """Indices of a block: two offsets for each axis, and their sum."""
+        return self.count * (2 * len(self.sizes) + 1)
 
     def framing(self, image: Array, frame: Floats) -> Iterator[Call]:
-        """Return the calls that put an image into its frame."""
+        """Return the calls that copy an image into its frame."""
         whole = frame.reshape(*self.framed, self.channels)
         yield fill(frame, constant(0))
-        yield copy(whole[(slice(1, -1),) * len(self.extents)], image)
+        yield copy(whole[(slice(1, -1),) * len(self.sizes)], image)
 
     def block(self, flat: Array, grid: Array, out: Array, spare: _Spare) -> Iterator[Call]:
-        """Return the calls for a block of places (count, axes) and results (count, c)."""
+        """Return the calls for a block of positions (count, axes) and results (count, c)."""
         count, axes = grid.shape
         weights, offsets = spare.weights[..., :count], spare.offsets[..., :count]
-        place, product = spare.place[:count], spare.product[:count]
+        position, product = spare.position[:count], spare.product[:count]
         index, found = spare.index[:count], spare.found[:count]
         for axis in range(axes):
-            # the grid names the last axis first
-            yield from self._place(grid[:, axes - 1 - axis], axis, place)
-            yield from self._sides(place, axis, weights[axis], offsets[axis])
+            # the grid lists the last axis first
+            yield from self._position(grid[:, axes - 1 - axis], axis, position)
+            yield from self._sides(position, axis, weights[axis], offsets[axis])
         for k, corner in enumerate(itertools.product((0, 1), repeat=axes)):
             yield ufunc(np.add, offsets[0, corner[0]], offsets[1, corner[1]], index)
             yield ufunc(np.multiply, weights[0, corner[0]], weights[1, corner[1]], product)
@@ -144,73 +144,75 @@ class _Sampler:
             if k:
                 yield ufunc(np.add, out, found, out)
 
-    def _place(self, grid: Array, axis: int, place: Floats) -> Iterator[Call]:
-        """Return the calls that turn coordinates of the grid into places on an axis."""
-        extent = self.extents[axis]
+    def _position(self, grid: Array, axis: int, position: Floats) -> Iterator[Call]:
+        """Return the calls that convert coordinates of the grid into positions on an axis."""
+        size = self.sizes[axis]
         one, two = constant(1), constant(2)
-        yield ufunc(np.add, grid, one, place)
+        yield ufunc(np.add, grid, one, position)
         if self.corners:
-            yield ufunc(np.divide, place, two, place)
-            yield ufunc(np.multiply, place, constant(extent - 1), place)
+            yield ufunc(np.divide, position, two, position)
+            yield ufunc(np.multiply, position, constant(size - 1), position)
         else:
-            yield ufunc(np.multiply, place, constant(extent), place)
-            yield ufunc(np.subtract, place, one, place)
-            yield ufunc(np.divide, place, two, place)
+            yield ufunc(np.multiply, position, constant(size), position)
+            yield ufunc(np.subtract, position, one, position)
+            yield ufunc(np.divide, position, two, position)
         if self.padding == "REFLECTION":
-            yield from self._mirror(place, extent)
-        least, most = (-2, extent + 1) if self.is_framed else (0, extent - 1)
-        yield from _limit(place, least, most)
+            yield from self._mirror(position, size)
+        low, high = (-2, size + 1) if self.is_framed else (0, size - 1)
+        yield from _limit(position, low, high)
 
-    def _mirror(self, place: Floats, extent: int) -> Iterator[Call]:
-        """Return the calls that mirror places into an axis, as often as it takes."""
+    def _mirror(self, position: Floats, size: int) -> Iterator[Call]:
+        """Return the calls that reflect positions into an axis, as often as necessary."""
         low = constant(0.0 if self.corners else -0.5)
-        span = extent - 1 if self.corners else extent
+        span = size - 1 if self.corners else size
         if not span:
-            yield fill(place, constant(0))
+            yield fill(position, constant(0))
             return
-        yield ufunc(np.subtract, place, low, place)
-        yield ufunc(np.abs, place, place)
-        yield ufunc(np.remainder, place, constant(2 * span), place)
-        yield ufunc(np.subtract, place, constant(span), place)
-        yield ufunc(np.abs, place, place)
-        yield ufunc(np.subtract, constant(span), place, place)
-        yield ufunc(np.add, place, low, place)
+        yield ufunc(np.subtract, position, low, position)
+        yield ufunc(np.abs, position, position)
+        yield ufunc(np.remainder, position, constant(2 * span), position)
+        yield ufunc(np.subtract, position, constant(span), position)
+        yield ufunc(np.abs, position, position)
+        yield ufunc(np.subtract, constant(span), position, position)
+        yield ufunc(np.add, position, low, position)
 
-    def _sides(self, place: Floats, axis: int, weights: Floats, offsets: Indices) -> Iterator[Call]:
-        """Return the calls for the elements on both sides of places: (2, count) of each."""
+    def _sides(
+        self, position: Floats, axis: int, weights: Floats, offsets: Indices
+    ) -> Iterator[Call]:
+        """Return the calls for the weights and offsets, (2, count), of elements at positions."""
         low, rest = weights
         stride = np.asarray(math.prod(self.framed[axis + 1 :]), np.intp)
-        yield ufunc(np.floor, place, low)
-        yield ufunc(np.subtract, place, low, rest)
+        yield ufunc(np.floor, position, low)
+        yield ufunc(np.subtract, position, low, rest)
         for step, offset in enumerate(offsets):
-            yield ufunc(np.add, low, constant(step + self.is_framed), place)
-            yield from _limit(place, 0, self.framed[axis] - 1)
-            yield partial(np.copyto, offset, place, "unsafe")  # whole numbers
+            yield ufunc(np.add, low, constant(step + self.is_framed), position)
+            yield from _limit(position, 0, self.framed[axis] - 1)
+            yield partial(np.copyto, offset, position, "unsafe")  # whole numbers
             yield ufunc(np.multiply, offset, stride, offset)
         yield ufunc(np.subtract, constant(1), rest, low)
 
 
-def _limit(values: Floats, least: float, most: float) -> Iterator[Call]:
-    # unlike clip, these two prefer a number to nan
-    yield ufunc(np.fmax, values, constant(least), values)
-    yield ufunc(np.fmin, values, constant(most), values)
+def _limit(values: Floats, low: float, high: float) -> Iterator[Call]:
+    # unlike clip, these replace NaN, which must not become an index
+    yield ufunc(np.fmax, values, constant(low), values)
+    yield ufunc(np.fmin, values, constant(high), values)
 
 
 class _Spare:
-    """What a block is computed in.
+    """The scratch arrays of a block.
 
     Attributes:
-        weights, offsets: Of the elements on both sides of each place, (axes, 2, count).
-        place, product: Of each place, (count,).
-        index: Of the elements at one corner, (count,).
+        weights, offsets: Of the two elements around each position, (axes, 2, count).
+        position, product: For each position, (count,).
+        index: Indices of the elements at one corner, (count,).
         found: These elements, (count, c).
     """
 
     def __init__(self, sampler: _Sampler, numbers: Floats, indices: Indices) -> None:
-        axes, count = len(sampler.extents), sampler.count
+        axes, count = len(sampler.sizes), sampler.count
         shape, sides = (axes, 2, count), 2 * axes * count
         self.weights: Floats = numbers[:sides].reshape(shape)
-        self.place: Floats = numbers[sides : sides + count]
+        self.position: Floats = numbers[sides : sides + count]
         self.product: Floats = numbers[sides + count : sides + 2 * count]
         rest = numbers[sides + 2 * count : sampler.numbers]
         self.found: Floats = rest.reshape(count, sampler.channels)

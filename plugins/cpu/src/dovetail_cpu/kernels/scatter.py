@@ -18,7 +18,7 @@ _FUNCTIONS = {"ADD": np.add, "MUL": np.multiply, "MAX": np.maximum}
 
 @KERNELS.register(PACKAGE, "ScatterElements")
 def scatter_elements(call: KernelCall) -> Step | None:
-    """A copy of the data where they cannot be updated in place, and one NumPy call."""
+    """Run ScatterElements: copy the data unless updated in place, then one NumPy call."""
     indices = call.spec(1).shape
     if not _is_plain(call):
         return None
@@ -28,7 +28,7 @@ def scatter_elements(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "ScatterNd")
 def scatter_nd(call: KernelCall) -> Step | None:
-    """A copy of the data where they cannot be updated in place, and one NumPy call."""
+    """Run ScatterNd: copy the data unless updated in place, then one NumPy call."""
     data, indices = call.spec(0).shape, call.spec(1).shape
     if not _is_plain(call):
         return None
@@ -43,14 +43,14 @@ def _is_plain(call: KernelCall) -> bool:
 
 
 def _updated(call: KernelCall, rows: Rows, slices: Shape, *, single: bool) -> Step:
-    """Return the step that updates slices of this shape at places in all of the data."""
+    """Return the step that updates slices of this shape at offsets into all of the data."""
     x, new = call.read(0), call.read(2)
-    places = FlatIndices(call, 1, rows, single=single)
+    offsets = FlatIndices(call, 1, rows, single=single)
     out = call.write()
     name: str = call.op.reduction.name
 
     def bind(buffers: Buffers) -> Bound:
-        found, calls = places.bind(buffers)
+        found, calls = offsets.bind(buffers)
         data, result = buffers.array(x), buffers.array(out)
         flat = result.reshape(result.size // math.prod(slices), *slices)
         updates = buffers.array(new).reshape(len(found), *slices)
@@ -63,5 +63,5 @@ def _updated(call: KernelCall, rows: Rows, slices: Shape, *, single: bool) -> St
             update = functools.partial(_FUNCTIONS[name].at, flat, found, updates)
         return call_sequence([*calls, update])
 
-    # the indices are looked at before anything is written, so a refused run spoils nothing
+    # the indices are checked before anything is written, so a failed run changes nothing
     return call.step(bind, in_place=[(0, 0)])

@@ -12,13 +12,13 @@ from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, call_sequenc
 from dovetail_cpu.kernels._calls import Call, copy, fill, only_moves
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
-# Bytes of a tensor that may stay as long as a part of it is read.
+# Bytes of a tensor that may be kept for any small part of it.
 _LITTLE = 1 << 16
 
 
 @KERNELS.register(PACKAGE, "Pad")
 def pad(call: KernelCall) -> Step | None:
-    """Padding with a constant, where stored elements are numbers: the border, then the inside."""
+    """Run Pad with a constant, for types without an encoding: first the border, then the inside."""
     first = call.outputs[0]
     is_plain = first.encoding is None and first.dtype is not DType.BFLOAT_16
     if call.op.scheme.name != "CONSTANT" or not is_plain or not only_moves(call, 0):
@@ -33,10 +33,10 @@ def pad(call: KernelCall) -> Step | None:
         inside: Any = result
         for axis, (before, after) in enumerate(pairs):
             whole = (slice(None),) * axis
-            extent = inside.shape[axis]
-            sides = inside[(*whole, slice(before))], inside[(*whole, slice(extent - after, None))]
+            size = inside.shape[axis]
+            sides = inside[(*whole, slice(before))], inside[(*whole, slice(size - after, None))]
             calls += [fill(side, value) for side in sides if side.size]
-            inside = inside[(*whole, slice(before, extent - after))]
+            inside = inside[(*whole, slice(before, size - after))]
         calls.append(copy(inside, buffers.array(x)))
         return call_sequence(calls)
 
@@ -45,7 +45,7 @@ def pad(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "StridedSlice")
 def strided_slice(call: KernelCall) -> Step | None:
-    """Where the elements lie side by side, a view; else one strided copy."""
+    """Run StridedSlice: a view where the elements are contiguous, else a strided copy."""
     if not only_moves(call, 0):
         return None
     index = call.op.index()
@@ -61,16 +61,16 @@ def strided_slice(call: KernelCall) -> Step | None:
 
 
 def _keeps_little(call: KernelCall) -> bool:
-    """Return whether no great tensor has to stay for the sake of a small part of it."""
+    """Return whether a view keeps no large tensor in memory for a small part of it."""
     source, part = call.spec(0).nbytes, call.outputs[0].spec.nbytes
     return source <= _LITTLE or 2 * part >= source
 
 
 def _contiguous(spec: Spec, index: tuple[slice | int | None, ...]) -> int | None:
-    """Return how many bytes come before what an index takes, if it takes them in one piece."""
+    """Return the offset in bytes of the elements that an index selects; None if not contiguous."""
     strides = [math.prod(spec.shape[axis + 1 :]) for axis in range(len(spec.shape))]
-    # nobody looks at the elements: one byte will do for all. A slice of rank 0 must be an array
-    # too, since a number would be read
+    # the elements are never read, so all share one byte; with `...` a slice of rank 0 is an array
+    # too, where a number would be read
     whole = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), spec.shape, strides)
     part = whole[(*index, ...)]
     if not part.flags.c_contiguous:

@@ -23,7 +23,7 @@ from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 @KERNELS.register(PACKAGE, "Softmax")
 def softmax(call: KernelCall) -> Step | None:
-    """Softmax: in place where that is possible; the greatest and the sums in a scratchpad."""
+    """Run Softmax, in place where possible; maxima and sums are in a scratchpad."""
     if not is_float32(call):
         return None
     axis, kept = call.op.axis, _kept(call)
@@ -47,7 +47,7 @@ def softmax(call: KernelCall) -> Step | None:
 
 @KERNELS.register(PACKAGE, "LogSoftmax")
 def log_softmax(call: KernelCall) -> Step | None:
-    """LogSoftmax: in place where that is possible; the powers in a scratchpad."""
+    """Run LogSoftmax, in place where possible; the exponentials are in a scratchpad."""
     if not is_float32(call):
         return None
     shape, axis, kept = call.spec(0).shape, call.op.axis, _kept(call)
@@ -72,13 +72,13 @@ def log_softmax(call: KernelCall) -> Step | None:
 
 
 def _kept(call: KernelCall) -> tuple[int, ...]:
-    """Return the shape with 1 in place of the axis."""
+    """Return the shape with a size of 1 on the axis."""
     shape, axis = call.spec(0).shape, call.op.axis
     return (*shape[:axis], 1, *shape[axis + 1 :])
 
 
 def _shifted_calls(x: Array, out: Array, each: Array, axis: int, beta: float) -> list[Call]:
-    """Return beta * x less its greatest."""
+    """Return the calls for beta * x minus its maximum."""
     extreme = np.maximum if beta >= 0 else np.minimum
     calls = [_reduce(extreme, x, each, axis), ufunc(np.subtract, x, each, out)]
     if beta != 1:

@@ -1,8 +1,8 @@
-"""Transposed convolutions: one matrix product gives all that some places spread, then it is added.
+"""Transposed convolutions: a matrix product for all taps of some positions, then additions.
 
-The matrix is (c / groups, taps * k / groups), so that a place's channels are read once. The target
-is seen as cells of stride elements along each axis: as many neighbouring taps as a cell has go into
-it together, which makes long dense rows of short ones.
+The matrix is (c / groups, taps * k / groups), so the channels of a position are read once. The
+target consists of cells of `stride` elements along each axis: neighbouring taps that fall into one
+cell are added together, in long dense rows instead of short ones.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PRODUCTS = 1 << 18
 @KERNELS.register(PACKAGE, "TransposeConv2d", can_fuse=can_fuse)
 @KERNELS.register(PACKAGE, "TransposeConv3d", can_fuse=can_fuse)
 def transposed_convolution(call: KernelCall) -> Step | None:
-    """TransposeConv1d to 3d; filters that are not known yet are left to the reference."""
+    """Run TransposeConv1d to TransposeConv3d with constant filters."""
     weight = call.static(1)
     if weight is None or not is_float32(call):
         return None
@@ -58,7 +58,7 @@ def transposed_convolution(call: KernelCall) -> Step | None:
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """Neighbouring taps that fall into one cell: which cell after the place's own, and where."""
+    """Neighbouring taps of one cell: the cell, relative to the position's, and the part of it."""
 
     taps: slice
     cell: int
@@ -70,10 +70,10 @@ class _Cells:
     """One axis of the target.
 
     Attributes:
-        shares: The taps of a window.
+        shares: The taps of a window by cell.
         count: Number of cells.
         stride: Elements of a cell.
-        kept: The elements that become output.
+        kept: The elements of the output.
     """
 
     shares: tuple[_Share, ...]
@@ -98,19 +98,19 @@ class _Cells:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all elements become output."""
+        """True if the output has all elements."""
         return self.kept == slice(0, self.count * self.stride)
 
     @property
     def are_written_once(self) -> bool:
-        """Whether a place writes each element of its own cell once, and no other cell."""
+        """True if a position writes each element of its own cell once, and no other cell."""
         return len(self.shares) == 1 and self.shares[0].inside == slice(0, self.stride)
 
 
 class _Spread:
-    """Some rows of places times the filters, in a scratchpad, then added to the cells they reach.
+    """The products of some rows by the filters, in a scratchpad, added to their cells.
 
-    The target is an image of the output where all of it is kept, else a scratchpad.
+    The target is an image of the output where that has all elements, else a scratchpad.
     """
 
     def __init__(
@@ -131,16 +131,15 @@ class _Spread:
         self._cells = cells = [_Cells.of(g, axis) for axis in range(len(g.size))]
         self._target: Value | None = None
         if not all(c.is_whole for c in cells):
-            extents = (c.count * c.stride for c in cells)
-            self._target = scratch_floats(call, math.prod(extents) * g.out[-1])
+            sizes = (c.count * c.stride for c in cells)
+            self._target = scratch_floats(call, math.prod(sizes) * g.out[-1])
         self._adds = not all(
-            c.are_written_once and c.count == extent
-            for c, extent in zip(cells, g.x[1:-1], strict=True)
+            c.are_written_once and c.count == size for c, size in zip(cells, g.x[1:-1], strict=True)
         )
 
     def bind(self, buffers: Buffers) -> Bound:
         g, cells = self._geometry, self._cells
-        made, extents = g.out[-1], [c.count * c.stride for c in self._cells]
+        made, sizes = g.out[-1], [c.count * c.stride for c in self._cells]
         x = buffers.array(self._x).reshape(g.x[0], -1, g.groups, g.x[-1] // g.groups)
         out = buffers.array(self._out).reshape(g.out)
         after = self._epilogue.bind(buffers, made)
@@ -150,36 +149,36 @@ class _Spread:
         for n in range(g.x[0]):
             target = out[n]
             if self._target is not None:
-                target = floats(buffers, self._target).reshape(*extents, made)
+                target = floats(buffers, self._target).reshape(*sizes, made)
             if self._adds:
                 calls.append(fill(target, constant(0)))
             split = target.reshape(*(e for c in cells for e in (c.count, c.stride)), g.groups, -1)
             for piece in self._pieces:
-                calls += self._piece(x[n, piece.places], split, products, piece)
+                calls += self._piece(x[n, piece.positions], split, products, piece)
             if self._target is not None:
                 calls.append(copy(out[n], target[tuple(c.kept for c in cells)]))
             calls += after(out[n].reshape(count, made), n * count)
         return call_sequence(calls)
 
-    def _piece(self, places: Array, target: Array, products: Floats, piece: Piece) -> list[Call]:
-        """Return the calls for some places of one image.
+    def _piece(self, source: Array, target: Array, products: Floats, piece: Piece) -> list[Call]:
+        """Return the calls for some positions of one image.
 
         Args:
-            places: (places, groups, c / groups).
+            source: (positions, groups, c / groups).
             target: (cells, stride, ... for each axis, groups, k / groups).
             products: Scratchpad.
-            piece: Which places these are.
+            piece: The positions.
         """
         groups, _, width = self._matrices.shape
         found = products[: groups * piece.count * width].reshape(groups, piece.count, width)
         calls: list[Call] = []
         if groups == 1:
-            calls.append(ufunc(np.matmul, places[:, 0], self._matrices[0], found[0]))
+            calls.append(ufunc(np.matmul, source[:, 0], self._matrices[0], found[0]))
         else:
-            calls.append(ufunc(np.matmul, places.swapaxes(0, 1), self._matrices, found))
+            calls.append(ufunc(np.matmul, source.swapaxes(0, 1), self._matrices, found))
         axes = len(self._cells)
         taps = found.reshape(groups, *piece.shape, *self._geometry.size, -1)
-        # as the target: (places, taps, ... for each axis, groups, k / groups)
+        # like the target: (positions, taps, ... for each axis, groups, k / groups)
         taps = taps.transpose(*(i for a in range(axes) for i in (1 + a, 1 + axes + a)), 0, -1)
         for chosen in np.ndindex(*(len(c.shares) for c in self._cells)):
             there: list[slice] = []
@@ -188,6 +187,6 @@ class _Spread:
                 share = cells.shares[i]
                 there += [slice(rows.start + share.cell, rows.stop + share.cell), share.inside]
                 here += [slice(None), share.taps]
-            part, source = target[tuple(there)], taps[tuple(here)]
-            calls.append(ufunc(np.add, part, source, part) if self._adds else copy(part, source))
+            part, added = target[tuple(there)], taps[tuple(here)]
+            calls.append(ufunc(np.add, part, added, part) if self._adds else copy(part, added))
         return calls

@@ -1,4 +1,4 @@
-"""Changes of type."""
+"""Type conversions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
 @KERNELS.register(PACKAGE, "Cast")
 def cast(call: KernelCall) -> Step | None:
-    """Cast, except to 4-bit types, which are computed in bytes that hold more."""
-    if call.outputs[0].dtype.is_packed:
+    """Cast to types whose values NumPy converts alike on every processor.
+
+    Casts to 4-bit types, and of floats to integers, saturate: they are left to the reference. NumPy
+    converts what is out of range as the processor does.
+    """
+    source, target = call.spec(0).dtype, call.outputs[0].dtype
+    is_truncated = source.is_float and (target.is_int or target.is_fixed_point)
+    if target.is_packed or is_truncated:
         return None
     x, out = call.read(0), call.write()
 

@@ -35,12 +35,12 @@ _OF_INTEGERS: dict[str, _Functions] = {
     "ElementWiseSign": (np.sign,),
 }
 _OF_TRUTHS: dict[str, _Functions] = {"ElementWiseNot": (np.logical_not,)}
-# Operations of ElementWiseUnary that are no op of their own.
+# Operations of ElementWiseUnary that have no separate op.
 _NAMELESS: dict[str, _Functions] = {"Reciprocal": (np.reciprocal,)}
 
 
 def _unary(call: KernelCall) -> Step | None:
-    """One NumPy function after the other."""
+    """Apply NumPy functions one after the other."""
     functions = _functions(single_op_type(call), call)
     if functions is None:
         return None
