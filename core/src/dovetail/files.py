@@ -12,42 +12,112 @@ from typing import IO
 
 from dovetail.errors import ConfigError, ContainerError, DovetailError, FrontendError
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+_TEMPORARY, _PART = ".dovetail-", ".part"
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file that appears under `path` only when all of it is written.
+    """Open a file that appears under `path` only once it is complete.
 
-    The bytes go to a temporary file beside `path`, are flushed to disk and renamed; after an error
-    nothing is left. Its permissions are those of any new file.
+    The bytes go to a temporary file in the same folder, are flushed to disk and renamed. An error
+    leaves nothing behind; the temporary files of killed processes are removed by a later call for
+    the same folder. A link is followed: the file that it names is written. Permissions are those
+    of any new file.
 
     Raises:
-        ContainerError: The file cannot be written (FILE_UNWRITABLE), or something that is no file,
-            a device or a folder, has its name.
+        ContainerError: The file cannot be written (FILE_UNWRITABLE), or the name belongs to
+            something other than a file, such as a device or a folder.
     """
-    target = Path(path)
-    temporary = target.parent / f".dovetail-{os.urandom(8).hex()}.part"
+    given = Path(path)
     try:
-        if target.exists() and not target.is_file():  # a rename would put a file in place of it
-            raise OSError(errno.EEXIST, "it exists and is not a file")
-        file = open(temporary, "xb")  # noqa: SIM115 - closed below; its errors are told apart
+        target = _replaceable(given)
+        _remove_abandoned(target.parent)
+        file, temporary = _create_temporary(target.parent)
     except OSError as error:
-        raise unwritable(target, error) from error
+        raise unwritable(given, error) from error
     try:
         with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(target)
+            if fcntl is not None:  # renamed under its lock, so that nobody takes it for abandoned
+                temporary.replace(target)
+        if fcntl is None:  # an open file may not be renamed there
+            temporary.replace(target)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         if error.filename not in (None, str(temporary)):
-            raise  # it is about another file, which the caller's block opened
-        raise unwritable(target, error) from error
+            raise  # another file's error, which the caller's block opened
+        raise unwritable(given, error) from error
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _replaceable(path: Path) -> Path:
+    """Return the file to write: `path`, or what it links to."""
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if target.exists() and not target.is_file():  # a rename would replace it
+        raise OSError(errno.EEXIST, "the path exists and is not a file")
+    return target
+
+
+def _create_temporary(folder: Path) -> tuple[IO[bytes], Path]:
+    """Return a new temporary file, open and locked, and its path."""
+    while True:
+        path = folder / f"{_TEMPORARY}{os.urandom(8).hex()}{_PART}"
+        file = open(path, "xb")  # noqa: SIM115 - closed by the caller
+        try:
+            _lock(file)
+        except BlockingIOError:  # another process is removing it as abandoned
+            file.close()
+            continue
+        except OSError:  # the file system has no locks, so that nobody can take it for abandoned
+            return file, path
+        if os.name == "nt" or os.fstat(file.fileno()).st_nlink:
+            return file, path
+        file.close()  # removed before it was locked
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the temporary files in a folder whose writers no longer run.
+
+    A writer holds a lock on its file, which ends with the process. Without locks nothing is
+    removed: a process that cannot be found may run on another host.
+    """
+    if fcntl is None:
+        return
+    with suppress(OSError), os.scandir(folder) as entries:
+        found = [
+            entry.path
+            for entry in entries
+            if entry.name.startswith(_TEMPORARY)
+            and entry.name.endswith(_PART)
+            and entry.is_file(follow_symlinks=False)
+        ]
+        for path in found:
+            with suppress(OSError), open(path, "r+b") as file:
+                _lock(file)
+                os.unlink(path)
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Lock a file until it is closed; do nothing where the system has no such locks.
+
+    Raises:
+        BlockingIOError: Another process holds the lock.
+        OSError: The file system has no locks.
+    """
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def contained(folder: Path, relative: str, *, error: type[DovetailError] = FrontendError) -> Path:
