@@ -303,7 +303,7 @@ def test_a_writer_in_the_same_process_is_left_alone(tmp_path: Path) -> None:
 def test_without_locks_files_are_written_and_nothing_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.files.fcntl", None)
+    monkeypatch.setattr("dovetail.files._HAS_LOCKS", False)
     (tmp_path / ".dovetail-0.part").write_bytes(b"old")
     with atomic_write(tmp_path / "out.bin") as file:
         file.write(b"x")

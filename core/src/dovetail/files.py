@@ -14,8 +14,10 @@ from dovetail.errors import ConfigError, ContainerError, DovetailError, Frontend
 
 try:
     import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
+except ImportError:  # Windows has no such module
+    _HAS_LOCKS = False
+else:
+    _HAS_LOCKS = True
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 _TEMPORARY, _PART = ".dovetail-", ".part"
@@ -46,9 +48,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if fcntl is not None:  # renamed under its lock, so that nobody takes it for abandoned
+            if _HAS_LOCKS:  # renamed under its lock, or it might be removed as abandoned
                 temporary.replace(target)
-        if fcntl is None:  # an open file may not be renamed there
+        if not _HAS_LOCKS:  # an open file may not be renamed there
             temporary.replace(target)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -80,7 +82,7 @@ def _create_temporary(folder: Path) -> tuple[IO[bytes], Path]:
         except BlockingIOError:  # another process is removing it as abandoned
             file.close()
             continue
-        except OSError:  # the file system has no locks, so that nobody can take it for abandoned
+        except OSError:  # a file system without locks, where nothing is removed
             return file, path
         if os.name == "nt" or os.fstat(file.fileno()).st_nlink:
             return file, path
@@ -93,7 +95,7 @@ def _remove_abandoned(folder: Path) -> None:
     A writer holds a lock on its file, which ends with the process. Without locks nothing is
     removed: a process that cannot be found may run on another host.
     """
-    if fcntl is None:
+    if not _HAS_LOCKS:
         return
     with suppress(OSError), os.scandir(folder) as entries:
         found = [
@@ -116,7 +118,7 @@ def _lock(file: IO[bytes]) -> None:
         BlockingIOError: Another process holds the lock.
         OSError: The file system has no locks.
     """
-    if fcntl is not None:
+    if _HAS_LOCKS:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 

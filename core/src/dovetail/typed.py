@@ -21,32 +21,39 @@ T = TypeVar("T")
 
 
 def convert(
-    data: object, to: type[T], *, where: str, error: type[DovetailError] = ConfigError
+    data: object,
+    to: type[T],
+    *,
+    where: str,
+    path: str = "$",
+    error: type[DovetailError] = ConfigError,
 ) -> T:
     """Return plain data (dicts, lists, numbers, text) as a typed Struct.
 
     Args:
-        data: What a JSON or TOML reader gave.
+        data: Decoded JSON or TOML.
         to: The Struct's class.
         where: Name of the file, for errors.
+        path: Path of the data in the file, for errors.
         error: Class of the errors.
 
     Raises:
-        DovetailError: Of class `error`: keys that nothing reads (all of them, each with the nearest
-            valid one), or else the first value of a wrong type, with its path.
+        DovetailError: Of class `error`: all unknown keys, each with the nearest valid one; if there
+            are none, the first value of a wrong type. Each has its path.
     """
     unknown: list[Problem] = []
-    _find_unknown_keys(data, to, "$", unknown)
+    _find_unknown_keys(data, to, path, unknown)
     if unknown:
         code = "CONFIG_UNKNOWN_KEY" if error is ConfigError else None
-        raise error("there are keys that nothing reads", code=code, where=where, problems=unknown)
+        raise error("unknown keys", code=code, where=where, problems=unknown)
     try:
         return msgspec.convert(data, to)
     except msgspec.ValidationError as failure:
-        # the path comes last; a value quoted before it may hold anything
-        text, _, path = str(failure).rpartition(" - at ")
-        place = f"{where}: {path.strip('`')}" if text else where
-        raise error(text or path, where=place) from failure
+        # The path comes last; a value quoted before it may contain anything.
+        text, _, inner = str(failure).rpartition(" - at ")
+        inner = f"$ - at `{inner}`".rpartition("`$")[2].strip("`") if text else ""
+        location = f"{where}: {path}{inner}" if inner or path != "$" else where
+        raise error(text or str(failure), where=location) from failure
 
 
 def _find_unknown_keys(data: object, to: Any, path: str, found: list[Problem]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 import dovetail
 from dovetail.container import Model, Producer, hash_source, is_container
-from dovetail.errors import FrontendError, PluginError
+from dovetail.errors import ConfigError, FrontendError, PluginError
 from dovetail.files import unreadable
 from dovetail.ir import Graph, Pass, run_passes
 from dovetail.ops import OpRegistry, check_ops, find_op_faults
@@ -44,32 +44,61 @@ class Pipeline(Pass, Protocol):
         """Return the pipeline with `extra` passes in the places they ask for."""
 
 
-def load(path: PathLike) -> Model:
-    """Load a `.dvt` model; its weights stay in the file until they are used.
-
-    Raises:
-        ContainerError: The file is not a container, or is damaged.
-    """
-    refuse_foreign(Path(path))
-    return Model.load(path)
-
-
-def load_model(path: PathLike, ops: OpRegistry | None = None) -> Model:
-    """Load a `.dvt` model, or converts any model file that an installed frontend reads.
+def load(path: PathLike, *, map_weights: bool = True) -> Model:
+    """Load a `.dvt` model.
 
     Args:
         path: The file.
-        ops: Finds ops for a conversion; by default those of all installed op packages.
+        map_weights: Whether weights stay in the file until they are used, which must then not be
+            changed in place; otherwise all of it is read into memory.
+
+    Raises:
+        ContainerError: The file is not a container, or is damaged.
+        ConfigError: `path` is not a path.
+    """
+    source = as_path(path)
+    refuse_foreign(source)
+    return Model.load(source, map_weights=map_weights)
+
+
+def load_model(path: PathLike, ops: OpRegistry | None = None, *, map_weights: bool = True) -> Model:
+    """Load a `.dvt` model, or convert any other model file that an installed frontend reads.
+
+    Args:
+        path: The file.
+        ops: Ops for a conversion; by default those of all installed op packages.
+        map_weights: As for `load`; a conversion ignores it.
 
     Raises:
         DovetailError: The file cannot be loaded or converted.
     """
-    return load(path) if is_converted(path) else convert(path, ops=ops)
+    if is_converted(path):
+        return load(path, map_weights=map_weights)
+    return convert(path, ops=ops)
+
+
+def as_path(path: object) -> Path:
+    """Return what a caller passed as the path of a model, checked.
+
+    Raises:
+        ConfigError: It is not a path.
+    """
+    if isinstance(path, str | os.PathLike):
+        return Path(path)
+    raise ConfigError(
+        f"expected the path of a model file, got {_described(path)}",
+        code="USAGE",
+        hint="pass a str or pathlib.Path",
+    )
+
+
+def _described(value: object) -> str:
+    return "None" if value is None else f"an object of type {type(value).__name__}"
 
 
 def is_converted(path: PathLike) -> bool:
     """Return whether a file is a Dovetail model, by its name or its first bytes."""
-    return Path(path).suffix.lower() == SUFFIX or is_container(path)
+    return as_path(path).suffix.lower() == SUFFIX or is_container(path)
 
 
 def convert(
@@ -95,7 +124,8 @@ def convert(
         GraphError: A node does not fit its op, or a pass broke the graph.
         PluginError: Several dists claim an op package that the model uses.
     """
-    source = Path(path)
+    source = as_path(path)
+    hooks.load_installed()  # passes are announced to them
     registry = installed_ops() if ops is None else ops
     frontend = find_frontend(source)
     options = FrontendOptions() if options is None else options

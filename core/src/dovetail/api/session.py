@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from dovetail import typed
-from dovetail.api.conversion import PathLike, load_model
+from dovetail.api.conversion import PathLike, as_path, load_model
 from dovetail.api.specialization import (
     MAX_SPECIALIZATIONS,
     Specializer,
+    as_array,
     check_limit,
     sole_source,
 )
 from dovetail.container import Model, WeightStore
-from dovetail.errors import BackendError, suggest_name
+from dovetail.errors import BackendError, ConfigError, Problem, suggest_name
 from dovetail.ir import Array, DType
 from dovetail.ops import OpRegistry, from_real, to_real, unstorable
 from dovetail.runtime import Backend, Context, Graph, Profile, Signal
 from dovetail.runtime.buffers import Endpoint
-from dovetail.runtime.config_file import RunConfig, checked, load_config
+from dovetail.runtime.config_file import RunConfig, config_from, load_config
 from dovetail.runtime.names import backend_name
 
 
@@ -42,6 +42,9 @@ class Session:
             that decide shapes or attributes. The file is converted when a run first brings them;
             what is wrong with it for these shapes, or with a name, shows then.
         max_specializations: How many graphs are kept then; what was used longest ago is freed.
+        map_weights: Whether a `.dvt` file stays mapped, so that weights which the backend does not
+            repack are read from it; it must then not be changed in place. Otherwise it is read
+            into memory.
 
     Raises:
         DovetailError: The model cannot be loaded, or the backend does not run it.
@@ -56,13 +59,20 @@ class Session:
         ops: OpRegistry | None = None,
         specialize: Sequence[str] = (),
         max_specializations: int = MAX_SPECIALIZATIONS,
+        map_weights: bool = True,
     ) -> None:
         check_limit(max_specializations)
-        one = isinstance(model, Model | str | os.PathLike)
-        given: Sequence[Model | PathLike] = [model] if one else model  # type: ignore[list-item, assignment]
+        given = _models(model)
         names = [specialize] if isinstance(specialize, str) else list(specialize)
         path = sole_source(given) if names else None
-        models = [] if path else [m if isinstance(m, Model) else load_model(m, ops) for m in given]
+        models = (
+            [
+                m if isinstance(m, Model) else load_model(m, ops, map_weights=map_weights)
+                for m in given
+            ]
+            if path is None
+            else []
+        )
         name = backend_name(backend)
         self._config = run = _run_config(config, name)
         self._backend = Backend.create(name, run.backend.get(name), ops)
@@ -102,7 +112,7 @@ class Session:
 
     def run(
         self,
-        inputs: Mapping[str, Any],
+        inputs: Mapping[str, Any] | Any,
         *,
         graph: str | None = None,
         native: bool = False,
@@ -112,9 +122,9 @@ class Session:
         """Run the model once.
 
         Args:
-            inputs: By input name, anything that NumPy takes as an array of the input's shape. Real
-                values, converted to the input's type; with `native`, stored values, but for those
-                whose values decide.
+            inputs: By input name, anything that NumPy converts to an array of the input's shape; for
+                a graph with one input also that array alone. Real values, converted to the input's
+                type; with `native`, stored values, except for inputs whose values become constants.
             graph: Name of the graph, where there are several.
             native: Whether inputs and outputs are stored values of the graph's types.
             profile: Takes the times.
@@ -130,7 +140,10 @@ class Session:
         self._backend.require_alive()
         if self._specializer is None:
             handle = _graph_of(self._fixed, graph)
+            if not isinstance(inputs, dict):
+                inputs = _by_name(inputs, tuple(handle.interface.inputs))
             return _run(handle, inputs, profile, signal, native=native)
+        inputs = _by_name(inputs, self._specializer.names)
         with self._specializer.context(inputs) as context:
             handle = _graph_of(context, graph)
             known, constant = handle.interface.inputs, self._specializer.names
@@ -157,6 +170,13 @@ class Session:
         """Free everything; a second call does nothing."""
         if not self._backend.is_freed:
             self._backend.__exit__(None, None, None)
+
+    def __reduce__(self) -> NoReturn:
+        raise BackendError(
+            "a session cannot be pickled or copied",
+            code="COMMON_ERROR_OPERATION_NOT_PERMITTED",
+            hint="pickle the model, or pass its path, and create a session in each process",
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -186,6 +206,38 @@ class Session:
         return context
 
 
+def _models(
+    model: Model | PathLike | Sequence[Model | PathLike],
+) -> tuple[Model | PathLike, ...]:
+    """Return the models of a session, none of them loaded yet.
+
+    Raises:
+        ConfigError: Something is neither a model nor a path, or nothing is given.
+    """
+    is_several = isinstance(model, Iterable) and not isinstance(model, str | os.PathLike)
+    found = tuple(model) if is_several else (model,)  # type: ignore[arg-type]
+    if not found:
+        raise ConfigError("no model given", code="USAGE", hint="pass a model or its path")
+    return tuple(each if isinstance(each, Model) else as_path(each) for each in found)
+
+
+def _by_name(inputs: object, names: Sequence[str]) -> Mapping[str, Any]:
+    """Return the inputs of a run by name; a single array is the only input.
+
+    Raises:
+        BackendError: It is not a mapping, and there are several inputs.
+    """
+    if isinstance(inputs, Mapping):
+        return inputs
+    if len(names) == 1:
+        return {names[0]: inputs}
+    raise BackendError(
+        f"expected a mapping from input names to arrays, got {type(inputs).__name__}",
+        code="INPUT_INVALID",
+        hint=f"the inputs are {', '.join(names)}" if names else "the graph has no inputs",
+    )
+
+
 def _graph_of(context: Context, name: str | None) -> Graph:
     context.require_alive()
     graphs = context.graphs
@@ -205,7 +257,7 @@ def _run_config(config: PathLike | Mapping[str, Any] | None, backend: str) -> Ru
     if config is None:
         return RunConfig()
     if isinstance(config, Mapping):
-        return checked(typed.convert(dict(config), RunConfig, where="config"), backend, "config")
+        return config_from(config, backend, "config")
     return load_config(os.fspath(config), backend)
 
 
@@ -232,8 +284,8 @@ def _run(
 
 
 def _stored(value: Any, end: Endpoint) -> Array:
-    """Real values in a tensor's stored form; what does not fit is left to the graph to refuse."""
-    array, tensor = np.asarray(value), end.tensor
+    """Return real values in a tensor's stored form; shapes are left to the graph to check."""
+    array, tensor = as_array(value, end.tensor.name), end.tensor
     if end.is_float32 and array.dtype == end.storage:
         return array
     if array.shape != tensor.shape or array.dtype.kind not in "fiub":

@@ -124,7 +124,7 @@ class Specializer:
                 code="INPUT_INVALID",
                 problems=problems,
             )
-        given = {name: np.asarray(inputs[name]) for name in self.names}
+        given = {name: as_array(inputs[name], name) for name in self.names}
         if wrong := [name for name, array in given.items() if array.dtype.hasobject]:
             raise BackendError(
                 f"these inputs are no arrays of numbers: {', '.join(wrong)}", code="INPUT_INVALID"
@@ -210,6 +210,23 @@ class Specializer:
             (name, array.shape, _digest(array) if name in self._constant_inputs else None)
             for name, array in given.items()
         )
+
+
+def as_array(value: object, name: str) -> Array:
+    """Return the array of an input as NumPy converts it.
+
+    Raises:
+        BackendError: NumPy cannot convert it.
+    """
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise BackendError(
+            f"cannot convert a {type(value).__name__} to an array: {error}",
+            code="INPUT_INVALID",
+            where=f"input '{name}'",
+            hint="pass a NumPy array, or nested lists with rows of equal lengths",
+        ) from error
 
 
 def sole_source(models: Sequence[Model | PathLike]) -> Path:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import mmap
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Literal
-
-import numpy as np
 
 from dovetail.container._format import (
     CHUNK_BYTES,
@@ -26,12 +22,11 @@ from dovetail.container._format import (
     unpack_header,
 )
 from dovetail.container._manifest import BlobEntry, M, ManifestError, decode_manifest
+from dovetail.container._mapping import MappedBlob, MappedFile
+from dovetail.container.memory import aligned_empty
 from dovetail.errors import ConfigError, ContainerError, Problem, suggest_name
 from dovetail.files import unreadable
 from dovetail.ir import Blob
-
-# Where the system has no such advice, pages stay until it wants them back by itself.
-_DROP: int | None = getattr(mmap, "MADV_DONTNEED", None)
 
 Integrity = Literal["bind", "manifest"]
 
@@ -42,8 +37,8 @@ class Container(Generic[M]):
 
     Attributes:
         where: Name of the file, for errors.
-        data: All of the file, mapped; alive as long as anything refers to it.
-        mapping: What maps it; None for an empty file.
+        data: All bytes of the file.
+        file: The mapping that they are in; None if they are in private memory.
         header: Its header.
         manifest: Its manifest.
         placement: Where its blobs and its padding lie.
@@ -51,7 +46,7 @@ class Container(Generic[M]):
 
     where: str
     data: Bytes
-    mapping: mmap.mmap | None
+    file: MappedFile | None
     header: Header
     manifest: M
     placement: Placement
@@ -83,25 +78,17 @@ class Container(Generic[M]):
         Args:
             integrity: "bind" to check each when it is first used, "manifest" to check none.
         """
-        bind = integrity == "bind"
         return tuple(
-            Blob(
-                self.view(i),
-                hash=entry.sha256,
-                check=self._checker(i) if bind else None,
-                release=self._releaser(i),
-            )
-            for i, entry in enumerate(self.manifest.blobs)
+            self._blob(i, self._checker(i) if integrity == "bind" else None)
+            for i in range(len(self.manifest.blobs))
         )
 
-    def _releaser(self, index: int) -> Callable[[], None] | None:
-        """Return what drops the pages of a blob alone; the file has them still."""
+    def _blob(self, index: int, check: Callable[[], None] | None) -> Blob:
+        entry = self.manifest.blobs[index]
+        if self.file is None:
+            return Blob(self.view(index), hash=entry.sha256, check=check)
         start = self.placement.offsets[index]
-        first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
-        length = start + self.manifest.blobs[index].size - first
-        if length < mmap.PAGESIZE or self.mapping is None or _DROP is None:
-            return None
-        return functools.partial(self.mapping.madvise, _DROP, first, length)
+        return MappedBlob(self.file, start, entry.size, hash=entry.sha256, check=check)
 
     def _checker(self, index: int) -> Callable[[], None]:
         def check() -> None:
@@ -112,20 +99,24 @@ class Container(Generic[M]):
         return check
 
 
-def open_container(path: str | os.PathLike[str], kind: Kind, to: type[M]) -> Container[M]:
+def open_container(
+    path: str | os.PathLike[str], kind: Kind, to: type[M], *, mapped: bool = True
+) -> Container[M]:
     """Open a container, without checking its padding and its blobs.
 
     Args:
         path: The file.
-        kind: What it must hold.
+        kind: The required kind.
         to: Type of its manifest.
+        mapped: Whether the file is mapped; otherwise all of it is read into memory.
 
     Raises:
         FrontendError: The file cannot be read.
         ContainerError: It is not a container of this kind, is of a newer format, or is damaged.
     """
     where = os.fspath(path)
-    data, mapping = _mapped(where)
+    file = MappedFile(where) if mapped else None
+    data = _read(where) if file is None else file.data
     header = unpack_header(data, where)
     raw = check_manifest(header, data, where)
     if header.kind is not kind:
@@ -143,7 +134,7 @@ def open_container(path: str | os.PathLike[str], kind: Kind, to: type[M]) -> Con
             f"its blobs would end at byte {placement.file_bytes}, the file at {header.file_bytes}",
             where=f"{where}: $.blobs",
         )
-    return Container(where, data, mapping, header, manifest, placement)
+    return Container(where, data, file, header, manifest, placement)
 
 
 def check_padding(container: Container[M]) -> None:
@@ -170,15 +161,17 @@ def check_integrity(integrity: str) -> None:
         )
 
 
-def _mapped(path: str) -> tuple[Bytes, mmap.mmap | None]:
+def _read(path: str) -> Bytes:
+    """Return all bytes of a file, in memory that is aligned like the file."""
     try:
-        with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped
-                return np.empty(0, np.uint8), None
-            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        with open(path, "rb", buffering=0) as file:
+            data = aligned_empty(os.fstat(file.fileno()).st_size)
+            count = 0
+            while read := file.readinto(data[count:].data):
+                count += read
     except OSError as error:
         raise unreadable(Path(path), error) from error
-    return np.frombuffer(mapping, np.uint8), mapping
+    return data[:count]
 
 
 def _check_table(entries: tuple[BlobEntry, ...], where: str) -> None:

@@ -92,13 +92,22 @@ class Model:
         write_container(path, Kind.MODEL, manifest, table)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], integrity: Integrity = "bind") -> Model:
-        """Return the model that a file holds. Weights are mapped, and not touched.
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        integrity: Integrity = "bind",
+        *,
+        map_weights: bool = True,
+    ) -> Model:
+        """Load a model from a file.
 
         Args:
             path: A `.dvt` file.
             integrity: "bind" to check each blob when it is first used, "manifest" to check only
                 header, manifest and padding.
+            map_weights: Whether the file stays mapped, and weights are read when they are first
+                used. It must then not be changed in place; docs/container.md says what happens.
+                Otherwise all of it is read into memory at once.
 
         Raises:
             FrontendError: The file cannot be read.
@@ -106,7 +115,7 @@ class Model:
             ConfigError: `integrity` is neither of the two.
         """
         check_integrity(integrity)
-        container = open_container(path, Kind.MODEL, ModelManifest)
+        container = open_container(path, Kind.MODEL, ModelManifest, mapped=map_weights)
         check_padding(container)
         return model_of(container, container.blobs(integrity))
 

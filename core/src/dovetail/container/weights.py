@@ -82,7 +82,7 @@ class WeightStore:
             if held is None:
                 held = self._pool.get(key)
                 if held is None:
-                    held = _settled(make())
+                    held = _settled(make(), blob)
                     blob.release()  # or the weights would lie in memory twice
                 with self._guard:
                     self._held[key] = held
@@ -103,8 +103,11 @@ class WeightStore:
         return sum(packed.nbytes for packed in self.packed)
 
 
-def _settled(array: Array) -> Array:
-    if array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0:
+def _settled(array: Array, plain: Blob) -> Array:
+    """Return a packed form, aligned and read-only; a copy if it is a view of a mapped file."""
+    is_mapped = plain.guard is not None and np.may_share_memory(array, plain.bytes)
+    is_aligned = array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0
+    if is_aligned and not is_mapped:
         settled = array.view()
     else:
         settled = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)

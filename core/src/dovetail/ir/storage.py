@@ -15,17 +15,18 @@ Array = NDArray[Any]
 
 
 class Blob:
-    """Stored bytes that several tensors may share, with a content hash made at most once.
+    """Immutable stored bytes that several tensors may share, with their content hash.
+
+    Copies share the bytes; a pickled blob contains them.
 
     Args:
-        data: The bytes; any C-contiguous array, viewed as uint8, never copied: it must not change
-            any more.
-        hash: SHA-256 in hex where it is known already (a container's manifest says it).
-        check: Called once, before the bytes are first used; raises when they are damaged.
-        release: Gives back the memory under bytes that a file has, too.
+        data: The bytes: a C-contiguous array, viewed as uint8 and not copied. It must not change
+            afterwards.
+        hash: SHA-256 in hex where it is known; otherwise computed when first needed.
+        check: Called once, before the bytes are first used; raises if they are damaged.
     """
 
-    __slots__ = ("_bytes", "_check", "_hash", "_release")
+    __slots__ = ("_bytes", "_check", "_hash")
 
     def __init__(
         self,
@@ -33,14 +34,12 @@ class Blob:
         *,
         hash: str | None = None,
         check: Callable[[], None] | None = None,
-        release: Callable[[], None] | None = None,
     ) -> None:
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         flat.flags.writeable = False
         self._bytes = flat
         self._hash = hash
         self._check = check
-        self._release = release
 
     @property
     def nbytes(self) -> int:
@@ -49,10 +48,8 @@ class Blob:
 
     @property
     def bytes(self) -> NDArray[np.uint8]:
-        """The bytes, shape (nbytes,), read-only; checked at first use where they can be damaged."""
-        if self._check is not None:
-            self._check()
-            self._check = None
+        """The bytes, shape (nbytes,), read-only; checked when first used if they can be damaged."""
+        self._check_once()
         return self._bytes
 
     @property
@@ -62,13 +59,35 @@ class Blob:
             self._hash = hashlib.sha256(self.bytes.data).hexdigest()
         return self._hash
 
+    @property
+    def guard(self) -> Callable[[], None] | None:
+        """A check to call before arrays over the bytes are read again; None for private memory.
+
+        It raises if the bytes may have changed.
+        """
+        return None
+
     def release(self) -> None:
-        """Return that the bytes will not be used soon: those of a file leave memory until they are.
+        """Allow the bytes to leave memory if they can be read again from a file.
 
         Arrays over them stay valid.
         """
-        if self._release is not None:
-            self._release()
+
+    def _check_once(self) -> None:
+        if self._check is not None:
+            self._check()
+            self._check = None
+
+    def __deepcopy__(self, memo: object) -> Blob:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (np.array(self.bytes), self._hash)
+
+
+def _restored(data: Array, hash: str | None) -> Blob:
+    """Return a blob from its pickled state."""
+    return Blob(data, hash=hash)
 
 
 def pack(values: Array, dtype: DType) -> Blob:

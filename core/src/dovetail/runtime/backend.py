@@ -109,7 +109,7 @@ class Backend(Handle):
         hooks.load_installed()
 
         def create() -> Backend:
-            plugin_class = _backend_class(name) if isinstance(name, str) else name
+            plugin_class = backend_class(name) if isinstance(name, str) else name
             registry = installed_ops() if ops is None else ops
             where = f"options of backend '{plugin_class.name}'"
             options = typed_config(config, plugin_class.options_type, where)
@@ -281,7 +281,12 @@ class Backend(Handle):
             self.free()
 
 
-def _backend_class(name: str) -> type[contract.Backend]:
+def backend_class(name: str) -> type[contract.Backend]:
+    """Return the class of an installed backend.
+
+    Raises:
+        PluginError: It is not installed, cannot be loaded or does not meet the contract.
+    """
     plugin = backend_name(name)
     found = load("dovetail.backends", plugin)
     parts = ("name", "options_type", "capabilities", "validate", "prepare", "restore")
@@ -291,4 +296,11 @@ def _backend_class(name: str) -> type[contract.Backend]:
         raise PluginError(
             f"backend '{plugin}' does not fit the contract: {lacks}", where=repr(found)
         )
-    return found
+    backend: type[contract.Backend] = found
+    if backend.name != plugin:
+        raise PluginError(
+            f"the entry point '{plugin}' loads a backend named '{backend.name}'",
+            where=repr(found),
+            hint="use the same name for the class and its entry point",
+        )
+    return backend

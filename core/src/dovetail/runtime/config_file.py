@@ -10,18 +10,20 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from dovetail.errors import ConfigError, Problem, suggest_name
+from dovetail.errors import ConfigError, PluginError, Problem, suggest_name
 from dovetail.plugins import names
+from dovetail.runtime.backend import backend_class
 from dovetail.runtime.config import ContextConfig, GraphConfig, QueueDepth
 from dovetail.typed import convert
 
 log = logging.getLogger("dovetail.config")
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class ContextKeys(msgspec.Struct, frozen=True):
@@ -117,57 +119,127 @@ def load_config(path: str | Path, backend: str) -> RunConfig:
 
     Args:
         path: `.toml`, or `.json` in the SDK's outer form.
-        backend: Name of the backend that an SDK file's inner config is for.
+        backend: Name of the backend that runs; an SDK file's inner config is for it.
 
     Raises:
-        ConfigError: The file cannot be read, has unknown keys (all are listed) or wrong types.
+        ConfigError: The file cannot be read, or as for `config_from`.
     """
     path = Path(path)
     if path.suffix.lower() == ".toml":
-        config = convert(_toml(path), RunConfig, where=str(path))
-    else:
-        config = _from_sdk(path, backend)
-    return checked(config, backend, str(path))
+        return config_from(_toml(path), backend, str(path))
+    return _from_sdk(path, backend)
 
 
-def checked(config: RunConfig, backend: str, where: str) -> RunConfig:
-    """Return a config, with a warning for each part of it that has no effect on `backend`.
+def config_from(data: Mapping[str, Any], backend: str, where: str) -> RunConfig:
+    """Return the config in plain data of the form of our TOML; warn of parts without effect.
+
+    Args:
+        data: The data.
+        backend: Name of the backend that runs.
+        where: Name of the file, for errors.
 
     Raises:
-        ConfigError: It has options of a backend that is not installed.
+        ConfigError: Unknown keys, wrong types, or options of a backend that is not installed; the
+            options of `backend` itself are checked too. Every fault is listed.
     """
-    installed = {*names("dovetail.backends"), backend}
-    for name in config.backend:
-        if name not in installed:
-            raise ConfigError(
-                f"there are options of a backend '{name}', which is not installed",
-                where=f"{where}: backend.{name}",
-                hint=suggest_name(name, installed),
-            )
-        if name != backend:
-            log.warning(
-                "%s: the options of backend '%s' are not used by '%s'", where, name, backend
-            )
-    for section in (config.context, config.profile, *config.graph):
-        _note_without_effect(section, where)
+    faults = _Faults(where)
+    config = faults.convert(data, RunConfig)
+    sections = data.get("backend")
+    if isinstance(sections, Mapping):
+        for name in sections:
+            faults.check_installed(name, backend)
+        faults.check_options(sections.get(backend), backend, where, f"$.backend.{backend}")
+    faults.raise_all()
+    _note_without_effect(config, backend, where)
     return config
 
 
 def _from_sdk(path: Path, backend: str) -> RunConfig:
-    data = _json(path)
-    sdk = convert(data, _SdkFile, where=str(path))
+    data, faults = _json(path), _Faults(str(path))
+    sdk = faults.convert(data, _SdkFile)
+    extensions = data.get("backend_extensions")
+    named = extensions if isinstance(extensions, Mapping) else {}
+    library, options = named.get("shared_library_path"), named.get("config_file_path")
     inner: dict[str, dict[str, Any]] = {}
-    _note_without_effect(sdk.async_graph_execution_config, str(path))
-    library, options = (
-        sdk.backend_extensions.shared_library_path,
-        sdk.backend_extensions.config_file_path,
-    )
-    meant = _backend_of(library) or backend
-    if options and meant == backend:
-        inner = {backend: _json(_beside(path, options))}
-    elif options:
+    meant = (_backend_of(library) if isinstance(library, str) else None) or backend
+    if isinstance(options, str) and options and meant == backend:
+        file = _beside(path, options)
+        inner = {backend: _json(file)}
+        faults.check_options(inner[backend], backend, str(file), "$")
+    faults.raise_all()
+    if options and meant != backend:
         log.warning("%s: %s is for backend '%s', not '%s': not used", path, options, meant, backend)
-    return RunConfig(inner, sdk.context_configs, sdk.graph_configs, sdk.profile_configs)
+    _note_section(sdk.async_graph_execution_config, str(path))
+    config = RunConfig(inner, sdk.context_configs, sdk.graph_configs, sdk.profile_configs)
+    _note_without_effect(config, backend, str(path))
+    return config
+
+
+class _Faults:
+    """The faults of a config, collected so that one error lists all of them.
+
+    Args:
+        where: Name of the file.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._errors: list[ConfigError] = []
+
+    def convert(self, data: Mapping[str, Any], to: type[S]) -> S:
+        """Return data as a Struct; the Struct's defaults if they have faults."""
+        try:
+            return convert(dict(data), to, where=self._where)
+        except ConfigError as error:
+            self._errors.append(error)
+            return to()
+
+    def check_installed(self, name: str, backend: str) -> None:
+        """Note options of a backend that is not installed."""
+        installed = {*names("dovetail.backends"), backend}
+        if name not in installed:
+            error = ConfigError(
+                f"options of a backend '{name}', which is not installed",
+                where=f"{self._where}: $.backend.{name}",
+                hint=suggest_name(name, installed),
+            )
+            self._errors.append(error)
+
+    def check_options(self, options: object, backend: str, where: str, path: str) -> None:
+        """Note faults in the options of the backend that runs, if it can be loaded."""
+        if not isinstance(options, Mapping):
+            return
+        try:
+            convert(dict(options), backend_class(backend).options_type, where=where, path=path)
+        except ConfigError as error:
+            self._errors.append(error)
+        except PluginError:  # raised again when the backend is created
+            return
+
+    def raise_all(self) -> None:
+        """Raise one error for all faults; do nothing if there are none.
+
+        Raises:
+            ConfigError: There are faults.
+        """
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            codes = {error.code for error in self._errors}
+            raise ConfigError(
+                "the config has several faults",
+                code=codes.pop() if len(codes) == 1 else None,
+                where=self._where,
+                problems=[p for error in self._errors for p in self._problems_of(error)],
+            )
+
+    def _problems_of(self, error: ConfigError) -> Iterable[Problem]:
+        prefix = f"{self._where}: "
+        if not error.problems:
+            return (Problem(error.message, error.where.removeprefix(prefix), error.hint),)
+        if error.where == self._where:
+            return error.problems
+        return (Problem(p.message, f"{error.where}: {p.where}", p.hint) for p in error.problems)
 
 
 def _backend_of(library: str | None) -> str | None:
@@ -185,7 +257,18 @@ def _beside(path: Path, name: str) -> Path:
 _EFFECTIVE = {"context_priority", "async_execute_queue_depth", "graph_name", "graph_priority"}
 
 
-def _note_without_effect(section: msgspec.Struct, where: str) -> None:
+def _note_without_effect(config: RunConfig, backend: str, where: str) -> None:
+    """Log a warning for each part of a config that has no effect on `backend`."""
+    for name in config.backend:
+        if name != backend:
+            log.warning(
+                "%s: the options of backend '%s' are not used by '%s'", where, name, backend
+            )
+    for section in (config.context, config.profile, *config.graph):
+        _note_section(section, where)
+
+
+def _note_section(section: msgspec.Struct, where: str) -> None:
     for name, value in msgspec.structs.asdict(section).items():
         if value is not None and name not in _EFFECTIVE:
             log.warning("%s: %s has no effect here", where, name)

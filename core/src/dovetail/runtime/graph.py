@@ -50,6 +50,7 @@ class Graph(Handle):
         self._prepared: Prepared | None = None
         self._interface = Interface(name, {}, {})
         self._results = Results(self._interface)
+        self._guards: tuple[Callable[[], None], ...] = ()  # of mapped files that runs read
         self._finalizing = threading.Lock()
         self._running = threading.Lock()  # a prepared graph runs once at a time
 
@@ -216,6 +217,7 @@ class Graph(Handle):
             prepared = prepare_graph(self.ir, self.context, signal)
             self._interface = Interface.of(self.ir)
             self._results = Results(self._interface)
+            self._guards = _guards(self.ir)
             self._prepared = prepared
         finally:
             self._finalizing.release()
@@ -349,6 +351,8 @@ class Graph(Handle):
         """Run once and return the outputs."""
         with self._running:
             control.check()
+            for guard in self._guards:
+                guard()
             arrays = self._results.arrays() if outputs is None else outputs
             start = time.perf_counter()
             prepared.run(inputs, arrays, control)
@@ -386,3 +390,10 @@ class Graph(Handle):
                 hint="call finalize() before execute()",
             )
         return self._prepared
+
+
+def _guards(graph: ir.Graph) -> tuple[Callable[[], None], ...]:
+    """Return a check for each mapped file whose bytes a prepared graph still uses."""
+    params = (p for node in graph.nodes for p in node.params.values() if isinstance(p, ir.Tensor))
+    blobs = (t.data for t in (*graph.tensors.values(), *params) if t.data is not None)
+    return tuple({guard: None for blob in blobs if (guard := blob.guard) is not None})

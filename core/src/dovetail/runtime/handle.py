@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import ClassVar, Concatenate, ParamSpec, TypeVar
+from typing import ClassVar, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from dovetail.errors import BackendError
 from dovetail.plugins.events import ApiCall
@@ -58,6 +58,13 @@ class Handle:
     def invalidate(self) -> None:
         """End the handle; called by itself or by what owns it."""
         self._freed = True
+
+    def __reduce__(self) -> NoReturn:
+        raise BackendError(
+            f"{self.describe()} cannot be pickled or copied",
+            code="COMMON_ERROR_OPERATION_NOT_PERMITTED",
+            hint="create handles in each process",
+        )
 
     def describe(self) -> str:
         """Name the handle in errors."""
