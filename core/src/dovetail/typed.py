@@ -51,8 +51,8 @@ def convert(
     except msgspec.ValidationError as failure:
         # The path comes last; a value quoted before it may contain anything.
         text, _, inner = str(failure).rpartition(" - at ")
-        inner = f"$ - at `{inner}`".rpartition("`$")[2].strip("`") if text else ""
-        location = f"{where}: {path}{inner}" if inner or path != "$" else where
+        inner = inner.strip("`").removeprefix("$") if text else ""
+        location = f"{where}: {path}{inner}" if text or path != "$" else where
         raise error(text or str(failure), where=location) from failure
 
 

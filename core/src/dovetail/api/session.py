@@ -19,7 +19,7 @@ from dovetail.api.specialization import (
     sole_source,
 )
 from dovetail.container import Model, WeightStore
-from dovetail.errors import BackendError, ConfigError, Problem, suggest_name
+from dovetail.errors import BackendError, ConfigError, suggest_name
 from dovetail.ir import Array, DType
 from dovetail.ops import OpRegistry, from_real, to_real, unstorable
 from dovetail.runtime import Backend, Context, Graph, Profile, Signal

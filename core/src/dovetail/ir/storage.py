@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dovetail.errors import GraphError
 from dovetail.ir.dtypes import DType
 
 Array = NDArray[Any]
@@ -96,8 +97,17 @@ def pack(values: Array, dtype: DType) -> Blob:
     Args:
         values: Any shape. Stored integers for integer and fixed-point types, numbers for float
             types (float32 for BFLOAT_16), text without NUL for STRING.
-        dtype: The type to store them as; values must fit.
+        dtype: The type to store them as.
+
+    Raises:
+        GraphError: An integer or fixed-point type cannot hold a value: a fraction, NaN, or a
+            number out of range.
     """
+    if (dtype.is_int or dtype.is_fixed_point) and (wrong := find_unfit(values, dtype)).any():
+        raise GraphError(
+            f"{np.asarray(values)[wrong][0]} cannot be stored as {dtype.name}",
+            hint="use a wider type, or clip the values",
+        )
     if dtype.is_packed:
         flat = np.ascontiguousarray(values, dtype.storage).reshape(-1).view(np.uint8) & 0x0F
         if flat.size % 2:
@@ -109,6 +119,54 @@ def pack(values: Array, dtype: DType) -> Blob:
         joined = "".join(f"{text}\0" for text in np.asarray(values).reshape(-1).tolist())
         return Blob(np.frombuffer(joined.encode(), np.uint8))
     return Blob(np.ascontiguousarray(values, dtype.storage))
+
+
+def find_unfit(values: Array, dtype: DType) -> NDArray[np.bool_]:
+    """Return where values do not fit an integer, fixed-point or bool type.
+
+    Fractions, NaN and numbers out of range do not fit. All values fit other types: rounded or
+    infinite.
+
+    Args:
+        values: Any shape and numeric type; stored integers for fixed-point types.
+        dtype: The type to store them as.
+    """
+    is_bool = dtype is DType.BOOL_8
+    is_whole = is_bool or dtype.is_int or dtype.is_fixed_point
+    if not is_whole or (values.dtype == dtype.storage and not dtype.is_packed):
+        return np.zeros(values.shape, np.bool_)
+    low, high = (0, 1) if is_bool else dtype.stored_range()
+    if values.dtype.kind == "f":
+        values = values.astype(np.float32) if values.dtype.itemsize < 4 else values
+        # high + 1 is a power of two and exact, which high itself need not be
+        fits = (values >= values.dtype.type(low)) & (values < values.dtype.type(high + 1))
+        return np.asarray(~(fits & (np.trunc(values) == values)), np.bool_)
+    return np.asarray((values < low) | (values > high), np.bool_)
+
+
+def saturate(values: Array, dtype: DType) -> Array:
+    """Return numbers as a plain integer type, in the same way on every processor.
+
+    Fractions are cut off, numbers out of range become the nearest limit, and NaN becomes 0.
+
+    Args:
+        values: Any shape and numeric type.
+        dtype: The integer type.
+    """
+    if values.dtype == dtype.storage:
+        return values
+    low, high = dtype.stored_range()
+    if values.dtype.kind == "f":
+        values = values.astype(np.float32) if values.dtype.itemsize < 4 else values
+        above = values >= values.dtype.type(high + 1)  # a power of two, and exact
+        below = values <= values.dtype.type(low)
+        values = np.where(above | below | np.isnan(values), values.dtype.type(0), values)
+    else:
+        above, below = values > high, values < low
+    stored = np.asarray(values).astype(dtype.storage)
+    stored[above] = high
+    stored[below] = low
+    return stored
 
 
 def unpack(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:

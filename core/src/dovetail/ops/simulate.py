@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Array, DType, ScaleOffset, Spec, dequantize, quantize
-from dovetail.ir.storage import bfloat16_to_float32, float32_to_bfloat16
+from dovetail.ir.storage import bfloat16_to_float32, find_unfit, float32_to_bfloat16, saturate
 from dovetail.ops.op import Arrays, Domain, Op
 from dovetail.ops.schema import OpSchema
 
@@ -64,17 +64,24 @@ def to_real(stored: Array, spec: Spec) -> Array:
 
 
 def from_real(real: Array, spec: Spec) -> Array:
-    """Return the stored form of real values."""
+    """Return the stored form of real values.
+
+    Fixed-point types are quantized (see `dovetail.ir.quantize`). As plain integers, fractions are
+    cut off, numbers out of range become the nearest limit, and NaN becomes 0. As bool, only 0 is
+    false. As floats, numbers out of range become infinite and NaN stays NaN.
+    """
     if spec.dtype.is_fixed_point and spec.encoding is not None:
         return quantize(real, spec.encoding, spec.dtype)
     if spec.dtype is DType.BFLOAT_16:
         return float32_to_bfloat16(real)
+    if spec.dtype.is_int:
+        return saturate(real, spec.dtype)
     with np.errstate(over="ignore"):  # beyond float16 is inf
         return real.astype(spec.dtype.storage, copy=False)
 
 
 def unstorable(real: Array, dtype: DType) -> NDArray[np.bool_]:
-    """Tells which values a plain integer or bool type cannot hold: fractions, and out of range.
+    """Return where real values do not fit a plain integer or bool type: fractions, out of range.
 
     Other types hold every value in some way: rounded, clamped or infinite.
 
@@ -82,15 +89,9 @@ def unstorable(real: Array, dtype: DType) -> NDArray[np.bool_]:
         real: Any shape and numeric type.
         dtype: The type to store them as.
     """
-    if not (dtype.is_int or dtype is DType.BOOL_8) or real.dtype == dtype.storage:
+    if dtype.is_fixed_point:
         return np.zeros(real.shape, np.bool_)
-    least, greatest = (0, 1) if dtype is DType.BOOL_8 else dtype.stored_range()
-    if real.dtype.kind == "f":
-        real = real.astype(np.float32) if real.dtype.itemsize < 4 else real
-        # greatest + 1 is a power of two and exact, which greatest itself need not be
-        fits = (real >= real.dtype.type(least)) & (real < real.dtype.type(greatest + 1))
-        return np.asarray(~(fits & (np.trunc(real) == real)), np.bool_)
-    return np.asarray((real < least) | (real > greatest), np.bool_)
+    return find_unfit(real, dtype)
 
 
 def _is_moved(spec: Spec, out: Spec) -> bool:
