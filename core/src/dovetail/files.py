@@ -1,4 +1,4 @@
-"""Files: atomic writing, contained paths, names made safe for files."""
+"""Files: atomic writing, contained paths, safe names."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         if error.filename not in (None, str(temporary)):
-            raise  # another file's error, which the caller's block opened
+            raise  # an error of another file, which the caller's block opened
         raise unwritable(given, error) from error
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -123,54 +123,54 @@ def _lock(file: IO[bytes]) -> None:
 
 
 def contained(folder: Path, relative: str, *, error: type[DovetailError] = FrontendError) -> Path:
-    """Return the path of a file that must lie in `folder`, following links.
+    """Return the path of a file that must be in `folder`; links are followed.
 
     Raises:
         DovetailError: Of class `error`: the path leaves the folder.
     """
     root = Path(os.path.realpath(folder))
     path: Path | None = None
-    with suppress(ValueError):  # NUL, or half a surrogate pair: no name that a file can have
+    with suppress(ValueError):  # NUL, or half a surrogate pair
         path = Path(os.path.realpath(root / relative))
     if path is None or not path.is_relative_to(root):
         raise error(
             f"{relative!r} leads outside the folder of the file that names it",
             where=str(folder),
-            hint="files may name only what lies beside or below them",
+            hint="a file may refer only to files in its own folder or below",
         )
     return path
 
 
 def check_suffix(path: Path, suffix: str, what: str, option: str) -> None:
-    """Refuses a name that does not end as the files do that are written under it.
+    """Raise if the name of a file to be written has the wrong suffix.
 
     Args:
         path: The name.
         suffix: With its dot, in lower case.
-        what: Which files are written, as the message begins.
-        option: What the user calls the name.
+        what: Beginning of the message: what is written to the file.
+        option: The option that set the name.
 
     Raises:
-        ConfigError: It ends in something else, or is no file's name (`.`, `..`, `/`).
+        ConfigError: The name has another suffix, or does not name a file (`.`, `..`, `/`).
     """
     if path.suffix.lower() == suffix:
         return
     better = with_suffix(path, suffix)
     raise ConfigError(
-        f"{what}, and the name must say so",
+        f"{what}, and the suffix must be {suffix}",
         code="USAGE",
         where=f"{option} {path}",
-        hint=f"say {option} {path / f'NAME{suffix}' if better is None else better}",
+        hint=f"use {option} {path / f'NAME{suffix}' if better is None else better}",
     )
 
 
 def with_suffix(path: Path, suffix: str) -> Path | None:
-    """Return a path with another suffix; None for a folder's path that ends in no name."""
+    """Return a path with another suffix; None if it does not end in a name."""
     return path.with_suffix(suffix) if path.name.strip(".") else None
 
 
 def safe_name(name: str) -> str:
-    """Return a tensor's name as the SDK's tools write it: others than [A-Za-z0-9_.-] become `_`."""
+    """Return a tensor's name as the SDK's tools write it: `_` replaces all but [A-Za-z0-9_.-]."""
     safe = _UNSAFE.sub("_", name)
     return f"_{safe[1:]}" if safe.startswith(".") else safe
 
@@ -181,7 +181,7 @@ def unwritable(path: Path, error: OSError) -> DovetailError:
         f"cannot be written: {error.strerror or error}",
         code="FILE_UNWRITABLE",
         where=str(path),
-        hint="check that the folder exists, may be written and has room",
+        hint="check that the folder exists, is writable and has free space",
     )
 
 

@@ -33,17 +33,18 @@ class Session:
 
     Args:
         model: A `Model`, the path of a `.dvt` or of a file that a frontend reads, or a list of
-            them, whose graphs then share one context and its packed weights.
+            these, whose graphs share one context and its packed weights.
         backend: Name of the backend.
-        config: Path of a config file, or plain data of the form of our TOML.
-        ops: Finds ops; by default those of all installed op packages.
-        specialize: Names of inputs of a model file that a frontend reads. Their shapes are those
-            of the arrays that a run gets, whatever the file says, and so are the values of those
-            that decide shapes or attributes. The file is converted when a run first brings them;
-            what is wrong with it for these shapes, or with a name, shows then.
-        max_specializations: How many graphs are kept then; what was used longest ago is freed.
-        map_weights: Whether a `.dvt` file stays mapped, so that weights which the backend does not
-            repack are read from it; it must then not be changed in place. Otherwise it is read
+        config: Path of a config file, or a mapping in the form of our TOML.
+        ops: The ops; by default those of all installed op packages.
+        specialize: Names of inputs of a model file that a frontend reads. Their shapes are taken
+            from the arrays passed to a run, whatever the file says; so are the values of inputs
+            that determine shapes or attributes. The file is converted at the first run with new
+            shapes or values; errors in the file or in a name are raised then.
+        max_specializations: Maximum number of graphs kept for `specialize`; the least recently used
+            one is freed.
+        map_weights: Whether weights of a `.dvt` file that the backend does not repack are read from
+            the mapped file, which must not be changed in place. Otherwise the whole file is read
             into memory.
 
     Raises:
@@ -95,7 +96,7 @@ class Session:
     def graphs(self) -> Mapping[str, Graph]:
         """The graphs by name, as handles of `dovetail.runtime`.
 
-        Of a session with `specialize`, the graph that ran last; none before the first run.
+        With `specialize`, only the graph that ran last; none before the first run.
         """
         context = self._specializer.latest if self._specializer else self._fixed
         return {} if context is None else context.graphs
@@ -107,7 +108,7 @@ class Session:
 
     @property
     def constant_inputs(self) -> tuple[str, ...]:
-        """Those inputs of `specialize` whose values a conversion needed, as far as is known."""
+        """The inputs of `specialize` whose values conversions have needed so far."""
         return self._specializer.constant_inputs if self._specializer else ()
 
     def run(
@@ -122,20 +123,22 @@ class Session:
         """Run the model once.
 
         Args:
-            inputs: By input name, anything that NumPy converts to an array of the input's shape; for
-                a graph with one input also that array alone. Real values, converted to the input's
-                type; with `native`, stored values, except for inputs whose values become constants.
-            graph: Name of the graph, where there are several.
+            inputs: By input name, anything that NumPy converts to an array of the input's shape;
+                for a graph with one input also that array alone. Real values, converted to the
+                input's type; with `native`, stored values, except for inputs whose values become
+                constants.
+            graph: Name of the graph if there are several.
             native: Whether inputs and outputs are stored values of the graph's types.
-            profile: Takes the times.
+            profile: Records the times.
             signal: Stops the run.
 
         Returns:
             The outputs by name: float32 for fixed-point types and floats of all widths (FLOAT_64 is
-            rounded), integers and bools as they are; with `native`, stored values.
+            rounded), integers and bools unchanged; with `native`, stored values.
 
         Raises:
-            BackendError: The inputs do not fit, or the run failed; every misfit is listed.
+            BackendError: Inputs do not match the graph (every mismatch is listed), or the run
+                failed.
         """
         self._backend.require_alive()
         if self._specializer is None:
@@ -152,13 +155,13 @@ class Session:
 
     @contextmanager
     def specialized(self, inputs: Mapping[str, Any]) -> Iterator[Graph]:
-        """Return the graph for these inputs, which is not freed while the `with` block lasts.
+        """Return the graph for these inputs; it stays alive during the `with` block.
 
         Args:
-            inputs: Real values of those that `specialize` names are among them.
+            inputs: Real values, by name; they include the inputs named in `specialize`.
 
         Raises:
-            BackendError: Such an input is missing, or there are several graphs.
+            BackendError: One of these inputs is missing, or there are several graphs.
             DovetailError: The model cannot be converted or prepared for them.
         """
         self._backend.require_alive()
@@ -175,7 +178,7 @@ class Session:
         raise BackendError(
             "a session cannot be pickled or copied",
             code="COMMON_ERROR_OPERATION_NOT_PERMITTED",
-            hint="pickle the model, or pass its path, and create a session in each process",
+            hint="pass the model or its path, and create a session in each process",
         )
 
     def __enter__(self) -> Self:
@@ -212,7 +215,7 @@ def _models(
     """Return the models of a session, none of them loaded yet.
 
     Raises:
-        ConfigError: Something is neither a model nor a path, or nothing is given.
+        ConfigError: An item is neither a model nor a path, or there are no items.
     """
     is_several = isinstance(model, Iterable) and not isinstance(model, str | os.PathLike)
     found = tuple(model) if is_several else (model,)  # type: ignore[arg-type]
@@ -222,10 +225,10 @@ def _models(
 
 
 def _by_name(inputs: object, names: Sequence[str]) -> Mapping[str, Any]:
-    """Return the inputs of a run by name; a single array is the only input.
+    """Return the inputs of a run by name; a value that is not a mapping is the only input.
 
     Raises:
-        BackendError: It is not a mapping, and there are several inputs.
+        BackendError: The value is not a mapping, and the number of inputs is not one.
     """
     if isinstance(inputs, Mapping):
         return inputs
@@ -244,7 +247,11 @@ def _graph_of(context: Context, name: str | None) -> Graph:
     if name is None and len(graphs) == 1:
         return next(iter(graphs.values()))
     if name is None or name not in graphs:
-        wanted = "the session has several graphs" if name is None else f"no graph '{name}'"
+        wanted = (
+            "the session does not have exactly one graph"
+            if name is None
+            else f"graph '{name}' not found"
+        )
         raise BackendError(
             wanted,
             code="GRAPH_ERROR_GRAPH_DOES_NOT_EXIST",
@@ -284,7 +291,7 @@ def _run(
 
 
 def _stored(value: Any, end: Endpoint) -> Array:
-    """Return real values in a tensor's stored form; shapes are left to the graph to check."""
+    """Return real values in a tensor's stored form; the graph checks their shape."""
     array, tensor = as_array(value, end.tensor.name), end.tensor
     if end.is_float32 and array.dtype == end.storage:
         return array

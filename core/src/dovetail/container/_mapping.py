@@ -1,4 +1,4 @@
-"""Mapped files, and the blobs in them: read when used, refused once the file has changed."""
+"""Mapped files and their blobs, read when they are used; a file that has changed is an error."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dovetail.errors import ContainerError
 from dovetail.files import unreadable
 from dovetail.ir import Blob
 
-# Blobs up to this size are copied when they are used: safe for good, at the cost of some
-# microseconds each.
+# Blobs up to this size are copied when they are used, which takes some microseconds each:
+# changes of the file cannot harm copies.
 COPIED_BYTES = 1 << 16
 
 # Where the system has no such advice, pages stay until it needs the memory.
@@ -26,13 +26,13 @@ _DROP: int | None = getattr(mmap, "MADV_DONTNEED", None)
 
 
 class MappedFile:
-    """A file mapped read-only, which notices changes of the file in place.
+    """A file mapped read-only; `check` notices when it was changed in place.
 
-    A file that is replaced by a rename is not changed: its bytes stay until the mapping ends.
+    Replacing a file by a rename does not change it: its bytes remain until the mapping ends.
 
     Attributes:
         where: Name of the file, for errors.
-        data: All of its bytes; alive as long as any array over them.
+        data: All bytes of the file; the mapping lives as long as an array over them.
 
     Raises:
         FrontendError: The file cannot be read.
@@ -41,7 +41,7 @@ class MappedFile:
     def __init__(self, path: str) -> None:
         self.where = path
         try:
-            # Unbuffered, and open as long as it is mapped: changes are found by its descriptor.
+            # Open as long as the object lives: changes are found through the descriptor.
             self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed with the object
             weakref.finalize(self, self._file.close)
             self._state = self._stat()
@@ -56,16 +56,16 @@ class MappedFile:
         self.data: Bytes = self.view(0, size)
 
     def view(self, start: int, size: int) -> Bytes:
-        """Return the bytes of a region as an array that shares its base with no other."""
+        """Return the bytes of a region as an array with a base of its own."""
         if self._mapping is None or not size:
             return np.empty(0, np.uint8)
         return np.frombuffer(self._mapping, np.uint8, size, start)
 
     def check(self) -> None:
-        """Raise if the file has changed since it was opened: its pages may be missing or wrong.
+        """Raise if the file has changed since it was opened; its bytes may be missing or wrong.
 
         Raises:
-            ContainerError: Its size or time of change differs.
+            ContainerError: Its size or modification time differs.
         """
         if self._stat() != self._state:
             raise ContainerError(
@@ -77,7 +77,7 @@ class MappedFile:
             )
 
     def release(self, start: int, size: int) -> None:
-        """Drop the pages that a region fills; they are read again when they are used."""
+        """Drop the pages within a region; the system reads them again when they are used."""
         first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
         length = start + size - first
         if length >= mmap.PAGESIZE and self._mapping is not None and _DROP is not None:
@@ -124,10 +124,10 @@ class MappedBlob(Blob):
 
     @property
     def bytes(self) -> NDArray[np.uint8]:
-        """The bytes, shape (nbytes,), read-only; a copy where they are few.
+        """The bytes, shape (nbytes,), read-only; a copy if there are few.
 
         Raises:
-            ContainerError: They are damaged, or the file has changed.
+            ContainerError: The bytes are damaged, or the file has changed.
         """
         if self._copy is not None:
             return self._copy
@@ -147,11 +147,11 @@ class MappedBlob(Blob):
 
     @property
     def guard(self) -> Callable[[], None] | None:
-        """The check of the file, as long as an array over its mapping is in use."""
+        """The check of the file while an array over its mapping is in use, else None."""
         is_used = self._view is not None and self._view() is not None
         return self._file.check if is_used else None
 
     def release(self) -> None:
-        """Drop the bytes from memory until they are used again. Arrays over them stay valid."""
+        """Drop the bytes from memory until they are used again; arrays over them stay valid."""
         self._copy = None
         self._file.release(self._start, self._size)

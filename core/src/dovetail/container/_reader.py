@@ -1,4 +1,4 @@
-"""Opening a container: mapped read-only, everything but the blobs checked, blobs when bound."""
+"""Opening of containers: everything but the blobs is checked at once, blobs when they are used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dovetail.container._format import (
     chunk_checksums,
     chunk_count,
     damaged,
-    place,
+    placement_of,
     unpack_header,
 )
 from dovetail.container._manifest import BlobEntry, M, ManifestError, decode_manifest
@@ -33,15 +33,15 @@ Integrity = Literal["bind", "manifest"]
 
 @dataclass(frozen=True, slots=True)
 class Container(Generic[M]):
-    """An open container whose header, manifest and sizes are checked; its padding may not be.
+    """An open container whose header, manifest and sizes are checked, but not its padding.
 
     Attributes:
         where: Name of the file, for errors.
         data: All bytes of the file.
-        file: The mapping that they are in; None if they are in private memory.
+        file: The mapped file; None if the bytes are in private memory.
         header: Its header.
         manifest: Its manifest.
-        placement: Where its blobs and its padding lie.
+        placement: Positions of its blobs and its padding.
     """
 
     where: str
@@ -57,13 +57,13 @@ class Container(Generic[M]):
         return self.data[start : start + self.manifest.blobs[index].size]
 
     def padding_faults(self) -> Iterator[Problem]:
-        """Return every stretch of padding that is not zero."""
+        """Yield every stretch of padding that is not zero."""
         for start, end in self.placement.gaps:
             if self.data[start:end].any():
                 yield Problem(f"the padding in bytes {start} to {end - 1} is not zero", self.where)
 
     def chunk_faults(self, index: int) -> Iterator[Problem]:
-        """Return every chunk of a blob that is damaged."""
+        """Yield every damaged chunk of a blob."""
         wanted = self.manifest.blobs[index].crc32
         start = self.placement.offsets[index]
         for i, found in enumerate(chunk_checksums(self.view(index))):
@@ -73,10 +73,10 @@ class Container(Generic[M]):
                 yield Problem(f"blob {index} is damaged in bytes {first} to {last}", self.where)
 
     def blobs(self, integrity: Integrity) -> tuple[Blob, ...]:
-        """Return all blobs, without touching them.
+        """Return all blobs without reading them.
 
         Args:
-            integrity: "bind" to check each when it is first used, "manifest" to check none.
+            integrity: "bind" to check each blob when it is first used, "manifest" to check none.
         """
         return tuple(
             self._blob(i, self._checker(i) if integrity == "bind" else None)
@@ -108,11 +108,11 @@ def open_container(
         path: The file.
         kind: The required kind.
         to: Type of its manifest.
-        mapped: Whether the file is mapped; otherwise all of it is read into memory.
+        mapped: Whether the file is mapped; otherwise the whole file is read into memory.
 
     Raises:
         FrontendError: The file cannot be read.
-        ContainerError: It is not a container of this kind, is of a newer format, or is damaged.
+        ContainerError: The file is not a container of this kind, has a newer format, or is damaged.
     """
     where = os.fspath(path)
     file = MappedFile(where) if mapped else None
@@ -121,24 +121,24 @@ def open_container(
     raw = check_manifest(header, data, where)
     if header.kind is not kind:
         raise ContainerError(
-            f"holds a {header.kind.name.lower()}, not a {kind.name.lower()}",
+            f"expected a container with a {kind.name.lower()}, got a {header.kind.name.lower()}",
             code="CONTAINER_KIND",
             where=where,
-            hint=f"give a file that holds a {kind.name.lower()}",
+            hint=f"pass a file that contains a {kind.name.lower()}",
         )
     manifest = decode_manifest(raw, to, where)
     _check_table(manifest.blobs, where)
-    placement = place(header.manifest_bytes, [entry.size for entry in manifest.blobs])
+    placement = placement_of(header.manifest_bytes, [entry.size for entry in manifest.blobs])
     if placement.file_bytes != header.file_bytes:
         raise ManifestError(
-            f"its blobs would end at byte {placement.file_bytes}, the file at {header.file_bytes}",
+            f"the blobs would end at byte {placement.file_bytes}, the file at {header.file_bytes}",
             where=f"{where}: $.blobs",
         )
     return Container(where, data, file, header, manifest, placement)
 
 
 def check_padding(container: Container[M]) -> None:
-    """Refuses a container whose padding is damaged.
+    """Raise if a container's padding is damaged.
 
     Raises:
         ContainerError: It is.
@@ -149,20 +149,20 @@ def check_padding(container: Container[M]) -> None:
 
 
 def check_integrity(integrity: str) -> None:
-    """Refuses an unknown way of checking blobs.
+    """Raise if `integrity` is unknown.
 
     Raises:
         ConfigError: It is neither "bind" nor "manifest".
     """
     if integrity not in ("bind", "manifest"):
         raise ConfigError(
-            f"integrity '{integrity}' is not known",
+            f"unknown integrity '{integrity}'",
             hint=suggest_name(integrity, ("bind", "manifest")),
         )
 
 
 def _read(path: str) -> Bytes:
-    """Return all bytes of a file, in memory that is aligned like the file."""
+    """Return all bytes of a file, in aligned memory."""
     try:
         with open(path, "rb", buffering=0) as file:
             data = aligned_empty(os.fstat(file.fileno()).st_size)
@@ -177,12 +177,12 @@ def _read(path: str) -> Bytes:
 def _check_table(entries: tuple[BlobEntry, ...], where: str) -> None:
     known: set[str] = set()
     for i, entry in enumerate(entries):
-        place_of = f"{where}: $.blobs[{i}]"
+        location = f"{where}: $.blobs[{i}]"
         if entry.sha256 in known:
-            raise ManifestError("a blob is stored twice", where=place_of)
+            raise ManifestError("duplicate blob", where=location)
         known.add(entry.sha256)
         if len(entry.crc32) != chunk_count(entry.size):
             raise ManifestError(
-                f"{len(entry.crc32)} checksums for {chunk_count(entry.size)} chunks",
-                where=place_of,
+                f"{len(entry.crc32)} checksums do not match {chunk_count(entry.size)} chunks",
+                where=location,
             )

@@ -92,7 +92,7 @@ def _restored(data: Array, hash: str | None) -> Blob:
 
 
 def pack(values: Array, dtype: DType) -> Blob:
-    """Store logical values.
+    """Return a blob with logical values in their stored form.
 
     Args:
         values: Any shape. Stored integers for integer and fixed-point types, numbers for float
@@ -170,7 +170,7 @@ def saturate(values: Array, dtype: DType) -> Array:
 
 
 def unpack(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:
-    """Return the logical values of a blob, without a copy where they are stored as they are.
+    """Return the logical values of a blob; a view if their stored form is the same.
 
     Returns:
         Array of `shape`: `dtype.storage`, float32 for BFLOAT_16, text for STRING.
@@ -201,7 +201,7 @@ def unpack_stored(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:
 
 
 def float32_to_bfloat16(values: Array) -> NDArray[np.uint16]:
-    """Round to bfloat16 bit patterns, half to even; NaN stays NaN. Any shape."""
+    """Round to bfloat16 bit patterns, half to even; NaN becomes the quiet NaN 0x7FC0. Any shape."""
     with np.errstate(over="ignore"):  # a float64 beyond float32 is inf
         bits = np.asarray(values, np.float32, order="C").view(np.uint32)
     rounded = (bits + (np.uint32(0x7FFF) + ((bits >> 16) & 1))) >> 16

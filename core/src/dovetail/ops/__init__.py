@@ -1,4 +1,4 @@
-"""Op schemas, packages and the registry; the meaning of ops, but no operators."""
+"""Op schemas, op packages and their registry; no operators."""
 
 from dovetail.ops.check import bind_node, check_ops, find_op_faults, input_specs, node_faults
 from dovetail.ops.op import Arrays, Domain, In, Op, Out, Port

@@ -1,4 +1,4 @@
-"""`simulate`: any op on stored values, encoded or not: dequantize, reference, quantize."""
+"""`simulate`: any op on stored values, by dequantizing, its reference and quantizing."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from dovetail.ops.schema import OpSchema
 def simulate(
     schema: OpSchema, op: Op, ins: Arrays, in_specs: Sequence[Spec | None], outs: Sequence[Spec]
 ) -> tuple[Array, ...]:
-    """Run an op by its meaning.
+    """Run an op on stored values by its reference.
 
     Args:
         schema: The op's schema.
-        op: With its params.
-        ins: Stored values, dtype `spec.dtype.storage`; None for a left-out input.
+        op: The op with its params.
+        ins: Stored values, dtype `spec.dtype.storage`; None for an omitted input.
         in_specs: Their specs.
         outs: Specs of the outputs.
 
     Returns:
-        Stored values of the outputs, of their specs' shapes and storage types.
+        Stored values of the outputs, with the shapes and storage types of their specs.
     """
     if keeps_stored(schema.domain, in_specs, outs):
         results = schema.reference(op, ins, outs)
@@ -40,12 +40,12 @@ def simulate(
 
 
 def keeps_stored(domain: Domain, ins: Sequence[Spec | None], outs: Sequence[Spec]) -> bool:
-    """Return whether a reference of this domain runs on stored values as they are."""
+    """Return whether a reference of this domain runs on stored values without conversion."""
     if domain is not Domain.MOVE:
         return domain is Domain.STORED
-    # An index input has a type of its own; only tensors of the moved type must agree.
+    # An index input has another type; only tensors of the moved type must agree.
     moved = [s for s in (*ins, *outs) if s is not None and _is_moved(s, outs[0])]
-    # Under several scales a stored integer means another value wherever it is moved to.
+    # With several scales, the value of a stored integer depends on its position.
     one_scale = all(s.encoding is None or isinstance(s.encoding, ScaleOffset) for s in moved)
     return one_scale and all(
         (s.dtype, s.encoding) == (outs[0].dtype, outs[0].encoding) for s in moved
@@ -53,7 +53,7 @@ def keeps_stored(domain: Domain, ins: Sequence[Spec | None], outs: Sequence[Spec
 
 
 def to_real(stored: Array, spec: Spec) -> Array:
-    """Return real values: fixed-point dequantized, 16-bit floats widened to float32."""
+    """Return real values: fixed-point values dequantized, 16-bit floats widened to float32."""
     if spec.dtype.is_fixed_point and spec.encoding is not None:
         return dequantize(stored, spec.encoding)
     if spec.dtype is DType.BFLOAT_16:
@@ -100,5 +100,5 @@ def _is_moved(spec: Spec, out: Spec) -> bool:
 
 def _shaped(array: Array, spec: Spec) -> Array:
     if array.shape != spec.shape:
-        raise AssertionError(f"reference gave {array.shape}, its infer said {spec.shape}")
+        raise AssertionError(f"reference returned {array.shape}, infer {spec.shape}")
     return array
