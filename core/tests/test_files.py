@@ -247,7 +247,7 @@ def test_a_name_without_the_suffix_is_refused(given: str, better: str) -> None:
         check_suffix(Path(given), ".dvt", "a model is a .dvt file", "--output")
     assert caught.value.code == "USAGE"
     assert caught.value.where == f"--output {given}"
-    assert caught.value.hint == f"say --output {better}"
+    assert caught.value.hint == f"use --output {better}"
     check_suffix(Path(better), ".dvt", "a model is a .dvt file", "--output")
 
 

@@ -28,7 +28,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file that appears under `path` only once it is complete.
 
     The bytes go to a temporary file in the same folder, are flushed to disk and renamed. An error
-    leaves nothing behind; the temporary files of killed processes are removed by a later call for
+    leaves no file; the temporary files of killed processes are removed by a later call for
     the same folder. A link is followed: the file that it names is written. Permissions are those
     of any new file.
 

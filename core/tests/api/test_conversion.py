@@ -63,7 +63,7 @@ def test_an_op_that_is_not_there_is_no_pass_s_fault(monkeypatch: pytest.MonkeyPa
     error = refusal(chain("Scael", "Scael"), monkeypatch)
     assert isinstance(error, UnsupportedOpError)
     (problem,) = error.problems
-    assert "has no op 'Scael'" in problem.message
+    assert "op 'Scael' not found" in problem.message
     assert "1 more" in problem.where
 
 
@@ -102,7 +102,7 @@ def test_values_that_a_frontend_makes_nothing_of(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         "dovetail.api.conversion.find_frontend", lambda path: Frontend(chain("Scale"))
     )
-    with pytest.raises(FrontendError, match="cannot make constants of inputs: x"):
+    with pytest.raises(FrontendError, match="cannot turn inputs into constants: x"):
         dovetail.convert("a.net", FrontendOptions(input_values={"x": np.zeros(3)}), ops=OPS)
 
 

@@ -131,8 +131,8 @@ def test_configs_as_data_toml_and_the_sdks_json(tmp_path: Path) -> None:
         ("a.json", '{"context_configs": {"is_persistent_binry": true}}', ["is_persistent_binary"]),
         ("a.toml", '[context]\ncontext_priority = "hihg"\n', ["'high'"]),
         ("a.toml", "[context]\nasync_execute_queue_depth = 0\n", ["async_execute_queue_depth"]),
-        ("a.json", "[1]", ["not an object"]),
-        ("missing.toml", None, ["cannot be read"]),
+        ("a.json", "[1]", ["expected an object"]),
+        ("missing.toml", None, ["cannot read"]),
     ],
 )
 def test_bad_configs(tmp_path: Path, name: str, text: str | None, words: list[str]) -> None:
@@ -152,8 +152,8 @@ def test_parts_of_a_config_that_fit_nothing_are_refused_or_told(
     with pytest.raises(ConfigError) as caught:
         session(chain("Scale"), config={"graph": graphs})
     assert [str(p) for p in caught.value.problems] == [
-        "there is no graph 'nett' (did you mean 'net'?)",
-        "graph 'net' is set twice",
+        "graph 'nett' not found (did you mean 'net'?)",
+        "duplicate settings of graph 'net'",
     ]
     with pytest.raises(ConfigError, match="'referense', which is not installed"):
         session(chain("Scale"), config={"backend": {"referense": {}}})
@@ -187,7 +187,7 @@ def test_a_session_from_a_file_and_its_refusals(tmp_path: Path) -> None:
         net.backend.create_context()
     (tmp_path / "net.dvt").rename(tmp_path / "renamed")
     assert list(dovetail.load_model(tmp_path / "renamed").graphs) == ["net"]
-    with pytest.raises(FrontendError, match="container already"):
+    with pytest.raises(FrontendError, match="already a Dovetail container"):
         dovetail.convert(tmp_path / "renamed")
     (tmp_path / "text.dvt").write_text("hello")
     with pytest.raises(ContainerError):

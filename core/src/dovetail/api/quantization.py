@@ -81,19 +81,19 @@ def run_quantizer(
     return _quantizer().quantize(model, _by_graph(model, calibration), options, ops)
 
 
-def write_encodings(model: Model, beside: PathLike) -> tuple[Path, ...]:
+def write_encodings(model: Model, model_path: PathLike) -> tuple[Path, ...]:
     """Write the encodings of a quantized model, a file for each graph; return their paths.
 
     Args:
         model: The quantized model.
-        beside: The model's file; the encodings are written next to it, named after it and the
+        model_path: The model's file; the encodings are written next to it, named after it and the
             graph.
 
     Raises:
         ContainerError: A file cannot be written.
         PluginError: No quantizer is installed, or it is broken.
     """
-    return _quantizer().write_encodings(model, Path(beside))
+    return _quantizer().write_encodings(model, Path(model_path))
 
 
 def _quantizer() -> Quantizer:

@@ -247,11 +247,7 @@ def _graph_of(context: Context, name: str | None) -> Graph:
     if name is None and len(graphs) == 1:
         return next(iter(graphs.values()))
     if name is None or name not in graphs:
-        wanted = (
-            "the session does not have exactly one graph"
-            if name is None
-            else f"graph '{name}' not found"
-        )
+        wanted = "the session has several graphs" if name is None else f"graph '{name}' not found"
         raise BackendError(
             wanted,
             code="GRAPH_ERROR_GRAPH_DOES_NOT_EXIST",

@@ -54,27 +54,27 @@ class DType(enum.IntEnum):
 
     @property
     def is_packed(self) -> bool:
-        """Whether two elements share a byte."""
+        """True if two elements share a byte."""
         return self in (DType.SFIXED_POINT_4, DType.UFIXED_POINT_4)
 
     @property
     def is_float(self) -> bool:
-        """Whether the type is a floating-point type."""
+        """True if the type is a floating-point type."""
         return _family(self) == 2
 
     @property
     def is_fixed_point(self) -> bool:
-        """Whether values are integers with an encoding."""
+        """True if values are integers with an encoding."""
         return _family(self) in (3, 4)
 
     @property
     def is_int(self) -> bool:
-        """Whether the type is a plain integer type."""
+        """True if the type is a plain integer type."""
         return _family(self) in (0, 1)
 
     @property
     def is_signed(self) -> bool:
-        """Whether stored values can be negative."""
+        """True if stored values can be negative."""
         return _family(self) in (0, 2, 3)
 
     def stored_range(self, bitwidth: int | None = None) -> tuple[int, int]:

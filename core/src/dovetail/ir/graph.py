@@ -298,7 +298,7 @@ class Graph:
         if len(order) < len(nodes):
             stuck = [n.name for n, count in waiting.items() if count > 0]
             raise GraphError(
-                f"the graph has a cycle: {len(stuck)} nodes depend on it, "
+                f"the graph has a cycle: cannot order {len(stuck)} node(s), "
                 f"among them {', '.join(stuck[:5])}",
                 where=f"graph '{self.name}'",
                 hint="a graph must be acyclic; unroll loops before converting",

@@ -35,22 +35,22 @@ class TensorKind(enum.IntEnum):
 
     @property
     def is_input(self) -> bool:
-        """Whether the application writes it before a run."""
+        """True if the application writes it before a run."""
         return self in _INPUTS
 
     @property
     def is_output(self) -> bool:
-        """Whether the application reads it after a run."""
+        """True if the application reads it after a run."""
         return self in _OUTPUTS
 
     @property
     def is_static(self) -> bool:
-        """Whether its data are part of the graph."""
+        """True if its data are part of the graph."""
         return self in (TensorKind.STATIC, TensorKind.UPDATEABLE_STATIC)
 
     @property
     def is_updateable(self) -> bool:
-        """Whether its data or encoding may change after finalize; it must not be folded."""
+        """True if its data or encoding may change after finalize; it must not be folded."""
         return self in _UPDATEABLE
 
 
@@ -184,7 +184,7 @@ class Scalar:
 
     @property
     def fits(self) -> bool:
-        """Whether the type can hold the value, which may be a NumPy number."""
+        """True if the type can hold the value, which may be a NumPy number."""
         value: object = self.value
         if self.dtype is DType.STRING:
             return isinstance(value, str)

@@ -76,7 +76,7 @@ class ParamField(Generic[T]):
 
     @property
     def is_required(self) -> bool:
-        """Whether a node must set it."""
+        """True if a node must set it."""
         return self.default is REQUIRED
 
     def default_value(self, ins: Specs) -> T:

@@ -54,7 +54,7 @@ class Statistics:
     Attributes:
         minimum, maximum, mean: Of all values, shape (), or of each index along the axis, (n,).
         mean_square: Mean of the squares, of the same shape.
-        count: Number of values behind each statistic.
+        count: Number of values in each statistic.
         kept: Real values of the first samples, as many as requested.
     """
 

@@ -60,12 +60,12 @@ class Quantizer(Protocol):
             ConfigError: An option refers to something unknown.
         """
 
-    def write_encodings(self, model: Model, beside: Path) -> tuple[Path, ...]:
+    def write_encodings(self, model: Model, model_path: Path, /) -> tuple[Path, ...]:
         """Write the encodings of each graph of a quantized model and return the paths.
 
         Args:
             model: A model from `quantize`.
-            beside: The model's file, from which the names of the encodings files derive.
+            model_path: The model's file, from which the names of the encodings files derive.
 
         Raises:
             ContainerError: A file cannot be written.

@@ -1,4 +1,4 @@
-"""The config file of a run: our TOML, or the SDK's outer JSON as it is.
+"""Config files of runs: our TOML, or the SDK's outer JSON.
 
 TOML: `[backend.NAME]`, `[context]`, `[[graph]]`, `[profile]`, with the keys that the JSON has under
 `context_configs`, `graph_configs` and `profile_configs`.
@@ -53,13 +53,13 @@ class ProfileKeys(msgspec.Struct, frozen=True):
 
 
 class RunConfig(msgspec.Struct, frozen=True):
-    """What a config file says.
+    """Content of a config file.
 
     Attributes:
-        backend: Options by backend name, typed when the backend is made.
-        context: Of the context.
-        graph: Of graphs, by `graph_name`.
-        profile: Of profiles.
+        backend: Options by backend name; typed when the backend is created.
+        context: Settings of the context.
+        graph: Settings of graphs, by `graph_name`.
+        profile: Settings of profiles.
     """
 
     backend: dict[str, dict[str, Any]] = {}
@@ -69,29 +69,31 @@ class RunConfig(msgspec.Struct, frozen=True):
 
     @property
     def context_config(self) -> ContextConfig:
-        """The part that the runtime takes."""
+        """The settings of the context that the runtime supports."""
         return ContextConfig(self.context.context_priority, self.context.async_execute_queue_depth)
 
     def require_graphs(self, known: Iterable[str]) -> None:
-        """Refuses settings for graphs that are not there, or twice for one.
+        """Raise if settings are for unknown graphs, or a graph has several.
 
         Raises:
-            ConfigError: Every such name is listed.
+            ConfigError: They do; every such name is listed.
         """
         names, given = set(known), [g.graph_name for g in self.graph]
         problems = [
-            Problem(f"there is no graph '{name}'", hint=suggest_name(name, names))
+            Problem(f"graph '{name}' not found", hint=suggest_name(name, names))
             for name in given
             if name not in names
         ]
         problems += [
-            Problem(f"graph '{name}' is set twice") for name in set(given) if given.count(name) > 1
+            Problem(f"duplicate settings of graph '{name}'")
+            for name in set(given)
+            if given.count(name) > 1
         ]
         if problems:
-            raise ConfigError("the config does not fit the model", problems=problems)
+            raise ConfigError("the config does not match the model", problems=problems)
 
     def graph_config(self, name: str) -> GraphConfig:
-        """The part of one graph that the runtime takes."""
+        """Return the settings of a graph that the runtime supports."""
         found = [g for g in self.graph if g.graph_name == name]
         return GraphConfig(found[0].graph_priority) if found else GraphConfig()
 
@@ -118,11 +120,11 @@ def load_config(path: str | Path, backend: str) -> RunConfig:
     """Read a config file.
 
     Args:
-        path: `.toml`, or `.json` in the SDK's outer form.
+        path: A `.toml` file, or a `.json` file in the SDK's outer form.
         backend: Name of the backend that runs; an SDK file's inner config is for it.
 
     Raises:
-        ConfigError: The file cannot be read, or as for `config_from`.
+        ConfigError: The file cannot be read, or has faults (see `config_from`).
     """
     path = Path(path)
     if path.suffix.lower() == ".toml":
@@ -131,7 +133,7 @@ def load_config(path: str | Path, backend: str) -> RunConfig:
 
 
 def config_from(data: Mapping[str, Any], backend: str, where: str) -> RunConfig:
-    """Return the config in plain data of the form of our TOML; warn of parts without effect.
+    """Decode a config from data in the form of our TOML; log a warning for settings without effect.
 
     Args:
         data: The data.
@@ -139,8 +141,8 @@ def config_from(data: Mapping[str, Any], backend: str, where: str) -> RunConfig:
         where: Name of the file, for errors.
 
     Raises:
-        ConfigError: Unknown keys, wrong types, or options of a backend that is not installed; the
-            options of `backend` itself are checked too. Every fault is listed.
+        ConfigError: The data have unknown keys, wrong types, or options of a backend that is not
+            installed. The options of `backend` are checked too. Every fault is listed.
     """
     faults = _Faults(where)
     config = faults.convert(data, RunConfig)
@@ -168,7 +170,9 @@ def _from_sdk(path: Path, backend: str) -> RunConfig:
         faults.check_options(inner[backend], backend, str(file), "$")
     faults.raise_all()
     if options and meant != backend:
-        log.warning("%s: %s is for backend '%s', not '%s': not used", path, options, meant, backend)
+        log.warning(
+            "%s: %s is for backend '%s', not '%s'; it is not used", path, options, meant, backend
+        )
     _note_section(sdk.async_graph_execution_config, str(path))
     config = RunConfig(inner, sdk.context_configs, sdk.graph_configs, sdk.profile_configs)
     _note_without_effect(config, backend, str(path))
@@ -176,7 +180,7 @@ def _from_sdk(path: Path, backend: str) -> RunConfig:
 
 
 class _Faults:
-    """The faults of a config, collected so that one error lists all of them.
+    """Collects the faults of a config, so that one error lists all of them.
 
     Args:
         where: Name of the file.
@@ -187,7 +191,7 @@ class _Faults:
         self._errors: list[ConfigError] = []
 
     def convert(self, data: Mapping[str, Any], to: type[S]) -> S:
-        """Return data as a Struct; the Struct's defaults if they have faults."""
+        """Return data as a Struct; the Struct's defaults if the data have faults."""
         try:
             return convert(dict(data), to, where=self._where)
         except ConfigError as error:
@@ -195,7 +199,7 @@ class _Faults:
             return to()
 
     def check_installed(self, name: str, backend: str) -> None:
-        """Note options of a backend that is not installed."""
+        """Record a fault if options are for a backend that is not installed."""
         installed = {*names("dovetail.backends"), backend}
         if name not in installed:
             error = ConfigError(
@@ -206,7 +210,7 @@ class _Faults:
             self._errors.append(error)
 
     def check_options(self, options: object, backend: str, where: str, path: str) -> None:
-        """Note faults in the options of the backend that runs, if it can be loaded."""
+        """Record the faults in the options of the backend that runs, if it can be loaded."""
         if not isinstance(options, Mapping):
             return
         try:
@@ -243,13 +247,13 @@ class _Faults:
 
 
 def _backend_of(library: str | None) -> str | None:
-    """The backend that an extensions library of the SDK belongs to, as its name says."""
+    """Return the backend of an extensions library of the SDK, from its name."""
     found = re.search(r"Qnn([A-Z][a-z]+)\w*NetRunExtensions", library or "")
     return found[1].lower() if found else None
 
 
 def _beside(path: Path, name: str) -> Path:
-    """Relative to the working directory, as the SDK takes it, then to the file that names it."""
+    """Resolve a path against the working directory, as the SDK does, else the file's folder."""
     direct = Path(name)
     return direct if direct.exists() or direct.is_absolute() else path.parent / name
 
@@ -289,7 +293,7 @@ def _json(path: Path) -> dict[str, Any]:
     except (json.JSONDecodeError, RecursionError) as error:
         raise _malformed(path, "JSON", str(error)) from error
     if not isinstance(data, dict):
-        raise _malformed(path, "JSON", "it is not an object")
+        raise _malformed(path, "JSON", "expected an object")
     return data
 
 
@@ -297,9 +301,9 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise ConfigError(
-            f"the config file cannot be read: {reason}", code="CONFIG_UNREADABLE", where=str(path)
+            f"cannot read the config file: {reason}", code="CONFIG_UNREADABLE", where=str(path)
         ) from error
 
 
