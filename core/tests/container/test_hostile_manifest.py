@@ -48,8 +48,16 @@ CASES: dict[str, tuple[Change, str, str]] = {
     # name: change, where it is reported, what is said
     "no graphs": (lambda m: m.pop("graphs"), "", "missing required field `graphs`"),
     "another type": (at("graphs", value=3), "$.graphs", "Expected `array`"),
-    "duplicate graph name": (at("graphs", 1, "name", value="prefill"), "$.graphs[1]", "duplicate graph name"),
-    "no version": (at("op_packages", value={}), "$.op_packages", "missing version of op package my.pkg, qti.aisw"),
+    "duplicate graph name": (
+        at("graphs", 1, "name", value="prefill"),
+        "$.graphs[1]",
+        "duplicate graph name",
+    ),
+    "no version": (
+        at("op_packages", value={}),
+        "$.op_packages",
+        "missing version of op package my.pkg, qti.aisw",
+    ),
     "version": (at("op_packages", "my.pkg", value=1), "$.op_packages", "Expected `str`"),
     "folder": (at("producer", "source", value="a/b"), "$.producer.source", "matching regex"),
     "source hash": (at("producer", "source_sha256", value="0" * 64 + "\n"), "$.producer", "regex"),
@@ -59,7 +67,11 @@ CASES: dict[str, tuple[Change, str, str]] = {
     "negative size": (at("blobs", 0, "size", value=-1), "$.blobs[0].size", ">= 0"),
     "huge size": (at("blobs", 0, "size", value=2**63), "$.blobs[0].size", "<="),
     "immense size": (at("blobs", 0, "size", value=2**200), "$.blobs[0].size", "<="),
-    "too few checksums": (at("blobs", 0, "crc32", value=[]), "$.blobs[0]", "0 checksums do not match 1"),
+    "too few checksums": (
+        at("blobs", 0, "crc32", value=[]),
+        "$.blobs[0]",
+        "0 checksums do not match 1",
+    ),
     "checksum": (at("blobs", 0, "crc32", value=[2**32]), "$.blobs[0].crc32[0]", "<"),
     "other sizes": (
         at("blobs", 0, value={"sha256": "0" * 64, "size": 2**40, "crc32": [0] * 2**18}),
@@ -76,7 +88,11 @@ CASES: dict[str, tuple[Change, str, str]] = {
     "kind": (at(*X, "kind", value=14), "tensors[0].kind", "Invalid enum value 14"),
     "rank": (at(*X, "shape", value=[1] * 65), "tensors[0].shape", "length <= 64"),
     "extent": (at(*X, "shape", value=[2**33, 1, 1]), "graph 'prefill'", "fault"),
-    "huge and empty": (at(*X, "shape", value=[2**32 - 1, 2**32 - 1, 0]), "tensors[0]", "impossible shape"),
+    "huge and empty": (
+        at(*X, "shape", value=[2**32 - 1, 2**32 - 1, 0]),
+        "tensors[0]",
+        "impossible shape",
+    ),
     "permutation": (at(*X, "source_perm", value=[0, 1]), "tensors[0]", "source_perm"),
     "tensor twice": (at(*AXIS, "name", value="x"), "graph 'prefill'", "duplicate tensor name 'x'"),
     "static without data": (lambda m: m["graphs"][0]["tensors"][5].pop("data"), "graph", "fault"),
@@ -110,7 +126,11 @@ CASES: dict[str, tuple[Change, str, str]] = {
         "tensors[1].encoding",
         "both",
     ),
-    "no array blob": (at(*AXIS, "encoding", "scales", "blob", value=9), "encoding", "blob 9 not found"),
+    "no array blob": (
+        at(*AXIS, "encoding", "scales", "blob", value=9),
+        "encoding",
+        "blob 9 not found",
+    ),
     "type of scales": (
         at(*BLOCK, "encoding", "scales", "dtype", value=INT_32),
         "tensors[2].encoding",
@@ -163,7 +183,11 @@ CASES: dict[str, tuple[Change, str, str]] = {
         "fault",
     ),
     # nodes
-    "node twice": (at(*GRAPH, "nodes", 1, "name", value="first"), "graph 'prefill'", "duplicate node name"),
+    "node twice": (
+        at(*GRAPH, "nodes", 1, "name", value="first"),
+        "graph 'prefill'",
+        "duplicate node name",
+    ),
     "no tensor": (at(*NODE, "inputs", value=[99]), "nodes[0]", "tensor 99 not found"),
     "no output": (at(*NODE, "outputs", value=[99]), "nodes[0]", "tensor 99 not found"),
     "writes the other's": (at(*GRAPH, "nodes", 1, "outputs", value=[7]), "second", "written by"),

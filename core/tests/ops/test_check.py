@@ -86,7 +86,9 @@ def test_unknown_ops_and_packages(registry: OpRegistry) -> None:
     found = node_faults(Node("n", "test.ops", "Skale", [], []), registry)
     assert found == [
         Problem(
-            "op 'Skale' not found in op package 'test.ops'", "Skale node 'n'", "did you mean 'Scale'?"
+            "op 'Skale' not found in op package 'test.ops'",
+            "Skale node 'n'",
+            "did you mean 'Scale'?",
         )
     ]
     found = node_faults(Node("n", "tests.ops", "Scale", [], []), registry)

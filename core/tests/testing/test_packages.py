@@ -54,7 +54,7 @@ def like_good(**changes: Any) -> type[Op]:
 def test_a_good_op_passes_in_every_aspect() -> None:
     found = judged(Good)
     assert {o.status for o in found.values()} == {Status.PASSED}
-    assert list(found) == ["definition", "reference", "quantized", "refusals"]
+    assert list(found) == ["definition", "reference", "quantized", "errors"]
 
 
 def modifying(self: Any, x: Array) -> Array:
@@ -94,8 +94,8 @@ def other_type(self: Any, x: Spec, out: Spec | None) -> Spec:
         (like_good(reference=too_long), "reference", "infer (2, 3)"),
         (like_good(infer=other_type), "reference", "returns FLOAT_16"),
         (like_good(reference=modifying), "reference", "writes its inputs"),
-        (like_good(infer=careless), "refusals", "`infer` raised ValueError"),
-        (like_good(infer=divided), "refusals", "ZeroDivisionError"),
+        (like_good(infer=careless), "errors", "`infer` raised ValueError"),
+        (like_good(infer=divided), "errors", "ZeroDivisionError"),
         (like_good(reference=tiled), "quantized", "elements differ"),
     ],
 )

@@ -101,7 +101,7 @@ def quantized_cases(subject: OpSubject, *dtypes: DType) -> tuple[OpCase, ...]:
     return tuple(found)
 
 
-def refusals(subject: OpSubject) -> None:
+def errors(subject: OpSubject) -> None:
     """Check that inconsistent inputs and params raise an OpError and no other exception."""
     for case in subject.cases:
         for what, node in _variants(bind(case).node(subject.schema)):
@@ -114,7 +114,7 @@ def refusals(subject: OpSubject) -> None:
                 demand(all(f.message for f in faults), f"the error for {what} has no message")
 
 
-ASPECTS: tuple[Aspect, ...] = (definition, reference, quantized, refusals)
+ASPECTS: tuple[Aspect, ...] = (definition, reference, quantized, errors)
 
 
 def _demand_answer(subject: OpSubject, bound: BoundCase, where: str) -> None:
