@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -245,7 +247,7 @@ def test_a_name_without_the_suffix_is_refused(given: str, better: str) -> None:
         check_suffix(Path(given), ".dvt", "a model is a .dvt file", "--output")
     assert caught.value.code == "USAGE"
     assert caught.value.where == f"--output {given}"
-    assert caught.value.hint == f"say --output {better}"
+    assert caught.value.hint == f"use --output {better}"
     check_suffix(Path(better), ".dvt", "a model is a .dvt file", "--output")
 
 
@@ -256,3 +258,86 @@ def test_a_suffix_counts_in_any_case() -> None:
 def test_only_a_name_gets_another_suffix() -> None:
     assert with_suffix(Path("a/net.onnx"), ".b.dvt") == Path("a/net.b.dvt")
     assert [with_suffix(Path(p), ".dvt") for p in (".", "..", "/", "a/..")] == [None] * 4
+
+
+def start_writer(target: Path) -> subprocess.Popen[str]:
+    """A process that has begun to write a file and waits."""
+    code = (
+        "import sys\n"
+        "from dovetail.files import atomic_write\n"
+        "with atomic_write(sys.argv[1]) as file:\n"
+        "    file.write(b'half')\n"
+        "    file.flush()\n"
+        "    print(flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", code, str(target)]
+    writer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    writer.stdout.readline()
+    return writer
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks that end with a process")
+def test_only_files_of_killed_writers_are_removed(tmp_path: Path) -> None:
+    with start_writer(tmp_path / "killed") as killed, start_writer(tmp_path / "live") as live:
+        killed.kill()
+        killed.wait()
+        assert len(names(tmp_path)) == 2
+        with atomic_write(tmp_path / "out.bin") as file:
+            file.write(b"x")
+        assert len(names(tmp_path)) == 2  # the live writer's, and the new one
+        live.communicate("")
+    assert names(tmp_path) == ["live", "out.bin"]
+    assert (tmp_path / "live").read_bytes() == b"half"
+
+
+def test_a_writer_in_the_same_process_is_left_alone(tmp_path: Path) -> None:
+    with atomic_write(tmp_path / "a") as first:
+        first.write(b"1")
+        with atomic_write(tmp_path / "b") as second:
+            second.write(b"2")
+    assert names(tmp_path) == ["a", "b"]
+
+
+def test_without_locks_files_are_written_and_nothing_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dovetail.files._HAS_LOCKS", False)
+    (tmp_path / ".dovetail-0.part").write_bytes(b"old")
+    with atomic_write(tmp_path / "out.bin") as file:
+        file.write(b"x")
+    assert names(tmp_path) == [".dovetail-0.part", "out.bin"]
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    (tmp_path / ".dovetail-0.part").write_bytes(b"old")
+    with atomic_write(tmp_path / "out.bin") as file:
+        file.write(b"x")
+    assert names(tmp_path) == [".dovetail-0.part", "out.bin"]
+
+
+def test_a_link_is_written_through(tmp_path: Path) -> None:
+    folder = tmp_path / "real"
+    folder.mkdir()
+    (folder / "old.bin").write_bytes(b"old")
+    for name in ("old.bin", "new.bin"):
+        link = tmp_path / f"link-{name}"
+        link.symlink_to(folder / name)
+        with atomic_write(link) as file:
+            file.write(b"new")
+            assert names(folder)[0].endswith(".part")  # there the rename is atomic
+        assert link.is_symlink()
+        assert (folder / name).read_bytes() == b"new"
+
+
+def test_a_link_to_itself_is_not_replaced(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    with pytest.raises(ContainerError, match="symbolic links"), atomic_write(loop):
+        pytest.fail("the block must not run")
+    assert names(tmp_path) == ["loop"]

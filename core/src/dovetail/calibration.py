@@ -1,7 +1,7 @@
-"""The range estimator contract: what is observed of a tensor while calibrating, and its range.
+"""Contract of range estimators, which observe a tensor during calibration and choose its range.
 
-An estimator is an entry point of `dovetail.range_estimators` that loads a class. It is made with
-keyword parameters, each with a default; one object serves one tensor, or one channel of it.
+An estimator is a class that an entry point of `dovetail.range_estimators` loads. Its parameters are
+keywords with defaults; each object observes one tensor or one channel.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from dovetail.ir import Array
 
 @runtime_checkable
 class RangeEstimator(Protocol):
-    """Watches the values of a tensor and says which range of them an encoding is to span.
+    """Observes the values of a tensor and chooses the range that its encoding covers.
 
-    It streams: what it keeps must not grow with the number of batches or of elements.
+    Memory must not grow with the number of batches or elements.
     """
 
     def observe(self, batch: Array) -> None:
-        """Take the values of one run into account.
+        """Observe the values of one run.
 
         Args:
-            batch: Real values, any shape, maybe none. Not changed, and not kept: its bytes are
-                valid during the call only. Elements that are not finite count for nothing
-                (`finite` leaves them out), since no range can span them.
+            batch: Real values, any shape, possibly empty. Must not be changed; valid during the
+                call only. Elements that are not finite must be ignored (see `finite`), since no
+                range covers them.
         """
 
     def range(self) -> tuple[float, float]:
-        """Return the least and the greatest value that the encoding is to hold.
+        """Return the minimum and maximum that the encoding covers.
 
-        Both are finite and in order. Zero need not be between them, nor both be in one proportion:
+        Both are finite, and the minimum comes first. They need not include zero or be symmetric:
         the encoding is chosen elsewhere.
 
         Raises:
@@ -42,16 +42,16 @@ class RangeEstimator(Protocol):
 
 
 def finite(batch: Array) -> Array:
-    """Return the finite elements of a batch in one row: a view where all of them are."""
+    """Return the finite elements of a batch, shape (n,); a view if all are finite."""
     values = batch.reshape(-1)
     kept = np.isfinite(values)
     return values if kept.all() else values[kept]
 
 
 def nothing_observed() -> QuantizationError:
-    """Return the error for a range that is asked for before any finite value was observed."""
+    """Return the error of a range estimator that observed no finite value."""
     return QuantizationError(
-        "no finite value was observed, so there is no range",
+        "no finite value was observed",
         code="CALIBRATION_EMPTY",
         hint="calibrate with samples that reach this tensor; a tensor of NaN has no range",
     )

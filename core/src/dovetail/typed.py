@@ -1,7 +1,6 @@
-"""Typed decoding of data from outside: unknown keys all at once, then the first wrong type.
+"""Typed decoding of foreign data: reports all unknown keys, then the first wrong type.
 
-Config files, manifests and traces are msgspec Structs; this is the one place where foreign JSON or
-TOML becomes one of them.
+Config files, manifests and traces are msgspec Structs, and all of them are decoded here.
 """
 
 from __future__ import annotations
@@ -21,36 +20,43 @@ T = TypeVar("T")
 
 
 def convert(
-    data: object, to: type[T], *, where: str, error: type[DovetailError] = ConfigError
+    data: object,
+    to: type[T],
+    *,
+    where: str,
+    path: str = "$",
+    error: type[DovetailError] = ConfigError,
 ) -> T:
     """Return plain data (dicts, lists, numbers, text) as a typed Struct.
 
     Args:
-        data: What a JSON or TOML reader gave.
+        data: Decoded JSON or TOML.
         to: The Struct's class.
         where: Name of the file, for errors.
+        path: Path of the data in the file, for errors.
         error: Class of the errors.
 
     Raises:
-        DovetailError: Of class `error`: keys that nothing reads (all of them, each with the nearest
-            valid one), or else the first value of a wrong type, with its path.
+        DovetailError: Of class `error`: all unknown keys, each with the nearest valid one; if there
+            are none, the first value of a wrong type. Each has its path.
     """
     unknown: list[Problem] = []
-    _find_unknown_keys(data, to, "$", unknown)
+    _find_unknown_keys(data, to, path, unknown)
     if unknown:
         code = "CONFIG_UNKNOWN_KEY" if error is ConfigError else None
-        raise error("there are keys that nothing reads", code=code, where=where, problems=unknown)
+        raise error("unknown keys", code=code, where=where, problems=unknown)
     try:
         return msgspec.convert(data, to)
     except msgspec.ValidationError as failure:
-        # the path comes last; a value quoted before it may hold anything
-        text, _, path = str(failure).rpartition(" - at ")
-        place = f"{where}: {path.strip('`')}" if text else where
-        raise error(text or path, where=place) from failure
+        # The path comes last; a value quoted before it may contain anything.
+        text, _, inner = str(failure).rpartition(" - at ")
+        inner = inner.strip("`").removeprefix("$") if text else ""
+        location = f"{where}: {path}{inner}" if text or path != "$" else where
+        raise error(text or str(failure), where=location) from failure
 
 
 def _find_unknown_keys(data: object, to: Any, path: str, found: list[Problem]) -> None:
-    """Add a problem for each key of nested data that the type `to` has no place for."""
+    """Add a problem for each key of nested data that the type `to` does not have."""
     if isinstance(data, dict) and (struct := _struct_of(data, to)) is not None:
         fields = _fields_of(struct)
         tag = struct.__struct_config__.tag_field
@@ -70,15 +76,15 @@ def _find_unknown_keys(data: object, to: Any, path: str, found: list[Problem]) -
                 _find_unknown_keys(value, inner, f"{path}[{i}]", found)
 
 
-# Kept: to read a Struct's annotations takes longer than to look through most data.
+# Cached: reading a Struct's annotations takes longer than searching most data.
 @functools.cache
 def _fields_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the types of a Struct's fields by the names that they have in data."""
+    """Return the types of a Struct's fields by their names in data."""
     return {f.encode_name: f.type for f in msgspec.structs.fields(struct)}
 
 
 def _struct_of(data: dict[Any, Any], to: Any) -> type[msgspec.Struct] | None:
-    """The Struct that a mapping is to become; in a union of several, the one its tag names."""
+    """Return the Struct for a mapping; in a union, the one that the tag names."""
     structs = [
         t for t in _alternatives(to) if isinstance(t, type) and issubclass(t, msgspec.Struct)
     ]
@@ -88,11 +94,11 @@ def _struct_of(data: dict[Any, Any], to: Any) -> type[msgspec.Struct] | None:
         config = struct.__struct_config__
         if config.tag is not None and data.get(config.tag_field) == config.tag:
             return struct
-    return None  # msgspec says what is wrong with the tag
+    return None  # msgspec reports what is wrong with the tag
 
 
 def _value_type(to: Any) -> Any:
-    """The type of a mapping's values; None if `to` is no mapping."""
+    """Return the type of a mapping's values; None if `to` is not a mapping."""
     for option in _alternatives(to):
         origin, arguments = typing.get_origin(option), typing.get_args(option)
         if isinstance(origin, type) and issubclass(origin, Mapping) and len(arguments) == 2:
@@ -101,7 +107,7 @@ def _value_type(to: Any) -> Any:
 
 
 def _item_types(to: Any) -> Iterable[Any]:
-    """The types of a sequence's items, one after the other; none if `to` is no sequence."""
+    """Return the types of a sequence's items; empty if `to` is not a sequence."""
     for option in _alternatives(to):
         origin, arguments = typing.get_origin(option), typing.get_args(option)
         if not isinstance(origin, type) or not issubclass(origin, Collection) or not arguments:

@@ -1,8 +1,8 @@
-"""The verifier contract: how two tensors are compared, and what a comparison says.
+"""Contract of verifiers, which compare two tensors.
 
-A verifier is an entry point of `dovetail.verifiers` that loads a function: two arrays and keyword
-parameters in, a `Comparison` out. It keeps nothing and reads no file, so that whoever compares may
-call it for any tensors in any order.
+A verifier is a function that an entry point of `dovetail.verifiers` loads. It takes two arrays and
+keyword parameters and returns a `Comparison`. It has no state and reads no files, so it may be
+called for any tensors in any order.
 
     def largest_error(golden: Array, target: Array, *, limit: float = 0.01) -> Comparison: ...
 """
@@ -28,15 +28,15 @@ class VerificationError(DovetailError):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a verifier found, every number of it.
+    """The result of a verifier.
 
     Attributes:
-        name: The verifier, as its entry point is named.
-        passed: Whether the value is on the right side of the threshold; never for NaN.
-        value: The measure. Infinite or NaN values are results, too.
-        threshold: What the value was held against.
+        name: Name of the verifier's entry point.
+        passed: Whether the value meets the threshold; never for NaN.
+        value: The measure; may be infinite or NaN.
+        threshold: The limit for the value.
         unit: Of value and threshold; empty for a plain number.
-        details: Further numbers by name: where the worst element is, how large it is there.
+        details: Further numbers by name, such as the index and error of the worst element.
     """
 
     name: str
@@ -61,13 +61,13 @@ class Verifier(Protocol):
     """Compares two tensors."""
 
     def __call__(self, golden: Array, target: Array) -> Comparison:
-        """Return what the comparison says.
+        """Compare two tensors.
 
         Parameters follow as keywords, each with a default.
 
         Args:
-            golden: What is right: real values, any shape. Not changed.
-            target: What is judged, of the same shape. Not changed.
+            golden: Expected real values, any shape. Not changed.
+            target: Real values to check, of the same shape. Not changed.
         """
 
 
@@ -75,21 +75,22 @@ def verifier_params(verifier: Verifier) -> dict[str, Any]:
     """Return the parameters of a verifier with their defaults.
 
     Raises:
-        PluginError: It does not take two arrays, and parameters as keywords with defaults.
+        PluginError: The function does not take two arrays, and parameters as keywords with
+            defaults.
     """
     where = f"verifier '{getattr(verifier, '__name__', type(verifier).__name__)}'"
     try:
         declared = list(inspect.signature(verifier).parameters.values())
     except (TypeError, ValueError) as error:
-        raise PluginError("its parameters cannot be told", where=where) from error
+        raise PluginError("cannot inspect the parameters", where=where) from error
     arrays, params = declared[:_ARRAYS], declared[_ARRAYS:]
     wrong = [p.name for p in params if p.kind is not p.KEYWORD_ONLY or p.default is p.empty]
     positional = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in arrays)
     if len(arrays) < _ARRAYS or not positional or wrong:
         raise PluginError(
-            f"it takes {inspect.signature(verifier)}",
+            f"unexpected signature {inspect.signature(verifier)}",
             where=where,
-            hint="a verifier takes (golden, target, *, ...), the rest keywords with defaults",
+            hint="a verifier takes (golden, target, *, ...), the others keywords with defaults",
         )
     return {p.name: p.default for p in params}
 
@@ -100,26 +101,26 @@ def compare(
     """Run a verifier on two tensors.
 
     Args:
-        verifier: What compares.
-        golden: What is right, any shape.
-        target: What is judged.
-        params: Parameters of the verifier by name; those left out take their defaults.
+        verifier: The verifier.
+        golden: Expected values, any shape.
+        target: Values to check.
+        params: Parameters of the verifier by name; others have their defaults.
 
     Raises:
         VerificationError: The tensors are of different shapes.
-        ConfigError: The verifier has no such parameters; all are named.
-        PluginError: The verifier is none.
+        ConfigError: Unknown parameters; all are named.
+        PluginError: The function is not a verifier.
     """
     known = verifier_params(verifier)
     given = dict(params or {})
     if unknown := [name for name in given if name not in known]:
         raise ConfigError(
-            "the verifier has no such parameters",
+            "unknown parameters of the verifier",
             problems=[Problem(f"'{name}'", hint=suggest_name(name, known)) for name in unknown],
         )
     if golden.shape != target.shape:
         raise VerificationError(
-            f"tensors of the shapes {golden.shape} and {target.shape} cannot be compared",
-            hint="compare tensors of one name in one layout; a changed layout is undone before",
+            f"cannot compare tensors of shapes {golden.shape} and {target.shape}",
+            hint="compare tensors of the same name in the same layout; undo layout changes first",
         )
     return verifier(golden, target, **given)

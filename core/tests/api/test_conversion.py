@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from dovetail.errors import (
 from dovetail.ir import DType, Graph
 from dovetail.ops import OpPackage, OpRegistry
 from dovetail.ops.frontend import FrontendOptions
+from dovetail.plugins.hooks import hooks
 
 
 class Frontend:
@@ -60,7 +63,7 @@ def test_an_op_that_is_not_there_is_no_pass_s_fault(monkeypatch: pytest.MonkeyPa
     error = refusal(chain("Scael", "Scael"), monkeypatch)
     assert isinstance(error, UnsupportedOpError)
     (problem,) = error.problems
-    assert "has no op 'Scael'" in problem.message
+    assert "op 'Scael' not found" in problem.message
     assert "1 more" in problem.where
 
 
@@ -99,5 +102,37 @@ def test_values_that_a_frontend_makes_nothing_of(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         "dovetail.api.conversion.find_frontend", lambda path: Frontend(chain("Scale"))
     )
-    with pytest.raises(FrontendError, match="cannot make constants of inputs: x"):
+    with pytest.raises(FrontendError, match="cannot turn inputs into constants: x"):
         dovetail.convert("a.net", FrontendOptions(input_values={"x": np.zeros(3)}), ops=OPS)
+
+
+HOOK_MODULE = """
+from dovetail.plugins.hookspecs import hookimpl
+seen = []
+
+@hookimpl
+def dovetail_pass_finished(event):
+    seen.append(event.name)
+"""
+
+
+class Noop:
+    name = "noop"
+
+    def run(self, graph: Graph) -> bool:
+        return False
+
+
+def test_installed_hooks_hear_of_conversions(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.module("pass_listener", HOOK_MODULE)
+    site.dist("listener-dist", {"dovetail.hooks": {"listener": "pass_listener"}})
+    source = site.folder / "a.net"
+    source.write_bytes(b"net")
+    frontend = Frontend(chain("Scale"))
+    monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda path: frontend)
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda: (Noop(),))
+    try:
+        dovetail.convert(source, ops=OPS)
+        assert sys.modules["pass_listener"].seen == ["noop"]
+    finally:
+        hooks.unregister(sys.modules.get("pass_listener"))

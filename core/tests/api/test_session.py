@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +13,8 @@ from reference_backend import OPS, ReferenceBackend, Scale, chain
 
 import dovetail
 from dovetail.container import Model, Producer
-from dovetail.errors import BackendError, ConfigError, ContainerError, FrontendError
-from dovetail.ir import DType, Graph, ScaleOffset
+from dovetail.errors import BackendError, ConfigError, ContainerError, FrontendError, PluginError
+from dovetail.ir import DType, Graph, ScaleOffset, Tensor, TensorKind
 from dovetail.plugins import registry
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -128,8 +131,8 @@ def test_configs_as_data_toml_and_the_sdks_json(tmp_path: Path) -> None:
         ("a.json", '{"context_configs": {"is_persistent_binry": true}}', ["is_persistent_binary"]),
         ("a.toml", '[context]\ncontext_priority = "hihg"\n', ["'high'"]),
         ("a.toml", "[context]\nasync_execute_queue_depth = 0\n", ["async_execute_queue_depth"]),
-        ("a.json", "[1]", ["not an object"]),
-        ("missing.toml", None, ["cannot be read"]),
+        ("a.json", "[1]", ["expected an object"]),
+        ("missing.toml", None, ["cannot read"]),
     ],
 )
 def test_bad_configs(tmp_path: Path, name: str, text: str | None, words: list[str]) -> None:
@@ -149,8 +152,8 @@ def test_parts_of_a_config_that_fit_nothing_are_refused_or_told(
     with pytest.raises(ConfigError) as caught:
         session(chain("Scale"), config={"graph": graphs})
     assert [str(p) for p in caught.value.problems] == [
-        "there is no graph 'nett' (did you mean 'net'?)",
-        "graph 'net' is set twice",
+        "graph 'nett' not found (did you mean 'net'?)",
+        "duplicate settings of graph 'net'",
     ]
     with pytest.raises(ConfigError, match="'referense', which is not installed"):
         session(chain("Scale"), config={"backend": {"referense": {}}})
@@ -184,7 +187,7 @@ def test_a_session_from_a_file_and_its_refusals(tmp_path: Path) -> None:
         net.backend.create_context()
     (tmp_path / "net.dvt").rename(tmp_path / "renamed")
     assert list(dovetail.load_model(tmp_path / "renamed").graphs) == ["net"]
-    with pytest.raises(FrontendError, match="container already"):
+    with pytest.raises(FrontendError, match="already a Dovetail container"):
         dovetail.convert(tmp_path / "renamed")
     (tmp_path / "text.dvt").write_text("hello")
     with pytest.raises(ContainerError):
@@ -203,3 +206,86 @@ def test_the_package_looks_its_names_up_when_asked() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Sesion'"):
         _ = dovetail.Sesion  # type: ignore[attr-defined]
     assert Scale().factor == 2.0
+
+
+def test_every_fault_of_a_config_is_listed(tmp_path: Path) -> None:
+    toml = tmp_path / "run.toml"
+    toml.write_text("[contxt]\n[backend.referense]\n[backend.reference]\nlevle = 4\nname = []\n")
+    with pytest.raises(ConfigError) as caught:
+        session(chain("Scale"), config=toml)
+    assert caught.value.where == str(toml)
+    assert [(p.where, p.hint) for p in caught.value.problems] == [
+        ("$.contxt", "did you mean 'context'?"),
+        ("$.backend.referense", "did you mean 'reference'?"),
+        ("$.backend.reference.levle", "did you mean 'level'?"),
+        ("$.backend.reference.name", "did you mean 'names'?"),
+    ]
+
+
+def test_every_fault_of_an_sdk_config_and_its_inner_file_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "inner.json").write_text('{"level": "high"}')
+    outer = tmp_path / "outer.json"
+    outer.write_text(
+        '{"backend_extensions": {"config_file_path": "inner.json"}, "graph_config": []}'
+    )
+    with pytest.raises(ConfigError) as caught:
+        session(chain("Scale"), config=outer)
+    first, second = caught.value.problems
+    assert (first.where, first.hint) == ("$.graph_config", "did you mean 'graph_configs'?")
+    assert second.where == f"{tmp_path / 'inner.json'}: $.level"
+    assert second.message == "Expected `int`, got `str`"
+
+
+def test_one_input_needs_no_name() -> None:
+    with session(chain("Scale")) as net:
+        for given in (X, X.tolist()):
+            np.testing.assert_array_equal(net.run(given)["y"], X * 2)
+        np.testing.assert_array_equal(net.run(X, native=True)["y"], X * 2)
+
+
+def test_several_inputs_need_names() -> None:
+    graph = chain("Scale")
+    graph.add_tensor(Tensor("z", DType.FLOAT_32, (2, 3), TensorKind.APP_WRITE))
+    with session(graph) as net, pytest.raises(BackendError) as caught:
+        net.run(X)
+    assert (caught.value.code, caught.value.exit_code) == ("INPUT_INVALID", 3)
+    assert "got ndarray" in caught.value.message
+    assert caught.value.hint == "the inputs are x, z"
+
+
+@pytest.mark.parametrize("given", [[[1, 2, 3], [4]], object()])
+def test_what_is_no_array_is_refused(given: object) -> None:
+    with session(chain("Scale")) as net, pytest.raises(BackendError) as caught:
+        net.run({"x": given})
+    assert caught.value.code in ("INPUT_INVALID", "GRAPH_ERROR_INVALID_TENSOR")
+    assert "'x'" in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [None, 5, [None], b"net.dvt", []])
+def test_a_session_is_of_models_or_paths(given: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        dovetail.Session(given)
+    assert (caught.value.code, caught.value.exit_code) == ("USAGE", 2)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("call", [dovetail.load, dovetail.load_model, dovetail.convert])
+def test_a_path_is_a_path(call: Any) -> None:
+    with pytest.raises(ConfigError, match="expected the path of a model file, got None"):
+        call(None)
+
+
+@pytest.mark.parametrize("act", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_sessions_and_handles_are_neither_pickled_nor_copied(act: Any) -> None:
+    with session(chain("Scale")) as net:
+        for each in (net, net.backend, net.graphs["net"]):
+            with pytest.raises(BackendError, match="cannot be pickled or copied") as caught:
+                act(each)
+            assert caught.value.hint
+
+
+def test_a_backend_has_the_name_of_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dovetail.runtime.backend.load", lambda group, name: ReferenceBackend)
+    with pytest.raises(PluginError, match="'other' loads a backend named 'reference'") as caught:
+        dovetail.Session(model(chain("Scale")), "other", ops=OPS)
+    assert caught.value.exit_code == 6

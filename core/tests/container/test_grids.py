@@ -77,8 +77,8 @@ def grid(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        ([grid(), grid()], "two grids of 'weights'"),
-        ([grid(shape=[2**31, 2**31])], "no array can have"),
+        ([grid(), grid()], "duplicate grid of 'weights'"),
+        ([grid(shape=[2**31, 2**31])], "impossible shape"),
         ([grid(shape=[-1])], ">= 0"),
         ([grid(encoding=None)], "missing required field `encoding`"),
         ([grid(dtype=5)], "Invalid enum value 5"),

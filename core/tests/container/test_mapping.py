@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import sys
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from dovetail.container import Model, Producer, WeightStore, summarize
+from dovetail.errors import ContainerError
 from dovetail.ir import Graph, Tensor
 
 MIB = 1 << 20
@@ -106,3 +109,60 @@ def test_a_refused_file_is_not_kept_open(saved: Path) -> None:
             look(saved)
     gc.collect()
     assert str(saved) not in Path("/proc/self/maps").read_text()
+
+
+def test_few_bytes_are_copied_and_many_are_not(large: Path) -> None:
+    graph = Graph("g")
+    graph.add_tensor(Tensor.static("small", np.zeros(1 << 14, np.float32)))
+    graph.add_tensor(Tensor.static("large", np.zeros((1 << 14) + 1, np.float32)))
+    path = large.parent / "both.dvt"
+    Model({"g": graph}, Producer("test", "1"), {}).save(path)
+    small, more = (t.data for t in Model.load(path).graphs["g"].tensors.values())
+    assert small is not None
+    assert more is not None
+    kept = [small.bytes, more.bytes]
+    assert (small.guard, more.guard is None) == (None, False)
+    del kept
+    assert more.guard is None  # nothing reads the mapping any more
+
+
+def test_a_packed_form_is_never_the_mapped_file(large: Path) -> None:
+    tensor = Model.load(large).graphs["g"].tensors["w1"]
+    blob = tensor.data
+    assert blob is not None
+    packed = WeightStore().get(blob, "plain", tensor.stored)
+    assert blob.guard is None
+    assert (packed.sum(), packed.ctypes.data % 64) == (MIB // 4, 0)
+
+
+def test_a_model_read_into_memory_is_not_mapped(saved: Path) -> None:
+    mapped, private = Model.load(saved), Model.load(saved, map_weights=False)
+    saved.write_bytes(b"")
+    with pytest.raises(ContainerError, match="overwritten or cut short") as caught:
+        mapped.graphs["decode"].tensors["weights"].values()
+    assert (caught.value.code, caught.value.where) == ("CONTAINER_CHANGED", str(saved))
+    tensor = private.graphs["decode"].tensors["weights"]
+    assert tensor.values().shape == (64, 32)
+    assert tensor.data is not None
+    assert tensor.data.guard is None
+    assert tensor.data.bytes.ctypes.data % 64 == 0
+
+
+def test_damage_is_found_in_memory_too(saved: Path) -> None:
+    raw = bytearray(saved.read_bytes())
+    raw[-65] ^= 1
+    saved.write_bytes(raw)
+    graph = Model.load(saved, map_weights=False).graphs["decode"]
+    blobs = [tensor.data for tensor in graph.tensors.values() if tensor.data is not None]
+    with pytest.raises(ContainerError, match="is damaged in bytes"):
+        _ = [blob.bytes for blob in blobs]
+
+
+def test_a_loaded_model_is_pickled_and_copied(saved: Path, tmp_path: Path) -> None:
+    loaded = Model.load(saved)
+    pickled = pickle.dumps(loaded)
+    copies = [pickle.loads(pickled), copy.deepcopy(loaded)]  # noqa: S301 - our own
+    for i, each in enumerate(copies):
+        assert each.graphs["decode"].tensors is not loaded.graphs["decode"].tensors
+        each.save(tmp_path / f"{i}.dvt")
+        assert (tmp_path / f"{i}.dvt").read_bytes() == saved.read_bytes()

@@ -242,12 +242,12 @@ def test_versions_of_op_packages_come_from_the_registry(model: Model) -> None:
 
 
 def test_two_graphs_of_one_name_are_refused() -> None:
-    with pytest.raises(GraphError, match="two graphs named 'g'"):
+    with pytest.raises(GraphError, match="duplicate graph name 'g'"):
         Model.of(Graph("g"), Graph("g"), producer=MADE_BY, registry=OpRegistry.of())
 
 
 def test_a_graph_under_another_name_is_refused() -> None:
-    with pytest.raises(GraphError, match="'g' is under the name 'h'"):
+    with pytest.raises(GraphError, match="'g' has the key 'h'"):
         Model({"h": Graph("g")}, MADE_BY, {})
 
 
@@ -261,8 +261,8 @@ def single(tensor: Tensor) -> Model:
     ("tensor", "reason"),
     [
         (Tensor("t", DType.INT_8, (1,) * 65), "rank 65"),
-        (Tensor("t", DType.INT_8, (2**32 - 1, 2**32 - 1, 0)), "no array can have"),
-        (Tensor("t", DType.INT_8, (2, 3), source_perm=(0, 0)), "transposed"),
+        (Tensor("t", DType.INT_8, (2**32 - 1, 2**32 - 1, 0)), "impossible shape"),
+        (Tensor("t", DType.INT_8, (2, 3), source_perm=(0, 0)), "source_perm"),
         (
             Tensor(
                 "t", DType.STRING, (2,), TensorKind.STATIC, data=pack(np.array(["a"]), DType.STRING)

@@ -88,5 +88,5 @@ def test_every_class_of_encoding_has_its_text(saved: Path, forge: Forge) -> None
 def test_a_blob_that_is_not_there_is_refused(saved: Path, forge: Forge) -> None:
     manifest = manifest_of(saved)
     manifest["graphs"][0]["tensors"][5]["data"] = 6
-    with pytest.raises(ContainerError, match="no blob 6"):
+    with pytest.raises(ContainerError, match="blob 6 not found"):
         summarize(forge(manifest))

@@ -66,7 +66,7 @@ def test_packed_forms_can_be_read_from_the_store() -> None:
         np.empty((0, 3), np.float32),
         np.broadcast_to(np.float32(2), (2, 3)),
     ],
-    ids=["transposed", "shifted", "strided", "rank 0", "empty", "broadcast"],
+    ids=["source_perm", "shifted", "strided", "rank 0", "empty", "broadcast"],
 )
 def test_results_are_aligned_contiguous_and_read_only(values: Array) -> None:
     form = WeightStore().get(blob(1), "a", lambda: values)
@@ -168,7 +168,7 @@ def test_aligned_memory(nbytes: int, alignment: int) -> None:
 
 @pytest.mark.parametrize(("nbytes", "alignment"), [(-1, 64), (1, 0), (1, 48), (1, -64)])
 def test_impossible_memory_is_refused(nbytes: int, alignment: int) -> None:
-    with pytest.raises(ValueError, match=f"{nbytes} bytes|alignment {alignment} "):
+    with pytest.raises(ValueError, match=f"got ({nbytes} bytes|{alignment}$)"):
         aligned_empty(nbytes, alignment)
 
 

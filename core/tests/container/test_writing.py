@@ -170,7 +170,7 @@ def bad_name(model: Model) -> None:
         (broken_blob, ContainerError, "on purpose"),
         (falsely_named_blob, ContainerError, "are damaged"),
         (broken_graph, GraphError, "fault"),
-        (unversioned_package, GraphError, "which version of un.known"),
+        (unversioned_package, GraphError, "missing version of op package un.known"),
         (bad_name, ContainerError, "UTF-8"),
     ],
 )

@@ -90,8 +90,8 @@ def unnamed_node(graph: Graph) -> None:
 
 
 BREAKS: list[tuple[Callable[[Graph], object], list[tuple[str, str]]]] = [
-    (lambda g: tensor(g, ""), [("tensor ''", "has no usable name")]),
-    (lambda g: tensor(g, "a\0b"), [("tensor 'a\0b'", "has no usable name")]),
+    (lambda g: tensor(g, ""), [("tensor ''", "has no valid name")]),
+    (lambda g: tensor(g, "a\0b"), [("tensor 'a\0b'", "has no valid name")]),
     (
         lambda g: tensor(g, shape=(2, -1)),
         [("tensor 't'", "has the impossible shape (2, -1)")],
@@ -107,29 +107,29 @@ BREAKS: list[tuple[Callable[[Graph], object], list[tuple[str, str]]]] = [
     (lambda g: tensor(g, data=None), [("tensor 't'", "is STATIC but has no data")]),
     (
         lambda g: tensor(g, kind=NATIVE),
-        [("tensor 't'", "is NATIVE, yet has data of its own")],
+        [("tensor 't'", "is NATIVE, but has data")],
     ),
     (
         lambda g: tensor(g, data=blob(7)),
-        [("tensor 't'", "has 7 bytes of data where FLOAT_32 (2,) takes 8")],
+        [("tensor 't'", "has 7 bytes of data, but FLOAT_32 (2,) takes 8")],
     ),
     (
         lambda g: tensor(g, dtype=DType.SFIXED_POINT_4, shape=(3,), data=blob(3)),
-        [("tensor 't'", "has 3 bytes of data where SFIXED_POINT_4 (3,) takes 2")],
+        [("tensor 't'", "has 3 bytes of data, but SFIXED_POINT_4 (3,) takes 2")],
     ),
-    (wrong_length, [("tensor 't'", "scales of shape (3,) where axis 0 needs (2,)")]),
+    (wrong_length, [("tensor 't'", "expected scales of shape (2,) for axis 0, got (3,)")]),
     (
         lambda g: g.set_outputs(g.node("a"), [g.tensor("m"), g.tensor("lora")]),
-        [("tensor 'lora'", "is UPDATEABLE_STATIC, yet A node 'a' writes it")],
+        [("tensor 'lora'", "is UPDATEABLE_STATIC, but A node 'a' writes it")],
     ),
     (
         lambda g: g.set_outputs(g.node("a"), [g.tensor("m"), g.tensor("null")]),
-        [("tensor 'null'", "is NULL, yet A node 'a' writes it")],
+        [("tensor 'null'", "is NULL, but A node 'a' writes it")],
     ),
     (
         lambda g: g.set_inputs(g.node("a"), []) or g.set_outputs(g.node("a"), [g.tensor("x")]),
         [
-            ("tensor 'x'", "is a graph input, yet A node 'a' writes it"),
+            ("tensor 'x'", "is a graph input, but A node 'a' writes it"),
             ("tensor 'm'", "is read by B node 'b', but no node writes it"),
         ],
     ),
@@ -141,7 +141,7 @@ BREAKS: list[tuple[Callable[[Graph], object], list[tuple[str, str]]]] = [
         lambda g: g.remove_node(g.node("a")),
         [("tensor 'm'", "is read by B node 'b', but no node writes it")],
     ),
-    (unnamed_node, [("C node ''", "has no name"), ("C node ''", "writes nothing")]),
+    (unnamed_node, [("C node ''", "has no name"), ("C node ''", "has no outputs")]),
     (foreign_input, [("B node 'b'", "uses tensor 's', which is not in the graph")]),
     (stolen_output, [("A node 'a'", "writes tensor 'y', whose producer is B node 'b'")]),
     (
@@ -158,7 +158,7 @@ BREAKS: list[tuple[Callable[[Graph], object], list[tuple[str, str]]]] = [
     ),
     (
         param(Tensor("p", DType.UINT_32, (2,), STATIC, data=blob(9))),
-        [("A node 'a'", "param 'perm' has 9 bytes of data where UINT_32 (2,) takes 8")],
+        [("A node 'a'", "param 'perm' has 9 bytes of data, but UINT_32 (2,) takes 8")],
     ),
 ]
 
@@ -178,7 +178,7 @@ def test_a_tensor_renamed_in_place_is_found() -> None:
     found = [(p.where, p.message) for p in find_faults(graph)]
     assert len(found) == 1
     assert found[0][0] == "tensor 'other'"
-    assert "under the name 'lora'" in found[0][1]
+    assert "the key 'lora'" in found[0][1]
 
 
 def test_all_faults_come_in_one_error() -> None:

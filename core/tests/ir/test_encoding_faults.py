@@ -49,8 +49,8 @@ COMMON = [
     ([float("nan")], None, S8, "a scale is negative or not finite"),
     ([float("inf")], None, S8, "a scale is negative or not finite"),
     ([1e39], None, S8, "a scale is negative or not finite"),  # no float32
-    ([1.0], None, DType.INT_8, "INT_8 is no fixed-point type and takes no encoding"),
-    ([1.0], None, DType.FLOAT_32, "FLOAT_32 is no fixed-point type and takes no encoding"),
+    ([1.0], None, DType.INT_8, "INT_8 is not a fixed-point type and cannot have an encoding"),
+    ([1.0], None, DType.FLOAT_32, "FLOAT_32 is not a fixed-point type and cannot have an encoding"),
     ([1.0], 9, S8, "bitwidth 9 does not fit SFIXED_POINT_8"),
     ([1.0], 5, U4, "bitwidth 5 does not fit UFIXED_POINT_4"),
     ([1.0], 0, S8, "bitwidth 0 does not fit SFIXED_POINT_8"),
@@ -77,18 +77,18 @@ def test_scales_types_and_bitwidths_of_every_class(
     ("encoding", "faults"),
     [
         (ScaleOffset(1.0, 2**31), ["offset 2147483648 does not fit 32 bits"]),
-        (AxisScaleOffset(2, f32(1)), ["axis 2 is not one of a tensor of shape (2, 6)"]),
-        (AxisScaleOffset(-1, f32(*[1] * 6)), ["axis -1 is not one of a tensor of shape (2, 6)"]),
+        (AxisScaleOffset(2, f32(1)), ["axis 2 is out of range for the shape (2, 6)"]),
+        (AxisScaleOffset(-1, f32(*[1] * 6)), ["axis -1 is out of range for the shape (2, 6)"]),
         (
             AxisScaleOffset(0, f32(1, 2, 3), i32(1)),
             [
-                "scales of shape (3,) where axis 0 needs (2,)",
-                "offsets of shape (1,) where axis 0 needs (2,)",
+                "expected scales of shape (2,) for axis 0, got (3,)",
+                "expected offsets of shape (2,) for axis 0, got (1,)",
             ],
         ),
         (
             AxisScaleOffset(0, np.ones((2, 3), np.float32), i32(1, 2)),
-            ["scales of shape (2, 3) where axis 0 needs (2,)"],
+            ["expected scales of shape (2,) for axis 0, got (2, 3)"],
         ),
         (Block((2,), f32(1)), ["blocks of (2,) do not divide a tensor of shape (2, 6)"]),
         (Block((1, 4), f32(1)), ["blocks of (1, 4) do not divide a tensor of shape (2, 6)"]),
@@ -96,22 +96,22 @@ def test_scales_types_and_bitwidths_of_every_class(
         (
             Block((1, 3), f32(1, 2), np.zeros((1, 2), np.int32)),
             [
-                "scales of shape (2,) where the blocks need (2, 2)",
-                "offsets of shape (1, 2) where the blocks need (2, 2)",
+                "expected scales of shape (2, 2) for the blocks, got (2,)",
+                "expected offsets of shape (2, 2) for the blocks, got (1, 2)",
             ],
         ),
-        (expansion(axis=3), ["axis 3 is not one of a tensor of shape (2, 6)"]),
+        (expansion(axis=3), ["axis 3 is out of range for the shape (2, 6)"]),
         (
             expansion(rows=3, offsets=i32(1)),
             [
-                "scales of shape (3,) for 2 channels",
-                "offsets of shape (1,) for 2 channels",
-                "block scales of shape (3, 3) where 2 rows are needed",
+                "expected scales of shape (2,), got (3,)",
+                "expected offsets of shape (2,), got (1,)",
+                "expected block scales with 2 rows, got the shape (3, 3)",
             ],
         ),
         (
             expansion(block_scales=np.ones(2, np.uint8)),
-            ["block scales of shape (2,) where 2 rows are needed"],
+            ["expected block scales with 2 rows, got the shape (2,)"],
         ),
         (expansion(blocks=4), ["4 blocks do not divide the 6 elements of a channel"]),
         (expansion(blocks=0), ["0 blocks do not divide the 6 elements of a channel"]),

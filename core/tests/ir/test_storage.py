@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import pickle
 
 import ml_dtypes
 import numpy as np
@@ -11,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from dovetail.ir import Blob, DType, Scalar, Tensor, pack, unpack
+from dovetail.errors import GraphError
+from dovetail.ir import Array, Blob, DType, Scalar, Tensor, pack, unpack
 from dovetail.ir.storage import bfloat16_to_float32, float32_to_bfloat16, unpack_stored
 
 SIGNED, UNSIGNED = DType.SFIXED_POINT_4, DType.UFIXED_POINT_4
@@ -187,3 +190,28 @@ def test_a_tensor_keeps_its_source_name() -> None:
 )
 def test_a_scalar_fits_its_type(dtype: DType, value: object, fits: bool) -> None:
     assert Scalar(dtype, value).fits is fits
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (np.array([2**32 + 1]), DType.INT_32),
+        (np.array([-1]), DType.UINT_32),
+        (np.array([256]), DType.UFIXED_POINT_8),
+        (np.array([8], np.int8), DType.SFIXED_POINT_4),
+        (np.array([1, np.nan]), DType.INT_8),
+        (np.array([0.5], np.float32), DType.UINT_8),
+    ],
+)
+def test_what_a_type_cannot_hold_is_not_stored(values: Array, dtype: DType) -> None:
+    with pytest.raises(GraphError, match=f"cannot be stored as {dtype.name}"):
+        Tensor.static("t", values, dtype)
+
+
+def test_copies_share_the_bytes_and_pickles_have_them() -> None:
+    blob = Blob(np.arange(4, dtype=np.uint8), check=lambda: None)
+    assert copy.deepcopy(blob) is blob
+    back = pickle.loads(pickle.dumps(blob))  # noqa: S301 - our own
+    assert (back.bytes.tolist(), back.hash) == ([0, 1, 2, 3], blob.hash)
+    with pytest.raises(ValueError, match="read-only"):
+        back.bytes[0] = 1

@@ -44,8 +44,8 @@ FAULTY: list[tuple[Node, list[str]]] = [
     (scale([X, None], [Y]), []),
     (scale([X, NULL], [Y]), []),
     (scale([X, of("b")], [Y]), []),
-    (scale([None], [Y]), ["leaves out in[0], which is not optional"]),
-    (scale([NULL, X], [Y]), ["leaves out in[0], which is not optional"]),
+    (scale([None], [Y]), ["missing required input in[0]"]),
+    (scale([NULL, X], [Y]), ["missing required input in[0]"]),
     (scale([X, INTS], [Y]), ["in[1] 'i' is INT_32; allowed: FLOAT_32"]),
     (scale([X, X, X], [Y]), ["has 3 inputs; test.ops::Scale takes 1 to 2"]),
     (
@@ -53,14 +53,14 @@ FAULTY: list[tuple[Node, list[str]]] = [
         [
             "has 3 inputs; test.ops::Scale takes 1 to 2",
             "has 0 outputs; test.ops::Scale takes 1",
-            "has an unknown param 'bye'; did you mean 'by'?",
-            "lacks the param 'by'",
+            "unknown param 'bye'; did you mean 'by'?",
+            "missing required param 'by'",
         ],
     ),
     (
         scale([None, INTS], [Y], {"by": Scalar(F32, 1.0)}),
         [
-            "leaves out in[0], which is not optional",
+            "missing required input in[0]",
             "in[1] 'i' is INT_32; allowed: FLOAT_32",
             "param 'by' is FLOAT_32; allowed: UINT_32",
         ],
@@ -68,7 +68,7 @@ FAULTY: list[tuple[Node, list[str]]] = [
     (
         scale([X], [of("y", F32, (3, 2))]),
         [
-            "output 'y' is declared FLOAT_32 (3, 2), but test.ops::Scale gives FLOAT_32 (2, 3)",
+            "output 'y' is declared FLOAT_32 (3, 2), but test.ops::Scale returns FLOAT_32 (2, 3)",
         ],
     ),
     (scale([X, of("b", F32, (4,))], [Y]), ["bias (4,) does not fit (2, 3)"]),
@@ -86,11 +86,13 @@ def test_unknown_ops_and_packages(registry: OpRegistry) -> None:
     found = node_faults(Node("n", "test.ops", "Skale", [], []), registry)
     assert found == [
         Problem(
-            "op package 'test.ops' has no op 'Skale'", "Skale node 'n'", "did you mean 'Scale'?"
+            "op 'Skale' not found in op package 'test.ops'",
+            "Skale node 'n'",
+            "did you mean 'Scale'?",
         )
     ]
     found = node_faults(Node("n", "tests.ops", "Scale", [], []), registry)
-    assert found[0].message == "no op package 'tests.ops' is installed"
+    assert found[0].message == "op package 'tests.ops' not found"
 
 
 def test_what_an_op_says_about_its_inputs_keeps_its_hint(registry: OpRegistry) -> None:
@@ -119,7 +121,7 @@ def test_an_op_that_gives_too_few_outputs_is_found() -> None:
         return ins[0]
 
     found = node_faults(Node("n", "p", "It", [X], [Y, of("z")]), custom(infer, 2))
-    assert [p.message for p in found] == ["has 2 outputs, but p::It gives 1"]
+    assert [p.message for p in found] == ["has 2 outputs, but p::It returns 1"]
 
 
 def test_left_out_outputs_at_the_end_are_no_fault(registry: OpRegistry) -> None:
@@ -154,8 +156,8 @@ def test_all_nodes_faults_come_in_one_error(registry: OpRegistry) -> None:
     with pytest.raises(GraphError, match="2 faults found") as caught:
         check_ops(made, registry)
     assert [str(p) for p in caught.value.problems] == [
-        "Scale node 'a': lacks the param 'by'",
-        "Scale node 'b': lacks the param 'by'",
+        "Scale node 'a': missing required param 'by'",
+        "Scale node 'b': missing required param 'by'",
     ]
 
 

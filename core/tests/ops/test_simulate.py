@@ -182,5 +182,32 @@ def test_stored_ops_see_stored_values_and_may_leave_outputs_out(registry: OpRegi
 
 def test_a_reference_that_gives_another_shape_is_a_bug_of_the_op(registry: OpRegistry) -> None:
     x, wrong = Spec(F32, (2,)), Spec(F32, (5,))
-    with pytest.raises(AssertionError, match=r"reference gave \(2,\), its infer said \(5,\)"):
+    with pytest.raises(AssertionError, match=r"reference returned \(2,\), infer \(5,\)"):
         run(registry, "Scale", [np.ones(2, np.float32)], [x], [wrong], by=1)
+
+
+@pytest.mark.parametrize("given", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [d for d in DType if d.is_int])
+def test_integers_saturate_and_nan_is_0(dtype: DType, given: type) -> None:
+    low, high = dtype.stored_range()
+    real = np.array([np.nan, np.inf, -np.inf, 2.75, -0.5], given)
+    wanted = np.array([0, high, low, 2, 0], dtype.storage)
+    same(from_real(real, Spec(dtype, (5,))), wanted)
+
+
+def test_wide_integers_saturate() -> None:
+    real = np.array([2**32 + 1, -(2**40), -7])
+    same(from_real(real, Spec(I32, (3,))), np.array([2**31 - 1, -(2**31), -7], np.int32))
+    same(from_real(real, Spec(DType.UINT_8, (3,))), np.array([255, 0, 0], np.uint8))
+    large = np.array([2**64 - 1], np.uint64)
+    same(from_real(large, Spec(DType.INT_64, (1,))), np.array([2**63 - 1]))
+    edge = np.array([2.0**63, -(2.0**63)])
+    same(from_real(edge, Spec(DType.INT_64, (2,))), np.array([2**63 - 1, -(2**63)]))
+
+
+@pytest.mark.parametrize("dtype", [U8, S8, S16, DType.SFIXED_POINT_32])
+def test_nan_is_quantized_to_the_zero_point(dtype: DType) -> None:
+    real = np.array([np.nan, np.inf, -np.inf], np.float32)
+    low, high = dtype.stored_range()
+    out = from_real(real, Spec(dtype, (3,), ScaleOffset(0.5, -3)))
+    same(out, np.array([3, high, low], dtype.storage))

@@ -45,7 +45,7 @@ def test_installed_package_is_found_by_its_name(site: Any) -> None:
 
 def test_missing_package_is_an_unsupported_op(site: Any) -> None:
     site.dist("ops-dist", {GROUP: {"my.ops": "nowhere:package"}})
-    with pytest.raises(UnsupportedOpError, match=r"no op package 'your\.ops'"):
+    with pytest.raises(UnsupportedOpError, match=r"op package 'your\.ops' not found"):
         installed_ops().package("your.ops")
 
 

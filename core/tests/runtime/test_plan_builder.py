@@ -418,9 +418,9 @@ def test_constants_and_scratchpads_come_after_reads_and_writes():
 
 def test_two_kernels_for_one_op_are_refused():
     registry = kernels(Negate=negate)
-    with pytest.raises(PluginError, match=r"two test kernels for plan\.ops::Negate"):
+    with pytest.raises(PluginError, match=r"duplicate test kernel for plan\.ops::Negate"):
         registry.register("plan.ops", "Negate")(negate)
-    with pytest.raises(PluginError, match="two test kernels"):
+    with pytest.raises(PluginError, match="duplicate test kernel"):
         registry.joined(kernels(Negate=negate))
 
 
@@ -433,7 +433,7 @@ def test_joined_registries_have_both_and_stay_as_they_were():
 
 
 def test_a_kernel_for_no_op_is_found():
-    with pytest.raises(UnsupportedOpError, match="no op 'Nigate'"):
+    with pytest.raises(UnsupportedOpError, match="op 'Nigate' not found"):
         kernels(Nigate=negate).check(OPS)
 
 

@@ -282,7 +282,7 @@ class RefusesInSilence(Broken):
         (breaking(in_place), "read-only"),
         (breaking(not_implemented), "raised NotImplementedError"),
         (PreparesNothing, "not after all"),
-        (RefusesInSilence, "does not say its rule"),
+        (RefusesInSilence, "has no rule"),
     ],
 )
 def test_a_case_fails_for_the_right_reason(backend: type[contract.Backend], reason: str) -> None:

@@ -54,7 +54,7 @@ def like_good(**changes: Any) -> type[Op]:
 def test_a_good_op_passes_in_every_aspect() -> None:
     found = judged(Good)
     assert {o.status for o in found.values()} == {Status.PASSED}
-    assert list(found) == ["definition", "reference", "quantized", "refusals"]
+    assert list(found) == ["definition", "reference", "quantized", "errors"]
 
 
 def modifying(self: Any, x: Array) -> Array:
@@ -91,11 +91,11 @@ def other_type(self: Any, x: Spec, out: Spec | None) -> Spec:
         (like_good(__doc__=None), "definition", "no docstring"),
         (like_good(source=""), "definition", "source"),
         (like_good(reference=tiled), "reference", "elements differ"),
-        (like_good(reference=too_long), "reference", "its infer said (2, 3)"),
-        (like_good(infer=other_type), "reference", "gives FLOAT_16"),
+        (like_good(reference=too_long), "reference", "infer (2, 3)"),
+        (like_good(infer=other_type), "reference", "returns FLOAT_16"),
         (like_good(reference=modifying), "reference", "writes its inputs"),
-        (like_good(infer=careless), "refusals", "`infer` raised ValueError"),
-        (like_good(infer=divided), "refusals", "ZeroDivisionError"),
+        (like_good(infer=careless), "errors", "`infer` raised ValueError"),
+        (like_good(infer=divided), "errors", "ZeroDivisionError"),
         (like_good(reference=tiled), "quantized", "elements differ"),
     ],
 )
@@ -110,7 +110,7 @@ def test_an_op_without_a_case_is_not_defined() -> None:
 
 
 def test_two_cases_of_one_name_are_refused() -> None:
-    assert "one name" in judged(Good, CASES * 2)["definition"].reason
+    assert "duplicate case names" in judged(Good, CASES * 2)["definition"].reason
 
 
 def test_an_op_of_floats_alone_is_not_judged_quantized() -> None:

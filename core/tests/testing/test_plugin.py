@@ -84,7 +84,10 @@ def test_a_backend_alone_needs_no_cases(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--backend", "my_backends:Dead"), "backend 'dead': it cannot be started: OSError: gone"),
+        (
+            ("--backend", "my_backends:Dead"),
+            "backend 'dead': the backend cannot be started: OSError: gone",
+        ),
         ((), "needs --backend NAME or --op-package NAME"),
         (("--backend", "reference_backend:ReferenceBackened"), "did you mean 'ReferenceBackend'?"),
         ((*BACKEND, "--backend-options", '{"leve": 1}'), "did you mean 'level'?"),

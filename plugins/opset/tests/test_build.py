@@ -65,7 +65,7 @@ def test_refusals_name_the_node_and_leave_nothing(graph: Graph) -> None:
     with pytest.raises(OpError) as caught:
         add(graph, "Softmax", [x], name="n", sources=["Softmax_3"], axis=4)
     assert caught.value.where == "Softmax node 'n' (from Softmax_3)"
-    with pytest.raises(OpError, match="lacks the param 'max_value'"):
+    with pytest.raises(OpError, match="missing required param 'max_value'"):
         add(graph, "ReluMinMax", [x], name="n", min_value=0.0)
     with pytest.raises(OpError, match=r"has 1 inputs; qti\.aisw::ElementWiseAdd takes 2"):
         add(graph, "ElementWiseAdd", [x], name="n")

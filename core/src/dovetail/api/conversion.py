@@ -13,7 +13,7 @@ import numpy as np
 
 import dovetail
 from dovetail.container import Model, Producer, hash_source, is_container
-from dovetail.errors import FrontendError, PluginError
+from dovetail.errors import ConfigError, FrontendError, PluginError
 from dovetail.files import unreadable
 from dovetail.ir import Graph, Pass, run_passes
 from dovetail.ops import OpRegistry, check_ops, find_op_faults
@@ -29,47 +29,76 @@ from dovetail.runtime.names import refuse_foreign
 PathLike = str | os.PathLike[str]
 PIPELINE = "convert.default"
 SUFFIX = ".dvt"
-# Values of an input that the manifest says in full; of more it has the hash.
+# Inputs with up to this many values are recorded in full in the manifest, others by their hash.
 _SHOWN_VALUES = 16
 
 
 class Pipeline(Pass, Protocol):
-    """A named list of passes that third parties' passes can join."""
+    """A named list of passes that third-party passes can join."""
 
     @property
     def passes(self) -> tuple[Pass, ...]:
         """The passes in order."""
 
     def expanded(self, extra: Iterable[Any]) -> Pipeline:
-        """Return the pipeline with `extra` passes in the places they ask for."""
+        """Return the pipeline with `extra` passes inserted where they ask to be."""
 
 
-def load(path: PathLike) -> Model:
-    """Load a `.dvt` model; its weights stay in the file until they are used.
-
-    Raises:
-        ContainerError: The file is not a container, or is damaged.
-    """
-    refuse_foreign(Path(path))
-    return Model.load(path)
-
-
-def load_model(path: PathLike, ops: OpRegistry | None = None) -> Model:
-    """Load a `.dvt` model, or converts any model file that an installed frontend reads.
+def load(path: PathLike, *, map_weights: bool = True) -> Model:
+    """Load a `.dvt` model.
 
     Args:
         path: The file.
-        ops: Finds ops for a conversion; by default those of all installed op packages.
+        map_weights: Whether weights are read from the file when they are used, so that the file
+            must not be changed in place. Otherwise the whole file is read into memory.
+
+    Raises:
+        ContainerError: The file is not a container, or is damaged.
+        ConfigError: `path` is not a path.
+    """
+    source = as_path(path)
+    refuse_foreign(source)
+    return Model.load(source, map_weights=map_weights)
+
+
+def load_model(path: PathLike, ops: OpRegistry | None = None, *, map_weights: bool = True) -> Model:
+    """Load a `.dvt` model, or convert any other model file that an installed frontend reads.
+
+    Args:
+        path: The file.
+        ops: Ops for a conversion; by default those of all installed op packages.
+        map_weights: As for `load`; a conversion ignores it.
 
     Raises:
         DovetailError: The file cannot be loaded or converted.
     """
-    return load(path) if is_converted(path) else convert(path, ops=ops)
+    if is_converted(path):
+        return load(path, map_weights=map_weights)
+    return convert(path, ops=ops)
+
+
+def as_path(path: object) -> Path:
+    """Return the path of a model that a caller passed.
+
+    Raises:
+        ConfigError: It is not a path.
+    """
+    if isinstance(path, str | os.PathLike):
+        return Path(path)
+    raise ConfigError(
+        f"expected the path of a model file, got {_described(path)}",
+        code="USAGE",
+        hint="pass a str or pathlib.Path",
+    )
+
+
+def _described(value: object) -> str:
+    return "None" if value is None else f"an object of type {type(value).__name__}"
 
 
 def is_converted(path: PathLike) -> bool:
     """Return whether a file is a Dovetail model, by its name or its first bytes."""
-    return Path(path).suffix.lower() == SUFFIX or is_container(path)
+    return as_path(path).suffix.lower() == SUFFIX or is_container(path)
 
 
 def convert(
@@ -85,24 +114,25 @@ def convert(
     Args:
         path: The file; its frontend is found by suffix, then by content.
         options: Shapes, outputs and the like.
-        name: Of the graph; by default the file's name without suffix.
-        optimize: Whether the passes run; without, the graph is as the frontend reads it.
-        ops: Finds ops; by default those of all installed op packages.
+        name: Name of the graph; by default the file's name without suffix.
+        optimize: Whether the passes run; otherwise the graph stays as the frontend reads it.
+        ops: The ops; by default those of all installed op packages.
 
     Raises:
         FrontendError: No frontend reads the file, or it is damaged.
         UnsupportedOpError: It has operators that nothing converts; all are listed.
-        GraphError: A node does not fit its op, or a pass broke the graph.
+        GraphError: A node does not match its op, or a pass broke the graph.
         PluginError: Several dists claim an op package that the model uses.
     """
-    source = Path(path)
+    source = as_path(path)
+    hooks.load_installed()  # passes are announced to them
     registry = installed_ops() if ops is None else ops
     frontend = find_frontend(source)
     options = FrontendOptions() if options is None else options
     graph = frontend.read(source, options, registry)
-    _require_taken(options, graph, source)
+    _require_constants(options, graph, source)
     graph.name = name or source.stem
-    check_ops(graph, registry)  # passes take a valid graph: what is wrong is not their fault
+    check_ops(graph, registry)  # passes require a valid graph; faults found here are not theirs
     before = _sources(graph)
     if optimize:
         run_passes(
@@ -137,9 +167,9 @@ def find_frontend(path: Path) -> Frontend:
         raise unreadable(path, error) from error
     if is_container(path):
         raise FrontendError(
-            "this is a Dovetail container already; there is nothing to convert",
+            "the file is already a Dovetail container; there is nothing to convert",
             where=str(path),
-            hint="load it, or give it to net-run or inspect as it is",
+            hint="load it, or pass it to net-run or inspect",
         )
     broken: PluginError | None = None
     suffixes: set[str] = set()
@@ -163,13 +193,14 @@ def find_frontend(path: Path) -> Frontend:
 
 
 def pipeline_passes() -> tuple[Pass, ...]:
-    """Return the conversion's passes in order, those of third parties in their places.
+    """Return the passes of the conversion in order, third-party passes included.
 
     Raises:
-        PluginError: The standard op set is not installed, or a pass asks for an impossible place.
+        PluginError: The standard op set is not installed, or a pass asks for an impossible
+            position.
     """
     pipeline = cast("Pipeline", load_plugin("dovetail.passes", PIPELINE))
-    installed = load_all("dovetail.passes")  # a third party's broken pass is left out, and said so
+    installed = load_all("dovetail.passes")  # a broken third-party pass is left out with a warning
     others = [each for name, each in installed.items() if name != PIPELINE]
     return pipeline.expanded(others).passes
 
@@ -183,18 +214,18 @@ def _finished(graph: str, step: str, changed: bool, ms: float) -> None:
         hooks.pass_finished(PassFinished(graph, step, changed, ms))
 
 
-def _require_taken(options: FrontendOptions, graph: Graph, source: Path) -> None:
-    """Refuses what a frontend did that knows nothing of `input_values`."""
+def _require_constants(options: FrontendOptions, graph: Graph, source: Path) -> None:
+    """Raise if the frontend did not replace inputs by their `input_values`."""
     if left := sorted(options.input_values.keys() & {t.name for t in graph.inputs}):
         raise FrontendError(
-            f"the frontend for this format cannot make constants of inputs: {', '.join(left)}",
+            f"the frontend for this format cannot turn inputs into constants: {', '.join(left)}",
             where=str(source),
-            hint="give no `input_values` or `specialize`, or fix the values in the model",
+            hint="omit `input_values` and `specialize`, or fix the values in the model",
         )
 
 
 def _as_text(options: FrontendOptions) -> dict[str, str]:
-    """The options that were really given."""
+    """Return the options that differ from their defaults, as JSON text."""
     given = msgspec.to_builtins(options, enc_hook=_summary)
     defaults = msgspec.to_builtins(FrontendOptions())
     return {
@@ -205,10 +236,10 @@ def _as_text(options: FrontendOptions) -> dict[str, str]:
 
 
 def _summary(values: object) -> dict[str, object]:
-    """What the manifest says of an array, however large it is."""
+    """Return a short description of an array for the manifest."""
     if not isinstance(values, np.ndarray):
-        raise NotImplementedError(f"no option is a {type(values).__name__}")
-    said: dict[str, object] = {"dtype": str(values.dtype), "shape": list(values.shape)}
+        raise NotImplementedError(f"unsupported option type {type(values).__name__}")
+    summary: dict[str, object] = {"dtype": str(values.dtype), "shape": list(values.shape)}
     if values.size <= _SHOWN_VALUES and values.dtype.kind in "iub":
-        return said | {"values": values.tolist()}
-    return said | {"sha256": hashlib.sha256(values.tobytes()).hexdigest()}
+        return summary | {"values": values.tolist()}
+    return summary | {"sha256": hashlib.sha256(values.tobytes()).hexdigest()}

@@ -1,4 +1,4 @@
-"""Export: a model through an exporter into a file of another format."""
+"""Export of a model to a file of another format."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def export(
 
     Args:
         model: A `Model`, or a file that can be loaded or converted. It is not changed.
-        path: Where it goes; the file appears only when all of it is written.
+        path: The file to write; it appears only once it is complete.
         format: Name of an installed exporter.
-        options: What the user decides.
-        graph: Name of the graph, where the model has several.
+        options: Options of the export.
+        graph: Name of the graph if the model has several.
 
     Returns:
-        Where what was written differs in structure or meaning from the graph, a sentence each.
+        The differences in structure or meaning between the file and the graph, a sentence each.
 
     Raises:
-        ConfigError: The name does not end as the format wants or is that of the model itself, or
-            there are several graphs and none is named.
-        PluginError: There is no such exporter, or it is broken.
-        UnsupportedOpError: Nodes that the format cannot express, all of them.
+        ConfigError: The path has the wrong suffix or is that of the model itself, or there are
+            several graphs and none is named.
+        PluginError: The exporter is not installed, or it is broken.
+        UnsupportedOpError: The format cannot express some nodes; all are listed.
         ContainerError: The file cannot be written.
     """
     exporter = cast("type[Exporter]", load_plugin(GROUP, format))()
@@ -51,9 +51,9 @@ def export(
         source = Path(model)
         if target.exists() and source.exists() and target.samefile(source):
             raise _usage(
-                "the exported model would take the place of the one that it is made of",
+                "the exported model would overwrite its source",
                 f"path {target}",
-                "give another name",
+                "choose another name",
             )
         model = load_model(source)
     return exporter.export(_chosen(model, graph), target, options or ExportOptions())
@@ -65,12 +65,12 @@ def _chosen(model: Model, name: str | None) -> Graph:
         return next(iter(graphs.values()))
     if name is None:
         raise _usage(
-            f"the model has {len(graphs)} graphs, and one can be exported at a time",
+            f"the model has {len(graphs)} graphs, but only one can be exported at a time",
             "graph",
             f"name one of {', '.join(graphs)}",
         )
     if name not in graphs:
-        raise _usage(f"the model has no graph '{name}'", "graph", suggest_name(name, graphs))
+        raise _usage(f"graph '{name}' not found in the model", "graph", suggest_name(name, graphs))
     return graphs[name]
 
 

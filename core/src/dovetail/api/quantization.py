@@ -1,4 +1,4 @@
-"""Quantization: a float model and samples of its inputs through the installed quantizer."""
+"""Quantization of a float model with samples of its inputs, by the installed quantizer."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dovetail.container import Model
 from dovetail.errors import ConfigError, suggest_name
 from dovetail.ops import OpRegistry
 from dovetail.plugins import load as load_plugin
+from dovetail.plugins.hooks import hooks
 from dovetail.plugins.ops import installed_ops
 
 if TYPE_CHECKING:
@@ -33,18 +34,18 @@ def quantize(
 
     Args:
         model: A float `Model`, or a file that can be loaded or converted. It is not changed.
-        calibration: Sets of inputs, one after the other: arrays by input name, or bare arrays for
-            a graph with one input; an array of them all will do. For several graphs a mapping from
-            graph to sets. Left out where nothing is calibrated.
-        ops: Finds ops; by default those of all installed op packages.
+        calibration: Sets of inputs: arrays by input name, or plain arrays for a graph with one
+            input; or one array of all samples. For several graphs, a mapping from graph name to
+            sets. Optional if nothing is calibrated.
+        ops: The ops; by default those of all installed op packages.
         options: Fields of `dovetail.quantization.QuantizationOptions`.
 
     Returns:
-        A new model, whose tensors are fixed-point as far as they can be.
+        A new model whose tensors are fixed-point where that is possible.
 
     Raises:
-        ConfigError: An option is wrong; all that are, are listed.
-        QuantizationError: Samples are missing or do not fit, or encodings do not.
+        ConfigError: Options are wrong; all of them are listed.
+        QuantizationError: Samples are missing, or samples or encodings do not match the model.
     """
     return quantize_with_report(model, calibration, ops=ops, **options).model
 
@@ -56,8 +57,8 @@ def quantize_with_report(
     ops: OpRegistry | None = None,
     **options: Any,
 ) -> Quantized:
-    """Quantize a model and says of each tensor what was decided, and why; see `quantize`."""
-    # imported here: start-up counts, and most sessions quantize nothing
+    """Quantize a model and report each tensor's decision and its reason; see `quantize`."""
+    # imported here for a fast start: most sessions quantize nothing
     from dovetail.quantization import options_from
 
     registry = installed_ops() if ops is None else ops
@@ -71,26 +72,28 @@ def run_quantizer(
     options: QuantizationOptions,
     ops: OpRegistry,
 ) -> Quantized:
-    """Hand a model to the installed quantizer; see `quantize`.
+    """Run the installed quantizer on a model; see `quantize`.
 
     Raises:
         PluginError: No quantizer is installed, or it is broken.
     """
+    hooks.load_installed()  # progress is announced to them
     return _quantizer().quantize(model, _by_graph(model, calibration), options, ops)
 
 
-def write_encodings(model: Model, beside: PathLike) -> tuple[Path, ...]:
+def write_encodings(model: Model, model_path: PathLike) -> tuple[Path, ...]:
     """Write the encodings of a quantized model, a file for each graph; return their paths.
 
     Args:
         model: The quantized model.
-        beside: Its own file; the others lie beside it, under its name and the graph's.
+        model_path: The model's file; the encodings are written next to it, named after it and the
+            graph.
 
     Raises:
         ContainerError: A file cannot be written.
         PluginError: No quantizer is installed, or it is broken.
     """
-    return _quantizer().write_encodings(model, Path(beside))
+    return _quantizer().write_encodings(model, Path(model_path))
 
 
 def _quantizer() -> Quantizer:
@@ -105,7 +108,7 @@ def _by_graph(
     if isinstance(calibration, Mapping):
         if unknown := [name for name in calibration if name not in model.graphs]:
             raise ConfigError(
-                f"there is no graph '{unknown[0]}' to calibrate",
+                f"graph '{unknown[0]}' not found in the model",
                 where="calibration",
                 hint=f"{suggest_name(unknown[0], model.graphs)}; a single set of inputs goes into "
                 "a list",
@@ -116,9 +119,9 @@ def _by_graph(
     _check_samples(calibration, "calibration")
     if len(model.graphs) != 1:
         raise ConfigError(
-            f"the model has {len(model.graphs)} graphs, and samples for one",
+            f"the model has {len(model.graphs)} graphs, but there are samples for one only",
             where="calibration",
-            hint="give a mapping from the names of graphs to their samples",
+            hint="pass a mapping from graph names to samples",
         )
     (graph,) = model.graphs.values()
     if isinstance(calibration, np.ndarray) and len(graph.inputs) == 1:
@@ -127,15 +130,15 @@ def _by_graph(
 
 
 def _check_samples(samples: object, where: str) -> None:
-    """Refuses what cannot be gone through, and texts, whose letters are no samples."""
+    """Raise if samples are not iterable, or are text."""
     rank_0 = isinstance(samples, np.ndarray | np.generic) and not samples.ndim
-    # what only has items is gone through by them, as a data set of torch is
+    # an object with items alone, such as a torch data set, is iterated by index
     passes = hasattr(samples, "__iter__") or hasattr(samples, "__getitem__")
     if passes and not rank_0 and not isinstance(samples, str | bytes):
         return
     kind = "an array without dimensions" if rank_0 else f"a {type(samples).__name__}"
     raise ConfigError(
-        f"{kind} is no set of samples",
+        f"expected a sequence of samples, got {kind}",
         where=where,
         hint="give a list of inputs: arrays by input name, or bare arrays for a graph with one "
         "input; or one array of them all",
@@ -143,7 +146,7 @@ def _check_samples(samples: object, where: str) -> None:
 
 
 def _split(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> Calibration:
-    """One array for all samples, as they come: each a whole input, or elements of its batch."""
+    """Split an array of all samples into samples: each a whole input, or elements of its batch."""
     if shape and shape[0] and array.shape[1:] == shape[1:] and len(array) % shape[0] == 0:
         return [array[i : i + shape[0]] for i in range(0, len(array), shape[0])]
     return list(array)

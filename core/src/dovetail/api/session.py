@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from dovetail import typed
-from dovetail.api.conversion import PathLike, load_model
+from dovetail.api.conversion import PathLike, as_path, load_model
 from dovetail.api.specialization import (
     MAX_SPECIALIZATIONS,
     Specializer,
+    as_array,
     check_limit,
     sole_source,
 )
 from dovetail.container import Model, WeightStore
-from dovetail.errors import BackendError, suggest_name
+from dovetail.errors import BackendError, ConfigError, suggest_name
 from dovetail.ir import Array, DType
 from dovetail.ops import OpRegistry, from_real, to_real, unstorable
 from dovetail.runtime import Backend, Context, Graph, Profile, Signal
 from dovetail.runtime.buffers import Endpoint
-from dovetail.runtime.config_file import RunConfig, checked, load_config
+from dovetail.runtime.config_file import RunConfig, config_from, load_config
 from dovetail.runtime.names import backend_name
 
 
@@ -33,15 +33,19 @@ class Session:
 
     Args:
         model: A `Model`, the path of a `.dvt` or of a file that a frontend reads, or a list of
-            them, whose graphs then share one context and its packed weights.
+            these, whose graphs share one context and its packed weights.
         backend: Name of the backend.
-        config: Path of a config file, or plain data of the form of our TOML.
-        ops: Finds ops; by default those of all installed op packages.
-        specialize: Names of inputs of a model file that a frontend reads. Their shapes are those
-            of the arrays that a run gets, whatever the file says, and so are the values of those
-            that decide shapes or attributes. The file is converted when a run first brings them;
-            what is wrong with it for these shapes, or with a name, shows then.
-        max_specializations: How many graphs are kept then; what was used longest ago is freed.
+        config: Path of a config file, or a mapping in the form of our TOML.
+        ops: The ops; by default those of all installed op packages.
+        specialize: Names of inputs of a model file that a frontend reads. Their shapes are taken
+            from the arrays passed to a run, whatever the file says; so are the values of inputs
+            that determine shapes or attributes. The file is converted at the first run with new
+            shapes or values; errors in the file or in a name are raised then.
+        max_specializations: Maximum number of graphs kept for `specialize`; the least recently used
+            one is freed.
+        map_weights: Whether weights of a `.dvt` file that the backend does not repack are read from
+            the mapped file, which must not be changed in place. Otherwise the whole file is read
+            into memory.
 
     Raises:
         DovetailError: The model cannot be loaded, or the backend does not run it.
@@ -56,13 +60,20 @@ class Session:
         ops: OpRegistry | None = None,
         specialize: Sequence[str] = (),
         max_specializations: int = MAX_SPECIALIZATIONS,
+        map_weights: bool = True,
     ) -> None:
         check_limit(max_specializations)
-        one = isinstance(model, Model | str | os.PathLike)
-        given: Sequence[Model | PathLike] = [model] if one else model  # type: ignore[list-item, assignment]
+        given = _models(model)
         names = [specialize] if isinstance(specialize, str) else list(specialize)
         path = sole_source(given) if names else None
-        models = [] if path else [m if isinstance(m, Model) else load_model(m, ops) for m in given]
+        models = (
+            [
+                m if isinstance(m, Model) else load_model(m, ops, map_weights=map_weights)
+                for m in given
+            ]
+            if path is None
+            else []
+        )
         name = backend_name(backend)
         self._config = run = _run_config(config, name)
         self._backend = Backend.create(name, run.backend.get(name), ops)
@@ -85,7 +96,7 @@ class Session:
     def graphs(self) -> Mapping[str, Graph]:
         """The graphs by name, as handles of `dovetail.runtime`.
 
-        Of a session with `specialize`, the graph that ran last; none before the first run.
+        With `specialize`, only the graph that ran last; none before the first run.
         """
         context = self._specializer.latest if self._specializer else self._fixed
         return {} if context is None else context.graphs
@@ -97,12 +108,12 @@ class Session:
 
     @property
     def constant_inputs(self) -> tuple[str, ...]:
-        """Those inputs of `specialize` whose values a conversion needed, as far as is known."""
+        """The inputs of `specialize` whose values conversions have needed so far."""
         return self._specializer.constant_inputs if self._specializer else ()
 
     def run(
         self,
-        inputs: Mapping[str, Any],
+        inputs: Mapping[str, Any] | Any,
         *,
         graph: str | None = None,
         native: bool = False,
@@ -112,25 +123,30 @@ class Session:
         """Run the model once.
 
         Args:
-            inputs: By input name, anything that NumPy takes as an array of the input's shape. Real
-                values, converted to the input's type; with `native`, stored values, but for those
-                whose values decide.
-            graph: Name of the graph, where there are several.
+            inputs: By input name, anything that NumPy converts to an array of the input's shape;
+                for a graph with one input also that array alone. Real values, converted to the
+                input's type; with `native`, stored values, except for inputs whose values become
+                constants.
+            graph: Name of the graph if there are several.
             native: Whether inputs and outputs are stored values of the graph's types.
-            profile: Takes the times.
+            profile: Records the times.
             signal: Stops the run.
 
         Returns:
             The outputs by name: float32 for fixed-point types and floats of all widths (FLOAT_64 is
-            rounded), integers and bools as they are; with `native`, stored values.
+            rounded), integers and bools unchanged; with `native`, stored values.
 
         Raises:
-            BackendError: The inputs do not fit, or the run failed; every misfit is listed.
+            BackendError: Inputs do not match the graph (every mismatch is listed), or the run
+                failed.
         """
         self._backend.require_alive()
         if self._specializer is None:
             handle = _graph_of(self._fixed, graph)
+            if not isinstance(inputs, dict):
+                inputs = _by_name(inputs, tuple(handle.interface.inputs))
             return _run(handle, inputs, profile, signal, native=native)
+        inputs = _by_name(inputs, self._specializer.names)
         with self._specializer.context(inputs) as context:
             handle = _graph_of(context, graph)
             known, constant = handle.interface.inputs, self._specializer.names
@@ -139,13 +155,13 @@ class Session:
 
     @contextmanager
     def specialized(self, inputs: Mapping[str, Any]) -> Iterator[Graph]:
-        """Return the graph for these inputs, which is not freed while the `with` block lasts.
+        """Return the graph for these inputs; it stays alive during the `with` block.
 
         Args:
-            inputs: Real values of those that `specialize` names are among them.
+            inputs: Real values, by name; they include the inputs named in `specialize`.
 
         Raises:
-            BackendError: Such an input is missing, or there are several graphs.
+            BackendError: One of these inputs is missing, or there are several graphs.
             DovetailError: The model cannot be converted or prepared for them.
         """
         self._backend.require_alive()
@@ -157,6 +173,13 @@ class Session:
         """Free everything; a second call does nothing."""
         if not self._backend.is_freed:
             self._backend.__exit__(None, None, None)
+
+    def __reduce__(self) -> NoReturn:
+        raise BackendError(
+            "a session cannot be pickled or copied",
+            code="COMMON_ERROR_OPERATION_NOT_PERMITTED",
+            hint="pass the model or its path, and create a session in each process",
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -186,13 +209,45 @@ class Session:
         return context
 
 
+def _models(
+    model: Model | PathLike | Sequence[Model | PathLike],
+) -> tuple[Model | PathLike, ...]:
+    """Return the models of a session, none of them loaded yet.
+
+    Raises:
+        ConfigError: An item is neither a model nor a path, or there are no items.
+    """
+    is_several = isinstance(model, Iterable) and not isinstance(model, str | os.PathLike)
+    found = tuple(model) if is_several else (model,)  # type: ignore[arg-type]
+    if not found:
+        raise ConfigError("no model given", code="USAGE", hint="pass a model or its path")
+    return tuple(each if isinstance(each, Model) else as_path(each) for each in found)
+
+
+def _by_name(inputs: object, names: Sequence[str]) -> Mapping[str, Any]:
+    """Return the inputs of a run by name; a value that is not a mapping is the only input.
+
+    Raises:
+        BackendError: The value is not a mapping, and the number of inputs is not one.
+    """
+    if isinstance(inputs, Mapping):
+        return inputs
+    if len(names) == 1:
+        return {names[0]: inputs}
+    raise BackendError(
+        f"expected a mapping from input names to arrays, got {type(inputs).__name__}",
+        code="INPUT_INVALID",
+        hint=f"the inputs are {', '.join(names)}" if names else "the graph has no inputs",
+    )
+
+
 def _graph_of(context: Context, name: str | None) -> Graph:
     context.require_alive()
     graphs = context.graphs
     if name is None and len(graphs) == 1:
         return next(iter(graphs.values()))
     if name is None or name not in graphs:
-        wanted = "the session has several graphs" if name is None else f"no graph '{name}'"
+        wanted = "the session has several graphs" if name is None else f"graph '{name}' not found"
         raise BackendError(
             wanted,
             code="GRAPH_ERROR_GRAPH_DOES_NOT_EXIST",
@@ -205,7 +260,7 @@ def _run_config(config: PathLike | Mapping[str, Any] | None, backend: str) -> Ru
     if config is None:
         return RunConfig()
     if isinstance(config, Mapping):
-        return checked(typed.convert(dict(config), RunConfig, where="config"), backend, "config")
+        return config_from(config, backend, "config")
     return load_config(os.fspath(config), backend)
 
 
@@ -232,8 +287,8 @@ def _run(
 
 
 def _stored(value: Any, end: Endpoint) -> Array:
-    """Real values in a tensor's stored form; what does not fit is left to the graph to refuse."""
-    array, tensor = np.asarray(value), end.tensor
+    """Return real values in a tensor's stored form; the graph checks their shape."""
+    array, tensor = as_array(value, end.tensor.name), end.tensor
     if end.is_float32 and array.dtype == end.storage:
         return array
     if array.shape != tensor.shape or array.dtype.kind not in "fiub":

@@ -1,4 +1,4 @@
-"""Specializer: one model file, converted for the shapes and values of inputs as runs bring them."""
+"""Specializer: a model file converted for the input shapes and values of each run."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions, InputsNeededError
 from dovetail.runtime import Context
 
-# Each has the buffers of its runs, and those packed weights that fit no other shapes.
+# Each holds the buffers of its runs, and the packed weights that depend on shapes.
 MAX_SPECIALIZATIONS = 8
 
 
 @dataclass(slots=True, eq=False)
 class _Specialization:
-    """A context with the graph.
+    """A context with the graph for one set of shapes and values.
 
     Attributes:
         context: The context.
-        users: How many runs have it just now.
-        is_evicted: Whether it is to be freed once none has.
+        users: Number of runs that are using it.
+        is_evicted: Whether it is freed when the last of these runs ends.
     """
 
     context: Context
@@ -42,24 +42,24 @@ class _Specialization:
 
 
 class Specializer:
-    """The graphs of one model file, one for each set of shapes and values of some inputs.
+    """The graphs of a model file, one for each set of shapes and values of some inputs.
 
-    The shapes of these inputs decide. So do the values of those for which the conversion asks:
-    they are constants of the graph. Beyond the limit, what was used longest ago is freed. Threads
-    may share it.
+    The shapes of these inputs select the graph. So do the values of inputs that the conversion asks
+    for; they become constants. Beyond the limit, the least recently used graph is freed. Threads
+    may share a specializer.
 
     Args:
         path: The file.
         names: The inputs.
-        prepare: Gives a context with a model's graphs, ready to run.
-        ops: Finds ops for the conversions; by default those of all installed op packages.
-        limit: How many graphs are kept.
+        prepare: Returns a context with a model's finalized graphs.
+        ops: Ops for the conversions; by default those of all installed op packages.
+        limit: Maximum number of graphs kept.
 
     Attributes:
-        names: As given.
+        names: Names of the inputs.
 
     Raises:
-        ConfigError: The limit is no positive number, or a name comes twice.
+        ConfigError: The limit is not a positive integer, or a name occurs twice.
         FrontendError: The file cannot be read, or no frontend reads it.
     """
 
@@ -86,48 +86,48 @@ class Specializer:
 
     @property
     def constant_inputs(self) -> tuple[str, ...]:
-        """The inputs whose values were needed for a conversion, as far as is known by now."""
+        """The inputs whose values conversions have needed so far."""
         return self._constant_inputs
 
     @property
     def latest(self) -> Context | None:
-        """The context that was used last, None before the first."""
+        """The context that was used last; None before the first use."""
         with self._guard:
             return next(reversed(self._kept.values())).context if self._kept else None
 
     @contextmanager
     def context(self, inputs: Mapping[str, Any]) -> Iterator[Context]:
-        """Return the context for these inputs, which is not freed while the `with` block lasts.
+        """Return the context for these inputs; it stays alive during the `with` block.
 
         Args:
-            inputs: By name; real values of those that may decide are among them.
+            inputs: Real values, by name; they include the inputs of the specializer.
 
         Raises:
-            BackendError: An input that may decide is missing or no array.
+            BackendError: One of these inputs is missing or is not an array of numbers.
             DovetailError: The model cannot be converted or prepared for them.
         """
-        found = self._take(self._deciding(inputs))
+        found = self._take(self._selecting(inputs))
         try:
             yield found.context
         finally:
             self._give_back(found)
 
-    def _deciding(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def _selecting(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         others = inputs.keys() - set(self.names)
         if problems := [
-            Problem(f"there is no '{name}'", hint=suggest_name(name, others))
+            Problem(f"missing input '{name}'", hint=suggest_name(name, others))
             for name in self.names
             if name not in inputs
         ]:
             raise BackendError(
-                "inputs that the session is specialized for are not given",
+                "missing inputs that the session is specialized for",
                 code="INPUT_INVALID",
                 problems=problems,
             )
-        given = {name: np.asarray(inputs[name]) for name in self.names}
+        given = {name: as_array(inputs[name], name) for name in self.names}
         if wrong := [name for name, array in given.items() if array.dtype.hasobject]:
             raise BackendError(
-                f"these inputs are no arrays of numbers: {', '.join(wrong)}", code="INPUT_INVALID"
+                f"inputs are not arrays of numbers: {', '.join(wrong)}", code="INPUT_INVALID"
             )
         return given
 
@@ -190,7 +190,7 @@ class Specializer:
         )
 
     def _share(self, model: Model) -> None:
-        """Create a model's weights those that are in memory already, where they are equal."""
+        """Replace a model's weights by equal ones that are already in memory."""
         with self._guard:
             kept = [each.context for each in self._kept.values()]
         known: dict[str, Blob] = {
@@ -212,48 +212,65 @@ class Specializer:
         )
 
 
-def sole_source(models: Sequence[Model | PathLike]) -> Path:
-    """Return the path of the one model file that is still to be converted.
-
-    Args:
-        models: What a session is made of.
+def as_array(value: object, name: str) -> Array:
+    """Return the array of an input as NumPy converts it.
 
     Raises:
-        ConfigError: There is none.
+        BackendError: NumPy cannot convert it.
+    """
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise BackendError(
+            f"cannot convert a {type(value).__name__} to an array: {error}",
+            code="INPUT_INVALID",
+            where=f"input '{name}'",
+            hint="pass a NumPy array, or nested lists with rows of equal lengths",
+        ) from error
+
+
+def sole_source(models: Sequence[Model | PathLike]) -> Path:
+    """Return the path of the only model of a session, a file to be converted.
+
+    Args:
+        models: The models of the session.
+
+    Raises:
+        ConfigError: There are several models, or the model is already converted.
     """
     if len(models) != 1:
-        why = f"`specialize` is for one model, and {len(models)} are given"
-        raise ConfigError(why, code="USAGE", hint="make a session for each")
+        why = f"`specialize` requires one model, got {len(models)}"
+        raise ConfigError(why, code="USAGE", hint="create a session for each")
     (model,) = models
     if isinstance(model, Model) or is_converted(model):
         raise ConfigError(
-            "a model that is converted has static shapes, and `specialize` changes nothing of them",
+            "the shapes of a converted model are static; `specialize` cannot change them",
             code="USAGE",
             where="" if isinstance(model, Model) else str(model),
-            hint="give the path of the file that it was converted from",
+            hint="pass the path of the file that it was converted from",
         )
     return Path(model)
 
 
 def check_limit(limit: object) -> None:
-    """Refuses a number of graphs to keep that is none, or not positive.
+    """Raise if a maximum number of graphs is not a positive integer.
 
     Raises:
-        ConfigError: It is so.
+        ConfigError: It is not.
     """
     if not isinstance(limit, SupportsIndex) or isinstance(limit, bool):
         raise ConfigError(
-            f"`max_specializations` is a whole number, not {limit!r}",
+            f"`max_specializations` must be an integer, got {limit!r}",
             code="USAGE",
-            hint="say how many graphs are kept, 1 or more",
+            hint="pass the number of graphs to keep, 1 or more",
         )
     if index(limit) < 1:
-        raise ConfigError(f"{limit} graphs cannot be kept; it must be 1 or more", code="USAGE")
+        raise ConfigError(f"`max_specializations` must be at least 1, got {limit}", code="USAGE")
 
 
 def _check_names(names: Sequence[str]) -> None:
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ConfigError(f"`specialize` has names twice: {', '.join(twice)}", code="USAGE")
+        raise ConfigError(f"duplicate names in `specialize`: {', '.join(twice)}", code="USAGE")
 
 
 def _digest(array: Array) -> str:

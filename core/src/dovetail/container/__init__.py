@@ -1,4 +1,4 @@
-"""The one file format, for models and whatever is made of them; and prepacked weights."""
+"""The container file format of models, and prepacked weights."""
 
 from dovetail.container._format import is_container
 from dovetail.container._verify import verify

@@ -1,4 +1,4 @@
-"""Encodings to and from their manifest entries."""
+"""Conversion of encodings to and from manifest entries."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ SCALE = (DType.FLOAT_32,)
 OFFSET = (DType.INT_32,)
 FACTOR = (DType.UINT_8, DType.UINT_16)
 
-# Gives the array of an entry: allowed types, and its rank where the encoding fixes it.
+# Returns the array of an entry; takes the allowed types, and the rank if the encoding fixes it.
 ReadArray = Callable[[ArrayEntry, tuple[DType, ...], int | None], Array]
 
 
 def dump_encoding(encoding: Encoding, table: BlobTable, where: str) -> EncodingEntry:
-    """Return the entry of an encoding; its large arrays are added to `table`.
+    """Return the entry of an encoding and add its large arrays to `table`.
 
     Raises:
-        GraphError: It is none of the known classes, or an array has values that its type in the
+        GraphError: The encoding is of an unknown class, or an array has values that its type in the
             format cannot hold.
     """
 
@@ -72,11 +72,11 @@ def dump_encoding(encoding: Encoding, table: BlobTable, where: str) -> EncodingE
                 dump_offsets(offsets),
                 bitwidth,
             )
-    raise GraphError(f"{type(encoding).__name__} is no encoding that can be stored", where=where)
+    raise GraphError(f"unsupported encoding {type(encoding).__name__}", where=where)
 
 
 def load_encoding(entry: EncodingEntry, read: ReadArray) -> Encoding:
-    """Return the encoding of an entry, its arrays read by `read`."""
+    """Return the encoding of an entry; `read` reads its arrays."""
 
     def offsets(array: ArrayEntry | None, rank: int | None) -> Array | None:
         return None if array is None else read(array, OFFSET, rank)
@@ -106,8 +106,8 @@ class ArrayReader:
     """Reads the arrays of encodings: a `ReadArray`.
 
     Attributes:
-        blobs: Of the container.
-        where: File and place in the manifest, for errors.
+        blobs: The container's blobs.
+        where: File and path in the manifest, for errors.
     """
 
     blobs: Sequence[Blob]
@@ -117,10 +117,12 @@ class ArrayReader:
         """Return an array, read-only.
 
         Raises:
-            ContainerError: Type, rank, size or values do not fit, or its blob is damaged.
+            ContainerError: The type, rank, size or values do not match, or the blob is damaged.
         """
         if entry.dtype not in dtypes or rank not in (None, len(entry.shape)):
-            raise self._error(f"an array of {entry.dtype.name} {entry.shape} has no place there")
+            raise self._error(
+                f"unexpected array of type {entry.dtype.name} and shape {entry.shape}"
+            )
         stored = self._inline(entry) if entry.blob is None else self._from_blob(entry, entry.blob)
         try:
             return stored.reshape(entry.shape)
@@ -132,12 +134,12 @@ class ArrayReader:
         if values is None:
             raise self._error("an array has neither values nor a blob")
         if len(values) != math.prod(entry.shape):
-            raise self._error(f"there are {len(values)} values for the shape {entry.shape}")
+            raise self._error(f"{len(values)} values do not match the shape {entry.shape}")
         try:
             given = np.array(values, np.float64)
         except OverflowError as error:
             raise self._error("a value is too large") from error
-        with np.errstate(all="ignore"):  # what overflows is found by the comparison
+        with np.errstate(all="ignore"):  # the comparison finds overflows
             array = given.astype(entry.dtype.storage)
         if not np.array_equal(array, given):
             raise self._error(f"a value does not fit {entry.dtype.name}")
@@ -164,10 +166,10 @@ def find_blob(blobs: Sequence[Blob], index: int, where: str) -> Blob:
     """Return a blob by its index.
 
     Raises:
-        ContainerError: There is none.
+        ContainerError: The index is out of range.
     """
     if index >= len(blobs):
-        raise ManifestError(f"there is no blob {index}; there are {len(blobs)}", where=where)
+        raise ManifestError(f"blob {index} not found; the file has {len(blobs)}", where=where)
     return blobs[index]
 
 
@@ -180,7 +182,8 @@ def _dump_array(
         stored = given.astype(dtype.storage)
     if not np.array_equal(stored, given):
         raise GraphError(
-            f"an array of its encoding is {given.dtype} and does not fit {dtype.name}", where=where
+            f"an array of the encoding has type {given.dtype}, which does not fit {dtype.name}",
+            where=where,
         )
     shape = tuple(given.shape)
     if given.size <= INLINE_ELEMENTS:

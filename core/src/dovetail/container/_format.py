@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from dovetail.errors import ContainerError
 
-# As in PNG: the high bit and the line ends catch transfers that take the file for text.
+# As in PNG: the high bit and the line ends reveal a transfer in text mode.
 MAGIC = b"\x89DVT\r\n\x1a\n"
 VERSION = 1
 BLOB_ALIGNMENT = 64
 CHUNK_BYTES = 4 << 20
-# JSON grows twentyfold when decoded, so it is bounded; this holds some 400,000 tensors.
+# Bounded, since JSON grows twentyfold when decoded; enough for some 400,000 tensors.
 MAX_MANIFEST_BYTES = 1 << 26
 
 # magic, version, kind, checksum of the header, manifest bytes, file bytes, SHA-256 of the manifest
@@ -36,7 +36,7 @@ Bytes = NDArray[np.uint8]
 
 
 class Kind(enum.IntEnum):
-    """What a container holds."""
+    """Content of a container."""
 
     MODEL = 1
     CONTEXT = 2
@@ -56,11 +56,11 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where things lie, which the manifest's size and the blobs' sizes alone decide.
+    """Positions in a file, determined by the sizes of the manifest and the blobs alone.
 
     Attributes:
         offsets: First byte of each blob.
-        gaps: First and one past the last byte of each stretch of padding.
+        gaps: First byte of each stretch of padding, and the byte after its last.
         file_bytes: Size of the whole file.
     """
 
@@ -69,10 +69,10 @@ class Placement:
     file_bytes: int
 
 
-def place(manifest_bytes: int, sizes: Iterable[int]) -> Placement:
+def placement_of(manifest_bytes: int, sizes: Iterable[int]) -> Placement:
     """Return the placement of blobs of these sizes, in order, each at the next aligned byte."""
     offsets, gaps, end = [], [], HEADER_BYTES + manifest_bytes
-    for size in (*sizes, 0):  # the last, empty one stands for the end of the file
+    for size in (*sizes, 0):  # the last, empty one marks the end of the file
         start = -(-end // BLOB_ALIGNMENT) * BLOB_ALIGNMENT
         offsets.append(start)
         if start > end:
@@ -82,13 +82,13 @@ def place(manifest_bytes: int, sizes: Iterable[int]) -> Placement:
 
 
 def chunk_checksums(data: Bytes) -> Iterator[int]:
-    """Return the CRC-32 of each chunk of a blob, the last one possibly shorter."""
+    """Return the CRC-32 of each chunk of a blob; the last chunk may be shorter."""
     for start in range(0, data.size, CHUNK_BYTES):
         yield zlib.crc32(data[start : start + CHUNK_BYTES].data)
 
 
 def chunk_count(size: int) -> int:
-    """Return how many chunks a blob of `size` bytes has."""
+    """Return the number of chunks of a blob of `size` bytes."""
     return -(-size // CHUNK_BYTES)
 
 
@@ -100,78 +100,83 @@ def pack_header(header: Header) -> bytes:
 
 
 def unpack_header(data: Bytes, where: str) -> Header:
-    """Return the header of a file whose bytes are `data`.
+    """Return the header of a file.
 
     Raises:
-        ContainerError: Not a container, a newer one, or one whose header is damaged.
+        ContainerError: The bytes are not a container, have a newer format, or the header is
+            damaged.
     """
     raw = data[:HEADER_BYTES].tobytes()
     if not raw or not raw.startswith(MAGIC[: len(raw)]):
         raise ContainerError(
-            "is not a Dovetail container" if raw else "is empty",
+            "the file is not a Dovetail container" if raw else "the file is empty",
             code="CONTAINER_NOT_ONE",
             where=where,
-            hint="give a .dvt model or a context binary, or convert the source model",
+            hint="pass a .dvt model or a context binary, or convert the source model",
         )
     if len(raw) < HEADER_BYTES:
         raise damaged(
-            f"is cut short: it has {len(raw)} of the header's {HEADER_BYTES} bytes", where
+            f"the file is cut short: it has {len(raw)} of the header's {HEADER_BYTES} bytes", where
         )
     _, version, kind, checksum, manifest_bytes, file_bytes, digest = _HEADER.unpack(raw)
     if checksum != _header_checksum(raw):
-        raise damaged("its header is damaged: the checksum does not fit", where)
+        raise damaged("the header is damaged: its checksum does not match", where)
     if version != VERSION:
         raise ContainerError(
-            f"has format version {version}; this core reads version {VERSION}",
+            f"unsupported format version {version}; this core reads version {VERSION}",
             code="CONTAINER_VERSION",
             where=where,
             hint="upgrade dovetail-core, or write the file again with this version",
         )
     if kind not in set(Kind):
         raise ContainerError(
-            f"holds something of the unknown kind {kind}", code="CONTAINER_INVALID", where=where
+            f"unknown kind {kind} of container", code="CONTAINER_INVALID", where=where
         )
     return Header(Kind(kind), manifest_bytes, file_bytes, digest, version)
 
 
 def check_manifest(header: Header, data: Bytes, where: str) -> memoryview:
-    """Return the manifest's bytes, after the checks that need no decoding.
+    """Return the manifest's bytes after the checks that need no decoding.
 
     Raises:
-        ContainerError: The file is not as long as it was, or the manifest is damaged.
+        ContainerError: The file's size is wrong, or the manifest is damaged.
     """
     if data.size < header.file_bytes:
-        raise damaged(f"is cut short: it has {data.size} of {header.file_bytes} bytes", where)
+        raise damaged(
+            f"the file is cut short: it has {data.size} of {header.file_bytes} bytes", where
+        )
     if data.size > header.file_bytes:
-        raise damaged(f"has {data.size} bytes where {header.file_bytes} were written", where)
+        raise damaged(
+            f"the file has {data.size} bytes, but {header.file_bytes} were written", where
+        )
     if header.manifest_bytes > min(data.size - HEADER_BYTES, MAX_MANIFEST_BYTES):
         raise ContainerError(
-            f"says that its manifest has {header.manifest_bytes} bytes, which is impossible",
+            f"impossible manifest size of {header.manifest_bytes} bytes",
             code="CONTAINER_INVALID",
             where=where,
         )
     manifest = data[HEADER_BYTES : HEADER_BYTES + header.manifest_bytes].data
     if hashlib.sha256(manifest).digest() != header.manifest_sha256:
-        raise damaged("its manifest is damaged: the checksum does not fit", where)
+        raise damaged("the manifest is damaged: its checksum does not match", where)
     return manifest
 
 
 def damaged(message: str, where: str) -> ContainerError:
-    """Return the error for bytes that are not what was written."""
+    """Return the error for bytes that differ from those written."""
     return ContainerError(
         message,
         where=where,
-        hint="make or fetch the file again; `dovetail inspect --verify` checks all of it",
+        hint="create or fetch the file again; `dovetail inspect --verify` checks all of it",
     )
 
 
 def _header_checksum(raw: bytes) -> int:
-    """CRC-32 of the header without the four bytes that hold it."""
+    """Return the CRC-32 of the header without the four bytes that store it."""
     return zlib.crc32(raw[_CHECKSUM.stop :], zlib.crc32(raw[: _CHECKSUM.start]))
 
 
 def is_container(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file begins as a container does, whatever it is called; False if unreadable."""
+    """Return whether a file begins like a container; False if it is unreadable."""
     try:
         with Path(path).open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC

@@ -1,4 +1,4 @@
-"""Graphs to and from their manifest entries, complete and without loss."""
+"""Lossless conversion of graphs to and from manifest entries."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from dovetail.container._writer import BlobTable
 from dovetail.errors import GraphError
 from dovetail.ir import Blob, DType, Graph, Node, Param, Scalar, Spec, Tensor, check
 
-# An array's bytes are counted in 63 bits, whatever its type and even if another extent is 0.
+# NumPy counts an array's bytes in 63 bits, whatever its type and even if another size is 0.
 _MAX_ELEMENTS = 2**60
 _NOT_FINITE = {"nan", "inf", "-inf"}
 
 
 def dump_graph(graph: Graph, table: BlobTable) -> GraphEntry:
-    """Return the entry of a graph; its data are added to `table`.
+    """Return the entry of a graph and add its data to `table`.
 
     Raises:
         GraphError: The graph is not well formed, or exceeds a limit of the format.
@@ -58,11 +58,11 @@ def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
 
     Args:
         entry: From a manifest.
-        blobs: Of the container; only those of text and of encodings are touched.
-        where: File and place in the manifest, for errors.
+        blobs: The container's blobs; only those of text and of encodings are read.
+        where: File and path in the manifest, for errors.
 
     Raises:
-        ContainerError: The entry names what is not there, or makes no well-formed graph.
+        ContainerError: The entry refers to something missing, or the graph is not well formed.
     """
     graph = Graph(entry.name)
     graph.removed_sources = frozenset(entry.gone)
@@ -84,7 +84,7 @@ def load_graph(entry: GraphEntry, blobs: Sequence[Blob], where: str) -> Graph:
 
 
 def _dump_grids(graph: Graph, table: BlobTable, where: str) -> Iterator[GridEntry]:
-    """Return the entries of the grids that constants of the graph go by; others are of no use."""
+    """Return the entries of the source encodings whose constants are in the graph."""
     sources = {tensor.source for tensor in graph.tensors.values() if tensor.kind.is_static}
     for source, spec in graph.source_encodings.items():
         if source in sources and spec.encoding is not None:
@@ -94,9 +94,9 @@ def _dump_grids(graph: Graph, table: BlobTable, where: str) -> Iterator[GridEntr
 
 def _load_grid(entry: GridEntry, graph: Graph, blobs: Sequence[Blob], where: str) -> None:
     if entry.source in graph.source_encodings:
-        raise ManifestError(f"there are two grids of '{entry.source}'", where=where)
+        raise ManifestError(f"duplicate grid of '{entry.source}'", where=where)
     if math.prod(extent for extent in entry.shape if extent) > _MAX_ELEMENTS:
-        raise ManifestError(f"it has the shape {entry.shape}, which no array can have", where=where)
+        raise ManifestError(f"impossible shape {entry.shape}", where=where)
     encoding = load_encoding(entry.encoding, ArrayReader(blobs, where))
     graph.source_encodings[entry.source] = Spec(entry.dtype, entry.shape, encoding)
 
@@ -136,15 +136,15 @@ def _load_tensor(entry: TensorEntry, blobs: Sequence[Blob], where: str) -> Tenso
 
 
 def _limit_of(tensor: Tensor) -> str | None:
-    """Return what the format does not allow of a tensor, beyond what the graph check finds."""
+    """Return how a tensor exceeds a limit of the format; `find_faults` reports other faults."""
     rank = len(tensor.shape)
     if rank > MAX_RANK:
-        return f"has rank {rank}; {MAX_RANK} is the most"
+        return f"rank {rank} exceeds the maximum of {MAX_RANK}"
     if math.prod(extent for extent in tensor.shape if extent) > _MAX_ELEMENTS:
-        return f"has the shape {tensor.shape}, which no array can have"
+        return f"impossible shape {tensor.shape}"
     perm = tensor.source_perm
     if perm is not None and sorted(perm) != list(range(rank)):
-        return f"says that its source was transposed by {perm}, which fits no rank {rank}"
+        return f"`source_perm` {perm} is not a permutation of {rank} axes"
     if tensor.dtype is DType.STRING and tensor.data is not None:
         return _text_limit(tensor.data.bytes.tobytes(), math.prod(tensor.shape))
     return None
@@ -152,11 +152,11 @@ def _limit_of(tensor: Tensor) -> str | None:
 
 def _text_limit(stored: bytes, count: int) -> str | None:
     if stored.count(b"\0") != count or (stored and not stored.endswith(b"\0")):
-        return f"does not hold {count} texts, each ended by a zero byte"
+        return f"the data are not {count} texts, each ended by a zero byte"
     try:
         stored.decode()
     except UnicodeDecodeError as error:
-        return f"holds text that is not UTF-8: {error}"
+        return f"the text is not UTF-8: {error}"
     return None
 
 
@@ -165,11 +165,11 @@ def _load_node(
 ) -> Node:
     for index in (*entry.inputs, *entry.outputs):
         if index is not None and index >= len(tensors):
-            raise ManifestError(f"there is no tensor {index}", where=where)
+            raise ManifestError(f"tensor {index} not found", where=where)
     params: dict[str, Param] = {}
     for i, param in enumerate(entry.params):
         if param.name in params:
-            raise ManifestError(f"there are two params named '{param.name}'", where=where)
+            raise ManifestError(f"duplicate param '{param.name}'", where=where)
         params[param.name] = _load_param(param, blobs, f"{where}.params[{i}]")
     return Node(
         entry.name,
@@ -187,7 +187,7 @@ def _dump_param(name: str, param: Param, table: BlobTable, where: str) -> ParamE
         return ParamEntry(name, tensor=_dump_tensor(param, table, f"{where}: param '{name}'"))
     value = param.value.item() if isinstance(param.value, np.generic) else param.value
     if not param.fits:
-        raise GraphError(f"param '{name}' {_misfit(param)}", where=where)
+        raise GraphError(f"param '{name}' {_scalar_fault(param)}", where=where)
     if isinstance(value, float) and not math.isfinite(value):
         value = str(value)
     return ParamEntry(name, scalar=ScalarEntry(param.dtype, value))
@@ -199,15 +199,15 @@ def _load_param(entry: ParamEntry, blobs: Sequence[Blob], where: str) -> Param:
     if entry.tensor is not None:
         return _load_tensor(entry.tensor, blobs, f"{where}.tensor")
     if entry.scalar is None:
-        raise AssertionError  # excluded above
+        raise AssertionError  # ruled out above
     dtype, value = entry.scalar.dtype, entry.scalar.value
     if dtype.is_float and isinstance(value, str) and value in _NOT_FINITE:
         value = float(value)
     scalar = Scalar(dtype, value)
     if not scalar.fits:
-        raise ManifestError(_misfit(scalar), where=f"{where}.scalar")
+        raise ManifestError(_scalar_fault(scalar), where=f"{where}.scalar")
     return scalar
 
 
-def _misfit(scalar: Scalar) -> str:
+def _scalar_fault(scalar: Scalar) -> str:
     return f"is {scalar.value!r}, which {scalar.dtype.name} does not hold"

@@ -1,7 +1,6 @@
-"""The manifest: its Structs, and their JSON.
+"""The manifest: Structs and their JSON form.
 
-Field names are the format's (docs/container.md). Tensors and blobs are named by their index, so
-that nothing can be named twice or be missing without being noticed.
+Field names are those of the format (docs/container.md). Tensors and blobs are referred to by index.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dovetail.errors import ContainerError
 from dovetail.ir import DType, TensorKind
 from dovetail.typed import convert
 
-MAX_RANK = 64  # NumPy's
+MAX_RANK = 64  # NumPy's limit
 
 Index = Annotated[int, Meta(ge=0, lt=2**32)]
 Size = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -29,17 +28,17 @@ M = TypeVar("M", bound="Manifest")
 
 
 class ManifestError(ContainerError):
-    """An undamaged manifest that says something impossible."""
+    """An undamaged manifest with impossible content."""
 
     default_code = "CONTAINER_INVALID"
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What all parts of a manifest share."""
+    """Base of all parts of a manifest."""
 
 
 class BlobEntry(_Strict, frozen=True):
-    """One blob: identity, size, and a CRC-32 for each chunk."""
+    """A blob: identity, size, and a CRC-32 for each chunk."""
 
     sha256: Sha256
     size: Size
@@ -96,7 +95,7 @@ EncodingEntry = ScaleOffsetEntry | AxisEntry | BlockEntry | ExpansionEntry
 
 
 class TensorEntry(_Strict, frozen=True):
-    """A `Tensor`; `source` is left out where it is the name."""
+    """A `Tensor`; `source` is left out if it equals the name."""
 
     name: str
     dtype: DType
@@ -109,7 +108,7 @@ class TensorEntry(_Strict, frozen=True):
 
 
 class ScalarEntry(_Strict, frozen=True):
-    """A `Scalar`; JSON has no infinities and no NaN, so these three are text."""
+    """A `Scalar`; infinities and NaN are text, since JSON has no such numbers."""
 
     dtype: DType
     value: bool | int | float | str
@@ -124,7 +123,7 @@ class ParamEntry(_Strict, frozen=True):
 
 
 class NodeEntry(_Strict, frozen=True):
-    """A `Node`; tensors by their index in the graph; `sources` left out where it is the name."""
+    """A `Node`; tensors by their index in the graph; `sources` is left out if it is the name."""
 
     name: str
     package: str
@@ -136,7 +135,7 @@ class NodeEntry(_Strict, frozen=True):
 
 
 class GridEntry(_Strict, frozen=True):
-    """One of `Graph.grids`: what a float constant of the user's model lies on."""
+    """An item of `Graph.source_encodings`: how the user's model stores a float constant."""
 
     source: str
     dtype: DType
@@ -155,7 +154,7 @@ class GraphEntry(_Strict, frozen=True):
 
 
 class Manifest(_Strict, frozen=True):
-    """What the manifests of all kinds begin with."""
+    """Fields with which the manifests of all kinds begin."""
 
     blobs: tuple[BlobEntry, ...]
 
@@ -183,10 +182,11 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(raw: memoryview, to: type[M], where: str) -> M:
-    """Return the manifest that JSON holds.
+    """Return the manifest in JSON bytes.
 
     Raises:
-        ContainerError: It is not valid JSON, has unknown keys, or has values of a wrong type.
+        ContainerError: The bytes are not valid JSON, or have unknown keys or values of a wrong
+            type.
     """
     try:
         try:
@@ -195,7 +195,7 @@ def decode_manifest(raw: memoryview, to: type[M], where: str) -> M:
             # Decoded again without types, to report every unknown key with its nearest valid one.
             data = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ManifestError(f"its manifest is no valid JSON: {error}", where=where) from error
+        raise ManifestError(f"the manifest is not valid JSON: {error}", where=where) from error
     except RecursionError as error:
-        raise ManifestError("its manifest is nested too deeply", where=where) from error
+        raise ManifestError("the manifest is nested too deeply", where=where) from error
     return convert(data, to, where=where, error=ManifestError)

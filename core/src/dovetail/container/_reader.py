@@ -1,16 +1,12 @@
-"""Opening a container: mapped read-only, everything but the blobs checked, blobs when bound."""
+"""Opening of containers: everything but the blobs is checked at once, blobs when they are used."""
 
 from __future__ import annotations
 
-import functools
-import mmap
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Literal
-
-import numpy as np
 
 from dovetail.container._format import (
     CHUNK_BYTES,
@@ -22,36 +18,35 @@ from dovetail.container._format import (
     chunk_checksums,
     chunk_count,
     damaged,
-    place,
+    placement_of,
     unpack_header,
 )
 from dovetail.container._manifest import BlobEntry, M, ManifestError, decode_manifest
+from dovetail.container._mapping import MappedBlob, MappedFile
+from dovetail.container.memory import aligned_empty
 from dovetail.errors import ConfigError, ContainerError, Problem, suggest_name
 from dovetail.files import unreadable
 from dovetail.ir import Blob
-
-# Where the system has no such advice, pages stay until it wants them back by itself.
-_DROP: int | None = getattr(mmap, "MADV_DONTNEED", None)
 
 Integrity = Literal["bind", "manifest"]
 
 
 @dataclass(frozen=True, slots=True)
 class Container(Generic[M]):
-    """An open container whose header, manifest and sizes are checked; its padding may not be.
+    """An open container whose header, manifest and sizes are checked, but not its padding.
 
     Attributes:
         where: Name of the file, for errors.
-        data: All of the file, mapped; alive as long as anything refers to it.
-        mapping: What maps it; None for an empty file.
+        data: All bytes of the file.
+        file: The mapped file; None if the bytes are in private memory.
         header: Its header.
         manifest: Its manifest.
-        placement: Where its blobs and its padding lie.
+        placement: Positions of its blobs and its padding.
     """
 
     where: str
     data: Bytes
-    mapping: mmap.mmap | None
+    file: MappedFile | None
     header: Header
     manifest: M
     placement: Placement
@@ -62,13 +57,13 @@ class Container(Generic[M]):
         return self.data[start : start + self.manifest.blobs[index].size]
 
     def padding_faults(self) -> Iterator[Problem]:
-        """Return every stretch of padding that is not zero."""
+        """Yield every stretch of padding that is not zero."""
         for start, end in self.placement.gaps:
             if self.data[start:end].any():
                 yield Problem(f"the padding in bytes {start} to {end - 1} is not zero", self.where)
 
     def chunk_faults(self, index: int) -> Iterator[Problem]:
-        """Return every chunk of a blob that is damaged."""
+        """Yield every damaged chunk of a blob."""
         wanted = self.manifest.blobs[index].crc32
         start = self.placement.offsets[index]
         for i, found in enumerate(chunk_checksums(self.view(index))):
@@ -78,30 +73,22 @@ class Container(Generic[M]):
                 yield Problem(f"blob {index} is damaged in bytes {first} to {last}", self.where)
 
     def blobs(self, integrity: Integrity) -> tuple[Blob, ...]:
-        """Return all blobs, without touching them.
+        """Return all blobs without reading them.
 
         Args:
-            integrity: "bind" to check each when it is first used, "manifest" to check none.
+            integrity: "bind" to check each blob when it is first used, "manifest" to check none.
         """
-        bind = integrity == "bind"
         return tuple(
-            Blob(
-                self.view(i),
-                hash=entry.sha256,
-                check=self._checker(i) if bind else None,
-                release=self._releaser(i),
-            )
-            for i, entry in enumerate(self.manifest.blobs)
+            self._blob(i, self._checker(i) if integrity == "bind" else None)
+            for i in range(len(self.manifest.blobs))
         )
 
-    def _releaser(self, index: int) -> Callable[[], None] | None:
-        """Return what drops the pages of a blob alone; the file has them still."""
+    def _blob(self, index: int, check: Callable[[], None] | None) -> Blob:
+        entry = self.manifest.blobs[index]
+        if self.file is None:
+            return Blob(self.view(index), hash=entry.sha256, check=check)
         start = self.placement.offsets[index]
-        first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
-        length = start + self.manifest.blobs[index].size - first
-        if length < mmap.PAGESIZE or self.mapping is None or _DROP is None:
-            return None
-        return functools.partial(self.mapping.madvise, _DROP, first, length)
+        return MappedBlob(self.file, start, entry.size, hash=entry.sha256, check=check)
 
     def _checker(self, index: int) -> Callable[[], None]:
         def check() -> None:
@@ -112,42 +99,46 @@ class Container(Generic[M]):
         return check
 
 
-def open_container(path: str | os.PathLike[str], kind: Kind, to: type[M]) -> Container[M]:
+def open_container(
+    path: str | os.PathLike[str], kind: Kind, to: type[M], *, mapped: bool = True
+) -> Container[M]:
     """Open a container, without checking its padding and its blobs.
 
     Args:
         path: The file.
-        kind: What it must hold.
+        kind: The required kind.
         to: Type of its manifest.
+        mapped: Whether the file is mapped; otherwise the whole file is read into memory.
 
     Raises:
         FrontendError: The file cannot be read.
-        ContainerError: It is not a container of this kind, is of a newer format, or is damaged.
+        ContainerError: The file is not a container of this kind, has a newer format, or is damaged.
     """
     where = os.fspath(path)
-    data, mapping = _mapped(where)
+    file = MappedFile(where) if mapped else None
+    data = _read(where) if file is None else file.data
     header = unpack_header(data, where)
     raw = check_manifest(header, data, where)
     if header.kind is not kind:
         raise ContainerError(
-            f"holds a {header.kind.name.lower()}, not a {kind.name.lower()}",
+            f"expected a container with a {kind.name.lower()}, got a {header.kind.name.lower()}",
             code="CONTAINER_KIND",
             where=where,
-            hint=f"give a file that holds a {kind.name.lower()}",
+            hint=f"pass a file that contains a {kind.name.lower()}",
         )
     manifest = decode_manifest(raw, to, where)
     _check_table(manifest.blobs, where)
-    placement = place(header.manifest_bytes, [entry.size for entry in manifest.blobs])
+    placement = placement_of(header.manifest_bytes, [entry.size for entry in manifest.blobs])
     if placement.file_bytes != header.file_bytes:
         raise ManifestError(
-            f"its blobs would end at byte {placement.file_bytes}, the file at {header.file_bytes}",
+            f"the blobs would end at byte {placement.file_bytes}, the file at {header.file_bytes}",
             where=f"{where}: $.blobs",
         )
-    return Container(where, data, mapping, header, manifest, placement)
+    return Container(where, data, file, header, manifest, placement)
 
 
 def check_padding(container: Container[M]) -> None:
-    """Refuses a container whose padding is damaged.
+    """Raise if a container's padding is damaged.
 
     Raises:
         ContainerError: It is.
@@ -158,38 +149,40 @@ def check_padding(container: Container[M]) -> None:
 
 
 def check_integrity(integrity: str) -> None:
-    """Refuses an unknown way of checking blobs.
+    """Raise if `integrity` is unknown.
 
     Raises:
         ConfigError: It is neither "bind" nor "manifest".
     """
     if integrity not in ("bind", "manifest"):
         raise ConfigError(
-            f"integrity '{integrity}' is not known",
+            f"unknown integrity '{integrity}'",
             hint=suggest_name(integrity, ("bind", "manifest")),
         )
 
 
-def _mapped(path: str) -> tuple[Bytes, mmap.mmap | None]:
+def _read(path: str) -> Bytes:
+    """Return all bytes of a file, in aligned memory."""
     try:
-        with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped
-                return np.empty(0, np.uint8), None
-            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        with open(path, "rb", buffering=0) as file:
+            data = aligned_empty(os.fstat(file.fileno()).st_size)
+            count = 0
+            while read := file.readinto(data[count:].data):
+                count += read
     except OSError as error:
         raise unreadable(Path(path), error) from error
-    return np.frombuffer(mapping, np.uint8), mapping
+    return data[:count]
 
 
 def _check_table(entries: tuple[BlobEntry, ...], where: str) -> None:
     known: set[str] = set()
     for i, entry in enumerate(entries):
-        place_of = f"{where}: $.blobs[{i}]"
+        location = f"{where}: $.blobs[{i}]"
         if entry.sha256 in known:
-            raise ManifestError("a blob is stored twice", where=place_of)
+            raise ManifestError("duplicate blob", where=location)
         known.add(entry.sha256)
         if len(entry.crc32) != chunk_count(entry.size):
             raise ManifestError(
-                f"{len(entry.crc32)} checksums for {chunk_count(entry.size)} chunks",
-                where=place_of,
+                f"{len(entry.crc32)} checksums do not match {chunk_count(entry.size)} chunks",
+                where=location,
             )

@@ -1,4 +1,4 @@
-"""The complete check of a container file."""
+"""Complete verification of a container file."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from dovetail.container._reader import Container, open_container
 from dovetail.container.model import model_of
 from dovetail.errors import ContainerError, Problem
 
-# Not damage: what the file is, is known, and it is not what can be verified.
-_REFUSED = {"CONTAINER_NOT_ONE", "CONTAINER_VERSION", "CONTAINER_KIND"}
+# These files are not damaged; they are of another kind.
+_UNVERIFIABLE = {"CONTAINER_NOT_ONE", "CONTAINER_VERSION", "CONTAINER_KIND"}
 
 
 def verify(path: str | os.PathLike[str]) -> tuple[Problem, ...]:
     """Check all of a model file: header, manifest, padding, every blob, every graph.
 
     Returns:
-        Every fault; none if the file is what was written. Where a part is damaged on which others
-        depend (header, then manifest, then blobs), the others are not judged.
+        Every fault; none if the file is intact. After damage to the header or the manifest, the
+        parts that depend on it are not checked; after damage to blobs, the graphs are not.
 
     Raises:
         FrontendError: The file cannot be read.
-        ContainerError: It is not a container, holds no model, or is of a newer format.
+        ContainerError: The file is not a container, contains no model, or has a newer format.
     """
     try:
         container = open_container(path, Kind.MODEL, ModelManifest)
     except ContainerError as error:
-        if error.code in _REFUSED:
+        if error.code in _UNVERIFIABLE:
             raise
         return _problems_of(error)
     faults = tuple(container.padding_faults())
@@ -43,7 +43,7 @@ def _faults(container: Container[ModelManifest], index: int) -> Iterator[Problem
     yield from chunks
     wanted = container.manifest.blobs[index].sha256
     if not chunks and hashlib.sha256(container.view(index).data).hexdigest() != wanted:
-        yield Problem(f"blob {index} is not the one with the hash {wanted}", container.where)
+        yield Problem(f"blob {index} does not have the hash {wanted}", container.where)
 
 
 def _graph_faults(container: Container[ModelManifest]) -> tuple[Problem, ...]:

@@ -1,4 +1,4 @@
-"""Writing a container: blobs collected once each, then all of it at once or nothing."""
+"""Writing of containers: each blob once, and atomically."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dovetail.container._format import (
     chunk_checksums,
     damaged,
     pack_header,
-    place,
+    placement_of,
 )
 from dovetail.container._manifest import (
     BlobEntry,
@@ -31,14 +31,14 @@ from dovetail.ir import Blob
 
 
 class BlobTable:
-    """The blobs of a container to be written, each content once, in order of first use."""
+    """The blobs of a container to be written, without duplicates, in order of first use."""
 
     def __init__(self) -> None:
         self._blobs: dict[str, Blob] = {}
         self._indices: dict[str, int] = {}
 
     def add(self, blob: Blob) -> int:
-        """Return the index of a blob, which is added if its content is new."""
+        """Return the index of a blob; add the blob if its content is new."""
         self._blobs.setdefault(blob.hash, blob)
         return self._indices.setdefault(blob.hash, len(self._indices))
 
@@ -51,12 +51,12 @@ class BlobTable:
 def write_container(
     path: str | os.PathLike[str], kind: Kind, manifest: Manifest, table: BlobTable
 ) -> None:
-    """Write a container; after an error there is no file, or the old one.
+    """Write a container; an error leaves no file, or the old one.
 
     Args:
-        path: The file; one that is there is replaced.
-        kind: What it holds.
-        manifest: Its `blobs` are filled in here.
+        path: The file; an existing one is replaced.
+        kind: Its content.
+        manifest: The manifest; its `blobs` are filled in here.
         table: The blobs that the manifest refers to.
 
     Raises:
@@ -68,13 +68,13 @@ def write_container(
     raw = encode_manifest(msgspec.structs.replace(manifest, blobs=entries))
     if len(raw) > MAX_MANIFEST_BYTES:
         raise ManifestError(
-            f"its manifest would take {len(raw)} bytes, and {MAX_MANIFEST_BYTES} are the most",
+            f"the manifest takes {len(raw)} bytes; the maximum is {MAX_MANIFEST_BYTES}",
             where=str(path),
             hint="write fewer graphs into one file",
         )
-    # What cannot be read must not be written: the types of a Struct bind only when it is decoded.
+    # A Struct's types are checked only when it is decoded: an unreadable file must not be written.
     decode_manifest(memoryview(raw), type(manifest), str(path))
-    placement = place(len(raw), [e.size for e in entries])
+    placement = placement_of(len(raw), [e.size for e in entries])
     header = Header(kind, len(raw), placement.file_bytes, hashlib.sha256(raw).digest())
     with atomic_write(path) as file:
         file.write(pack_header(header))
@@ -88,12 +88,12 @@ def write_container(
 
 
 def _write_blob(file: IO[bytes], blob: Blob, where: str) -> None:
-    # Hashed again: a blob read from an unchecked file only claims its hash, and damage must not
-    # be written out with fresh checksums.
+    # Hashed again: the hash of a blob from an unchecked file is only a claim, and damage must not
+    # be written with valid checksums.
     digest = hashlib.sha256()
     for start in range(0, blob.nbytes, CHUNK_BYTES):
         chunk = blob.bytes[start : start + CHUNK_BYTES].data
         digest.update(chunk)
         file.write(chunk)
     if digest.hexdigest() != blob.hash:
-        raise damaged(f"the data with the hash {blob.hash} to be stored here are damaged", where)
+        raise damaged(f"the data with the hash {blob.hash} are damaged", where)

@@ -1,4 +1,4 @@
-"""Aligned memory: what kernels and arenas want under their arrays."""
+"""Aligned memory for the arrays of kernels and arenas."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ ALIGNMENT = 64  # a cache line, and the widest vector register
 
 
 def aligned_empty(nbytes: int, alignment: int = ALIGNMENT) -> NDArray[np.uint8]:
-    """Return writable memory without a set content.
+    """Return writable, uninitialized memory.
 
     Args:
         nbytes: Size in bytes.
-        alignment: Address of the first byte is a multiple of this power of two, in bytes.
+        alignment: Power of two; the address of the first byte is a multiple of it.
 
     Returns:
         uint8, shape (nbytes,).
 
     Raises:
-        ValueError: The size is negative, or the alignment no power of two.
+        ValueError: The size is negative, or the alignment is not a power of two.
     """
     if nbytes < 0:
-        raise ValueError(f"{nbytes} bytes cannot be had")
+        raise ValueError(f"size must not be negative, got {nbytes} bytes")
     if alignment < 1 or alignment & (alignment - 1):
-        raise ValueError(f"alignment {alignment} is no power of two")
+        raise ValueError(f"alignment must be a power of two, got {alignment}")
     room = np.empty(nbytes + alignment - 1, np.uint8)
     start = -room.ctypes.data % alignment
     return room[start : start + nbytes]

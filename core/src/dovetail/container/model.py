@@ -1,4 +1,4 @@
-"""Model: named graphs and what is known of their making; the unit of a `.dvt` file."""
+"""Model: named graphs and their origin; the content of a `.dvt` file."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from dovetail.ops import OpRegistry
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """Named graphs, who made them, and the op packages they use.
+    """Named graphs, their producer, and the op packages that they use.
 
-    Tensors of one graph or of several may share blobs; a file holds each blob once.
+    Tensors of one or several graphs may share blobs; a file contains each blob once.
 
     Attributes:
         graphs: Graphs by name, in order.
-        producer: Who made the model, from what.
-        op_packages: Versions of op packages by name; all that the graphs use, when it is saved.
+        producer: The program that created the model, and its source.
+        op_packages: Versions of op packages by name; must include all that the graphs use to be
+            saved.
 
     Raises:
-        GraphError: A graph is under another name than its own.
+        GraphError: A graph's key differs from its name.
     """
 
     graphs: dict[str, Graph]
@@ -46,45 +47,44 @@ class Model:
         for name, graph in self.graphs.items():
             if name != graph.name:
                 raise GraphError(
-                    f"graph '{graph.name}' is under the name '{name}'",
-                    hint="a model's graphs are under their own names",
+                    f"graph '{graph.name}' has the key '{name}'",
+                    hint="use the names of the graphs as keys",
                 )
 
     @classmethod
     def of(cls, *graphs: Graph, producer: Producer, registry: OpRegistry) -> Model:
-        """Return the model of some graphs, with the versions of their op packages.
+        """Create a model from graphs, with the versions of their op packages.
 
         Args:
-            graphs: In order; their names must differ.
-            producer: Who made them.
-            registry: Has the op packages that they use.
+            graphs: The graphs in order; their names must differ.
+            producer: The program that created them.
+            registry: Contains the op packages that they use.
 
         Raises:
-            GraphError: Two graphs have one name.
+            GraphError: Two graphs have the same name.
             UnsupportedOpError: An op package is not in the registry.
         """
         named: dict[str, Graph] = {}
         for graph in graphs:
             if named.setdefault(graph.name, graph) is not graph:
-                raise GraphError(
-                    f"there are two graphs named '{graph.name}'", hint="rename one of them"
-                )
+                raise GraphError(f"duplicate graph name '{graph.name}'", hint="rename one of them")
         packages = sorted(set(packages_of(named)))
         return cls(named, producer, {name: registry.package(name).version for name in packages})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model; after an error there is no file, or the old one.
+        """Write the model to a file; an error leaves no file, or the old one.
 
-        Equal models give equal bytes.
+        Equal models produce equal bytes.
 
         Raises:
             GraphError: A graph is not well formed, or uses an op package without a version.
-            ContainerError: The file cannot be written, or data of the model are damaged.
+            ContainerError: The file cannot be written, or data of the model are damaged or have
+                changed.
         """
         if missing := unversioned(self.graphs, self.op_packages):
             raise GraphError(
-                f"the model does not say which version of {', '.join(missing)} it uses",
-                hint="name it in `op_packages`, or make the model with `Model.of`",
+                f"missing version of op package {', '.join(missing)}",
+                hint="add it to `op_packages`, or create the model with `Model.of`",
             )
         table = BlobTable()
         graphs = tuple(dump_graph(graph, table) for graph in self.graphs.values())
@@ -92,41 +92,50 @@ class Model:
         write_container(path, Kind.MODEL, manifest, table)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], integrity: Integrity = "bind") -> Model:
-        """Return the model that a file holds. Weights are mapped, and not touched.
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        integrity: Integrity = "bind",
+        *,
+        map_weights: bool = True,
+    ) -> Model:
+        """Load a model from a file.
 
         Args:
             path: A `.dvt` file.
             integrity: "bind" to check each blob when it is first used, "manifest" to check only
                 header, manifest and padding.
+            map_weights: Whether the file stays mapped and weights are read when they are first
+                used. The file must then not be changed in place (see docs/container.md). Otherwise
+                the whole file is read into memory.
 
         Raises:
             FrontendError: The file cannot be read.
-            ContainerError: It holds no model, is of a newer format, or is damaged.
-            ConfigError: `integrity` is neither of the two.
+            ContainerError: The file contains no model, has a newer format, or is damaged.
+            ConfigError: `integrity` is unknown.
         """
         check_integrity(integrity)
-        container = open_container(path, Kind.MODEL, ModelManifest)
+        container = open_container(path, Kind.MODEL, ModelManifest, mapped=map_weights)
         check_padding(container)
         return model_of(container, container.blobs(integrity))
 
 
 def model_of(container: Container[ModelManifest], blobs: tuple[Blob, ...]) -> Model:
-    """Return the model that an open container holds.
+    """Return the model in an open container.
 
     Raises:
-        ContainerError: The manifest makes no model.
+        ContainerError: The manifest does not describe a model.
     """
     manifest, where = container.manifest, container.where
     graphs: dict[str, Graph] = {}
     for i, entry in enumerate(manifest.graphs):
         place = f"{where}: $.graphs[{i}]"
         if entry.name in graphs:
-            raise ManifestError(f"there are two graphs named '{entry.name}'", where=place)
+            raise ManifestError(f"duplicate graph name '{entry.name}'", where=place)
         graphs[entry.name] = load_graph(entry, blobs, place)
     if missing := unversioned(graphs, manifest.op_packages):
         raise ManifestError(
-            f"there is no version of {', '.join(missing)}", where=f"{where}: $.op_packages"
+            f"missing version of op package {', '.join(missing)}", where=f"{where}: $.op_packages"
         )
     return Model(graphs, manifest.producer, manifest.op_packages)
 
@@ -137,5 +146,5 @@ def packages_of(graphs: Mapping[str, Graph]) -> Iterator[str]:
 
 
 def unversioned(graphs: Mapping[str, Graph], versions: Mapping[str, str]) -> list[str]:
-    """Return the op packages that are used but have no version, sorted."""
+    """Return the used op packages without a version, sorted."""
     return sorted(set(packages_of(graphs)) - versions.keys())

@@ -1,4 +1,4 @@
-"""Producer: who made a container, from what."""
+"""Producer: the program that created a container, and its source."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FileName = Annotated[str, Meta(pattern=r"\A[^/\x00]+\Z")]
 
 
 class Producer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Who made a container, from what. Never a time, a host or a path: files are reproducible.
+    """The program that created a container, and its source.
 
     Attributes:
         tool: Name of the program.
         version: Its version.
-        source: Name of the model file it read, without folders.
+        source: Name of the source model file, without folders.
         source_sha256: SHA-256 of that file in hex.
-        options: Options that it was given, as text.
+        options: The program's options, as text. No time, host or path: files are reproducible.
     """
 
     tool: str

@@ -1,4 +1,4 @@
-"""What a container says of itself, without its blobs: `dovetail inspect`."""
+"""Summary of a container without its blobs, for `dovetail inspect`."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class TensorSummary(msgspec.Struct, frozen=True):
     Attributes:
         name: Its name.
         dtype: Name of its type.
-        shape: Its extents.
-        encoding: Its encoding in a few words, None if it has none.
+        shape: Its shape.
+        encoding: Short description of its encoding; None if it has none.
     """
 
     name: str
@@ -46,12 +46,12 @@ class GraphSummary(msgspec.Struct, frozen=True):
 
     Attributes:
         name: Its name.
-        inputs: What the application writes, in order.
-        outputs: What the application reads, in order.
-        ops: How many nodes use each op, by `package::op`, sorted by name.
+        inputs: Tensors that the application writes, in order.
+        outputs: Tensors that the application reads, in order.
+        ops: Number of nodes of each op, by `package::op`, sorted by name.
         nodes: Number of nodes.
-        tensors: Number of tensors, params not counted.
-        static_bytes: Bytes of its static tensors and tensor params, shared ones each time.
+        tensors: Number of tensors without params.
+        static_bytes: Bytes of its static tensors and tensor params; shared blobs count each time.
     """
 
     name: str
@@ -67,14 +67,14 @@ class Summary(msgspec.Struct, frozen=True):
     """A container file.
 
     Attributes:
-        kind: What it holds: `model`.
-        format_version: Of the container format.
-        producer: Who made it.
+        kind: Its content: `model`.
+        format_version: Version of the container format.
+        producer: The program that created it.
         op_packages: Versions of the op packages by name.
         graphs: Its graphs, in order.
         blobs: Number of blobs.
         blob_bytes: Bytes of all blobs.
-        shared_blob_bytes: Bytes of those that more than one tensor uses, each counted once.
+        shared_blob_bytes: Bytes of the blobs used by several tensors, each counted once.
         file_bytes: Size of the file.
     """
 
@@ -90,11 +90,11 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def summarize(path: str | os.PathLike[str]) -> Summary:
-    """Return what a model file says of itself; header, manifest and padding alone are read.
+    """Return the summary of a model file; only header, manifest and padding are read.
 
     Raises:
         FrontendError: The file cannot be read.
-        ContainerError: It holds no model, is of a newer format, or is damaged there.
+        ContainerError: The file contains no model, has a newer format, or these parts are damaged.
     """
     container = open_container(path, Kind.MODEL, ModelManifest)
     check_padding(container)
@@ -118,7 +118,7 @@ def _check_indices(uses: Counter[int], container: Container[ModelManifest]) -> N
     count = len(container.manifest.blobs)
     if uses and max(uses) >= count:
         raise ManifestError(
-            f"there is no blob {max(uses)}; there are {count}",
+            f"blob {max(uses)} not found; the file has {count}",
             where=f"{container.where}: $.graphs",
         )
 
@@ -137,7 +137,7 @@ def _graph_summary(graph: GraphEntry, container: Container[ModelManifest]) -> Gr
 
 
 def _data_of(graph: GraphEntry) -> Iterator[int]:
-    """Return the blob of every tensor and tensor param that has one."""
+    """Yield the blob of every tensor and tensor param that has one."""
     params = (p.tensor for node in graph.nodes for p in node.params if p.tensor is not None)
     return (t.data for t in (*graph.tensors, *params) if t.data is not None)
 
@@ -149,7 +149,7 @@ def _tensor_summary(tensor: TensorEntry) -> TensorSummary:
 
 def _encoding_text(entry: EncodingEntry) -> str:
     def empty(array: ArrayEntry, dtypes: tuple[DType, ...], rank: int | None) -> Array:
-        # the text names kind, axis and bits only, so that blobs stay untouched
+        # the text says kind, axis and bits only, so no blob is read
         return np.empty(0, array.dtype.storage)
 
     return encoding_text(load_encoding(entry, empty))

@@ -1,4 +1,4 @@
-"""WeightStore: prepacked weights, each made once and shared by all graphs of a context."""
+"""WeightStore: prepacked weights, packed once and shared by all graphs of a context."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dovetail.ir import Array, Blob
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """One prepacked form that a store holds.
+    """A prepacked form in a store.
 
     Attributes:
         hash: SHA-256 of the plain blob in hex.
-        layout: What it was prepacked to.
+        layout: Name of the form.
         data: The prepacked form; read-only.
     """
 
@@ -36,39 +36,41 @@ class Packed:
 class WeightStore:
     """Prepacked weights by content and layout. Threads may share it.
 
-    Two graphs with equal weights share one prepacked form, even where their blobs are two.
+    Graphs with equal weights share one prepacked form, even if they are in different blobs.
     """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._held: dict[tuple[str, str], Array] = {}
-        # All that this store and its siblings hold; what the last of them lets go of leaves it.
+        # The forms of this store and its siblings; one is removed when none of them holds it.
         self._pool: WeakValueDictionary[tuple[str, str], Array] = WeakValueDictionary()
-        # One lock for each form being made: making is slow and must not hold up other forms. It
-        # may be taken again by its own thread, so that a `make` that asks for its own result
-        # fails instead of waiting for ever.
+        # One lock for each form being packed: packing is slow and must not delay other forms.
+        # Reentrant, so that a `make` that asks for its own result fails instead of waiting
+        # forever.
         self._making: dict[tuple[str, str], threading.RLock] = {}
 
     def sibling(self) -> WeightStore:
-        """Return an empty store that takes what this one and its other siblings hold from them.
+        """Return an empty store that shares the forms of this one and its siblings.
 
-        Each holds what it was asked for, so that a form lives as long as one of those who asked.
+        A form lives as long as one of the stores that were asked for it.
         """
-        made = WeightStore()
-        made._pool = self._pool
-        return made
+        sibling = WeightStore()
+        sibling._pool = self._pool
+        return sibling
 
     def get(self, blob: Blob, layout: str, make: Callable[[], Array]) -> Array:
-        """Return the prepacked form of a blob, made at the first call.
+        """Return the prepacked form of a blob; pack it at the first call.
 
         Args:
             blob: The plain weights.
-            layout: Names the form: kernel, geometry, library version, whatever `make` depends on.
-            make: Makes it; any shape and type. Where it fails, the next call tries again.
+            layout: Name of the form: kernel, geometry, library version, and all else that `make`
+                depends on.
+            make: Returns the packed array, of any shape and type. After a failure the next call
+                tries again.
 
         Returns:
-            What `make` gave, read-only, C-contiguous and aligned to 64 bytes; a copy where it was
-            not so.
+            The packed array, read-only, C-contiguous and aligned to 64 bytes; a copy if `make`
+            returned another layout or a view of a mapped file.
         """
         key = (blob.hash, layout)
         with self._guard:
@@ -77,13 +79,13 @@ class WeightStore:
                 return held
             making = self._making.setdefault(key, threading.RLock())
         with making:
-            # another thread may have made it while this one waited
+            # another thread may have packed it while this one waited
             held = self._held.get(key)
             if held is None:
                 held = self._pool.get(key)
                 if held is None:
-                    held = _settled(make())
-                    blob.release()  # or the weights would lie in memory twice
+                    held = _settled(make(), blob)
+                    blob.release()  # or the weights would be in memory twice
                 with self._guard:
                     self._held[key] = held
                     self._pool[key] = held
@@ -92,19 +94,22 @@ class WeightStore:
 
     @property
     def packed(self) -> tuple[Packed, ...]:
-        """All forms held, sorted by hash and layout."""
+        """All forms in the store, sorted by hash and layout."""
         with self._guard:
             held = sorted(self._held.items(), key=lambda item: item[0])
         return tuple(Packed(*key, data) for key, data in held)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all forms held."""
+        """Bytes of all forms in the store."""
         return sum(packed.nbytes for packed in self.packed)
 
 
-def _settled(array: Array) -> Array:
-    if array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0:
+def _settled(array: Array, plain: Blob) -> Array:
+    """Return a packed form, aligned and read-only; a copy if it is a view of a mapped file."""
+    is_mapped = plain.guard is not None and np.may_share_memory(array, plain.bytes)
+    is_aligned = array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0
+    if is_aligned and not is_mapped:
         settled = array.view()
     else:
         settled = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)

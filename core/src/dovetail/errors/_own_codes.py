@@ -191,6 +191,12 @@ OWN_CODES: tuple[Entry, ...] = (
         "Make or fetch the file again; `dovetail inspect --verify` checks all of it.",
     ),
     Entry(
+        "CONTAINER_CHANGED",
+        3,
+        "A container file was overwritten or cut short while its weights were in use.",
+        "Load it again. Replace files by renaming, or load with map_weights=False.",
+    ),
+    Entry(
         "CONTAINER_INVALID",
         3,
         "A container file is undamaged but says something that cannot be.",

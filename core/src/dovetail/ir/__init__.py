@@ -1,4 +1,4 @@
-"""The one representation of a model: dtypes, encodings, tensors, nodes, graphs."""
+"""Representation of models: dtypes, encodings, tensors, nodes, graphs."""
 
 from dovetail.ir.check import check, find_faults
 from dovetail.ir.copying import copy_graph

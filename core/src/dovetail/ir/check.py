@@ -1,6 +1,6 @@
-"""The graph check: every structural fault at once.
+"""The structural check of graphs, which reports all faults at once.
 
-Ops are checked by `dovetail.ops.check`, which knows the schemas.
+`dovetail.ops.check` checks nodes against the schemas of their ops.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dovetail.ir.dtypes import DType
 from dovetail.ir.graph import Graph, Node
 from dovetail.ir.tensor import Tensor, TensorKind
 
-# QNN keeps dimensions in 32 bits; larger ones are damage, not data.
+# QNN stores dimensions in 32 bits; larger ones are damage.
 MAX_EXTENT = 2**32 - 1
 
 
@@ -21,7 +21,8 @@ def find_faults(graph: Graph) -> list[Problem]:
     found = [p for tensor in graph.tensors.values() for p in _tensor_faults(graph, tensor)]
     found += [
         Problem(
-            f"is kept under the name '{name}'; a tensor is not renamed in place", _place(tensor)
+            f"has the key '{name}' in the graph; a tensor cannot be renamed in place",
+            _place(tensor),
         )
         for name, tensor in graph.tensors.items()
         if name != tensor.name
@@ -40,10 +41,10 @@ def find_faults(graph: Graph) -> list[Problem]:
 
 
 def check(graph: Graph) -> None:
-    """Refuses a graph that is not well formed.
+    """Raise if a graph is not well formed.
 
     Raises:
-        GraphError: With every fault found.
+        GraphError: The graph has faults; all are listed.
     """
     raise_faults(graph, find_faults(graph))
 
@@ -60,7 +61,7 @@ def raise_faults(graph: Graph, faults: list[Problem]) -> None:
 
 
 def _linked_nodes(graph: Graph) -> Iterable[Node]:
-    """Return the nodes that read or write a tensor, for a graph that has no order."""
+    """Return the nodes that read each tensor, for a graph that may have a cycle."""
     found: dict[Node, None] = {}
     for tensor in graph.tensors.values():
         producer = graph.producer(tensor)
@@ -78,9 +79,9 @@ def _tensor_faults(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
     yield from (Problem(text, where) for text in _value_faults(tensor))
     producer, kind = graph.producer(tensor), tensor.kind
     if producer is not None and (kind.is_static or kind is TensorKind.NULL):
-        yield Problem(f"is {kind.name}, yet {producer.where} writes it", where)
+        yield Problem(f"is {kind.name}, but {producer.where} writes it", where)
     if producer is not None and kind.is_input and not kind.is_output:
-        yield Problem(f"is a graph input, yet {producer.where} writes it", where)
+        yield Problem(f"is a graph input, but {producer.where} writes it", where)
     if producer is None and kind.is_output and not kind.is_input:
         yield Problem("is a graph output, but no node writes it", where)
     if producer is None and kind in (TensorKind.NATIVE, TensorKind.UPDATEABLE_NATIVE):
@@ -91,7 +92,7 @@ def _tensor_faults(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
 
 def _value_faults(tensor: Tensor) -> Iterator[str]:
     if not tensor.name or "\0" in tensor.name:
-        yield "has no usable name"
+        yield "has no valid name"
     if any(not 0 <= extent <= MAX_EXTENT for extent in tensor.shape):
         yield f"has the impossible shape {tensor.shape}"
         return
@@ -103,11 +104,11 @@ def _value_faults(tensor: Tensor) -> Iterator[str]:
         yield "is STATIC but has no data"
     if tensor.data is not None:
         if not tensor.kind.is_static:
-            yield f"is {tensor.kind.name}, yet has data of its own"
+            yield f"is {tensor.kind.name}, but has data"
         wanted = tensor.dtype.nbytes(tensor.shape)
         if tensor.dtype is not DType.STRING and tensor.data.nbytes != wanted:
             yield (
-                f"has {tensor.data.nbytes} bytes of data where {tensor.dtype.name} "
+                f"has {tensor.data.nbytes} bytes of data, but {tensor.dtype.name} "
                 f"{tensor.shape} takes {wanted}"
             )
 
@@ -116,12 +117,12 @@ def _node_faults(graph: Graph, node: Node) -> Iterator[Problem]:
     if not node.name:
         yield Problem("has no name", node.where)
     if not node.outputs:
-        yield Problem("writes nothing", node.where)
+        yield Problem("has no outputs", node.where)
     for text in _link_faults(graph, node):
         yield Problem(text, node.where)
     for name, param in node.params.items():
         if not isinstance(param, Tensor):
-            continue  # the op's schema judges scalars
+            continue  # scalars are checked against the op's schema
         for text in _value_faults(param):
             yield Problem(f"param '{name}' {text}", node.where)
         if param.data is None and param.kind is not TensorKind.STATIC:
@@ -129,7 +130,7 @@ def _node_faults(graph: Graph, node: Node) -> Iterator[Problem]:
 
 
 def _link_faults(graph: Graph, node: Node) -> Iterator[str]:
-    # `set_inputs` and `set_outputs` let a pass go through such states; none may remain.
+    # A pass may create these states with `set_inputs` and `set_outputs`, but not leave them.
     for tensor in dict.fromkeys((*node.inputs, *node.outputs)):
         if tensor is not None and graph.tensors.get(tensor.name) is not tensor:
             yield f"uses tensor '{tensor.name}', which is not in the graph"

@@ -1,4 +1,4 @@
-"""Copies of graphs, for whoever changes one that belongs to somebody else."""
+"""Copies of graphs, to be changed without changing the original."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def copy_graph(graph: Graph, *, outputs: Collection[str] = ()) -> Graph:
 
     Args:
         graph: Not changed.
-        outputs: Names of inner tensors that are to be outputs of the copy, beside its own.
+        outputs: Names of inner tensors that become additional outputs of the copy.
     """
     made = Graph(graph.name)
     made.source_encodings = dict(graph.source_encodings)

@@ -1,4 +1,4 @@
-"""Data types: QNN's names and codes, and how each is stored."""
+"""Data types: QNN's names and codes, and their storage."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class DType(enum.IntEnum):
     def storage(self) -> np.dtype[np.generic]:
         """NumPy type of one stored element.
 
-        4-bit types name the type of an unpacked element; BFLOAT_16 is stored as its bit pattern.
+        For 4-bit types, that of an unpacked element; BFLOAT_16 is stored as its bit pattern.
         """
         return _STORAGE[self]
 
@@ -54,34 +54,34 @@ class DType(enum.IntEnum):
 
     @property
     def is_packed(self) -> bool:
-        """Whether two elements share a byte."""
+        """True if two elements share a byte."""
         return self in (DType.SFIXED_POINT_4, DType.UFIXED_POINT_4)
 
     @property
     def is_float(self) -> bool:
-        """Whether the type is a floating-point one."""
+        """True if the type is a floating-point type."""
         return _family(self) == 2
 
     @property
     def is_fixed_point(self) -> bool:
-        """Whether values are integers with an encoding."""
+        """True if values are integers with an encoding."""
         return _family(self) in (3, 4)
 
     @property
     def is_int(self) -> bool:
-        """Whether the type is a plain integer one."""
+        """True if the type is a plain integer type."""
         return _family(self) in (0, 1)
 
     @property
     def is_signed(self) -> bool:
-        """Whether negative stored values exist."""
+        """True if stored values can be negative."""
         return _family(self) in (0, 2, 3)
 
     def stored_range(self, bitwidth: int | None = None) -> tuple[int, int]:
-        """Return the least and greatest stored integer.
+        """Return the minimum and maximum stored integer.
 
         Args:
-            bitwidth: Number of bits really used, where an encoding narrows the type.
+            bitwidth: Number of bits used, if an encoding narrows the type.
         """
         bits = bitwidth or self.bits
         if self.is_signed:
@@ -89,10 +89,10 @@ class DType(enum.IntEnum):
         return 0, (1 << bits) - 1
 
     def nbytes(self, shape: tuple[int, ...]) -> int:
-        """Return the bytes that a tensor of `shape` takes, 4-bit types packed."""
+        """Return the size in bytes of a tensor of `shape`; 4-bit types are packed."""
         count = 1
-        for extent in shape:
-            count *= extent
+        for size in shape:
+            count *= size
         return (count * self.bits + 7) // 8
 
     @classmethod
@@ -100,7 +100,7 @@ class DType(enum.IntEnum):
         """Return the plain (not fixed-point) type of NumPy arrays of `dtype`.
 
         Raises:
-            KeyError: There is none.
+            KeyError: No data type corresponds to `dtype`.
         """
         return _OF_NUMPY[np.dtype(dtype)]
 
@@ -109,7 +109,7 @@ def _family(dtype: DType) -> int:
     return int(dtype) >> 8
 
 
-# The low byte spells the width in decimal digits; BFLOAT_16's is 26 and bool is one byte.
+# The low byte is the width in decimal digits, but 26 for BFLOAT_16; a bool takes one byte.
 _BITS: dict[DType, int] = {d: int(f"{int(d) & 0xFF:x}") for d in DType if d is not DType.UNDEFINED}
 _BITS |= {DType.BFLOAT_16: 16, DType.BOOL_8: 8, DType.STRING: 0, DType.UNDEFINED: 0}
 

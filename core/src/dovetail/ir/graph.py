@@ -1,4 +1,4 @@
-"""The graph: the one representation of a model, and the one thing that changes."""
+"""The graph, the mutable representation of a model."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Param = Scalar | Tensor
 
 
 class Node:
-    """One use of an op. Compared by identity; changed only through its graph.
+    """A use of an op. Compared by identity; changed only through its graph.
 
     Attributes:
         name: Unique within the graph.
         package: Name of the op package.
         op_type: Name of the op in it.
-        inputs: Tensors read, in the op's order; None for a left-out optional input.
+        inputs: Tensors read, in the op's order; None for an omitted optional input.
         outputs: Tensors written.
         params: Scalars and static tensors by name.
-        sources: Names of the nodes of the user's model that it stands for.
+        sources: Names of the nodes of the user's model that it represents.
     """
 
     __slots__ = ("inputs", "name", "op_type", "outputs", "package", "params", "sources")
@@ -57,18 +57,18 @@ class Node:
 
 
 class Graph:
-    """Tensors and nodes, with producers and consumers, the nodes always in topological order.
+    """Tensors and nodes with their producers and consumers.
 
-    Nodes may be added in any order; `nodes` sorts when it must, keeping the order of insertion
-    wherever the data flow leaves a choice.
+    Nodes may be added in any order; `nodes` returns them in topological order, and in order of
+    insertion where the data flow permits.
 
     Attributes:
         name: Its name.
-        grids: What constants of the user's model lie on though the graph has them in float: types,
-            shapes and encodings by `Tensor.source`, in the layout of the user's model. A pass that
-            changes values need not change this: whoever uses it compares it with the values.
-        gone: Names of tensors of the user's model that its conversion did away with; files about
-            that model may speak of them.
+        source_encodings: Types, shapes and encodings with which the user's model stores constants
+            that are float in the graph, by `Tensor.source`, in the layout of the user's model. A
+            pass that changes values need not update them: their users compare them with the values.
+        removed_sources: Names of tensors of the user's model that the conversion removed; files for
+            that model may mention them.
     """
 
     def __init__(self, name: str) -> None:
@@ -80,13 +80,13 @@ class Graph:
         self._producers: dict[Tensor, Node] = {}
         self._consumers: dict[Tensor, dict[Node, None]] = {}
         self._order: list[Node] | None = []
-        self._view: tuple[Node, ...] = ()  # of the order, as far as somebody asked
+        self._view: tuple[Node, ...] = ()  # a cached copy of the order
 
     # -- reading ---------------------------------------------------------------------------------
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
-        """All tensors by name, in order of insertion; params are not among them."""
+        """All tensors by name, in order of insertion, without params."""
         return self._tensors
 
     @property
@@ -117,13 +117,13 @@ class Graph:
         """Return a tensor by name.
 
         Raises:
-            GraphError: There is none.
+            GraphError: The name is unknown.
         """
         try:
             return self._tensors[name]
         except KeyError:
             raise GraphError(
-                f"the graph has no tensor '{name}'",
+                f"tensor '{name}' not found",
                 where=f"graph '{self.name}'",
                 hint=suggest_name(name, self._tensors),
             ) from None
@@ -132,19 +132,19 @@ class Graph:
         """Return a node by name.
 
         Raises:
-            GraphError: There is none.
+            GraphError: The name is unknown.
         """
         try:
             return self._nodes[name]
         except KeyError:
             raise GraphError(
-                f"the graph has no node '{name}'",
+                f"node '{name}' not found",
                 where=f"graph '{self.name}'",
                 hint=suggest_name(name, self._nodes),
             ) from None
 
     def producer(self, tensor: Tensor) -> Node | None:
-        """Return the node that writes a tensor, if one does."""
+        """Return the node that writes a tensor, or None."""
         return self._producers.get(tensor)
 
     def consumers(self, tensor: Tensor) -> tuple[Node, ...]:
@@ -152,7 +152,7 @@ class Graph:
         return tuple(self._consumers.get(tensor, ()))
 
     def fresh_name(self, stem: str) -> str:
-        """Return a name, like `stem`, that no tensor and no node has."""
+        """Return an unused name that begins with `stem`."""
         name, count = stem, 1
         while name in self._tensors or name in self._nodes:
             name, count = f"{stem}_{count}", count + 1
@@ -161,14 +161,14 @@ class Graph:
     # -- changing --------------------------------------------------------------------------------
 
     def add_tensor(self, tensor: Tensor) -> Tensor:
-        """Add a tensor and return it back.
+        """Add a tensor and return it.
 
         Raises:
             GraphError: The name is taken.
         """
         if tensor.name in self._tensors:
             raise GraphError(
-                f"there are two tensors named '{tensor.name}'",
+                f"duplicate tensor name '{tensor.name}'",
                 code="TENSOR_ERROR_ALREADY_EXISTS",
                 where=f"graph '{self.name}'",
                 hint="tensor names are unique within a graph; rename one of them",
@@ -177,35 +177,34 @@ class Graph:
         return tensor
 
     def add_node(self, node: Node) -> Node:
-        """Add a node and return it back; its tensors must be in the graph.
+        """Add a node and return it; its tensors must be in the graph.
 
         Raises:
-            GraphError: The name is taken, a tensor is not in the graph, or an output is written
-                already, by another node or by this one.
+            GraphError: The name is taken, a tensor is not in the graph, or an output is already
+                written by another node or occurs twice.
         """
         if node.name in self._nodes:
             raise GraphError(
-                f"there are two nodes named '{node.name}'",
+                f"duplicate node name '{node.name}'",
                 where=f"graph '{self.name}'",
                 hint="node names are unique within a graph; rename one of them",
             )
         for tensor in (*node.inputs, *node.outputs):
             if tensor is not None and self._tensors.get(tensor.name) is not tensor:
                 raise GraphError(
-                    f"its tensor '{tensor.name}' is not in graph '{self.name}'",
+                    f"tensor '{tensor.name}' is not in graph '{self.name}'",
                     where=node.where,
                     hint="add the tensor to the graph first",
                 )
         for tensor in node.outputs:
             if tensor in self._producers:
                 raise GraphError(
-                    f"its output '{tensor.name}' is written by "
-                    f"{self._producers[tensor].where} already",
+                    f"output '{tensor.name}' is already written by {self._producers[tensor].where}",
                     where=node.where,
                 )
         if len(set(node.outputs)) < len(node.outputs):
-            raise GraphError("it writes one of its outputs twice", where=node.where)
-        # It may come last if nothing reads its outputs yet, the node itself included.
+            raise GraphError("the node writes one of its outputs twice", where=node.where)
+        # It may come last if nothing reads its outputs yet, not even the node itself.
         ready = self._order is not None and not any(
             t in node.inputs or self._consumers.get(t) for t in node.outputs
         )
@@ -235,21 +234,21 @@ class Graph:
         self._consumers.pop(tensor, None)
 
     def set_inputs(self, node: Node, inputs: Sequence[Tensor | None]) -> None:
-        """Create a node read other tensors."""
+        """Replace the inputs of a node."""
         self._unlink(node)
         node.inputs = tuple(inputs)
         self._link(node)
         self._order = None
 
     def set_outputs(self, node: Node, outputs: Sequence[Tensor]) -> None:
-        """Create a node write other tensors."""
+        """Replace the outputs of a node."""
         self._unlink(node)
         node.outputs = tuple(outputs)
         self._link(node)
         self._order = None
 
     def replace_uses(self, old: Tensor, new: Tensor) -> None:
-        """Create every reader of `old` read `new`."""
+        """Replace `old` by `new` in the inputs of all nodes."""
         for node in self.consumers(old):
             self.set_inputs(node, [new if t is old else t for t in node.inputs])
 
@@ -284,7 +283,7 @@ class Graph:
         """Put the named inputs and outputs first, in this order.
 
         Raises:
-            GraphError: There is no tensor of one of the names.
+            GraphError: A name is unknown.
         """
         first = {n: self.tensor(n) for n in (*inputs, *outputs)}
         self._tensors = first | self._tensors
@@ -307,12 +306,12 @@ class Graph:
                 self._consumers.get(source, {}).pop(node, None)
 
     def _sorted(self) -> tuple[Node, ...]:
-        """Kahn's algorithm; a heap of insertion numbers keeps the order stable."""
+        """Sort the nodes by Kahn's algorithm; a heap of insertion numbers keeps it stable."""
         rank = {node: i for i, node in enumerate(self._nodes.values())}
         waiting: dict[Node, int] = {}
         for node in rank:
-            made = {p for t in node.inputs if t is not None and (p := self._producers.get(t))}
-            waiting[node] = len(made)
+            writers = {p for t in node.inputs if t is not None and (p := self._producers.get(t))}
+            waiting[node] = len(writers)
         nodes = list(rank)
         ready = [rank[n] for n, count in waiting.items() if count == 0]
         order: list[Node] = []
@@ -326,7 +325,7 @@ class Graph:
         if len(order) < len(nodes):
             stuck = [n.name for n, count in waiting.items() if count > 0]
             raise GraphError(
-                f"its nodes form a cycle: {len(stuck)} of them wait for each other, "
+                f"the graph has a cycle: cannot order {len(stuck)} node(s), "
                 f"among them {', '.join(stuck[:5])}",
                 where=f"graph '{self.name}'",
                 hint="a graph must be acyclic; unroll loops before converting",

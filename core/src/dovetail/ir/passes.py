@@ -1,4 +1,4 @@
-"""What a graph pass is, and the runner that checks after each one."""
+"""Graph passes, and the runner that checks the graph after each of them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from dovetail.ir.graph import Graph
 
 @runtime_checkable
 class Pass(Protocol):
-    """A rewrite: a valid graph in, a valid graph out.
+    """A rewrite of a valid graph to a valid graph.
 
     Implementations are frozen dataclasses whose fields are their options.
     """
 
     @property
     def name(self) -> str:
-        """Its name, as `convert --dry-run` prints it."""
+        """Its name, which `convert --dry-run` prints."""
 
     def run(self, graph: Graph) -> bool:
-        """Rewrite the graph in place; return whether it changed anything."""
+        """Rewrite the graph in place and return whether it changed."""
 
 
 Finished = Callable[[str, bool, float], None]
@@ -40,15 +40,15 @@ def run_passes(
 
     Args:
         graph: Rewritten in place.
-        passes: In order.
-        check: Gives the faults of a graph.
-        finished: Told each pass's name, whether it changed the graph, and its milliseconds.
+        passes: The passes in order.
+        check: Returns the faults of a graph.
+        finished: Called with each pass's name, whether it changed the graph, and its milliseconds.
 
     Returns:
         Whether any pass changed the graph.
 
     Raises:
-        GraphError: A pass left a graph that is not well formed; it is named.
+        GraphError: A pass left a graph that is not well formed; the pass is named.
     """
     changed = False
     for step in passes:

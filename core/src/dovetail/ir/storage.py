@@ -9,23 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dovetail.errors import GraphError
 from dovetail.ir.dtypes import DType
 
 Array = NDArray[Any]
 
 
 class Blob:
-    """Stored bytes that several tensors may share, with a content hash made at most once.
+    """Immutable stored bytes that several tensors may share, with their content hash.
+
+    Copies share the bytes; a pickled blob contains them.
 
     Args:
-        data: The bytes; any C-contiguous array, viewed as uint8, never copied: it must not change
-            any more.
-        hash: SHA-256 in hex where it is known already (a container's manifest says it).
-        check: Called once, before the bytes are first used; raises when they are damaged.
-        release: Gives back the memory under bytes that a file has, too.
+        data: The bytes: a C-contiguous array, viewed as uint8 and not copied. It must not change
+            afterwards.
+        hash: SHA-256 in hex where it is known; otherwise computed when first needed.
+        check: Called once, before the bytes are first used; raises if they are damaged.
     """
 
-    __slots__ = ("_bytes", "_check", "_hash", "_release")
+    __slots__ = ("_bytes", "_check", "_hash")
 
     def __init__(
         self,
@@ -33,14 +35,12 @@ class Blob:
         *,
         hash: str | None = None,
         check: Callable[[], None] | None = None,
-        release: Callable[[], None] | None = None,
     ) -> None:
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         flat.flags.writeable = False
         self._bytes = flat
         self._hash = hash
         self._check = check
-        self._release = release
 
     @property
     def nbytes(self) -> int:
@@ -49,10 +49,8 @@ class Blob:
 
     @property
     def bytes(self) -> NDArray[np.uint8]:
-        """The bytes, shape (nbytes,), read-only; checked at first use where they can be damaged."""
-        if self._check is not None:
-            self._check()
-            self._check = None
+        """The bytes, shape (nbytes,), read-only; checked when first used if they can be damaged."""
+        self._check_once()
         return self._bytes
 
     @property
@@ -62,23 +60,54 @@ class Blob:
             self._hash = hashlib.sha256(self.bytes.data).hexdigest()
         return self._hash
 
+    @property
+    def guard(self) -> Callable[[], None] | None:
+        """A check to call before arrays over the bytes are read again; None for private memory.
+
+        It raises if the bytes may have changed.
+        """
+        return None
+
     def release(self) -> None:
-        """Return that the bytes will not be used soon: those of a file leave memory until they are.
+        """Allow the bytes to leave memory if they can be read again from a file.
 
         Arrays over them stay valid.
         """
-        if self._release is not None:
-            self._release()
+
+    def _check_once(self) -> None:
+        if self._check is not None:
+            self._check()
+            self._check = None
+
+    def __deepcopy__(self, memo: object) -> Blob:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (np.array(self.bytes), self._hash)
+
+
+def _restored(data: Array, hash: str | None) -> Blob:
+    """Return a blob from its pickled state."""
+    return Blob(data, hash=hash)
 
 
 def pack(values: Array, dtype: DType) -> Blob:
-    """Store logical values.
+    """Return a blob with logical values in their stored form.
 
     Args:
         values: Any shape. Stored integers for integer and fixed-point types, numbers for float
             types (float32 for BFLOAT_16), text without NUL for STRING.
-        dtype: The type to store them as; values must fit.
+        dtype: The type to store them as.
+
+    Raises:
+        GraphError: An integer or fixed-point type cannot hold a value: a fraction, NaN, or a
+            number out of range.
     """
+    if (dtype.is_int or dtype.is_fixed_point) and (wrong := find_unfit(values, dtype)).any():
+        raise GraphError(
+            f"{np.asarray(values)[wrong][0]} cannot be stored as {dtype.name}",
+            hint="use a wider type, or clip the values",
+        )
     if dtype.is_packed:
         flat = np.ascontiguousarray(values, dtype.storage).reshape(-1).view(np.uint8) & 0x0F
         if flat.size % 2:
@@ -92,8 +121,56 @@ def pack(values: Array, dtype: DType) -> Blob:
     return Blob(np.ascontiguousarray(values, dtype.storage))
 
 
+def find_unfit(values: Array, dtype: DType) -> NDArray[np.bool_]:
+    """Return where values do not fit an integer, fixed-point or bool type.
+
+    Fractions, NaN and numbers out of range do not fit. All values fit other types: rounded or
+    infinite.
+
+    Args:
+        values: Any shape and numeric type; stored integers for fixed-point types.
+        dtype: The type to store them as.
+    """
+    is_bool = dtype is DType.BOOL_8
+    is_whole = is_bool or dtype.is_int or dtype.is_fixed_point
+    if not is_whole or (values.dtype == dtype.storage and not dtype.is_packed):
+        return np.zeros(values.shape, np.bool_)
+    low, high = (0, 1) if is_bool else dtype.stored_range()
+    if values.dtype.kind == "f":
+        values = values.astype(np.float32) if values.dtype.itemsize < 4 else values
+        # high + 1 is a power of two and exact, which high itself need not be
+        fits = (values >= values.dtype.type(low)) & (values < values.dtype.type(high + 1))
+        return np.asarray(~(fits & (np.trunc(values) == values)), np.bool_)
+    return np.asarray((values < low) | (values > high), np.bool_)
+
+
+def saturate(values: Array, dtype: DType) -> Array:
+    """Return numbers as a plain integer type, in the same way on every processor.
+
+    Fractions are cut off, numbers out of range become the nearest limit, and NaN becomes 0.
+
+    Args:
+        values: Any shape and numeric type.
+        dtype: The integer type.
+    """
+    if values.dtype == dtype.storage and dtype.bits == 8 * values.itemsize:
+        return values
+    low, high = dtype.stored_range()
+    if values.dtype.kind == "f":
+        values = values.astype(np.float32) if values.dtype.itemsize < 4 else values
+        above = values >= values.dtype.type(high + 1)  # a power of two, and exact
+        below = values <= values.dtype.type(low)
+        values = np.where(above | below | np.isnan(values), values.dtype.type(0), values)
+    else:
+        above, below = values > high, values < low
+    stored = np.asarray(values).astype(dtype.storage)
+    stored[above] = high
+    stored[below] = low
+    return stored
+
+
 def unpack(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:
-    """Return the logical values of a blob, without a copy where they are stored as they are.
+    """Return the logical values of a blob; a view if their stored form is the same.
 
     Returns:
         Array of `shape`: `dtype.storage`, float32 for BFLOAT_16, text for STRING.
@@ -124,7 +201,7 @@ def unpack_stored(blob: Blob, dtype: DType, shape: tuple[int, ...]) -> Array:
 
 
 def float32_to_bfloat16(values: Array) -> NDArray[np.uint16]:
-    """Round to bfloat16 bit patterns, half to even; NaN stays NaN. Any shape."""
+    """Round to bfloat16 bit patterns, half to even; NaN becomes the quiet NaN 0x7FC0. Any shape."""
     with np.errstate(over="ignore"):  # a float64 beyond float32 is inf
         bits = np.asarray(values, np.float32, order="C").view(np.uint32)
     rounded = (bits + (np.uint32(0x7FFF) + ((bits >> 16) & 1))) >> 16

@@ -1,4 +1,4 @@
-"""Tensors and scalars: what nodes read, write and take as params."""
+"""Tensors and scalars: the inputs, outputs and params of nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dovetail.ir.storage import Array, Blob, pack, unpack, unpack_stored
 
 
 class TensorKind(enum.IntEnum):
-    """Who writes and reads a tensor; QNN's numbers.
+    """The writer and reader of a tensor; QNN's numbers.
 
     Source: spec/qnn_enums.md, Qnn_TensorType_t.
     """
@@ -35,26 +35,26 @@ class TensorKind(enum.IntEnum):
 
     @property
     def is_input(self) -> bool:
-        """Whether the application writes it before a run."""
+        """True if the application writes it before a run."""
         return self in _INPUTS
 
     @property
     def is_output(self) -> bool:
-        """Whether the application reads it after a run."""
+        """True if the application reads it after a run."""
         return self in _OUTPUTS
 
     @property
     def is_static(self) -> bool:
-        """Whether its data belong to the graph."""
+        """True if its data are part of the graph."""
         return self in (TensorKind.STATIC, TensorKind.UPDATEABLE_STATIC)
 
     @property
     def is_updateable(self) -> bool:
-        """Whether its data or encoding may be exchanged after finalize: never fold it."""
+        """True if its data or encoding may change after finalize; it must not be folded."""
         return self in _UPDATEABLE
 
 
-# Sets, since graphs of thousands of tensors ask this of each.
+# Sets, since this is asked for each of thousands of tensors.
 _INPUTS = frozenset(k for k in TensorKind if k.name.endswith(("APP_WRITE", "APP_READWRITE")))
 _OUTPUTS = frozenset(k for k in TensorKind if k.name.endswith(("APP_READ", "APP_READWRITE")))
 _UPDATEABLE = frozenset(k for k in TensorKind if k.name.startswith("UPDATEABLE"))
@@ -62,7 +62,7 @@ _UPDATEABLE = frozenset(k for k in TensorKind if k.name.startswith("UPDATEABLE")
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is known of a tensor without its data."""
+    """Type, shape and encoding of a tensor."""
 
     dtype: DType
     shape: Shape
@@ -80,12 +80,13 @@ class Tensor:
     Attributes:
         name: Unique within the graph.
         dtype: Element type.
-        shape: Static extents; any rank, zero extents too.
-        kind: Who writes and reads it.
+        shape: Static shape; any rank, and sizes of zero.
+        kind: Its writer and reader.
         encoding: For fixed-point types.
         data: The stored bytes of a static tensor.
         source: Its name in the user's model.
-        source_perm: Where its layout was changed: it is the source tensor transposed by this.
+        source_perm: Set if its layout was changed: the source tensor transposed by this is the
+            tensor.
     """
 
     __slots__ = ("data", "dtype", "encoding", "kind", "name", "shape", "source", "source_perm")
@@ -104,7 +105,7 @@ class Tensor:
     ) -> None:
         self.name = name
         self.dtype = dtype
-        self.shape = tuple(int(extent) for extent in shape)
+        self.shape = tuple(int(size) for size in shape)
         self.kind = kind
         self.encoding = encoding
         self.data = data
@@ -170,8 +171,8 @@ class Tensor:
         return unpack_stored(self.data, self.dtype, self.shape)
 
     def __repr__(self) -> str:
-        extents = "x".join(map(str, self.shape)) or "scalar"
-        return f"<Tensor {self.name} {self.dtype.name} {extents} {self.kind.name}>"
+        shape = "x".join(map(str, self.shape)) or "scalar"
+        return f"<Tensor {self.name} {self.dtype.name} {shape} {self.kind.name}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ class Scalar:
 
     @property
     def fits(self) -> bool:
-        """Whether the value is one that the type can hold; NumPy's numbers are numbers too."""
+        """True if the type can hold the value, which may be a NumPy number."""
         value: object = self.value
         if self.dtype is DType.STRING:
             return isinstance(value, str)
@@ -191,7 +192,7 @@ class Scalar:
             return isinstance(value, bool | np.bool_) or value in (0, 1)
         if self.dtype.is_float:
             if isinstance(value, int | np.integer):
-                return abs(int(value)) <= 2**64  # beyond that a float may not be made of it
+                return abs(int(value)) <= 2**64  # larger ones may overflow a float
             return isinstance(value, float | np.floating)
         low, high = self.dtype.stored_range() if self.dtype.bits else (0, -1)
         return isinstance(value, int | np.integer) and low <= int(value) <= high

@@ -1,4 +1,4 @@
-"""The readable text form of a graph."""
+"""Readable text form of graphs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dovetail.ir.tensor import Scalar, Tensor
 
 
 def to_text(graph: Graph) -> str:
-    """Return a graph as text: its interface, static tensors, then one line for each node."""
+    """Return a graph as text: interface, static tensors, then one line for each node."""
     return "\n".join(_lines(graph)) + "\n"
 
 
@@ -23,7 +23,7 @@ def tensor_type(tensor: Tensor) -> str:
 
 
 def encoding_text(encoding: Encoding) -> str:
-    """Return an encoding in a few words."""
+    """Return a short description of an encoding."""
     bits = "" if encoding.bitwidth is None else f", {encoding.bitwidth} bits"
     if isinstance(encoding, ScaleOffset):
         return f"(scale {np.float32(encoding.scale)!s}, offset {encoding.offset}{bits})"

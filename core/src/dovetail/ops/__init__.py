@@ -1,4 +1,4 @@
-"""Op schemas, packages and the registry; the meaning of ops, but no operators."""
+"""Op schemas, op packages and their registry; no operators."""
 
 from dovetail.ops.check import bind_node, check_ops, find_op_faults, input_specs, node_faults
 from dovetail.ops.op import Arrays, Domain, In, Op, Out, Port
@@ -17,7 +17,7 @@ from dovetail.ops.params import (
 )
 from dovetail.ops.registry import OpPackage, OpRegistry
 from dovetail.ops.schema import OpSchema
-from dovetail.ops.simulate import from_real, saturate, simulate, to_real, unstorable
+from dovetail.ops.simulate import from_real, simulate, to_real, unstorable
 
 __all__ = [
     "REQUIRED",
@@ -43,7 +43,6 @@ __all__ = [
     "int32",
     "last_axis",
     "node_faults",
-    "saturate",
     "scalar",
     "simulate",
     "tensor",

@@ -1,4 +1,4 @@
-"""Checks the nodes of a graph against their ops, and infers what the outputs are."""
+"""Checks of the nodes of a graph against their ops, with inference of the outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dovetail.ops.schema import OpSchema
 
 
 def input_specs(node: Node) -> list[Spec | None]:
-    """Return the specs of a node's inputs, None for left-out ones."""
+    """Return the specs of a node's inputs; None for omitted ones."""
     return [None if t is None or t.kind is TensorKind.NULL else t.spec for t in node.inputs]
 
 
@@ -23,32 +23,32 @@ def bind_node(schema: OpSchema, node: Node) -> Op:
 
 
 def find_op_faults(graph: Graph, registry: OpRegistry) -> list[Problem]:
-    """Return every structural fault and every node that does not fit its op."""
+    """Return every structural fault and every node that does not match its op."""
     found = find_faults(graph)
     if found:
-        return found  # ops cannot be judged on a broken structure
+        return found  # ops cannot be checked on a broken structure
     return [p for node in graph.nodes for p in node_faults(node, registry)]
 
 
 def check_ops(graph: Graph, registry: OpRegistry) -> None:
-    """Refuses a graph with faults.
+    """Raise if a graph has faults.
 
     Raises:
-        UnsupportedOpError: It uses ops that are not there; says which, and by how many nodes.
-        GraphError: With every fault found.
+        UnsupportedOpError: The graph uses unknown ops; all are listed, with their number of nodes.
+        GraphError: The graph has faults; all are listed.
     """
     if missing := _missing(graph, registry):
         raise UnsupportedOpError(
-            "it uses ops that no op package at hand has",
+            "the graph uses ops that no available op package defines",
             where=f"graph '{graph.name}'",
             problems=missing,
-            hint="install the dist of the op package, or bring it with --op-packages",
+            hint="install the dist of the op package, or pass it with --op-packages",
         )
     raise_faults(graph, find_op_faults(graph, registry))
 
 
 def _missing(graph: Graph, registry: OpRegistry) -> list[Problem]:
-    """Return a problem for each op that is not found, with the nodes that want it."""
+    """Return a problem for each unknown op, with the nodes that use it."""
     wanted: dict[tuple[str, str], list[Node]] = {}
     for node in graph.nodes:
         wanted.setdefault((node.package, node.op_type), []).append(node)
@@ -64,7 +64,7 @@ def _missing(graph: Graph, registry: OpRegistry) -> list[Problem]:
 
 
 def node_faults(node: Node, registry: OpRegistry) -> list[Problem]:
-    """Return every reason why a node does not fit its op; none if it fits."""
+    """Return every reason why a node does not match its op; empty if it matches."""
     try:
         schema = registry.find(node.package, node.op_type)
     except DovetailError as error:
@@ -85,7 +85,7 @@ def _port_faults(ports: tuple[Port, ...], tensors: Sequence[Tensor | None]) -> l
         port = ports[min(i, len(ports) - 1)]
         if tensor is None or tensor.kind is TensorKind.NULL:
             if not port.optional:
-                found.append(f"leaves out {port.name}, which is not optional")
+                found.append(f"missing required input {port.name}")
         elif port.dtypes and tensor.dtype not in port.dtypes:
             allowed = ", ".join(d.name for d in port.dtypes)
             found.append(f"{port.name} '{tensor.name}' is {tensor.dtype.name}; allowed: {allowed}")
@@ -100,14 +100,14 @@ def _inference_faults(schema: OpSchema, node: Node) -> list[Problem]:
     except DovetailError as error:
         return [Problem(error.message, node.where, error.hint), *error.problems]
     if len(inferred) < len(node.outputs):
-        text = f"has {len(node.outputs)} outputs, but {schema.full_name} gives {len(inferred)}"
+        text = f"has {len(node.outputs)} outputs, but {schema.full_name} returns {len(inferred)}"
         return [Problem(text, node.where)]
     return [
         Problem(
             f"output '{tensor.name}' is declared {tensor.dtype.name} {tensor.shape}, "
-            f"but {schema.full_name} gives {spec.dtype.name} {spec.shape}",
+            f"but {schema.full_name} returns {spec.dtype.name} {spec.shape}",
             node.where,
         )
-        for tensor, spec in zip(node.outputs, inferred, strict=False)  # trailing ones left out
+        for tensor, spec in zip(node.outputs, inferred, strict=False)  # omitted trailing inputs
         if (tensor.dtype, tensor.shape) != (spec.dtype, spec.shape)
     ]

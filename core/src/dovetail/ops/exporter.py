@@ -1,6 +1,7 @@
-"""The exporter contract: how a graph becomes a model file of another format.
+"""Contract of exporters, which write graphs as model files of other formats.
 
-An exporter is an entry point of `dovetail.exporters` that loads a class, made without arguments.
+An exporter is a class that an entry point of `dovetail.exporters` loads. It is created without
+arguments.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from dovetail.ir.graph import Graph
 
 
 class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user decides about writing a model.
+    """Options of an export.
 
     Attributes:
-        external_data: Whether weights go to a file of their own beside the model. Where the format
-            cannot hold them in the model file they do in any case.
+        external_data: Whether weights are written to a separate file next to the model. If the
+            format cannot store them in the model file, they always are.
     """
 
     external_data: bool = False
@@ -29,28 +30,29 @@ class Exporter(Protocol):
     """Writes graphs as model files of one format.
 
     Attributes:
-        name: As its entry point has it.
-        suffix: Of the files, with its dot.
+        name: Name of its entry point.
+        suffix: Suffix of the files, with its dot.
     """
 
     name: ClassVar[str]
     suffix: ClassVar[str]
 
     def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
-        """Write a model that computes what a graph does.
+        """Write a graph as a model.
 
-        The inputs and outputs keep names, order and shapes. The file appears only when all of it is
-        written; equal graphs give equal bytes.
+        The inputs and outputs keep names, order and shapes. The file appears only once it is
+        complete; equal graphs produce equal bytes.
 
         Args:
-            graph: A graph whose nodes fit their ops; it is not changed.
-            path: Where the file goes.
-            options: What the user decides.
+            graph: A graph whose nodes match their ops; it is not changed.
+            path: The file to write.
+            options: Options of the export.
 
         Returns:
-            Where the model differs in structure or meaning from the graph, one sentence each.
+            The differences in structure or meaning between the model and the graph, a sentence
+            each.
 
         Raises:
-            UnsupportedOpError: Nodes or tensors that the format cannot express, all of them.
+            UnsupportedOpError: The format cannot express some nodes or tensors; all are listed.
             ContainerError: The file cannot be written.
         """

@@ -1,6 +1,7 @@
-"""The frontend contract: how a model file of another format becomes a graph.
+"""Contract of frontends, which read model files of other formats as graphs.
 
-A frontend is an entry point of `dovetail.frontends` that loads a class, made without arguments.
+A frontend is a class that an entry point of `dovetail.frontends` loads. It is created without
+arguments.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from dovetail.ops.registry import OpRegistry
 
 
 class FrontendOptions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What the user decides about reading a model.
+    """Options for reading a model.
 
     Attributes:
-        input_dims: Shapes of inputs by name; they win over everything else (`--input-dim`).
+        input_dims: Shapes of inputs by name; they override everything else (`--input-dim`).
         symbols: Values of symbolic dimensions by name (`--define-symbol`).
-        batch: First extent of every input that `input_dims` does not name (`--batch`).
-        out_names: Tensors that are to be the outputs, the graph being cut there; none leaves the
-            outputs that the model declares (`--out-name`).
+        batch: Size of the first axis of every input that `input_dims` does not name (`--batch`).
+        out_names: Tensors that become the outputs, where the graph is cut; if empty, the model's
+            declared outputs (`--out-name`).
         input_values: Values of inputs by name, which become constants of the graph: real values of
-            any numeric type that the input's own type holds exactly.
+            any numeric type that the input's type represents exactly.
     """
 
     input_dims: Mapping[str, Shape] = {}
@@ -39,15 +40,15 @@ class FrontendOptions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class InputsNeededError(UnsupportedOpError):
-    """A model cannot be converted as long as the values of some of its inputs are not known.
+    """A model cannot be converted because the values of some inputs are unknown.
 
     Args:
-        message: As of any error.
-        inputs: The inputs' names. There may be more, that only a further try finds.
-        code: MODEL_VALUES_UNKNOWN where nothing else is wrong as far as is known.
+        message: What failed and why.
+        inputs: Names of the inputs. Another attempt may need more of them.
+        code: MODEL_VALUES_UNKNOWN if no other fault was found.
         where: The file.
         hint: What to do.
-        problems: What cannot be converted.
+        problems: The parts that cannot be converted.
     """
 
     default_code = "MODEL_VALUES_UNKNOWN"
@@ -67,15 +68,15 @@ class InputsNeededError(UnsupportedOpError):
 
 
 class OpUse(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a model uses one version of one of its format's operators.
+    """Use of one version of an operator of the format in a model.
 
     Attributes:
         domain: The operator's domain or package; empty for the format's own.
         op_type: Its name.
-        version: The version that the model asks for; 0 where the format counts none.
+        version: The version that the model requests; 0 if the format has no versions.
         count: Number of nodes.
-        supported: Whether the frontend knows this version, whatever single nodes ask of it.
-        folded: How many of the nodes are computed at import, so that nothing of them is left.
+        supported: Whether the frontend knows this version; single nodes may still be unsupported.
+        folded: Number of nodes that are computed at import and so leave no node in the graph.
     """
 
     domain: str
@@ -87,11 +88,11 @@ class OpUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What a frontend would make of a model.
+    """Survey of a model without converting it.
 
     Attributes:
-        operators: Those that the model uses, sorted by domain and name.
-        problems: Every reason why the model cannot be converted; none if it can.
+        operators: Operators that the model uses, sorted by domain and name.
+        problems: Every reason why the model cannot be converted; empty if it can.
         unused_inputs: Inputs of the model that no output depends on.
     """
 
@@ -108,7 +109,7 @@ class Frontend(Protocol):
     suffixes: ClassVar[tuple[str, ...]]
 
     def recognises(self, path: Path) -> bool:
-        """Return whether a file looks like one of this format: by its suffix, else by its first bytes."""
+        """Return whether a file appears to have this format, by its suffix or its first bytes."""
 
     def read(self, path: Path, options: FrontendOptions, ops: OpRegistry) -> Graph:
         """Return the graph of a model, in `qti.aisw` and other packages' ops.
@@ -117,21 +118,21 @@ class Frontend(Protocol):
 
         Args:
             path: The file.
-            options: What the user decides.
-            ops: The op packages. An operator that is named like an op of one of `ops.added` is that
-                op, whatever its domain: the user brought the package for this model.
+            options: Options for reading.
+            ops: The op packages. An operator with the name of an op of `ops.added` becomes that op,
+                whatever its domain: the user added the package for this model.
 
         Raises:
-            ConfigError: The options do not fit the model (USAGE): not the model's fault.
-            FrontendError: The file or the model is wrong; says everything that is.
-            UnsupportedOpError: Operators that cannot be converted, all of them. An
-                InputsNeededError if it would help to know the values of some inputs.
+            ConfigError: The options do not match the model (USAGE).
+            FrontendError: The file or the model has faults; all are listed.
+            UnsupportedOpError: Operators cannot be converted; all are listed. An InputsNeededError
+                if the values of some inputs would help.
         """
 
     def dry_run(self, path: Path, options: FrontendOptions, ops: OpRegistry) -> DryRun:
-        """Return what `read` would make of a model, without raising for what it cannot convert.
+        """Return a survey of a model, without raising for operators that cannot be converted.
 
         Raises:
             ConfigError: As for `read`.
-            FrontendError: The file cannot be read as a model at all.
+            FrontendError: The file cannot be read as a model.
         """

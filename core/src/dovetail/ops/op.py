@@ -1,15 +1,15 @@
-"""Op: the one place where an op is defined.
+"""Op: the definition of an op.
 
 A subclass states inputs, outputs and params as class attributes and defines two methods:
 
-    infer(...)      what comes out: specs from specs
-    reference(...)  what it means: arrays from arrays, in NumPy
+    infer(...)      returns the specs of the outputs for the specs of the inputs
+    reference(...)  returns the outputs for the inputs, in NumPy
 
-Both may be written in one of two forms, told apart by their parameters' names when the op is
+Both may have one of two forms, which the names of their parameters distinguish when the op is
 registered:
 
 * positional: one parameter for each declared input, then one for each declared output (for
-  `infer` always, for `reference` only if it needs them). They give one result, or a tuple of them.
+  `infer` always, for `reference` only if it needs them). They return one result or a tuple.
 
       def infer(self, x: Spec, weight: Spec, bias: Spec | None, out: Spec | None) -> Spec: ...
       def reference(self, x: Array, weight: Array, bias: Array | None) -> Array: ...
@@ -17,8 +17,9 @@ registered:
 * sequences, for ops with a variable number of inputs or outputs: `(self, ins, outs)`; `outs` are
   specs in both.
 
-`outs` is what the graph declares, entries None where it declares nothing yet: ops whose target
-shape or type is not theirs to decide (Reshape, Resize, Cast, Quantize) read it there.
+`outs` are the specs that the graph declares, None where it declares none yet: ops whose target
+shape or type is not determined by their inputs and params (Reshape, Resize, Cast, Quantize) read it
+there.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from dovetail.ir import Array, DType
 from dovetail.ops.params import ParamField, Specs
 
 Arrays = Sequence[Array | None]
-Results = Any  # one value, or a sequence of them; `Op.results` gives a tuple
+Results = Any  # one value, or a sequence of them
 
 
 class Domain(enum.Enum):
-    """What the arrays are that `reference` is given.
+    """Content of the arrays that `reference` receives.
 
     REAL: real values: fixed-point tensors dequantized, 16-bit floats widened to float32.
-    MOVE: elements that are only moved, never looked at: stored integers where all encodings agree,
-        real values otherwise.
-    STORED: stored values as they are, with the specs to interpret them.
+    MOVE: elements that are moved but not read: stored integers if all encodings agree, real values
+        otherwise.
+    STORED: stored values; the specs say how to interpret them.
     """
 
     REAL = enum.auto()
@@ -54,10 +55,10 @@ class Port:
     """A declared input or output.
 
     Attributes:
-        name: As in `in[0]`; a variadic one says its range, as in `in[0..m]`.
+        name: Such as `in[0]`; with a range if variadic, such as `in[0..m]`.
         dtypes: Allowed types; empty allows any (backends restrict, see `Support`).
-        optional: Whether a node may leave it out.
-        variadic: Whether it stands for any number of tensors; only the last port may be.
+        optional: Whether a node may omit it.
+        variadic: Whether it represents any number of tensors; allowed for the last port only.
     """
 
     name: str
@@ -75,14 +76,14 @@ class Out(Port):
 
 
 class Op:
-    """Base of all ops; an instance is an op with the params of one node.
+    """Base class of all ops; an instance is an op with the params of one node.
 
     Class attributes:
         inputs, outputs: Declared ports.
-        domain: What arrays `reference` is given.
-        source: Where the definition comes from.
-        is_pure: Whether the same inputs always give the same outputs. Nothing folds, merges or
-            repeats an op that draws numbers or remembers earlier calls.
+        domain: Content of the arrays that `reference` receives.
+        source: Origin of the definition.
+        is_pure: Whether equal inputs always produce equal outputs. An op that draws random numbers
+            or has state is never folded, merged or repeated.
     """
 
     inputs: ClassVar[tuple[Port, ...]] = ()
@@ -91,28 +92,28 @@ class Op:
     source: ClassVar[str] = ""
     is_pure: ClassVar[bool] = True
 
-    if TYPE_CHECKING:  # subclasses choose a form; see the module's docstring
+    if TYPE_CHECKING:  # subclasses choose a form; see the module docstring
         infer: Callable[..., Results]
         reference: Callable[..., Results]
 
     def __init__(self, ins: Specs = (), **params: Any) -> None:
-        """Bind params; those left out take their defaults.
+        """Bind params; omitted ones have their defaults.
 
         Args:
             ins: Specs of the inputs, for defaults that depend on them.
             params: Values by name.
 
         Raises:
-            TypeError: An unknown param, or a required one left out.
+            TypeError: A param is unknown, or a required one is missing.
         """
         fields = param_fields(type(self))
         if unknown := params.keys() - fields.keys():
-            raise TypeError(f"{type(self).__name__} has no params {sorted(unknown)}")
+            raise TypeError(f"unknown params of {type(self).__name__}: {sorted(unknown)}")
         for name, field in fields.items():
             if name in params:
                 self.__dict__[name] = params[name]
             elif field.is_required:
-                raise TypeError(f"{type(self).__name__} needs the param '{name}'")
+                raise TypeError(f"missing required param '{name}' of {type(self).__name__}")
             else:
                 self.__dict__[name] = field.default_value(ins)
 

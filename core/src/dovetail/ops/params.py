@@ -1,7 +1,7 @@
 """Params of ops, declared as fields: `group = uint32(default=1)`.
 
-A field is a descriptor: on the class it gives itself (name, type, default), on an op it gives the
-param's value with its Python type.
+A field is a descriptor: its value is the field itself on the class (name, type, default), and the
+param's Python value on an op.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class ParamField(Generic[T]):
 
     Attributes:
         name: The param's name: the attribute it is assigned to.
-        dtypes: Types that it may have, the usual one first.
+        dtypes: Allowed types, the usual one first.
         is_tensor: Whether it is a tensor param.
-        shape: Shape of a tensor param, None for an extent or rank that depends on the inputs.
-        default: Value, or a function of the input specs that gives it, or REQUIRED.
+        shape: Shape of a tensor param; None for a size or rank that depends on the inputs.
+        default: The value, a function of the input specs that returns it, or REQUIRED.
         choices: The names and numbers of an enum param.
     """
 
@@ -76,7 +76,7 @@ class ParamField(Generic[T]):
 
     @property
     def is_required(self) -> bool:
-        """Whether a node must give it."""
+        """True if a node must set it."""
         return self.default is REQUIRED
 
     def default_value(self, ins: Specs) -> T:
@@ -89,7 +89,7 @@ class ParamField(Generic[T]):
         return default
 
     def faults(self, param: Param) -> list[str]:
-        """Return every reason why a node's param does not fit; none if it fits."""
+        """Return every reason why a node's param is invalid; empty if it is valid."""
         found = []
         if param.dtype not in self.dtypes:
             allowed = ", ".join(d.name for d in self.dtypes)
@@ -101,7 +101,7 @@ class ParamField(Generic[T]):
             return found + self._shape_faults(param)
         if not param.fits:
             found.append(
-                f"param '{self.name}' is {param.dtype.name}, which cannot be {param.value!r}"
+                f"param '{self.name}' is {param.dtype.name}, which cannot hold {param.value!r}"
             )
         elif self.choices is not None and param.value not in {int(c) for c in self.choices}:
             names = ", ".join(f"{c.name}={int(c)}" for c in self.choices)
@@ -124,8 +124,8 @@ class ParamField(Generic[T]):
 
         Args:
             value: A number, bool, text, enum member or, for a tensor param, anything array-like; a
-                Scalar is taken as it is, for a type that is not the usual one.
-            node: Name of the node, which a tensor param's name begins with.
+                Scalar to choose a type other than the usual one.
+            node: Name of the node; a tensor param's name begins with it.
         """
         if isinstance(value, Scalar):
             return value
@@ -142,7 +142,7 @@ class ParamField(Generic[T]):
             for want, have in zip(self.shape, param.shape, strict=False)
         )
         wanted = "x".join("any" if n is None else str(n) for n in self.shape)
-        return [] if fits else [f"param '{self.name}' has shape {param.shape}; it must be {wanted}"]
+        return [] if fits else [f"param '{self.name}' has shape {param.shape}; expected {wanted}"]
 
 
 def uint32(default: int | Callable[[Specs], int] | Required = REQUIRED) -> ParamField[int]:
@@ -189,8 +189,8 @@ def tensor(
     """Declare a tensor param.
 
     Args:
-        shape: Its shape, None for an extent that depends on the inputs; None for any shape.
-        default: Array-like, or a function of the input specs, or REQUIRED, or None: not set.
+        shape: Its shape, with None for a size that depends on the inputs; None for any shape.
+        default: Array-like, a function of the input specs, REQUIRED, or None if it is optional.
         dtype: Its type.
     """
     if default is not None and default is not REQUIRED and not callable(default):
@@ -199,6 +199,6 @@ def tensor(
 
 
 def last_axis(ins: Specs) -> int:
-    """The default of an `axis` param that means the last axis of the first input."""
+    """Return the last axis of the first input, for the default of an `axis` param."""
     first = ins[0] if ins else None
     return len(first.shape) - 1 if first is not None else 0

@@ -13,11 +13,11 @@ OpClass = TypeVar("OpClass", bound=type[Op])
 
 
 class OpPackage:
-    """A named set of ops: what an entry point of `dovetail.op_packages` loads.
+    """A named set of ops, which an entry point of `dovetail.op_packages` loads.
 
     Args:
-        name: As nodes name it, `qti.aisw`.
-        version: Of the op set.
+        name: Name that nodes refer to, such as `qti.aisw`.
+        version: Version of the op set.
     """
 
     def __init__(self, name: str, version: str = "1.0.0") -> None:
@@ -29,13 +29,13 @@ class OpPackage:
         """Register the decorated class as the op `name`.
 
         Raises:
-            PluginError: The class does not fit, or the name is taken.
+            PluginError: The class does not meet the contract, or the name is taken.
         """
 
         def register(cls: OpClass) -> OpClass:
             if name in self._schemas:
                 raise PluginError(
-                    f"op package '{self.name}' defines '{name}' twice",
+                    f"duplicate op '{name}' in op package '{self.name}'",
                     code="PLUGIN_CONFLICT",
                     where=f"{cls.__module__}.{cls.__qualname__}",
                 )
@@ -51,11 +51,11 @@ class OpPackage:
 
 
 class OpRegistry:
-    """Finds op schemas; packages are loaded when first asked for.
+    """Finds op schemas; packages are loaded when they are first needed.
 
     Args:
-        load: Gives an op package by name, or None where there is none.
-        names: Gives the names of all packages, for suggestions.
+        load: Returns an op package by name, or None if it does not exist.
+        names: Returns the names of all packages, for suggestions.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class OpRegistry:
 
     @property
     def added(self) -> tuple[OpPackage, ...]:
-        """The packages that were added by hand, in order."""
+        """The packages that were added explicitly, in order."""
         return tuple(self._added)
 
     @classmethod
@@ -83,14 +83,14 @@ class OpRegistry:
         """Add a package that is not installed.
 
         Raises:
-            PluginError: Another package of that name is there.
+            PluginError: Another package has that name.
         """
         known = self._packages.get(package.name) or self._load(package.name)
         if known is not None and known is not package:
             raise PluginError(
-                f"there are two op packages named '{package.name}'",
+                f"duplicate op package '{package.name}'",
                 code="PLUGIN_CONFLICT",
-                hint="bring none that is installed, and none twice",
+                hint="add a package once, and none that is installed",
             )
         if package not in self._added:
             self._added.append(package)
@@ -100,12 +100,12 @@ class OpRegistry:
         """Return a package.
 
         Raises:
-            UnsupportedOpError: There is none of that name.
+            UnsupportedOpError: The name is unknown.
         """
         found = self._packages.get(name) or self._load(name)
         if found is None:
             raise UnsupportedOpError(
-                f"no op package '{name}' is installed",
+                f"op package '{name}' not found",
                 code="BACKEND_ERROR_OP_PACKAGE_NOT_FOUND",
                 hint=suggest_name(name, [*self._names(), *self._packages]),
             )
@@ -116,12 +116,12 @@ class OpRegistry:
         """Return an op's schema.
 
         Raises:
-            UnsupportedOpError: There is no such package, or no such op in it.
+            UnsupportedOpError: The package or the op is unknown.
         """
         schemas = self.package(package).schemas
         if name not in schemas:
             raise UnsupportedOpError(
-                f"op package '{package}' has no op '{name}'", hint=suggest_name(name, schemas)
+                f"op '{name}' not found in op package '{package}'", hint=suggest_name(name, schemas)
             )
         return schemas[name]
 

@@ -1,4 +1,4 @@
-"""OpSchema: what a registered op class says, checked once and normalized for its users."""
+"""OpSchema: the checked and normalized definition of a registered op."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class OpSchema:
 
     @property
     def domain(self) -> Domain:
-        """What arrays the reference is given."""
+        """Content of the arrays that the reference receives."""
         return self.op.domain
 
     def arity_faults(self, ins: int, outs: int) -> list[str]:
-        """Return what is wrong with a number of inputs and outputs; nothing if they fit."""
+        """Return the faults of a node's numbers of inputs and outputs."""
         found = []
         for word, ports, count in (("input", self.inputs, ins), ("output", self.outputs, outs)):
             least = sum(not p.optional and not p.variadic for p in ports)
@@ -58,9 +58,9 @@ class OpSchema:
         return found
 
     def param_faults(self, params: Mapping[str, Param]) -> list[str]:
-        """Return what is wrong with a node's params; nothing if they fit."""
+        """Return the faults of a node's params."""
         found = [
-            f"has an unknown param '{name}'; {suggest_name(name, self.params)}"
+            f"unknown param '{name}'; {suggest_name(name, self.params)}"
             for name in params
             if name not in self.params
         ]
@@ -68,11 +68,11 @@ class OpSchema:
             if name in params:
                 found += declared.faults(params[name])
             elif declared.is_required:
-                found.append(f"lacks the param '{name}'")
+                found.append(f"missing required param '{name}'")
         return found
 
     def bind(self, params: Mapping[str, Param], ins: Specs) -> Op:
-        """Return the op with a node's params; they must have no faults."""
+        """Return the op with a node's params, which must have no faults."""
         values = {name: self.params[name].value_of(param) for name, param in params.items()}
         return self.op(ins, **values)
 
@@ -81,26 +81,26 @@ class OpSchema:
 
         Args:
             op: From `bind`.
-            ins: One for each declared input, None for a left-out one.
-            outs: What the graph declares, None where nothing yet.
+            ins: One for each declared input; None for an omitted one.
+            outs: Specs that the graph declares; None where it declares none yet.
 
         Raises:
-            OpError: The inputs do not go together, or one is left out that must be there.
+            OpError: The inputs do not match each other, or a required one is missing.
         """
         for port, spec in zip(self.inputs, _filled(ins, self.inputs), strict=False):
             if spec is None and not port.optional:
-                raise OpError(f"leaves out {port.name}, which is not optional")
+                raise OpError(f"missing required input {port.name}")
         return _as_tuple(self._infer(op, _filled(ins, self.inputs), _filled(outs, self.outputs)))
 
     def reference(self, op: Op, ins: Arrays, outs: Sequence[Spec]) -> tuple[Array, ...]:
-        """Return the outputs in NumPy, in the op's domain.
+        """Return the outputs computed in NumPy, in the op's domain.
 
         Args:
             op: From `bind`.
-            ins: One for each declared input, None for a left-out one.
-            outs: Specs of the outputs; results beyond them belong to left-out outputs and go.
+            ins: One for each declared input; None for an omitted one.
+            outs: Specs of the outputs; results of omitted trailing outputs are dropped.
         """
-        with np.errstate(all="ignore"):  # inf and nan are results, as on any backend
+        with np.errstate(all="ignore"):  # inf and NaN are valid results
             results = self._reference(op, _filled(ins, self.inputs), _filled(outs, self.outputs))
         return tuple(np.asarray(r) for r in _as_tuple(results)[: len(outs)])
 
@@ -109,11 +109,11 @@ def make_schema(package: str, name: str, op: type[Op]) -> OpSchema:
     """Check an op class and return its schema.
 
     Raises:
-        PluginError: The class does not fit the contract; says what is missing.
+        PluginError: The class does not meet the contract.
     """
     where = f"op {package}::{name} ({op.__module__}.{op.__qualname__})"
     if Op not in op.__mro__:
-        raise PluginError("the class is no subclass of `dovetail.ops.Op`", where=where)
+        raise PluginError("the class is not a subclass of `dovetail.ops.Op`", where=where)
     for ports in (op.inputs, op.outputs):
         if any(p.variadic for p in ports[:-1]):
             raise PluginError("only the last input or output may be variadic", where=where)
@@ -130,10 +130,10 @@ def make_schema(package: str, name: str, op: type[Op]) -> OpSchema:
 
 
 def _normalized(op: type[Op], name: str, where: str, *, needs_outs: bool) -> Callable[..., Any]:
-    """Return a method as a function of (op, ins, outs), whatever form it is written in."""
+    """Return a method of either form as a function of (op, ins, outs)."""
     method = getattr(op, name, None)
     if method is None:
-        raise PluginError(f"the op defines no `{name}`", where=where)
+        raise PluginError(f"the op does not define `{name}`", where=where)
     names = list(inspect.signature(method).parameters)[1:]
     if names == ["ins", "outs"]:
         return lambda self, ins, outs: method(self, ins, outs)
@@ -146,11 +146,11 @@ def _normalized(op: type[Op], name: str, where: str, *, needs_outs: bool) -> Cal
     wanted = "(self, ins, outs)"
     if not variadic:
         wanted += f" or one parameter for each of {ins} input(s) and {outs} output(s)"
-    raise PluginError(f"`{name}` takes {names}; it must take {wanted}", where=where)
+    raise PluginError(f"`{name}` takes {names}; expected {wanted}", where=where)
 
 
 def _filled(given: Sequence[Any], ports: tuple[Port, ...]) -> Sequence[Any]:
-    """Left-out trailing optional ones become None, so that positions hold."""
+    """Return the values with None for omitted trailing optional ones."""
     if ports and ports[-1].variadic:
         return given
     return (*given, *(None,) * (len(ports) - len(given)))

@@ -1,4 +1,4 @@
-"""`simulate`: any op on stored values, encoded or not: dequantize, reference, quantize."""
+"""`simulate`: any op on stored values, by dequantizing, its reference and quantizing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Array, DType, ScaleOffset, Spec, dequantize, quantize
-from dovetail.ir.storage import bfloat16_to_float32, float32_to_bfloat16
+from dovetail.ir.storage import bfloat16_to_float32, find_unfit, float32_to_bfloat16, saturate
 from dovetail.ops.op import Arrays, Domain, Op
 from dovetail.ops.schema import OpSchema
 
@@ -16,17 +16,17 @@ from dovetail.ops.schema import OpSchema
 def simulate(
     schema: OpSchema, op: Op, ins: Arrays, in_specs: Sequence[Spec | None], outs: Sequence[Spec]
 ) -> tuple[Array, ...]:
-    """Run an op by its meaning.
+    """Run an op on stored values by its reference.
 
     Args:
         schema: The op's schema.
-        op: With its params.
-        ins: Stored values, dtype `spec.dtype.storage`; None for a left-out input.
+        op: The op with its params.
+        ins: Stored values, dtype `spec.dtype.storage`; None for an omitted input.
         in_specs: Their specs.
         outs: Specs of the outputs.
 
     Returns:
-        Stored values of the outputs, of their specs' shapes and storage types.
+        Stored values of the outputs, with the shapes and storage types of their specs.
     """
     if keeps_stored(schema.domain, in_specs, outs):
         results = schema.reference(op, ins, outs)
@@ -40,12 +40,12 @@ def simulate(
 
 
 def keeps_stored(domain: Domain, ins: Sequence[Spec | None], outs: Sequence[Spec]) -> bool:
-    """Return whether a reference of this domain runs on stored values as they are."""
+    """Return whether a reference of this domain runs on stored values without conversion."""
     if domain is not Domain.MOVE:
         return domain is Domain.STORED
-    # An index input has a type of its own; only tensors of the moved type must agree.
+    # An index input has another type; only tensors of the moved type must agree.
     moved = [s for s in (*ins, *outs) if s is not None and _is_moved(s, outs[0])]
-    # Under several scales a stored integer means another value wherever it is moved to.
+    # With several scales, the value of a stored integer depends on its position.
     one_scale = all(s.encoding is None or isinstance(s.encoding, ScaleOffset) for s in moved)
     return one_scale and all(
         (s.dtype, s.encoding) == (outs[0].dtype, outs[0].encoding) for s in moved
@@ -53,7 +53,7 @@ def keeps_stored(domain: Domain, ins: Sequence[Spec | None], outs: Sequence[Spec
 
 
 def to_real(stored: Array, spec: Spec) -> Array:
-    """Return real values: fixed-point dequantized, 16-bit floats widened to float32."""
+    """Return real values: fixed-point values dequantized, 16-bit floats widened to float32."""
     if spec.dtype.is_fixed_point and spec.encoding is not None:
         return dequantize(stored, spec.encoding)
     if spec.dtype is DType.BFLOAT_16:
@@ -64,49 +64,24 @@ def to_real(stored: Array, spec: Spec) -> Array:
 
 
 def from_real(real: Array, spec: Spec) -> Array:
-    """Return the stored form of real values."""
+    """Return the stored form of real values.
+
+    Fixed-point types are quantized (see `dovetail.ir.quantize`). As plain integers, fractions are
+    cut off, numbers out of range become the nearest limit, and NaN becomes 0. As bool, only 0 is
+    false. As floats, numbers out of range become infinite and NaN stays NaN.
+    """
     if spec.dtype.is_fixed_point and spec.encoding is not None:
         return quantize(real, spec.encoding, spec.dtype)
     if spec.dtype is DType.BFLOAT_16:
         return float32_to_bfloat16(real)
-    if spec.dtype.is_int and real.dtype != spec.dtype.storage:
+    if spec.dtype.is_int:
         return saturate(real, spec.dtype)
     with np.errstate(over="ignore"):  # beyond float16 is inf
         return real.astype(spec.dtype.storage, copy=False)
 
 
-def saturate(real: Array, dtype: DType) -> Array:
-    """Return numbers as integers: truncated, clamped to the type's range, NaN as 0.
-
-    NumPy and C leave out-of-range values undefined; these results are the same on each processor.
-
-    Args:
-        real: Any shape; floats, integers or bools.
-        dtype: An integer or fixed-point type, whose stored integers are returned.
-    """
-    low, high = dtype.stored_range()
-    if real.dtype.kind != "f":
-        return _clamped(real, low, high).astype(dtype.storage)
-    wide = real.astype(np.float32) if real.dtype.itemsize < 4 else real
-    # high + 1 is a power of two and exact, which high itself need not be
-    is_above, is_below = wide >= wide.dtype.type(high + 1), wide < wide.dtype.type(low)
-    inside = np.where(is_above | is_below | np.isnan(wide), 0, wide).astype(dtype.storage)
-    inside[is_above], inside[is_below] = high, low
-    return inside
-
-
-def _clamped(real: Array, low: int, high: int) -> Array:
-    """Return integers or bools within a range, of which only what their type holds counts."""
-    if real.dtype.kind == "b":
-        return real
-    own = np.iinfo(real.dtype)
-    lower = low if low > own.min else None
-    upper = high if high < own.max else None
-    return real if lower is None and upper is None else np.clip(real, lower, upper)
-
-
 def unstorable(real: Array, dtype: DType) -> NDArray[np.bool_]:
-    """Tells which values a plain integer or bool type cannot hold: fractions, and out of range.
+    """Return where real values do not fit a plain integer or bool type: fractions, out of range.
 
     Other types hold every value in some way: rounded, clamped or infinite.
 
@@ -114,15 +89,9 @@ def unstorable(real: Array, dtype: DType) -> NDArray[np.bool_]:
         real: Any shape and numeric type.
         dtype: The type to store them as.
     """
-    if not (dtype.is_int or dtype is DType.BOOL_8) or real.dtype == dtype.storage:
+    if dtype.is_fixed_point:
         return np.zeros(real.shape, np.bool_)
-    least, greatest = (0, 1) if dtype is DType.BOOL_8 else dtype.stored_range()
-    if real.dtype.kind == "f":
-        real = real.astype(np.float32) if real.dtype.itemsize < 4 else real
-        # greatest + 1 is a power of two and exact, which greatest itself need not be
-        fits = (real >= real.dtype.type(least)) & (real < real.dtype.type(greatest + 1))
-        return np.asarray(~(fits & (np.trunc(real) == real)), np.bool_)
-    return np.asarray((real < least) | (real > greatest), np.bool_)
+    return find_unfit(real, dtype)
 
 
 def _is_moved(spec: Spec, out: Spec) -> bool:
@@ -131,5 +100,5 @@ def _is_moved(spec: Spec, out: Spec) -> bool:
 
 def _shaped(array: Array, spec: Spec) -> Array:
     if array.shape != spec.shape:
-        raise AssertionError(f"reference gave {array.shape}, its infer said {spec.shape}")
+        raise AssertionError(f"reference returned {array.shape}, infer {spec.shape}")
     return array

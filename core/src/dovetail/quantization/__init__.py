@@ -1,4 +1,4 @@
-"""What a quantizer is: its options, what it reports, and what an algorithm of it may do."""
+"""Contracts of quantizers and quantization algorithms, with options and reports."""
 
 from dovetail.quantization.algorithm import (
     Choice,

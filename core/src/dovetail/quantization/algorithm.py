@@ -1,19 +1,19 @@
-"""The contract of a quantization algorithm: what it may see of a model, and what it may change.
+"""Contract of quantization algorithms: what they may read and change in a model.
 
-An algorithm is an entry point of `dovetail.quantization_algorithms` that loads a class. It is made
-once for each graph, with the parameters that the user gives for it if it is a dataclass, whose
-fields they are, else without arguments. It is called in these places, in the order in which the
-user names the algorithms:
+An algorithm is a class that an entry point of `dovetail.quantization_algorithms` loads. It is
+created once for each graph: a dataclass with the user's parameters as fields, any other class
+without arguments. Its methods are called in this sequence; the algorithms of each step run in the
+order in which the user names them:
 
-1. `observe` says what it wants to know of the float graph's tensors. If it names anything, the
-   samples are run once for it.
-2. `rewrite` changes the float graph, before ranges are calibrated: scales moved between layers,
-   say. The graph must go on computing what it computed.
-3. `choose` says how wide nodes are to be, after trying what comes of it.
-4. `refine` sees each layer in order, as the float network and as the quantized one so far compute
-   it, and changes stored weights and biases. Encodings of activations are settled by then.
+1. `observe` returns the statistics that it needs of the float graph's tensors. If there are any,
+   the samples are run once for it.
+2. `rewrite` changes the float graph before ranges are calibrated, for example by moving scales
+   between layers. The graph must compute the same outputs.
+3. `choose` chooses the bit widths of nodes after trials.
+4. `refine` visits each layer in order, with its inputs in the float network and in the quantized
+   one so far, and changes stored weights and biases. Encodings of activations are fixed by then.
 
-A subclass overrides what it needs; the rest does nothing.
+A subclass overrides the methods that it needs; the others do nothing.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What an algorithm wants to know of a tensor.
+    """Statistics of a tensor that an algorithm requests.
 
     Attributes:
-        tensor: Its name in the graph; an input or the result of a node.
-        axis: Along which there are statistics for each index; None for the whole tensor.
-        keep: Number of samples whose values are kept as they are.
+        tensor: Name of the tensor in the graph; an input or the result of a node.
+        axis: The axis with statistics for each index; None for the whole tensor.
+        keep: Number of samples whose values are kept.
     """
 
     tensor: str
@@ -49,13 +49,13 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What was observed of a tensor over all samples.
+    """Statistics of a tensor over all samples.
 
     Attributes:
-        least, greatest, mean: Of all values, shape (), or of each index along the axis, (n,).
-        mean_square: The mean of the squares, likewise.
-        count: Number of values that each of them is of.
-        kept: Real values of the first samples, as many as were asked for.
+        minimum, maximum, mean: Of all values, shape (), or of each index along the axis, (n,).
+        mean_square: Mean of the squares, of the same shape.
+        count: Number of values in each statistic.
+        kept: Real values of the first samples, as many as requested.
     """
 
     minimum: NDArray[np.float64]
@@ -67,26 +67,26 @@ class Statistics:
 
     @property
     def absmax(self) -> NDArray[np.float64]:
-        """The greatest magnitude."""
+        """The maximum magnitude."""
         return np.maximum(np.abs(self.minimum), np.abs(self.maximum))
 
     @property
     def variance(self) -> NDArray[np.float64]:
-        """The mean square of the distance from the mean."""
+        """The variance."""
         return np.maximum(self.mean_square - self.mean**2, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """What an algorithm works on.
+    """Input of an algorithm.
 
     Attributes:
         graph: The float graph; `rewrite` changes it.
-        ops: Finds ops.
-        options: The user's.
-        seen: What was observed, by tensor name.
-        given: Names of tensors for which the model or a file gives encodings, or says float: what
-            they hold is not to be changed.
+        ops: The ops.
+        options: The user's options.
+        seen: Requested statistics by tensor name.
+        given: Names of tensors whose encodings, or whose float type, the model or a file specifies:
+            their values must not be changed.
     """
 
     graph: Graph
@@ -98,12 +98,12 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """How wide a node is to be; None leaves what the options say.
+    """Bit widths of a node; None for those of the options.
 
     Attributes:
-        act_bitwidth: Of its results, and of what shares their encoding.
+        act_bitwidth: Of its results, and of tensors that share their encoding.
         weights_bitwidth: Of its weights.
-        float_bitwidth: It stays float, that wide; the other two mean nothing then.
+        float_bitwidth: Width if the node stays float; the other two are then ignored.
     """
 
     act_bitwidth: int | None = None
@@ -113,11 +113,11 @@ class Precision:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What an algorithm chose.
+    """Choices of an algorithm.
 
     Attributes:
-        precisions: By the names of nodes.
-        notes: On what it did, for the report.
+        precisions: Precisions by node name.
+        notes: Notes for the report.
     """
 
     precisions: Mapping[str, Precision]
@@ -129,31 +129,31 @@ class Trials(Protocol):
 
     @property
     def graph(self) -> Graph:
-        """The float graph, as the algorithms rewrote it. Not to be changed."""
+        """The float graph after the algorithms rewrote it. Must not be changed."""
 
     @property
     def ops(self) -> OpRegistry:
-        """Find ops."""
+        """The ops."""
 
     @property
     def options(self) -> QuantizationOptions:
-        """The user's."""
+        """The user's options."""
 
     def quantized(self, chosen: Mapping[str, Precision]) -> Graph:
-        """Return the graph quantized with some nodes' precisions chosen, by name."""
+        """Return the graph quantized with the precisions given for some nodes, by name."""
 
     def outputs(self, graph: Graph, samples: int) -> Sequence[Mapping[str, Array]]:
-        """Return the real values of a graph's outputs, for each of the first samples."""
+        """Return the real values of a graph's outputs for each of the first samples."""
 
     def fingerprint(self, samples: int) -> str:
-        """Return what all that is tried depends on: the graph, the options and the samples."""
+        """Return a key of all that trials depend on: graph, options and samples."""
 
 
 class Layer(Protocol):
-    """One node with weights, as both networks run it over the samples.
+    """A node with weights, in the float and the quantized network, over the samples.
 
-    Arrays are real values, one for each sample, and belong to the layer: they are not to be kept
-    or changed.
+    Arrays are real values, one for each sample. They belong to the layer and must not be kept or
+    changed.
     """
 
     @property
@@ -162,7 +162,7 @@ class Layer(Protocol):
 
     @property
     def weight(self) -> int:
-        """Number of the input that is the weight."""
+        """Index of the weight among the inputs."""
 
     @property
     def channel_axis(self) -> int | None:
@@ -174,47 +174,47 @@ class Layer(Protocol):
 
     @property
     def float_bias(self) -> Floats | None:
-        """The bias before it was quantized, None where there is none."""
+        """The bias before it was quantized; None if there is none."""
 
     @property
     def quantized_bias(self) -> Floats | None:
-        """The bias that the quantized network adds by now, None where there is none."""
+        """The bias that the quantized network adds now; None if there is none."""
 
     @property
     def float_inputs(self) -> Sequence[Floats]:
-        """What the float network gives to the layer."""
+        """The layer's inputs in the float network."""
 
     @property
     def quantized_inputs(self) -> Sequence[Floats]:
-        """What the quantized network gives to it, with all that was changed in earlier layers."""
+        """The layer's inputs in the quantized network, with the changes to earlier layers."""
 
     @property
     def float_outputs(self) -> Sequence[Floats]:
-        """What the float network computes."""
+        """The layer's outputs in the float network."""
 
     def accumulated(self) -> Iterator[Floats]:
         """Compute from the quantized inputs and the present weights, in real numbers.
 
-        Nothing is rounded to the output's encoding, which may clip what a Relu behind it would.
+        Results are not rounded to the output's encoding, which may clip like a Relu after the node.
         """
 
     def run(self, inputs: Floats, weight: Floats, bias: Floats | None) -> Floats:
-        """Compute the layer from any real values."""
+        """Compute the layer from given real values."""
 
     def set_weight(self, stored: Array) -> None:
-        """Store other integers in the weight's type, of its shape and under its encoding."""
+        """Store other integers as the weight; type, shape and encoding stay."""
 
     def set_weight_values(self, values: Floats, encoding: Encoding | None = None) -> None:
-        """Store real values, rounded to the nearest, under another encoding if one is given."""
+        """Store real values as the weight, rounded to nearest, with another encoding if given."""
 
     def set_bias(self, values: Floats) -> None:
-        """Store a bias, adding one to a node that has none; its encoding is chosen anew."""
+        """Store a bias and choose its encoding again; add an input for it if the node has none."""
 
 
 class WeightedNode(Protocol):
-    """One node with any number of weights, as both networks run it over the samples.
+    """A node with any number of weights, in the float and the quantized network.
 
-    Arrays are real values, and belong to the node: they are not to be kept or changed.
+    Arrays are real values. They belong to the node and must not be kept or changed.
     """
 
     @property
@@ -223,39 +223,39 @@ class WeightedNode(Protocol):
 
     @property
     def layer(self) -> Layer | None:
-        """The same as a layer, if it has data, one weight and a bias of their products."""
+        """The node as a layer, if it has a data input, one weight and a bias of their products."""
 
     @property
     def float_inputs(self) -> Mapping[int, Sequence[Floats]]:
-        """What flows into it in the float network, by the number of the input, of each sample."""
+        """The node's inputs in the float network for each sample, by input index."""
 
     @property
     def quantized_inputs(self) -> Mapping[int, Sequence[Floats]]:
-        """What flows into it in the quantized network, with all that was changed before."""
+        """The node's inputs in the quantized network, with the changes to earlier nodes."""
 
     @property
     def float_outputs(self) -> Sequence[Floats]:
-        """What the float network computes as its first output."""
+        """The node's first output in the float network."""
 
     def float_static(self, i: int) -> Floats | None:
-        """Return a static input before it was quantized, None where there is none."""
+        """Return a static input before it was quantized; None if there is none."""
 
     def quantized_static(self, i: int) -> Floats | None:
-        """Return a static input as the quantized network has it by now, None where there is none."""
+        """Return a static input of the quantized network as it is now; None if there is none."""
 
     def accumulated(self) -> Iterator[Floats]:
         """Compute the first output from the quantized inputs and the present weights."""
 
     def set_stored(self, i: int, stored: Array) -> None:
-        """Store other integers in a static input's type, of its shape, under its encoding."""
+        """Store other integers as a static input; type, shape and encoding stay."""
 
 
 class Refinement(Protocol):
-    """A quantized graph beside the float one it came from."""
+    """A quantized graph and the float graph that it was created from."""
 
     @property
     def float_graph(self) -> Graph:
-        """The float graph, as the algorithms rewrote it. Not to be changed."""
+        """The float graph after the algorithms rewrote it. Must not be changed."""
 
     @property
     def graph(self) -> Graph:
@@ -263,55 +263,55 @@ class Refinement(Protocol):
 
     @property
     def ops(self) -> OpRegistry:
-        """Find ops."""
+        """The ops."""
 
     @property
     def options(self) -> QuantizationOptions:
-        """The user's."""
+        """The user's options."""
 
     def layers(self, samples: int = 32) -> Iterator[Layer]:
         """Return the layers in the order of computation.
 
-        When the next one is asked for, the present one is computed as it was left, so that later
-        layers see what their inputs have become.
+        When the iteration advances, the current layer is computed with its changes, so that later
+        layers receive their actual inputs.
 
         Args:
-            samples: As many of the first samples are run. What two layers pass on to each other is
-                kept for all of them, so memory grows with this number.
+            samples: Number of first samples to run. Tensors between layers are kept for all of
+                them, so memory grows with this number.
 
         Raises:
-            QuantizationError: The samples can be gone through only once.
+            QuantizationError: The samples can be iterated only once.
         """
 
     def weighted(self, samples: int = 32) -> Iterator[WeightedNode]:
-        """Return all nodes with weights, layers among them, as `layers` gives these."""
+        """Return all nodes with weights, including layers, in the manner of `layers`."""
 
 
 @runtime_checkable
 class QuantizationAlgorithm(Protocol):
-    """An algorithm; see the module's docstring for when its methods are called.
+    """Base class of algorithms; see the module docstring for when its methods are called.
 
     Attributes:
-        name: As the user names it: the name of its entry point.
+        name: Name of its entry point.
     """
 
     name: ClassVar[str]
 
     def observe(self, graph: Graph, ops: OpRegistry) -> Sequence[Observation]:
-        """Return what it wants to know of the float graph."""
+        """Return the statistics that it needs of the float graph."""
         return ()
 
     def rewrite(self, work: Workspace) -> Sequence[str]:
-        """Change the float graph, and return notes on what it did for the report.
+        """Change the float graph and return notes for the report.
 
-        The graph must stay valid, and its outputs what they were but for rounding.
+        The graph must stay valid and compute the same outputs, except for rounding.
         """
         return ()
 
     def choose(self, work: Trials) -> Choice | None:
-        """Chooses how wide nodes are to be; None leaves them to the options."""
+        """Choose bit widths of nodes; None to use those of the options."""
         return None
 
     def refine(self, work: Refinement) -> Sequence[str]:
-        """Change stored weights and biases, and return notes on what it did for the report."""
+        """Change stored weights and biases and return notes for the report."""
         return ()

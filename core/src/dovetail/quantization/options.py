@@ -16,7 +16,7 @@ from dovetail.plugins import names as plugin_names
 
 
 class Sharing(enum.Enum):
-    """What the inputs and the output of a Concat have in common."""
+    """Sharing of encodings between the inputs and the output of a Concat."""
 
     SHARE = "share"
     REQUANTIZE = "requantize"
@@ -25,7 +25,7 @@ class Sharing(enum.Enum):
 LegacyMode = Literal["tf", "enhanced", "adjusted", "symmetric"]
 Schema = Literal["asymmetric", "symmetric", "unsignedsymmetric"]
 
-# An older tool's name of an option -> the name it has here.
+# An older tool's name of an option -> its name here.
 LEGACY_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "act_bw": "act_bitwidth",
@@ -39,7 +39,7 @@ LEGACY_NAMES: Mapping[str, str] = MappingProxyType(
 
 
 class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """How a model is to be quantized. None stands for "not said", where that differs from a value.
+    """Options of the quantizer. None means that an option is not set.
 
     Attributes:
         act_bitwidth: Of activations.
@@ -47,32 +47,32 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
         bias_bitwidth: Of biases: 8 with a range of their own, 32 with the scale input x weight.
         float_bitwidth: Of tensors that stay float.
         float_bias_bitwidth: Of the biases of nodes that stay float; as `float_bitwidth` if None.
-        act_quantizer, param_quantizer: The older modes: estimator and schema in one.
+        act_quantizer, param_quantizer: Modes of older tools, which combine estimator and schema.
         act_quantizer_calibration, param_quantizer_calibration: Name of a range estimator;
             `min-max` if None.
-        act_quantizer_schema, param_quantizer_schema: How a range becomes a grid; asymmetric if
-            None.
+        act_quantizer_schema, param_quantizer_schema: Derivation of the quantization grid from a
+            range; asymmetric if None.
         percentile_calibration_value: For the estimator `percentile`; 99.99 if None.
         use_per_channel_quantization: Weights of convolutions get a scale for each output channel.
-        use_per_row_quantization: Weights of MatMul and FullyConnected get one for each output.
-        weights_block_size: Weights of MatMul and FullyConnected get a scale for each block of as
-            many elements along the axis that is summed over.
-        restrict_quantization_steps: Least and greatest stored value, whose difference is the
-            number of steps that a range is divided into; as text, "-0x80 0x7F".
-        disable_relu_squashing: What a Relu or clip cuts off, and what a Sigmoid, Softmax or the
-            like does not tell apart, keeps a place in the range of what only they read.
+        use_per_row_quantization: Weights of MatMul and FullyConnected get a scale for each output.
+        weights_block_size: Weights of MatMul and FullyConnected get a scale for each block of this
+            many elements along the summed axis.
+        restrict_quantization_steps: Minimum and maximum stored value, whose difference is the
+            number of steps of a range; as text, "-0x80 0x7F".
+        disable_relu_squashing: The range of a tensor that only a Relu, clip, Sigmoid, Softmax or
+            similar op reads includes values that this op cuts off or cannot distinguish.
         concat: Whether the inputs of a Concat take the encoding of its output.
         algorithms: Names of installed algorithms, in order.
-        algorithm_params: Parameters of them, by algorithm and name.
+        algorithm_params: Parameters of the algorithms, by algorithm and name.
         quantization_overrides: Path of an encodings file.
-        ignore_encodings: Encodings that the model brings count for nothing.
-        lenient: Entries of an encodings file that match nothing, and infinities while calibrating,
-            are no errors.
-        float_fallback: What no encoding reaches stays float; there is no calibration then.
+        ignore_encodings: Encodings in the model are ignored.
+        lenient: Entries of an encodings file that match nothing, and infinities during calibration,
+            are not errors.
+        float_fallback: Tensors without an encoding stay float; there is no calibration.
         pack_4_bit_weights: 4-bit weights take half a byte each.
         preserve_io_datatype: Inputs and outputs of the graph stay float.
         calibration_backend: Name of the backend that runs the float graph.
-        calibration_cache: Path of a file that keeps the observed ranges from run to run.
+        calibration_cache: Path of a file that stores the observed ranges between runs.
     """
 
     act_bitwidth: Literal[8, 16] = 8
@@ -108,20 +108,20 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
 def options_from(
     given: Mapping[str, Any], where: str = "quantization options"
 ) -> QuantizationOptions:
-    """Return checked options from plain values by name; older tools' names are taken, too.
+    """Return checked options from plain values by name; names of older tools are accepted.
 
     Raises:
-        ConfigError: A name or a value is wrong, or options contradict each other; says all that do.
+        ConfigError: Names or values are wrong, or options contradict each other; all are listed.
     """
     values: dict[str, Any] = {}
     for name, value in given.items():
         own = LEGACY_NAMES.get(name, name)
         if own in values:
-            text = f"'{own}' is given twice, by two of its names"
+            text = f"'{own}' is set twice, by two of its names"
             raise ConfigError("options contradict each other", problems=[Problem(text, where)])
         values[own] = _plain(value)
     if problems := list(_wrong_values(values, where)):
-        raise ConfigError("options cannot be taken", problems=problems)
+        raise ConfigError("invalid options", problems=problems)
     options = typed.convert(values, QuantizationOptions, where=where)
     if problems := list(_contradictions(options, where)):
         raise ConfigError("options contradict each other", problems=problems)
@@ -137,7 +137,7 @@ def _plain(value: Any) -> Any:
 
 
 def _wrong_values(values: Mapping[str, Any], where: str) -> Iterator[Problem]:
-    """Return every value that its option does not take, and unknown names if there are such."""
+    """Return a problem for every invalid value and every unknown name."""
     types = {f.name: f.type for f in msgspec.structs.fields(QuantizationOptions)}
     wrong = []
     for name, value in values.items():
@@ -148,7 +148,7 @@ def _wrong_values(values: Mapping[str, Any], where: str) -> Iterator[Problem]:
         except msgspec.ValidationError as failure:
             allowed = ", ".join(map(str, _allowed(types[name])))
             text = f"{name} cannot be {value!r}" + ("" if allowed else f": {failure}")
-            wrong.append(Problem(text, where, f"it takes {allowed}" if allowed else ""))
+            wrong.append(Problem(text, where, f"expected {allowed}" if allowed else ""))
         else:
             wrong += _unknown_estimator(name, value, where)
     if wrong:
@@ -160,7 +160,7 @@ def _wrong_values(values: Mapping[str, Any], where: str) -> Iterator[Problem]:
 
 
 def _allowed(kind: Any) -> list[Any]:
-    """Return the values of an option that takes one of a few."""
+    """Return the allowed values of an option with a fixed set of them."""
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return [each.value for each in kind]
     if get_origin(kind) is Literal:
@@ -172,9 +172,9 @@ def _unknown_estimator(name: str, value: Any, where: str) -> list[Problem]:
     if not name.endswith("_quantizer_calibration") or value is None:
         return []
     known = plugin_names("dovetail.range_estimators")
-    if value in known or not known:  # without any there is no quantizer, which is said later
+    if value in known or not known:  # without any there is no quantizer, which is reported later
         return []
-    text = f"{name} cannot be '{value}': no such range estimator is installed"
+    text = f"{name} cannot be '{value}': range estimator not found"
     near = suggest_name(value, known)
     listed = f"installed: {', '.join(known)}"
     return [Problem(text, where, near if near.startswith("valid") else f"{near} {listed}")]
@@ -187,27 +187,25 @@ def _contradictions(options: QuantizationOptions, where: str) -> list[Problem]:
         newer = [f"{what}_quantizer_calibration", f"{what}_quantizer_schema"]
         said = [name for name in newer if getattr(options, name) is not None]
         if mode is not None and said:
-            texts.append(
-                f"{what}_quantizer is an older way to say {' and '.join(said)}; give one or other"
-            )
+            texts.append(f"{what}_quantizer and {' and '.join(said)} are mutually exclusive")
     if options.ignore_encodings and options.quantization_overrides is not None:
-        texts.append("ignore_encodings leaves quantization_overrides nothing to say")
+        texts.append("ignore_encodings and quantization_overrides are mutually exclusive")
     if options.ignore_encodings and options.float_fallback:
-        texts.append("float_fallback needs the encodings that ignore_encodings leaves out")
+        texts.append("float_fallback and ignore_encodings are mutually exclusive")
     if options.percentile_calibration_value is not None and "percentile" not in (
         options.act_quantizer_calibration,
         options.param_quantizer_calibration,
     ):
-        texts.append("percentile_calibration_value needs a quantizer calibration of percentile")
+        texts.append("percentile_calibration_value requires a quantizer calibration of percentile")
     if options.pack_4_bit_weights and options.weights_bitwidth != 4:
-        texts.append("pack_4_bit_weights needs a weights_bitwidth of 4")
+        texts.append("pack_4_bit_weights requires a weights_bitwidth of 4")
     texts += [
-        f"algorithms names '{name}' {options.algorithms.count(name)} times; each runs once"
+        f"algorithms names '{name}' {options.algorithms.count(name)} times; name each once"
         for name in dict.fromkeys(options.algorithms)
         if options.algorithms.count(name) > 1
     ]
     texts += [
-        f"algorithm_params are for '{name}', which is not among the algorithms"
+        f"algorithm_params are set for '{name}', which is not among the algorithms"
         for name in options.algorithm_params
         if name not in options.algorithms
     ]

@@ -1,7 +1,7 @@
-"""The contract of a quantizer: a float model and samples in, a fixed-point model and a report out.
+"""Contract of quantizers, which turn a float model and samples into a fixed-point model.
 
-A quantizer is an entry point of `dovetail.quantizers` that loads a class; `dovetail.quantize` takes
-the one named `default`.
+A quantizer is a class that an entry point of `dovetail.quantizers` loads; `dovetail.quantize` uses
+the entry point named `default`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from dovetail.quantization.report import QuantizationReport
 
 # One set of inputs: arrays by input name, or one array for a graph with one input.
 Sample = Mapping[str, Any] | Any
-# Sets of inputs, one after the other. One that can be gone through more than once (a list, an
-# array) serves every algorithm; a generator serves those that need one round.
+# Sets of inputs. Some algorithms need to iterate over them more than once, which a list or an
+# array allows and a generator does not.
 Calibration = Iterable[Sample]
 
 
 @dataclass(frozen=True, slots=True)
 class Quantized:
-    """What a quantizer gives.
+    """Result of a quantizer.
 
     Attributes:
-        model: A new model; the float one is not changed.
-        report: What was decided, and why.
+        model: The new model; the float model is not changed.
+        report: The decisions and their reasons.
     """
 
     model: Model
@@ -37,7 +37,7 @@ class Quantized:
 
 
 class Quantizer(Protocol):
-    """A quantizer; it is made without arguments."""
+    """A quantizer, created without arguments."""
 
     def quantize(
         self,
@@ -49,23 +49,23 @@ class Quantizer(Protocol):
         """Quantize a model.
 
         Args:
-            model: Float graphs, or graphs that are quantized in part. Not changed.
-            calibration: Sets of inputs by graph; empty where nothing is calibrated.
-            options: Checked by themselves, not against the model.
+            model: Model with float or partly quantized graphs. Not changed.
+            calibration: Sets of inputs by graph; empty if nothing is calibrated.
+            options: Options that are checked, but not against the model.
             ops: Finds ops.
 
         Raises:
-            QuantizationError: Samples do not fit, hold values that no range can span, or are
-                missing; encodings do not fit. Everything that is wrong is listed.
-            ConfigError: An option asks for what is not there.
+            QuantizationError: Samples are missing, do not match or have values that no range
+                covers, or encodings do not match; all faults are listed.
+            ConfigError: An option refers to something unknown.
         """
 
-    def write_encodings(self, model: Model, beside: Path) -> tuple[Path, ...]:
-        """Write the encodings of each graph of a quantized model, and return the files' paths.
+    def write_encodings(self, model: Model, model_path: Path, /) -> tuple[Path, ...]:
+        """Write the encodings of each graph of a quantized model and return the paths.
 
         Args:
-            model: What `quantize` gave.
-            beside: The model's own file, from which the files' names are made.
+            model: A model from `quantize`.
+            model_path: The model's file, from which the names of the encodings files derive.
 
         Raises:
             ContainerError: A file cannot be written.

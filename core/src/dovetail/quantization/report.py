@@ -1,4 +1,4 @@
-"""What a quantizer says it decided: one line for each tensor, and why."""
+"""Report of a quantizer: the decision for each tensor, and its reason."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import msgspec
 
 
 class TensorDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one tensor.
+    """Decision for a tensor.
 
     Attributes:
         tensor: Its name in the user's model.
         role: `activation`, `weight`, `bias`, `constant` or `untouched`.
-        dtype: The type it got.
-        why: What decided it, in words.
-        bitwidth: Bits really used, where it is fixed-point.
+        dtype: Its new type.
+        why: Reason for the decision, in words.
+        bitwidth: Number of bits used, if it is fixed-point.
         scales: Number of its scales: 1 per tensor, more per channel or block.
-        scale, offset: Where it has one scale.
-        minimum, maximum: The range that its encoding spans, of all its channels.
-        observed: The range that calibration saw.
+        scale, offset: Set if it has one scale.
+        minimum, maximum: Range of its encoding, over all channels.
+        observed: Range observed in calibration.
         shared_with: The tensor whose encoding it shares.
-        name: Its name in the graph, where several lines of a graph have one `tensor`: a copy in
-            another layout, or a bias that was made of others.
+        name: Its name in the graph, if several decisions of a graph have the same `tensor`: a copy
+            in another layout, or a bias created from others.
     """
 
     tensor: str
@@ -41,16 +41,16 @@ class TensorDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one place where a model was quantized before, or where it was not.
+    """Difference between a model that was already quantized and the new one, at one tensor.
 
     Attributes:
         tensor: Its name in the user's model.
-        kind: `encoding`, a quantizing of an activation that became its encoding; `weight`, `bias`
-            and `constant`, what became of stored integers; `clip`, a Relu that a grid stood for;
-            `kept`, quantizing that stays in the graph as ops; `dropped`, what was left out by
-            option; `fixed`, a tensor that the model leaves float and that is fixed-point here;
-            `float`, a node that stays float; `convert`, an op put between differing encodings.
-        text: What was done, and why.
+        kind: `encoding`, quantization of an activation that became its encoding; `weight`, `bias`
+            and `constant`, the result for stored integers; `clip`, a Relu that a grid represented;
+            `kept`, quantization that stays in the graph as ops; `dropped`, left out because of an
+            option; `fixed`, a tensor that is float in the source model and fixed-point now;
+            `float`, a node that stays float; `convert`, an op inserted between different encodings.
+        text: The change and its reason.
     """
 
     tensor: str
@@ -59,15 +59,14 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class QuantizationReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a model.
+    """Report on a model.
 
     Attributes:
         tensors: Decisions by graph, in the graph's order.
-        samples: Sets of inputs that calibration saw, by graph.
-        uncovered: Tensors that an encodings file was given for and says nothing of, by graph.
-        notes: What a user should know besides.
-        differences: Between a model that was quantized before and this one, by graph; none of a
-            float model.
+        samples: Number of sets of inputs used in calibration, by graph.
+        uncovered: Tensors that the given encodings file does not mention, by graph.
+        notes: Further information for the user.
+        differences: Differences from a source model that was already quantized, by graph.
     """
 
     tensors: dict[str, tuple[TensorDecision, ...]] = {}

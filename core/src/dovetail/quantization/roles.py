@@ -1,7 +1,7 @@
-"""What an input of an op is to a quantizer.
+"""Roles of an op's inputs in quantization.
 
-By default every float input is an activation, or a constant like one. An op that wants more says so
-in a class attribute, `quantization_roles`: a mapping from the number of an input to its role.
+By default every float input is an activation, or a constant treated as one. An op declares other
+roles in a class attribute, `quantization_roles`: a mapping from input index to role.
 
     class Mixer(Op):
         quantization_roles = {1: Weight(axis=0, granularity=Granularity.ROW), 2: Bias(0, 1)}
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 
 class Granularity(enum.Enum):
-    """Which option gives a weight several scales."""
+    """The option that gives a weight several scales."""
 
     TENSOR = "tensor"
     CHANNEL = "channel"
@@ -23,13 +23,13 @@ class Granularity(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A static input that is multiplied with data; one that is not static is an activation.
+    """A static input that is multiplied with data; an input that is not static is an activation.
 
     Attributes:
-        axis: That of the output channels, from the end where negative; None where there is none.
-        granularity: Which option gives each channel a scale.
-        transposed_by: Param that, where it is true, puts the axis before the last one.
-        summed: The axis that is summed over, along which blocks lie; None where there is none.
+        axis: Axis of the output channels, from the end if negative; None if there is none.
+        granularity: The option that gives each channel a scale.
+        transposed_by: Name of a param that, if true, moves the axis one before the last.
+        summed: The axis that is summed over, which blocks divide; None if there is none.
     """
 
     axis: int | None = None
@@ -43,8 +43,8 @@ class Bias:
     """A static input that is added to sums of products.
 
     Attributes:
-        data, weight: The inputs whose scales' product is the bias's scale at 32 bits; None where it
-            has a range of its own at any width.
+        data, weight: Indices of the inputs whose scales are multiplied for the bias's scale at 32
+            bits; None if the bias always has a range of its own.
     """
 
     data: int | None = None

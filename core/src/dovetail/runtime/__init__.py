@@ -1,6 +1,6 @@
-"""The handle-level API that mirrors QNN's: what integrators embed and recorders record.
+"""The handle-level API, which mirrors QNN's, for integrators and recorders.
 
-`Backend` here is the handle; what a backend plugin implements is `dovetail.runtime.contract`.
+`Backend` here is the handle; backend plugins implement `dovetail.runtime.contract`.
 """
 
 from dovetail.runtime.api_table import API, ApiFunction, ArgKind

@@ -1,7 +1,7 @@
 """The API table: every call of the runtime API, its QNN name, and the kind of each argument.
 
-Handles are built on it (`api_call` looks a call up), and whoever records or replays calls learns
-from it how each argument is written down.
+Handles are built on it (`api_call` looks a call up), and recorders and replayers read from it how
+to write each argument.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 class ArgKind(enum.Enum):
-    """What an argument or a result is."""
+    """Kind of an argument or a result."""
 
     HANDLE = enum.auto()
     NAME = enum.auto()
@@ -30,13 +30,13 @@ class ArgKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ApiFunction:
-    """One call.
+    """A call of the API.
 
     Attributes:
         name: `class_method` in our API.
-        qnn: The call of QNN's API that it mirrors.
-        args: Name and kind of each argument after the handle it is called on.
-        result: Kind of its result, None where it gives nothing.
+        qnn: The corresponding call of QNN's API.
+        args: Name and kind of each argument after the handle.
+        result: Kind of its result; None if it returns nothing.
     """
 
     name: str

@@ -25,7 +25,7 @@ from dovetail.runtime.signal import Signal, SignalKind
 
 H = TypeVar("H", bound=Handle)
 
-# QNN's property keys, and the capability each one asks for.
+# QNN's property keys, and the capability that each one queries.
 PROPERTIES: Mapping[int, str] = {
     105: "op_packages",
     202: "caching",
@@ -69,9 +69,9 @@ class Device(Handle):
 
 
 class Backend(Handle):
-    """A backend in use: what everything else is made from.
+    """A backend in use, from which all other handles are created.
 
-    It is a context manager; leaving it frees contexts, devices and itself.
+    A context manager; leaving it frees contexts, devices and the backend.
     """
 
     kind = "backend"
@@ -83,7 +83,7 @@ class Backend(Handle):
         self.options = options
         self.ops = ops
         self.contexts: list[Context] = []
-        self._children: WeakSet[Handle] = WeakSet()  # what ends with it
+        self._children: WeakSet[Handle] = WeakSet()  # handles that become invalid with it
         self._host: Device | None = None
 
     @classmethod
@@ -96,25 +96,27 @@ class Backend(Handle):
         """Create a handle of an installed backend.
 
         Args:
-            name: Name of the plugin; `libQnnCpu.so`, with or without a path, is `cpu`. Or a class
-                that is not installed.
+            name: Name of the plugin; `libQnnCpu.so`, with or without a path, means `cpu`. Or a
+                class that is not installed.
             config: The backend's options.
-            ops: Finds ops; by default those of all installed op packages.
+            ops: The ops; by default those of all installed op packages.
 
         Raises:
-            PluginError: There is no such backend, or it cannot be loaded.
-            ConfigError: The options do not fit.
-            BackendError: It cannot be started.
+            PluginError: The backend is not installed, or it cannot be loaded.
+            ConfigError: The options are wrong.
+            BackendError: The backend cannot be started.
         """
         hooks.load_installed()
 
         def create() -> Backend:
-            plugin_class = _backend_class(name) if isinstance(name, str) else name
+            plugin_class = backend_class(name) if isinstance(name, str) else name
             registry = installed_ops() if ops is None else ops
             where = f"options of backend '{plugin_class.name}'"
             options = typed_config(config, plugin_class.options_type, where)
             with translate_errors(
-                plugin_class.name, "it cannot be started", "BACKEND_ERROR_CANNOT_INITIALIZE"
+                plugin_class.name,
+                "the backend cannot be started",
+                "BACKEND_ERROR_CANNOT_INITIALIZE",
             ):
                 plugin = plugin_class(registry)
             return cls(plugin, options, registry)
@@ -130,18 +132,18 @@ class Backend(Handle):
 
     @property
     def capabilities(self) -> contract.Capabilities:
-        """What the backend can do."""
+        """The capabilities of the backend."""
         return self.plugin.capabilities()
 
     def describe(self) -> str:
-        """Name the backend."""
+        """Return the backend's name for errors."""
         return f"backend '{self.name}'"
 
     def require(self, capability: str, code: str) -> None:
-        """Refuses what the backend cannot do.
+        """Raise if the backend lacks a capability.
 
         Raises:
-            BackendError: With `code`.
+            BackendError: It does; the error has the code `code`.
         """
         if not getattr(self.capabilities, capability):
             raise BackendError(
@@ -153,7 +155,7 @@ class Backend(Handle):
         """Return whether the backend has the property with QNN's number `key`.
 
         Raises:
-            BackendError: The key is not known.
+            BackendError: The key is unknown.
         """
         if key not in PROPERTIES:
             raise BackendError(f"unknown property key {key}", code="PROPERTY_ERROR_UNKNOWN_KEY")
@@ -164,7 +166,7 @@ class Backend(Handle):
         """Add an op package that is not installed.
 
         Raises:
-            BackendError: The backend runs its own ops only.
+            BackendError: The backend supports only its own ops.
             PluginError: Another package has the name.
         """
         self.require("op_packages", "BACKEND_ERROR_NOT_SUPPORTED")
@@ -172,14 +174,14 @@ class Backend(Handle):
 
     @api_call("backend_validate_op")
     def validate_op(self, node: ir.Node) -> contract.Support:
-        """Return whether the backend runs a node, and if not, why.
+        """Return whether the backend supports a node, with the reason if not.
 
         Raises:
-            OpError: The node does not fit its op.
+            OpError: The node does not match its op.
         """
         if faults := node_faults(node, self.ops):
-            raise OpError("the node does not fit its op", where=node.where, problems=faults)
-        with translate_errors(self.name, "its `validate` failed", "GRAPH_ERROR_GENERAL"):
+            raise OpError("the node does not match its op", where=node.where, problems=faults)
+        with translate_errors(self.name, "`validate` failed", "GRAPH_ERROR_GENERAL"):
             return self.plugin.validate(contract.NodeView.of(node, self.ops))
 
     @api_call("device_create")
@@ -196,12 +198,12 @@ class Backend(Handle):
         """Create a context.
 
         Args:
-            device: The host if left out.
-            config: Its config.
+            device: By default the host.
+            config: The context's config.
 
         Raises:
-            BackendError: The device is another backend's, or the backend has no priorities.
-            ConfigError: The config does not fit.
+            BackendError: The device belongs to another backend, or the backend has no priorities.
+            ConfigError: The config is wrong.
         """
         if device is None:
             self._host = self._host or self._own(Device(self, DeviceConfig()))
@@ -209,7 +211,7 @@ class Backend(Handle):
         device.require_alive()
         if device.backend is not self:
             raise BackendError(
-                f"the device is one of {device.backend.describe()}",
+                f"the device belongs to {device.backend.describe()}",
                 code="CONTEXT_ERROR_INVALID_ARGUMENT",
             )
         context = Context(self, device, typed_config(config, ContextConfig, "context config"))
@@ -223,7 +225,7 @@ class Backend(Handle):
         """Create a profile.
 
         Raises:
-            BackendError: Detailed, and the backend does not report nodes.
+            BackendError: The level is detailed, and the backend does not report nodes.
         """
         if level is ProfileLevel.DETAILED:
             self.require("watch", "PROFILE_ERROR_UNSUPPORTED")
@@ -240,7 +242,7 @@ class Backend(Handle):
             timeout_us: Microseconds that a call may take.
 
         Raises:
-            BackendError: The backend cannot be stopped between steps.
+            BackendError: The backend cannot stop between steps.
         """
         self.require("cancel", "SIGNAL_ERROR_UNSUPPORTED")
         return self._own(Signal(kind, timeout_us))
@@ -281,14 +283,26 @@ class Backend(Handle):
             self.free()
 
 
-def _backend_class(name: str) -> type[contract.Backend]:
+def backend_class(name: str) -> type[contract.Backend]:
+    """Return the class of an installed backend.
+
+    Raises:
+        PluginError: It is not installed, cannot be loaded or does not meet the contract.
+    """
     plugin = backend_name(name)
     found = load("dovetail.backends", plugin)
     parts = ("name", "options_type", "capabilities", "validate", "prepare", "restore")
     missing = [part for part in parts if not hasattr(found, part)]
     if missing or not isinstance(found, type):
-        lacks = f"it lacks {', '.join(missing)}" if missing else "it is no class"
+        lacks = f"missing {', '.join(missing)}" if missing else "not a class"
         raise PluginError(
-            f"backend '{plugin}' does not fit the contract: {lacks}", where=repr(found)
+            f"backend '{plugin}' does not meet the contract: {lacks}", where=repr(found)
         )
-    return found
+    backend: type[contract.Backend] = found
+    if backend.name != plugin:
+        raise PluginError(
+            f"the entry point '{plugin}' loads a backend named '{backend.name}'",
+            where=repr(found),
+            hint="use the same name for the class and its entry point",
+        )
+    return backend

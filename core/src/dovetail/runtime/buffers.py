@@ -1,4 +1,4 @@
-"""The application's buffers, checked against a graph's inputs and outputs."""
+"""Checks of the application's buffers against a graph's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from dovetail.runtime.memory import Memory
 
 Buffer = Array | Memory
 
-# Bytes up to which a copy takes less than binding another array: some 2 us.
+# Up to this size in bytes, copying an array is faster than binding another one (some 2 us).
 _SMALL = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What the application gives or takes at one end of a graph.
+    """An input or output of a graph, as the application sees it.
 
     Attributes:
         tensor: The tensor.
-        shape: Its extents.
+        shape: Its shape.
         storage: NumPy type of a stored element.
-        is_float32: Whether what is stored are the real values, as float32.
-        is_small: Whether copying it takes no time to speak of.
+        is_float32: Whether stored elements are float32, so that they are the real values.
+        is_small: Whether copying it is faster than binding another array.
     """
 
     tensor: Tensor
@@ -38,7 +38,7 @@ class Endpoint:
 
     @classmethod
     def of(cls, tensor: Tensor) -> Endpoint:
-        """Return a tensor's."""
+        """Create the endpoint of a tensor."""
         storage, is_float32 = tensor.dtype.storage, tensor.dtype is DType.FLOAT_32
         nbytes = math.prod(tensor.shape) * storage.itemsize
         return cls(tensor, tensor.shape, storage, is_float32, nbytes <= _SMALL)
@@ -46,12 +46,12 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What a graph reads from the application and gives to it; taken once, when it is finalized.
+    """The inputs and outputs of a graph, recorded when it is finalized.
 
     Attributes:
         graph: Name of the graph.
-        inputs, outputs: Ends by tensor name.
-        gives_real: Whether all outputs are real values as they are stored.
+        inputs, outputs: Endpoints by tensor name.
+        gives_real: Whether the stored values of all outputs are the real values.
     """
 
     graph: str
@@ -65,7 +65,7 @@ class Interface:
 
     @classmethod
     def of(cls, graph: Graph) -> Interface:
-        """Return a graph's."""
+        """Create the interface of a graph."""
         inputs, outputs = graph.inputs, graph.outputs
         return cls(
             graph.name,
@@ -75,13 +75,13 @@ class Interface:
 
 
 class Results:
-    """The outputs of runs for which the application brings no arrays; one run at a time.
+    """The outputs of runs without arrays from the application; one run at a time.
 
-    Small ones are written to arrays that stay, and copied for the application: binding new arrays
-    to what writes them takes longer.
+    Small outputs are written to permanent arrays and copied for the application, since binding new
+    arrays takes longer.
 
     Args:
-        interface: The graph's.
+        interface: Interface of the graph.
     """
 
     def __init__(self, interface: Interface) -> None:
@@ -91,7 +91,7 @@ class Results:
         self._ends = interface.outputs
 
     def arrays(self) -> Mapping[str, Array]:
-        """Return what a run writes to, by tensor name."""
+        """Return the arrays that a run writes, by tensor name."""
         if len(self._kept) == len(self._ends):
             return self._kept
         return {
@@ -100,24 +100,24 @@ class Results:
         }
 
     def taken(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Return what the application gets, once a run has written these."""
+        """Return the application's outputs after a run has written `arrays`."""
         return {n: array.copy() if n in self._kept else array for n, array in arrays.items()}
 
 
 def checked_buffers(
     interface: Interface, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer] | None
 ) -> tuple[dict[str, Array], dict[str, Array] | None]:
-    """Return the arrays of a run: inputs C-contiguous, outputs where some were given.
+    """Return the arrays of a run: C-contiguous inputs, and outputs if any were given.
 
     Raises:
-        BackendError: Names are unknown or missing, arrays do not fit, outputs cannot be written or
-            share memory with an input or another output; every fault is listed.
+        BackendError: Names are unknown or missing, arrays do not match, or outputs cannot be
+            written or share memory with an input or another output; every fault is listed.
     """
     given, faults = _matched("input", interface.inputs, inputs)
     taken: dict[str, Array] | None = None
     if outputs is not None:
-        taken, misfits = _matched("output", interface.outputs, outputs)
-        faults += misfits
+        taken, mismatches = _matched("output", interface.outputs, outputs)
+        faults += mismatches
         faults += [
             Problem("must be writable and C-contiguous", f"output '{name}'")
             for name, array in taken.items()
@@ -126,7 +126,7 @@ def checked_buffers(
         faults += _overlaps(given, taken)
     if faults:
         raise BackendError(
-            "the buffers do not fit the graph",
+            "the buffers do not match the graph",
             code="GRAPH_ERROR_INVALID_TENSOR",
             where=f"graph '{interface.graph}'",
             problems=faults,
@@ -138,11 +138,11 @@ def checked_buffers(
 
 
 def _overlaps(given: Mapping[str, Array], taken: Mapping[str, Array]) -> list[Problem]:
-    """Outputs whose bytes are those of an input or another output, too: they are written early."""
+    """Return a problem for each output that shares memory with an input or another output."""
     named = [(f"output '{name}'", array) for name, array in taken.items()]
     others = [(f"input '{name}'", array) for name, array in given.items()]
     return [
-        Problem(f"shares memory with {what}", where, "give each its own array")
+        Problem(f"shares memory with {what}", where, "pass a separate array for each")
         for i, (where, array) in enumerate(named)
         for what, other in (*others, *named[:i])
         if np.may_share_memory(array, other)
@@ -152,7 +152,7 @@ def _overlaps(given: Mapping[str, Array], taken: Mapping[str, Array]) -> list[Pr
 def _matched(
     word: str, ends: Mapping[str, Endpoint], given: Mapping[str, Buffer]
 ) -> tuple[dict[str, Array], list[Problem]]:
-    """The arrays that fit their ends, and every reason why others do not."""
+    """Return the given arrays by name, and every reason why one does not match its endpoint."""
     faults: list[Problem] = []
     arrays: dict[str, Array] = {}
     for name, end in ends.items():
@@ -161,18 +161,18 @@ def _matched(
             buffer.require_alive()
             buffer = buffer.array
         if isinstance(buffer, np.ndarray):
-            # a subclass (np.matrix, a masked array) computes in ways of its own
+            # a subclass (np.matrix, a masked array) computes differently
             array = arrays[name] = buffer if type(buffer) is np.ndarray else np.asarray(buffer)
             if array.shape != end.shape or array.dtype != end.storage:
                 faults += _array_faults(end, array)
         elif name in given:
-            text = f"is a {type(buffer).__name__}, not a NumPy array"
+            text = f"expected a NumPy array, got {type(buffer).__name__}"
             faults.append(Problem(text, f"tensor '{name}'"))
         else:
-            faults.append(Problem(f"{word} '{name}' is missing"))
+            faults.append(Problem(f"missing {word} '{name}'"))
     if len(arrays) != len(given):
         faults[:0] = [
-            Problem(f"there is no {word} '{name}'", hint=suggest_name(name, ends))
+            Problem(f"{word} '{name}' not found", hint=suggest_name(name, ends))
             for name in given
             if name not in ends
         ]
@@ -182,8 +182,8 @@ def _matched(
 def _array_faults(end: Endpoint, array: Array) -> list[Problem]:
     where, found = f"tensor '{end.tensor.name}'", []
     if array.shape != end.shape:
-        found.append(Problem(f"has shape {array.shape}; the graph has {end.shape}", where))
+        found.append(Problem(f"expected shape {end.shape}, got {array.shape}", where))
     if array.dtype != end.storage:
         stored = f"{end.tensor.dtype.name}, stored as {end.storage}"
-        found.append(Problem(f"holds {array.dtype}; the graph has {stored}", where))
+        found.append(Problem(f"expected {stored}, got {array.dtype}", where))
     return found

@@ -1,4 +1,4 @@
-"""Configs of backends, devices, contexts and graphs: typed, with QNN's keys."""
+"""Typed configs of backends, devices, contexts and graphs, with QNN's keys."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ class Priority(enum.IntEnum):
         """Return a priority by its name in config files.
 
         Raises:
-            ConfigError: There is none of that name.
+            ConfigError: The name is unknown.
         """
         names = {p.name.lower(): p for p in cls}
         if name not in names:
             near = nearest(name, names)
             raise ConfigError(
-                f"'{name}' is no priority",
+                f"unsupported priority '{name}'",
                 where=where,
-                hint=f"did you mean '{near}'?" if near else f"valid: {', '.join(names)}",
+                hint=f"did you mean '{near}'?" if near else f"expected one of {', '.join(names)}",
             )
         return names[name]
 
 
 class DeviceConfig(msgspec.Struct, frozen=True):
-    """Config of a device. There is nothing to set on the host yet."""
+    """Config of a device. The host has no settings."""
 
 
 class ContextConfig(msgspec.Struct, frozen=True):
     """Config of a context.
 
     Attributes:
-        context_priority: Of its graphs, unless they have their own.
-        async_execute_queue_depth: Executions that may wait at once.
+        context_priority: Priority of its graphs, unless they have their own.
+        async_execute_queue_depth: Maximum number of waiting executions.
     """
 
     context_priority: str = "normal"
@@ -61,7 +61,7 @@ class GraphConfig(msgspec.Struct, frozen=True):
     """Config of a graph.
 
     Attributes:
-        graph_priority: Its own; None takes the context's.
+        graph_priority: Priority of the graph; None for the context's.
     """
 
     graph_priority: str | None = None
@@ -73,10 +73,10 @@ def typed_config(config: C | Mapping[str, Any] | None, to: type[C], where: str) 
     Args:
         config: The Struct, plain data, or None for all defaults.
         to: Class of the Struct.
-        where: Names the config in errors.
+        where: Name of the config in errors.
 
     Raises:
-        ConfigError: Unknown keys, or a wrong type.
+        ConfigError: The config has unknown keys or a wrong type.
     """
     if isinstance(config, to):
         return config

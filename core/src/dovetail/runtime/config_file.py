@@ -1,4 +1,4 @@
-"""The config file of a run: our TOML, or the SDK's outer JSON as it is.
+"""Config files of runs: our TOML, or the SDK's outer JSON.
 
 TOML: `[backend.NAME]`, `[context]`, `[[graph]]`, `[profile]`, with the keys that the JSON has under
 `context_configs`, `graph_configs` and `profile_configs`.
@@ -10,18 +10,20 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from dovetail.errors import ConfigError, Problem, suggest_name
+from dovetail.errors import ConfigError, PluginError, Problem, suggest_name
 from dovetail.plugins import names
+from dovetail.runtime.backend import backend_class
 from dovetail.runtime.config import ContextConfig, GraphConfig, QueueDepth
 from dovetail.typed import convert
 
 log = logging.getLogger("dovetail.config")
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class ContextKeys(msgspec.Struct, frozen=True):
@@ -51,13 +53,13 @@ class ProfileKeys(msgspec.Struct, frozen=True):
 
 
 class RunConfig(msgspec.Struct, frozen=True):
-    """What a config file says.
+    """Content of a config file.
 
     Attributes:
-        backend: Options by backend name, typed when the backend is made.
-        context: Of the context.
-        graph: Of graphs, by `graph_name`.
-        profile: Of profiles.
+        backend: Options by backend name; typed when the backend is created.
+        context: Settings of the context.
+        graph: Settings of graphs, by `graph_name`.
+        profile: Settings of profiles.
     """
 
     backend: dict[str, dict[str, Any]] = {}
@@ -67,29 +69,31 @@ class RunConfig(msgspec.Struct, frozen=True):
 
     @property
     def context_config(self) -> ContextConfig:
-        """The part that the runtime takes."""
+        """The settings of the context that the runtime supports."""
         return ContextConfig(self.context.context_priority, self.context.async_execute_queue_depth)
 
     def require_graphs(self, known: Iterable[str]) -> None:
-        """Refuses settings for graphs that are not there, or twice for one.
+        """Raise if settings are for unknown graphs, or a graph has several.
 
         Raises:
-            ConfigError: Every such name is listed.
+            ConfigError: They do; every such name is listed.
         """
         names, given = set(known), [g.graph_name for g in self.graph]
         problems = [
-            Problem(f"there is no graph '{name}'", hint=suggest_name(name, names))
+            Problem(f"graph '{name}' not found", hint=suggest_name(name, names))
             for name in given
             if name not in names
         ]
         problems += [
-            Problem(f"graph '{name}' is set twice") for name in set(given) if given.count(name) > 1
+            Problem(f"duplicate settings of graph '{name}'")
+            for name in set(given)
+            if given.count(name) > 1
         ]
         if problems:
-            raise ConfigError("the config does not fit the model", problems=problems)
+            raise ConfigError("the config does not match the model", problems=problems)
 
     def graph_config(self, name: str) -> GraphConfig:
-        """The part of one graph that the runtime takes."""
+        """Return the settings of a graph that the runtime supports."""
         found = [g for g in self.graph if g.graph_name == name]
         return GraphConfig(found[0].graph_priority) if found else GraphConfig()
 
@@ -116,68 +120,140 @@ def load_config(path: str | Path, backend: str) -> RunConfig:
     """Read a config file.
 
     Args:
-        path: `.toml`, or `.json` in the SDK's outer form.
-        backend: Name of the backend that an SDK file's inner config is for.
+        path: A `.toml` file, or a `.json` file in the SDK's outer form.
+        backend: Name of the backend that runs; an SDK file's inner config is for it.
 
     Raises:
-        ConfigError: The file cannot be read, has unknown keys (all are listed) or wrong types.
+        ConfigError: The file cannot be read, or has faults (see `config_from`).
     """
     path = Path(path)
     if path.suffix.lower() == ".toml":
-        config = convert(_toml(path), RunConfig, where=str(path))
-    else:
-        config = _from_sdk(path, backend)
-    return checked(config, backend, str(path))
+        return config_from(_toml(path), backend, str(path))
+    return _from_sdk(path, backend)
 
 
-def checked(config: RunConfig, backend: str, where: str) -> RunConfig:
-    """Return a config, with a warning for each part of it that has no effect on `backend`.
+def config_from(data: Mapping[str, Any], backend: str, where: str) -> RunConfig:
+    """Decode a config from data in the form of our TOML; log a warning for settings without effect.
+
+    Args:
+        data: The data.
+        backend: Name of the backend that runs.
+        where: Name of the file, for errors.
 
     Raises:
-        ConfigError: It has options of a backend that is not installed.
+        ConfigError: The data have unknown keys, wrong types, or options of a backend that is not
+            installed. The options of `backend` are checked too. Every fault is listed.
     """
-    installed = {*names("dovetail.backends"), backend}
-    for name in config.backend:
-        if name not in installed:
-            raise ConfigError(
-                f"there are options of a backend '{name}', which is not installed",
-                where=f"{where}: backend.{name}",
-                hint=suggest_name(name, installed),
-            )
-        if name != backend:
-            log.warning(
-                "%s: the options of backend '%s' are not used by '%s'", where, name, backend
-            )
-    for section in (config.context, config.profile, *config.graph):
-        _note_without_effect(section, where)
+    faults = _Faults(where)
+    config = faults.convert(data, RunConfig)
+    sections = data.get("backend")
+    if isinstance(sections, Mapping):
+        for name in sections:
+            faults.check_installed(name, backend)
+        faults.check_options(sections.get(backend), backend, where, f"$.backend.{backend}")
+    faults.raise_all()
+    _note_without_effect(config, backend, where)
     return config
 
 
 def _from_sdk(path: Path, backend: str) -> RunConfig:
-    data = _json(path)
-    sdk = convert(data, _SdkFile, where=str(path))
+    data, faults = _json(path), _Faults(str(path))
+    sdk = faults.convert(data, _SdkFile)
+    extensions = data.get("backend_extensions")
+    named = extensions if isinstance(extensions, Mapping) else {}
+    library, options = named.get("shared_library_path"), named.get("config_file_path")
     inner: dict[str, dict[str, Any]] = {}
-    _note_without_effect(sdk.async_graph_execution_config, str(path))
-    library, options = (
-        sdk.backend_extensions.shared_library_path,
-        sdk.backend_extensions.config_file_path,
-    )
-    meant = _backend_of(library) or backend
-    if options and meant == backend:
-        inner = {backend: _json(_beside(path, options))}
-    elif options:
-        log.warning("%s: %s is for backend '%s', not '%s': not used", path, options, meant, backend)
-    return RunConfig(inner, sdk.context_configs, sdk.graph_configs, sdk.profile_configs)
+    meant = (_backend_of(library) if isinstance(library, str) else None) or backend
+    if isinstance(options, str) and options and meant == backend:
+        file = _beside(path, options)
+        inner = {backend: _json(file)}
+        faults.check_options(inner[backend], backend, str(file), "$")
+    faults.raise_all()
+    if options and meant != backend:
+        log.warning(
+            "%s: %s is for backend '%s', not '%s'; it is not used", path, options, meant, backend
+        )
+    _note_section(sdk.async_graph_execution_config, str(path))
+    config = RunConfig(inner, sdk.context_configs, sdk.graph_configs, sdk.profile_configs)
+    _note_without_effect(config, backend, str(path))
+    return config
+
+
+class _Faults:
+    """Collects the faults of a config, so that one error lists all of them.
+
+    Args:
+        where: Name of the file.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._errors: list[ConfigError] = []
+
+    def convert(self, data: Mapping[str, Any], to: type[S]) -> S:
+        """Return data as a Struct; the Struct's defaults if the data have faults."""
+        try:
+            return convert(dict(data), to, where=self._where)
+        except ConfigError as error:
+            self._errors.append(error)
+            return to()
+
+    def check_installed(self, name: str, backend: str) -> None:
+        """Record a fault if options are for a backend that is not installed."""
+        installed = {*names("dovetail.backends"), backend}
+        if name not in installed:
+            error = ConfigError(
+                f"options of a backend '{name}', which is not installed",
+                where=f"{self._where}: $.backend.{name}",
+                hint=suggest_name(name, installed),
+            )
+            self._errors.append(error)
+
+    def check_options(self, options: object, backend: str, where: str, path: str) -> None:
+        """Record the faults in the options of the backend that runs, if it can be loaded."""
+        if not isinstance(options, Mapping):
+            return
+        try:
+            convert(dict(options), backend_class(backend).options_type, where=where, path=path)
+        except ConfigError as error:
+            self._errors.append(error)
+        except PluginError:  # raised again when the backend is created
+            return
+
+    def raise_all(self) -> None:
+        """Raise one error for all faults; do nothing if there are none.
+
+        Raises:
+            ConfigError: There are faults.
+        """
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            codes = {error.code for error in self._errors}
+            raise ConfigError(
+                "the config has several faults",
+                code=codes.pop() if len(codes) == 1 else None,
+                where=self._where,
+                problems=[p for error in self._errors for p in self._problems_of(error)],
+            )
+
+    def _problems_of(self, error: ConfigError) -> Iterable[Problem]:
+        prefix = f"{self._where}: "
+        if not error.problems:
+            return (Problem(error.message, error.where.removeprefix(prefix), error.hint),)
+        if error.where == self._where:
+            return error.problems
+        return (Problem(p.message, f"{error.where}: {p.where}", p.hint) for p in error.problems)
 
 
 def _backend_of(library: str | None) -> str | None:
-    """The backend that an extensions library of the SDK belongs to, as its name says."""
+    """Return the backend of an extensions library of the SDK, from its name."""
     found = re.search(r"Qnn([A-Z][a-z]+)\w*NetRunExtensions", library or "")
     return found[1].lower() if found else None
 
 
 def _beside(path: Path, name: str) -> Path:
-    """Relative to the working directory, as the SDK takes it, then to the file that names it."""
+    """Resolve a path against the working directory, as the SDK does, else the file's folder."""
     direct = Path(name)
     return direct if direct.exists() or direct.is_absolute() else path.parent / name
 
@@ -185,7 +261,18 @@ def _beside(path: Path, name: str) -> Path:
 _EFFECTIVE = {"context_priority", "async_execute_queue_depth", "graph_name", "graph_priority"}
 
 
-def _note_without_effect(section: msgspec.Struct, where: str) -> None:
+def _note_without_effect(config: RunConfig, backend: str, where: str) -> None:
+    """Log a warning for each part of a config that has no effect on `backend`."""
+    for name in config.backend:
+        if name != backend:
+            log.warning(
+                "%s: the options of backend '%s' are not used by '%s'", where, name, backend
+            )
+    for section in (config.context, config.profile, *config.graph):
+        _note_section(section, where)
+
+
+def _note_section(section: msgspec.Struct, where: str) -> None:
     for name, value in msgspec.structs.asdict(section).items():
         if value is not None and name not in _EFFECTIVE:
             log.warning("%s: %s has no effect here", where, name)
@@ -206,7 +293,7 @@ def _json(path: Path) -> dict[str, Any]:
     except (json.JSONDecodeError, RecursionError) as error:
         raise _malformed(path, "JSON", str(error)) from error
     if not isinstance(data, dict):
-        raise _malformed(path, "JSON", "it is not an object")
+        raise _malformed(path, "JSON", "expected an object")
     return data
 
 
@@ -214,9 +301,9 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise ConfigError(
-            f"the config file cannot be read: {reason}", code="CONFIG_UNREADABLE", where=str(path)
+            f"cannot read the config file: {reason}", code="CONFIG_UNREADABLE", where=str(path)
         ) from error
 
 

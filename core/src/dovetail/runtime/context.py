@@ -1,4 +1,4 @@
-"""Contexts: graphs that live together and share packed weights."""
+"""Contexts: groups of graphs that share packed weights."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:  # a context belongs to a backend, which imports it
 
 
 class Context(Handle):
-    """Graphs on one device. Made by `Backend.create_context`; a context manager.
+    """Graphs on a device. Created by `Backend.create_context`; a context manager.
 
     Attributes:
-        backend, device: What it belongs to.
+        backend, device: Its backend and device.
         weights: Packed weights, shared by its graphs.
     """
 
@@ -44,9 +44,9 @@ class Context(Handle):
         self._graphs: dict[str, Graph] = {}
         self._memory: WeakSet[Memory] = WeakSet()
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)  # waited for to free it
-        self._active = 0  # executions from call to end, waiting ones among them
-        self._queued = 0  # those of them that are in the device's queue or run from it
+        self._changed = threading.Condition(self._lock)  # `free` waits for it
+        self._active = 0  # executions that have begun or wait
+        self._queued = 0  # executions in the device's queue, or running from it
         self._closing = False
 
     @property
@@ -62,7 +62,7 @@ class Context(Handle):
 
         Raises:
             BackendError: The name is empty or taken, or the backend has no priorities.
-            ConfigError: The config does not fit.
+            ConfigError: The config is wrong.
         """
         graph = Graph(self, name, typed_config(config, GraphConfig, f"config of graph '{name}'"))
         with self._lock:
@@ -80,51 +80,51 @@ class Context(Handle):
         """Return a graph by name.
 
         Raises:
-            BackendError: There is none.
+            BackendError: The name is unknown.
         """
         if name not in self._graphs:
             raise BackendError(
-                f"the context has no graph '{name}'",
+                f"graph '{name}' not found",
                 code="GRAPH_ERROR_GRAPH_DOES_NOT_EXIST",
                 hint=suggest_name(name, self._graphs),
             )
         return self._graphs[name]
 
     def enter(self, *, queued: bool) -> None:
-        """Count an execution in; `leave` must follow.
+        """Register an execution; `leave` must follow.
 
         Args:
-            queued: Whether it takes a place in the queue.
+            queued: Whether it enters the queue.
 
         Raises:
-            BackendError: The context is being freed, or there is no place left.
+            BackendError: The context is being freed, or the queue is full.
         """
         with self._lock:
             self._require_open()
             depth = self.config.async_execute_queue_depth
             if queued and self._queued >= depth:
                 raise BackendError(
-                    f"{self._queued} executions of the context are waiting already",
+                    f"the queue is full: {self._queued} executions of the context are waiting",
                     code="GRAPH_ERROR_EXECUTION_ASYNC_FIFO_FULL",
-                    hint="wait for one to end, or set a larger async_execute_queue_depth",
+                    hint="wait for an execution to end, or increase async_execute_queue_depth",
                 )
             self._active += 1
             self._queued += queued
 
     def leave_queue(self) -> None:
-        """Return an execution's place in the queue back."""
+        """Remove an execution from the queue's count."""
         with self._lock:
             self._queued -= 1
 
     def leave(self) -> None:
-        """Count an execution out."""
+        """Unregister an execution."""
         with self._lock:
             self._active -= 1
             if self._closing:
                 self._changed.notify_all()
 
     def compose(self, model: Model) -> tuple[Graph, ...]:
-        """Create the graphs of a model, by the same calls that an application would make.
+        """Create the graphs of a model with the same calls as an application.
 
         Raises:
             GraphError: A graph has faults; all of them are listed.
@@ -135,14 +135,14 @@ class Context(Handle):
 
     @api_call("memory_register")
     def register_memory(self, array: Array, dtype: DType) -> Memory:
-        """Create an array usable by handle as input or output.
+        """Register an array, so that its handle can be an input or output.
 
         Args:
             array: C-contiguous, stored values of `dtype`.
             dtype: Type of its elements.
 
         Raises:
-            BackendError: The backend takes no memory handles, or the array does not fit.
+            BackendError: The backend does not support memory handles, or the array is unsuitable.
         """
         self.backend.require("memory_handles", "MEM_ERROR_NOT_SUPPORTED")
         memory = Memory(array, dtype)
@@ -151,20 +151,20 @@ class Context(Handle):
 
     @api_call("context_free")
     def free(self) -> None:
-        """End the context, its graphs and memory handles, after the executions under way.
+        """Free the context, its graphs and memory handles after its executions have ended.
 
         Raises:
-            BackendError: Called from an execution's `notify` while others are waiting, which could
-                never end; or another thread is freeing it.
+            BackendError: The call comes from an execution's `notify` while others wait, which would
+                be a deadlock; or another thread is freeing the context.
         """
-        notified = self.device.queue.is_current  # by an execution that is still counted in
+        notified = self.device.queue.is_current  # by an execution that is still registered
         with self._lock:
             self._require_open()
             if notified and self._active > 1:
                 raise BackendError(
                     "a context cannot be freed by `notify` while its other executions wait",
                     code="COMMON_ERROR_OPERATION_NOT_PERMITTED",
-                    hint="free it in another thread, which waits for them",
+                    hint="free it in another thread",
                 )
             self._closing = True
             self._changed.wait_for(lambda: self._active == int(notified))
@@ -187,10 +187,10 @@ class Context(Handle):
             self.free()
 
     def _require_open(self) -> None:
-        """Refuses what comes while the context is being freed."""
+        """Raise if the context is being freed."""
         if self._closing:
             raise BackendError(
-                "the context is being freed", code=self.invalid_code, hint="create another one"
+                "the context is being freed", code=self.invalid_code, hint="create another context"
             )
 
     def _compose(self, graph: ir.Graph) -> Graph:

@@ -1,7 +1,7 @@
-"""What a backend plugin implements, and what core hands it.
+"""Contract of backend plugins.
 
-A backend is a class with a `name`, an `options_type` and five methods. Core owns everything around
-it: handles, states, configs, priorities, queues, timeouts, profiling events, hooks, files.
+A backend is a class with a `name`, an `options_type` and five methods. Core provides everything
+else: handles, states, configs, priorities, queues, timeouts, profiling events, hooks, files.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class Options(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do beyond running float graphs. Every flag that is off fails cleanly.
+    """Capabilities of a backend beyond running float graphs. Using a missing one is an error.
 
     Attributes:
-        op_packages: Runs ops of packages that are not its own.
-        caching: Makes context binaries and restores them (`image`, `restore`).
-        cancel: Looks at `RunControl` between steps: signals and timeouts work.
-        watch: Reports each step to `RunControl.watch`: detailed profiling and debug outputs.
-        asynchronous: May be executed from a queue's thread.
+        op_packages: Runs ops of other packages.
+        caching: Creates and restores context binaries (`image`, `restore`).
+        cancel: Checks `RunControl` between steps, so that signals and timeouts work.
+        watch: Reports each step to `RunControl.watch`, for detailed profiling and debug outputs.
+        asynchronous: Supports execution in a queue's thread.
         priority: Higher-priority executions overtake waiting ones.
         updates: Binds new data to UPDATEABLE tensors after finalize (`update`).
-        memory_handles: Takes registered memory as inputs and outputs.
+        memory_handles: Supports registered memory as inputs and outputs.
     """
 
     op_packages: bool = False
@@ -50,7 +50,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node with its op, bound and checked: what a backend judges and prepares."""
+    """A checked node with its bound op, for validation and preparation."""
 
     node: Node
     schema: OpSchema
@@ -82,15 +82,15 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What a backend says of a node: yes, or which rule it breaks and how to keep it.
+    """A backend's verdict on a node: supported, or the rule it breaks and how to meet it.
 
     Attributes:
         ok: Whether the backend runs the node.
         rule: Short name of the rule broken, stable across versions.
-        field: What breaks it: `in[1].dtype`, `param dilation`.
-        found: What the node has there.
-        allowed: What it may have.
-        rewrite: The nearest legal form of the node, in words.
+        field: The part that breaks it, such as `in[1].dtype` or `param dilation`.
+        found: The node's value.
+        allowed: The allowed values.
+        rewrite: The nearest supported form of the node, in words.
     """
 
     ok: bool = True
@@ -112,30 +112,31 @@ SUPPORTED = Support()
 
 
 class Watch(Protocol):
-    """Told of each step of a watched run."""
+    """Receives each step of a watched run."""
 
     def step_finished(
         self, nodes: tuple[str, ...], microseconds: float, outputs: Mapping[str, Array]
     ) -> None:
-        """A step ended.
+        """Receive a step that has ended.
 
         Args:
-            nodes: Names of the nodes it ran; several where they are fused.
-            microseconds: How long it took.
-            outputs: Tensors it wrote, stored values; valid only until this returns.
+            nodes: Names of the nodes that it ran; several if they are fused.
+            microseconds: Its duration.
+            outputs: Stored values of the tensors that it wrote; valid only until this method
+                returns.
         """
 
 
 class RunControl:
-    """What a run looks at: whether to stop, and who watches. One per execution.
+    """Control of an execution: whether it must stop, and who watches it.
 
     Args:
-        watch: Told of each step, or None.
+        watch: Receives each step, or None.
         timeout_us: Microseconds after which the run stops, or None.
 
     Attributes:
-        watch: As given.
-        limited: Whether there may be a reason to stop, for `check` to tell.
+        watch: The watch, or None.
+        limited: Whether the run may have to stop; if not, `check` need not be called.
     """
 
     __slots__ = ("_deadline", "_stopped", "limited", "watch")
@@ -147,11 +148,11 @@ class RunControl:
         self._deadline = None if timeout_us is None else time.monotonic_ns() + timeout_us * 1000
 
     def stop(self) -> None:
-        """Ask the run to end before its next step; from any thread."""
+        """Request the run to end before its next step; callable from any thread."""
         self._stopped = self.limited = True
 
     def check(self) -> None:
-        """End the run if it must: called between steps.
+        """Raise if the run must end; called between steps.
 
         Raises:
             BackendError: GRAPH_ERROR_ABORTED or GRAPH_ERROR_TIMED_OUT.
@@ -160,7 +161,7 @@ class RunControl:
             raise BackendError("the execution was aborted", code="GRAPH_ERROR_ABORTED")
         if self._deadline is not None and time.monotonic_ns() > self._deadline:
             raise BackendError(
-                "the execution took longer than its timeout",
+                "the execution exceeded its timeout",
                 code="GRAPH_ERROR_TIMED_OUT",
                 hint="allow more time, or profile the graph to see where the time goes",
             )
@@ -168,14 +169,14 @@ class RunControl:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A prepared graph as data: a JSON-able plan, and the prepacked weights it names."""
+    """A prepared graph as data: a plan of JSON types, and its prepacked weights."""
 
     plan: Mapping[str, Any]
     blobs: Mapping[str, Array] = field(default_factory=dict)
 
 
 class Prepared(Protocol):
-    """A finalized graph. `run` is never called twice at once on one object."""
+    """A finalized graph. `run` is never called concurrently on one object."""
 
     def run(
         self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], control: RunControl
@@ -183,25 +184,26 @@ class Prepared(Protocol):
         """Execute the graph once.
 
         Args:
-            inputs: By tensor name, stored values (dtype `storage`), C-contiguous, right shapes.
-            outputs: Likewise; written in place.
-            control: Looked at between steps.
+            inputs: Stored values by tensor name: C-contiguous, with the right dtype (`storage`) and
+                shape.
+            outputs: Arrays of the same form, written in place.
+            control: Checked between steps.
 
         Raises:
-            BackendError: A node failed, whatever it raised; `where` names it.
+            BackendError: A node failed with any exception; `where` names the node.
         """
 
     def image(self) -> Image:
         """Return the prepared graph as data; only with the capability `caching`."""
 
     def update(self, tensors: Sequence[Tensor]) -> None:
-        """Bind other data to UPDATEABLE tensors; only with the capability `updates`."""
+        """Replace the data of UPDATEABLE tensors; only with the capability `updates`."""
 
 
 class Backend(Protocol):
-    """A backend plugin: what an entry point of `dovetail.backends` loads is such a class.
+    """A backend plugin, a class that an entry point of `dovetail.backends` loads.
 
-    It is made with the op registry of the session: `SomeBackend(ops)`.
+    It is created with the op registry of the session: `SomeBackend(ops)`.
     """
 
     name: ClassVar[str]
@@ -210,19 +212,19 @@ class Backend(Protocol):
     def __init__(self, ops: OpRegistry) -> None: ...
 
     def capabilities(self) -> Capabilities:
-        """Return what it can do; every flag defaults to False."""
+        """Return its capabilities."""
 
     def validate(self, node: NodeView) -> Support:
-        """Return whether it runs a node, and if not, why."""
+        """Return whether it supports a node, with the reason if not."""
 
     def prepare(self, graph: Graph, options: Any, weights: WeightStore) -> Prepared:
-        """Create a graph ready to run; the graph is checked and every node validated.
+        """Prepare a graph for execution; the graph is checked and every node validated.
 
         Args:
             graph: Not changed.
-            options: An `options_type`.
+            options: An instance of `options_type`.
             weights: Prepacked weights, shared by all graphs of a context.
         """
 
     def restore(self, image: Image, weights: WeightStore) -> Prepared:
-        """Return what `image` came from, without preparing again; only with `caching`."""
+        """Return the prepared graph of an image without preparing it again; only with `caching`."""

@@ -1,4 +1,4 @@
-"""What finalizing a graph is: it is checked, the backend says what it runs, and prepares it."""
+"""Finalization of a graph: checks, validation and preparation by the backend."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:  # both import graphs, which are prepared here
 
 
 def prepare_graph(graph: ir.Graph, context: Context, signal: Signal | None) -> Prepared:
-    """Has a context's backend prepare a graph.
+    """Prepare a graph on its context's backend.
 
     Args:
-        graph: Not changed any more.
-        context: What it belongs to.
+        graph: Must not change afterwards.
+        context: The graph's context.
         signal: As for `Graph.finalize`.
 
     Raises:
-        BackendError: The backend failed, or the signal's time was over by the end.
+        BackendError: The backend failed, or the signal's timeout was exceeded.
         GraphError: The graph is not well formed; every fault is listed.
-        UnsupportedOpError: The backend does not run some nodes; all are listed.
+        UnsupportedOpError: The backend does not support some nodes; all are listed.
     """
     backend = context.backend
     if faults := find_op_faults(graph, backend.ops):
@@ -35,7 +35,7 @@ def prepare_graph(graph: ir.Graph, context: Context, signal: Signal | None) -> P
     _require_support(graph, backend)
     with (
         controlled(signal) as control,
-        translate_errors(backend.name, "its `prepare` failed", "GRAPH_ERROR_FINALIZE_FAILED"),
+        translate_errors(backend.name, "`prepare` failed", "GRAPH_ERROR_FINALIZE_FAILED"),
     ):
         prepared = backend.plugin.prepare(graph, backend.options, context.weights)
         control.check()
@@ -43,16 +43,17 @@ def prepare_graph(graph: ir.Graph, context: Context, signal: Signal | None) -> P
 
 
 def _require_support(graph: ir.Graph, backend: Backend) -> None:
-    with translate_errors(backend.name, "its `validate` failed", "GRAPH_ERROR_GENERAL"):
+    with translate_errors(backend.name, "`validate` failed", "GRAPH_ERROR_GENERAL"):
         verdicts = [
             (node, backend.plugin.validate(NodeView.of(node, backend.ops))) for node in graph.nodes
         ]
-    refused = [Problem(str(v), node.where) for node, v in verdicts if not v.ok]
-    if refused:
+    unsupported = [Problem(str(v), node.where) for node, v in verdicts if not v.ok]
+    if unsupported:
         raise UnsupportedOpError(
-            f"backend '{backend.name}' does not run {len(refused)} of {len(verdicts)} nodes",
+            f"backend '{backend.name}' does not support "
+            f"{len(unsupported)} of {len(verdicts)} nodes",
             where=_where(graph),
-            problems=refused,
+            problems=unsupported,
         )
 
 

@@ -1,4 +1,4 @@
-"""Graph handles: composed, finalized, executed."""
+"""Graph handles: composition, finalization, execution."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Graph(Handle):
     """A graph of a context: tensors and nodes are added, then it is finalized, then executed.
 
     Attributes:
-        context: What it belongs to.
-        ir: What has been added.
+        context: Its context.
+        ir: The tensors and nodes added so far.
     """
 
     kind = "graph"
@@ -50,6 +50,7 @@ class Graph(Handle):
         self._prepared: Prepared | None = None
         self._interface = Interface(name, {}, {})
         self._results = Results(self._interface)
+        self._guards: tuple[Callable[[], None], ...] = ()  # checks of mapped files that runs read
         self._finalizing = threading.Lock()
         self._running = threading.Lock()  # a prepared graph runs once at a time
 
@@ -72,21 +73,21 @@ class Graph(Handle):
 
     @property
     def interface(self) -> Interface:
-        """What the application gives and takes."""
+        """The inputs and outputs for the application."""
         return Interface.of(self.ir) if self._prepared is None else self._interface
 
     @property
     def is_finalized(self) -> bool:
-        """Whether it can be executed."""
+        """True if it can be executed."""
         return self._prepared is not None
 
     @property
     def priority(self) -> Priority:
-        """Its own, or the context's."""
+        """Its own priority, or the context's."""
         return self.context.priority if self._priority is None else self._priority
 
     def describe(self) -> str:
-        """Name the graph."""
+        """Return the graph's name for errors."""
         return f"graph '{self.name}'"
 
     # -- composing -------------------------------------------------------------------------------
@@ -108,10 +109,10 @@ class Graph(Handle):
         Args:
             name: Unique within the graph.
             dtype: Element type.
-            shape: Static extents.
-            kind: Who writes and reads it.
+            shape: Static shape.
+            kind: Its writer and reader.
             encoding: For fixed-point types.
-            data: Stored bytes of a static tensor; an array is taken as logical values.
+            data: Data of a static tensor: stored bytes as a blob, or logical values as an array.
             source: Its name in the user's model.
             source_perm: Its layout change from there.
 
@@ -150,14 +151,14 @@ class Graph(Handle):
             name: Unique within the graph.
             package: Name of the op package.
             op_type: Name of the op in it.
-            inputs: In the op's order; None for a left-out optional one.
+            inputs: In the op's order; None for an omitted optional one.
             outputs: In the op's order.
             params: By name.
-            sources: Names of the nodes of the user's model that it stands for.
+            sources: Names of the nodes of the user's model that it represents.
 
         Raises:
             BackendError: The graph is finalized.
-            OpError: The node does not fit its op; every reason is listed.
+            OpError: The node does not match its op; every reason is listed.
             GraphError: A tensor belongs to another graph, or has a producer already.
         """
         self._require_open()
@@ -172,7 +173,7 @@ class Graph(Handle):
         )
         if faults := node_faults(node, self.context.backend.ops):
             raise OpError(
-                "the node does not fit its op",
+                "the node does not match its op",
                 code="GRAPH_ERROR_INVALID_OP_CONFIG",
                 where=node.where,
                 problems=[Problem(f.message, hint=f.hint) for f in faults],
@@ -184,38 +185,39 @@ class Graph(Handle):
         """Change the graph's config.
 
         Raises:
-            ConfigError: It does not fit.
-            BackendError: It asks for a priority, which the backend does not have.
+            ConfigError: The config is wrong.
+            BackendError: The config sets a priority, and the backend has none.
         """
         where = f"config of graph '{self.name}'"
         self._priority = self._checked_priority(typed_config(config, GraphConfig, where))
 
     @api_call("graph_finalize")
     def finalize(self, profile: Profile | None = None, signal: Signal | None = None) -> None:
-        """Create the graph ready to run.
+        """Prepare the graph for execution.
 
         Args:
-            profile: Takes the time it took.
-            signal: Not looked at by backends that prepare in one piece; a timeout that is over by
-                the end is an error all the same.
+            profile: Records the duration.
+            signal: Checked at the end at the latest, since a backend may prepare a graph without
+                interruption.
 
         Raises:
             BackendError: The graph is finalized, or the backend failed.
             GraphError: The graph is not well formed; every fault is listed.
-            UnsupportedOpError: The backend does not run some nodes; all are listed.
+            UnsupportedOpError: The backend does not support some nodes; all are listed.
         """
         self._require_open()
         if profile is not None:
             profile.require_alive()
         if not self._finalizing.acquire(blocking=False):
-            self._refuse_change("is being finalized")
+            self._raise_unchangeable("is being finalized")
         try:
             if self._prepared is not None:  # another thread was quicker
-                self._refuse_change("is finalized")
+                self._raise_unchangeable("is finalized")
             start = time.perf_counter()
             prepared = prepare_graph(self.ir, self.context, signal)
             self._interface = Interface.of(self.ir)
             self._results = Results(self._interface)
+            self._guards = _guards(self.ir)
             self._prepared = prepared
         finally:
             self._finalizing.release()
@@ -234,23 +236,23 @@ class Graph(Handle):
         signal: Signal | None = None,
         watch: Watch | None = None,
     ) -> dict[str, Array]:
-        """Run the graph once and waits.
+        """Run the graph once and wait for the end.
 
         Args:
             inputs: By tensor name: arrays or registered memory, stored values.
-            outputs: Likewise, written in place; fresh arrays if left out.
-            profile: Takes the times.
+            outputs: Arrays of the same form, written in place; by default new arrays.
+            profile: Records the times.
             signal: Stops the run.
-            watch: Told of each step, in this process only.
+            watch: Receives each step, in this process only.
 
         Returns:
             The outputs by tensor name, stored values.
 
         Raises:
-            BackendError: The graph is not finalized, the buffers do not fit, the backend cannot be
-                watched, the run was stopped, or the backend failed.
+            BackendError: The graph is not finalized, the buffers do not match, the backend does not
+                support watching, the run was stopped, or the backend failed.
         """
-        if watch is not None:  # silence would look like a run of no steps
+        if watch is not None:  # otherwise it would look like a run without steps
             self.context.backend.require("watch", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
         prepared = self._require_finalized()
         given, taken = checked_buffers(self._interface, inputs, outputs)
@@ -274,12 +276,12 @@ class Graph(Handle):
         signal: Signal | None = None,
         notify: Notify | None = None,
     ) -> Execution:
-        """Put a run into the device's queue.
+        """Queue a run on the device.
 
         Args:
             inputs: As for `execute`; must stay unchanged until the end.
             outputs: As for `execute`; valid at the end.
-            profile: Takes the times, the wait among them.
+            profile: Records the times, including the wait.
             signal: Stops the run, also while it waits.
             notify: Called in the queue's thread at the end, with the error or None.
 
@@ -304,7 +306,7 @@ class Graph(Handle):
             except BaseException as failure:  # noqa: BLE001 - travels to who waits
                 error = failure
             release_control(signal)
-            self.context.leave_queue()  # who waits may put the next one at once
+            self.context.leave_queue()  # a waiting caller can queue another run at once
             if call is not None:
                 hooks.api_complete(call.failed(error) if error else call.returned(taken))
             execution.finish(error)
@@ -330,7 +332,7 @@ class Graph(Handle):
         return execution
 
     def invalidate(self) -> None:
-        """End the handle and lets go of what was prepared; called by the context."""
+        """Invalidate the handle and release the prepared graph; called by the context."""
         self._prepared = None
         super().invalidate()
 
@@ -349,13 +351,15 @@ class Graph(Handle):
         """Run once and return the outputs."""
         with self._running:
             control.check()
+            for guard in self._guards:
+                guard()
             arrays = self._results.arrays() if outputs is None else outputs
             start = time.perf_counter()
             prepared.run(inputs, arrays, control)
             took = (time.perf_counter() - start) * 1e6
             if outputs is None:
                 outputs = self._results.taken(arrays)
-        control.check()  # also a limit that was passed in the last step
+        control.check()  # a timeout may have been exceeded in the last step
         measured.note(took, waited_us=waited_us)
         return outputs
 
@@ -367,11 +371,11 @@ class Graph(Handle):
 
     def _require_open(self) -> None:
         if self._prepared is not None:
-            self._refuse_change("is finalized")
+            self._raise_unchangeable("is finalized")
         if self._finalizing.locked():
-            self._refuse_change("is being finalized")
+            self._raise_unchangeable("is being finalized")
 
-    def _refuse_change(self, state: str) -> NoReturn:
+    def _raise_unchangeable(self, state: str) -> NoReturn:
         raise BackendError(
             f"graph '{self.name}' {state} and cannot be changed",
             code="GRAPH_ERROR_GRAPH_FINALIZED",
@@ -386,3 +390,10 @@ class Graph(Handle):
                 hint="call finalize() before execute()",
             )
         return self._prepared
+
+
+def _guards(graph: ir.Graph) -> tuple[Callable[[], None], ...]:
+    """Return a check for each mapped file whose bytes a prepared graph still uses."""
+    params = (p for node in graph.nodes for p in node.params.values() if isinstance(p, ir.Tensor))
+    blobs = (t.data for t in (*graph.tensors.values(), *params) if t.data is not None)
+    return tuple({guard: None for blob in blobs if (guard := blob.guard) is not None})

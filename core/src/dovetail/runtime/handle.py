@@ -1,4 +1,4 @@
-"""Handles: alive until freed, and every call of theirs announced to hooks."""
+"""Handles: valid until freed; hooks are notified of their calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import ClassVar, Concatenate, ParamSpec, TypeVar
+from typing import ClassVar, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from dovetail.errors import BackendError
 from dovetail.plugins.events import ApiCall
@@ -19,15 +19,15 @@ H = TypeVar("H", bound="Handle")
 
 _IDS = itertools.count(1)
 CALL_MARK = "__dovetail_call__"
-# The call being made in this thread, for those whose end comes later (`graph_execute_async`).
+# The current call of this thread, for calls that end later (`graph_execute_async`).
 _CURRENT: ContextVar[ApiCall | None] = ContextVar("dovetail_api_call", default=None)
 
 
 class Handle:
-    """Base of all handles.
+    """Base class of all handles.
 
     Attributes:
-        id: Number of the handle, unique in the process; traces name handles by it.
+        id: Number of the handle, unique in the process; traces refer to handles by it.
     """
 
     kind: ClassVar[str] = "handle"
@@ -39,35 +39,42 @@ class Handle:
 
     @property
     def is_freed(self) -> bool:
-        """Whether the handle may no longer be used."""
+        """True if the handle may no longer be used."""
         return self._freed
 
     def require_alive(self) -> None:
-        """Refuses a handle that was freed.
+        """Raise if the handle was freed.
 
         Raises:
-            BackendError: The kind's INVALID_HANDLE.
+            BackendError: It was freed; the code is the kind's INVALID_HANDLE.
         """
         if self._freed:
             raise BackendError(
                 f"{self.describe()} was freed",
                 code=self.invalid_code,
-                hint="create a new one; handles are dead after free, and with what owns them",
+                hint="create a new handle; freeing a handle or its owner makes it invalid",
             )
 
     def invalidate(self) -> None:
-        """End the handle; called by itself or by what owns it."""
+        """Mark the handle as freed; called by itself or by its owner."""
         self._freed = True
 
+    def __reduce__(self) -> NoReturn:
+        raise BackendError(
+            f"{self.describe()} cannot be pickled or copied",
+            code="COMMON_ERROR_OPERATION_NOT_PERMITTED",
+            hint="create handles in each process",
+        )
+
     def describe(self) -> str:
-        """Name the handle in errors."""
+        """Return the handle's name for errors."""
         return f"the {self.kind} (handle {self.id})"
 
 
 def api_call(
     name: str,
 ) -> Callable[[Callable[Concatenate[H, P], R]], Callable[Concatenate[H, P], R]]:
-    """Create a method the call `name` of the API table: checks the handle, tells the hooks.
+    """Decorate a method as the call `name` of the API table: check the handle, notify the hooks.
 
     The parameters of the method are those of the table, in order (a test compares them).
     """
@@ -92,7 +99,7 @@ def api_call(
 
 
 def call_with_hooks(name: str, arguments: dict[str, object], run: Callable[[], R]) -> R:
-    """Create a call of the API table, telling the hooks, if there are any."""
+    """Run a call of the API table and notify the hooks, if there are any."""
     if not hooks.active:
         return run()
     call = ApiCall.begin(name, arguments)
@@ -110,5 +117,5 @@ def call_with_hooks(name: str, arguments: dict[str, object], run: Callable[[], R
 
 
 def current_call() -> ApiCall | None:
-    """Return the call being made in this thread, where hooks are told of it."""
+    """Return the current call of this thread if hooks are notified of it."""
     return _CURRENT.get()

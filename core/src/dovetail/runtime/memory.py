@@ -1,4 +1,4 @@
-"""Registered memory: the application's arrays, checked once, used many times."""
+"""Registered memory: the application's arrays, checked once and used many times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dovetail.runtime.handle import Handle, api_call
 
 
 class Memory(Handle):
-    """An array that inputs and outputs can name. Made by `Context.register_memory`.
+    """An array for use as input or output. Created by `Context.register_memory`.
 
     Attributes:
         array: The application's array: C-contiguous, stored values of `dtype`.
@@ -29,7 +29,7 @@ class Memory(Handle):
             )
         if array.dtype != dtype.storage:
             raise BackendError(
-                f"an array of {array.dtype} does not hold {dtype.name}, "
+                f"an array of {array.dtype} cannot contain {dtype.name}, "
                 f"which is stored as {dtype.storage}",
                 code="MEM_ERROR_INVALID_ARGUMENT",
             )
@@ -38,8 +38,8 @@ class Memory(Handle):
 
     @api_call("memory_deregister")
     def deregister(self) -> None:
-        """End the handle; the array stays the application's.
+        """Invalidate the handle; the array remains the application's.
 
-        An execution that was given the handle has the array: it goes on.
+        Executions that already use the array continue.
         """
         self.invalidate()

@@ -1,4 +1,4 @@
-"""Names of backends and models as users' scripts give them."""
+"""Names of backends and models in users' scripts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _LIBRARY = re.compile(r"(?:lib)?Qnn(?P<name>[A-Za-z]+)\.(?:so|dll)")
 
 
 def backend_name(text: str) -> str:
-    """Return a backend's name: `libQnnHtp.so`, with or without a path, is `htp`."""
+    """Return a backend's name; `libQnnHtp.so`, with or without a path, means `htp`."""
     found = _LIBRARY.fullmatch(PurePath(text.replace("\\", "/")).name)
     return found["name"].lower() if found else text
 
 
 def refuse_foreign(path: PurePath) -> None:
-    """Refuses compiled models of the vendor's SDK, saying what to convert instead.
+    """Raise for compiled models of the vendor's SDK.
 
     Raises:
         FrontendError: The file is a `.so`, `.dll` or `.dlc`.
@@ -27,5 +27,5 @@ def refuse_foreign(path: PurePath) -> None:
             f"a {path.suffix} file is a compiled model of the vendor's SDK, which cannot be read",
             code="MODEL_FOREIGN",
             where=str(path),
-            hint="give the model it was made from: `dovetail convert -i model.onnx -o model.dvt`",
+            hint="pass the source model instead: `dovetail convert -i model.onnx -o model.dvt`",
         )

@@ -1,4 +1,4 @@
-"""Whose fault it is: errors that come out of a backend plugin's own code."""
+"""Translation of exceptions raised by the code of backend plugins."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dovetail.errors import BackendError, DovetailError
 
 @contextmanager
 def translate_errors(backend: str, failed: str, code: str) -> Iterator[None]:
-    """Name the backend where something else than an error of ours comes out of its code.
+    """Translate foreign exceptions into a BackendError that names the backend.
 
     Args:
         backend: Name of the backend.
-        failed: What has failed if something does.
-        code: Of the error.
+        failed: Beginning of the message: what failed.
+        code: Code of the error.
 
     Raises:
-        BackendError: The plugin's code failed, or its library or device.
+        BackendError: The plugin's code raised an exception other than a DovetailError.
     """
     try:
         yield

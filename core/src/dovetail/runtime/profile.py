@@ -1,4 +1,4 @@
-"""Profiles: trees of events, basic (whole calls) or detailed (each node)."""
+"""Profiles: trees of events, basic (calls) or detailed (nodes)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:  # a profile belongs to a backend, which imports it
 
 
 class ProfileLevel(enum.IntEnum):
-    """How much is measured; QNN's numbers."""
+    """Level of detail; QNN's numbers."""
 
     BASIC = 1
     DETAILED = 2
 
 
 class EventType(enum.IntEnum):
-    """What an event measures; QNN's numbers."""
+    """Kind of measurement of an event; QNN's numbers."""
 
     FINALIZE = 300
     EXECUTE = 400
@@ -43,13 +43,13 @@ class EventUnit(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProfileEvent:
-    """One measurement.
+    """A measurement.
 
     Attributes:
-        type: What was measured.
-        identifier: Of which graph or node, in the user's terms.
-        value: How much.
-        unit: Of what.
+        type: Kind of measurement.
+        identifier: The graph or node, in the user's terms.
+        value: The measured value.
+        unit: Unit of the value.
         children: Measurements of its parts.
     """
 
@@ -62,7 +62,7 @@ class ProfileEvent:
 
 @dataclass(slots=True)
 class NodeWatch:
-    """Collects the nodes' times of one run. A `Watch`."""
+    """A `Watch` that collects the times of the nodes in a run."""
 
     events: list[ProfileEvent] = field(default_factory=list)
 
@@ -75,7 +75,7 @@ class NodeWatch:
 
 @dataclass(frozen=True, slots=True)
 class AnnouncedWatch:
-    """Tells the hooks of each step, then who watches. A `Watch`."""
+    """A `Watch` that notifies the hooks of each step, then another watch."""
 
     graph: str
     inner: Watch
@@ -83,13 +83,13 @@ class AnnouncedWatch:
     def step_finished(
         self, nodes: tuple[str, ...], microseconds: float, outputs: Mapping[str, Array]
     ) -> None:
-        """Pass a step on."""
+        """Notify the hooks and the other watch of a step."""
         hooks.node_executed(NodeExecuted(self.graph, nodes, outputs, microseconds))
         self.inner.step_finished(nodes, microseconds, outputs)
 
 
 class Profile(Handle):
-    """Collects events of the calls it is given to. Made by `Backend.create_profile`."""
+    """Collects events of the calls that it is passed to. Created by `Backend.create_profile`."""
 
     kind = "profile"
     invalid_code = "PROFILE_ERROR_INVALID_HANDLE"
@@ -116,16 +116,16 @@ class Profile(Handle):
 
     @api_call("profile_free")
     def free(self) -> None:
-        """End the handle."""
+        """Invalidate the handle."""
         self.invalidate()
 
 
 class Measurement:
-    """How one execution is measured: who watches its steps, and what its profile notes.
+    """Measurement of an execution: the watch of its steps, and the record in its profile.
 
     Attributes:
-        watch: Whoever is to be told of each step: the caller's watch, or else a detailed profile,
-            and the hooks if there are any; None for a run that is not watched.
+        watch: Receives each step: the caller's watch, or else that of a detailed profile, and the
+            hooks if there are any. None for a run that is not watched.
     """
 
     def __init__(self, graph: str, profile: Profile | None, watch: Watch | None) -> None:
@@ -141,11 +141,11 @@ class Measurement:
         self.watch = watch
 
     def note(self, took_us: float, *, waited_us: float | None = None) -> None:
-        """Has the profile, if there is one, note a run.
+        """Record a run in the profile, if there is one.
 
         Args:
-            took_us: Microseconds that it ran.
-            waited_us: Microseconds that it waited in a queue.
+            took_us: Duration of the run in microseconds.
+            waited_us: Time that it waited in a queue, in microseconds.
         """
         if self._profile is None:
             return

@@ -1,4 +1,4 @@
-"""The queue of asynchronous executions: one thread a device, higher priorities first."""
+"""The queue of asynchronous executions: one thread per device, higher priorities first."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ log = logging.getLogger("dovetail.runtime")
 @dataclass(order=True, slots=True)
 class _Task:
     rank: int  # minus the priority
-    number: int  # first come, first served within a priority
+    number: int  # in order of arrival within a priority
     run: Callable[[], None] = field(compare=False)
 
 
 class ExecutionQueue:
-    """Runs tasks one at a time in a thread that lives only while there is work."""
+    """Runs tasks one at a time in a thread that exists only while there are tasks."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -33,14 +33,14 @@ class ExecutionQueue:
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller runs in the queue's thread: as a task, or as what a task called."""
+        """True if the caller runs in the queue's thread, as part of a task."""
         return threading.current_thread() is self._thread
 
     def put(self, run: Callable[[], None], priority: int) -> None:
         """Add a task.
 
         Raises:
-            BackendError: The system gives no thread; the task is not added.
+            BackendError: The system cannot start a thread; the task is not added.
         """
         with self._lock:
             if self._thread is None:
@@ -49,7 +49,7 @@ class ExecutionQueue:
                     thread.start()
                 except RuntimeError as error:
                     raise BackendError(
-                        f"no thread for asynchronous executions: {error}",
+                        f"cannot start a thread for asynchronous executions: {error}",
                         code="COMMON_ERROR_RESOURCE_UNAVAILABLE",
                         hint="execute synchronously, or end other threads",
                     ) from error
@@ -65,7 +65,7 @@ class ExecutionQueue:
                 task = heapq.heappop(self._tasks)
             try:
                 task.run()
-            except BaseException:  # the thread must live on for those who wait behind
+            except BaseException:  # the thread must continue with the tasks that wait
                 log.exception("a task of %s failed", self._name)
 
 
@@ -78,14 +78,14 @@ class Execution:
 
     @property
     def done(self) -> bool:
-        """Whether it ended, well or not."""
+        """True if it has ended, with or without an error."""
         return self._done.is_set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for the end.
 
         Args:
-            timeout_s: Seconds to wait at most; None waits for ever.
+            timeout_s: Maximum time to wait in seconds; None for no limit.
 
         Returns:
             Whether it ended.
@@ -100,6 +100,6 @@ class Execution:
         return True
 
     def finish(self, error: BaseException | None) -> None:
-        """Mark the end."""
+        """Mark the execution as ended."""
         self._error = error
         self._done.set()

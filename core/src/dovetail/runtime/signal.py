@@ -13,14 +13,14 @@ from dovetail.runtime.handle import Handle, api_call
 
 
 class SignalKind(enum.IntEnum):
-    """What a signal does; QNN's numbers of the config options."""
+    """Effect of a signal; QNN's numbers of the config options."""
 
     ABORT = 1
     TIMEOUT = 2
 
 
 class Signal(Handle):
-    """Controls one call at a time. Made by `Backend.create_signal`."""
+    """Controls one call at a time. Created by `Backend.create_signal`."""
 
     kind = "signal"
     invalid_code = "SIGNAL_ERROR_INVALID_HANDLE"
@@ -29,9 +29,9 @@ class Signal(Handle):
         super().__init__()
         if (kind is SignalKind.TIMEOUT) is (timeout_us is None) or (timeout_us or 0) < 0:
             raise BackendError(
-                f"a signal of kind {kind.name} with timeout {timeout_us}",
+                f"unsupported timeout {timeout_us} for a signal of kind {kind.name}",
                 code="SIGNAL_ERROR_INVALID_ARGUMENT",
-                hint="give `timeout_us` >= 0 to a TIMEOUT signal, and to no other",
+                hint="pass `timeout_us` >= 0 for a TIMEOUT signal, and None for others",
             )
         self.signal_kind = kind
         self.timeout_us = timeout_us
@@ -40,10 +40,10 @@ class Signal(Handle):
 
     @api_call("signal_trigger")
     def trigger(self) -> None:
-        """Aborts the call that the signal was given to; it ends before its next step.
+        """Abort the call that the signal controls; it ends before its next step.
 
         Raises:
-            BackendError: The signal is a timeout, or controls no call now.
+            BackendError: The signal is a timeout, or controls no call.
         """
         if self.signal_kind is not SignalKind.ABORT:
             raise BackendError(
@@ -58,7 +58,7 @@ class Signal(Handle):
 
     @api_call("signal_free")
     def free(self) -> None:
-        """End the handle.
+        """Invalidate the handle.
 
         Raises:
             BackendError: The signal is in use.
@@ -69,10 +69,10 @@ class Signal(Handle):
             self.invalidate()
 
     def acquire(self, watch: Watch | None) -> RunControl:
-        """Return the control of a call that the signal is given to; `release` must follow.
+        """Return the control of the call that the signal now controls; `release` must follow.
 
         Raises:
-            BackendError: Another call has the signal.
+            BackendError: The signal controls another call.
         """
         self.require_alive()
         with self._lock:
@@ -80,20 +80,20 @@ class Signal(Handle):
                 raise BackendError(
                     "the signal controls another call",
                     code="GRAPH_ERROR_SIGNAL_IN_USE",
-                    hint="one signal serves one call at a time; create another",
+                    hint="create another signal; each controls one call at a time",
                 )
             self._control = RunControl(watch, self.timeout_us)
             return self._control
 
     def release(self) -> None:
-        """Return the signal back."""
+        """End the control of the call."""
         with self._lock:
             self._control = None
 
 
 @contextmanager
 def controlled(signal: Signal | None) -> Iterator[RunControl]:
-    """Return the control of one call, under a signal if there is one."""
+    """Return the control of a call during the `with` block, under a signal if given."""
     control = take_control(signal, None)
     try:
         yield control
@@ -111,6 +111,6 @@ def take_control(signal: Signal | None, watch: Watch | None) -> RunControl:
 
 
 def release_control(signal: Signal | None) -> None:
-    """End a control."""
+    """End the control of a call."""
     if signal is not None:
         signal.release()

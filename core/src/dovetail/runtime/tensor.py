@@ -7,7 +7,7 @@ from dovetail.runtime.handle import Handle
 
 
 class Tensor(Handle):
-    """A tensor of a graph. Made by `Graph.create_tensor`.
+    """A tensor of a graph. Created by `Graph.create_tensor`.
 
     Attributes:
         ir: The tensor in the graph's IR.
@@ -26,5 +26,5 @@ class Tensor(Handle):
         return self.ir.name
 
     def describe(self) -> str:
-        """Name the tensor."""
+        """Return the tensor's name for errors."""
         return f"tensor '{self.name}'"

@@ -1,6 +1,6 @@
-"""The conformance kit: what every backend and every op package must keep, as data and checks.
+"""The conformance kit: requirements on every backend and op package, as data and checks.
 
-It needs no test runner: `run_check`, `run_case` and `run_aspect` give an `Outcome`. The pytest
+It needs no test runner: `run_check`, `run_case` and `run_aspect` return an `Outcome`. The pytest
 plugin `dovetail.testing.plugin` runs them as a suite and prints the report.
 """
 

@@ -1,4 +1,4 @@
-"""The bench: a backend under test, and a graph that it runs, for checks that need just any."""
+"""The bench: a backend under test, and a sample graph for checks that can use any graph."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Bench:
     Args:
         backend: Name of an installed backend, or a class that is not installed.
         options: The backend's options.
-        cases: Op cases; one that the backend runs is what the checks run, else the kit's own op.
+        cases: Op cases; the checks run one that the backend supports, else the kit's own op.
         packages: Op packages that are not installed.
     """
 
@@ -49,17 +49,17 @@ class Bench:
         return self._backend if isinstance(self._backend, str) else self._backend.name
 
     def ops(self) -> OpRegistry:
-        """Return a new registry: what is installed, and the packages that were given."""
+        """Return a new registry of the installed packages and those of the bench."""
         registry = installed_ops()
         for package in self._packages:
             registry.add(package)
         return registry
 
     def create(self, options: Mapping[str, Any] | None = None) -> runtime.Backend:
-        """Create a handle of the backend; the kit's own ops are registered where it takes them.
+        """Create a handle of the backend; register the kit's own ops if the backend supports them.
 
         Args:
-            options: Options in place of the bench's.
+            options: Options that replace the bench's.
         """
         given = self._options if options is None else options
         made = runtime.Backend.create(self._backend, given, self.ops())
@@ -69,23 +69,23 @@ class Bench:
 
     @functools.cached_property
     def sample(self) -> BoundCase:
-        """A case that the backend runs.
+        """A case that the backend supports.
 
         Raises:
-            Failure: It runs none of those that there are.
+            Failure: The backend supports none of the available cases.
         """
         with self.create() as backend:
             for case in self.candidates(backend.capabilities):
                 bound = bind(case)
                 if _serves(bound, backend):
                     return bound
-        raise Failure("the backend runs none of the cases at hand: give some with --cases")
+        raise Failure("the backend supports none of the available cases: add some with --cases")
 
     def candidates(self, capabilities: contract.Capabilities) -> tuple[OpCase, ...]:
-        """Return the cases that may serve as a sample, then the kit's own, where they may run.
+        """Yield the cases that can be a sample, then the kit's own if the backend may support them.
 
-        Those with more inputs in the graph come first: weights are what a backend packs, shares
-        between graphs and must not mix up.
+        Cases with more static inputs come first: a backend packs weights, shares them between
+        graphs and must not confuse them.
         """
         own = ops.HALVE if capabilities.op_packages else ()
         return (*sorted(self.cases, key=lambda case: -len(case.static)), *own)
@@ -95,7 +95,7 @@ class Bench:
         return compose(context, self.sample.graph(self.schema(context), name))
 
     def finalized(self, context: runtime.Context, name: str = "case") -> runtime.Graph:
-        """Compose the sample and finalizes it."""
+        """Compose and finalize the sample."""
         graph = self.composed(context, name)
         graph.finalize()
         return graph
@@ -108,8 +108,8 @@ class Bench:
         """Return inputs for the sample's graph.
 
         Args:
-            shift: Rotates the elements of every input by so many places: other data of the same
-                range. Inputs whose elements are positions or sizes stay legal that way.
+            shift: Rotates the elements of every input by this many positions, for other data in the
+                same range. Inputs whose elements are indices or sizes remain valid.
         """
         fed = self.sample.feeds()
         return {name: np.roll(x, shift).reshape(x.shape) for name, x in fed.items()}
@@ -117,14 +117,14 @@ class Bench:
     def demand_same(
         self, found: Mapping[str, Array], wanted: Mapping[str, Array], message: str
     ) -> None:
-        """Demand that two runs of the sample gave the same, within its tolerance."""
+        """Raise a Failure unless two runs of the sample returned the same, within its tolerance."""
         for i, expected in enumerate(self.sample.expected):
             other = Encoded(wanted[f"y{i}"], expected.dtype, expected.encoding)
             text = difference(found[f"y{i}"], other, self.sample.case)
             demand(not text, f"{message}: out[{i}]: {text}")
 
     def outputs(self) -> dict[str, Array]:
-        """Return output buffers for the sample's graph, filled with rubbish."""
+        """Return output buffers for the sample's graph, filled with arbitrary bytes."""
         return {
             f"y{i}": rubbish(a.values.shape, a.values.dtype)
             for i, a in enumerate(self.sample.expected)
@@ -132,7 +132,7 @@ class Bench:
 
 
 def _serves(bound: BoundCase, backend: runtime.Backend) -> bool:
-    """Return whether a case can stand for any: it is run, reads something and return something."""
+    """Return whether a case can be a sample: it runs, and has inputs and outputs."""
     try:
         schema = schema_of(bound.case, backend.ops)
     except UnsupportedOpError:
@@ -143,14 +143,14 @@ def _serves(bound: BoundCase, backend: runtime.Backend) -> bool:
 
 
 def rubbish(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return an array whose every byte is 0xA5: what no run may leave in an output."""
+    """Return an array whose bytes are all 0xA5, which no run may leave in an output."""
     return np.frombuffer(
         bytearray(b"\xa5" * (int(np.prod(shape)) * dtype.itemsize)), dtype
     ).reshape(shape)
 
 
 def create_tensors(handle: runtime.Graph, graph: Graph) -> dict[Tensor, runtime.Tensor]:
-    """Create the tensors of a graph in a composed one; return their handles."""
+    """Create the tensors of a graph in a handle's graph and return their handles."""
     return {
         t: handle.create_tensor(t.name, t.dtype, t.shape, t.kind, t.encoding, t.data)
         for t in graph.tensors.values()
@@ -158,7 +158,7 @@ def create_tensors(handle: runtime.Graph, graph: Graph) -> dict[Tensor, runtime.
 
 
 def compose(context: runtime.Context, graph: Graph) -> runtime.Graph:
-    """Compose a graph by the calls of the handle API, one for each tensor and node."""
+    """Compose a graph with the calls of the handle API."""
     handle = context.create_graph(graph.name)
     made = create_tensors(handle, graph)
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""A case made concrete: the stored inputs, the declared outputs and the stored answer."""
+"""A case with concrete types: stored inputs, declared outputs and stored expected outputs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dovetail.testing.case import Encoded, OpCase
 
 @dataclass(frozen=True, slots=True)
 class BoundCase:
-    """A case with its types settled.
+    """A case with concrete types.
 
     Attributes:
-        case: What it was made of.
-        inputs: As they are stored, None for left-out ones.
-        answers: What must come out, as it is stored.
+        case: The case.
+        inputs: Stored inputs; None for omitted ones.
+        answers: Stored expected outputs.
         later_calls: Later calls of the same node.
     """
 
@@ -30,7 +30,7 @@ class BoundCase:
     later_calls: tuple[BoundCase, ...] = ()
 
     def node(self, schema: OpSchema, name: str = "node") -> Node:
-        """Return a node with tensors of its own, in no graph yet."""
+        """Return a node with new tensors, which is not in a graph yet."""
         case = self.case
         inputs = [
             None if given is None else self._input(i, given) for i, given in enumerate(self.inputs)
@@ -47,7 +47,7 @@ class BoundCase:
         return Node(name, case.package, case.op_type, inputs, outputs, params)
 
     def graph(self, schema: OpSchema, name: str = "case") -> Graph:
-        """Return a graph of the one node."""
+        """Return a graph of this one node."""
         graph, node = Graph(name), self.node(schema)
         for tensor in (*node.inputs, *node.outputs):
             if tensor is not None:
@@ -73,11 +73,11 @@ class BoundCase:
 
 
 def bind(case: OpCase) -> BoundCase:
-    """Settles the types of a case and asks for its answer.
+    """Determine the types of a case and compute its expected outputs.
 
     Raises:
-        ValueError: The case declares another number of outputs than its answer has, or shapes that
-            its answer does not have; or a later call has other types or shapes than the first.
+        ValueError: The number or shapes of the declared outputs differ from the expected ones, or a
+            later call has other types or shapes than the first.
     """
     inputs = tuple(None if x is None else _stored_input(x, case.dtype) for x in case.inputs)
     values = _expected(case, inputs)
@@ -89,7 +89,9 @@ def bind(case: OpCase) -> BoundCase:
     for i, expected in enumerate(values):
         spec = case.outputs[i] if case.outputs else _spec_of(expected, default)
         if spec.shape != expected.shape:
-            raise ValueError(f"case {case.id}: out[{i}] {spec.shape}, answer {expected.shape}")
+            raise ValueError(
+                f"case {case.id}: out[{i}] declared {spec.shape}, expected {expected.shape}"
+            )
         made.append(Encoded(_stored(expected, spec), spec.dtype, spec.encoding))
     outputs = tuple(expected.spec for expected in made)
     later = (
@@ -111,13 +113,13 @@ def schema_of(case: OpCase, ops: OpRegistry) -> OpSchema:
     """Return the schema of a case's op.
 
     Raises:
-        UnsupportedOpError: There is no such op.
+        UnsupportedOpError: The op is unknown.
     """
     return ops.find(case.package, case.op_type)
 
 
 def encoding_of(values: Array, dtype: DType) -> ScaleOffset:
-    """Return an encoding that spans values and zero: symmetric for signed types."""
+    """Return an encoding that covers the values and zero; symmetric for signed types."""
     low = min(0.0, float(values.min(initial=0.0, where=np.isfinite(values))))
     high = max(0.0, float(values.max(initial=0.0, where=np.isfinite(values))))
     least, greatest = dtype.stored_range()
@@ -139,7 +141,7 @@ def _expected(case: OpCase, inputs: Sequence[Encoded | None]) -> tuple[Array, ..
     found: Any = case.expected
     if callable(found):
         real = [None if x is None else to_real(x.values, x.spec) for x in inputs]
-        with np.errstate(all="ignore"):  # inf and nan are answers
+        with np.errstate(all="ignore"):  # inf and NaN are valid results
             found = found(*real)
     return tuple(np.asarray(a) for a in (found if isinstance(found, tuple | list) else (found,)))
 
@@ -157,7 +159,7 @@ def _encoding(values: Array, dtype: DType) -> ScaleOffset | None:
 def _stored_input(given: Array | Encoded, dtype: DType | None) -> Encoded:
     if isinstance(given, Encoded):
         return given
-    given = np.asarray(given)  # NumPy's scalars are of rank 0
+    given = np.asarray(given)  # NumPy scalars have rank 0
     own = DType.of(given.dtype)
     if dtype is None or not own.is_float:
         return Encoded(given, own)
@@ -166,7 +168,7 @@ def _stored_input(given: Array | Encoded, dtype: DType | None) -> Encoded:
 
 
 def _stored(real: Array, spec: Spec) -> Array:
-    """The stored form of real values; integers are taken as they are."""
+    """Return the stored form of real values; integers are stored values already."""
     if spec.dtype.is_fixed_point and real.dtype.kind != "f":
         return real.astype(spec.dtype.storage)
     return np.asarray(from_real(real, spec), spec.dtype.storage)

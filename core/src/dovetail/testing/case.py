@@ -1,4 +1,4 @@
-"""Op cases: inputs, params and the answer, as data. What runs them is elsewhere."""
+"""Op cases: inputs, params and expected outputs as data."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Expected = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """A tensor that is given as it is stored.
+    """A tensor in its stored form.
 
     Attributes:
         values: Stored values, dtype `dtype.storage`, any shape.
-        dtype: Their type.
+        dtype: Type of the tensor.
         encoding: For fixed-point types.
     """
 
@@ -33,11 +33,11 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A later call of a case's node, for ops that remember.
+    """A later call of a case's node, for ops with state.
 
     Attributes:
-        inputs: As those of the case, of the same types and shapes; those in the graph stay.
-        expected: What this call must give.
+        inputs: Inputs of the same types and shapes as those of the case; static ones stay.
+        expected: Expected outputs of this call.
     """
 
     inputs: tuple[Array | Encoded | None, ...]
@@ -46,29 +46,29 @@ class Call:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpCase:
-    """One node, what it is given, and what it must give.
+    """A node with its inputs and expected outputs.
 
-    The answer is plain NumPy, written out independently of the op's reference: an array, a tuple of
-    them, or a function of the inputs' real values that gives these. With a function the case can
-    also be run in other types, see `typed`. Of an op that draws numbers it is the middle of what
-    `atol` allows.
+    The expected outputs are plain NumPy, independent of the op's reference: an array, a tuple of
+    arrays, or a function of the inputs' real values that returns these. With a function the case
+    can also run with other types, see `typed`. For an op that draws random numbers, they are the
+    middle of the range that `atol` allows.
 
     Attributes:
         op_type: Name of the op.
-        inputs: In the op's order. An array is of the plain type that NumPy says; None leaves an
-            optional input out.
-        expected: The outputs' real values; float ones are stored as the first float input is.
+        inputs: In the op's order. An array has the plain type of its NumPy dtype; None omits an
+            optional input.
+        expected: Real values of the outputs; floats are stored like the first float input.
         params: By name: numbers, enum members, array-likes.
-        name: What is particular about the case; unique among the cases of an op.
+        name: Short description of the case, unique among the cases of an op.
         package: Name of the op package.
-        outputs: Declared specs of the outputs, where the answer's own types are not meant.
-        static: Positions of the inputs that belong to the graph, as weights do.
-        dtype: Type that float inputs and outputs are stored as instead of their own; fixed-point
-            encodings are taken from their values.
-        rtol, atol: Tolerances for float outputs. The defaults are for results of a few roundings
-            in float32; `typed` widens them for narrower types.
-        steps: How many steps a fixed-point output may be off, since a backend that computes in
-            integers rounds elsewhere than the answer does.
+        outputs: Declared specs of the outputs, if they differ from the types of `expected`.
+        static: Indices of the inputs that are constants of the graph, such as weights.
+        dtype: Type that replaces that of float inputs and outputs; fixed-point encodings are
+            derived from their values.
+        rtol, atol: Tolerances for float outputs. The defaults suit a few roundings in float32;
+            `typed` increases them for narrower types.
+        steps: Tolerance for fixed-point outputs in quantization steps, since a backend that
+            computes in integers rounds differently.
         later_calls: Later calls on the same prepared graph, in order.
     """
 
@@ -93,29 +93,29 @@ class OpCase:
 
     @property
     def id(self) -> str:
-        """Name the case within the package."""
+        """Name of the case within the package."""
         parts = (self.op_type, self.name, self.dtype.name if self.dtype else "")
         return "-".join(part.replace(" ", "_") for part in parts if part)
 
 
-# Relative error of one rounding. Backends may also sum in these types, so sixteen are allowed.
+# Relative error of one rounding. Backends may also sum in these types, so 16 are allowed.
 _ROUNDING = {DType.FLOAT_16: 2.0**-11, DType.BFLOAT_16: 2.0**-8}
 _ROUNDINGS = 16
 
 
 def typed(case: OpCase, *dtypes: DType, steps: int = 1) -> tuple[OpCase, ...]:
-    """Return a case with its float tensors stored as other types, one copy for each.
+    """Return copies of a case with its float tensors stored as other types, one for each type.
 
     Args:
-        case: Its answer must be a function: it is asked again for the values as they are stored.
+        case: The case. `expected` must be a function: it is called again for the stored values.
         dtypes: The types.
-        steps: How many steps fixed-point outputs may be off.
+        steps: Tolerance for fixed-point outputs in quantization steps.
 
     Raises:
-        TypeError: The answer is not a function.
+        TypeError: `expected` is not a function.
     """
     if not callable(case.expected):
-        raise TypeError(f"case {case.id} gives an answer for its own types only")
+        raise TypeError(f"the expected outputs of case {case.id} are not a function")
     made = []
     for dtype in dtypes:
         error = _ROUNDING.get(dtype, 0.0) * _ROUNDINGS

@@ -1,4 +1,4 @@
-"""Whether outputs are the answer."""
+"""Comparison with expected outputs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dovetail.testing.case import Encoded, OpCase
 
 
 def difference(found: Array, expected: Encoded, case: OpCase) -> str:
-    """Return how a stored output differs from the answer beyond the case's tolerance, or nothing.
+    """Return how a stored output exceeds the case's tolerance; empty text if it does not.
 
-    Floats: within `atol + rtol * |answer|`, NaN where the answer has it. Fixed-point values: within
-    `steps` of the stored integers. Everything else exactly.
+    Floats: within `atol + rtol * |expected|`, NaN where NaN is expected. Fixed-point values: within
+    `steps` of the stored integers. Other values: equal.
     """
     if (found.dtype, found.shape) != (expected.values.dtype, expected.values.shape):
         return (
-            f"it is {found.dtype} {found.shape}; the answer is {expected.values.dtype} "
+            f"got {found.dtype} {found.shape}, expected {expected.values.dtype} "
             f"{expected.values.shape}"
         )
     wrong, distance = _distances(found, expected, case)
@@ -28,14 +28,14 @@ def difference(found: Array, expected: Encoded, case: OpCase) -> str:
     at = tuple(int(i) for i in worst)
     return (
         f"{np.count_nonzero(wrong)} of {wrong.size} elements differ; the worst is "
-        f"{found[at]} at {at}, where the answer is {expected.values[at]}"
+        f"{found[at]} at {at}, expected {expected.values[at]}"
     )
 
 
 def _distances(
     found: Array, expected: Encoded, case: OpCase
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Which elements are wrong, and how far each is off; infinite where one is NaN."""
+    """Return which elements are wrong, and the error of each, infinite for an unexpected NaN."""
     if expected.dtype.is_float:
         given, wanted = (
             to_real(a, expected.spec).astype(np.float64) for a in (found, expected.values)
@@ -46,6 +46,6 @@ def _distances(
         wrong = np.asarray(found != expected.values)
         if expected.dtype.is_fixed_point:
             wrong = np.abs(given - wanted) > case.steps
-    with np.errstate(invalid="ignore"):  # the difference of two infinities
+    with np.errstate(invalid="ignore"):  # the difference of infinities
         distance = np.abs(given - wanted)
     return np.asarray(wrong), np.asarray(np.nan_to_num(distance, nan=np.inf))

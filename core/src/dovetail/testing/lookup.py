@@ -1,4 +1,4 @@
-"""What the kit's options name: backends, op packages and cases."""
+"""Lookup of the backends, op packages and cases that the kit's options name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dovetail.testing.case import OpCase
 
 
 def find_object(text: str) -> Any:
-    """Return what `module:attribute` names.
+    """Return the object with the name `module:attribute`.
 
     Raises:
         ConfigError: The module cannot be imported, or has no such attribute.
@@ -24,14 +24,14 @@ def find_object(text: str) -> Any:
         found = importlib.import_module(module_name)
     except ImportError as error:
         raise ConfigError(
-            f"module '{module_name}' cannot be imported: {error}",
+            f"cannot import module '{module_name}': {error}",
             where=text,
             hint="the module must be installed, or its folder on PYTHONPATH",
         ) from error
     if not hasattr(found, attribute):
         known = [name for name in vars(found) if not name.startswith("_")]
         raise ConfigError(
-            f"module '{module_name}' has no '{attribute}'",
+            f"attribute '{attribute}' not found in module '{module_name}'",
             where=text,
             hint=suggest_name(attribute, known),
         )
@@ -39,50 +39,50 @@ def find_object(text: str) -> Any:
 
 
 def find_backend(text: str) -> str | type[contract.Backend]:
-    """Return the name of an installed backend as it is, or the class that `module:Class` names.
+    """Return the name of an installed backend unchanged, or the class `module:Class`.
 
     Raises:
-        ConfigError: There is no such class.
+        ConfigError: The class is not found.
     """
     if ":" not in text:
         return text
     found = find_object(text)
     if not isinstance(found, type) or not hasattr(found, "prepare"):
-        raise ConfigError("it is not a backend's class", where=text)
+        raise ConfigError("expected the class of a backend", where=text)
     return cast("type[contract.Backend]", found)
 
 
 def find_package(text: str) -> OpPackage:
-    """Return an installed op package by name, or the one that `module:attribute` names.
+    """Return an installed op package by name, or the op package `module:attribute`.
 
     Raises:
-        ConfigError: `module:attribute` names something else.
-        UnsupportedOpError: No package of that name is installed.
+        ConfigError: `module:attribute` is not an op package.
+        UnsupportedOpError: The package is not installed.
     """
     if ":" not in text:
         return installed_ops().package(text)
     found = find_object(text)
     if not isinstance(found, OpPackage):
-        raise ConfigError(f"it is a {type(found).__name__}, not an OpPackage", where=text)
+        raise ConfigError(f"expected an OpPackage, got {type(found).__name__}", where=text)
     return found
 
 
 def find_cases(texts: Iterable[str]) -> tuple[OpCase, ...]:
-    """Return the cases of all sequences that `module:attribute`s name.
+    """Return the cases of all sequences with the names `module:attribute`.
 
     Raises:
-        ConfigError: One of them is not a sequence of `OpCase`s, or two cases have one id.
+        ConfigError: One of them is not a sequence of `OpCase`s, or two cases have the same id.
     """
     cases: dict[str, OpCase] = {}
     for text in texts:
         found = find_object(text)
         for case in found if isinstance(found, Iterable) else (found,):
             if not isinstance(case, OpCase):
-                raise ConfigError(f"holds a {type(case).__name__}, not an OpCase", where=text)
+                raise ConfigError(f"expected an OpCase, got {type(case).__name__}", where=text)
             key = f"{case.package}-{case.id}"
             if key in cases:
                 raise ConfigError(
-                    f"two cases are '{key}'", where=text, hint="give each a `name` of its own"
+                    f"duplicate case '{key}'", where=text, hint="give each case a different `name`"
                 )
             cases[key] = case
     return tuple(cases.values())

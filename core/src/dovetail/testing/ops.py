@@ -1,6 +1,6 @@
-"""The kit's own op package, for backends that say they run ops of any package."""
+"""The kit's op package, for backends with the capability `op_packages`."""
 
-# ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
+# ruff: noqa: D102 - the op's docstring describes `infer` and `reference`
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGE = OpPackage("dovetail.testing", "1.0.0")
 
 @PACKAGE.op("Halve")
 class Halve(Op):
-    """x / 2, elementwise. Any shape, which stays."""
+    """x / 2, elementwise. Any shape; the output has the same."""
 
     inputs = (In("in[0]"),)
     source = "the conformance kit's own"
@@ -30,7 +30,7 @@ class Halve(Op):
 
 @PACKAGE.op("Fail")
 class Fail(Op):
-    """Raises: what a backend makes of an op that fails."""
+    """Raises, to show how a backend reports an op that fails."""
 
     inputs = (In("in[0]"),)
     source = "the conformance kit's own"
@@ -44,7 +44,7 @@ class Fail(Op):
 
 _X = np.linspace(-3, 4, 12, dtype=np.float32).reshape(3, 4)
 
-# What backends compute in; each case is here in all of them, since some do not run floats.
+# The types that backends compute in; each case has all of them, since some support no floats.
 _TYPES = (DType.FLOAT_16, DType.UFIXED_POINT_8, DType.SFIXED_POINT_16)
 _HALVE = OpCase("Halve", (_X,), lambda x: x * np.float32(0.5), package=PACKAGE.name)
 _FAIL = OpCase("Fail", (_X,), lambda x: x, package=PACKAGE.name)

@@ -1,4 +1,4 @@
-"""What came of a check or a case."""
+"""Outcomes of checks and cases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ E = TypeVar("E", bound=DovetailError)
 
 
 class Status(enum.StrEnum):
-    """How a check or a case ended."""
+    """Result of a check or a case."""
 
     PASSED = "passed"
     UNSUPPORTED = "unsupported"
@@ -22,11 +22,11 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a check or a case ended, and why.
+    """Result of a check or a case, with the reason.
 
     Attributes:
-        status: How it ended.
-        reason: Why it is unsupported or failed; empty where it passed.
+        status: The result.
+        reason: Why it is unsupported or failed; empty if it passed.
     """
 
     status: Status
@@ -34,11 +34,11 @@ class Outcome:
 
 
 class Failure(AssertionError):  # noqa: N818 - it is what a test runner calls a failure
-    """What is under test is not as it must be."""
+    """The subject of a test does not meet a requirement."""
 
 
 class Unsupported(Exception):  # noqa: N818 - no error: it says so itself, and may
-    """What is under test does not claim what the check is about."""
+    """The subject of a test does not claim the capability that is checked."""
 
 
 def demand(condition: object, message: str) -> None:
@@ -48,7 +48,7 @@ def demand(condition: object, message: str) -> None:
 
 
 def outcome_of(run: Callable[[], object]) -> Outcome:
-    """Run a check to its end, whatever that is."""
+    """Run a check and return its outcome, whatever it raises."""
     try:
         run()
     except Unsupported as reason:
@@ -56,14 +56,14 @@ def outcome_of(run: Callable[[], object]) -> Outcome:
     except Failure as failure:
         return Outcome(Status.FAILED, str(failure))
     except DovetailError as error:
-        return Outcome(Status.FAILED, f"refused with {error.code}: {error}")
+        return Outcome(Status.FAILED, f"raised {error.code}: {error}")
     except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its failure
         return Outcome(Status.FAILED, f"raised {type(error).__name__}: {error}")
     return Outcome(Status.PASSED)
 
 
 def refusal(call: Callable[[], object], code: str, kind: type[E]) -> E:
-    """Create a call that must be refused, and return the error.
+    """Call a function that must raise an error, and return the error.
 
     Args:
         call: The call.
@@ -71,19 +71,19 @@ def refusal(call: Callable[[], object], code: str, kind: type[E]) -> E:
         kind: Its class.
 
     Raises:
-        Failure: The call went through, or was refused in another way.
+        Failure: The call succeeded or raised something else.
     """
     try:
         call()
     except kind as error:
-        demand(error.code == code, f"refused with {error.code}, which must be {code}: {error}")
+        demand(error.code == code, f"expected the error {code}, got {error.code}: {error}")
         entry = CATALOGUE[code]
         numbers = (error.number, int(error.exit_code))
-        demand(numbers == (entry.number, entry.exit_code), f"{code} came with {numbers}")
-        demand(error.message, f"{code} came without a message")
+        demand(numbers == (entry.number, entry.exit_code), f"the error {code} has {numbers}")
+        demand(error.message, f"the error {code} has no message")
         return error
     except Exception as error:
         raise Failure(
-            f"must be refused with a {kind.__name__} {code}; raised {type(error).__name__}: {error}"
+            f"expected a {kind.__name__} {code}, got {type(error).__name__}: {error}"
         ) from error
-    raise Failure(f"must be refused with {code}, but went through")
+    raise Failure(f"expected the error {code}, but the call succeeded")

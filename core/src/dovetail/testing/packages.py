@@ -1,4 +1,4 @@
-"""What holds for every op package: definitions, cases, quantized runs, refusals; op by op."""
+"""Requirements on the ops of every package: definitions, cases, quantized runs, errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dovetail.testing.outcome import Failure, Outcome, Unsupported, demand, outc
 
 @dataclass(frozen=True, slots=True)
 class OpSubject:
-    """An op of a package, with the cases that there are for it."""
+    """An op of a package with its cases."""
 
     package: OpPackage
     schema: OpSchema
@@ -51,41 +51,43 @@ def subjects(package: OpPackage, cases: Sequence[OpCase]) -> tuple[OpSubject, ..
 
 
 def run_aspect(subject: OpSubject, aspect: Aspect) -> Outcome:
-    """Judges one aspect of one op."""
+    """Check an aspect of an op."""
     return outcome_of(lambda: aspect(subject))
 
 
 def definition(subject: OpSubject) -> None:
-    """The op has a docstring and a source of its own, and at least one case."""
+    """Check that the op has its own docstring and source, and at least one case."""
     op = subject.schema.op
     demand((op.__dict__.get("__doc__") or "").strip(), "the op has no docstring")
-    demand(op.source, "the op does not say its `source`")
-    demand(subject.cases, "there is no case of the op")
+    demand(op.source, "the op has no `source`")
+    demand(subject.cases, "the op has no case")
     names = [case.id for case in subject.cases]
-    demand(len(set(names)) == len(names), f"two cases have one name: {sorted(names)}")
+    demand(len(set(names)) == len(names), f"duplicate case names: {sorted(names)}")
 
 
 def reference(subject: OpSubject) -> None:
-    """`infer` says what comes out, `reference` gives the answer and leaves its inputs alone."""
+    """Check that `infer` and `reference` return what each case expects, and do not write inputs."""
     for case in subject.cases:
         bound = bind(case)
         _demand_answer(subject, bound, f"case {case.id}")
 
 
 def quantized(subject: OpSubject) -> None:
-    """`simulate` runs the op on quantized tensors, as near to the answer as these allow."""
+    """Check that `simulate` runs the op on quantized tensors, as precisely as these allow."""
     narrow = quantized_cases(subject, DType.UFIXED_POINT_8, DType.SFIXED_POINT_16)
     if not narrow:
-        raise Unsupported("no case of the op goes from float to float, or it refuses fixed point")
+        raise Unsupported(
+            "no case has float inputs and outputs, or the op does not support fixed point"
+        )
     for case in narrow:
         _demand_answer(subject, bind(case), f"case {case.id}")
 
 
 def quantized_cases(subject: OpSubject, *dtypes: DType) -> tuple[OpCase, ...]:
-    """Return the cases of an op that go from float to float, stored as fixed-point types.
+    """Return the cases of an op with float inputs and outputs, stored as fixed-point types.
 
     Args:
-        subject: The op; where it refuses a type there is no case of that.
+        subject: The op; there are no cases of types that it does not support.
         dtypes: The types.
     """
     found = []
@@ -99,27 +101,27 @@ def quantized_cases(subject: OpSubject, *dtypes: DType) -> tuple[OpCase, ...]:
     return tuple(found)
 
 
-def refusals(subject: OpSubject) -> None:
-    """Inputs and params that do not go together are refused by an OpError, not by an accident."""
+def errors(subject: OpSubject) -> None:
+    """Check that inconsistent inputs and params raise an OpError and no other exception."""
     for case in subject.cases:
-        for what, node in _misfits(bind(case).node(subject.schema)):
+        for what, node in _variants(bind(case).node(subject.schema)):
             try:
                 faults = node_faults(node, subject.ops)
             except Exception as error:  # noqa: BLE001 - the accident that this looks for
                 text = f"{type(error).__name__}: {error}"
                 demand(False, f"case {case.id} with {what}: `infer` raised {text}")
             else:
-                demand(all(f.message for f in faults), f"{what} is refused without a message")
+                demand(all(f.message for f in faults), f"the error for {what} has no message")
 
 
-ASPECTS: tuple[Aspect, ...] = (definition, reference, quantized, refusals)
+ASPECTS: tuple[Aspect, ...] = (definition, reference, quantized, errors)
 
 
 def _demand_answer(subject: OpSubject, bound: BoundCase, where: str) -> None:
     schema, node = subject.schema, bound.node(subject.schema)
     faults = node_faults(node, subject.ops)
-    demand(not faults, f"{where}: refused: {'; '.join(str(f) for f in faults)}")
-    op = bind_node(schema, node)  # one for all calls: it is what remembers
+    demand(not faults, f"{where}: rejected: {'; '.join(str(f) for f in faults)}")
+    op = bind_node(schema, node)  # the same op for all calls, since it may have state
     for count, call in enumerate((bound, *bound.later_calls), 1):
         place = f"{where}, call {count}" if bound.later_calls else where
         given = [None if x is None else _frozen(x.values) for x in call.inputs]
@@ -132,10 +134,10 @@ def _demand_answer(subject: OpSubject, bound: BoundCase, where: str) -> None:
 def _simulated(
     schema: OpSchema, op: Op, node: Node, given: Arrays, where: str
 ) -> tuple[Array, ...]:
-    """Run a reference; tells its two usual accidents apart from others."""
+    """Run a reference; report its two most frequent faults as failures."""
     try:
         return simulate(schema, op, given, input_specs(node), [t.spec for t in node.outputs])
-    except AssertionError as error:  # how `simulate` says that shapes differ
+    except AssertionError as error:  # raised by `simulate` if shapes differ
         raise Failure(f"{where}: {error}") from error
     except ValueError as error:
         demand("read-only" not in str(error), f"{where}: the reference writes its inputs: {error}")
@@ -148,8 +150,8 @@ def _frozen(array: Array) -> Array:
     return copy
 
 
-def _misfits(node: Node) -> Iterator[tuple[str, Node]]:
-    """Nodes like a good one with one thing changed; some of them are good ones too."""
+def _variants(node: Node) -> Iterator[tuple[str, Node]]:
+    """Yield copies of a valid node with one change each; some of them are valid too."""
     for i, tensor in enumerate(node.inputs):
         if tensor is None:
             continue
@@ -162,7 +164,7 @@ def _misfits(node: Node) -> Iterator[tuple[str, Node]]:
             inputs = list(node.inputs)
             inputs[i] = Tensor(tensor.name, dtype, shape)
             yield f"in[{i}] of type {dtype.name}", _like(node, inputs=inputs)
-        yield f"in[{i}] left out", _like(node, inputs=_without(node, i))
+        yield f"in[{i}] omitted", _like(node, inputs=_without(node, i))
     for i, tensor in enumerate(node.outputs):
         for other in ((), (*tensor.shape, 2)):
             outputs = list(node.outputs)
@@ -172,11 +174,11 @@ def _misfits(node: Node) -> Iterator[tuple[str, Node]]:
         for text, changed in _bent_params(param):
             yield f"param {name} {text}", _like(node, params={**node.params, name: changed})
         left = {n: p for n, p in node.params.items() if n != name}
-        yield f"param {name} left out", _like(node, params=left)
+        yield f"param {name} omitted", _like(node, params=left)
 
 
 def _bent(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Shapes that differ in one extent: one more, and none."""
+    """Yield shapes that differ in the size of one axis, or in rank."""
     for axis, extent in enumerate(shape):
         for other in (extent + 1, 0):
             yield (*shape[:axis], other, *shape[axis + 1 :])

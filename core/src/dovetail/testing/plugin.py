@@ -1,7 +1,7 @@
-"""The pytest plugin of the kit: options, what the suite runs over, and the report.
+"""The pytest plugin of the kit: options, parameters of the suite, and the report.
 
-It is loaded by name (`-p dovetail.testing.plugin`) and not by an entry point: one would put its
-options into every pytest run of every project that has Dovetail installed.
+It is loaded by name (`-p dovetail.testing.plugin`) and not by an entry point, which would add its
+options to every pytest run of every project with Dovetail installed.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _STATUS = {"passed": Status.PASSED, "skipped": Status.UNSUPPORTED, "failed": Sta
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the kit's options."""
     group = parser.getgroup("dovetail conformance")
-    group.addoption("--backend", metavar="NAME", help="backend to judge: its name, or module:Class")
+    group.addoption("--backend", metavar="NAME", help="backend to check: its name, or module:Class")
     group.addoption("--backend-options", metavar="JSON", default="{}", help="the backend's options")
     group.addoption(
         "--op-package",
         metavar="NAME",
         action="append",
         default=[],
-        help="op package to judge: its name, or module:attribute; repeatable",
+        help="op package to check: its name, or module:attribute; repeatable",
     )
     group.addoption(
         "--cases",
@@ -53,7 +53,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
         help="sequence of op cases; repeatable",
     )
-    group.addoption("--conformance-json", metavar="FILE", help="write the report there as JSON")
+    group.addoption(
+        "--conformance-json", metavar="FILE", help="write the report to this file as JSON"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -74,18 +76,18 @@ def kit_of(config: pytest.Config) -> Kit:
 
 
 class Kit:
-    """The kit of one pytest run: what its options name, found when it is first needed.
+    """The kit of a pytest run; the objects that its options name are found when first needed.
 
     Raises:
-        pytest.UsageError: From whatever an option names that there is not.
+        pytest.UsageError: An option names something that is not found.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._rows: list[Row] = []
-        self._is_idle = False  # whether the suite was met, and nothing is named for it
+        self._is_idle = False  # whether the suite was collected without an option for it
 
-    # -- what the options name -------------------------------------------------------------------
+    # -- options ----------------------------------------------------------------------------------
 
     @cached_property
     def cases(self) -> tuple[OpCase, ...]:
@@ -109,17 +111,17 @@ class Kit:
             except msgspec.MsgspecError as error:
                 raise pytest.UsageError(f"--backend-options: {error}") from error
             made = Bench(find_backend(text), decoded, self.cases, self.packages)
-            made.create().free()  # a backend that is not there is no failed check
+            made.create().free()  # a missing backend is not a failed check
             return made
 
         return _usable(make)
 
-    # -- what pytest asks ------------------------------------------------------------------------
+    # -- pytest hooks -----------------------------------------------------------------------------
 
     def pytest_collection(self) -> None:
-        """Find what the options name before anything is collected: a wrong name ends the run.
+        """Look up the names in the options before the collection; a wrong name ends the run.
 
-        The report of an earlier run goes: a run that dies must not leave it as its own.
+        The report of an earlier run is removed, so that a run that dies does not leave it.
         """
         if (path := self._config.getoption("conformance_json")) and not self._is_worker:
             Path(path).unlink(missing_ok=True)
@@ -128,7 +130,7 @@ class Kit:
             _ = self.bench
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """Leave out the parts of the suite that nothing was named for."""
+        """Ignore the parts of the suite without an option."""
         if collection_path.parent != SUITE or not collection_path.name.startswith("test_"):
             return None
         backend, package = (self._config.getoption(n) for n in ("backend", "op_package"))
@@ -141,12 +143,12 @@ class Kit:
         return None if wanted[collection_path.stem] else True
 
     def pytest_collection_modifyitems(self) -> None:
-        """End the run of a suite that nothing was named for, which would pass with no test."""
+        """End the run of a suite without options, which would pass without a test."""
         if self._is_idle:
             raise pytest.UsageError("the suite needs --backend NAME or --op-package NAME")
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Spread the suite's tests over checks, cases and ops."""
+        """Parametrize the suite's tests with checks, cases and ops."""
         if "check" in metafunc.fixturenames and metafunc.module.__name__.endswith("test_backend"):
             metafunc.parametrize("check", CHECKS, ids=lambda check: check.id)
         elif "op_case" in metafunc.fixturenames:
@@ -162,7 +164,7 @@ class Kit:
             metafunc.parametrize("op_aspect", pairs, ids=ids)
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Record what an item is about; it travels with its reports, from other processes too."""
+        """Record the subject of an item, which its reports transport, also from other processes."""
         found = getattr(item, "callspec", None)
         if found is not None:
             for value in found.params.values():
@@ -170,7 +172,7 @@ class Kit:
                     item.user_properties.append((NAME, about))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take a result into the report."""
+        """Add a result to the report."""
         about: Any = dict(report.user_properties).get(NAME)
         if about is not None and (report.when == "call" or report.outcome != "passed"):
             area, subject, name = about
@@ -193,7 +195,7 @@ class Kit:
 
     @property
     def _is_worker(self) -> bool:
-        """Whether another process collects the results of this one."""
+        """True if another process collects the results of this one."""
         return hasattr(self._config, "workerinput")
 
     def report(self) -> Report:
@@ -210,7 +212,7 @@ class Kit:
         return Report(" and ".join(titles), self._rows, missing, self._versions())
 
     def _versions(self) -> dict[str, str]:
-        """The dists of what is judged, where it is installed, and core's."""
+        """Return the versions of the dists under test, if installed, and of core."""
         judged = {("dovetail.backends", self._config.getoption("backend"))}
         judged |= {("dovetail.op_packages", package.name) for package in self.packages}
         found = {p.dist: p.version for p in list_plugins() if (p.group, p.name) in judged}
@@ -225,7 +227,7 @@ def _usable(make: Callable[[], T]) -> T:
 
 
 def _about(value: object) -> tuple[str, str, str] | None:
-    """Area, op and name of what a test is given, if it is one of the suite's."""
+    """Return area, op and name of a test of the suite; None for other tests."""
     if isinstance(value, Check):
         return value.area, "", value.name
     if isinstance(value, OpCase):

@@ -1,4 +1,4 @@
-"""The report: what passed, what is unsupported and what failed, by area and by op."""
+"""The report: passed, unsupported and failed results by area and by op."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ OPS_AREA = "op cases"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One check, or one case, and how it ended.
+    """The result of a check or a case.
 
     Attributes:
-        area: What it is about: `life cycle`, `op cases`.
-        subject: The op's full name; empty for what is not about one op.
-        name: Of the check or the case.
-        status: How it ended.
+        area: Its area, such as `life cycle` or `op cases`.
+        subject: Full name of the op; empty for checks that are not about an op.
+        name: Name of the check or the case.
+        status: The result.
         reason: Why it is unsupported or failed.
     """
 
@@ -33,13 +33,13 @@ class Row:
 
 @dataclass(slots=True)
 class Report:
-    """All results of one run of the kit.
+    """All results of a run of the kit.
 
     Attributes:
-        title: What was judged, in words.
+        title: The subject, in words.
         rows: The results so far.
-        missing: Full names of the ops that there is no case for.
-        versions: Of the dists that were judged and of core, by name.
+        missing: Full names of the ops without a case.
+        versions: Versions of the dists under test and of core, by name.
     """
 
     title: str
@@ -81,7 +81,7 @@ class Report:
         }
 
     def _counts(self, attribute: str) -> dict[str, Counter[str]]:
-        """The number of results of each status, by area (as they come) or by op (sorted)."""
+        """Return the number of results of each status, by area (in order) or by op (sorted)."""
         counts: dict[str, Counter[str]] = {}
         for row in self.rows:
             if key := getattr(row, attribute):

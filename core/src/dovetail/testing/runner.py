@@ -1,4 +1,4 @@
-"""Runs one op case on one backend, through the handles that an application uses."""
+"""Runs op cases on a backend, through the handles that an application uses."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from dovetail.testing.outcome import Failure, Outcome, Unsupported, demand, outc
 
 
 def run_case(bench: Bench, case: OpCase) -> Outcome:
-    """Run a case: passed, unsupported with the backend's reason, or failed and why.
+    """Run a case and return its outcome.
 
-    A case is failed where the op refuses it, the backend validates it and then cannot prepare or
-    run it, the outputs are not the answer, a second run into used buffers gives something else, or
-    an input was written. A backend that refuses must do so in full, and `finalize` must too.
+    A case fails if the op rejects it, if the backend accepts it in `validate` but cannot prepare or
+    run it, if the outputs differ from the expected ones, if a second run into used buffers returns
+    something else, or if an input was written. A backend that rejects it must give all parts of the
+    reason, and `finalize` must raise the same.
     """
-    bound = bind(case)  # a fault of the case itself is no outcome
+    bound = bind(case)  # a fault of the case itself is not an outcome
 
     def run() -> None:
         with bench.create() as backend, backend.create_context() as context:
@@ -44,10 +45,10 @@ def run_case(bench: Bench, case: OpCase) -> Outcome:
 
 def _judge_refusal(graph: runtime.Graph, support: Support) -> None:
     for part in ("rule", "field", "found"):
-        demand(getattr(support, part), f"the refusal does not say its {part}: {support!r}")
+        demand(getattr(support, part), f"the support verdict has no {part}: {support!r}")
     error = refusal(graph.finalize, UnsupportedOpError.default_code, UnsupportedOpError)
     named = any(graph.ir.nodes[0].name in problem.where for problem in error.problems)
-    demand(named, f"finalize does not name the refused node: {error}")
+    demand(named, f"finalize does not name the unsupported node: {error}")
 
 
 def _judge_runs(graph: runtime.Graph, bound: BoundCase, *, is_pure: bool) -> None:
@@ -66,12 +67,12 @@ def _judge_runs(graph: runtime.Graph, bound: BoundCase, *, is_pure: bool) -> Non
 
 
 def judge_outputs(found: Mapping[str, Array], bound: BoundCase, when: str = "") -> None:
-    """Demand that the outputs of a run are a case's answers.
+    """Raise a Failure unless the outputs of a run are the expected ones.
 
     Args:
-        found: By tensor name, stored values.
+        found: Stored outputs by tensor name.
         bound: The case.
-        when: Begins the reason, where it is not just any run.
+        when: Beginning of the reason, if it is a particular run.
     """
     for i, expected in enumerate(bound.expected):
         text = difference(found[f"y{i}"], expected, bound.case)
@@ -79,5 +80,5 @@ def judge_outputs(found: Mapping[str, Array], bound: BoundCase, when: str = "") 
 
 
 def _bytes(array: Array) -> Array:
-    """The bytes of an array: NaN is equal to itself there."""
+    """Return the bytes of an array, in which NaN is equal to itself."""
     return np.frombuffer(array.tobytes(), np.uint8)

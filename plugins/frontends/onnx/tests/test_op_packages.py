@@ -123,15 +123,15 @@ def test_left_out_inputs_and_params_stay_so(install, blended) -> None:
 @pytest.mark.parametrize(
     ("node", "reason"),
     [
-        ({}, "lacks the param 'depth'"),
+        ({}, "missing required param 'depth'"),
         ({"depht": 1}, "has no param 'depht'; did you mean 'depth'?"),
-        ({"depth": -1}, "param 'depth' is UINT_32, which cannot be -1"),
-        ({"depth": 1.5}, "param 'depth' is UINT_32, which cannot be 1.5"),
+        ({"depth": -1}, "param 'depth' is UINT_32, which cannot hold -1"),
+        ({"depth": 1.5}, "param 'depth' is UINT_32, which cannot hold 1.5"),
         ({"depth": 1, "mode": "HRAD"}, "'HRAD': did you mean 'HARD'?"),
         ({"depth": 1, "taps": [-1]}, "its param 'taps' cannot be made of the attribute"),
         ({"depth": 1, "taps": [1.5, 2.0]}, "[1.5, 2.0] does not fit UINT_32"),
         ({"depth": 1, "taps": numpy_helper.from_array(np.array([2**32]))}, "does not fit UINT_32"),
-        ({"depth": [1, 2]}, "param 'depth' is UINT_32, which cannot be [1, 2]"),
+        ({"depth": [1, 2]}, "param 'depth' is UINT_32, which cannot hold [1, 2]"),
         ({"depth": 1, "taps": "text"}, "its param 'taps' cannot be made of the attribute"),
         ({"depth": 1, "ins": ("x", "z", "x")}, "has 3 inputs; org.ops::Blend takes 1 to 2"),
     ],
@@ -151,7 +151,7 @@ def test_ops_that_the_package_does_not_have(install, blended) -> None:
     with pytest.raises(UnsupportedOpError) as caught:
         blended("Blnd", depth=1)
     (problem,) = caught.value.problems
-    assert problem.message == "the op package 'org.ops' has no op 'Blnd'"
+    assert problem.message == "op 'Blnd' not found in op package 'org.ops'"
     assert "did you mean 'Blend'?" in problem.hint
     assert "group dovetail.importers, entry point 'onnx:org.ops'" in problem.hint
 

@@ -13,7 +13,7 @@ NAMES = {"then_graph": Scalar(DType.STRING, "yes"), "else_graph": Scalar(DType.S
 
 def test_its_params_are_names_of_graphs() -> None:
     assert not IF.param_faults(NAMES)
-    assert IF.param_faults({}) == ["lacks the param 'then_graph'"]
+    assert IF.param_faults({}) == ["missing required param 'then_graph'"]
     op = IF.bind(NAMES, [])
     assert (op.then_graph, op.else_graph) == ("yes", "no")  # type: ignore[attr-defined]
 

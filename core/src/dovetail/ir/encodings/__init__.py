@@ -1,8 +1,7 @@
 """Quantization encodings: `real = (q + offset) * scale`, per tensor, per axis and per block.
 
-Encodings are values: they do not change, they compare by content, and a layout change makes a new
-one (`transposed`, `reshaped`) or refuses.
-Source: spec/qnn_enums.md, "Quantization structures".
+Encodings are immutable and compare by content. A layout change returns a new encoding or raises
+(`transposed`, `reshaped`). Source: spec/qnn_enums.md, "Quantization structures".
 """
 
 from dovetail.ir.encodings._contract import Encoding, EncodingKind, Shape

@@ -1,4 +1,4 @@
-"""What every encoding can do, and QNN's numbers of them."""
+"""Contract of encodings, and QNN's numbers for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Shape = tuple[int, ...]
 
 
 class EncodingKind(enum.IntEnum):
-    """QNN's numbers of the encodings."""
+    """QNN's numbers for the encodings."""
 
     SCALE_OFFSET = 0
     AXIS_SCALE_OFFSET = 1
@@ -23,7 +23,7 @@ class EncodingKind(enum.IntEnum):
 
 
 class Encoding(Protocol):
-    """What every encoding can do. `bitwidth` narrows the stored type; None means all of it."""
+    """Contract of all encodings."""
 
     @property
     def kind(self) -> EncodingKind:
@@ -31,7 +31,7 @@ class Encoding(Protocol):
 
     @property
     def bitwidth(self) -> int | None:
-        """Bits really used, where fewer than the type's."""
+        """Number of bits used if fewer than the type's; None for all of them."""
 
     def scales_and_offsets(self, shape: Shape) -> tuple[Array, Array]:
         """Return scales (float32) and offsets (int32), each broadcastable to `shape`."""
@@ -43,8 +43,8 @@ class Encoding(Protocol):
         """Return the encoding of the reshaped tensor.
 
         Raises:
-            QuantizationError: The encoding's axis or blocks do not survive.
+            QuantizationError: The encoding's axis or blocks would not be preserved.
         """
 
     def faults(self, shape: Shape, dtype: DType) -> list[str]:
-        """Return every reason why the encoding does not fit a tensor; none if it fits."""
+        """Return every reason why the encoding does not match a tensor; empty if it matches."""

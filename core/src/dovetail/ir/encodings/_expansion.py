@@ -25,8 +25,8 @@ from dovetail.ir.storage import Array
 class BlockwiseExpansion:
     """Per-channel scales, refined by small integer factors for blocks along the other axes (LPBQ).
 
-    scales float32 (channels,), offsets int32 (channels,) or None for 0; block_scales uint8 or
-    uint16 (channels, blocks), blocks dividing the elements of a channel in C order.
+    scales: float32 (channels,); offsets: int32 (channels,), or None for 0; block_scales: uint8 or
+    uint16 (channels, blocks). The blocks divide the elements of a channel in C order.
     """
 
     axis: int
@@ -66,10 +66,10 @@ class BlockwiseExpansion:
         return np.moveaxis(full, 0, self.axis), self._offsets().reshape(spread)
 
     def transposed(self, perm: Shape) -> BlockwiseExpansion:
-        """Return the encoding with its axis moved, where the other axes keep their order.
+        """Return the encoding with its axis moved; the other axes must keep their order.
 
         Raises:
-            QuantizationError: The other axes change places, which would mix the blocks.
+            QuantizationError: The order of the other axes changes, which would mix the blocks.
         """
         rest = [p for p in perm if p != self.axis]
         if rest != sorted(rest):
@@ -88,7 +88,7 @@ class BlockwiseExpansion:
         )
 
     def reshaped(self, old: Shape, new: Shape) -> BlockwiseExpansion:
-        """Return itself for the same shape.
+        """Return the encoding itself; only the same shape is allowed.
 
         Raises:
             QuantizationError: The shape changes.
@@ -97,20 +97,20 @@ class BlockwiseExpansion:
         return self
 
     def faults(self, shape: Shape, dtype: DType) -> list[str]:
-        """Return what is wrong with axis, lengths, blocks, scales or bitwidth."""
+        """Return the faults of axis, lengths, blocks, scales and bitwidth."""
         found = common_faults(self.scales, self.bitwidth, dtype)
         if not 0 <= self.axis < len(shape):
-            return [*found, f"axis {self.axis} is not one of a tensor of shape {shape}"]
+            return [*found, f"axis {self.axis} is out of range for the shape {shape}"]
         channels = shape[self.axis]
         for name, array in (("scales", self.scales), ("offsets", self.offsets)):
             if array is not None and np.shape(array) != (channels,):
-                found.append(f"{name} of shape {np.shape(array)} for {channels} channels")
+                found.append(f"expected {name} of shape {(channels,)}, got {np.shape(array)}")
         return found + self._block_faults(channels, math.prod(shape) // max(channels, 1))
 
     def _block_faults(self, channels: int, each: int) -> list[str]:
         if self.block_scales.ndim != 2 or len(self.block_scales) != channels:
             shape = self.block_scales.shape
-            return [f"block scales of shape {shape} where {channels} rows are needed"]
+            return [f"expected block scales with {channels} rows, got the shape {shape}"]
         found = []
         blocks = self.block_scales.shape[1]
         if blocks < 1 or each % blocks:

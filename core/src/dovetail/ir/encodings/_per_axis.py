@@ -19,7 +19,7 @@ from dovetail.ir.storage import Array
 class AxisScaleOffset:
     """One scale and offset for each slice along `axis`.
 
-    scales: float32 (n,); offsets: int32 (n,), all 0 when not given; n is the axis's extent.
+    scales: float32 (n,); offsets: int32 (n,), or None for 0; n is the size of the axis.
     """
 
     axis: int
@@ -44,41 +44,41 @@ class AxisScaleOffset:
         return content_hash(self.scales, self.axis, self.bitwidth)
 
     def scales_and_offsets(self, shape: Shape) -> tuple[Array, Array]:
-        """Return scales and offsets with extent n at `axis` and 1 elsewhere."""
+        """Return scales and offsets with size n at `axis` and 1 elsewhere."""
         spread = tuple(-1 if i == self.axis else 1 for i in range(len(shape)))
         scales = np.asarray(self.scales, np.float32).reshape(spread)
         return scales, self._offsets().reshape(spread)
 
     def transposed(self, perm: Shape) -> AxisScaleOffset:
-        """Return the encoding with its axis where `perm` puts it."""
+        """Return the encoding with its axis moved by `perm`."""
         return self._at(perm.index(self.axis))
 
     def reshaped(self, old: Shape, new: Shape) -> AxisScaleOffset:
-        """Return the encoding at the axis of `new` that holds the same elements in the same order.
+        """Return the encoding for the axis of `new` with the same elements in the same order.
 
         Raises:
-            QuantizationError: No axis of `new` does.
+            QuantizationError: `new` has no such axis.
         """
         before, extent = math.prod(old[: self.axis]), old[self.axis]
         for axis, size in enumerate(new):
             if size == extent and math.prod(new[:axis]) == before:
                 return self._at(axis)
         raise QuantizationError(
-            f"a reshape from {old} to {new} splits or merges axis {self.axis}, which carries "
+            f"a reshape from {old} to {new} splits or merges axis {self.axis}, which has "
             f"{extent} scales",
             hint="reshape around that axis, or quantize the tensor per tensor",
         )
 
     def faults(self, shape: Shape, dtype: DType) -> list[str]:
-        """Return what is wrong with axis, lengths, scales or bitwidth."""
+        """Return the faults of axis, lengths, scales and bitwidth."""
         found = common_faults(self.scales, self.bitwidth, dtype)
         if not 0 <= self.axis < len(shape):
-            return [*found, f"axis {self.axis} is not one of a tensor of shape {shape}"]
+            return [*found, f"axis {self.axis} is out of range for the shape {shape}"]
         wanted = (shape[self.axis],)
         for name, array in (("scales", self.scales), ("offsets", self.offsets)):
             if array is not None and np.shape(array) != wanted:
                 found.append(
-                    f"{name} of shape {np.shape(array)} where axis {self.axis} needs {wanted}"
+                    f"expected {name} of shape {wanted} for axis {self.axis}, got {np.shape(array)}"
                 )
         return found
 

@@ -23,8 +23,8 @@ from dovetail.ir.storage import Array
 class Block:
     """One scale and offset for each block.
 
-    block_size: elements of a block along each dimension; scales float32 and offsets int32 of shape
-    (dim / block size, ...), offsets all 0 when not given.
+    block_size: elements of a block along each axis; scales: float32 (dim / block size, ...);
+    offsets: int32 of the same shape, or None for 0.
     """
 
     block_size: Shape
@@ -58,7 +58,7 @@ class Block:
         return Block(sizes, self.scales.transpose(perm), offsets, self.bitwidth)
 
     def reshaped(self, old: Shape, new: Shape) -> Block:
-        """Return itself for the same shape.
+        """Return the encoding itself; only the same shape is allowed.
 
         Raises:
             QuantizationError: The shape changes.
@@ -67,7 +67,7 @@ class Block:
         return self
 
     def faults(self, shape: Shape, dtype: DType) -> list[str]:
-        """Return what is wrong with blocks, scales or bitwidth."""
+        """Return the faults of blocks, scales and bitwidth."""
         found = common_faults(self.scales, self.bitwidth, dtype)
         sizes = self.block_size
         if len(sizes) != len(shape) or any(
@@ -77,7 +77,9 @@ class Block:
         wanted = tuple(n // b for b, n in zip(sizes, shape, strict=True))
         for name, array in (("scales", self.scales), ("offsets", self.offsets)):
             if array is not None and np.shape(array) != wanted:
-                found.append(f"{name} of shape {np.shape(array)} where the blocks need {wanted}")
+                found.append(
+                    f"expected {name} of shape {wanted} for the blocks, got {np.shape(array)}"
+                )
         return found
 
     def _offsets(self) -> NDArray[np.int32]:

@@ -18,7 +18,7 @@ _INT_32 = np.iinfo(np.int32)
 class ScaleOffset:
     """One scale and offset for the whole tensor.
 
-    The scale is a float32, as in QNN: what it is made of is rounded to one.
+    The scale is rounded to float32, as in QNN.
     """
 
     scale: float
@@ -26,7 +26,7 @@ class ScaleOffset:
     bitwidth: int | None = None
 
     def __post_init__(self) -> None:
-        with np.errstate(over="ignore"):  # infinity is found as a fault
+        with np.errstate(over="ignore"):  # `faults` reports infinity
             object.__setattr__(self, "scale", float(np.float32(self.scale)))
 
     @property
@@ -39,15 +39,15 @@ class ScaleOffset:
         return np.asarray(self.scale, np.float32), np.asarray(self.offset, np.int32)
 
     def transposed(self, perm: Shape) -> ScaleOffset:
-        """Return itself."""
+        """Return the encoding itself."""
         return self
 
     def reshaped(self, old: Shape, new: Shape) -> ScaleOffset:
-        """Return itself."""
+        """Return the encoding itself."""
         return self
 
     def faults(self, shape: Shape, dtype: DType) -> list[str]:
-        """Return what is wrong with scale, offset or bitwidth."""
+        """Return the faults of scale, offset and bitwidth."""
         found = common_faults(np.asarray([self.scale]), self.bitwidth, dtype)
         if not _INT_32.min <= self.offset <= _INT_32.max:
             found.append(f"offset {self.offset} does not fit 32 bits")

@@ -1,4 +1,4 @@
-"""What the encodings with arrays have in common: content, comparison, faults."""
+"""Functions shared by the encodings with arrays: content, comparison, faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dovetail.ir.storage import Array
 
 
 def offsets_or_zeros(offsets: NDArray[np.int32] | None, scales: Array) -> NDArray[np.int32]:
-    """Return the offsets, all 0 like `scales` when there are none."""
+    """Return the offsets; zeros of the shape of `scales` if they are None."""
     if offsets is None:
         return np.zeros(np.shape(scales), np.int32)
     return np.asarray(offsets, np.int32)
@@ -26,27 +26,27 @@ def same(mine: tuple[Array, ...], theirs: tuple[Array, ...]) -> bool:
 
 
 def content_hash(scales: Array, *rest: Hashable) -> int:
-    """Return a hash that agrees with `same`: of elements, whatever type they are kept in."""
+    """Return a hash that agrees with `same`: of the elements, whatever their type."""
     # numbers, not bytes: float32 and float64, and 0.0 and -0.0, may be equal
     return hash((*rest, tuple(np.asarray(scales).reshape(-1).tolist())))
 
 
 def common_faults(scales: Array, bitwidth: int | None, dtype: DType) -> list[str]:
-    """Return what is wrong with scales (any shape) and bitwidth."""
+    """Return the faults of scales (any shape) and bitwidth."""
     found = []
-    with np.errstate(over="ignore"):  # a float64 may be finite and still no float32
+    with np.errstate(over="ignore"):  # a finite float64 may overflow float32
         scales = np.asarray(scales).astype(np.float32)
     if not np.all(np.isfinite(scales)) or bool(np.any(scales < 0)):
         found.append("a scale is negative or not finite")
     if not dtype.is_fixed_point:
-        found.append(f"{dtype.name} is no fixed-point type and takes no encoding")
+        found.append(f"{dtype.name} is not a fixed-point type and cannot have an encoding")
     elif bitwidth is not None and not 1 <= bitwidth <= dtype.bits:
         found.append(f"bitwidth {bitwidth} does not fit {dtype.name}")
     return found
 
 
 def same_shape_only(old: Shape, new: Shape) -> None:
-    """Refuses a reshape of a tensor with blocks.
+    """Raise if a tensor with blocks is reshaped.
 
     Raises:
         QuantizationError: The shape changes.

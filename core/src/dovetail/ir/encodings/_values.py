@@ -1,4 +1,4 @@
-"""Real values to stored integers and back."""
+"""Conversion between real values and stored integers."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dovetail.ir.dtypes import DType
 from dovetail.ir.encodings._contract import Encoding
 from dovetail.ir.storage import Array
 
-# Elements that are quantized at a time: as float64 they stay in a core's own cache.
+# Elements quantized at a time: as float64 they fit the cache of a core.
 _PIECE = 1 << 15
 
 
 def dequantize(
     stored: Array, encoding: Encoding, out: NDArray[np.float32] | None = None
 ) -> NDArray[np.float32]:
-    """Return the real values of stored integers, float32, any shape; in `out` if that is given."""
+    """Return the real values of stored integers, float32, any shape; in `out` if given."""
     scale, offset = encoding.scales_and_offsets(stored.shape)
-    # float64 for 32-bit integers: they have more digits than a float32
+    # float64 for 32-bit integers, which have more digits than float32
     wide = np.float64 if stored.dtype.itemsize > 2 else np.float32
     with np.errstate(over="ignore"):  # beyond float32 is inf
         if wide is np.float32 and out is not None:
@@ -34,28 +34,29 @@ def dequantize(
 def quantize(real: Array, encoding: Encoding, dtype: DType, out: Array | None = None) -> Array:
     """Return stored integers: `clip(rint(real / scale) - offset)`, half to even, any shape.
 
-    NaN, and everything under a scale of 0, gives the zero point.
+    NaN becomes the zero point, and so does every value if the scale is 0. Infinities become the
+    limits of the range. This is the same on every processor.
 
     Args:
         real: Numbers.
-        encoding: Of the result.
-        dtype: Its type.
-        out: Where it goes, if that is given: of the type's storage and the shape of `real`.
+        encoding: Encoding of the result.
+        dtype: Type of the result.
+        out: Array for the result, of the type's storage and the shape of `real`.
     """
     scale, offset = encoding.scales_and_offsets(real.shape)
     limits = dtype.stored_range(encoding.bitwidth)
     # float64: a 32-bit grid has more steps than a float32 has digits
     zero = -offset.astype(np.float64)
     step = np.where(scale == 0, np.inf, scale.astype(np.float64))
-    made = np.empty(real.shape, dtype.storage) if out is None else out
-    if zero.ndim or not (real.flags.c_contiguous and made.flags.c_contiguous):
-        _quantize(real, step, zero, limits, made)
-        return made
-    flat, target = real.reshape(-1), made.reshape(-1)
+    stored = np.empty(real.shape, dtype.storage) if out is None else out
+    if zero.ndim or not (real.flags.c_contiguous and stored.flags.c_contiguous):
+        _quantize(real, step, zero, limits, stored)
+        return stored
+    flat, target = real.reshape(-1), stored.reshape(-1)
     for start in range(0, flat.size, _PIECE):
         piece = slice(start, start + _PIECE)
         _quantize(flat[piece], step, zero, limits, target[piece])
-    return made
+    return stored
 
 
 def _quantize(real: Array, step: Array, zero: Array, limits: tuple[int, int], out: Array) -> None:
@@ -65,7 +66,7 @@ def _quantize(real: Array, step: Array, zero: Array, limits: tuple[int, int], ou
     np.rint(steps, out=steps)
     steps += zero
     if np.isnan(np.max(steps, initial=0.0)):
-        # NaN has no place on the grid; the zero point is the least harmful one
+        # NaN is not on the grid; before the conversion to integers, which is undefined for NaN
         np.copyto(steps, zero, where=np.isnan(steps))
     np.clip(steps, *limits, out=steps)
     np.copyto(out, steps, casting="unsafe")

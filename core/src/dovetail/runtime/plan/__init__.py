@@ -1,7 +1,7 @@
-"""Plans: a graph as a flat list of bound calls over one arena. Engine-free.
+"""Plans: a graph as a flat list of bound calls over one arena, for any engine.
 
-A kernel makes a `Step` from a `KernelCall`; the builder orders steps and inserts reorders where
-layouts differ; `plan_arena` gives every value a place; `PlanPrepared` binds and runs.
+A kernel creates a `Step` from a `KernelCall`; the builder orders steps and inserts reorders where
+layouts differ; `plan_arena` assigns memory to values; `PlanPrepared` binds and runs the steps.
 """
 
 from dovetail.runtime.plan.arena import Arena, plan_arena

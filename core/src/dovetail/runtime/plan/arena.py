@@ -1,4 +1,4 @@
-"""The arena: one block of memory in which values that do not live at once share places."""
+"""The arena: one block of memory, in which values with disjoint lifetimes overlap."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dovetail.container import aligned_empty
 from dovetail.ir import Array
 from dovetail.runtime.plan.values import Step, Storage, Value
 
-ALIGNMENT = 64  # a cache line; vector loads want it
+ALIGNMENT = 64  # a cache line, good for vector loads
 
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """Places of values.
+    """Positions of values in the block.
 
     Attributes:
         nbytes: Size of the block.
-        offsets: Offset of each value that owns bytes in it.
+        offsets: Offset in bytes of each value that owns bytes in it.
     """
 
     nbytes: int
@@ -39,14 +39,14 @@ class _Life:
 
 
 def plan_arena(steps: Sequence[Step], *, shares: bool = True) -> Arena:
-    """Share bytes in place where steps allow it, and return every value an offset.
+    """Assign an offset to every value, and share bytes in place where steps allow it.
 
-    Large values are placed first, each at the lowest offset that no value alive at the same time
-    covers. Sets `alias_of` on values computed in place.
+    Large values come first, each at the lowest offset that no value alive at the same time
+    occupies. Sets `alias_of` on values computed in place.
 
     Args:
-        steps: The plan's.
-        shares: Whether to; else every value has bytes of its own.
+        steps: The steps of the plan.
+        shares: Whether values may share bytes.
     """
     lives = _lives(steps)
     if shares:
@@ -74,7 +74,7 @@ def plan_arena(steps: Sequence[Step], *, shares: bool = True) -> Arena:
 
 
 def _lives(steps: Sequence[Step]) -> dict[Value, _Life]:
-    """First and last step that touches each value that owns bytes in the arena."""
+    """Return the first and last step that uses each value that owns bytes in the arena."""
     lives: dict[Value, _Life] = {}
     for i, step in enumerate(steps):
         for value in (*step.reads, *step.writes, *step.scratch):
@@ -103,7 +103,7 @@ def _share_in_place(steps: Sequence[Step], lives: dict[Value, _Life]) -> None:
 
 
 def _read_once(step: Step, source: Value) -> bool:
-    """Return whether no other operand of the step lies in the same bytes."""
+    """Return whether no other operand of the step uses the same bytes."""
     return sum(v.root is source for v in (*step.reads, *step.writes)) == 1
 
 
@@ -111,8 +111,8 @@ class ArenaBuffers:
     """`Buffers` over a block, constants, and the application's arrays.
 
     Args:
-        arena: Where in the block each value lies.
-        block: Uint8, at least as large and aligned as the arena asks; made if it is not given.
+        arena: Positions of values in the block.
+        block: Uint8, at least as large and aligned as the arena requires; by default a new one.
     """
 
     def __init__(self, arena: Arena, block: Array | None = None) -> None:
@@ -123,7 +123,7 @@ class ArenaBuffers:
         self.application: dict[Value, Array] = {}
 
     def array(self, value: Value) -> Array:
-        """Return a value's place; see `Buffers`."""
+        """Return a value's buffer; see `Buffers`."""
         root, offset = value.place
         if root.storage is Storage.CONSTANT:
             if root.array is None:
@@ -131,14 +131,14 @@ class ArenaBuffers:
             return root.array if value is root else _formed(root.array, offset, value)
         if root.storage is Storage.ARENA:
             at = self._arena.offsets.get(root)
-            if at is None:  # of a step outside the plan: a reorder for who watches
+            if at is None:  # for a step outside the plan: a reorder for a watch
                 block = self._others.setdefault(root, aligned_empty(root.nbytes))
                 return _formed(block, offset, value)
             return _formed(self._block, at + offset, value)
         return _formed(self.application[root], offset, value)
 
     def forget_others(self) -> None:
-        """Return back what steps outside the plan had."""
+        """Free the buffers of steps outside the plan."""
         self._others.clear()
 
     def address(self, value: Value) -> int:
@@ -153,7 +153,7 @@ class ArenaBuffers:
 
 def _address_of(array: Array) -> int:
     """Return the address of a C-contiguous array's first byte."""
-    if array.flags.writeable and array.size:  # in a quarter of the time that the array itself takes
+    if array.flags.writeable and array.size:  # four times as fast as asking the array
         found = ctypes.c_char.from_buffer(array)  # type: ignore[arg-type] # an array is a buffer
         return ctypes.addressof(found)
     return int(array.__array_interface__["data"][0])

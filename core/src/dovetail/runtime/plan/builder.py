@@ -1,4 +1,4 @@
-"""The builder: from a graph to steps, with nodes grouped and layouts reconciled."""
+"""The builder, which turns a graph into steps: it groups nodes and inserts reorders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dovetail.runtime.plan.kernels import Branch, Kernel, KernelCall, KernelRegi
 from dovetail.runtime.plan.reference import reference_step
 from dovetail.runtime.plan.values import Layout, Step, Storage, Value
 
-# Makes the step that brings the first value's content into the second one's layout.
+# Creates the step that converts the first value to the second value's layout.
 Reorder = Callable[[Value, Value], Step]
 
 
@@ -30,7 +30,7 @@ class Plan:
     Attributes:
         steps: In order of execution.
         inputs, outputs: The application's values by tensor name.
-        reorder: The engine's, for those who must read a value in an engine's layout.
+        reorder: The engine's reorder, to read values in the engine's layouts.
     """
 
     steps: tuple[Step, ...]
@@ -53,13 +53,13 @@ def build_plan(
 
     Args:
         graph: Not changed.
-        ops: Finds the ops of the nodes.
-        kernels: The backend's; ops without one run by their reference. On fixed-point tensors, a
-            float kernel runs between dequantizing and quantizing.
-        weights: Where kernels keep packed weights.
-        options: The backend's, for its kernels.
+        ops: The ops of the nodes.
+        kernels: The backend's kernels; ops without one run by their reference. On fixed-point
+            tensors, a float kernel runs between dequantizing and quantizing.
+        weights: Store of the kernels' packed weights.
+        options: The backend's options, for its kernels.
         reorder: Converts between the layouts that the kernels choose.
-        fuse: Whether kernels may absorb nodes.
+        fuse: Whether kernels may fuse nodes.
     """
     builder = _Builder(graph, ops, weights, options, reorder)
     values = {t.name: builder.application(t, Storage.INPUT) for t in graph.inputs}
@@ -86,7 +86,7 @@ class _Builder:
         self.options = options
         self.steps: list[Step] = []
         self._reorder = reorder
-        # each tensor's values by layout, the one it was written in first
+        # each tensor's values by layout; the first is the written one
         self._values: dict[Tensor, dict[Layout | None, Value]] = {}
 
     def application(self, tensor: Tensor, storage: Storage) -> Value:
@@ -110,7 +110,7 @@ class _Builder:
             self.steps.append(self._simulated(head, kernels))
 
     def _simulated(self, head: NodeView, kernels: KernelRegistry) -> Step:
-        """The step of a node that no kernel takes as it is."""
+        """Return the step of a node that no kernel supports."""
         call = self._call(head, [])
         has_kernel = kernels.find(head.package, head.op_type) is not None
         form = float_graph(head, self._ops) if has_kernel else None
@@ -139,7 +139,9 @@ class _Builder:
         if layout in known:
             return known[layout]
         if self._reorder is None:
-            raise AssertionError(f"{tensor.name} is wanted in a layout, but there is no reorder")
+            raise AssertionError(
+                f"{tensor.name} is needed in another layout, but there is no reorder"
+            )
         source = next(iter(known.values()))
         if layout is not None and tensor.data is not None and not tensor.kind.is_updateable:
             array = aligned_empty(layout.nbytes)
@@ -167,7 +169,7 @@ class _Builder:
             return None
         value = self.read(*source)
         root = value.root
-        if root.layout != value.layout:  # itself seen as something else than it is
+        if root.layout != value.layout:  # a view of itself with another spec
             return None
         made = tuple(
             Value(t.name, t.spec, root.storage, layout, alias_of=value, offset=offset)
@@ -193,7 +195,7 @@ class _Builder:
 
     def _call(self, head: NodeView, fused: list[NodeView]) -> KernelCall:
         tensors = [_present(t) for t in head.node.inputs]
-        # tail operands go behind every declared input of the head, so that indices are the op's
+        # operands of fused nodes follow all declared inputs of the head
         tensors += [None] * (len(head.schema.inputs) - len(tensors))
         before, tails = head, []
         within = {head.node.outputs[0]}
@@ -223,9 +225,9 @@ def _storage_of(tensor: Tensor, layout: Layout | None) -> Storage:
 def _groups(
     graph: Graph, ops: OpRegistry, kernels: KernelRegistry, fuse: bool
 ) -> Iterator[tuple[NodeView, list[NodeView]]]:
-    """Nodes that run together, each group where its last node stands: there all its inputs are."""
+    """Yield groups of nodes that run together, at the position of their last node."""
     views = {node: NodeView.of(node, ops) for node in graph.nodes}
-    chains: dict[Node, list[NodeView]] = {}  # by last node
+    chains: dict[Node, list[NodeView]] = {}  # by the last node
     absorbed: set[Node] = set()
     for node, view in views.items():
         if node in absorbed:
@@ -261,9 +263,9 @@ def _chain(
 
 
 def _following(graph: Graph, node: Node, branch: Branch | None) -> tuple[Node, ...]:
-    """What is asked for next: the only reader of a result, or a branch and what joins it."""
+    """Return the next nodes to fuse: the only reader of a result, or a branch and its join."""
     if branch is Branch.SIBLING:
-        return _twin(graph, node)
+        return _sibling(graph, node)
     if (reader := _only_reader(graph, node)) is not None:
         return (reader,)
     return _gate(graph, node) if branch is Branch.GATE else ()
@@ -280,7 +282,7 @@ def _gate(graph: Graph, node: Node) -> tuple[Node, ...]:
     return ()
 
 
-def _twin(graph: Graph, node: Node) -> tuple[Node, ...]:
+def _sibling(graph: Graph, node: Node) -> tuple[Node, ...]:
     joint = _only_reader(graph, node)
     if joint is None:
         return ()
@@ -295,12 +297,12 @@ def _twin(graph: Graph, node: Node) -> tuple[Node, ...]:
 
 
 def _joins(joint: Node, *nodes: Node) -> bool:
-    """Return whether a node reads the first outputs of these and nothing else."""
+    """Return whether a node reads the first outputs of these nodes and nothing else."""
     return sorted(map(id, joint.inputs)) == sorted(id(node.outputs[0]) for node in nodes)
 
 
 def _only_reader(graph: Graph, node: Node) -> Node | None:
-    """The node that alone reads the first output, once, if it is all that anybody sees."""
+    """Return the only reader of the first output, if nothing else uses the node's outputs."""
     result, *others = node.outputs
     if result.kind is not TensorKind.NATIVE or any(_is_seen(graph, t) for t in others):
         return None
@@ -315,6 +317,6 @@ def _is_seen(graph: Graph, tensor: Tensor) -> bool:
 
 
 def dense_copy(value: Value) -> Value:
-    """Return a row-major value of its own for the content of one in an engine's layout."""
+    """Return a new row-major value for the content of one in an engine's layout."""
     array = np.empty(value.spec.shape, value.spec.dtype.storage)
     return Value(value.name, value.spec, Storage.CONSTANT, array=array)

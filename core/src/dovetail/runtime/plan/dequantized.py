@@ -1,7 +1,7 @@
-"""The step of an op on encoded tensors: that of its float form, between stored and real values.
+"""The step of an op on encoded tensors, by its float kernel between dequantizing and quantizing.
 
-What comes out is what `simulate` gives, up to the order in which the backend's own float kernel
-sums. Static inputs become real once, when the step is made.
+Results equal those of `simulate`, except for the order in which the backend's float kernel sums.
+Static inputs are dequantized once, when the step is created.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _HALVES = (DType.FLOAT_16, DType.BFLOAT_16)
 
 
 def float_graph(view: NodeView, ops: OpRegistry) -> Graph | None:
-    """Return the graph of a node alone on real values, as `simulate` computes it.
+    """Return a graph of one node on real values, as `simulate` computes it.
 
-    Inputs are named `in0`, `in1`, ..., outputs `out0`, ...; static inputs have their values.
+    Inputs are named `in0`, `in1`, ..., outputs `out0`, ...; static inputs have their real values.
 
     Returns:
-        The graph; None where no tensor of the node is fixed-point with an encoding, where the node
-        works on what is stored, or where its op takes no real values.
+        The graph; None if no tensor of the node is fixed-point with an encoding, if the node works
+        on stored values, or if its op does not support real values.
     """
     specs = [s for s in (*view.ins, *view.outs) if s is not None]
     if not any(s.dtype.is_fixed_point and s.encoding is not None for s in specs):
@@ -66,12 +66,12 @@ def dequantized_step(
     inputs: dict[str, Value],
     outputs: dict[str, Value],
 ) -> Step:
-    """Return the step that runs the plan of a node's float form.
+    """Return the step that runs the plan of a node's float graph.
 
     Args:
-        call: The node alone.
-        inner: The plan's steps.
-        inputs: Its inputs by name, as `float_graph` names them.
+        call: The call of the node.
+        inner: The steps of the plan.
+        inputs: Its inputs, named as by `float_graph`.
         outputs: Its outputs by name.
     """
     arena = plan_arena(inner)
@@ -102,7 +102,7 @@ def _bound(
     places: Sequence[tuple[Value, Value, Value | None]],
     convert: Callable[[Array, Spec, Array], None],
 ) -> Iterator[Bound]:
-    """Return each of a plan's ends its array, and the calls that convert what is elsewhere."""
+    """Assign arrays to a plan's inputs or outputs, and yield the calls that convert them."""
     for value, end, room in places:
         stored = buffers.array(value)
         if room is None:
@@ -128,7 +128,7 @@ def _from_real(stored: Array, spec: Spec, real: Array) -> None:
 
 
 def _room(call: KernelCall, inner: Spec, outer: Spec) -> Value | None:
-    """Declare where real values lie that are not what is stored."""
+    """Declare scratchpads for real values that differ from the stored ones."""
     if not _needs_conversion(outer):
         return None
     return call.scratch(math.prod(inner.shape) * inner.dtype.storage.itemsize)
@@ -145,7 +145,7 @@ def _input(tensor: Tensor, name: str) -> Tensor:
 
 
 def _needs_conversion(spec: Spec) -> bool:
-    """Return whether the elements that are stored are not the numbers that a tensor means."""
+    """Return whether a tensor's stored elements are not its real values."""
     return spec.dtype in _HALVES or (spec.dtype.is_fixed_point and spec.encoding is not None)
 
 

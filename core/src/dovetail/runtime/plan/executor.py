@@ -1,4 +1,4 @@
-"""The executor: binds a plan's steps once and runs them."""
+"""The executor, which binds a plan's steps and runs them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dovetail.runtime.plan.builder import Plan, dense_copy
 from dovetail.runtime.plan.kernels import no_op
 from dovetail.runtime.plan.values import Bound, Step, Value
 
-# What a kernel may raise. Not KeyboardInterrupt, which is the user's.
+# Errors of kernels; not KeyboardInterrupt, which comes from the user.
 _ANYTHING = (Exception, SystemExit)
 
 
 class PlanPrepared:
-    """A `Prepared` over a plan: backends that make steps get running and watching from here.
+    """A `Prepared` that runs a plan, for backends that create steps.
 
-    The application's last buffers stay referenced until others come: comparing them by identity is
-    what makes a repeated run on the same buffers free of any binding.
+    The application's last buffers stay referenced until others are passed: they are compared by
+    identity, so that repeated runs on the same buffers need no binding.
 
     Args:
         plan: The plan.
-        shares: Whether values that do not live at once share places.
+        shares: Whether values with disjoint lifetimes share memory.
     """
 
     def __init__(self, plan: Plan, *, shares: bool = True) -> None:
@@ -50,7 +50,7 @@ class PlanPrepared:
         """Execute the plan once; see `Prepared.run`.
 
         Raises:
-            BackendError: A step failed; names its nodes.
+            BackendError: A step failed; the error names its nodes.
         """
         self._rebind(inputs, outputs)
         if control.watch is not None:
@@ -66,28 +66,29 @@ class PlanPrepared:
             raise self._located(error, at) from _cause(error)
 
     def image(self) -> Image:
-        """Refuses: only a backend knows how its steps are written down.
+        """Raise: only a backend can describe its steps as data.
 
         Raises:
             BackendError: Always.
         """
         raise BackendError(
-            "this backend does not make context binaries", code="CONTEXT_ERROR_UNSUPPORTED_FEATURE"
+            "this backend does not support context binaries",
+            code="CONTEXT_ERROR_UNSUPPORTED_FEATURE",
         )
 
     def update(self, tensors: Sequence[Tensor]) -> None:
-        """Refuses: a backend that can update tensors says how.
+        """Raise: a backend that supports updates overrides this.
 
         Raises:
             BackendError: Always.
         """
         raise BackendError(
-            "this backend does not update tensors after finalize",
+            "this backend does not support updates of tensors after finalize",
             code="TENSOR_ERROR_UNSUPPORTED_FEATURE",
         )
 
     def _rebind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
-        """Bind the steps that touch buffers which are not those of the last run."""
+        """Bind the steps that use other buffers than in the last run."""
         stale: set[int] = set()
         bound, at = self._buffers.application, 0
         try:
@@ -107,8 +108,8 @@ class PlanPrepared:
                     for i, call in enumerate(self._bound)
                     if call is not None and call is not no_op
                 )
-        except BaseException as error:  # the user's interrupt, too
-            bound.clear()  # what is bound no longer fits them: the next run starts afresh
+        except BaseException as error:  # including the user's interrupt
+            bound.clear()  # the bindings are inconsistent; the next run binds everything again
             self._run_list = ()
             if isinstance(error, _ANYTHING):
                 raise self._located(error, at) from _cause(error)
@@ -128,7 +129,7 @@ class PlanPrepared:
                 watch.step_finished(step.nodes, microseconds, outputs)
 
     def _located(self, error: BaseException, at: int) -> DovetailError:
-        """Return the error of a step, naming its nodes; what the control raised stays as it is."""
+        """Return the error of a step, which names its nodes; keep errors of the control."""
         nodes = ", ".join(self._plan.steps[at].nodes)
         where = f"node {nodes}" if nodes else "a reorder"
         if not isinstance(error, DovetailError):
@@ -147,12 +148,12 @@ class PlanPrepared:
 
 
 def _cause(error: BaseException) -> BaseException | None:
-    """What an error raised in the place of `error` comes from; ours keep the cause they have."""
+    """Return the cause for an error that replaces `error`; a DovetailError keeps its own cause."""
     return error.__cause__ if isinstance(error, DovetailError) else error
 
 
 def _touching(steps: Sequence[Step]) -> dict[Value, tuple[int, ...]]:
-    """The steps that touch each of the application's values."""
+    """Return the indices of the steps that use each of the application's values."""
     found: dict[Value, list[int]] = {}
     for i, step in enumerate(steps):
         for value in {v.root for v in (*step.reads, *step.writes) if v.is_application}:

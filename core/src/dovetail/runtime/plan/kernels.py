@@ -21,10 +21,10 @@ CanFuse = Callable[[Sequence[NodeView], NodeView], bool]
 
 
 class Branch(enum.Enum):
-    """A node beside a chain that may run with it, if one other node alone reads both results.
+    """A node next to a chain that may run with it, if one node alone reads both results.
 
-    GATE: it reads what the chain's last node wrote, and nothing else. TWIN: it is of the last
-    node's op and has its first input too; kernels that take twins take no other nodes.
+    GATE: it reads the output of the chain's last node, and nothing else. SIBLING: it has the op and
+    the first input of the last node; kernels that fuse siblings fuse no other nodes.
     """
 
     GATE = enum.auto()
@@ -36,13 +36,13 @@ class Kernel:
     """A registered kernel.
 
     Attributes:
-        make: Gives the step, or None, before it declares anything, where this call is not one it
-            is made for; the op then runs by its reference.
-        can_fuse: Whether the kernel runs a node (the second argument) together with the nodes it
-            has already (the first). Beyond what `branch` allows, that node alone reads the last
-            one's first output, and nobody reads its others.
-        branch: What `can_fuse` is also asked for: for such a branch, then for the node that joins
-            it and the chain.
+        make: Returns the step, or None, before it declares anything, if it does not support the
+            call; the op then runs by its reference.
+        can_fuse: Returns whether the kernel runs a node (the second argument) together with the
+            nodes fused so far (the first). Apart from what `branch` allows, that node is the only
+            reader of the last node's first output, and its other outputs have no readers.
+        branch: Kind of branch for which `can_fuse` is also called: for the branch, then for the
+            node that joins it and the chain.
     """
 
     make: Make
@@ -54,7 +54,8 @@ class KernelRegistry:
     """The kernels of one backend.
 
     Args:
-        backend: Its name, as in the entry points `BACKEND:PACKAGE` of `dovetail.kernels`.
+        backend: Name of the backend, as in the entry points `BACKEND:PACKAGE` of
+            `dovetail.kernels`.
     """
 
     def __init__(self, backend: str) -> None:
@@ -72,13 +73,13 @@ class KernelRegistry:
         """Register the decorated function as the kernel of an op; see `Kernel`.
 
         Raises:
-            PluginError: The op has one already.
+            PluginError: The op already has a kernel.
         """
 
         def register(make: Make) -> Make:
             if (package, op_type) in self._kernels:
                 raise PluginError(
-                    f"there are two {self.backend} kernels for {package}::{op_type}",
+                    f"duplicate {self.backend} kernel for {package}::{op_type}",
                     code="PLUGIN_CONFLICT",
                 )
             self._kernels[package, op_type] = Kernel(make, can_fuse, branch)
@@ -87,14 +88,14 @@ class KernelRegistry:
         return register
 
     def find(self, package: str, op_type: str) -> Kernel | None:
-        """Return an op's kernel, if there is one."""
+        """Return an op's kernel, or None."""
         return self._kernels.get((package, op_type))
 
     def joined(self, other: KernelRegistry) -> KernelRegistry:
         """Return a registry with the kernels of both.
 
         Raises:
-            PluginError: Both have a kernel for one op.
+            PluginError: Both have a kernel for the same op.
         """
         both = KernelRegistry(self.backend)
         for registry in (self, other):
@@ -106,10 +107,10 @@ class KernelRegistry:
         return both
 
     def with_fallback(self, other: KernelRegistry) -> KernelRegistry:
-        """Return a registry where each of these kernels is asked first, then the other's.
+        """Return a registry with these kernels, which uses those of `other` where these decline.
 
-        Where both have a kernel for an op, this one's says what it absorbs; a group that it then
-        declines is made node by node.
+        If both have a kernel for an op, this registry's decides what it fuses; a group that it then
+        declines is built node by node.
         """
         both = KernelRegistry(self.backend)
         both._kernels = other._kernels | {
@@ -118,10 +119,10 @@ class KernelRegistry:
         return both
 
     def check(self, ops: OpRegistry) -> None:
-        """Refuses kernels for ops that do not exist.
+        """Raise if a kernel is for an unknown op.
 
         Raises:
-            UnsupportedOpError: Names the op.
+            UnsupportedOpError: One is; the error names the op.
         """
         for package, op_type in self._kernels:
             ops.find(package, op_type)
@@ -136,7 +137,7 @@ def _first_of(kernel: Kernel, other: Kernel | None) -> Kernel:
 
     def make(call: KernelCall) -> Step | None:
         step = kernel.make(call)
-        # the other one knows nothing of what this one absorbed
+        # the other kernel does not know what this one fused
         return other.make(call) if step is None and not call.fused else step
 
     return Kernel(make, kernel.can_fuse, kernel.branch)
@@ -144,13 +145,13 @@ def _first_of(kernel: Kernel, other: Kernel | None) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """A node run together with the call's own.
+    """A node that is fused with the head of a call.
 
     Attributes:
         view: The node.
-        operands: For each of its inputs, the index of the call's input, or None for a result of
-            the nodes before it.
-        joins: Whether it reads two such results: a branch's, and the one beside it.
+        operands: For each of its inputs, the index of the call's input, or None for a result of the
+            preceding nodes.
+        joins: Whether it reads two such results: those of a branch and of the chain.
     """
 
     view: NodeView
@@ -159,7 +160,7 @@ class Tail:
 
 
 class Scope(Protocol):
-    """What the builder lets a kernel do; `KernelCall` is its face."""
+    """Operations of the builder for kernels, which use them through `KernelCall`."""
 
     weights: WeightStore
     options: Any
@@ -168,7 +169,7 @@ class Scope(Protocol):
         """Return the layout that a tensor is in."""
 
     def read(self, tensor: Tensor, layout: Layout | None) -> Value:
-        """Return a tensor's value in a layout, after a reorder if need be."""
+        """Return a tensor's value in a layout; insert a reorder if needed."""
 
     def write(self, tensor: Tensor, layout: Layout | None) -> Value:
         """Return the value that a tensor is written to."""
@@ -180,9 +181,9 @@ class Scope(Protocol):
         layout: Layout | None,
         offsets: Sequence[int],
     ) -> tuple[Value, tuple[Value, ...]] | None:
-        """Create tensors views of another one's bytes in a layout, if all may be; return that, too.
+        """Declare tensors as views of another tensor's bytes, if possible; return all the values.
 
-        Nothing is declared where it gives None.
+        Nothing is declared if the result is None.
         """
 
     def readers(self, tensor: Tensor) -> Sequence[Node]:
@@ -199,13 +200,13 @@ class Scope(Protocol):
 
 
 class KernelCall:
-    """One node, or several that run together, as a kernel sees it.
+    """A node, or several fused ones, for which a kernel creates a step.
 
     Attributes:
         head: The node that the kernel is registered for.
-        tail: Nodes absorbed after it, in order.
-        tensors: Inputs: the head's, then what the tail's nodes read beside the chain; None for a
-            left-out one.
+        fused: Nodes fused after it, in order.
+        tensors: Inputs: the head's, then those that fused nodes read besides the chain; None for an
+            omitted one.
         outputs: Tensors that the last node writes.
     """
 
@@ -238,32 +239,32 @@ class KernelCall:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Name, in the user's model, of all nodes that run together."""
+        """Names, in the user's model, of all nodes that run together."""
         nodes = (self.head.node, *(t.view.node for t in self.fused))
         return tuple(dict.fromkeys(name for node in nodes for name in node.sources or (node.name,)))
 
     def spec(self, index: int) -> Spec:
-        """Return the spec of an input that is not left out."""
+        """Return the spec of an input that is not omitted."""
         return self._tensor(index).spec
 
     def has(self, index: int) -> bool:
-        """Return whether an input is there."""
+        """Return whether an input is present."""
         return index < len(self.tensors) and self.tensors[index] is not None
 
     def static(self, index: int) -> Array | None:
-        """Return the stored elements of an input whose data are known and cannot change."""
+        """Return the stored elements of a constant input, or None for other inputs."""
         tensor = self.tensors[index] if index < len(self.tensors) else None
         if tensor is None or tensor.data is None or tensor.kind.is_updateable:
             return None
         return tensor.stored()
 
     def packed(self, index: int | Sequence[int], layout: str, make: Callable[[], Array]) -> Array:
-        """Return a packed form of static inputs, made once per context for their content and specs.
+        """Return a packed form of static inputs, built once per context for equal inputs.
 
         Args:
-            index: The input, or all that are packed together; some of these may be left out.
-            layout: Names the form.
-            make: Makes it.
+            index: The input, or all that are packed together; some of these may be omitted.
+            layout: Name of the form.
+            make: Returns the packed array.
         """
         several = (index,) if isinstance(index, int) else tuple(index)
         tensors = [self.tensors[i] if self.has(i) else None for i in several]
@@ -272,13 +273,15 @@ class KernelCall:
         if first is None:
             raise AssertionError(f"{self.head.node.where}: inputs {several} have no data")
         specs = ["" if t is None else f"{t.dtype.name}{list(t.shape)}" for t in tensors]
-        if len(several) > 1:  # the store knows of one content: all go into the name of the form
+        if (
+            len(several) > 1
+        ):  # the store's key has the hash of one blob: the others go into the name of the form
             hashes = ["" if blob is None else blob.hash for blob in data]
             specs = [hashlib.sha256(" ".join((*specs, *hashes)).encode()).hexdigest()]
         return self._scope.weights.get(first, f"{layout} {specs[0]}", make)
 
     def layout(self, index: int) -> Layout | None:
-        """Return the layout that an input is in: the cheapest one to read it in."""
+        """Return the layout that an input is stored in, which is the cheapest to read."""
         return self._scope.layout(self._tensor(index))
 
     def read(self, index: int, layout: Layout | None = None) -> Value:
@@ -306,11 +309,11 @@ class KernelCall:
         return value
 
     def readers(self, index: int = 0) -> Sequence[Node]:
-        """Return the nodes that read an output; beside them the application may."""
+        """Return the nodes that read an output; the application may read it too."""
         return self._scope.readers(self.outputs[index])
 
     def writer(self, tensor: Tensor) -> Node | None:
-        """Return the node that writes a tensor of the graph, if one does."""
+        """Return the node that writes a tensor of the graph, or None."""
         return self._scope.writer(tensor)
 
     def view(
@@ -321,16 +324,16 @@ class KernelCall:
         *,
         source: Layout | None = None,
     ) -> Step | None:
-        """Create the outputs views of an input's bytes: a step that does nothing.
+        """Declare the outputs as views of an input's bytes, and return a step that does nothing.
 
         Args:
             index: The input.
-            layout: What the outputs are in.
-            offsets: For each output, how many bytes of the input come before it.
-            source: What the input is in.
+            layout: Layout of the outputs.
+            offsets: Offset of each output in the input, in bytes.
+            source: Layout of the input.
 
         Returns:
-            The step, or None where some bytes cannot be shared; the kernel must then copy all.
+            The step, or None if some bytes cannot be shared; the kernel must then copy all outputs.
         """
         found = self._scope.views(self.outputs, (self._tensor(index), source), layout, offsets)
         if found is None:
@@ -344,7 +347,7 @@ class KernelCall:
         *,
         in_place: Sequence[tuple[int, int]] = (),
     ) -> Step:
-        """Return the step over everything declared so far.
+        """Return the step with everything declared so far.
 
         Args:
             bind: See `Step.bind`.
@@ -362,7 +365,7 @@ class KernelCall:
     def array_step(
         self, run: Callable[..., None], *, in_place: Sequence[tuple[int, int]] = ()
     ) -> Step:
-        """Return a step of a function of arrays: what was read, what is written, the scratchpads.
+        """Return a step that calls a function with arrays: reads, writes and scratchpads.
 
         Args:
             run: Called with one array for each declared read, write and scratchpad, in this order.
@@ -379,16 +382,16 @@ class KernelCall:
     def _tensor(self, index: int) -> Tensor:
         tensor = self.tensors[index]
         if tensor is None:
-            raise AssertionError(f"{self.head.node.where}: input {index} is left out")
+            raise AssertionError(f"{self.head.node.where}: input {index} is omitted")
         return tensor
 
 
 def no_op() -> None:
-    """The call of a step whose result is a view."""
+    """Do nothing: the call of a step whose result is a view."""
 
 
 def call_sequence(calls: Iterable[Callable[[], object]]) -> Bound:
-    """Return one call that makes all of these."""
+    """Return a call that runs all of these calls."""
     found = tuple(calls)
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""The step of an op that has no kernel: its meaning, through `simulate`."""
+"""The step of an op without a kernel, which runs `simulate`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dovetail.runtime.plan.values import Bound, Buffers, Step
 
 
 def reference_step(call: KernelCall) -> Step:
-    """Return a step that runs one node by its reference, on stored values of any type."""
+    """Return a step that runs a node by its reference, on stored values of any type."""
     view = call.head
     reads = [call.read(i) if call.has(i) else None for i in range(len(call.tensors))]
     specs = [None if v is None else v.spec for v in reads]
@@ -32,7 +32,7 @@ def reference_step(call: KernelCall) -> Step:
 
 
 def _read_only(array: Array) -> Array:
-    """Return a view that refuses writes: it may be the application's own array, or others' input."""
+    """Return a read-only view, for arrays of the application and inputs of other steps."""
     view = array.view()
     view.flags.writeable = False
     return view

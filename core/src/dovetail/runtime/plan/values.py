@@ -1,4 +1,4 @@
-"""Values, what steps read and write, and steps, what a plan is a list of."""
+"""Values and steps: a plan is a list of steps, which read and write values."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ Bound = Callable[[], None]
 
 
 class Layout(Protocol):
-    """How an engine arranges a value's bytes: its own business, hashable, compared by equality.
+    """An engine's arrangement of a value's bytes, opaque to core; hashable, compared by equality.
 
-    Where a layout is None, the value is in the one layout that everybody knows: dense, row-major,
-    one array item for each element.
+    None is the layout that all engines share: dense, row-major, one array item for each element.
     """
 
     @property
@@ -30,7 +29,7 @@ class Layout(Protocol):
 
 
 class Storage(enum.Enum):
-    """Where a value lies."""
+    """Memory that a value is stored in."""
 
     ARENA = enum.auto()
     INPUT = enum.auto()
@@ -45,12 +44,12 @@ class Value:
     Attributes:
         name: The tensor's name, for errors and watching.
         spec: Type and shape of the tensor; the scratchpad's bytes.
-        storage: Where it lies.
-        layout: How its bytes are arranged.
-        nbytes: How many there are.
+        storage: The memory that it is stored in.
+        layout: Arrangement of its bytes.
+        nbytes: Number of bytes.
         array: A constant's data.
-        alias_of: The value whose bytes these are, for views and results computed in place.
-        offset: How many of that value's bytes come before.
+        alias_of: The value that owns the bytes, for views and results computed in place.
+        offset: Offset of the first byte in that value.
     """
 
     name: str
@@ -73,7 +72,7 @@ class Value:
 
     @property
     def place(self) -> tuple[Value, int]:
-        """The value that owns the bytes, and how many of its bytes come before."""
+        """The value that owns the bytes, and the offset of the first byte in it."""
         value, offset = self, self.offset
         while value.alias_of is not None:
             value = value.alias_of
@@ -82,17 +81,17 @@ class Value:
 
     @property
     def is_application(self) -> bool:
-        """Whether its bytes are the application's, which may bring others for every run."""
+        """True if its bytes are the application's, which may pass others for every run."""
         return self.root.storage in (Storage.INPUT, Storage.OUTPUT)
 
 
 class Buffers(Protocol):
-    """The places of values, given to a step when it is bound."""
+    """The buffers of values, passed to a step when it is bound."""
 
     def array(self, value: Value) -> Array:
-        """Return a value's place: an array of its type and shape.
+        """Return a value's buffer: an array of its type and shape.
 
-        For a value in an engine's layout and for scratchpads: its bytes, uint8 (nbytes,).
+        For values in an engine's layout and for scratchpads, the bytes: uint8 (nbytes,).
         """
 
     def address(self, value: Value) -> int:
@@ -101,17 +100,17 @@ class Buffers(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Step:
-    """One unit of work.
+    """A unit of work.
 
-    `bind` is called once before the first run, and again when the application brings other input
-    or output buffers that the step touches; it gives the call that does the work. Whatever is
-    costly (primitives, descriptors, packed weights) is made before, by the kernel.
+    `bind` is called once before the first run, and again when the application passes other input or
+    output buffers for values of the step; it returns the call that does the work. The kernel
+    creates everything costly (primitives, descriptors, packed weights) beforehand.
 
     Attributes:
-        nodes: Names, in the user's model, of the nodes it runs; none for a reorder.
-        reads, writes: Values it touches.
-        bind: Gives the call for these buffers.
-        scratch: Values that live only during the step.
+        nodes: Names, in the user's model, of the nodes it runs; empty for a reorder.
+        reads, writes: Values that it reads and writes.
+        bind: Returns the call for the given buffers.
+        scratch: Values that are used only during the step.
         in_place: Pairs (index in writes, index in reads) that may share their bytes.
     """
 

@@ -1,4 +1,4 @@
-"""What holds for every backend, whatever it computes: life cycle, capabilities, errors."""
+"""Requirements on every backend: life cycle, capabilities, errors, failures."""
 
 from dovetail.testing.checks._check import Check, run_check
 from dovetail.testing.checks.capabilities import CHECKS as CAPABILITIES

@@ -1,4 +1,4 @@
-"""A check: a function of the bench that ends quietly, or says what is wrong."""
+"""A check: a function of the bench that returns, or raises a Failure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dovetail.testing.outcome import Outcome, outcome_of
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that every backend must keep.
+    """A requirement on every backend.
 
     Attributes:
-        area: What it is about.
-        run: Raises a Failure, or Unsupported; its docstring says what is demanded.
+        area: Its area.
+        run: Raises a Failure or Unsupported; its docstring states the requirement.
     """
 
     area: str
@@ -23,12 +23,12 @@ class Check:
 
     @property
     def name(self) -> str:
-        """What it is called in reports."""
+        """Its name in reports."""
         return self.run.__name__
 
     @property
     def id(self) -> str:
-        """Name it among all checks."""
+        """Its name among all checks."""
         return f"{self.area.replace(' ', '_')}-{self.name}"
 
 

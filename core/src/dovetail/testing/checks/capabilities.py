@@ -1,4 +1,4 @@
-"""Capabilities: what a backend claims works, and what it does not claim is refused cleanly."""
+"""Capabilities: those that a backend has work, and the use of others raises the right error."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from dovetail.testing.bench import Bench
 from dovetail.testing.binding import bind, schema_of
 from dovetail.testing.outcome import Failure, Unsupported, demand, refusal
 
-# How a backend's own methods refuse what it never claimed: any of QNN's names for it.
+# Codes that a backend's methods may use for a missing capability: QNN's names for it.
 _UNSUPPORTED = ("_UNSUPPORTED_FEATURE", "_NOT_SUPPORTED")
 
 
 def properties_say_the_same(bench: Bench) -> None:
-    """`has_capability` answers as `capabilities` says, and unknown keys are refused."""
+    """Check that `has_capability` agrees with `capabilities`, and unknown keys raise."""
     with bench.create() as backend:
         able = backend.capabilities
         demand(isinstance(able, contract.Capabilities), f"capabilities are {able!r}")
@@ -33,33 +33,33 @@ def properties_say_the_same(bench: Bench) -> None:
             demand(claims[0] is claims[1], f"property {key} and capability {name}: {claims}")
         code = "PROPERTY_ERROR_UNKNOWN_KEY"
         refusal(lambda: backend.has_capability(-1), code, BackendError)
-        demand(backend.capabilities == able, "the capabilities change from call to call")
+        demand(backend.capabilities == able, "the capabilities change between calls")
 
 
 def op_packages(bench: Bench) -> None:
-    """Packages that are not installed are registered and their ops run, or all are refused."""
+    """Check that packages that are not installed can be registered and run, or all are rejected."""
     with bench.create() as backend:
         package = OpPackage("dovetail.testing.another")
         if not backend.capabilities.op_packages:
             code = "BACKEND_ERROR_NOT_SUPPORTED"
             refusal(lambda: backend.register_op_package(package), code, BackendError)
-            raise Unsupported("refused cleanly")
+            raise Unsupported("raises the right error")
         backend.register_op_package(package)
         demand(backend.ops.package(package.name) is package, "the package is not found")
         nodes = [bind(case).node(schema_of(case, backend.ops)) for case in ops.HALVE]
         verdicts = [backend.validate_op(node) for node in nodes]
-        demand(any(v.ok for v in verdicts), f"an op of the kit is refused: {verdicts[0]}")
+        demand(any(v.ok for v in verdicts), f"an op of the kit is not supported: {verdicts[0]}")
 
 
 def caching(bench: Bench) -> None:
-    """`image` gives plain data, and what `restore` makes of them runs alike."""
+    """Check that `image` returns plain data, from which `restore` returns an equal graph."""
     with bench.create() as backend:
         graph = bench.finalized(backend.create_context())
         weights, prepared = WeightStore(), _prepared(backend, graph.ir)
         if not backend.capabilities.caching:
             _refused_by_plugin(prepared.image)
             _refused_by_plugin(lambda: backend.plugin.restore(Image({}), weights))
-            raise Unsupported("refused cleanly")
+            raise Unsupported("raises the right error")
         image = prepared.image()
         plan = msgspec.json.decode(msgspec.json.encode(image.plan))
         restored = backend.plugin.restore(Image(plan, image.blobs), weights)
@@ -67,15 +67,15 @@ def caching(bench: Bench) -> None:
             _run(bench, restored), graph.execute(bench.feeds()), "the restored graph differs"
         )
         again = msgspec.json.decode(msgspec.json.encode(restored.image().plan))
-        demand(again == plan, "the image of a restored graph is another one")
+        demand(again == plan, "the image of a restored graph differs")
 
 
 def cancel(bench: Bench) -> None:
-    """Signals stop a run between steps, and the graph runs again afterwards."""
+    """Check that signals stop a run between steps, and the graph runs again afterwards."""
     with bench.create() as backend:
         if not backend.capabilities.cancel:
             refusal(backend.create_signal, "SIGNAL_ERROR_UNSUPPORTED", BackendError)
-            raise Unsupported("refused cleanly")
+            raise Unsupported("raises the right error")
         graph = bench.finalized(backend.create_context())
         signal = backend.create_signal()
         refusal(signal.trigger, "SIGNAL_ERROR_SIGNAL_IDLE", BackendError)
@@ -91,52 +91,52 @@ def cancel(bench: Bench) -> None:
 
 
 def watch(bench: Bench) -> None:
-    """Detailed profiles name every node, and who watches is told what each wrote."""
+    """Check that detailed profiles name every node, and a watch receives the outputs of each."""
     with bench.create() as backend:
         graph = bench.finalized(backend.create_context())
         profile = backend.create_profile()
         graph.execute(bench.feeds(), profile=profile)
         demand([e.type for e in profile.events] == [EventType.EXECUTE], "a basic profile is wrong")
-        told = _Watch()
+        received = _Watch()
         if not backend.capabilities.watch:
             code = "PROFILE_ERROR_UNSUPPORTED"
             refusal(lambda: backend.create_profile(ProfileLevel.DETAILED), code, BackendError)
             code = "GRAPH_ERROR_UNSUPPORTED_FEATURE"
-            refusal(lambda: graph.execute(bench.feeds(), watch=told), code, BackendError)
-            raise Unsupported("refused cleanly")
+            refusal(lambda: graph.execute(bench.feeds(), watch=received), code, BackendError)
+            raise Unsupported("raises the right error")
         detailed = backend.create_profile(ProfileLevel.DETAILED)
         graph.execute(bench.feeds(), profile=detailed)
         (event,) = detailed.events
-        graph.execute(bench.feeds(), watch=told)
+        graph.execute(bench.feeds(), watch=received)
         for node in graph.ir.nodes:
             timed = any(node.name in child.identifier for child in event.children)
             demand(timed, f"the detailed profile has no time of node '{node.name}'")
-            demand(node.name in told.nodes, f"who watches is not told of node '{node.name}'")
+            demand(node.name in received.nodes, f"the watch does not receive node '{node.name}'")
 
 
 def asynchronous(bench: Bench) -> None:
-    """Queued runs give what direct ones give, and say when they end."""
+    """Check that queued runs return the same as direct ones, and notify of their end."""
     with bench.create() as backend:
         graph = bench.finalized(backend.create_context())
         if not backend.capabilities.asynchronous:
             code = "GRAPH_ERROR_UNSUPPORTED_FEATURE"
             refusal(lambda: graph.execute_async(bench.feeds(), bench.outputs()), code, BackendError)
-            raise Unsupported("refused cleanly")
+            raise Unsupported("raises the right error")
         wanted = [graph.execute(bench.feeds(i)) for i in range(3)]
-        outputs, told = [bench.outputs() for _ in wanted], list[BaseException | None]()
+        outputs, received = [bench.outputs() for _ in wanted], list[BaseException | None]()
         runs = [
-            graph.execute_async(bench.feeds(i), out, notify=told.append)
+            graph.execute_async(bench.feeds(i), out, notify=received.append)
             for i, out in enumerate(outputs)
         ]
         for run, out, want in zip(runs, outputs, wanted, strict=True):
             demand(run.wait(30), "a queued run does not end")
-            bench.demand_same(out, want, "a queued run gives something else")
-        graph.context.free()  # waits for the notices too
-        demand(told == [None] * len(runs), f"notify was told {told}")
+            bench.demand_same(out, want, "a queued run returns something else")
+        graph.context.free()  # waits for the notifications too
+        demand(received == [None] * len(runs), f"notify received {received}")
 
 
 def priority(bench: Bench) -> None:
-    """Priorities are taken from configs, or refused."""
+    """Check that priorities are read from configs, or raise."""
     with bench.create() as backend:
         if not backend.capabilities.priority:
             high = {"context_priority": "high"}
@@ -145,22 +145,22 @@ def priority(bench: Bench) -> None:
             graph = bench.finalized(backend.create_context())
             config, code = {"graph_priority": "high"}, "GRAPH_ERROR_UNSUPPORTED_FEATURE"
             refusal(lambda: graph.set_config(config), code, BackendError)
-            raise Unsupported("refused cleanly")
+            raise Unsupported("raises the right error")
         context = backend.create_context(config={"context_priority": "high"})
         graph = bench.finalized(context)
-        demand(graph.priority is Priority.HIGH, "a graph has not its context's priority")
+        demand(graph.priority is Priority.HIGH, "a graph does not have its context's priority")
         graph.set_config({"graph_priority": "low"})
-        demand(graph.priority is Priority.LOW, "a graph has not its own priority")
+        demand(graph.priority is Priority.LOW, "a graph does not have its own priority")
         graph.execute(bench.feeds())
 
 
 def updates(bench: Bench) -> None:
-    """An UPDATEABLE tensor gets other data after finalize, and they count from then on."""
+    """Check that new data of an UPDATEABLE tensor are used by the next run."""
     with bench.create() as backend:
         graph = bench.composed(backend.create_context())
         if not backend.capabilities.updates:
             _refused_by_plugin(lambda: _prepared(backend, graph.ir).update([]))
-            raise Unsupported("refused cleanly")
+            raise Unsupported("raises the right error")
         schema = bench.schema(graph.context)
         first, second = (_updateable(bench, schema, shift) for shift in (0, 1))
         support = backend.validate_op(first.nodes[0])
@@ -170,11 +170,11 @@ def updates(bench: Bench) -> None:
         static = [t.name for t in second.tensors.values() if t.kind.is_updateable]
         updated.update([second.tensors[name] for name in static])
         found, wanted = (_run(bench, p, static=static) for p in (updated, fresh))
-        bench.demand_same(found, wanted, "updated data do not count")
+        bench.demand_same(found, wanted, "updated data are not used")
 
 
 def memory_handles(bench: Bench) -> None:
-    """Registered memory serves as input and output, or is refused."""
+    """Check that registered memory works as input and output, or raises."""
     with bench.create() as backend:
         graph = bench.finalized(backend.create_context())
         context, dtypes = graph.context, {t.name: t.dtype for t in graph.ir.tensors.values()}
@@ -183,12 +183,12 @@ def memory_handles(bench: Bench) -> None:
             name, array = next(iter(given.items()))
             code = "MEM_ERROR_NOT_SUPPORTED"
             refusal(lambda: context.register_memory(array, dtypes[name]), code, BackendError)
-            raise Unsupported("refused cleanly")
+            raise Unsupported("raises the right error")
         inputs = {n: context.register_memory(a, dtypes[n]) for n, a in given.items()}
         outputs = {n: context.register_memory(a, dtypes[n]) for n, a in taken.items()}
         wanted = graph.execute(bench.feeds())
         graph.execute(inputs, outputs)
-        bench.demand_same(taken, wanted, "registered memory gives something else")
+        bench.demand_same(taken, wanted, "a run with registered memory returns something else")
         dead = next(iter(inputs.values()))
         dead.deregister()
         code = "MEM_ERROR_INVALID_HANDLE"
@@ -209,7 +209,7 @@ CHECKS = (
 
 
 class _Watch:
-    """Notes the nodes that it is told of."""
+    """Records the nodes that it receives."""
 
     def __init__(self) -> None:
         self.nodes: set[str] = set()
@@ -221,7 +221,7 @@ class _Watch:
 
 
 def _prepared(backend: runtime.Backend, graph: Graph) -> Prepared:
-    """Prepare a graph as core does, with a weight store of its own."""
+    """Prepare a graph as core does, with a new weight store."""
     return backend.plugin.prepare(graph, backend.options, WeightStore())
 
 
@@ -231,10 +231,10 @@ def _run(
     """Run a prepared sample as core does.
 
     Args:
-        bench: Knows the sample.
-        prepared: What to run.
-        control: By default one that never stops.
-        static: Inputs that the graph has itself.
+        bench: Provides the sample.
+        prepared: The graph to run.
+        control: The control of the run; by default one that never stops it.
+        static: Names of inputs that are constants of the graph.
     """
     given, outputs = bench.feeds(), bench.outputs()
     inputs = {name: array for name, array in given.items() if name not in static}
@@ -243,7 +243,7 @@ def _run(
 
 
 def _updateable(bench: Bench, schema: OpSchema, shift: int) -> Graph:
-    """A copy of the sample's graph whose first input belongs to the graph, exchangeable."""
+    """Return a copy of the sample's graph whose first input is UPDATEABLE_STATIC."""
     made = bench.sample.graph(schema, f"updateable{shift}")
     name = min(bench.feeds())
     tensor = made.tensors[name]
@@ -254,12 +254,12 @@ def _updateable(bench: Bench, schema: OpSchema, shift: int) -> Graph:
 
 
 def _refused_by_plugin(call: Callable[[], object]) -> None:
-    """Demand that a backend's own method refuses, by any of the names there are for it."""
+    """Raise a Failure unless a backend's method raises an error for a missing capability."""
     try:
         call()
     except BackendError as error:
-        demand(error.code.endswith(_UNSUPPORTED), f"refused with {error.code}: {error}")
+        demand(error.code.endswith(_UNSUPPORTED), f"raised {error.code}: {error}")
         return
     except Exception as error:
-        raise Failure(f"must be refused with a BackendError; raised {error!r}") from error
-    raise Failure("must be refused, but went through")
+        raise Failure(f"expected a BackendError, got {error!r}") from error
+    raise Failure("expected an error, but the call succeeded")

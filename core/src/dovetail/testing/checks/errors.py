@@ -1,4 +1,4 @@
-"""Errors: wrong calls are refused with the right error, code and exit status, and harm nothing."""
+"""Errors: wrong calls raise the right error, code and exit status, and have no other effect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dovetail.testing.outcome import demand, refusal
 
 
 def execute_before_finalize(bench: Bench) -> None:
-    """A graph that is not finalized does not run, and can be finalized afterwards."""
+    """Check that a graph that is not finalized does not run, and can be finalized afterwards."""
     with bench.create() as backend:
         graph, code = bench.composed(backend.create_context()), "GRAPH_ERROR_GRAPH_NOT_FINALIZED"
         refusal(lambda: graph.execute(bench.feeds()), code, BackendError)
@@ -24,7 +24,7 @@ def execute_before_finalize(bench: Bench) -> None:
 
 
 def change_after_finalize(bench: Bench) -> None:
-    """A finalized graph is neither changed nor finalized again, and still runs."""
+    """Check that a finalized graph cannot be changed or finalized again, and still runs."""
     with bench.create() as backend:
         graph = bench.finalized(backend.create_context())
         for call in (
@@ -37,7 +37,7 @@ def change_after_finalize(bench: Bench) -> None:
 
 
 def a_graph_with_faults(bench: Bench) -> None:
-    """Every fault of a graph that is not well formed is listed by finalize."""
+    """Check that finalize lists every fault of a graph that is not well formed."""
     with bench.create() as backend:
         graph = backend.create_context().create_graph("faulty")
         graph.create_tensor("without_data", DType.FLOAT_32, (2,), TensorKind.STATIC)
@@ -48,7 +48,7 @@ def a_graph_with_faults(bench: Bench) -> None:
 
 
 def nodes_that_do_not_fit_their_op(bench: Bench) -> None:
-    """An unknown op, package or param, a missing input and an output of another shape."""
+    """Check that nodes with unknown ops, packages or params, or wrong inputs or outputs raise."""
     with bench.create() as backend:
         context = backend.create_context()
         good = bench.sample.node(bench.schema(context))
@@ -72,7 +72,7 @@ def nodes_that_do_not_fit_their_op(bench: Bench) -> None:
 
 
 def buffers_that_do_not_fit(bench: Bench) -> None:
-    """Unknown, misshapen and missing buffers are listed; the graph still runs."""
+    """Check that wrong and missing buffers are listed, and the graph still runs."""
     with bench.create() as backend:
         graph, good = bench.finalized(backend.create_context()), bench.feeds()
         name = min(good)
@@ -80,14 +80,14 @@ def buffers_that_do_not_fit(bench: Bench) -> None:
         error = _refuse_buffers(graph, {**good, name: wrong, "unheard_of": wrong})
         texts = " ".join(str(problem) for problem in error.problems)
         for text in ("shape", "complex64", "unheard_of"):
-            demand(text in texts, f"the error does not speak of {text}: {error}")
+            demand(text in texts, f"the error does not mention {text}: {error}")
         _refuse_buffers(graph, {})
         _refuse_buffers(graph, good, {})
         graph.execute(good)
 
 
 def outputs_that_cannot_be_written(bench: Bench) -> None:
-    """Read-only outputs are refused; the graph still runs."""
+    """Check that read-only outputs raise, and the graph still runs."""
     with bench.create() as backend:
         graph, outputs = bench.finalized(backend.create_context()), bench.outputs()
         next(iter(outputs.values())).flags.writeable = False
@@ -96,7 +96,7 @@ def outputs_that_cannot_be_written(bench: Bench) -> None:
 
 
 def names_of_graphs(bench: Bench) -> None:
-    """A graph's name is taken once, and only names that exist are found."""
+    """Check that graph names are unique, and only existing names are found."""
     with bench.create() as backend:
         context = backend.create_context()
         made = context.create_graph("net")
@@ -108,12 +108,12 @@ def names_of_graphs(bench: Bench) -> None:
             )
         code = "GRAPH_ERROR_GRAPH_DOES_NOT_EXIST"
         error = refusal(lambda: context.retrieve_graph("nat"), code, BackendError)
-        demand("net" in error.hint, f"the error does not suggest the graph there is: {error}")
+        demand("net" in error.hint, f"the error does not suggest the existing graph: {error}")
         demand(context.retrieve_graph("net") is made, "another graph was retrieved")
 
 
 def use_after_free(bench: Bench) -> None:
-    """Freed handles are refused, each by its own code; freeing twice is such a use."""
+    """Check that freed handles raise, each with its own code, also when freed twice."""
     with bench.create() as backend:
         device = backend.create_device()
         context = backend.create_context(device)
@@ -136,7 +136,7 @@ def use_after_free(bench: Bench) -> None:
 
 
 def options_that_nothing_reads(bench: Bench) -> None:
-    """Unknown options are refused, all of them named; no options are good options."""
+    """Check that unknown options are errors that name all of them, and options may be omitted."""
     unknown = {"unheard_of": 1, "never_seen": 2}
     error = refusal(lambda: bench.create(unknown), "CONFIG_UNKNOWN_KEY", ConfigError)
     for name in unknown:
@@ -159,7 +159,7 @@ CHECKS = (
 
 
 def _add_changed(bench: Bench, context: Context, name: str, changes: Mapping[str, Any]) -> None:
-    """Add the sample's node with something changed."""
+    """Add the sample's node with a change."""
     graph = bench.sample.graph(bench.schema(context), name)
     node = graph.nodes[0]
     graph.remove_node(node)

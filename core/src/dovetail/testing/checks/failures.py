@@ -1,6 +1,6 @@
-"""Failures: what a backend cannot run and what fails while it runs reaches the caller, named.
+"""Failures: unsupported and failing ops reach the caller as errors that name the node.
 
-These need the capability `op_packages`: the kit's own ops are what a backend cannot know.
+These need the capability `op_packages`: a backend cannot know the kit's own ops.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dovetail.testing.runner import judge_outputs
 
 
 def ops_of_others_give_their_answer(bench: Bench) -> None:
-    """An op that the backend has no kernel for gives what its reference gives."""
+    """Check that an op without a kernel returns the results of its reference."""
     with bench.create() as backend:
         graph, bound = _composed(backend, ops.HALVE)
         graph.finalize()
@@ -25,40 +25,43 @@ def ops_of_others_give_their_answer(bench: Bench) -> None:
 
 
 def chains_give_their_answer(bench: Bench) -> None:
-    """Nodes run one after the other, each on what the one before gave."""
+    """Check that nodes run in order, each on the output of the one before."""
     with bench.create() as backend:
         _, bound = _composed(backend, ops.HALVE[:1])
         graph = compose(backend.create_context(), _chain(bound, 3))
         graph.finalize()
         (found,) = graph.execute(bound.feeds()).values()
         wanted = bound.feeds()["x0"] / 8
-        demand((found == wanted).all(), "three halvings in a row do not give an eighth")
+        demand((found == wanted).all(), "three halvings in a row do not return an eighth")
 
 
 def an_op_that_fails_is_an_error(bench: Bench) -> None:
-    """A failure inside an op reaches the caller as a BackendError that names the node."""
+    """Check that a failure in an op reaches the caller as a BackendError that names the node."""
     with bench.create() as backend:
         graph, bound = _composed(backend, ops.FAIL)
         graph.finalize()
-        for _ in range(2):  # a graph that failed is neither broken nor quiet
+        for _ in range(2):  # a second run of a failed graph must fail again
             error = refusal(lambda: graph.execute(bound.feeds()), "BACKEND_FAILED", BackendError)
             demand("node" in error.where, f"the error does not name the node: {error!s}")
             demand("this op always fails" in str(error), f"the cause is lost: {error!s}")
 
 
 def an_op_that_fails_in_the_queue_is_an_error(bench: Bench) -> None:
-    """A failure of an asynchronous run reaches who waits for it, and `notify`."""
+    """Check that a failure of an asynchronous run is raised by `wait` and passed to `notify`."""
     with bench.create() as backend:
         if not backend.capabilities.asynchronous:
             raise Unsupported("the backend does not run asynchronously")
         graph, bound = _composed(backend, ops.FAIL)
         graph.finalize()
-        told, buffer = list[BaseException | None](), bound.expected[0].values.copy()
+        received, buffer = list[BaseException | None](), bound.expected[0].values.copy()
         outputs = {graph.outputs[0].name: buffer}
-        run = graph.execute_async(bound.feeds(), outputs, notify=told.append)
+        run = graph.execute_async(bound.feeds(), outputs, notify=received.append)
         refusal(lambda: run.wait(30), "BACKEND_FAILED", BackendError)
         graph.context.free()
-        demand(len(told) == 1 and isinstance(told[0], BackendError), f"notify was told {told}")
+        demand(
+            len(received) == 1 and isinstance(received[0], BackendError),
+            f"notify received {received}",
+        )
 
 
 CHECKS = (
@@ -72,13 +75,13 @@ CHECKS = (
 def _composed(
     backend: runtime.Backend, cases: tuple[OpCase, ...]
 ) -> tuple[runtime.Graph, BoundCase]:
-    """Compose the first of some cases that the backend runs.
+    """Compose the first of some cases that the backend supports.
 
     Raises:
-        Unsupported: The backend runs its own ops only, or none of the cases, and says so.
+        Unsupported: The backend supports only its own ops, or none of the cases.
     """
     if not backend.capabilities.op_packages:
-        raise Unsupported("the backend runs its own ops only")
+        raise Unsupported("the backend supports only its own ops")
     for case in cases:
         bound, schema = bind(case), schema_of(case, backend.ops)
         support = backend.validate_op(bound.node(schema))
@@ -88,7 +91,7 @@ def _composed(
 
 
 def _chain(bound: BoundCase, length: int) -> Graph:
-    """x0 -> Halve -> Halve ... -> y0, of the types of one node's case."""
+    """Return the graph x0 -> Halve -> Halve ... -> y0, with the types of a case."""
     graph, expected = Graph("chain"), bound.expected[0]
     shape, dtype = expected.values.shape, expected.dtype
     last = graph.add_tensor(Tensor("x0", dtype, shape, TensorKind.APP_WRITE))

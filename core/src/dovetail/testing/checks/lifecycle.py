@@ -1,4 +1,4 @@
-"""Life cycle: what a graph and its handles do from composing to the end."""
+"""Life cycle of graphs and their handles, from composition to the end."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dovetail.testing.outcome import Failure, demand
 
 
 def composed_finalized_executed(bench: Bench) -> None:
-    """A graph is composed, finalized and executed; fresh outputs have the declared form."""
+    """Check that a graph runs after compose and finalize, with outputs of the declared form."""
     with bench.create() as backend:
         graph = bench.composed(backend.create_context())
-        demand(not graph.is_finalized, "a composed graph says that it is finalized")
+        demand(not graph.is_finalized, "a composed graph claims to be finalized")
         graph.finalize()
-        demand(graph.is_finalized, "a finalized graph says that it is not")
+        demand(graph.is_finalized, "a finalized graph claims not to be")
         found = graph.execute(bench.feeds())
         for tensor in graph.outputs:
             form = (found[tensor.name].shape, found[tensor.name].dtype)
@@ -27,18 +27,18 @@ def composed_finalized_executed(bench: Bench) -> None:
 
 
 def outputs_are_written_in_place_and_whole(bench: Bench) -> None:
-    """Outputs land in the arrays that were given, every element of them."""
+    """Check that outputs are written to the given arrays, every element of them."""
     with bench.create() as backend:
         graph = bench.finalized(backend.create_context())
         fresh, given = graph.execute(bench.feeds()), bench.outputs()
         taken = graph.execute(bench.feeds(), given)
         for name, array in given.items():
-            demand(taken[name] is array, f"output '{name}' is another array than was given")
-        bench.demand_same(fresh, given, "outputs given and fresh ones differ")
+            demand(taken[name] is array, f"output '{name}' is not the given array")
+        bench.demand_same(fresh, given, "given and new outputs differ")
 
 
 def inputs_are_never_written(bench: Bench) -> None:
-    """A run leaves its inputs as they are, read-only ones too."""
+    """Check that a run does not write its inputs, and accepts read-only ones."""
     with bench.create() as backend:
         graph, given = bench.finalized(backend.create_context()), bench.feeds()
         for array in given.values():
@@ -49,16 +49,18 @@ def inputs_are_never_written(bench: Bench) -> None:
 
 
 def strided_inputs_are_taken(bench: Bench) -> None:
-    """Inputs that are no C-contiguous arrays count by their elements."""
+    """Check that inputs that are not C-contiguous are read by their elements."""
     with bench.create() as backend:
         graph = bench.finalized(backend.create_context())
         strided = {name: _strided(array) for name, array in bench.feeds().items()}
         wanted = graph.execute(bench.feeds())
-        bench.demand_same(graph.execute(strided), wanted, "strided inputs give something else")
+        bench.demand_same(
+            graph.execute(strided), wanted, "a run with strided inputs returns something else"
+        )
 
 
 def runs_do_not_see_each_other(bench: Bench) -> None:
-    """A run gives the same whatever ran before, and leaves earlier outputs alone."""
+    """Check that a run does not depend on earlier runs, or change their outputs."""
     with bench.create() as backend:
         context = backend.create_context()
         fresh = [bench.finalized(context, name) for name in ("first", "second")]
@@ -73,7 +75,7 @@ def runs_do_not_see_each_other(bench: Bench) -> None:
 
 
 def graphs_do_not_see_each_other(bench: Bench) -> None:
-    """Graphs of one context run in turn, each on its own data."""
+    """Check that graphs of a context run alternately, each on its own data."""
     with bench.create() as backend:
         context = backend.create_context()
         one, other = (bench.finalized(context, name) for name in ("one", "other"))
@@ -84,32 +86,32 @@ def graphs_do_not_see_each_other(bench: Bench) -> None:
 
 
 def preparing_leaves_the_graph_alone(bench: Bench) -> None:
-    """`prepare` and `validate` do not change the graph that they are given."""
+    """Check that `prepare` and `validate` do not change the graph."""
     with bench.create() as backend:
         graph = bench.composed(backend.create_context())
         before = to_text(graph.ir)
         node = graph.ir.nodes[0]
         verdicts = [backend.validate_op(node) for _ in range(2)]
-        demand(verdicts[0] == verdicts[1], f"two verdicts of one node differ: {verdicts}")
+        demand(verdicts[0] == verdicts[1], f"two verdicts on the same node differ: {verdicts}")
         graph.finalize()
         demand(to_text(graph.ir) == before, "finalize changed the graph")
 
 
 def threads_share_a_graph(bench: Bench) -> None:
-    """One graph may be executed from several threads."""
+    """Check that a graph can be executed from several threads."""
     with bench.create() as backend:
         graph = bench.finalized(backend.create_context())
         _run_in_threads(bench, [graph] * 4)
 
 
 def threads_have_their_own_graphs(bench: Bench) -> None:
-    """Graphs of several contexts may run at the same time."""
+    """Check that graphs of several contexts can run at the same time."""
     with bench.create() as backend:
         _run_in_threads(bench, [bench.finalized(backend.create_context()) for _ in range(4)])
 
 
 def a_backend_is_used_again(bench: Bench) -> None:
-    """After a context is freed the next one works, and after a backend the next one."""
+    """Check that contexts and backends work after others were freed."""
     found = []
     for _ in range(2):
         with bench.create() as backend:
@@ -117,16 +119,16 @@ def a_backend_is_used_again(bench: Bench) -> None:
                 with backend.create_context() as context:
                     found.append(bench.finalized(context).execute(bench.feeds()))
     for other in found[1:]:
-        bench.demand_same(found[0], other, "a later context gives something else")
+        bench.demand_same(found[0], other, "a later context returns something else")
 
 
 def what_is_owned_ends_with_its_owner(bench: Bench) -> None:
-    """Leaving the backend frees its contexts and their graphs, executed or not."""
+    """Check that leaving the backend frees its contexts and their graphs, executed or not."""
     with bench.create() as backend:
         context = backend.create_context()
         handles = [context, bench.composed(context, "composed"), bench.finalized(context)]
     for handle in (backend, *handles):
-        demand(handle.is_freed, f"{handle.describe()} outlives its owner")
+        demand(handle.is_freed, f"{handle.describe()} is alive after its owner was freed")
 
 
 CHECKS = (
@@ -145,7 +147,7 @@ CHECKS = (
 
 
 def _run_in_threads(bench: Bench, graphs: list[Graph]) -> None:
-    """Run each graph several times in a thread of its own, on data of its own."""
+    """Run each graph several times in its own thread, on its own data."""
     wanted = [graphs[0].execute(bench.feeds(i)) for i in range(len(graphs))]
     faults: list[BaseException] = []
 
@@ -153,7 +155,7 @@ def _run_in_threads(bench: Bench, graphs: list[Graph]) -> None:
         try:
             for _ in range(10):
                 found = graphs[i].execute(bench.feeds(i))
-                bench.demand_same(found, wanted[i], "runs of several threads disturb each other")
+                bench.demand_same(found, wanted[i], "runs in several threads disturb each other")
         except BaseException as error:  # noqa: BLE001 - travels to the thread that waits
             faults.append(error)
 
@@ -162,15 +164,15 @@ def _run_in_threads(bench: Bench, graphs: list[Graph]) -> None:
         thread.start()
     for thread in threads:
         thread.join(30)
-    demand(not any(t.is_alive() for t in threads), "a run in a thread of its own hangs")
+    demand(not any(t.is_alive() for t in threads), "a run in another thread hangs")
     for fault in faults:
         if isinstance(fault, Failure | BackendError):
             raise fault
-        raise Failure(f"a run in a thread of its own raised {fault!r}") from fault
+        raise Failure(f"a run in another thread raised {fault!r}") from fault
 
 
 def _strided(array: Array) -> Array:
-    """The same elements with another one after each."""
+    """Return the same elements in memory with gaps between them."""
     wide = np.zeros((*array.shape, 2), array.dtype)
     wide[..., 0] = array
     return wide[..., 0]

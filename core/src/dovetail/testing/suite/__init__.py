@@ -1,1 +1,1 @@
-"""The conformance suite as pytest collects it; the plugin `dovetail.testing.plugin` feeds it."""
+"""The conformance suite that pytest collects; `dovetail.testing.plugin` parametrizes it."""

@@ -1,4 +1,4 @@
-"""What the suite's tests are given."""
+"""Fixtures of the suite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def bench(pytestconfig: pytest.Config) -> Bench:
 
 @pytest.fixture(scope="session")
 def conclude() -> Callable[[Outcome], None]:
-    """Return what ends a test: passed, skipped where it is unsupported, or failed."""
+    """Return a function that ends a test: passed, skipped if unsupported, or failed."""
 
     def end(outcome: Outcome) -> None:
         if outcome.status is Status.UNSUPPORTED:

@@ -10,5 +10,5 @@ from dovetail.testing.outcome import Outcome
 
 
 def test_check(bench: Bench, check: Check, conclude: Callable[[Outcome], None]) -> None:
-    """The backend keeps what every backend must keep."""
+    """Check that the backend meets a requirement on every backend."""
     conclude(run_check(bench, check))

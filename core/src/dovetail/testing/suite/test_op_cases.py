@@ -11,5 +11,5 @@ from dovetail.testing.runner import run_case
 
 
 def test_op_case(bench: Bench, op_case: OpCase, conclude: Callable[[Outcome], None]) -> None:
-    """The backend gives the case's answer, or says in full why it does not run it."""
+    """Check that the backend returns the expected outputs, or says in full why it cannot run it."""
     conclude(run_case(bench, op_case))

@@ -9,6 +9,6 @@ from dovetail.testing.packages import Aspect, OpSubject, run_aspect
 
 
 def test_op(op_aspect: tuple[OpSubject, Aspect], conclude: Callable[[Outcome], None]) -> None:
-    """The op is defined, means what its cases say, and refuses by OpErrors."""
+    """Check that the op is defined, agrees with its cases, and rejects wrong nodes."""
     subject, aspect = op_aspect
     conclude(run_aspect(subject, aspect))

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
-from dovetail.ops import Domain, In, Op, Out, bool8, saturate
+from dovetail.ir.storage import saturate
+from dovetail.ops import Domain, In, Op, Out, bool8
 from dovetail_opset._package import PACKAGE
 
 FIXED_POINT = tuple(d for d in DType if d.is_fixed_point)
