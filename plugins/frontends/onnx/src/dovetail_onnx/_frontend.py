@@ -12,6 +12,7 @@ from dovetail.ir import Graph
 from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import DryRun, FrontendOptions, InputsNeededError
 from dovetail.plugins.ops import installed_ops
+from dovetail_onnx._domains import normalize_domains
 from dovetail_onnx._functions import inline_functions
 from dovetail_onnx._fusion import fuse_gelu
 from dovetail_onnx._input_values import with_values
@@ -134,6 +135,7 @@ class OnnxFrontend:
         tables = Tables(installed_ops() if ops is None else ops)
         model = read_proto(path)
         check_text(model)
+        normalize_domains(model)
         model = write_out(inline_functions(model), tables)
         tensors = TensorReader(path.parent)
         whole = parse_model(model)

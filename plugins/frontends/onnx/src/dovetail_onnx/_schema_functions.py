@@ -48,7 +48,7 @@ def write_out(model: ModelProto, tables: Tables) -> ModelProto:
 
 
 def _write_out_once(model: ModelProto, tables: Tables, most: int) -> ModelProto | None:
-    opsets = {_domain(entry.domain): entry.version for entry in model.opset_import}
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
     schemas = {i: _schema(node, opsets, tables) for i, node in enumerate(model.graph.node)}
     wanted = {i: schema for i, schema in schemas.items() if schema is not None}
     if not wanted:
@@ -79,13 +79,9 @@ def _write_out_once(model: ModelProto, tables: Tables, most: int) -> ModelProto 
         ) from error
 
 
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
-
-
 def _schema(node: NodeProto, opsets: dict[str, int], tables: Tables) -> OpSchema | None:
     """Return the schema of an operator that has a definition, but no importer."""
-    domain = _domain(node.domain)
+    domain = node.domain
     if domain not in opsets:
         return None
     try:
@@ -160,10 +156,10 @@ def _agree_on_opsets(function: FunctionProto, model: ModelProto) -> bool:
 
     Sets that the model does not import are added to it.
     """
-    opsets = {_domain(entry.domain): entry.version for entry in model.opset_import}
-    meant = {_domain(entry.domain): entry.version for entry in function.opset_import}
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    meant = {entry.domain: entry.version for entry in function.opset_import}
     for node in function.node:
-        domain = _domain(node.domain)
+        domain = node.domain
         # a definition that does not say which set it means goes with any
         version = meant.get(domain, opsets.get(domain))
         if version is None:

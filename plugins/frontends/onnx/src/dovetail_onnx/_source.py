@@ -107,7 +107,7 @@ def parse_model(model: ModelProto) -> SourceGraph:
         FrontendError: The graph is not well formed; says everything that is wrong.
     """
     graph = model.graph
-    opsets = {_domain(entry.domain): entry.version for entry in model.opset_import}
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
     nodes = tuple(_nodes(graph, opsets))
     initializers = {tensor.name: tensor for tensor in graph.initializer}
     inputs = {i.name: i for i in graph.input if i.name not in initializers}
@@ -200,10 +200,6 @@ def _texts_of(tensor: TensorProto) -> Iterator[str | bytes]:
     yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
 
 
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
-
-
 def _nodes(graph: GraphProto, opsets: dict[str, int]) -> Iterator[SourceNode]:
     taken = Counter(node.name for node in graph.node if node.name)
     given: set[str] = set()
@@ -226,12 +222,11 @@ def source_node(
         opsets: Versions of operator sets by domain.
         sources: The nodes of the model that it stands for; by default itself.
     """
-    domain = _domain(proto.domain)
     return SourceNode(
         name,
         proto.op_type,
-        domain,
-        opsets.get(domain, 0),
+        proto.domain,
+        opsets.get(proto.domain, 0),
         tuple(proto.input),
         tuple(proto.output),
         proto,
