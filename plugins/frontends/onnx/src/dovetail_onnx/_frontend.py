@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -70,7 +70,8 @@ class OnnxFrontend:
 
         Its inputs and outputs have the model's names, order, types and layouts; channels-last ops
         stand between transposes, which a later pass takes out. Inputs that no output depends on
-        are left out, with a warning in the log.
+        are inputs of the graph, too, with a warning in the log; only those are left out whose type
+        or shape is unknown, or that `out_names` cut away.
 
         Args:
             path: The .onnx file; external data lie in its folder.
@@ -93,7 +94,8 @@ class OnnxFrontend:
         if made.invalid:
             raise FrontendError("the model is wrong", where=str(path), problems=made.invalid)
         for name in made.source.unused_inputs:
-            _LOG.warning("input '%s' is left out: no output depends on it", name)
+            does = "its values are ignored" if name in made.source.inputs else "it is left out"
+            _LOG.warning("input '%s': no output depends on it; %s", name, does)
         return made.graph
 
     def dry_run(
@@ -148,12 +150,16 @@ class OnnxFrontend:
         look = self._look(path, options, ops)
         source, refused = look.source, look.survey.refusals
         try:
-            specs = bind_inputs(source.inputs, look.options, str(path))
+            specs = bind_inputs(
+                source.inputs, look.options, str(path), optional=source.unused_inputs
+            )
         except FrontendError as error:
             if error.code != "MODEL_SHAPE_UNKNOWN" or not refused:
                 raise
             # without shapes nothing can be built, and what is unsupported weighs more
             return _Imported(Graph(source.name), source, list(refused), list(error.problems))
+        inputs = {name: info for name, info in source.inputs.items() if name in specs}
+        source = replace(source, inputs=inputs)
         reader = GraphReader(source, specs, look.survey, look.tensors, look.tables)
         graph = reader.run()
         needed = reader.needed_inputs()

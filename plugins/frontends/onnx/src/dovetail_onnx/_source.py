@@ -80,7 +80,8 @@ class SourceGraph:
         opsets: Imported versions by domain.
         ir_version: Of the file.
         declared: What the file says of what nodes write, by name.
-        unused_inputs: Inputs that no output depends on; they are not among `inputs`.
+        unused_inputs: Inputs that no output depends on. They are among `inputs` unless the graph
+            is cut at other outputs than the model's.
     """
 
     name: str
@@ -136,6 +137,8 @@ def parse_model(model: ModelProto) -> SourceGraph:
 def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
     """Return the part of a graph that its outputs, or those named instead, depend on.
 
+    All inputs stay unless outputs are named: the application may feed what the model declares.
+
     Args:
         source: The graph.
         out_names: Names of tensors that it has.
@@ -150,7 +153,7 @@ def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
         source,
         nodes=tuple(reversed(kept)),
         outputs=outputs,
-        inputs={name: info for name, info in source.inputs.items() if name in needed},
+        inputs={n: info for n, info in source.inputs.items() if n in needed or not out_names},
         unused_inputs=tuple(name for name in source.inputs if name not in needed),
     )
 
