@@ -118,7 +118,8 @@ def _plain(op: OpContext, i: int, what: str) -> Array:
 def read_layer(
     op: OpContext,
     gates: int,
-    activations: Sequence[str],
+    *,
+    functions: Sequence[str] = (),
     weights: Callable[[OpContext, int, str], Array] = _plain,
 ) -> Layer:
     """Read what the recurrent operators have in common.
@@ -126,7 +127,7 @@ def read_layer(
     Args:
         op: The operator.
         gates: How many it has.
-        activations: Its functions in one direction, which no other can take the place of.
+        functions: The only activations of one direction that the op has; empty if any will do.
         weights: Gives the real weights that an input holds, as ONNX's own operators have them.
 
     Raises:
@@ -142,7 +143,9 @@ def read_layer(
         raise op.invalid(f"its input must have rank 3, but its shape is {x}")
     time_major = op.attr.integer("layout", 0) == 0
     steps, batch = x[:2] if time_major else (x[1], x[0])
-    _check_functions(op, [*activations] * len(directions))
+    if functions:
+        _check_functions(op, [*functions] * len(directions))
+    _check_clip(op)
     _check_lengths(op, steps, batch)
     hidden = op.attr.integer("hidden_size", op.spec(2).shape[-1] if op.spec(2).shape else 0)
     count = len(directions)
@@ -169,8 +172,11 @@ def _check_functions(op: OpContext, wanted: Sequence[str]) -> None:
     found = op.attr.texts("activations")
     if found is not None and [f.lower() for f in found] != [w.lower() for w in wanted]:
         raise op.unsupported(
-            f"its activations are {', '.join(found)}; only {', '.join(wanted)} can be converted"
+            f"unsupported activations {', '.join(found)}; expected {', '.join(wanted)}"
         )
+
+
+def _check_clip(op: OpContext) -> None:
     if "clip" in op.attr:
         raise op.unsupported(
             f"its attribute clip is {op.attr.number('clip', 0):g}: no op clips what goes into the "

@@ -72,7 +72,7 @@ def _prelu(op: OpContext, slope: Tensor) -> Tensor:
     return op.emit("Reshape", [y], spec=x.spec)
 
 
-@ONNX.importer("ThresholdedRelu", versions=(10, 22))
+@ONNX.importer("ThresholdedRelu", versions=(1, 10, 22))  # 1: experimental
 def thresholded_relu(op: OpContext) -> Tensor:
     """Return x where it exceeds alpha, 0 else: a comparison and a choice."""
     x = op.tensor(0)

@@ -19,7 +19,7 @@ _CODINGS = {1: (8, 9), 2: (10, 11)}
 @MICROSOFT.importer("DynamicQuantizeLSTM", versions=(1,))
 def dynamic_quantize_lstm(op: OpContext) -> Sequence[Tensor | None]:
     """Lstm with real weights: inputs and states are not rounded at run time, as they are there."""
-    return lstm_of(read_layer(op, 4, LSTM_FUNCTIONS, _real))
+    return lstm_of(read_layer(op, 4, functions=LSTM_FUNCTIONS, weights=_real))
 
 
 def _real(op: OpContext, i: int, what: str) -> Array:
