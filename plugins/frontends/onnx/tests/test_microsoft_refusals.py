@@ -15,6 +15,7 @@ from microsoft_cases.refused import (
     PAST,
     QKV,
     REFUSED,
+    ROW,
     TWO,
     X,
     fed,
@@ -37,6 +38,30 @@ INVALID = {
     "half a past": (
         case("MultiHeadAttention", "", [*MHA, *[None] * 3, fed(2, 2, 1, 2)], **TWO),
         "past_key and past_value without the other",
+    ),
+    "more than one new row": (
+        case("DecoderMaskedMultiHeadAttention", "", MHA, **TWO),
+        r"query \(2, 3, 4\) must be \(batch, 1, heads \* size\)",
+    ),
+    "a buffer of other heads": (
+        case(
+            "DecoderMaskedMultiHeadAttention",
+            "",
+            [*ROW, None, None, *[fed(2, 3, 5, 2)] * 2, fed(1, dtype=I32)],
+            past_present_share_buffer=1,
+            **TWO,
+        ),
+        r"past \(2, 3, 5, 2\) does not fit heads of \(2, 2, 1, 2\)",
+    ),
+    "a buffer of unknown length": (
+        case(
+            "DecoderMaskedMultiHeadAttention",
+            "",
+            [*ROW, None, None, *[fed(2, 2, 5, 2)] * 2],
+            past_present_share_buffer=1,
+            **TWO,
+        ),
+        "its input 7 is left out",
     ),
     "keys of another rank than values": (
         case("MultiHeadAttention", "", [X, fed(2, 2, 3, 2), X], **TWO),

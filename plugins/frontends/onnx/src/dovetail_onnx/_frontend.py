@@ -13,6 +13,7 @@ from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import DryRun, FrontendOptions, InputsNeededError
 from dovetail.plugins.ops import installed_ops
 from dovetail_onnx._domains import normalize_domains
+from dovetail_onnx._dropout import disable_dropout
 from dovetail_onnx._functions import inline_functions
 from dovetail_onnx._fusion import fuse_gelu
 from dovetail_onnx._input_values import with_values
@@ -138,6 +139,8 @@ class OnnxFrontend:
         model = read_proto(path)
         check_text(model)
         normalize_domains(model)
+        if options.dropout == "off":
+            disable_dropout(model)
         model = write_out(inline_functions(model), tables)
         tensors = TensorReader(path.parent)
         whole = parse_model(model)

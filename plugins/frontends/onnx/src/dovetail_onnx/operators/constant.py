@@ -113,12 +113,34 @@ def identity(op: OpContext) -> Value:
 
 @ONNX.importer("Dropout", versions=(7, 10, 12, 13, 22))
 def dropout(op: OpContext) -> Sequence[Result]:
-    """Its input; the mask, where it is used, keeps everything."""
-    if op.has(2) and bool(op.need_constant(2, "training mode").any()):
+    """Return the input; the mask, where it is used, is true everywhere."""
+    check_dropout(op, 1, 2)
+    return [op.value(0), *full_mask(op)]
+
+
+def check_dropout(op: OpContext, ratio: int, training: int) -> None:
+    """Raise if a dropout drops anything.
+
+    Args:
+        op: The node.
+        ratio: The number of the input that is the ratio, 0.5 where it is left out.
+        training: That of the training mode, off where it is left out.
+
+    Raises:
+        UnsupportedOpError: It does, or that is not known.
+    """
+    if op.constant(ratio) is not None and float(op.need_number(ratio, "ratio")) == 0:
+        return
+    if op.has(training) and bool(op.need_constant(training, "training mode").any()):
         raise op.unsupported(
-            "it is in training mode", hint="export the model for inference (model.eval())"
+            "dropout in training mode cannot be converted",
+            hint="export the model for inference (model.eval()), or convert it with --dropout off",
         )
+
+
+def full_mask(op: OpContext) -> Sequence[Result]:
+    """Return the second output of a dropout, true everywhere, where something uses it."""
     if not op.is_output_used(1):
-        return [op.value(0)]
+        return []
     op.reserve_constant(op.spec(0).shape)
-    return [op.value(0), np.ones(op.spec(0).shape, np.bool_)]
+    return [np.ones(op.spec(0).shape, np.bool_)]

@@ -40,6 +40,7 @@ def held(*shape: int, dtype: type = F32) -> Known:
 X = fed(2, 3, 4)
 QKV = [X, held(4, 12), held(12)]
 MHA = [X, X, X]
+ROW = [fed(2, 1, 4)] * 3
 PROMPT = [fed(1, 2, 32), *[fed(1, 2, 16)] * 2]
 LENGTHS = [np.array([1], I32), np.array(2, I32)]
 GQA = [*PROMPT, None, None, *LENGTHS]
@@ -94,6 +95,31 @@ REFUSED = (
         ),
         "it is unidirectional, but has 3 queries for 5 keys",
         "key_padding_mask",
+    ),
+    Refused(
+        case("DecoderMaskedMultiHeadAttention", "the output qk", ROW, output_qk=1, **TWO),
+        "its attribute output_qk = 1 cannot be converted",
+        "leave the output qk out",
+    ),
+    Refused(
+        case(
+            "DecoderMaskedMultiHeadAttention",
+            "beam_width above 1",
+            [*ROW, *[None] * 5, Known(np.array([2], I32))],
+            **TWO,
+        ),
+        "a beam_width of 2 cannot be converted",
+        "with one beam",
+    ),
+    Refused(
+        case(
+            "DecoderMaskedMultiHeadAttention",
+            "cache_indirection",
+            [*ROW, *[None] * 6, fed(2, 1, 8, dtype=I32)],
+            **TWO,
+        ),
+        r"its input cache_indirection \('x9'\)",
+        "with one beam",
     ),
     Refused(
         case(

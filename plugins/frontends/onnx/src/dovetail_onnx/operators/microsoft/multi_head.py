@@ -16,7 +16,7 @@ from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, split_hea
 from dovetail_onnx.operators.microsoft._masks import Places, causal_bias, padding_bias
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
-_NAMES = ("query", "key", "value")
+NAMES = ("query", "key", "value")
 
 
 @MICROSOFT.importer("MultiHeadAttention", versions=(1,))
@@ -61,17 +61,31 @@ def _causal(op: OpContext, places: Places, query: Tensor) -> Value:
     )
 
 
+def in_heads(
+    op: OpContext, given: Sequence[Tensor], heads: int, bias: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return query, key and value, plus a bias, as (batch, heads, rows, size).
+
+    Args:
+        op: The node.
+        given: The three, (batch, rows, heads * size); keys and values may be in heads already.
+        heads: How many there are.
+        bias: The number of the input that is the bias; it may be left out.
+    """
+    if op.has(bias):
+        given = _biased(op, given, bias)
+    query, key, values = (
+        t if len(t.shape) == 4 else split_heads(op, name, t, heads)
+        for name, t in zip(NAMES, given, strict=True)
+    )
+    return query, key, values
+
+
 def _heads(op: OpContext) -> tuple[Tensor, Tensor, Tensor]:
     """Return query, key and value as (batch, heads, rows, size), with their biases."""
     heads = op.attr.integer("num_heads", 0)
     given = _given(op, heads)
-    if op.has(3):
-        given = _biased(op, given)
-    query, key, values = (
-        t if len(t.shape) == 4 else split_heads(op, name, t, heads)
-        for name, t in zip(_NAMES, given, strict=True)
-    )
-    return query, key, values
+    return in_heads(op, given, heads, 3)
 
 
 def _given(op: OpContext, heads: int) -> list[Tensor]:
@@ -102,23 +116,23 @@ def _unpacked(op: OpContext, packed: Tensor) -> list[Tensor]:
     return [reshaped(op, "unpacked", t, (batch, rows, heads * size)) for t in pieces]
 
 
-def _biased(op: OpContext, given: Sequence[Tensor]) -> list[Tensor]:
+def _biased(op: OpContext, given: Sequence[Tensor], bias: int) -> list[Tensor]:
     """Return query, key and value plus their parts of the bias; those in heads have theirs."""
     first, *others = given
     size = first.shape[-1]
     last = [t.shape[-1] if len(t.shape) == 3 else t.shape[1] * t.shape[3] for t in others]
-    pieces = _cut_bias(op, (size, *last))
+    pieces = _cut_bias(op, (size, *last), bias)
     return [
         op.step(f"{name}_biased", "ElementWiseAdd", [t, piece]) if len(t.shape) == 3 else t
-        for name, t, piece in zip(_NAMES, given, pieces, strict=True)
+        for name, t, piece in zip(NAMES, given, pieces, strict=True)
     ]
 
 
-def _cut_bias(op: OpContext, sizes: Sequence[int]) -> list[Tensor]:
-    """Return the parts of the bias: at import where it is known."""
-    known = op.constant(3)
+def _cut_bias(op: OpContext, sizes: Sequence[int], i: int) -> list[Tensor]:
+    """Return the parts of the bias, input i: at import where it is known."""
+    known = op.constant(i)
     if known is None or known.shape != (sum(sizes),):
-        return cut(op, "bias", op.tensor(3), 0, sizes)
+        return cut(op, "bias", op.tensor(i), 0, sizes)
     parts = np.split(known, np.cumsum(sizes)[:-1])
-    dtype = op.spec(3).dtype
-    return [op.static(f"{n}_bias", part, dtype) for n, part in zip(_NAMES, parts, strict=True)]
+    dtype = op.spec(i).dtype
+    return [op.static(f"{n}_bias", part, dtype) for n, part in zip(NAMES, parts, strict=True)]
