@@ -78,8 +78,16 @@ def test_lengths_from_the_data_are_refused(model, read) -> None:
 @pytest.mark.parametrize(
     ("node", "known", "said"),
     [
-        (N("GatherElements", ["x", "k"], ["y"], name="n"), [[3, 0]], "index 3 is not one of 3"),
-        (N("GatherND", ["x", "k"], ["y"], name="n"), [[0, 4], [1, -5]], "index 4 is not one of 4"),
+        (
+            N("GatherElements", ["x", "k"], ["y"], name="n"),
+            [[3, 0]],
+            "index 3 is out of range for 3 elements",
+        ),
+        (
+            N("GatherND", ["x", "k"], ["y"], name="n"),
+            [[0, 4], [1, -5]],
+            "index 4 is out of range for 4 elements",
+        ),
         (N("GatherND", ["x", "k"], ["y"], name="n"), [[0, 1, 2]], "rows of 3 indices are too long"),
         (N("GatherND", ["x", "k"], ["y"], name="n", batch_dims=2), [[0]], "its batch_dims 2"),
         (N("ReverseSequence", ["x", "k"], ["y"], name="n"), [1, 4, 1, 1], "its sequence_lens"),

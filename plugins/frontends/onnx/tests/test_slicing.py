@@ -73,7 +73,7 @@ def test_an_embedding_reads_a_table(agree, model) -> None:
 
 def test_gather_beyond_the_end_is_refused(model, read) -> None:
     node = helper.make_node("Gather", ["x", "i"], ["y"], name="take")
-    with pytest.raises(FrontendError, match="index 3 is not one of 3") as caught:
+    with pytest.raises(FrontendError, match="index 3 is out of range for 3 elements") as caught:
         read(model([node], {"x": data(3, 4)}, ["y"], {"i": ints(0, 3)}))
     assert caught.value.problems[0].where == "Gather node 'take'"
 

@@ -11,7 +11,7 @@ from onnx import helper
 
 from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor
 from dovetail.ir.check import MAX_EXTENT
-from dovetail.ops import OpPackage
+from dovetail.ops import OpPackage, unstorable
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._node_context import NodeContext
 from dovetail_onnx._registry import Value
@@ -230,10 +230,12 @@ class OpContext(NodeContext):
         """Add a static tensor of computed values, on a grid if one is given, and return it.
 
         Raises:
-            FrontendError: It would take, with all others of the model, more than the size of its
-                file explains.
+            FrontendError: The type cannot hold a value; or the tensor would take, with all others
+                of the model, more than the size of its file explains.
         """
         name, made = f"{self.node.name}.{suffix}", np.asarray(values)
+        if (wrong := unstorable(made, dtype)).any():
+            raise self.invalid(f"constant {made[wrong].flat[0]} does not fit {dtype.name}")
         if not self.budget.has(dtype.nbytes(made.shape), made.nbytes):
             raise self._excessive(made.shape)
         return self._values.derived(name, made, dtype, self.node.name, grid)

@@ -148,7 +148,9 @@ def _shape(proto: TensorProto, where: str) -> tuple[int, ...]:
     if any(extent < 0 for extent in shape):
         raise FrontendError(f"its shape {shape} has a negative extent", where=where)
     if len(shape) > MAX_RANK:
-        raise FrontendError(f"its rank is {len(shape)}; at most {MAX_RANK} can be", where=where)
+        raise FrontendError(
+            f"unsupported rank {len(shape)}; the maximum is {MAX_RANK}", where=where
+        )
     # also of a tensor without elements, whose other extents NumPy multiplies
     if math.prod(extent for extent in shape if extent) > _MAX_ELEMENTS:
         raise FrontendError(f"its shape {shape} is larger than memory can be", where=where)

@@ -7,6 +7,7 @@ import numpy as np
 from dovetail.ir import DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Result
+from dovetail_onnx.operators._indices import narrowed
 from dovetail_onnx.operators._layout import spatial_input, spatial_output
 from dovetail_onnx.operators._regions import greatest_samples
 from dovetail_onnx.operators._table import ONNX
@@ -114,7 +115,7 @@ def roi_align(op: OpContext) -> Tensor:
     y = op.step(
         "channels_last",
         "RoiAlign",
-        [x, op.tensor(1), op.step("images", "Cast", [index], spec=_unsigned(index))],
+        [x, op.tensor(1), narrowed(op, "images", index, DType.UINT_32)],
         spec=Spec(x.dtype, (op.spec(1).shape[0], *extent, x.shape[3])),
         img_size_ratio=_ratio(op),
         num_samples_y=samples or -1,
@@ -163,7 +164,7 @@ def max_roi_pool(op: OpContext) -> Tensor:
         [
             x,
             op.step("corners", "StridedSlice", [rois], ranges=[(0, count, 1), (1, 5, 1)]),
-            op.step("images", "Cast", [index], spec=_unsigned(index)),
+            narrowed(op, "images", index, DType.UINT_32),
         ],
         spec=Spec(x.dtype, (count, *extent, x.shape[3])),
         img_size_ratio=_ratio(op),
@@ -182,7 +183,3 @@ def _ratio(op: OpContext) -> tuple[float, float]:
     if scale <= 0:
         raise op.invalid(f"its spatial_scale is {scale}, but must be above 0")
     return 1 / scale, 1 / scale
-
-
-def _unsigned(index: Tensor) -> Spec:
-    return Spec(DType.UINT_32, index.shape)

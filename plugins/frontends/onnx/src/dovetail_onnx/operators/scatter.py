@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail.ir import Array, DType, Scalar, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._indices import indices_tensor, known_indices
+from dovetail_onnx.operators._indices import indices_tensor, known_indices, narrowed
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
@@ -77,15 +77,19 @@ def tensor_scatter(op: OpContext) -> Tensor:
         raise op.invalid(f"it has places {op.spec(2).shape} for a cache {cache.shape}")
     op.reserve_constant(update.shape)
     steps = np.arange(update.shape[axis]).reshape(-1, *(1,) * (len(cache.shape) - axis - 1))
-    places = op.static("steps", np.broadcast_to(steps, update.shape), DType.INT_32)
+    dtype = op.spec(2).dtype if op.has(2) else DType.INT_32
+    rows = op.static("steps", np.broadcast_to(steps, update.shape), dtype)
     if op.has(2):
-        first = indices_tensor(op, 2, cache.shape[axis])
-        column = reshaped(op, "first", first, (*first.shape, *(1,) * (len(cache.shape) - 1)))
-        places = op.step("places", "ElementWiseAdd", [places, column])
+        known_indices(op, 2, cache.shape[axis])
+        column = reshaped(
+            op, "first", op.tensor(2), (*op.spec(2).shape, *(1,) * (len(cache.shape) - 1))
+        )
+        rows = op.step("rows", "ElementWiseAdd", [rows, column])
     if mode == "circular":
-        extent = op.static("extent", np.asarray(cache.shape[axis]), DType.INT_32)
-        places = op.step("wrapped", "ElementWiseMod", [places, extent])
-    return op.emit("ScatterElements", [cache, places, update], axis=axis)
+        size = op.static("size", np.asarray(cache.shape[axis]), dtype)
+        rows = op.step("wrapped", "ElementWiseMod", [rows, size])
+    indices = narrowed(op, "indices", rows)
+    return op.emit("ScatterElements", [cache, indices, update], axis=axis)
 
 
 def _reduction(op: OpContext) -> str:
@@ -132,9 +136,7 @@ def one_hot(op: OpContext) -> Tensor:
         raise op.invalid(f"its depth {depth} and values {values.tolist()} make no sense")
     rank = len(indices.shape) + 1
     axis = op.axis(op.attr.integer("axis", -1), rank)
-    if indices.dtype not in (DType.INT_32, DType.UINT_32):
-        target = Spec(DType.INT_32, indices.shape)
-        indices = op.step("indices", "Cast", [indices], spec=target)
+    indices = narrowed(op, "indices", indices)
     off, on = (Scalar(dtype, value.item()) for value in values)
     shape = (*indices.shape[:axis], depth[0], *indices.shape[axis:])
     return op.emit(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from dovetail.ir import DType, Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._indices import narrowed
 from dovetail_onnx.operators._table import ONNX
 
 
@@ -77,8 +76,5 @@ def _positions(op: OpContext) -> Tensor:
         wrong = known[(known < 0) | (known >= count)]
         if wrong.size:
             raise op.invalid(f"its position {wrong.flat[0]} is not one of {count}")
-        return op.static("positions", known.astype(np.int32), DType.INT_32)
-    positions = op.tensor(3)
-    if positions.dtype is DType.INT_32:
-        return positions
-    return op.step("positions", "Cast", [positions], spec=Spec(DType.INT_32, positions.shape))
+        return op.static("positions", known, DType.INT_32)
+    return narrowed(op, "positions", op.tensor(3))

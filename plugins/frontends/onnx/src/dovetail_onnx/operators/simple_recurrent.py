@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dovetail.ir import Tensor
 from dovetail_onnx._context import OpContext
@@ -36,7 +37,7 @@ class _Activation:
     """The function of one direction: ONNX's operator and its attributes."""
 
     operator: str
-    attributes: dict[str, float]
+    attributes: dict[str, Any]
 
 
 @ONNX.importer("RNN", versions=(7, 14, 22))

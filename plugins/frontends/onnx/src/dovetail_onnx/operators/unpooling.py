@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from dovetail.ir import DType, Shape, Spec, Tensor
+from dovetail.ir import Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._indices import narrowed
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators._windows import positive
@@ -24,7 +25,7 @@ def max_unpool(op: OpContext) -> Tensor:
     shape = _shape(op, x.shape)
     op.reserve_constant(shape)
     zeros = op.static("zeros", np.zeros(math.prod(shape), np.float32), x.dtype)
-    places = op.step("places", "Cast", [indices], spec=Spec(DType.INT_32, indices.shape))
+    places = narrowed(op, "places", indices)
     count = (math.prod(x.shape),)
     flat = [zeros, reshaped(op, "flat", places, count), reshaped(op, "updates", x, count)]
     filled = op.step("filled", "ScatterElements", flat, axis=0)
