@@ -112,9 +112,9 @@ class ModelBuilder:
         self._inputs.append(helper.make_tensor_value_info(name, code, shape))
         self.types[name] = code
 
-    def constant(self, stem: str, made: Initializer) -> str:
-        """Return the name of a constant; equal small ones are one."""
-        if made.data.nbytes > _SHARED_BYTES:
+    def constant(self, stem: str, made: Initializer, *, shared: bool = True) -> str:
+        """Return the name of a constant; equal small ones are one unless `shared` is false."""
+        if not shared or made.data.nbytes > _SHARED_BYTES:
             return self._new_constant(stem, made)
         key = (made.element_type, made.shape, made.data.tobytes())
         if key not in self._shared:

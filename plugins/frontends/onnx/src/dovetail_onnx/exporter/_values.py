@@ -240,7 +240,8 @@ class Values:
             return self.builder.constant(stem, Initializer.of(real, DType.FLOAT_32))
         values, parameters = found
         name = self.builder.constant(stem, Initializer.of(values, parameters.dtype))
-        return self._dequantize(name, parameters, stem, f"constant '{tensor.source}'")
+        # with x64quantprecision ONNX Runtime rewrites zero points in place: no two may share one
+        return self._dequantize(name, parameters, stem, f"constant '{tensor.source}'", owned=True)
 
     def _quantized(self, tensor: Tensor, name: str, order: Order, where: str) -> str:
         """Return a real value as it is after being stored in the tensor's type."""
@@ -287,22 +288,25 @@ class Values:
         made = np.asarray(value, np.float32 if dtype is DType.BFLOAT_16 else dtype.storage)
         return self.builder.constant("scalar", Initializer.of(made, dtype))
 
-    def _dequantize(self, name: str, parameters: Parameters, stem: str, where: str) -> str:
+    def _dequantize(
+        self, name: str, parameters: Parameters, stem: str, where: str, *, owned: bool = False
+    ) -> str:
         return self._node(
             "DequantizeLinear",
-            [name, *self._scales(parameters)],
+            [name, *self._scales(parameters, owned=owned)],
             TensorProto.FLOAT,
             f"{stem}/dequantize",
             where,
             **parameters.attributes,
         )
 
-    def _scales(self, parameters: Parameters) -> list[str]:
+    def _scales(self, parameters: Parameters, *, owned: bool = False) -> list[str]:
+        """Return the names of scales and zero points; zero points are not shared if `owned`."""
         scales = Initializer.of(parameters.scales, DType.FLOAT_32)
         names = [self.builder.constant("scale", scales)]
         if parameters.zero_points is not None:
             made = Initializer.of(parameters.zero_points, parameters.dtype)
-            names.append(self.builder.constant("zero_point", made))
+            names.append(self.builder.constant("zero_point", made, shared=not owned))
         return names
 
     def _node(
