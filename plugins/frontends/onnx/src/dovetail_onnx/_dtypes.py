@@ -64,6 +64,7 @@ class Constant:
         name: The ONNX tensor that holds them.
         packed: The element type in the model if that is of 4 bits, else None.
         grid: Where they are real numbers on a grid: what the model stores them as.
+        is_mapped: Whether the values are a view of a mapped file.
     """
 
     values: Array
@@ -71,6 +72,7 @@ class Constant:
     name: str
     packed: int | None = None
     grid: Spec | None = None
+    is_mapped: bool = False
 
     @classmethod
     def of(cls, values: Array, name: str) -> Constant:

@@ -67,7 +67,8 @@ class TensorReader:
         # two elements of 4 bits are read as one byte, and taken apart
         stored_count = count if packed is None else -(-count // 2)
         wanted = dtype.nbytes((stored_count,))
-        if proto.data_location == TensorProto.EXTERNAL:
+        is_external = proto.data_location == TensorProto.EXTERNAL
+        if is_external:
             stored = self._external(proto, wanted, where).view(dtype.storage)
         elif proto.HasField("raw_data"):
             stored = _raw(proto, dtype, wanted, where)
@@ -77,7 +78,8 @@ class TensorReader:
             stored = _halves(stored, count)
         values = stored.reshape(shape)
         values = bfloat16_to_float32(values) if dtype is DType.BFLOAT_16 else values
-        return Constant(values, dtype, name, packed)
+        is_mapped = is_external and packed is None and dtype is not DType.BFLOAT_16
+        return Constant(values, dtype, name, packed, is_mapped=is_mapped)
 
     def _external(self, proto: TensorProto, wanted: int, where: str) -> Array:
         entries = {entry.key: entry.value for entry in proto.external_data}

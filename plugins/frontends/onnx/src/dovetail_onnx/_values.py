@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
-from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor
+from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor, TensorKind
+from dovetail.ir.storage import DeferredBlob
 from dovetail_onnx._budget import Budget
 from dovetail_onnx._dtypes import PACKED, Constant, element_type_name
 from dovetail_onnx._registry import Value
@@ -138,8 +139,24 @@ class Values:
                 name = self.fresh(f"{name}.value")
             elif name in self.graph.tensors:
                 name = self.fresh(name)
-            made = Tensor.static(name, make(), value.dtype, source=value.name, source_perm=perm)
+            made = _static_tensor(name, value, make, perm)
             if value.grid is not None:
                 self.graph.source_encodings[value.name] = value.grid
             self._statics[key] = self.graph.add_tensor(made)
         return self._statics[key]
+
+
+def _static_tensor(
+    name: str, value: Constant, make: Callable[[], Array], perm: Shape | None
+) -> Tensor:
+    """Return a static tensor of a constant's values in some layout.
+
+    A layout of a mapped file is computed when it is used: the weights of a large model would
+    otherwise take memory from the import on.
+    """
+    if perm is None or not value.is_mapped:
+        return Tensor.static(name, make(), value.dtype, source=value.name, source_perm=perm)
+    shape = tuple(value.shape[axis] for axis in perm)
+    data = DeferredBlob(value.values.nbytes, make)
+    kind = TensorKind.STATIC
+    return Tensor(name, value.dtype, shape, kind, data=data, source=value.name, source_perm=perm)
