@@ -66,7 +66,7 @@ def test_all_open_dimensions_are_reported_with_the_option(shapes) -> None:
     assert found == {
         ("input 'x'", "bind it: --define-symbol T VALUE"),
         ("input 'z'", "bind it: --input-dim z 2,VALUE"),
-        ("input 'r'", "bind it: --input-dim r EXTENTS"),
+        ("input 'r'", "bind it: --input-dim r SHAPE"),
     }
 
 
@@ -91,11 +91,14 @@ def test_an_input_of_unknown_rank_takes_its_dims(shapes) -> None:
     [
         ({"input_dims": {"inptu": (1, 2)}}, "did you mean 'input'"),
         ({"symbols": {"widht": 3}}, "did you mean 'width'"),
-        ({"input_dims": {"input": (1, 2, 3)}}, "the input's rank is 2, and not 3"),
-        ({"input_dims": {"input": (-1, 2)}}, "-1,2 is an impossible shape"),
+        ({"input_dims": {"input": (1, 2, 3)}}, "--input-dim input: expected rank 2, got 3"),
+        (
+            {"input_dims": {"input": (-1, 2)}},
+            "--input-dim input: impossible shape -1,2: sizes must not be negative",
+        ),
         ({"symbols": {"width": -1}}, "impossible value"),
-        ({"batch": 0}, "--batch: 0 is an impossible value"),
-        ({"batch": -3}, "--batch: -3 is an impossible value"),
+        ({"batch": 0}, "--batch: impossible value 0: the batch must be at least 1"),
+        ({"batch": -3}, "--batch: impossible value -3: the batch must be at least 1"),
         ({"out_names": ("inputout",)}, "did you mean 'input_out'"),
     ],
 )

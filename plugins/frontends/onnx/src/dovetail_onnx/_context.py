@@ -220,10 +220,10 @@ class OpContext(NodeContext):
                 **params,
             )
         except OverflowError as error:  # ONNX's attributes have 64 bits, QNN's params 32
-            raise self.invalid(f"one of its attributes does not fit 32 bits: {error}") from error
+            raise self.invalid(f"an attribute does not fit 32 bits: {error}") from error
         for tensor in made:
             if not all(0 <= extent <= MAX_EXTENT for extent in tensor.shape):
-                raise self.invalid(f"it gives the shape {tensor.shape}, which is impossible")
+                raise self.invalid(f"the output would have the impossible shape {tensor.shape}")
         return made
 
     def static(self, suffix: str, values: Array, dtype: DType, grid: Spec | None = None) -> Tensor:

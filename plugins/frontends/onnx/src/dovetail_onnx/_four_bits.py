@@ -44,10 +44,9 @@ def check_reads(node: SourceNode, types: Iterable[tuple[str, int | None]]) -> No
     for name, code in types:
         if code is not None:
             raise UnsupportedOpError(
-                f"'{name}' is {element_type_name(code)}, which cannot be converted for this "
-                "operator",
+                f"unsupported element type {element_type_name(code)} of '{name}' for this operator",
                 where=node.where,
-                hint="make it real before with DequantizeLinear, or wider with Cast",
+                hint="dequantize it first with DequantizeLinear, or widen it with Cast",
             )
 
 

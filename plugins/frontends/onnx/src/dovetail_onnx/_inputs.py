@@ -68,7 +68,8 @@ def bind_inputs(
 def _check_extents(specs: Mapping[str, Spec]) -> None:
     problems = [
         Problem(
-            f"it has the shape {spec.shape}; no extent can be over {MAX_EXTENT}", f"input '{n}'"
+            f"unsupported shape {spec.shape}; the maximum size of an axis is {MAX_EXTENT}",
+            f"input '{n}'",
         )
         for n, spec in specs.items()
         if any(extent > MAX_EXTENT for extent in spec.shape)
@@ -180,7 +181,7 @@ def _open_dims(
 ) -> Iterator[Problem]:
     where = f"input '{name}'"
     if dims is None:
-        yield Problem("its rank is unknown", where, f"bind it: --input-dim {name} EXTENTS")
+        yield Problem("unknown rank", where, f"bind it: --input-dim {name} SHAPE")
         return
     for axis, dim in enumerate(dims):
         if isinstance(dim, str) and dim not in symbols:
@@ -202,8 +203,8 @@ def _how_to_bind(
     for name, dims in bound.items():
         if dims is None or None in dims[1:]:
             extents = [] if dims is None else _extents(dims, symbols)
-            words.append(f"--input-dim {shlex.quote(name)} {','.join(extents) or 'EXTENTS'}")
-            shapes.append(f"{name!r}: ({', '.join(extents) or 'EXTENTS'})")
+            words.append(f"--input-dim {shlex.quote(name)} {','.join(extents) or 'SHAPE'}")
+            shapes.append(f"{name!r}: ({', '.join(extents) or 'SHAPE'})")
             continue
         values |= {d: "VALUE" for d in dims if isinstance(d, str) and d not in symbols}
     words += [f"--define-symbol {shlex.quote(symbol)} VALUE" for symbol in values]

@@ -69,7 +69,7 @@ class NodeContext:
         """
         found = self._values.get(self.node.inputs[i]) if self.has(i) else None
         if found is None:
-            raise self.invalid(f"its input {i} is left out, but is not optional")
+            raise self.invalid(f"missing required input {i}")
         return found
 
     def tensor(self, i: int) -> Tensor:
@@ -107,7 +107,7 @@ class NodeContext:
         value = self.value(i)
         if not isinstance(value, Constant):
             raise ValueNeededError(
-                f"its {what} '{self.node.inputs[i]}' is computed from the model's inputs; it must "
+                f"{what} '{self.node.inputs[i]}' is computed from the model's inputs; it must "
                 "be known when the model is converted",
                 self.node.inputs[i],
                 where=self.node.where,
@@ -123,7 +123,7 @@ class NodeContext:
         """
         found = self.need_constant(i, what)
         if not np.isfinite(found).all():  # OneHot's depth may be a float
-            raise self.invalid(f"its {what} is not finite")
+            raise self.invalid(f"{what} must be finite")
         return tuple(int(v) for v in found.reshape(-1))
 
     def need_number(self, i: int, what: str) -> Array:
@@ -135,7 +135,7 @@ class NodeContext:
         """
         found = self.need_constant(i, what)
         if found.size != 1:
-            raise self.invalid(f"its {what} has {found.size} elements; it must be one")
+            raise self.invalid(f"{what} must be a single number, got {found.size} elements")
         return found.reshape(())
 
     def grid(self, i: int) -> Spec | None:
@@ -152,7 +152,7 @@ class NodeContext:
             FrontendError: There is no such axis.
         """
         if not -rank <= axis < rank:
-            raise self.invalid(f"its axis {axis} is not one of a tensor of rank {rank}")
+            raise self.invalid(f"axis {axis} is out of range for rank {rank}")
         return axis % rank
 
     def check_size(self, shape: Shape) -> None:
@@ -162,7 +162,7 @@ class NodeContext:
             FrontendError: It would take more than 512 MiB.
         """
         if math.prod(shape) * 4 > MAX_BYTES:
-            raise self.invalid(f"its output has the shape {shape}, which is too large")
+            raise self.invalid(f"the output shape {shape} is too large")
 
     def reserve_constant(self, shape: Shape) -> None:
         """Count a constant that is about to be made, of 4 bytes an element.
@@ -177,7 +177,8 @@ class NodeContext:
 
     def _excessive(self, shape: Shape) -> FrontendError:
         return self.invalid(
-            f"a constant of the shape {shape} is made of it, which is too large beside those of "
+            f"the node becomes a constant of shape {shape}, which is too large together "
+            "with those of "
             "other nodes"
         )
 

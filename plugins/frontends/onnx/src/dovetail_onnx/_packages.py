@@ -86,17 +86,17 @@ def _import(op: OpContext, package: OpPackage, schema: OpSchema, domain: str) ->
     for name, given in op.attr.plain().items():
         field = schema.params.get(name)
         if field is None:
-            faults.append(f"has no param '{name}'; {suggest_name(name, schema.params)}")
+            faults.append(f"unknown attribute '{name}'; {suggest_name(name, schema.params)}")
             continue
         try:
             values[name] = _value(field, given)
             params[name] = field.param_of(values[name], op.node.name)
         except (TypeError, ValueError, OverflowError) as error:
-            faults.append(f"its param '{name}' cannot be made of the attribute: {error}")
+            faults.append(f"invalid attribute '{name}': {error}")
     if not faults:
         faults += schema.param_faults(params)
     if faults:
-        why = f"it does not fit the op {schema.full_name}: {'; '.join(faults)}"
+        why = f"the node does not match the op {schema.full_name}: {'; '.join(faults)}"
         raise op.unsupported(why, hint=f"correct the node, or {importer_hint(domain)}")
     least = sum(not port.variadic and not port.optional for port in schema.outputs)
     specs = [op.declared(i) if name else None for i, name in enumerate(op.node.outputs)]

@@ -147,7 +147,7 @@ class GraphReader:
         for found, most in limits:
             if found > most:
                 raise UnsupportedOpError(
-                    f"written out turn by turn, loops have more than {most} nodes",
+                    f"unrolled, the loops have more than {most} nodes",
                     where=by.where,
                     hint="leave the loop to the application, and convert its body",
                 )
@@ -157,17 +157,16 @@ class GraphReader:
         """Count what is copied, and read of it, in one turn of a loop."""
         if not self._budget.has(2 * nbytes, 0):
             raise FrontendError(
-                "written out turn by turn, loops have more constants than the size of the model "
-                "explains",
+                "unrolled, the loops have more constants than the size of the model explains",
                 where=where,
-                hint="make what stays the same in all turns an initializer of the model",
+                hint="make what is the same in all iterations an initializer of the model",
             )
 
     def _body_fault(self, node: SourceNode, found: OperatorMatch | Refusal) -> Problem | None:
         """Return what is wrong with a node of a carried graph, which nobody has looked at yet."""
         for name in filter(None, node.outputs):
             if self._values.get(name) is not None or name in self._graph.tensors:
-                return Problem(f"it writes '{name}', which is known already", node.where)
+                return Problem(f"output '{name}' is defined already", node.where)
         return self._checker.fault(node, converted=isinstance(found, OperatorMatch))
 
     def value(self, name: str) -> Value | None:
@@ -220,7 +219,7 @@ class GraphReader:
                     self._values.set(result.name, result)
                 return
         if found.importer is None:
-            raise UnsupportedOpError("it cannot be computed at import, nor converted")
+            raise UnsupportedOpError("the node can be neither computed at import nor converted")
         context = OpContext(node, found.version, self._values, self._wanted, self._read_names)
         given = found.importer(context)
         self._keep(node, given)
@@ -230,7 +229,7 @@ class GraphReader:
         results: Sequence[Result | None] = [given] if single else given  # type: ignore[list-item,assignment]
         if any(name in self._wanted for name in node.outputs[len(results) :]):
             raise FrontendError(
-                f"it has {len(node.outputs)} outputs where its operator gives {len(results)}"
+                f"the node has {len(node.outputs)} outputs, but the operator has {len(results)}"
             )
         packed = output_type(node, [self._values.packed(name) for name in node.inputs])
         for name, result in zip(node.outputs, results, strict=False):
@@ -250,7 +249,7 @@ class GraphReader:
         for name in self._source.outputs:
             value = self._values.get(name)
             if value is None:
-                raise AssertionError(f"importers gave nothing for output {name}")
+                raise AssertionError(f"no importer returned output {name}")
             tensor = self._values.tensor(value)
             if tensor.name != name or tensor.kind is not TensorKind.NATIVE:
                 tensor = self._copied(tensor, name)

@@ -63,7 +63,7 @@ def _write_out_once(model: ModelProto, tables: Tables, most: int) -> ModelProto 
             count += len(function.node)
             if count > most:
                 raise FrontendError(
-                    f"its operators have definitions of more than {most} nodes together",
+                    f"the definitions of the operators have more than {most} nodes together",
                     hint="convert parts of it, cut with --out-name",
                 )
             _call(made, call, function, schema, i)
@@ -74,7 +74,7 @@ def _write_out_once(model: ModelProto, tables: Tables, most: int) -> ModelProto 
         return inliner.inline_local_functions(made)
     except (RuntimeError, ValueError, ValidationError) as error:
         raise FrontendError(
-            f"operators cannot be replaced by what defines them: {error}",
+            f"cannot replace operators by their definitions: {error}",
             hint="the model is damaged, or wrong where it uses them; export it again",
         ) from error
 

@@ -114,11 +114,11 @@ def parse_model(model: ModelProto) -> SourceGraph:
     inputs = {i.name: i for i in graph.input if i.name not in initializers}
     problems = [*_twice(graph, nodes), *_undefined(graph, nodes)]
     if not graph.output:
-        problems.append(Problem("it has no outputs", hint="export the model again"))
+        problems.append(Problem("the graph has no outputs", hint="export the model again"))
     if not all(o.name for o in graph.output):
         problems.append(Problem("an output has no name", hint="export the model again"))
     if graph.sparse_initializer:
-        problems.append(Problem("it has sparse initializers, which cannot be converted"))
+        problems.append(Problem("unsupported sparse initializers"))
     if problems:
         raise _broken(graph.name, problems)
     outputs = tuple(dict.fromkeys(o.name for o in graph.output))
@@ -167,7 +167,7 @@ def check_text(model: ModelProto) -> None:
     wrong = [text for text in _texts(model) if isinstance(text, bytes) or "\0" in text]
     if wrong:
         raise FrontendError(
-            f"{len(wrong)} of its names are not UTF-8, or hold a zero, among them {wrong[0]!r}",
+            f"{len(wrong)} names are not UTF-8 or contain a zero byte, for example {wrong[0]!r}",
             hint="the file is damaged; fetch or export the model again",
         )
 
@@ -278,13 +278,13 @@ def _twice(graph: GraphProto, nodes: Sequence[SourceNode]) -> Iterator[Problem]:
     ):
         for name, count in Counter(names).items():
             if count > 1:
-                yield Problem(f"there are {count} of this name", f"{word} '{name}'", hint)
+                yield Problem(f"duplicate name, used {count} times", f"{word} '{name}'", hint)
     given = {i.name: "an input of the model" for i in graph.input}
     given |= {t.name: "an initializer" for t in graph.initializer}
     for node in nodes:
         for name in filter(None, node.outputs):
             if name in given:
-                yield Problem(f"it writes '{name}', which is {given[name]} too", node.where, hint)
+                yield Problem(f"output '{name}' is also {given[name]}", node.where, hint)
             given[name] = f"an output of {node.where}"
 
 
@@ -295,12 +295,10 @@ def _undefined(graph: GraphProto, nodes: Sequence[SourceNode]) -> Iterator[Probl
     for node in nodes:
         for name in node.reads:
             if name not in known:
-                yield Problem(
-                    f"it reads '{name}', which nothing in the model gives", node.where, hint
-                )
+                yield Problem(f"input '{name}' is not defined in the model", node.where, hint)
     for output in graph.output:
         if output.name not in known:
-            yield Problem("nothing in the model gives it", f"output '{output.name}'", hint)
+            yield Problem("not defined in the model", f"output '{output.name}'", hint)
 
 
 def _sorted(graph: str, nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
@@ -324,7 +322,7 @@ def _sorted(graph: str, nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
     if len(order) < len(nodes):
         stuck = [node.name for node, count in zip(nodes, waiting, strict=True) if count]
         listed = ", ".join(f"'{name}'" for name in stuck[:5])
-        why = f"{len(stuck)} of its nodes wait for each other in a cycle, among them {listed}"
+        why = f"{len(stuck)} nodes form a cycle, among them {listed}"
         raise _broken(graph, [Problem(why, hint="an ONNX graph must be acyclic; export it again")])
     return tuple(order)
 

@@ -62,7 +62,7 @@ class SubgraphNode:
             if attribute.name == name and attribute.type == AttributeProto.GRAPH:
                 found: GraphProto = attribute.g
                 return found
-        raise self.invalid(f"it lacks the graph '{name}'")
+        raise self.invalid(f"missing graph '{name}'")
 
     def name(self, i: int) -> str:
         """Return an input's name, empty where it is left out."""
@@ -73,7 +73,7 @@ class SubgraphNode:
         value = self.reader.value(name)
         if not isinstance(value, Constant):
             raise ValueNeededError(
-                f"its {what} '{name}' is computed from the model's inputs; it must be known when "
+                f"{what} '{name}' is computed from the model's inputs; it must be known when "
                 "the model is converted",
                 name,
                 where=self.node.where,
@@ -92,7 +92,7 @@ class SubgraphNode:
         """
         if len(given) != len(graph.input):
             raise self.invalid(
-                f"its graph '{graph.name}' has {len(graph.input)} inputs, where it gives "
+                f"the graph '{graph.name}' has {len(graph.input)} inputs, but the node passes "
                 f"{len(given)}"
             )
         names = dict(zip((i.name for i in graph.input), given, strict=True))
@@ -101,14 +101,18 @@ class SubgraphNode:
             self.reader.set_initializer(name, proto)
         done = self.reader.read_body(body.nodes, body.outputs, self.node)
         if done and any(self.reader.value(name) is None for name in body.outputs):
-            raise self.invalid(f"its graph '{graph.name}' reads what nothing gives, or is unsorted")
+            raise self.invalid(
+                f"the graph '{graph.name}' reads undefined tensors, or is not sorted"
+            )
         return body.outputs if done else None
 
     def known_number(self, name: str, what: str) -> Array:
         """Return a value that must be known at import, and one number."""
         found = self.known(name, what)
         if found.size != 1:
-            raise self.invalid(f"its {what} '{name}' has {found.size} elements; it must be one")
+            raise self.invalid(
+                f"{what} '{name}' must be a single number, got {found.size} elements"
+            )
         return found.reshape(())
 
     def invalid(self, why: str) -> FrontendError:
@@ -132,14 +136,15 @@ class SubgraphNode:
         """Refuses a node that has more outputs than its graph gives."""
         if any(self.node.outputs[given:]):
             raise self.invalid(
-                f"it has {len(self.node.outputs)} outputs where its graph gives {given}"
+                f"the node has {len(self.node.outputs)} outputs, but its graph has {given}"
             )
 
     def check_outputs(self, graph: GraphProto, least: int) -> None:
         """Refuses a graph that has fewer outputs than it must have."""
         if len(graph.output) < least:
             raise self.invalid(
-                f"its graph '{graph.name}' has {len(graph.output)} outputs; it needs {least}"
+                f"the graph '{graph.name}' has {len(graph.output)} outputs; expected at "
+                f"least {least}"
             )
 
     def stack(self, parts: Sequence[str], axis: int, output: int) -> None:
@@ -160,7 +165,8 @@ class SubgraphNode:
         """
         if not parts:
             raise UnsupportedOpError(
-                "it makes no turn, which leaves the shape of an output open", where=self.node.where
+                "the loop has no iteration, which leaves the shape of an output unknown",
+                where=self.node.where,
             )
         stem, nodes, rows = f"{self.node.name}.{suffix}", [], []
         for i, part in enumerate(parts):

@@ -141,10 +141,13 @@ def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refu
         why = f"operator set {node.opset} has no operator '{node.op_type}'"
         hint = suggest_name(node.op_type, table.operators)
     elif known and version < known[0]:
-        why = f"version {version} of {node.full_type} is older than those known ({known[0]} on)"
+        why = (
+            f"unsupported version {version} of {node.full_type}; the oldest supported one "
+            f"is {known[0]}"
+        )
         hint = "convert the model to opset 13 or later with onnx.version_converter"
     elif known:
-        why = f"version {version} of {node.full_type} is not known; known: {known}"
+        why = f"unsupported version {version} of {node.full_type}; expected one of {known}"
         hint = "upgrade dovetail-onnx, or export the model for an earlier opset"
     else:
         special = _SPECIAL.get(node.op_type) if node.domain == "" else None

@@ -65,4 +65,4 @@ class Tables:
 
 def _twice(op_type: str, packages: list[OpPackage]) -> str:
     names = " and ".join(f"'{p.name}'" for p in packages)
-    return f"the op packages {names} both have an op '{op_type}': bring only one of them"
+    return f"the op packages {names} both have an op '{op_type}': pass only one of them"

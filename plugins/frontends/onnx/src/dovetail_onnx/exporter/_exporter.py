@@ -107,7 +107,7 @@ def _export_node(node: Node, values: Values) -> Iterator[Problem]:
     try:
         write = EXPORTERS.get(node.op_type) if node.package == PACKAGE.name else None
         if write is None:
-            text = f"{node.package}::{node.op_type} is none of the ops that can be exported"
+            text = f"unsupported op {node.package}::{node.op_type}"
             raise UnsupportedOpError(text, where=node.where)
         op = bind_node(PACKAGE.schemas[node.op_type], node)
         write(NodeExport(node, op, values))

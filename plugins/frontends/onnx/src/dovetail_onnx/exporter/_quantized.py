@@ -69,10 +69,10 @@ def of_stored(tensor: Tensor, order: Shape) -> Parameters | str:
     """Return the same with the very integers that the tensor stores; see `of_activation`."""
     encoding = tensor.encoding
     if encoding is None:
-        return f"it is {tensor.dtype.name} but has no encoding"
+        return f"{tensor.dtype.name} without an encoding"
     dtype = stored_type(tensor.dtype, encoding)
     if dtype.bits > 16 or element_type(dtype) is None:
-        return f"QuantizeLinear makes integers of 4, 8 and 16 bits, and not {dtype.name}"
+        return f"QuantizeLinear produces integers of 4, 8 and 16 bits, not {dtype.name}"
     if isinstance(encoding, ScaleOffset):
         scale, offset = encoding.scales_and_offsets(tensor.shape)
         return _checked(dtype, scale, offset, None)
@@ -108,7 +108,7 @@ def of_constant(
         scales, offsets = grid
         found = _blocks(scales, offsets)
         if found is None:
-            return "its blocks lie along more than one axis"
+            return "the blocks extend along more than one axis"
         axis, block_size = found
         taken = [slice(None)] * scales.ndim
         taken[axis] = slice(None, None, block_size)
@@ -155,7 +155,7 @@ def _checked(
     low, high = dtype.stored_range()
     if zero_points.size and not low <= zero_points.min() <= zero_points.max() <= high:
         worst = zero_points.max() if zero_points.max() > high else zero_points.min()
-        return f"its zero point {worst} is outside {low} to {high}, what {dtype.name} holds"
+        return f"zero point {worst} is out of range for {dtype.name}, {low} to {high}"
     return Parameters(dtype, scales, zero_points.astype(dtype.storage), axis, block_size)
 
 

@@ -225,13 +225,13 @@ class Values:
             self._refuse(f"ONNX has no tensors of {tensor.dtype.name}", tensor)
             return self._placeholder(tensor)
         if tensor.kind.is_updateable:
-            self.note(f"'{tensor.source}' can be exchanged in the graph, but is a constant in ONNX")
+            self.note(f"'{tensor.source}' can be updated in the graph, but is a constant in ONNX")
         stem = _name(tensor, order)
         if not tensor.dtype.is_fixed_point:
             values = tensor.values().reshape(shape).transpose(order)
             return self.builder.constant(stem, Initializer.of(values, tensor.dtype))
         if tensor.encoding is None:
-            self._refuse(f"it is {tensor.dtype.name} but has no encoding", tensor)
+            self._refuse(f"{tensor.dtype.name} without an encoding", tensor)
             return self._placeholder(tensor)
         found = _quantized_constant(tensor, tensor.encoding, order, shape)
         if isinstance(found, str):
@@ -274,7 +274,7 @@ class Values:
         if not isinstance(encoding, ScaleOffset):
             self._refuse(f"ONNX has no integers of {bits} bits for scales along an axis", tensor)
             return name
-        self.note(f"'{tensor.source}' has {bits} bits, which ONNX has not: a Clip keeps its range")
+        self.note(f"'{tensor.source}' has {bits} bits, which ONNX lacks: a Clip limits its range")
         low, high = (
             self.scalar((q + encoding.offset) * encoding.scale, DType.FLOAT_32)
             for q in tensor.dtype.stored_range(bits)

@@ -23,5 +23,5 @@ def aligned(op: OpContext) -> list[Tensor]:
     axis = op.attr.integer("axis", room)
     axis += len(a.shape) if axis < 0 else 0
     if not 0 <= axis <= room:
-        raise op.invalid(f"its input {b.shape} cannot stand at axis {axis} of {a.shape}")
+        raise op.invalid(f"input {b.shape} cannot be broadcast from axis {axis} of {a.shape}")
     return [a, reshaped(op, "aligned", b, (*b.shape, *(1,) * (room - axis)))]

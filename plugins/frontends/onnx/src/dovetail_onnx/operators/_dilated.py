@@ -30,7 +30,7 @@ def pooled_by_slices(op: OpContext, x: Tensor, window: Window, combine: str) -> 
     """
     if sum(window.kernel) > _MOST_SLICES:
         raise op.unsupported(
-            f"its kernel {window.kernel} is dilated by {window.dilations}, and would take more "
+            f"kernel {window.kernel} with dilations {window.dilations} would take more "
             f"than {_MOST_SLICES} slices: no pooling op has dilation"
         )
     counts = window.counts(x.shape[1:-1])

@@ -35,10 +35,10 @@ def check_spatial(op: OpContext, rank: int) -> None:
         UnsupportedOpError: It has four or more.
     """
     if rank < 3:
-        raise op.invalid(f"its input must have rank 3 or more, but has rank {rank}")
+        raise op.invalid(f"input must have rank 3 or more, got rank {rank}")
     if rank > 5:
         raise op.unsupported(
-            f"it works on {rank - 2} spatial dimensions; one to three can be converted",
+            f"unsupported {rank - 2} spatial dimensions; expected one to three",
             hint="rewrite it with three-dimensional operators",
         )
 

@@ -96,7 +96,7 @@ def fitted(op: OpContext, i: int, x: Shape) -> tuple[Shape, int, int]:
     # whatever a hostile file says, a block is no longer than its axis
     block = min(op.attr.integer("block_size", 0), max(1, extent))
     if block < 1 or given != (*x[:axis], -(-extent // block), *x[axis + 1 :]):
-        raise op.invalid(f"its input {i} of shape {given} does not fit its input {x}")
+        raise op.invalid(f"input {i} of shape {given} does not match the input {x}")
     return given, axis, block
 
 

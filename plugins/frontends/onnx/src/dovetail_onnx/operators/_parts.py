@@ -53,7 +53,7 @@ def apply_operator(
     result = importer(part)
     first = result if isinstance(result, Tensor | Constant | np.ndarray) else result[0]
     if first is None:
-        raise AssertionError(f"the importer of {op_type} gave nothing")
+        raise AssertionError(f"the importer of {op_type} returned nothing")
     return Constant.of(first, part.node.name) if isinstance(first, np.ndarray) else first
 
 
@@ -67,7 +67,7 @@ def constant(op: OpContext, suffix: str, values: Any, dtype: DType) -> Constant:
     with np.errstate(all="ignore"):  # what does not fit is refused below
         made = np.asarray(np.asarray(values), held)
     if not dtype.is_float and not np.array_equal(made, values):
-        raise op.invalid(f"it computes with {values}, which its type {dtype.name} cannot hold")
+        raise op.invalid(f"constant {values} does not fit {dtype.name}")
     return Constant(made, dtype, f"{op.node.name}.{suffix}")
 
 
@@ -99,7 +99,7 @@ def refuse_inputs(op: OpContext, names: Mapping[int, str], hint: str) -> None:
     """
     given = [f"{name} ('{op.node.inputs[i]}')" for i, name in names.items() if op.has(i)]
     if given:
-        raise op.unsupported(f"its input {' and '.join(given)} cannot be converted", hint)
+        raise op.unsupported(f"unsupported input {' and '.join(given)}", hint)
 
 
 def refuse_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str) -> None:
@@ -120,7 +120,7 @@ def refuse_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str
         if given != nothing:
             found.append(f"{name} = {given}")
     if found:
-        raise op.unsupported(f"its attribute {' and '.join(found)} cannot be converted", hint)
+        raise op.unsupported(f"unsupported attribute {' and '.join(found)}", hint)
 
 
 def given(op: OpContext, names: Sequence[str]) -> dict[str, Any]:

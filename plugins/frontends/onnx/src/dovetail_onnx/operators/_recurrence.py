@@ -65,7 +65,7 @@ class Layer:
         axis = 0 if self.time_major else 1
         wanted = self._with_directions((self.batch, self.hidden), axis)
         if op.spec(i).shape != wanted:
-            raise op.invalid(f"its {name} has shape {op.spec(i).shape}; it must be {wanted}")
+            raise op.invalid(f"{name} must have shape {wanted}, got {op.spec(i).shape}")
         known = op.constant(i)
         if known is not None:
             values = known.take(direction, axis).reshape(shape)
@@ -136,11 +136,13 @@ def read_layer(
     """
     word = op.attr.text("direction", "forward")
     if word not in _DIRECTIONS:
-        raise op.invalid(f"its direction is '{word}'; it must be one of {', '.join(_DIRECTIONS)}")
+        raise op.invalid(
+            f"unsupported direction '{word}'; expected one of {', '.join(_DIRECTIONS)}"
+        )
     directions = _DIRECTIONS[word]
     x = op.spec(0).shape
     if len(x) != 3:
-        raise op.invalid(f"its input must have rank 3, but its shape is {x}")
+        raise op.invalid(f"input must have rank 3, got shape {x}")
     time_major = op.attr.integer("layout", 0) == 0
     steps, batch = x[:2] if time_major else (x[1], x[0])
     if functions:
@@ -164,7 +166,7 @@ def read_layer(
 
 def _fitting(op: OpContext, values: Array, what: str, shape: Shape) -> Array:
     if values.shape != shape:
-        raise op.invalid(f"its {what} have shape {values.shape}; they must have {shape}")
+        raise op.invalid(f"{what} must have shape {shape}, got {values.shape}")
     return values
 
 
@@ -179,9 +181,10 @@ def _check_functions(op: OpContext, wanted: Sequence[str]) -> None:
 def _check_clip(op: OpContext) -> None:
     if "clip" in op.attr:
         raise op.unsupported(
-            f"its attribute clip is {op.attr.number('clip', 0):g}: no op clips what goes into the "
+            f"unsupported attribute clip = {op.attr.number('clip', 0):g}: no op clips the "
+            "inputs of the "
             "activations",
-            hint="export the model without it, if its sums never become that large",
+            hint="export the model without it, if the sums never become that large",
         )
 
 
@@ -190,9 +193,11 @@ def _check_lengths(op: OpContext, steps: int, batch: int) -> None:
         return
     lengths = op.need_constant(4, "sequence lengths")
     if lengths.shape != (batch,):
-        raise op.invalid(f"its sequence lengths have shape {lengths.shape}, its batch is {batch}")
+        raise op.invalid(
+            f"sequence lengths of shape {lengths.shape} do not match a batch of {batch}"
+        )
     if not np.all(lengths == steps):
         raise op.unsupported(
-            f"its sequence lengths are {lengths.tolist()}; only those that all are the whole "
-            f"{steps} steps can be converted"
+            f"unsupported sequence lengths {lengths.tolist()}; all must be the "
+            f"{steps} steps of the input"
         )

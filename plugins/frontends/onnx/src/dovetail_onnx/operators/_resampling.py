@@ -172,5 +172,5 @@ def need_choice(op: OpContext, name: str, value: str, choices: Sequence[str]) ->
         FrontendError: It is none of those that there are.
     """
     if value not in choices:
-        raise op.invalid(f"its {name} '{value}' is none of {', '.join(choices)}")
+        raise op.invalid(f"unsupported {name} '{value}'; expected one of {', '.join(choices)}")
     return value

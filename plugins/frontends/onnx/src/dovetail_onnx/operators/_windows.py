@@ -104,14 +104,14 @@ def window_of(op: OpContext, kernel: Shape, spatial: Shape) -> Window:
     """
     rank = len(spatial)
     if len(kernel) != rank or min(kernel) < 1:
-        raise op.invalid(f"its kernel {kernel} does not fit {rank} spatial dimension(s)")
+        raise op.invalid(f"kernel {kernel} does not match {rank} spatial dimension(s)")
     strides = positive(op, "strides", rank)
     dilations = positive(op, "dilations", rank)
     spans = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
     pads = _pads(op, spatial, spans, strides)
     if max(*kernel, *dilations, *(abs(p) for pair in pads for p in pair)) > _MOST_ALONG_AXIS:
         raise op.invalid(
-            f"its kernel {kernel}, dilations {dilations} and pads {pads} must not be over "
+            f"kernel {kernel}, dilations {dilations} and pads {pads} must not exceed "
             f"{_MOST_ALONG_AXIS} along an axis"
         )
     ceil = bool(op.attr.integer("ceil_mode", 0))
@@ -133,7 +133,7 @@ def cropped(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
     if all((begin, end) == (0, n) for (begin, end, _), n in zip(rows, x.shape, strict=True)):
         return x, window
     if any(begin >= end for begin, end, _ in rows[1:-1]):
-        raise op.invalid(f"its pads {window.pads} cut off all of the {x.shape[1:-1]} elements")
+        raise op.invalid(f"pads {window.pads} remove all of the {x.shape[1:-1]} elements")
     pads = tuple((max(before, 0), max(after, 0)) for before, after in window.pads)
     return op.step("cropped", "StridedSlice", [x], ranges=rows), replace(window, pads=pads)
 
@@ -147,7 +147,7 @@ def positive(op: OpContext, name: str, rank: int) -> Shape:
     found = op.attr.integers(name)
     values = found or (1,) * rank
     if len(values) != rank or min(values) < 1:
-        raise op.invalid(f"its {name} {values} must be {rank} positive number(s)")
+        raise op.invalid(f"{name} must be {rank} positive number(s), got {values}")
     return values
 
 
@@ -163,9 +163,11 @@ def _pads(op: OpContext, spatial: Shape, spans: Shape, strides: Shape) -> Pairs:
             pairs.append((less, more) if auto == "SAME_UPPER" else (more, less))
         return tuple(pairs)
     if auto not in ("NOTSET", "VALID"):
-        raise op.invalid(f"its auto_pad '{auto}' is none of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+        raise op.invalid(
+            f"unsupported auto_pad '{auto}'; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER"
+        )
     if auto == "VALID" or not given:
         return ((0, 0),) * rank
     if len(given) != 2 * rank:
-        raise op.invalid(f"its pads {given} must be {2 * rank} numbers")
+        raise op.invalid(f"pads must be {2 * rank} numbers, got {given}")
     return tuple(zip(given[:rank], given[rank:], strict=True))

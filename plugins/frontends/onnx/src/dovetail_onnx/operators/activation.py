@@ -42,11 +42,11 @@ def prelu(op: OpContext) -> Tensor:
     x, slope = op.spec(0), op.spec(1)
     if op.version < 7 and slope.shape not in ((), (1,)):
         if slope.shape != x.shape[1:2]:
-            raise op.invalid(f"its slope {slope.shape} does not fit its input {x.shape}")
+            raise op.invalid(f"slope {slope.shape} does not match the input {x.shape}")
         by_channel = (*slope.shape, *(1,) * (len(x.shape) - 2))
         return _prelu(op, reshaped(op, "slope", op.tensor(1), by_channel))
     if not broadcasts(slope.shape, x.shape):
-        raise op.invalid(f"its slope {slope.shape} does not broadcast to its input {x.shape}")
+        raise op.invalid(f"slope {slope.shape} does not broadcast to the input {x.shape}")
     if slope.shape:
         return _prelu(op, op.tensor(1))
     known = op.constant(1)
@@ -101,7 +101,7 @@ def celu(op: OpContext) -> Tensor:
     """The product alpha * Elu(x / alpha)."""
     x, alpha = op.tensor(0), op.attr.number("alpha", 1.0)
     if alpha <= 0:
-        raise op.unsupported(f"its alpha is {alpha}; only one above 0 can be converted")
+        raise op.unsupported(f"unsupported alpha {alpha}; it must be above 0")
     if alpha == 1:
         return op.emit("Elu", [x])
     scale = op.static("alpha", np.asarray(alpha), x.dtype)
@@ -165,7 +165,7 @@ def gelu(op: OpContext) -> Tensor:
         case "tanh":
             pass
         case other:
-            raise op.invalid(f"its attribute approximate is '{other}'; it must be none or tanh")
+            raise op.invalid(f"unsupported attribute approximate '{other}'; expected none or tanh")
 
     def times(suffix: str, a: Tensor, value: float) -> Tensor:
         return op.step(suffix, "ElementWiseMultiply", [a, number(suffix, value)])

@@ -17,7 +17,7 @@ def bit_shift(op: OpContext) -> Tensor:
     """A product with a power of two, or a floored quotient; what is shifted out is gone."""
     x, direction = op.tensor(0), op.attr.text("direction", "")
     if direction not in ("LEFT", "RIGHT"):
-        raise op.invalid(f"its attribute direction is '{direction}'; it must be LEFT or RIGHT")
+        raise op.invalid(f"unsupported direction '{direction}'; expected LEFT or RIGHT")
     count = _count(op, x)
     if direction == "RIGHT" and x.dtype.is_signed:
         return _signed_right(op, x, count)
@@ -119,7 +119,7 @@ def bit_cast(op: OpContext) -> Value:
     x, code = op.tensor(0), op.attr.integer("to", 0)
     target = DTYPES.get(code)
     if target is None:
-        raise op.unsupported(f"its target type {element_type_name(code)} cannot be converted")
+        raise op.unsupported(f"unsupported target type {element_type_name(code)}")
     if target is x.dtype:
         return x
     if target.bits != x.dtype.bits:
@@ -128,7 +128,8 @@ def bit_cast(op: OpContext) -> Value:
         return op.emit("Cast", [x], spec=Spec(target, x.shape))
     if not (x.dtype.is_int and target.is_int) or target.bits > 32:
         raise op.unsupported(
-            f"it reads the bits of {x.dtype.name} as {target.name}: no op gives a number's bits"
+            f"cannot read the bits of {x.dtype.name} as {target.name}: no op returns the "
+            "bits of a number"
         )
     wide = op.step("wide", "Cast", [x], spec=Spec(DType.INT_64, x.shape))
     turn = 1 << target.bits

@@ -29,7 +29,7 @@ def constant(op: OpContext) -> Result:
         return np.asarray(numbers, np.float32)
     if (integers := attr.integers("value_ints")) is not None:
         return np.asarray(integers, np.int64)
-    raise op.unsupported("it holds a text or sparse value; only dense numbers can be converted")
+    raise op.unsupported("unsupported text or sparse value; only dense numbers can be converted")
 
 
 @ONNX.importer("Shape", versions=(1, 13, 15, 19, 21, 23, 24, 25))
@@ -56,7 +56,9 @@ def constant_of_shape(op: OpContext) -> Constant:
         return _computed_or_refused(op, "shape")
     value = op.read_tensor(proto)
     if value.values.size != 1 or any(extent < 0 for extent in shape):
-        raise op.invalid(f"it fills the shape {shape} with {value.values.size} elements, not one")
+        raise op.invalid(
+            f"value must have one element to fill the shape {shape}, got {value.values.size}"
+        )
     op.reserve_constant(shape)
     return replace(value, values=np.full(shape, value.values.reshape(())))
 
@@ -79,7 +81,7 @@ def _computed_or_refused(op: OpContext, *inputs: str) -> Constant:
     """Refuses a node whose output has a static shape only if its inputs are known."""
     for i, what in enumerate(inputs):
         op.need_constant(i, what)
-    raise op.unsupported("its result is of a type that cannot be converted")
+    raise op.unsupported("unsupported type of the result")
 
 
 @ONNX.importer("EyeLike", versions=(9, 22))
@@ -87,9 +89,9 @@ def eye_like(op: OpContext) -> Constant:
     """A constant with 1 on one diagonal: only the input's shape counts, which is known."""
     like, code = op.spec(0), op.attr.integer("dtype", 0)
     if len(like.shape) != 2:
-        raise op.invalid(f"its input must have rank 2, but has the shape {like.shape}")
+        raise op.invalid(f"input must have rank 2, got shape {like.shape}")
     if code and code not in DTYPES:
-        raise op.unsupported(f"its type {element_type_name(code)} cannot be converted")
+        raise op.unsupported(f"unsupported type {element_type_name(code)}")
     op.reserve_constant(like.shape)
     rows, columns = like.shape
     # beyond the corners all diagonals are alike, and NumPy takes no greater numbers

@@ -21,18 +21,18 @@ def deform_conv(op: OpContext) -> Tensor:
     """GridSample for every element of every window, then one MatMul for each group of filters."""
     x, weight = op.spec(0).shape, op.spec(1).shape
     if len(x) != 4:
-        raise op.unsupported(f"its input has rank {len(x)}; only images can be converted")
+        raise op.unsupported(f"unsupported input of rank {len(x)}; expected an image of rank 4")
     check_filters(op, x, weight)
     parts = op.attr.integer("offset_group", 1)
     window = window_of(op, weight[2:], x[2:])
     if parts < 1 or x[1] % parts:
-        raise op.invalid(f"its {x[1]} channels do not make {parts} offset group(s)")
+        raise op.invalid(f"{x[1]} channels cannot be split into {parts} offset group(s)")
     size = window.counts(x[2:])
     taps = math.prod(window.kernel)
     op.reserve_constant((2, 2, taps, *size))  # of 64 bits
     wanted = (x[0], parts * taps * 2, *size)
     if op.spec(2).shape != wanted:
-        raise op.invalid(f"its offsets are {op.spec(2).shape}; they must be {wanted}")
+        raise op.invalid(f"offsets must have shape {wanted}, got {op.spec(2).shape}")
     samples = _samples(op, _grid(op, window, parts, taps, size), parts, taps, size)
     return _product(op, samples, size)
 

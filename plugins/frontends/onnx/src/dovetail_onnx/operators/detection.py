@@ -27,15 +27,16 @@ def non_max_suppression(op: OpContext) -> Result:
     """
     if op.feeds_nodes(0):
         raise op.unsupported(
-            "how many boxes it selects depends on the data, and other nodes read them: they would "
-            "take the rows that are left over for boxes",
+            "the number of selected boxes depends on the data, and other nodes read them: "
+            "they would "
+            "read the unused rows as boxes",
             hint=f"end the model here (--out-name {op.node.outputs[0]}) and apply the rest to the "
             "rows before the first -1",
         )
     boxes, scores = op.spec(0), op.spec(1)
     if len(boxes.shape) != 3 or len(scores.shape) != 3 or scores.shape[2] != boxes.shape[1]:
         raise op.invalid(
-            f"its boxes {boxes.shape} and scores {scores.shape} must be (n, boxes, 4) and "
+            f"boxes {boxes.shape} and scores {scores.shape} must be (n, boxes, 4) and "
             "(n, classes, boxes)"
         )
     most = min(max(int(_constant(op, 2, "max_output_boxes_per_class", 0)), 0), boxes.shape[1])
@@ -60,7 +61,7 @@ def _constant(op: OpContext, i: int, what: str, default: float) -> float:
         return default
     found = op.need_constant(i, what)
     if found.size != 1:
-        raise op.invalid(f"its {what} must be one number, but its shape is {found.shape}")
+        raise op.invalid(f"{what} must be a single number, got shape {found.shape}")
     return float(found.reshape(-1)[0])
 
 
@@ -101,7 +102,7 @@ def roi_align(op: OpContext) -> Tensor:
     """
     mode = op.attr.text("mode", "avg")
     if mode not in ("avg", "max"):
-        raise op.invalid(f"its mode '{mode}' is neither avg nor max")
+        raise op.invalid(f"unsupported mode '{mode}'; expected avg or max")
     half_pixel = "half_pixel" if op.version >= 16 else "output_half_pixel"
     pixels = op.attr.text("coordinate_transformation_mode", half_pixel)
     samples = op.attr.integer("sampling_ratio", 0)
@@ -131,12 +132,12 @@ def _check_maxima(op: OpContext, extent: tuple[int, int], samples: int) -> None:
     regions, index = op.spec(1).shape, op.spec(2).shape
     if len(regions) != 2 or regions[1] != 4 or index != regions[:1] or min(extent) < 1:
         raise op.invalid(
-            f"its regions {regions} must be (n, 4), its images {index} (n,), and its output "
+            f"regions {regions} must be (n, 4), images {index} (n,), and the output "
             f"{extent} at least 1 in height and width"
         )
     if samples < 1:
         raise op.unsupported(
-            f"its mode is 'max' and its sampling_ratio {samples}: how many samples there are "
+            f"unsupported sampling_ratio {samples} in mode 'max': the number of samples "
             "depends on the regions",
             hint="state a sampling_ratio above 0, or take means (mode 'avg')",
         )
@@ -150,8 +151,7 @@ def max_roi_pool(op: OpContext) -> Tensor:
     rois = op.tensor(1)
     if len(extent) != 2 or len(rois.shape) != 2 or rois.shape[1] != 5:
         raise op.invalid(
-            f"its pooled_shape {extent} must have two extents, and its regions {rois.shape} be "
-            "(n, 5)"
+            f"pooled_shape {extent} must have two sizes, and the regions {rois.shape} be (n, 5)"
         )
     x = _feature_map(op)
     count = rois.shape[0]
@@ -174,12 +174,12 @@ def max_roi_pool(op: OpContext) -> Tensor:
 
 def _feature_map(op: OpContext) -> Tensor:
     if len(op.spec(0).shape) != 4:
-        raise op.invalid(f"its input must be (n, c, h, w), but its shape is {op.spec(0).shape}")
+        raise op.invalid(f"input must be (n, c, h, w), got shape {op.spec(0).shape}")
     return spatial_input(op)
 
 
 def _ratio(op: OpContext) -> tuple[float, float]:
     scale = op.attr.number("spatial_scale", 1.0)
     if scale <= 0:
-        raise op.invalid(f"its spatial_scale is {scale}, but must be above 0")
+        raise op.invalid(f"spatial_scale must be above 0, got {scale}")
     return 1 / scale, 1 / scale

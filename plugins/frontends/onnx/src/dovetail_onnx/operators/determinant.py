@@ -27,11 +27,11 @@ def determinant(op: OpContext) -> Result:
     """
     spec = op.spec(0)
     if len(spec.shape) < 2 or spec.shape[-1] != spec.shape[-2]:
-        raise op.invalid(f"its input must be (..., n, n), but its shape is {spec.shape}")
+        raise op.invalid(f"input must be (..., n, n), got shape {spec.shape}")
     *batch, rows, _ = spec.shape
     if rows > _MOST_ROWS:
         raise op.unsupported(
-            f"its matrices have {rows} rows; up to {_MOST_ROWS} can be converted, since every row "
+            f"unsupported matrices of {rows} rows; the maximum is {_MOST_ROWS}, since every row "
             "more doubles the work",
             hint="cut the graph before it with --out-name",
         )

@@ -173,7 +173,7 @@ def _least(dtype: DType) -> float:
 def _order(op: OpContext) -> int:
     order = op.attr.integer("p", 2)
     if order < 1:
-        raise op.invalid(f"its p {order} must be at least 1")
+        raise op.invalid(f"p must be at least 1, got {order}")
     return order
 
 

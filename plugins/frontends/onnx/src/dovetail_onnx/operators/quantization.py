@@ -57,7 +57,9 @@ def quantize_linear(op: OpContext) -> Value:
     """The quotient by the scale, rounded to even, plus the zero point, within the type."""
     target = op.spec(2).dtype if op.has(2) else _target(op, DType.UINT_8)
     if target not in _QUANTIZED:
-        raise op.invalid(f"it quantizes to {target.name}; it must be integers of at most 16 bits")
+        raise op.invalid(
+            f"unsupported target type {target.name}; expected integers of at most 16 bits"
+        )
     packed = op.packed(2) if op.has(2) else op.attr.integer("output_dtype", 0)
     limits = PACKED_RANGES.get(packed or 0) or target.stored_range()
     known = known_integers(op, target, limits)
@@ -184,7 +186,7 @@ def _target(op: OpContext, default: DType) -> DType:
     code = op.attr.integer("output_dtype", 0)
     found = dtype_of(code) if code else default
     if found is None:
-        raise op.unsupported(f"its output type {element_type_name(code)} cannot be converted")
+        raise op.unsupported(f"unsupported output type {element_type_name(code)}")
     return found
 
 

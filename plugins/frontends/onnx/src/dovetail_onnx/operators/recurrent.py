@@ -63,7 +63,7 @@ def _lstm_weights(layer: Layer, d: int) -> dict[int, tuple[str, Array]]:
     if op.has(7):
         shape = (len(layer.directions), 3 * size)
         if op.spec(7).shape != shape:
-            raise op.invalid(f"its peepholes have shape {op.spec(7).shape}; they must have {shape}")
+            raise op.invalid(f"peepholes must have shape {shape}, got {op.spec(7).shape}")
         peepholes = op.need_constant(7, "peepholes P")[d].reshape(3, size)
         for gate, port in enumerate(_PEEPHOLES):
             found[port] = f"P{'iof'[gate]}", peepholes[gate]

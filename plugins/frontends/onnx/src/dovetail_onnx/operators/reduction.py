@@ -105,7 +105,7 @@ def cumulative_sum(op: OpContext) -> Tensor:
     """CumulativeSum."""
     given = op.need_ints(1, "axis")
     if len(given) != 1:
-        raise op.invalid(f"its axis {given} must be one number")
+        raise op.invalid(f"axis must be a single number, got {given}")
     return op.emit(
         "CumulativeSum",
         [op.tensor(0)],
@@ -130,7 +130,7 @@ def _float_input(op: OpContext) -> Tensor:
     x = op.tensor(0)
     if not x.dtype.is_float:
         raise op.unsupported(
-            f"its input is {x.dtype.name}; a root or a logarithm of integers cannot be converted",
+            f"unsupported root or logarithm of integers, {x.dtype.name}",
             hint="cast the input to a float type, and the result back",
         )
     return x

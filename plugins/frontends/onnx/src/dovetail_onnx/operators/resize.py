@@ -48,13 +48,14 @@ def _resized(op: OpContext, style: Style) -> Result:
     op.check_size(tuple(extent for extent, _ in new))
     if max(*shape, *(count for count, _ in new), 0) > _MOST_ALONG_AXIS:
         raise op.invalid(
-            f"it makes {tuple(n for n, _ in new)} of {shape}; along an axis {_MOST_ALONG_AXIS} "
-            "elements can be"
+            f"cannot resize {shape} to {tuple(n for n, _ in new)}; the maximum is "
+            f"{_MOST_ALONG_AXIS} "
+            "elements along an axis"
         )
     _claim_time(op, shape, [count for count, _ in new])
     if 0 in shape or any(not extent for extent, _ in new):
         raise op.unsupported(
-            f"it makes {tuple(n for n, _ in new)} of {shape}: there are no elements"
+            f"cannot resize {shape} to {tuple(n for n, _ in new)}: there are no elements"
         )
     regions = _regions(op, style, len(shape))
     lines = [
@@ -80,7 +81,7 @@ def _claim_time(op: OpContext, shape: Shape, new: Sequence[int]) -> None:
     elements = sum(max(pair) for pair in zip(shape, new, strict=True) if pair[0] != pair[1])
     if not op.budget.has(0, elements * _TIME_OF_ELEMENT):
         raise op.invalid(
-            f"it makes {tuple(new)} of {shape}, which takes too long to convert beside what other "
+            f"resizing {shape} to {tuple(new)} takes too long to convert together with what other "
             "nodes take"
         )
 
@@ -93,7 +94,7 @@ def _regions(op: OpContext, style: Style, rank: int) -> list[tuple[float, float]
     axes = axes_of(op, rank)
     given = op.need_constant(1, "region of interest").astype(np.float64).reshape(-1)
     if len(given) != 2 * len(axes):
-        raise op.invalid(f"its roi has {len(given)} numbers; it must have {2 * len(axes)}")
+        raise op.invalid(f"roi must have {2 * len(axes)} numbers, got {len(given)}")
     for axis, begin, end in zip(axes, given, given[len(axes) :], strict=False):
         found[axis] = (float(begin), float(end))
     return found

@@ -15,7 +15,7 @@ def cumulative_product(op: OpContext) -> Value:
     """Products with what lies 1, 2, 4 ... places before: as many steps as the extent has bits."""
     given = op.need_ints(1, "axis")
     if len(given) != 1:
-        raise op.invalid(f"its axis {given} must be one number")
+        raise op.invalid(f"axis must be a single number, got {given}")
     axis = op.axis(given[0], len(op.spec(0).shape))
     reverse = bool(op.attr.integer("reverse", 0))
     result = op.tensor(0)

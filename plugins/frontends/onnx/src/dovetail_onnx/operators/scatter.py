@@ -40,12 +40,12 @@ def scatter_nd(op: OpContext) -> Tensor:
     """ScatterNd, or ScatterElements of flattened tensors for reductions that only that has."""
     data, rows = op.spec(0).shape, op.spec(1).shape
     if not rows or rows[-1] > len(data):
-        raise op.invalid(f"its indices {rows} do not fit its data {data}")
+        raise op.invalid(f"indices {rows} do not match the data {data}")
     extents = data[: rows[-1]]
     if _reduction(op) not in ("max", "min"):
         inputs = [op.tensor(0), indices_tensor(op, 1, extents), op.tensor(2)]
         return op.emit("ScatterNd", inputs, reduction=_REDUCTIONS[_reduction(op)])
-    op.need_constant(1, f"indices, for its reduction '{_reduction(op)}',")
+    op.need_constant(1, f"indices, for the reduction '{_reduction(op)}',")
     known = known_indices(op, 1, extents)
     if known is None:
         raise AssertionError("indices that are known")
@@ -69,12 +69,14 @@ def tensor_scatter(op: OpContext) -> Tensor:
     axis = op.axis(op.attr.integer("axis", -2), len(cache.shape))
     mode = op.attr.text("mode", "linear")
     if axis == 0 or mode not in ("linear", "circular"):
-        raise op.invalid(f"its axis {axis} is the batch, or its mode '{mode}' is unknown")
+        raise op.invalid(
+            f"axis {axis} must not be the batch, and mode '{mode}' must be linear or circular"
+        )
     kept = (*cache.shape[:axis], *update.shape[axis : axis + 1], *cache.shape[axis + 1 :])
     if update.shape != kept or update.shape[axis] > cache.shape[axis]:
-        raise op.invalid(f"its update {update.shape} does not fit its cache {cache.shape}")
+        raise op.invalid(f"update {update.shape} does not match the cache {cache.shape}")
     if op.has(2) and op.spec(2).shape != cache.shape[:1]:
-        raise op.invalid(f"it has places {op.spec(2).shape} for a cache {cache.shape}")
+        raise op.invalid(f"write indices {op.spec(2).shape} do not match the cache {cache.shape}")
     op.reserve_constant(update.shape)
     steps = np.arange(update.shape[axis]).reshape(-1, *(1,) * (len(cache.shape) - axis - 1))
     dtype = op.spec(2).dtype if op.has(2) else DType.INT_32
@@ -95,7 +97,9 @@ def tensor_scatter(op: OpContext) -> Tensor:
 def _reduction(op: OpContext) -> str:
     found = op.attr.text("reduction", "none")
     if found not in (*_REDUCTIONS, "min"):
-        raise op.invalid(f"its reduction '{found}' is none of {', '.join(_REDUCTIONS)}, min")
+        raise op.invalid(
+            f"unsupported reduction '{found}'; expected one of {', '.join(_REDUCTIONS)}, min"
+        )
     return found
 
 
@@ -105,8 +109,8 @@ def _reduced(op: OpContext, scatter: _Scatter) -> Tensor:
         return scatter(data, updates, _REDUCTIONS[reduction])
     if not data.dtype.is_float:
         raise op.unsupported(
-            f"its reduction 'min' of {data.dtype.name} cannot be converted",
-            hint="cast its data and updates to a float type, and the result back",
+            f"unsupported reduction 'min' of {data.dtype.name}",
+            hint="cast data and updates to a float type, and the result back",
         )
     negative = [
         op.step(f"negative_{name}", "ElementWiseNeg", [x])
@@ -133,7 +137,10 @@ def one_hot(op: OpContext) -> Tensor:
     indices, depth = op.tensor(0), op.need_ints(1, "depth")
     values, dtype = op.need_constant(2, "values").reshape(-1), op.spec(2).dtype
     if len(depth) != 1 or depth[0] < 1 or len(values) != 2:
-        raise op.invalid(f"its depth {depth} and values {values.tolist()} make no sense")
+        raise op.invalid(
+            f"depth must be a positive number and values two numbers, got {depth} and "
+            f"{values.tolist()}"
+        )
     rank = len(indices.shape) + 1
     axis = op.axis(op.attr.integer("axis", -1), rank)
     indices = narrowed(op, "indices", indices)

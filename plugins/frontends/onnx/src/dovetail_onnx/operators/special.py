@@ -24,7 +24,9 @@ def erf(op: OpContext) -> Tensor:
     """
     x = op.tensor(0)
     if not x.dtype.is_float:
-        raise op.unsupported(f"its input is {x.dtype.name}", hint="cast it to a float type")
+        raise op.unsupported(
+            f"unsupported input type {x.dtype.name}", hint="cast it to a float type"
+        )
 
     def number(name: str, value: float) -> Tensor:
         return op.static(name, np.asarray(value), x.dtype)

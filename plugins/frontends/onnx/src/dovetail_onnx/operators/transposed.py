@@ -70,12 +70,12 @@ def conv_transpose(op: OpContext) -> Tensor:
 
 def _check_filters(op: OpContext, x: Shape, weight: Shape, group: int) -> None:
     if len(weight) != len(x) or min(weight[2:], default=1) < 1:
-        raise op.invalid(f"its filters {weight} do not fit its input {x}")
+        raise op.invalid(f"filters {weight} do not match the input {x}")
     if (stated := op.attr.integers("kernel_shape")) and stated != weight[2:]:
-        raise op.invalid(f"its kernel_shape {stated} contradicts its filters {weight}")
+        raise op.invalid(f"kernel_shape {stated} contradicts the filters {weight}")
     if group < 1 or x[1] != weight[0] or x[1] % group:
         raise op.invalid(
-            f"filters {weight} in {group} group(s) do not fit an input of {x[1]} channels"
+            f"filters {weight} in {group} group(s) do not match an input of {x[1]} channels"
         )
 
 
@@ -85,7 +85,7 @@ def _spread(op: OpContext, kernel: Shape, spatial: Shape) -> _Spread:
     strides, dilations = positive(op, "strides", rank), positive(op, "dilations", rank)
     extra = op.attr.integers("output_padding") or (0,) * rank
     if len(extra) != rank or min(extra) < 0:
-        raise op.invalid(f"its output_padding {extra} must be {rank} number(s), none below 0")
+        raise op.invalid(f"output_padding must be {rank} number(s), none below 0, got {extra}")
     full = tuple(
         s * (n - 1) + (k - 1) * d + 1 + e
         for s, n, k, d, e in zip(strides, spatial, kernel, dilations, extra, strict=True)
@@ -119,7 +119,9 @@ def _pads(op: OpContext, spatial: Shape, strides: Shape, extra: Shape, full: Sha
     auto = op.attr.text("auto_pad", "NOTSET")
     rank = len(spatial)
     if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
-        raise op.invalid(f"its auto_pad '{auto}' is none of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+        raise op.invalid(
+            f"unsupported auto_pad '{auto}'; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER"
+        )
     wanted = op.attr.integers("output_shape")
     if not wanted and auto.startswith("SAME"):
         wanted = tuple(n * s for n, s in zip(spatial, strides, strict=True))
@@ -127,15 +129,15 @@ def _pads(op: OpContext, spatial: Shape, strides: Shape, extra: Shape, full: Sha
         given = op.attr.integers("pads") if auto == "NOTSET" else None
         given = given or (0,) * 2 * rank
         if len(given) != 2 * rank:
-            raise op.invalid(f"its pads {given} must be {2 * rank} numbers")
+            raise op.invalid(f"pads must be {2 * rank} numbers, got {given}")
         return tuple(zip(given[:rank], given[rank:], strict=True))
     if len(wanted) != rank or min(wanted) < 1:
-        raise op.invalid(f"its output_shape {wanted} must be {rank} positive number(s)")
+        raise op.invalid(f"output_shape must be {rank} positive number(s), got {wanted}")
     totals = [extent - target for extent, target in zip(full, wanted, strict=True)]
     if any(e - total >= s for e, total, s in zip(extra, totals, strides, strict=True)):
         raise op.unsupported(
-            f"its output {wanted} is larger than the {full} that its windows reach, by a stride or "
-            "more: no convolution of it gives the input's extents",
+            f"output {wanted} is larger than the {full} that the windows reach, by a stride or "
+            "more: no convolution of it has the input's shape",
             hint="state it with pads and output_padding",
         )
     return tuple(_halved(total, auto) for total in totals)

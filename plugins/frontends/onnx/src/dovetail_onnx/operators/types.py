@@ -18,7 +18,7 @@ def cast(op: OpContext) -> Value:
     code = op.attr.integer("to", 0)
     dtype = dtype_of(code)
     if dtype is None:
-        raise op.unsupported(f"its target type {element_type_name(code)} cannot be converted")
+        raise op.unsupported(f"unsupported target type {element_type_name(code)}")
     return _cast(op, dtype, code if code in PACKED else None)
 
 

@@ -28,7 +28,7 @@ def extract_patches(e: NodeExport) -> None:
     """Pad, and Gather of the places of all windows."""
     n, height, width, channels = e.spec(0).shape
     if 0 in e.out.shape:
-        raise e.unsupported("it makes no elements")
+        raise e.unsupported("the output has no elements")
     x, places = _padded(e, e.input(0), e.op.window(height, width), first=1)
     rows = e.reshape(x, (n, -1, channels))
     taps = e.constant(places.transpose(2, 3, 0, 1).reshape(-1), DType.INT_64)

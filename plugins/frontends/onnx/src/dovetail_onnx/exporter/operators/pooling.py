@@ -66,7 +66,7 @@ def _attributes(e: NodeExport, pads: Iterable[Shape]) -> dict[str, Any]:
     for pair, size in zip(pairs, window.size, strict=True):
         if max(pair) >= size:
             raise e.unsupported(
-                f"windows of {window.size} can lie wholly in the padding {pairs}, which ONNX "
+                f"windows of {window.size} can be entirely in the padding {pairs}, which ONNX "
                 "does not allow"
             )
     return {

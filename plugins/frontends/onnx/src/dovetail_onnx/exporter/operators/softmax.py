@@ -21,7 +21,7 @@ def softmax(e: NodeExport) -> None:
 def masked_softmax(e: NodeExport) -> None:
     """Softmax of the sum with the mask."""
     if e.op.mode is not MaskMode.UNCOMPRESSED:
-        raise e.unsupported("ONNX has no softmax of sequences that lie one behind the other")
+        raise e.unsupported("ONNX has no softmax of concatenated sequences")
     batch, channels = e.spec(1).shape
     x = e.input(0)
     mask = e.cast(e.flat(1, (batch, 1, 1, channels)), e.builder.types[x])

@@ -28,7 +28,7 @@ def cast(e: NodeExport) -> None:
         return
     if e.spec(0).dtype.is_fixed_point or e.out.dtype.is_fixed_point:
         raise e.unsupported(
-            "it takes stored integers as numbers, but tensors hold real values in ONNX",
+            "stored integers are read as numbers, but tensors hold real values in ONNX",
             hint="Convert keeps real values",
         )
     order = e.layout(0)
@@ -55,6 +55,6 @@ def constant_of_shape(e: NodeExport) -> None:
     """A constant, since shapes are static."""
     out = e.out
     if out.dtype.is_fixed_point:
-        raise e.unsupported("it gives stored integers, but tensors hold real values in ONNX")
+        raise e.unsupported("stored integers are returned, but tensors hold real values in ONNX")
     value = e.constant(e.op.value, out.dtype)
     e.put(e.add("Expand", [value, e.integers(out.shape)]))

@@ -43,7 +43,7 @@ def attended(
     """
     batch, heads, queries, size = query.shape
     if size == 0:
-        raise op.invalid("its heads have no elements")
+        raise op.invalid("heads must have elements")
     groups, keys = key.shape[1:3]
     rows = heads // groups * queries
     grouped = reshaped(op, "grouped", query, (batch, groups, rows, size))

@@ -57,8 +57,8 @@ def padding_bias(op: OpContext, i: int, places: Places, dtype: DType) -> Value:
     shape, batch = op.spec(i).shape, places.batch
     if len(shape) == 4:
         raise op.unsupported(
-            f"its mask has the shape {shape}; one of four dimensions cannot be converted",
-            hint="give it as (batch, queries, keys), or add it as attention_bias",
+            f"unsupported mask of shape {shape}, with four dimensions",
+            hint="pass it as (batch, queries, keys), or add it as attention_bias",
         )
     if shape == (batch, places.keys):
         looks = _is_greater(op, _reshaped(op, op.value(i), (batch, 1, 1, places.keys)), 0)
@@ -68,7 +68,7 @@ def padding_bias(op: OpContext, i: int, places: Places, dtype: DType) -> Value:
         looks = _between(op, i, places)
     else:
         raise op.invalid(
-            f"its mask of shape {shape} does not fit a batch of {batch} with {places.queries} "
+            f"mask of shape {shape} does not match a batch of {batch} with {places.queries} "
             f"queries and {places.keys} keys"
         )
     filtered = op.attr.number("mask_filter_value", FILTER)

@@ -23,7 +23,9 @@ def angles(op: OpContext, tables: tuple[int, int], places: Value, shape: Shape) 
     """
     first, second = (op.spec(i).shape for i in tables)
     if first != second or len(first) != 2:
-        raise op.invalid(f"its tables {first} of cosines and {second} of sines must be alike")
+        raise op.invalid(
+            f"tables {first} of cosines and {second} of sines must have the same shape"
+        )
     target = constant(op, "angles_shape", (*shape, first[1]), DType.INT_64)
     found = []
     for name, i in zip(("cosines", "sines"), tables, strict=True):
@@ -49,7 +51,7 @@ def rotated(
     """
     pairs, size = turns[0].shape[-1], x.shape[-1]
     if 2 * pairs > size:
-        raise op.invalid(f"it turns {2 * pairs} elements of heads of {size}")
+        raise op.invalid(f"{2 * pairs} rotated elements exceed heads of {size}")
     step = 2 if interleaved else 1
     first = _part(op, f"{suffix}_real", x, 0, 2 * pairs if interleaved else pairs, step)
     second = _part(op, f"{suffix}_imaginary", x, 1 if interleaved else pairs, 2 * pairs, step)

@@ -30,7 +30,7 @@ def attention(op: OpContext) -> Sequence[Tensor | None]:
     refuse_inputs(op, {6: "past_sequence_length"}, _FUSE_LESS)
     x, weights = op.spec(0).shape, op.spec(1).shape
     if len(x) != 3 or len(weights) != 2 or weights[0] != x[2]:
-        raise op.invalid(f"its input {x} and weights {weights} do not fit each other")
+        raise op.invalid(f"input {x} and weights {weights} do not match")
     product = op.step("qkv", "MatMul", [op.tensor(0), op.tensor(1), op.optional(2)])
     return attended_to_itself(op, product, mask=3, past=4, bias=5)
 
@@ -64,11 +64,13 @@ def attended_to_itself(
         FrontendError: The node's attributes or inputs do not fit.
     """
     if len(product.shape) != 3:
-        raise op.invalid(f"its input {op.spec(0).shape} must be (batch, rows, elements)")
+        raise op.invalid(f"input {op.spec(0).shape} must be (batch, rows, elements)")
     heads, width = op.attr.integer("num_heads", 0), product.shape[2]
     sizes = op.attr.integers("qkv_hidden_sizes") or (width // 3,) * 3
     if len(sizes) != 3 or sizes[0] != sizes[1]:
-        raise op.invalid(f"its qkv_hidden_sizes {sizes} must be three, the first two the same")
+        raise op.invalid(
+            f"qkv_hidden_sizes must be three numbers, the first two equal, got {sizes}"
+        )
     pieces = cut(op, "projections", product, 2, sizes)
     names = ("query", "key", "value")
     query, key, values = (split_heads(op, n, p, heads) for n, p in zip(names, pieces, strict=True))
@@ -94,7 +96,7 @@ def _after_past(op: OpContext, past: Tensor, key: Tensor, value: Tensor) -> tupl
     batch, heads, _, size = key.shape
     shape = past.shape
     if key.shape != value.shape or shape[:3] != (2, batch, heads) or shape[4:] != (size,):
-        raise op.invalid(f"its past {shape} does not fit keys {key.shape}, values {value.shape}")
+        raise op.invalid(f"past {shape} does not match keys {key.shape}, values {value.shape}")
     if shape[3] == 0:
         return key, value
     halves = cut(op, "past", past, 0, (1, 1))
@@ -108,6 +110,8 @@ def _after_past(op: OpContext, past: Tensor, key: Tensor, value: Tensor) -> tupl
 def _present(op: OpContext, key: Tensor, value: Tensor) -> Tensor:
     """Emit the second output, (2, batch, heads, rows, size)."""
     if key.shape != value.shape:
-        raise op.invalid(f"its keys {key.shape} and values {value.shape} make no present")
+        raise op.invalid(
+            f"keys {key.shape} and values {value.shape} must have one shape for the present output"
+        )
     both = [reshaped(op, "present_half", t, (1, *t.shape)) for t in (key, value)]
     return op.emit("Concat", both, output=1, axis=0)

@@ -33,7 +33,7 @@ def decoder_masked_attention(op: OpContext) -> Sequence[Tensor | None]:
     refuse_attributes(op, {"output_qk": 0}, "leave the output qk out")
     beams = int(op.need_number(_BEAMS, "beam_width")) if op.has(_BEAMS) else 1
     if beams != 1:
-        raise op.unsupported(f"a beam_width of {beams} cannot be converted", _SEARCH)
+        raise op.unsupported(f"unsupported beam_width {beams}", _SEARCH)
     if op.spec(0).shape[1:2] != (1,) or len(op.spec(0).shape) != 3:
         raise op.invalid(f"query {op.spec(0).shape} must be (batch, 1, heads * size)")
     query, key, values = _heads(op)
@@ -71,7 +71,7 @@ def _in_buffer(op: OpContext, which: int, row: Tensor) -> tuple[Tensor, Value]:
     past, length = op.value(_PAST + which), op.value(_LENGTH)
     batch, heads, _, size = row.shape
     if len(past.shape) != 4 or past.shape[:2] != (batch, heads) or past.shape[3] != size:
-        raise op.invalid(f"past {past.shape} does not fit heads of {row.shape}")
+        raise op.invalid(f"past {past.shape} does not match heads of {row.shape}")
     if np.prod(length.shape) != 1:
         raise op.invalid(f"past_sequence_length {length.shape} must be one element")
     rows = constant(op, "rows", np.arange(past.shape[2])[:, None], length.dtype)
@@ -89,9 +89,9 @@ def _attended(
 ) -> Tensor:
     """Emit the attention of one row with the node's mask and bias of scores, to rows in use."""
     if key.shape[:2] != query.shape[:2] or key.shape[3] != query.shape[3]:
-        raise op.invalid(f"query {query.shape} and key {key.shape} do not fit each other")
+        raise op.invalid(f"query {query.shape} and key {key.shape} do not match")
     if key.shape[:3] != values.shape[:3]:
-        raise op.invalid(f"key {key.shape} and value {values.shape} do not fit each other")
+        raise op.invalid(f"key {key.shape} and value {values.shape} do not match")
     places = Places(query.shape[0], 1, key.shape[2])
     biases = []
     if op.has(_SCORES):

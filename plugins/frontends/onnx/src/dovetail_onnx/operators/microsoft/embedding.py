@@ -19,7 +19,7 @@ def embed_layer_normalization(op: OpContext) -> Sequence[Value | None]:
     """LayerNorm of the sum of rows of two or three tables; beside it, how many words there are."""
     ids = op.spec(0).shape
     if len(ids) != 2:
-        raise op.invalid(f"its input_ids {ids} must be (batch, words)")
+        raise op.invalid(f"input_ids {ids} must be (batch, words)")
     total = apply_operator(
         op, "places", "Add", [_rows(op, "word", 2, op.value(0)), _places(op, ids[1])]
     )
@@ -48,7 +48,7 @@ def _places(op: OpContext, count: int) -> Value:
     if op.has(8):
         return _rows(op, "place", 3, op.value(8))
     if (*op.spec(3).shape, 0)[0] < count:
-        raise op.invalid(f"its table of places {op.spec(3).shape} is too short for {count} words")
+        raise op.invalid(f"table of positions {op.spec(3).shape} is too short for {count} words")
     op.reserve_constant((2, count))  # of 64 bits
     return _rows(op, "place", 3, constant(op, "places", np.arange(count), DType.INT_64))
 

@@ -54,20 +54,20 @@ def _refuse(op: OpContext) -> None:
     norms = {14: "q_norm_weight", 15: "k_norm_weight"}
     refuse_inputs(op, norms, "leave SimplifiedLayerNormalization of query and key unfused")
     if op.has(3) != op.has(4):
-        raise op.invalid("it has one of past_key and past_value without the other")
+        raise op.invalid("past_key and past_value must be given together")
     for i in (3, 4):
         if op.has(i) and len(op.spec(i).shape) != 4:
-            raise op.invalid(f"its past {op.spec(i).shape} must be (batch, heads, rows, size)")
+            raise op.invalid(f"past {op.spec(i).shape} must be (batch, heads, rows, size)")
 
 
 def _heads(op: OpContext) -> tuple[Tensor, Tensor, Tensor]:
     """Return query, key and value as (batch, heads, rows, size)."""
     heads, groups = op.attr.integer("num_heads", 0), op.attr.integer("kv_num_heads", 0)
     if min(heads, groups) < 1 or heads % groups:
-        raise op.invalid(f"its {groups} kv_num_heads do not divide its {heads} num_heads")
+        raise op.invalid(f"num_heads {heads} is not a multiple of kv_num_heads {groups}")
     query = op.tensor(0)
     if len(query.shape) != 3:
-        raise op.invalid(f"its query {query.shape} must be (batch, rows, elements)")
+        raise op.invalid(f"query {query.shape} must be (batch, rows, elements)")
     if op.has(1):
         given = [query, op.tensor(1), op.tensor(2)]
     else:
@@ -79,7 +79,7 @@ def _heads(op: OpContext) -> tuple[Tensor, Tensor, Tensor]:
         made[0].shape[axis] != made[1].shape[axis] for axis in (0, 2, 3)
     ):
         shapes = ", ".join(str(t.shape) for t in made)
-        raise op.invalid(f"its query, key and value do not fit each other: heads of {shapes}")
+        raise op.invalid(f"query, key and value do not match: heads of {shapes}")
     return made[0], made[1], made[2]
 
 
@@ -100,9 +100,9 @@ def _past_rows(op: OpContext, query: Tensor) -> int:
     if total == (full + 1,) and (batch == 1 or set(op.need_ints(5, "seqlens_k")) == {full}):
         return held
     raise op.unsupported(
-        f"its past of {held} rows is used in part: it has {rows} new rows, and is to look at "
-        f"{total[0] if total else 'no'} of all",
-        hint="convert the model for the prompt, or with a past of exactly the rows before",
+        f"unsupported partial use of a past of {held} rows: with {rows} new rows, attention is to "
+        f"{total[0] if total else 'no'} rows",
+        hint="convert the model for the prompt, or with a past of exactly the earlier rows",
     )
 
 
@@ -136,7 +136,7 @@ def _turned(op: OpContext, query: Tensor, key: Tensor, past: int) -> tuple[Tenso
         first = apply_operator(op, "first_place", "Slice", [op.value(9), *corner])
         places = apply_operator(op, "counted", "Add", [first, places])
     if places.shape not in ((1, rows), (batch, rows)):
-        raise op.invalid(f"its position_ids {places.shape} must be {(batch, rows)}")
+        raise op.invalid(f"position_ids must have shape {(batch, rows)}, got {places.shape}")
     turns = angles(op, (7, 8), places, (places.shape[0], 1, rows))
     interleaved = bool(op.attr.integer("rotary_interleaved", 0))
     return (
@@ -150,7 +150,9 @@ def _causal(op: OpContext, query: Tensor, key: Tensor) -> Value | None:
     window = op.attr.integer("local_window_size", -1)
     if not op.attr.integer("causal", 1):
         if window > 0:
-            raise op.invalid(f"it is not causal, but has a local_window_size of {window}")
+            raise op.invalid(
+                f"unsupported local_window_size {window} of an attention that is not causal"
+            )
         return None
     places = Places(query.shape[0], query.shape[2], key.shape[2])
     if places.queries == 1 and not 0 < window < places.keys:
@@ -163,7 +165,7 @@ def _sink(op: OpContext, query: Tensor) -> Tensor | None:
     batch, heads, rows, _ = query.shape
     if op.has(11):
         if op.spec(11).shape != (heads,):
-            raise op.invalid(f"its head_sink {op.spec(11).shape} must be ({heads},)")
+            raise op.invalid(f"head_sink must have shape ({heads},), got {op.spec(11).shape}")
         shapes = [(1, heads, 1, 1), (batch, heads, rows, 1)]
         column, whole = (constant(op, "sink_shape", s, DType.INT_64) for s in shapes)
         scores = apply_operator(op, "sink_column", "Reshape", [op.value(11), column])

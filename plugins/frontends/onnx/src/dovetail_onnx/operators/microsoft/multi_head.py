@@ -25,17 +25,17 @@ def multi_head_attention(op: OpContext) -> Sequence[Tensor | None]:
     refuse_inputs(
         op,
         {8: "past_sequence_length", 9: "cache_indirection"},
-        "export the model with a past of its own, not in a shared buffer",
+        "export the model with a past that is not in a shared buffer",
     )
     if op.is_output_used(3):
-        raise op.unsupported("its output qk cannot be converted", hint="leave it out")
+        raise op.unsupported("unsupported output qk", hint="leave it out")
     if op.has(6) != op.has(7):
-        raise op.invalid("it has one of past_key and past_value without the other")
+        raise op.invalid("past_key and past_value must be given together")
     query, key, values = _heads(op)
     same = query.shape[:2] == key.shape[:2] and query.shape[3] == key.shape[3]
     if not same or key.shape[:3] != values.shape[:3]:
         raise op.invalid(
-            f"its query {query.shape}, key {key.shape} and value {values.shape} do not fit each "
+            f"query {query.shape}, key {key.shape} and value {values.shape} do not match each "
             "other, as (batch, heads, rows, size)"
         )
     key = with_past(op, "keys", op.optional(6), key, 1)
@@ -56,8 +56,9 @@ def _causal(op: OpContext, places: Places, query: Tensor) -> Value:
     if places.keys - places.queries == before:
         return causal_bias(op, places, query.dtype)
     raise op.unsupported(
-        f"it is unidirectional, but has {places.queries} queries for {places.keys - before} keys",
-        hint="leave unidirectional out, and say with key_padding_mask where to look",
+        f"unidirectional attention of {places.queries} queries to {places.keys - before} "
+        "keys cannot be converted",
+        hint="leave unidirectional out, and pass key_padding_mask",
     )
 
 
@@ -94,18 +95,18 @@ def _given(op: OpContext, heads: int) -> list[Tensor]:
     if key is None:
         if query.shape[2:4] != (heads, 3) or len(query.shape) != 5:
             raise op.invalid(
-                f"it has no key, so its query {query.shape} must be (batch, rows, heads, 3, size)"
+                f"without a key, the query {query.shape} must be (batch, rows, heads, 3, size)"
             )
         return _unpacked(op, query)
     if len(query.shape) != 3:
-        raise op.invalid(f"its query {query.shape} must be (batch, rows, heads * size)")
+        raise op.invalid(f"query {query.shape} must be (batch, rows, heads * size)")
     if len(key.shape) == 5 and not op.has(2):
         if key.shape[2:4] != (heads, 2):
-            raise op.invalid(f"its key {key.shape} must be (batch, rows, heads, 2, size)")
+            raise op.invalid(f"key {key.shape} must be (batch, rows, heads, 2, size)")
         return [query, *_unpacked(op, key)]
     given = [query, key, op.tensor(2)]
     if {len(t.shape) for t in given[1:]} not in ({3}, {4}):
-        raise op.invalid(f"its key {key.shape} and value {given[2].shape} are of other ranks")
+        raise op.invalid(f"key {key.shape} and value {given[2].shape} must both have rank 3 or 4")
     return given
 
 
