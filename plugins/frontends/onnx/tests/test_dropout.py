@@ -19,7 +19,7 @@ def test_training_with_the_ratio_0_drops_nothing(agree, model) -> None:
     nodes = [N("Dropout", ["x", "r", "t"], ["d", "m"]), N("Relu", ["d"], ["y"])]
     known = {"r": np.array(0, F32), "t": TRAINING}
     graph = agree(model(nodes, {"x": X}, ["y", "m"], known, opset=13), {"x": X})
-    assert [n.op_type for n in graph.nodes][0] == "Relu"
+    assert graph.nodes[0].op_type == "Relu"
 
 
 @pytest.mark.parametrize("known", [("r", "t"), ("t",), ("r",), ()])

@@ -107,14 +107,14 @@ def test_one_hot_is_off_for_what_is_out_of_range(session, dtype) -> None:
 
 def test_max_unpool_and_rotary_embedding(session) -> None:
     x, places = ROW.reshape(1, 1, 2, 2), np.array([0, 3, 8, 11], I64).reshape(1, 1, 2, 2)
-    with session("MaxUnpool", [x, places], kernel_shape=[2, 2], strides=[2, 2])[0] as made:
-        with pytest.raises(DovetailError, match="out of range"):
-            made.run({"x0": x, "x1": places + WIDE})
+    unpool = session("MaxUnpool", [x, places], kernel_shape=[2, 2], strides=[2, 2])[0]
+    with unpool as made, pytest.raises(DovetailError, match="out of range"):
+        made.run({"x0": x, "x1": places + WIDE})
     tables = [np.ones((5, 2), F32), np.zeros((5, 2), F32)]
     x, ids = np.ones((1, 1, 2, 4), F32), np.array([[1, 2]], I64)
-    with session("RotaryEmbedding", [x, *tables, ids], opset=23)[0] as made:
-        with pytest.raises(DovetailError, match=f"position {(1 << 31) - 1} "):
-            made.run(dict(zip(("x0", "x1", "x2", "x3"), (x, *tables, ids + WIDE), strict=True)))
+    rotary = session("RotaryEmbedding", [x, *tables, ids], opset=23)[0]
+    with rotary as made, pytest.raises(DovetailError, match=f"position {(1 << 31) - 1} "):
+        made.run(dict(zip(("x0", "x1", "x2", "x3"), (x, *tables, ids + WIDE), strict=True)))
 
 
 def test_a_cast_of_the_model_wraps(session) -> None:

@@ -69,7 +69,7 @@ class Attributes:
         Raises:
             FrontendError: A tensor's data do not fit its shape, a text is not UTF-8, or a function
                 is to say what one is.
-            UnsupportedOpError: There is one that is none of these.
+            UnsupportedOpError: An attribute is of another type.
         """
         return {name: _plain(found) for name, found in self._found.items()}
 

@@ -12,7 +12,7 @@ from dovetail_onnx._source import SourceNode
 
 
 class NodeChecker:
-    """Says what nodes say that their operators do not allow.
+    """Checks nodes against the schemas of their operators.
 
     Args:
         ir_version: Of the model.

@@ -87,7 +87,7 @@ class Constant:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its extents."""
+        """The size of each axis."""
         return self.values.shape
 
     def like_onnx(self) -> Array:
@@ -101,7 +101,7 @@ class Constant:
 
 
 def to_stored(values: Array, dtype: DType) -> Array:
-    """Return an array as ONNX's Python code has it in the IR's stored form: bfloat16 as its bits."""
+    """Return an array of ONNX's Python code in the IR's stored form: bfloat16 as its bits."""
     if dtype is DType.BFLOAT_16 and values.dtype.name == "bfloat16":
         return values.view(np.uint16)
     return as_bytes(values)

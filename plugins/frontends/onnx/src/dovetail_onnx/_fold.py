@@ -116,7 +116,7 @@ def _crops(node: SourceNode, ins: dict[str, Constant]) -> bool:
 
 
 def _check_indices(node: SourceNode, ins: dict[str, Constant]) -> None:
-    """Refuses indices beyond the end, which the evaluator comes back from step by step."""
+    """Raise if an index is out of range: the evaluator would wrap it step by step."""
     if node.op_type != "GatherElements" or len(node.inputs) != 2:
         return
     data, indices = (ins[name].values for name in node.inputs)
@@ -178,7 +178,7 @@ def _sizes(
     """Return shapes and bytes of the outputs, as far as they are known before they are there.
 
     Gives None where nothing bounds what the evaluator does: it computes operators of a version
-    that has none, and resizes to no elements along axes of any extent, which ONNX infers no shape
+    that has none, and resizes to no elements along axes of any size, which ONNX infers no shape
     for.
     """
     if node.op_type == "Range":  # ONNX's rule wants scalars, though its own functions give others

@@ -28,7 +28,7 @@ def moves(node: SourceNode) -> bool:
 
 
 def check_reads(node: SourceNode, types: Iterable[tuple[str, int | None]]) -> None:
-    """Refuses a node that reads integers of 4 bits, and is none of those that can.
+    """Raise if a node reads integers of 4 bits and its operator cannot.
 
     Args:
         node: The node.

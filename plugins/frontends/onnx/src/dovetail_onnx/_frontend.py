@@ -34,7 +34,7 @@ _LOG = logging.getLogger("dovetail.onnx")
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What is known of a model before anything is built, and the options for the rest of it."""
+    """A model before anything is built, and the remaining options."""
 
     source: SourceGraph
     options: FrontendOptions
@@ -45,7 +45,7 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Imported:
-    """A graph, whole only if nothing was refused, and all that was."""
+    """A graph, complete only if there are no problems, and all problems."""
 
     graph: Graph
     source: SourceGraph
@@ -61,7 +61,7 @@ class OnnxFrontend:
     suffixes: ClassVar[tuple[str, ...]] = (".onnx",)
 
     def recognises(self, path: Path) -> bool:
-        """Return whether a file looks like an ONNX model: by its suffix, else by its first bytes."""
+        """Return whether a file looks like an ONNX model, by its suffix or first bytes."""
         return path.suffix.lower() in self.suffixes or looks_like_onnx(path)
 
     def read(
@@ -75,7 +75,7 @@ class OnnxFrontend:
         or shape is unknown, or that `out_names` cut away.
 
         Args:
-            path: The .onnx file; external data lie in its folder.
+            path: The .onnx file; external data are in its folder.
             options: What the user decides; by default nothing.
             ops: The op packages; by default those that are installed.
 
@@ -95,7 +95,7 @@ class OnnxFrontend:
         if made.invalid:
             raise FrontendError("the model is wrong", where=str(path), problems=made.invalid)
         for name in made.source.unused_inputs:
-            does = "its values are ignored" if name in made.source.inputs else "it is left out"
+            does = "values are ignored" if name in made.source.inputs else "left out"
             _LOG.warning("input '%s': no output depends on it; %s", name, does)
         return made.graph
 
@@ -126,7 +126,7 @@ class OnnxFrontend:
             error.where = error.where or str(path)
             raise
         except DovetailError as error:
-            refusals = list(look.survey.refusals)
+            refusals = list(look.survey.unsupported)
             invalid = [*_as_problems(error), *look.survey.malformed.values()]
         return DryRun(
             operators=look.survey.operators,
@@ -151,7 +151,7 @@ class OnnxFrontend:
 
     def _import(self, path: Path, options: FrontendOptions, ops: OpRegistry | None) -> _Imported:
         look = self._look(path, options, ops)
-        source, refused = look.source, look.survey.refusals
+        source, refused = look.source, look.survey.unsupported
         try:
             specs = bind_inputs(
                 source.inputs, look.options, str(path), optional=source.unused_inputs
@@ -175,9 +175,9 @@ def _unsupported(made: _Imported, where: str) -> UnsupportedOpError:
     if not made.needed:
         return UnsupportedOpError(message, where=where, problems=problems)
     if made.invalid or not all(refusal.needs for refusal in made.refusals):
-        code, what = "OP_UNSUPPORTED", "some of it may be, once the values"
+        code, what = "OP_UNSUPPORTED", "more of the model may be converted once the values"
     else:
-        code, what = "MODEL_VALUES_UNKNOWN", "it can be once the values"
+        code, what = "MODEL_VALUES_UNKNOWN", "the model can be converted once the values"
     values = ", ".join(f"{name!r}: ..." for name in made.needed)
     return InputsNeededError(
         message,

@@ -1,4 +1,4 @@
-"""A model's own functions are inlined before anything else looks at the graph."""
+"""Inlining of the model's own functions, before anything else reads the graph."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _halved(stored: Array) -> Array:
 
 
 def _beyond(real: Array, code: int, dtype: DType) -> NDArray[np.bool_]:
-    """Tells which values an element type cannot hold."""
+    """Return which values an element type cannot hold."""
     wrong = unstorable(real, dtype)
     if code in PACKED_RANGES:
         least, greatest = PACKED_RANGES[code]

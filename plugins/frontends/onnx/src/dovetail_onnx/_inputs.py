@@ -1,4 +1,4 @@
-"""What the graph's inputs are: types from the file, every dimension bound to a number."""
+"""The graph's inputs: types from the file, every dimension bound to a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a node being imported: inputs, attributes, outputs, and what it may take."""
+"""The node being imported: inputs, attributes, outputs, and limits."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class NodeContext:
 
     @property
     def count(self) -> int:
-        """How many inputs the node lists, left-out ones in the middle included."""
+        """The number of inputs that the node lists, omitted ones in the middle included."""
         return len(self.node.inputs)
 
     def has(self, i: int) -> bool:
@@ -86,7 +86,7 @@ class NodeContext:
         return Spec(value.dtype, tuple(value.shape))
 
     def packed(self, i: int) -> int | None:
-        """Return the element type of an input if that is of 4 bits, and kept in bytes; else None."""
+        """Return the element type of an input if it has 4 bits, stored in bytes; else None."""
         return self._values.packed(self.node.inputs[i]) if self.has(i) else None
 
     def constant(self, i: int) -> Array | None:
@@ -156,7 +156,7 @@ class NodeContext:
         return axis % rank
 
     def check_size(self, shape: Shape) -> None:
-        """Refuses a shape that no honest model has.
+        """Raise if a shape is too large for any real model.
 
         Raises:
             FrontendError: It would take more than 512 MiB.
@@ -184,7 +184,7 @@ class NodeContext:
 
     @property
     def budget(self) -> Budget:
-        """What may be computed at import, and what of that is left."""
+        """The computation allowed at import, and how much of it is left."""
         return self._values.budget
 
     # -- outputs ---------------------------------------------------------------------------------
@@ -208,9 +208,9 @@ class NodeContext:
     # -- refusing --------------------------------------------------------------------------------
 
     def unsupported(self, why: str, hint: str = "") -> UnsupportedOpError:
-        """Return the error for what cannot be converted; raise it."""
+        """Return the error for a node that cannot be converted, to be raised."""
         return UnsupportedOpError(why, where=self.node.where, hint=hint)
 
     def invalid(self, why: str, hint: str = "") -> FrontendError:
-        """Return the error for what the model must not say; raise it."""
+        """Return the error for an invalid node, to be raised."""
         return FrontendError(why, where=self.node.where, hint=hint)

@@ -1,4 +1,4 @@
-"""What the user asks for, held against what the model has: mistakes here are not the model's."""
+"""Validation of the user's options against the model."""
 
 from __future__ import annotations
 

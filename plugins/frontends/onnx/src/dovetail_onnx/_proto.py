@@ -59,7 +59,7 @@ def read_proto(path: Path) -> ModelProto:
 
 
 def _check_versions(model: ModelProto) -> None:
-    """Refuses versions that no release has; ONNX's own code takes 32 bits."""
+    """Raise if a version is negative or exceeds the 32 bits of ONNX's own code."""
     given = [("the ir_version", model.ir_version)]
     given += [
         (f"the version of the operator set '{entry.domain}'", entry.version)

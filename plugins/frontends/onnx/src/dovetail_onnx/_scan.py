@@ -83,7 +83,7 @@ def _scan_batch(
 
 
 def _check_lengths(control: SubgraphNode, length: int) -> None:
-    """Refuses lengths of sequences, the first input of version 8, that say to stop early."""
+    """Raise if the sequence lengths, the first input of version 8, are not the maximum."""
     name = control.name(0)
     if name and (control.known(name, "lengths of sequences") != length).any():
         raise UnsupportedOpError(
@@ -96,7 +96,7 @@ def _check_lengths(control: SubgraphNode, length: int) -> None:
 def _turns(
     control: SubgraphNode, prefix: str, graph: GraphProto, states: Sequence[str], slices: _Slices
 ) -> _Found | None:
-    """Read all turns; None if something was refused."""
+    """Read all iterations; return None if there was a problem."""
     carried = list(states)
     rows: list[list[str]] = [[] for _ in graph.output[len(carried) :]]
     for turn in range(slices.length):
@@ -146,7 +146,7 @@ class _Slices:
         self.length = lengths.pop()
 
     def take(self, name: str, turn: int) -> list[str] | None:
-        """Read the slices for one turn, and return their names; None if one was refused."""
+        """Read the slices for one iteration; return their names, None if there was a problem."""
         last = self.length - 1
         places = [last - turn if backwards else turn for backwards in self._backwards]
         return self._control.taken(f"slices{name}", self._names, self._axes, places)

@@ -152,7 +152,7 @@ def _parsed(text: bytes) -> FunctionProto:
 
 
 def _agree_on_opsets(function: FunctionProto, model: ModelProto) -> bool:
-    """Create a function speak of the model's operator sets, if that changes none of its operators.
+    """Rewrite a function for the model's operator sets, if that changes none of its operators.
 
     Sets that the model does not import are added to it.
     """
@@ -174,7 +174,7 @@ def _agree_on_opsets(function: FunctionProto, model: ModelProto) -> bool:
 
 
 def _same(op_type: str, domain: str, meant: int, imported: int) -> bool:
-    """Return whether an operator takes the same inputs and attributes in two versions of its set."""
+    """Return whether an operator has the same inputs and attributes in two versions."""
     try:
         schemas = [onnx.defs.get_schema(op_type, v, domain) for v in (meant, imported)]
     except onnx.defs.SchemaError:

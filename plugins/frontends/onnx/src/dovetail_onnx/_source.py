@@ -27,12 +27,12 @@ class SourceNode:
     """A node of the model.
 
     Attributes:
-        name: Its own name, or one made of its operator and place; unique.
+        name: Its own name, or one of its operator and index; unique.
         op_type, domain: Its operator; the domain is empty for ONNX's own.
         opset: The version of the domain's operator set that the model imports; 0 if it does not.
         inputs, outputs: Names of tensors, empty for left-out ones.
         proto: As in the file.
-        sources: Names of all nodes of the model that it stands for.
+        sources: Names of all nodes of the model that it replaces.
         captured: Tensors that the graphs it carries read from around them.
     """
 
@@ -63,7 +63,7 @@ class SourceNode:
 
     @property
     def has_subgraphs(self) -> bool:
-        """Whether it carries graphs of its own, as If and Loop do."""
+        """True if it has subgraphs, as If and Loop do."""
         return any(a.type in _SUBGRAPHS for a in self.proto.attribute)
 
 
@@ -193,7 +193,7 @@ def _texts(model: ModelProto) -> Iterator[str | bytes]:
 
 
 def _extents(info: ValueInfoProto) -> Iterator[str | bytes]:
-    """Return the names of a value's extents."""
+    """Return the names of a value's symbolic dimensions."""
     yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
 
 
@@ -223,7 +223,7 @@ def source_node(
         proto: The node.
         name: Its name, which no other node has.
         opsets: Versions of operator sets by domain.
-        sources: The nodes of the model that it stands for; by default itself.
+        sources: The nodes of the model that it replaces; by default itself.
     """
     return SourceNode(
         name,
@@ -262,7 +262,7 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 def any_graphs(node: NodeProto) -> Iterator[GraphProto]:
     """Return the graphs in a node, those too of attributes that say that they hold something else.
 
-    ONNX's own code may look at these.
+    ONNX's own code may read these.
     """
     for attribute in node.attribute:
         if attribute.HasField("g"):

@@ -28,10 +28,10 @@ _FIELDS = {
 
 
 class TensorReader:
-    """Gives the constants that a model's TensorProtos hold.
+    """Reads the constants that a model's TensorProtos hold.
 
     Args:
-        folder: Where external data must lie: the model file's folder.
+        folder: The model file's folder, which must contain external data.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,7 +40,7 @@ class TensorReader:
 
     @property
     def mapped_bytes(self) -> int:
-        """How many bytes the files of external data have that were opened so far."""
+        """The bytes of all files of external data that were opened so far."""
         return sum(data.size for data in self._files.values())
 
     def read(self, proto: TensorProto, name: str) -> Constant:

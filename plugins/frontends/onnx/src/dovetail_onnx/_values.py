@@ -64,7 +64,7 @@ class Values:
         return self._known.get(name)
 
     def set(self, name: str, value: Value) -> None:
-        """Create a value known."""
+        """Store a value under its name."""
         self._known[name] = value
 
     def packed(self, name: str) -> int | None:

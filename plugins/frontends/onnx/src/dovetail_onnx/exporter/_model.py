@@ -79,7 +79,7 @@ class Initializer:
         return cls(code, values.shape, pack(np.asarray(values), dtype).bytes)
 
     def proto(self, name: str) -> TensorProto:
-        """Return it without its bytes, which are the writer's to place."""
+        """Return the TensorProto without its bytes, which the writer adds."""
         return TensorProto(name=name, data_type=self.element_type, dims=self.shape)
 
 
@@ -143,7 +143,7 @@ class ModelBuilder:
         return list(outputs)
 
     def rename(self, name: str, wanted: str, *, exactly: bool = False) -> None:
-        """Create a node's output appear in the model under another name, or one like it.
+        """Rename a node's output in the model.
 
         Args:
             name: The output, by the name that `add` gave, which stays its name here.

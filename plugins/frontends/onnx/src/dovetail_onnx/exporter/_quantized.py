@@ -1,4 +1,4 @@
-"""Encodings in ONNX's terms: scales, zero points and where they lie."""
+"""Encodings in ONNX's terms: scales, zero points and their axis."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HALF = 128
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameters:
-    """What QuantizeLinear and DequantizeLinear take beside the values.
+    """The arguments of QuantizeLinear and DequantizeLinear next to the values.
 
     Attributes:
         dtype: What the values are stored as.
@@ -58,7 +58,7 @@ def of_activation(tensor: Tensor, order: Shape) -> Parameters | str:
 
     Args:
         tensor: With its encoding.
-        order: How its axes lie in the ONNX value.
+        order: The order of its axes in the ONNX value.
     """
     found = of_stored(tensor, order)
     single = isinstance(tensor.encoding, ScaleOffset)
@@ -91,7 +91,7 @@ def of_constant(
         stored: In the graph's own layout, any shape.
         encoding: Of them.
         dtype: What they are stored as.
-        order: How their axes are to lie in the ONNX value.
+        order: The order of their axes in the ONNX value.
     """
     dtype = stored_type(dtype, encoding)
     axis, block_size = None, None
@@ -139,8 +139,8 @@ def _wide(
 def _unsigned(found: Parameters) -> Parameters:
     """Return the same points of a signed grid of 8 bits as unsigned integers.
 
-    ONNX Runtime makes pairs of signed ones unsigned itself, and then refuses those that it had
-    moved behind a Transpose or Reshape before: it forgets their output_dtype.
+    ONNX Runtime makes pairs of signed ones unsigned itself, and then rejects those that it had
+    moved past a Transpose or Reshape before: it forgets their output_dtype.
     """
     if found.dtype is not DType.SFIXED_POINT_8:
         return found
@@ -160,7 +160,7 @@ def _checked(
 
 
 def _blocks(scales: Array, offsets: Array) -> tuple[int, int] | None:
-    """Return the one axis along which scales repeat, and how often, or None if there are several."""
+    """Return the axis along which scales repeat, and how often; None if there are several."""
     sizes = [min(_run(scales, axis), _run(offsets, axis)) for axis in range(scales.ndim)]
     along = [axis for axis, size in enumerate(sizes) if size > 1]
     if len(along) > 1:
@@ -170,7 +170,7 @@ def _blocks(scales: Array, offsets: Array) -> tuple[int, int] | None:
 
 
 def _run(values: Array, axis: int) -> int:
-    """Return the greatest size of equal blocks that an axis divides into."""
+    """Return the maximum size of equal blocks that an axis divides into."""
     extent = values.shape[axis]
     if extent < 2 or not values.size:
         return 1

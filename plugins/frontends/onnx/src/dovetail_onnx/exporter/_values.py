@@ -1,4 +1,4 @@
-"""What the tensors of a graph are in the model: values whose layout changes only when it must.
+"""The values of a graph's tensors in the model, whose layout changes only if necessary.
 
 A value may hold a tensor with its axes in another order. So a convolution, which ONNX wants
 channels first, leaves its result channels first, elementwise ops follow, and a Transpose node is
@@ -47,7 +47,7 @@ def real_type(dtype: DType) -> int | None:
 
 
 def same_elements(order: Order, shape: Shape) -> bool:
-    """Return whether a tensor of a shape, transposed by an order, has its elements in the same places."""
+    """Return whether transposing a shape by an order leaves the elements where they are."""
     kept = [axis for axis in order if shape[axis] != 1]
     return kept == sorted(kept) or 0 in shape
 
@@ -80,7 +80,7 @@ class Values:
         self._values[tensor] = Value(self._quantized(tensor, tensor.name, order, where), order)
 
     def order(self, tensor: Tensor) -> Order | None:
-        """Return the order that a computed tensor lies in; None of a constant, which has any."""
+        """Return the order of a computed tensor's axes; None for a constant, which has any."""
         found = self._values.get(tensor)
         return None if found is None else found.order
 
@@ -89,7 +89,7 @@ class Values:
 
         Args:
             tensor: Constant, or defined before.
-            order: How the axes are to lie: transposed by this.
+            order: The order of the axes: transposed by this.
             shape: Reshaped to this before; of the tensor's own elements in order.
         """
         shape = tensor.shape if shape is None else shape
@@ -102,7 +102,7 @@ class Values:
         return self._arranged[key]
 
     def define(self, tensor: Tensor, name: str, order: Order, where: str) -> None:
-        """Return which value is a computed tensor, its type made the tensor's.
+        """Define a computed tensor as a value, cast to the tensor's type.
 
         Args:
             tensor: An output of a node.
@@ -121,7 +121,7 @@ class Values:
         self.builder.rename(name, stem)
 
     def define_real(self, tensor: Tensor, name: str, order: Order, where: str) -> None:
-        """Return that a fixed-point tensor is what integers stand for; see `define`.
+        """Define a fixed-point tensor as the real values of integers; see `define`.
 
         Args:
             tensor: An output of a node.
@@ -152,11 +152,11 @@ class Values:
         return None
 
     def pass_on(self, tensor: Tensor, name: str, order: Order) -> None:
-        """Return that a tensor is a value that another one is too, in the same type and encoding."""
+        """Define a tensor as the value of another one of the same type and encoding."""
         self._values[tensor] = Value(name, order)
 
     def forget(self, tensor: Tensor) -> None:
-        """Return a tensor that could not be computed some value, so that others can be tried."""
+        """Define a tensor that could not be computed by a placeholder, so that others can be tried."""
         self._values[tensor] = Value(self._placeholder(tensor), natural(len(tensor.shape)))
 
     def note(self, text: str) -> None:
@@ -165,7 +165,7 @@ class Values:
             self.notes.append(text)
 
     def finish(self) -> list[tuple[str, int, Shape]]:
-        """Return the values of the graph's outputs their names; name, type and shape of each."""
+        """Rename the values of the graph's outputs; return name, type and shape of each."""
         found: list[tuple[str, int, Shape]] = []
         last: list[str] = []
         for tensor in self.graph.outputs:
@@ -330,7 +330,7 @@ class Values:
 
 
 def _name(tensor: Tensor, order: Order) -> str:
-    """Return a name for a tensor in an order: the user's where it lies as the user's does."""
+    """Return a name for a tensor in an order: the user's if it has the user's layout."""
     if tensor.source_perm is None:
         return tensor.source if order == natural(len(order)) else tensor.name
     is_source = len(order) == len(tensor.source_perm) and natural(len(order)) == tuple(

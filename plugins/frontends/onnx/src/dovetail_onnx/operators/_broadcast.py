@@ -14,7 +14,7 @@ def aligned(op: OpContext) -> list[Tensor]:
     """Return an operator's two inputs, the second in a shape that broadcasts as it is meant to.
 
     Raises:
-        FrontendError: It has no such place in the first one's shape.
+        FrontendError: The axis does not fit the first one's shape.
     """
     a, b = op.tensor(0), op.tensor(1)
     if op.version >= _FIRST or not op.attr.integer("broadcast", 0):

@@ -24,8 +24,8 @@ class Levels:
     Attributes:
         scale: One, or of a shape that goes with the elements and adds none.
         zero: Whole numbers, of the same shape.
-        low: The least integer.
-        high: The greatest.
+        low: The minimum integer.
+        high: The maximum.
     """
 
     scale: _Floats

@@ -1,7 +1,7 @@
 """Channels last: how ops that want (n, h, w, c) are emitted for ONNX's (n, c, ...).
 
 Every such op stands between a transpose there and one back; a pass cancels those that meet. One
-spatial dimension becomes two, the first of extent 1.
+spatial dimension becomes two, the first of size 1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def reshaped(op: OpContext, suffix: str, x: Tensor, shape: Shape) -> Tensor:
 
 
 def check_spatial(op: OpContext, rank: int) -> None:
-    """Refuses an input whose spatial dimensions are not one to three.
+    """Raise unless an input has one to three spatial dimensions.
 
     Raises:
         FrontendError: It has none.

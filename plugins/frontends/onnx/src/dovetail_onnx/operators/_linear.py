@@ -61,7 +61,7 @@ def known_integers(op: OpContext, target: DType, limits: tuple[int, int]) -> Con
     Args:
         op: The node.
         target: The type of its output.
-        limits: Its least and its greatest integer.
+        limits: Its minimum and maximum integer.
     """
     x = _inputs(op)
     if x is None or x.dtype is not DType.FLOAT_32 or op.spec(1).dtype is not DType.FLOAT_32:

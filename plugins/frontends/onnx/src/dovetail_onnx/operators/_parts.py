@@ -1,4 +1,4 @@
-"""Operators made of others: of ONNX's own, by their importers, and of small arithmetic."""
+"""Operators composed of ONNX's own, which their importers convert, and of arithmetic."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def apply_operator(
     output: int | None = None,
     **attributes: Any,
 ) -> Value:
-    """Return what one of ONNX's own operators makes of values: at import if all are known then.
+    """Apply one of ONNX's own operators to values: at import if all are known then.
 
     Args:
         op: The node that it is a part of.
         suffix: Names it, after the node's name.
         op_type: The operator.
-        inputs: What it is given, None for a left-out one.
+        inputs: Its inputs, None for one that is left out.
         version: Of its schema, by default the newest that is known.
         output: Which of the node's outputs it writes; None for none.
         attributes: Its attributes; None leaves one out.
@@ -87,7 +87,7 @@ def summed(op: OpContext, suffix: str, x: Value, i: int) -> Value:
 
 
 def refuse_inputs(op: OpContext, names: Mapping[int, str], hint: str) -> None:
-    """Refuses a node that is given one of these inputs.
+    """Raise if a node has one of these inputs.
 
     Args:
         op: The node.
@@ -103,7 +103,7 @@ def refuse_inputs(op: OpContext, names: Mapping[int, str], hint: str) -> None:
 
 
 def refuse_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str) -> None:
-    """Refuses a node with one of these attributes at another value than the one that means nothing.
+    """Raise if a node has one of these attributes with another value than the neutral one.
 
     Args:
         op: The node.

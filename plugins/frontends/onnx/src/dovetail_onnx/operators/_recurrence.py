@@ -1,4 +1,4 @@
-"""What LSTM, GRU and RNN have in common: attributes, states, and outputs by direction."""
+"""Shared code of LSTM, GRU and RNN: attributes, states, and outputs by direction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Layer:
         op: Its context.
         directions: Of each direction, whether it is in reverse: QNN's numbers.
         time_major: Whether the steps come before the batch.
-        batch, hidden: Extents.
+        batch, hidden: Sizes.
         weights: Of x, (directions, gates * hidden, input size).
         recurrent: Of h, (directions, gates * hidden, hidden).
         bias: (directions, 2 * gates * hidden): of x, then of h; None where left out.

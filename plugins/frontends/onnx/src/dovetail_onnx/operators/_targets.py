@@ -1,4 +1,4 @@
-"""The extents and scales that a Resize or Upsample node asks for."""
+"""The target sizes and scales of a Resize or Upsample node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dovetail_onnx.operators._resampling import need_choice
 
 
 def targets(op: OpContext, shape: Shape) -> list[tuple[int, float]]:
-    """Return the new extent and the scale of each axis.
+    """Return the new size and the scale of each axis.
 
     Raises:
         FrontendError: The node states neither scales nor sizes, or they make no sense.

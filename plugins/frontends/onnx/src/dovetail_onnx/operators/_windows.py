@@ -33,16 +33,16 @@ class Window:
 
     @property
     def is_padded(self) -> bool:
-        """Whether there is any padding."""
+        """True if there is any padding."""
         return any(map(any, self.pads))
 
     @property
     def is_dilated(self) -> bool:
-        """Whether there is room between a window's elements."""
+        """True if a dilation exceeds 1."""
         return any(k > 1 and d > 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     def counts(self, spatial: Shape) -> Shape:
-        """Return how many windows ONNX has along each axis: none begins in the padding behind."""
+        """Return how many windows ONNX has along each axis: none begins in the padding after it."""
         return tuple(self._count(axis, extent) for axis, extent in enumerate(spatial))
 
     def _count(self, axis: int, extent: int) -> int:
@@ -57,7 +57,7 @@ class Window:
         """Return a window for which QNN's formula counts as many as ONNX's.
 
         QNN rounds up without asking where the last window begins. Rounding down, or less padding
-        behind, leaves that window out; it lay in the padding, so nothing else changes. Padding
+        after it, leaves that window out; it is in the padding, so nothing else changes. Padding
         below 0 says how many elements of the input no window reaches: they are to be cut off.
         """
         wanted = self.counts(spatial)
@@ -96,8 +96,8 @@ def window_of(op: OpContext, kernel: Shape, spatial: Shape) -> Window:
 
     Args:
         op: A convolution or pooling.
-        kernel: Its extents, as many as there are spatial dimensions.
-        spatial: Extents of the input.
+        kernel: Its sizes, one for each spatial dimension.
+        spatial: Spatial shape of the input.
 
     Raises:
         FrontendError: Attributes do not fit the kernel or make no sense.

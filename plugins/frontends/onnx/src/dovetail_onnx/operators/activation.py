@@ -56,7 +56,7 @@ def prelu(op: OpContext) -> Tensor:
 
 
 def broadcasts(shape: Shape, to: Shape) -> bool:
-    """Return whether a tensor of a shape can be added to one of another, without changing that one's."""
+    """Return whether a shape broadcasts to another one."""
     try:
         return bool(np.broadcast_shapes(to, shape) == to)
     except ValueError:
@@ -98,7 +98,7 @@ def selu(op: OpContext) -> Tensor:
 
 @ONNX.importer("Celu", versions=(12, 28))
 def celu(op: OpContext) -> Tensor:
-    """The product alpha * Elu(x / alpha)."""
+    """Compute alpha * Elu(x / alpha)."""
     x, alpha = op.tensor(0), op.attr.number("alpha", 1.0)
     if alpha <= 0:
         raise op.unsupported(f"unsupported alpha {alpha}; it must be above 0")
@@ -129,7 +129,7 @@ def softplus(op: OpContext) -> Tensor:
 
 @ONNX.importer("Mish", versions=(18, 22))
 def mish(op: OpContext) -> Tensor:
-    """The product x * tanh(softplus(x))."""
+    """Compute x * tanh(softplus(x))."""
     x = op.tensor(0)
     smooth = op.step("softplus", "ElementWiseNeuron", [x], operation=_SOFTPLUS)
     return op.emit("ElementWiseMultiply", [x, op.step("tanh", "Tanh", [smooth])])
@@ -137,7 +137,7 @@ def mish(op: OpContext) -> Tensor:
 
 @ONNX.importer("Swish", versions=(24,))
 def swish(op: OpContext) -> Tensor:
-    """The product x * sigmoid(alpha * x)."""
+    """Compute x * sigmoid(alpha * x)."""
     x, alpha = op.tensor(0), op.attr.number("alpha", 1.0)
     inner = x
     if alpha != 1:
@@ -148,7 +148,7 @@ def swish(op: OpContext) -> Tensor:
 
 @ONNX.importer("Softsign", versions=(1, 22))
 def softsign(op: OpContext) -> Tensor:
-    """The quotient x / (1 + |x|)."""
+    """Compute x / (1 + |x|)."""
     x = op.tensor(0)
     one = op.static("one", np.asarray(1), x.dtype)
     size = op.step("size", "ElementWiseAbs", [x])

@@ -20,7 +20,7 @@ _FAKE = {
 
 @ATEN.importer("ATen", versions=(1,))
 def aten(op: OpContext) -> Value:
-    """Numbers on a grid between two integers: (x, scale, zero point, [axis,] least, greatest)."""
+    """Fake quantization between two integers: (x, scale, zero point, [axis,] minimum, maximum)."""
     name = op.attr.text("operator", "")
     if name not in _FAKE:
         raise op.unsupported(

@@ -14,7 +14,7 @@ from dovetail_onnx.operators._table import ONNX
 
 @ONNX.importer("BitShift", versions=(11, 28))
 def bit_shift(op: OpContext) -> Tensor:
-    """A product with a power of two, or a floored quotient; what is shifted out is gone."""
+    """Multiply by a power of two, or divide and floor; bits that are shifted out are lost."""
     x, direction = op.tensor(0), op.attr.text("direction", "")
     if direction not in ("LEFT", "RIGHT"):
         raise op.invalid(f"unsupported direction '{direction}'; expected LEFT or RIGHT")
@@ -90,7 +90,7 @@ def _bitwise(op: OpContext) -> Tensor:
 
 
 def _bits(op: OpContext, i: int) -> Tensor:
-    """Return the bits of an input, least first, along a new last axis."""
+    """Return the bits of an input, lowest first, along a new last axis."""
     x = op.tensor(i)
     column = reshaped(op, f"column{i}", x, (*x.shape, 1))
     places = np.arange(x.dtype.bits)

@@ -35,7 +35,7 @@ def col2im(op: OpContext) -> Tensor:
 
 
 def _image(op: OpContext, x: Tensor, window: Window, image: Shape) -> Tensor:
-    """Return the columns (n, c * block, places) put back, (n, h, w, c)."""
+    """Return the columns (n, c * block, blocks) as an image, (n, h, w, c)."""
     return op.step(
         "channels_last",
         "Col2Im",

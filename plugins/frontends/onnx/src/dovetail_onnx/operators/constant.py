@@ -1,4 +1,4 @@
-"""Constants, shapes, and operators that do nothing at inference."""
+"""Constants, shapes, and operators without effect at inference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dovetail_onnx.operators._table import ONNX
 
 @ONNX.importer("Constant", versions=(1, 9, 11, 12, 13, 19, 21, 23, 24, 25))
 def constant(op: OpContext) -> Result:
-    """The value in its attribute."""
+    """Return the value in the attribute."""
     attr = op.attr
     if (proto := attr.tensor("value")) is not None:
         return op.read_tensor(proto)
@@ -34,7 +34,7 @@ def constant(op: OpContext) -> Result:
 
 @ONNX.importer("Shape", versions=(1, 13, 15, 19, 21, 23, 24, 25))
 def shape(op: OpContext) -> Array:
-    """The extents, which are known: shapes are static."""
+    """Return the shape, which is static."""
     found = op.spec(0).shape
     start = op.attr.integer("start", 0)
     end = op.attr.integer("end", len(found))
@@ -43,7 +43,7 @@ def shape(op: OpContext) -> Array:
 
 @ONNX.importer("Size", versions=(1, 13, 19, 21, 23, 24, 25))
 def size(op: OpContext) -> Array:
-    """The number of elements, which is known."""
+    """Return the number of elements, which is static."""
     return np.asarray(math.prod(op.spec(0).shape), np.int64)
 
 
@@ -78,7 +78,7 @@ def mel_weight_matrix(op: OpContext) -> Constant:
 
 
 def _computed_or_refused(op: OpContext, *inputs: str) -> Constant:
-    """Refuses a node whose output has a static shape only if its inputs are known."""
+    """Raise for a node whose output has a static shape only if its inputs are known."""
     for i, what in enumerate(inputs):
         op.need_constant(i, what)
     raise op.unsupported("unsupported type of the result")
@@ -86,7 +86,7 @@ def _computed_or_refused(op: OpContext, *inputs: str) -> Constant:
 
 @ONNX.importer("EyeLike", versions=(9, 22))
 def eye_like(op: OpContext) -> Constant:
-    """A constant with 1 on one diagonal: only the input's shape counts, which is known."""
+    """Return a constant with 1 on one diagonal, of the input's shape."""
     like, code = op.spec(0), op.attr.integer("dtype", 0)
     if len(like.shape) != 2:
         raise op.invalid(f"input must have rank 2, got shape {like.shape}")

@@ -1,4 +1,4 @@
-"""DeformConv: samples at places that are data, multiplied with the filters."""
+"""DeformConv: samples at computed positions, multiplied by the filters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def deform_conv(op: OpContext) -> Tensor:
 
 
 def _grid(op: OpContext, window: Window, parts: int, taps: int, size: Shape) -> Tensor:
-    """Return where each element of each window is sampled, (n * parts, taps, places, 2), x first."""
+    """Return the position of each sample, (n * parts, taps, positions, 2), x first."""
     (height, width), dtype = op.spec(0).shape[2:], op.spec(2).dtype
     # GridSample counts from -1 to 1, the outer edges of the first and last pixel
     scale = np.asarray([2 / width, 2 / height])
@@ -58,7 +58,7 @@ def _grid(op: OpContext, window: Window, parts: int, taps: int, size: Shape) -> 
 
 
 def _places(window: Window, size: Shape) -> Array:
-    """Return (column, row) of each element of each window without offsets, (taps, places, 2)."""
+    """Return (column, row) of each element of each window without offsets, (taps, positions, 2)."""
     axes = [
         np.add.outer(
             np.arange(window.kernel[i]) * window.dilations[i],
@@ -73,7 +73,7 @@ def _places(window: Window, size: Shape) -> Array:
 
 
 def _samples(op: OpContext, grid: Tensor, parts: int, taps: int, size: Shape) -> Tensor:
-    """Return the samples, weighted by the mask, (n, places, channels, taps)."""
+    """Return the samples, weighted by the mask, (n, positions, channels, taps)."""
     n, channels, height, width = op.spec(0).shape
     each, places = channels // parts, math.prod(size)
     apart = reshaped(op, "apart", op.tensor(0), (n * parts, each, height, width))

@@ -18,12 +18,12 @@ _LEAST = float(np.finfo(np.float32).min)
 
 @ONNX.importer("NonMaxSuppression", versions=(10, 11))
 def non_max_suppression(op: OpContext) -> Result:
-    """NonMaxSuppression, with -1 in the rows behind the last selected box.
+    """NonMaxSuppression, with -1 in the rows after the last selected box.
 
-    ONNX gives as many rows as boxes are selected, which only the data tells; a graph has as many as
+    ONNX returns one row for each selected box, which depends on the data; a graph has as many as
     there can be at most. A caller sees by the -1 where the rows end. A node cannot: it would gather
     box 0 of image 0, or the last one, once for each row that is left over, and nothing would show
-    it. So only an output of the model is converted; where a node reads it, it is refused.
+    it. So it is converted only if it is an output of the model that no node reads.
     """
     if op.feeds_nodes(0):
         raise op.unsupported(
@@ -85,7 +85,7 @@ def _corners(op: OpContext) -> Tensor:
 
 
 def _marked(op: OpContext, rows: Tensor, count: Tensor) -> Tensor:
-    """Emit the rows as INT_64, with -1 behind the first `count`."""
+    """Emit the rows as INT_64, with -1 after the first `count`."""
     place = np.arange(rows.shape[0], dtype=np.int32)[:, None]
     known = op.step("count", "Cast", [count], spec=Spec(DType.INT_32, count.shape))
     valid = op.step("valid", "ElementWiseLess", [op.static("place", place, DType.INT_32), known])
@@ -98,7 +98,7 @@ def _marked(op: OpContext, rows: Tensor, count: Tensor) -> Tensor:
 def roi_align(op: OpContext) -> Tensor:
     """RoiAlign; half_pixel, the default since version 16, is `aligned`.
 
-    The op takes means of samples. The greatest ones are gathered, where their number is known.
+    The op computes means of samples. Maxima are gathered if the number of samples is known.
     """
     mode = op.attr.text("mode", "avg")
     if mode not in ("avg", "max"):
@@ -128,7 +128,7 @@ def roi_align(op: OpContext) -> Tensor:
 
 
 def _check_maxima(op: OpContext, extent: tuple[int, int], samples: int) -> None:
-    """Refuses what the greatest samples cannot be gathered for."""
+    """Raise if the maxima of samples cannot be gathered."""
     regions, index = op.spec(1).shape, op.spec(2).shape
     if len(regions) != 2 or regions[1] != 4 or index != regions[:1] or min(extent) < 1:
         raise op.invalid(

@@ -23,7 +23,7 @@ class _Term:
     labels: str
 
     def extent(self, label: str) -> int:
-        """Return the extent of an axis."""
+        """Return the size of an axis."""
         return self.tensor.shape[self.labels.index(label)]
 
 

@@ -150,7 +150,7 @@ def _chained(op: OpContext, op_type: str) -> Value:
 
 @ONNX.importer("Mean", versions=(6, 8, 13))
 def mean(op: OpContext) -> Value:
-    """A chain of ElementWiseAdd, divided."""
+    """Emit a chain of ElementWiseAdd, and a division."""
     if op.count == 1:
         return op.value(0)
     total = _of_all(op, "ElementWiseAdd", op.count)
@@ -160,17 +160,17 @@ def mean(op: OpContext) -> Value:
 
 @ONNX.importer("Sum", versions=(6, 8, 13))
 def add_all(op: OpContext) -> Value:
-    """A chain of ElementWiseAdd."""
+    """Emit a chain of ElementWiseAdd."""
     return _chained(op, "ElementWiseAdd")
 
 
 @ONNX.importer("Max", versions=(6, 8, 12, 13))
 def maximum(op: OpContext) -> Value:
-    """A chain of ElementWiseMaximum."""
+    """Emit a chain of ElementWiseMaximum."""
     return _chained(op, "ElementWiseMaximum")
 
 
 @ONNX.importer("Min", versions=(6, 8, 12, 13))
 def minimum(op: OpContext) -> Value:
-    """A chain of ElementWiseMinimum."""
+    """Emit a chain of ElementWiseMinimum."""
     return _chained(op, "ElementWiseMinimum")

@@ -17,7 +17,7 @@ _TABLES = 15
 
 @ONNX.importer("DFT", versions=(17, 20))
 def dft(op: OpContext) -> Tensor:
-    """A MatMul in float64: sums of float32 would leave errors where the transform is 0."""
+    """Emit a MatMul in float64: sums of float32 would leave errors where the transform is 0."""
     x = op.tensor(0)
     rank = len(x.shape)
     axis = op.axis(_axis(op), rank)
@@ -62,9 +62,9 @@ def _length(op: OpContext, extent: int, *, half: bool) -> int:
 
 
 def _matrix(extent: int, parts: int, length: int, *, inverse: bool, onesided: bool) -> Array:
-    """Return (extent * parts, bins * parts): what each real number adds to each of the result.
+    """Return (size * parts, bins * parts): what each real number adds to each of the result.
 
-    What lies beyond the length is left out; what is missing counts as 0.
+    Elements beyond the length are left out; missing ones count as 0.
     """
     bins = length if inverse or not onesided else length // 2 + 1
     turns = np.outer(np.arange(extent), np.arange(bins)) % length

@@ -17,7 +17,7 @@ _MOST_LEVELS = 2**16
 
 @OPENVINO.importer("FakeQuantize", versions=(1,))
 def fake_quantize(op: OpContext) -> Value:
-    """Numbers from the least to the greatest, at as many levels, one of which is zero."""
+    """Emit fake quantization to levels from the minimum to the maximum, one of which is zero."""
     names = {1: "input_low", 2: "input_high", 3: "output_low", 4: "output_high"}
     ends = [found.astype(np.float64) for found in fitting(op, names)]
     levels = op.attr.integer("levels", 256)

@@ -36,7 +36,7 @@ def pad(op: OpContext) -> Value:
 
 
 def _wrapped(op: OpContext) -> Value:
-    """Gather, axis by axis, what lies there when the input is repeated all around."""
+    """Gather, axis by axis, from an input that is repeated all around."""
     x = op.tensor(0)
     pads = {axis: pair for axis, pair in enumerate(_pads(op)) if pair != (0, 0)}
     for axis, (before, after) in pads.items():

@@ -1,4 +1,4 @@
-"""Greatest and least elements by place.
+"""Indices of the maximum and minimum, and sorting.
 
 ONNX's indices are INT_64; the ops count in INT_32, so a Cast follows.
 """

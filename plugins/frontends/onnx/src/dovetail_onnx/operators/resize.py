@@ -32,7 +32,7 @@ Params = dict[str, Any]
 
 @ONNX.importer("Upsample", versions=(7, 9))
 def upsample(op: OpContext) -> Result:
-    """Resizing to larger extents, without freedoms."""
+    """Resizing to larger sizes by a single mode."""
     return _resized(op, Style.of(op))
 
 
@@ -147,7 +147,7 @@ def _means(op_type: str, params: Params, lines: Mapping[int, Line]) -> bool:
     """Return whether an op makes of each axis what the node makes of it."""
     found = _OPS[op_type]((), **params)
     return all(
-        found.taps(line.extent, line.inside).equals(line.taps, line.extent)
+        found.taps(line.length, line.inside).equals(line.taps, line.length)
         for line in lines.values()
     )
 
@@ -159,7 +159,7 @@ def _steps(op: OpContext, style: Style, x: Tensor, lines: Mapping[int, Line]) ->
     if weighted and not dtype.is_float:
         x = op.step("real", "Cast", [x], spec=Spec(DType.FLOAT_32, x.shape))
     for axis, line in lines.items():
-        if not line.taps.is_identity(line.extent):
+        if not line.taps.is_identity(line.length):
             x = (
                 _gathered(op, x, axis, line)
                 if line.taps.weights is None
@@ -180,11 +180,11 @@ def _gathered(op: OpContext, x: Tensor, axis: int, line: Line) -> Tensor:
 
 
 def _multiplied(op: OpContext, x: Tensor, axis: int, line: Line) -> Tensor:
-    op.reserve_constant((line.inside, line.extent))
+    op.reserve_constant((line.inside, line.length))
     before, after = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     shape = (*x.shape[:axis], line.inside, *x.shape[axis + 1 :])
-    flat = reshaped(op, f"flat{axis}", x, (before, line.extent, after))
-    weights: Array = line.taps.matrix(line.extent)[None]
+    flat = reshaped(op, f"flat{axis}", x, (before, line.length, after))
+    weights: Array = line.taps.matrix(line.length)[None]
     matrix = op.static(f"weights{axis}", weights.astype(x.dtype.storage), x.dtype)
     product = op.step(f"product{axis}", "MatMul", [matrix, flat])
     return reshaped(op, f"axis{axis}", product, shape)

@@ -1,4 +1,4 @@
-"""Sampling at places that are data, and what leads there."""
+"""Sampling at computed positions, and the computation of these."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def grid_sample(op: OpContext) -> Tensor:
 
 @ONNX.importer("AffineGrid", versions=(20,))
 def affine_grid(op: OpContext) -> Tensor:
-    """The product of the grid's places, which are known, with the transposed matrices."""
+    """Multiply the grid's positions, which are known, by the transposed matrices."""
     theta, size = op.tensor(0), op.need_ints(1, "size")
     axes = len(size) - 2
     if axes not in (2, 3) or theta.shape != (size[0], axes, axes + 1) or min(size) < 1:

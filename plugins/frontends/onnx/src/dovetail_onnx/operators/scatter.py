@@ -21,7 +21,7 @@ _Scatter = Callable[[Tensor, Tensor, int], Tensor]
 @ONNX.importer("Scatter", versions=(9,))
 @ONNX.importer("ScatterElements", versions=(11, 13, 16, 18))
 def scatter_elements(op: OpContext) -> Tensor:
-    """ScatterElements; the least of several as the greatest of their negatives."""
+    """ScatterElements; a minimum is the maximum of the negatives."""
     shape = op.spec(0).shape
     axis = op.axis(op.attr.integer("axis", 0), len(shape))
     indices = indices_tensor(op, 1, shape[axis])
@@ -64,7 +64,7 @@ def scatter_nd(op: OpContext) -> Tensor:
 
 @ONNX.importer("TensorScatter", versions=(24,))
 def tensor_scatter(op: OpContext) -> Tensor:
-    """ScatterElements of a cache, each item of the batch from a place of its own on."""
+    """ScatterElements of a cache, each item of the batch from its own index on."""
     cache, update = op.tensor(0), op.tensor(1)
     axis = op.axis(op.attr.integer("axis", -2), len(cache.shape))
     mode = op.attr.text("mode", "linear")
@@ -121,7 +121,7 @@ def _reduced(op: OpContext, scatter: _Scatter) -> Tensor:
 
 
 def _places(op: OpContext, rows: Array, data: tuple[int, ...]) -> Array:
-    """Return the place in flattened data of each element of the updates, flattened."""
+    """Return the index in flattened data of each element of the updates, flattened."""
     depth = rows.shape[-1]
     each = math.prod(data[depth:])
     op.reserve_constant((*rows.shape[:-1], each))

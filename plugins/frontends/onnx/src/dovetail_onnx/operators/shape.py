@@ -24,7 +24,7 @@ def _reshape(op: OpContext, shape: Shape) -> Value:
 
 @ONNX.importer("Reshape", versions=(5, 13, 14, 19, 21, 23, 24, 25))
 def reshape(op: OpContext) -> Value:
-    """Reshape; 0 keeps an extent (unless allowzero), -1 takes what is left."""
+    """Reshape; 0 copies a size (unless allowzero), -1 takes what is left."""
     x, wanted = op.spec(0).shape, list(op.need_ints(1, "shape"))
     if not op.attr.integer("allowzero", 0):
         for i, extent in enumerate(wanted):
@@ -60,7 +60,7 @@ def _axes(op: OpContext) -> tuple[int, ...] | None:
 
 @ONNX.importer("Squeeze", versions=(1, 11, 13, 21, 23, 24, 25))
 def squeeze(op: OpContext) -> Value:
-    """Reshape without dimensions of extent 1."""
+    """Reshape without dimensions of size 1."""
     x, given = op.spec(0).shape, _axes(op)
     if given is None:
         return _reshape(op, tuple(extent for extent in x if extent != 1))
@@ -72,7 +72,7 @@ def squeeze(op: OpContext) -> Value:
 
 @ONNX.importer("Unsqueeze", versions=(1, 11, 13, 21, 23, 24, 25))
 def unsqueeze(op: OpContext) -> Value:
-    """Reshape with new dimensions of extent 1."""
+    """Reshape with new dimensions of size 1."""
     x, given = op.spec(0).shape, _axes(op)
     if given is None:
         raise op.invalid("missing axes")

@@ -45,7 +45,7 @@ def _need_one(op: OpContext, i: int, what: str) -> int:
 
 @ONNX.importer("RotaryEmbedding", versions=(23,))
 def rotary_embedding(op: OpContext) -> Tensor:
-    """RotaryEmbedding on (batch, heads, seq, d), which (batch, seq, heads * d) is brought to."""
+    """RotaryEmbedding on (batch, heads, seq, d), to which (batch, seq, heads * d) is converted."""
     params: dict[str, Any] = {
         "interleaved": bool(op.attr.integer("interleaved", 0)),
         "rotary_embedding_dim": op.attr.integer("rotary_embedding_dim", 0),

@@ -58,7 +58,7 @@ def erf(op: OpContext) -> Tensor:
 
 @ONNX.importer("Shrink", versions=(9,))
 def shrink(op: OpContext) -> Tensor:
-    """0 within the limits; beyond them x brought nearer to 0."""
+    """0 within the limits; beyond them x moved toward 0."""
     x = op.tensor(0)
     limit, bias = op.attr.number("lambd", 0.5), op.attr.number("bias", 0.0)
     low, high, shift, zero = (

@@ -18,7 +18,7 @@ _CONSTANT = 0  # Pad's scheme
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """How elements spread over windows of the output, for each spatial axis.
+    """The windows of the output that elements spread over, for each spatial axis.
 
     Attributes:
         strides: Steps between windows.
@@ -36,7 +36,7 @@ class _Spread:
 
     @property
     def is_dilated(self) -> bool:
-        """Whether there is room between a window's elements."""
+        """True if a dilation exceeds 1."""
         return any(d > 1 for d in self.dilations)
 
 
@@ -45,7 +45,7 @@ def conv_transpose(op: OpContext) -> Tensor:
     """TransposeConv2d or 3d; one dimension becomes two: no backend of QNN's has TransposeConv1d.
 
     What these ops do not have is put into the filters: dilation in two dimensions as zeros between
-    the weights, and output beyond all windows as zeros before or behind them.
+    the weights, and output beyond all windows as zeros before or after them.
     """
     x, weight = op.spec(0).shape, op.spec(1).shape
     check_spatial(op, len(x))
@@ -102,9 +102,9 @@ def _spread(op: OpContext, kernel: Shape, spatial: Shape) -> _Spread:
 
 
 def _settled(extra: int, pads: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Return (elements before all windows, elements behind, padding before, padding behind).
+    """Return (elements before all windows, elements after, padding before, padding after).
 
-    Negative padding is more output, and padding behind eats what would be left there.
+    Negative padding is more output, and padding after it removes what would be left there.
     """
     before, after = pads
     net = after - extra
@@ -114,7 +114,7 @@ def _settled(extra: int, pads: tuple[int, int]) -> tuple[int, int, int, int]:
 def _pads(op: OpContext, spatial: Shape, strides: Shape, extra: Shape, full: Shape) -> Pairs:
     """Return the elements (before, after) to take off the `full` output of each axis.
 
-    What is below 0 is added: to an output that is a bit larger than its windows reach, behind them.
+    Numbers below 0 are added: to an output that is slightly larger than its windows, after them.
     """
     auto = op.attr.text("auto_pad", "NOTSET")
     rank = len(spatial)
@@ -144,7 +144,7 @@ def _pads(op: OpContext, spatial: Shape, strides: Shape, extra: Shape, full: Sha
 
 
 def _halved(total: int, auto: str) -> tuple[int, int]:
-    """Return elements (before, after) to take off; what windows do not reach lies behind.
+    """Return elements (before, after) to remove; those that no window reaches come after.
 
     So ONNX's own tests have it, and ONNX Runtime, whose output under SAME_* is smaller there.
     """
@@ -200,7 +200,7 @@ def _dilated(op: OpContext, filters: Tensor, dilations: Shape) -> Tensor:
 
 
 def _without_excess(spread: _Spread) -> _Spread:
-    """Create elements behind all windows part of these, where output_padding may not have them."""
+    """Include elements after all windows in these, where output_padding cannot have them."""
     steps = zip(spread.extra, spread.strides, strict=True)
     if all(extra < stride for extra, stride in steps):
         return spread
@@ -210,7 +210,7 @@ def _without_excess(spread: _Spread) -> _Spread:
 
 
 def _grown(op: OpContext, weight: Array, spread: _Spread) -> Array:
-    """Return (c, k, ...) with zeros between the weights, before and behind them."""
+    """Return (c, k, ...) with zeros between the weights, before and after them."""
     extents, where = [], []
     for k, d, (lead, behind) in zip(weight.shape[2:], spread.dilations, spread.taps, strict=True):
         extents.append(lead + (k - 1) * d + 1 + behind)

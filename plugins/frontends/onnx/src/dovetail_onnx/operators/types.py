@@ -24,7 +24,7 @@ def cast(op: OpContext) -> Value:
 
 @ONNX.importer("CastLike", versions=(15, 19, 21, 23, 24, 25))
 def cast_like(op: OpContext) -> Value:
-    """A cast to the second input's type."""
+    """Cast to the second input's type."""
     return _cast(op, op.spec(1).dtype, op.packed(1))
 
 

@@ -20,7 +20,7 @@ _MOST_COMPARISONS = 256
 
 @ONNX.importer("TfIdfVectorizer", versions=(9,))
 def tf_idf_vectorizer(op: OpContext) -> Tensor:
-    """The texts, shifted, compared with the words of all n-grams at once; then counts in order."""
+    """Compare the shifted texts with the words of all n-grams at once, and count matches."""
     x = op.spec(0)
     if "pool_strings" in op.attr or not x.dtype.is_int:
         raise op.unsupported(
@@ -93,7 +93,7 @@ def _counts(op: OpContext, texts: Tensor, pool: Array) -> Tensor:
 
 
 def _matches(op: OpContext, texts: Tensor, pool: Array, step: int) -> Tensor:
-    """Return how often each n-gram is in each text, its words `step` places apart, (n, n-grams)."""
+    """Return how often each n-gram, its words `step` apart, is in each text, (n, n-grams)."""
     (rows, words, _), (grams, length) = texts.shape, pool.shape
     places = words - (length - 1) * step
     equal = []

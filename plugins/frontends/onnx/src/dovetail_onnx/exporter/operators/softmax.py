@@ -9,7 +9,7 @@ from dovetail_opset.ops.softmax import MaskMode
 
 @exports("Softmax", "LogSoftmax")
 def softmax(e: NodeExport) -> None:
-    """The operator of the same name along the axis where it lies, of beta times x."""
+    """Write the operator of the same name along the axis in the value's order, of beta * x."""
     order = e.layout(0)
     x = e.input(0, order)
     if e.op.beta != 1:

@@ -11,14 +11,14 @@ from dovetail_onnx.exporter._table import exports
 
 @exports("Convert", "Quantize", "Dequantize")
 def convert(e: NodeExport) -> None:
-    """Nothing more than what the output's own type brings: quantization, or a Cast."""
+    """Write only what the output's type needs: quantization, or a Cast."""
     order = e.layout(0)
     e.put(e.input(0, order), order)
 
 
 @exports("Cast")
 def cast(e: NodeExport) -> None:
-    """Cast of plain numbers, and of integers to what they stand for or back."""
+    """Write a Cast of numbers; integers are dequantized or quantized."""
     if _same_integers(e.spec(0).dtype, e.out.dtype):
         order = e.layout(0)
         if e.out.dtype.is_fixed_point:
@@ -45,14 +45,14 @@ def _same_integers(one: DType, other: DType) -> bool:
 
 @exports("Shape")
 def shape(e: NodeExport) -> None:
-    """A constant, since shapes are static."""
+    """Write a constant, since shapes are static."""
     extents = e.spec(0).shape[e.op.start : e.op.end]
     e.put(e.constant(np.array(extents), DType.UINT_32))
 
 
 @exports("ConstantOfShape")
 def constant_of_shape(e: NodeExport) -> None:
-    """A constant, since shapes are static."""
+    """Write a constant, since shapes are static."""
     out = e.out
     if out.dtype.is_fixed_point:
         raise e.unsupported("stored integers are returned, but tensors hold real values in ONNX")

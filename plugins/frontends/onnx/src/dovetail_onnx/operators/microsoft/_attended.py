@@ -33,7 +33,7 @@ def attended(
         value: (batch, fewer heads, keys, other size).
         biases: Added to the scores, which they broadcast to; None adds nothing.
         softcap: How far the scores may go, bent by a tanh; 0 for any distance.
-        sink: (batch, heads, queries, 1) of scores of a place that has no value.
+        sink: (batch, heads, queries, 1) of scores of a position that has no value.
 
     Returns:
         (batch, heads, queries, other size).

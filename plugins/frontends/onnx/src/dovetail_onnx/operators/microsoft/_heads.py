@@ -33,7 +33,7 @@ def cut(op: OpContext, suffix: str, x: Tensor, axis: int, sizes: Sequence[int]) 
     """Return the pieces of these sizes along an axis.
 
     Raises:
-        FrontendError: They do not add up to its extent.
+        FrontendError: They do not add up to its size.
     """
     if len(x.shape) <= axis or sum(sizes) != x.shape[axis] or min(sizes) < 0:
         raise op.invalid(f"{suffix} {x.shape} cannot be split into pieces of {list(sizes)}")

@@ -1,4 +1,4 @@
-"""Rotary embeddings: pairs of elements turned by angles that grow with their place."""
+"""Rotary embeddings: pairs of elements rotated by angles that grow with their position."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._parts import apply_operator, constant
 
 
-def angles(op: OpContext, tables: tuple[int, int], places: Value, shape: Shape) -> list[Tensor]:
-    """Return cosines and sines of places, at import where both are known.
+def angles(op: OpContext, tables: tuple[int, int], positions: Value, shape: Shape) -> list[Tensor]:
+    """Return cosines and sines of positions, at import where both are known.
 
     Args:
         op: The node.
-        tables: The inputs that are the tables, (most places, pairs).
-        places: Integers, (batch, rows).
+        tables: The inputs that are the tables, (maximum position, pairs).
+        positions: Integers, (batch, rows).
         shape: What the results are given, the pairs left out.
 
     Raises:
@@ -29,7 +29,7 @@ def angles(op: OpContext, tables: tuple[int, int], places: Value, shape: Shape) 
     target = constant(op, "angles_shape", (*shape, first[1]), DType.INT_64)
     found = []
     for name, i in zip(("cosines", "sines"), tables, strict=True):
-        rows = apply_operator(op, f"{name}_rows", "Gather", [op.value(i), places], axis=0)
+        rows = apply_operator(op, f"{name}_rows", "Gather", [op.value(i), positions], axis=0)
         found.append(op.as_tensor(apply_operator(op, name, "Reshape", [rows, target])))
     return found
 

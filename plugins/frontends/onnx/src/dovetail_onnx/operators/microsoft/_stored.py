@@ -45,7 +45,7 @@ def integer_product(
 
 
 def need_one(op: OpContext, i: int, what: str) -> None:
-    """Refuses an input of several numbers.
+    """Raise if an input has several numbers.
 
     Raises:
         UnsupportedOpError: It has.

@@ -16,7 +16,7 @@ from dovetail_onnx.operators._parts import (
 )
 from dovetail_onnx.operators.microsoft._attended import attended
 from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, split_heads
-from dovetail_onnx.operators.microsoft._masks import Places, causal_bias, padding_bias
+from dovetail_onnx.operators.microsoft._masks import AttentionSizes, causal_bias, padding_bias
 from dovetail_onnx.operators.microsoft._stored import integer_product, need_one
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
@@ -37,7 +37,7 @@ def attention(op: OpContext) -> Sequence[Tensor | None]:
 
 @MICROSOFT.importer("QAttention", versions=(1,))
 def quantized_attention(op: OpContext) -> Sequence[Tensor | None]:
-    """The same, after exact projections of integers."""
+    """Compute Attention after exact projections of integers."""
     refuse_attributes(op, {"do_rotary": 0, "past_present_share_buffer": 0}, _FUSE_LESS)
     need_one(op, 3, "input_scale")
     need_one(op, 6, "input_zero_point")
@@ -77,12 +77,12 @@ def attended_to_itself(
     if op.has(past):
         key, values = _after_past(op, op.tensor(past), key, values)
     present = _present(op, key, values) if op.is_output_used(1) else None
-    places = Places(query.shape[0], query.shape[2], key.shape[2])
+    masked = AttentionSizes(query.shape[0], query.shape[2], key.shape[2])
     biases: list[Value | None] = [value(op, bias)] if bias is not None else []
-    if op.has(mask) and not _stands_for_none(op.spec(mask).shape, places.keys):
-        biases.append(padding_bias(op, mask, places, query.dtype))
-    if op.attr.integer("unidirectional", 0) and places.queries > 1:
-        biases.append(causal_bias(op, places, query.dtype))
+    if op.has(mask) and not _stands_for_none(op.spec(mask).shape, masked.keys):
+        biases.append(padding_bias(op, mask, masked, query.dtype))
+    if op.attr.integer("unidirectional", 0) and masked.queries > 1:
+        biases.append(causal_bias(op, masked, query.dtype))
     return [emit_joined(op, attended(op, query, key, values, biases)), present]
 
 

@@ -18,7 +18,7 @@ from dovetail_onnx.operators._parts import (
 )
 from dovetail_onnx.operators.microsoft._attended import attended
 from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, with_past
-from dovetail_onnx.operators.microsoft._masks import Places, padding_bias
+from dovetail_onnx.operators.microsoft._masks import AttentionSizes, padding_bias
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 from dovetail_onnx.operators.microsoft.multi_head import in_heads
 
@@ -28,7 +28,7 @@ _SEARCH = "decode greedily, with one beam, or search for beams outside of the mo
 
 @MICROSOFT.importer("DecoderMaskedMultiHeadAttention", versions=(1,))
 def decoder_masked_attention(op: OpContext) -> Sequence[Tensor | None]:
-    """Products and Softmax for each head; the new row goes behind the past or into its buffer."""
+    """Emit products and Softmax by head; the new row goes after the past or into its buffer."""
     refuse_inputs(op, {9: "cache_indirection"}, _SEARCH)
     refuse_attributes(op, {"output_qk": 0}, "leave the output qk out")
     beams = int(op.need_number(_BEAMS, "beam_width")) if op.has(_BEAMS) else 1
@@ -92,15 +92,15 @@ def _attended(
         raise op.invalid(f"query {query.shape} and key {key.shape} do not match")
     if key.shape[:3] != values.shape[:3]:
         raise op.invalid(f"key {key.shape} and value {values.shape} do not match")
-    places = Places(query.shape[0], 1, key.shape[2])
+    sizes = AttentionSizes(query.shape[0], 1, key.shape[2])
     biases = []
     if op.has(_SCORES):
-        biases.append(_of_all_keys(op, op.value(_SCORES), places.keys))
+        biases.append(_of_all_keys(op, op.value(_SCORES), sizes.keys))
     if op.has(_MASK):
         # a mask may end with the row in a buffer that is longer
         shape = op.spec(_MASK).shape
-        part = replace(places, keys=shape[1]) if shown is not None and len(shape) == 2 else places
-        biases.append(_of_all_keys(op, padding_bias(op, _MASK, part, query.dtype), places.keys))
+        part = replace(sizes, keys=shape[1]) if shown is not None and len(shape) == 2 else sizes
+        biases.append(_of_all_keys(op, padding_bias(op, _MASK, part, query.dtype), sizes.keys))
     if shown is not None:
         lowest = -65504.0 if query.dtype is DType.FLOAT_16 else float(np.finfo(np.float32).min)
         zero, hidden = (constant(op, "shown_by", v, query.dtype) for v in (0.0, lowest))

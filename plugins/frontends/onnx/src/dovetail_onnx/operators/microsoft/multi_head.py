@@ -13,7 +13,7 @@ from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._parts import refuse_inputs, value
 from dovetail_onnx.operators.microsoft._attended import attended
 from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, split_heads, with_past
-from dovetail_onnx.operators.microsoft._masks import Places, causal_bias, padding_bias
+from dovetail_onnx.operators.microsoft._masks import AttentionSizes, causal_bias, padding_bias
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
 NAMES = ("query", "key", "value")
@@ -40,23 +40,23 @@ def multi_head_attention(op: OpContext) -> Sequence[Tensor | None]:
         )
     key = with_past(op, "keys", op.optional(6), key, 1)
     values = with_past(op, "values", op.optional(7), values, 2)
-    places = Places(query.shape[0], query.shape[2], key.shape[2])
+    sizes = AttentionSizes(query.shape[0], query.shape[2], key.shape[2])
     biases: list[Value | None] = [value(op, 5)]
     if op.has(4):
-        biases.append(padding_bias(op, 4, places, query.dtype))
-    if op.attr.integer("unidirectional", 0) and places.queries > 1:
-        biases.append(_causal(op, places, query))
+        biases.append(padding_bias(op, 4, sizes, query.dtype))
+    if op.attr.integer("unidirectional", 0) and sizes.queries > 1:
+        biases.append(_causal(op, sizes, query))
     y = emit_joined(op, attended(op, query, key, values, biases))
     return [y, key if op.is_output_used(1) else None, values if op.is_output_used(2) else None]
 
 
-def _causal(op: OpContext, places: Places, query: Tensor) -> Value:
+def _causal(op: OpContext, sizes: AttentionSizes, query: Tensor) -> Value:
     """Return what hides keys; counted from the first one, where they are not the queries' own."""
     before = op.spec(6).shape[2] if op.has(6) else 0
-    if places.keys - places.queries == before:
-        return causal_bias(op, places, query.dtype)
+    if sizes.keys - sizes.queries == before:
+        return causal_bias(op, sizes, query.dtype)
     raise op.unsupported(
-        f"unidirectional attention of {places.queries} queries to {places.keys - before} "
+        f"unidirectional attention of {sizes.queries} queries to {sizes.keys - before} "
         "keys cannot be converted",
         hint="leave unidirectional out, and pass key_padding_mask",
     )

@@ -56,7 +56,7 @@ def _with_skip(op_type: str, *, factors: tuple[int, ...], bias: int) -> Importer
 
 
 def _sum(op: OpContext, bias: int) -> Tensor:
-    """Emit the sum of two inputs and a bias, which is the fourth output where that is wanted."""
+    """Emit the sum of two inputs and a bias, which is also the fourth output if that is used."""
     x, skip = op.spec(0).shape, op.spec(1).shape
     if not broadcasts(skip, x):
         raise op.invalid(f"skip {skip} does not match the input {x}")

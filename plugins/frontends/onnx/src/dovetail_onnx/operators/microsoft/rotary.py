@@ -15,7 +15,7 @@ from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
 @MICROSOFT.importer("RotaryEmbedding", versions=(1,))
 def rotary_embedding(op: OpContext) -> Tensor:
-    """Products with cosines and sines: constants where the places are known."""
+    """Products with cosines and sines, which are constants where the positions are known."""
     refuse_attributes(op, {"is_packed_batching": 0}, "pass the sequences as a batch")
     if op.attr.number("scale", 1.0) not in (0, 1):
         raise op.unsupported(
@@ -29,7 +29,7 @@ def rotary_embedding(op: OpContext) -> Tensor:
     batch, rows = x.shape[0], x.shape[2 if by_head else 1]
     apart = x if by_head else _apart(op, x)
     shape = (batch, 1, rows) if by_head else (batch, rows, 1)
-    turns = angles(op, (2, 3), _places(op, batch, rows), shape)
+    turns = angles(op, (2, 3), _positions(op, batch, rows), shape)
     interleaved = bool(op.attr.integer("interleaved", 0))
     turned = rotated(op, "x", apart, turns, interleaved=interleaved)
     return op.emit("Reshape", [turned], spec=x.spec)
@@ -48,8 +48,8 @@ def _apart(op: OpContext, x: Tensor) -> Tensor:
     return reshaped(op, "apart", x, (batch, rows, width // size, size))
 
 
-def _places(op: OpContext, batch: int, rows: int) -> Value:
-    """Return (batch, rows) of places; one number is that of the first row."""
+def _positions(op: OpContext, batch: int, rows: int) -> Value:
+    """Return (batch, rows) of positions; a single number is that of the first row."""
     given = op.value(1)
     if given.shape == (batch, rows):
         return given
@@ -57,4 +57,6 @@ def _places(op: OpContext, batch: int, rows: int) -> Value:
         raise op.invalid(f"position_ids must have shape (1,) or {(batch, rows)}, got {given.shape}")
     op.reserve_constant((batch, rows, 2))  # of 64 bits
     counted = np.broadcast_to(np.arange(rows), (batch, rows))
-    return apply_operator(op, "places", "Add", [given, constant(op, "rows", counted, DType.INT_64)])
+    return apply_operator(
+        op, "positions", "Add", [given, constant(op, "rows", counted, DType.INT_64)]
+    )
