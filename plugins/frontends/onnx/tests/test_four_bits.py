@@ -321,7 +321,7 @@ def test_nothing_else_takes_them(code, is_known, read) -> None:
         [tensor] if is_known else [],
     )
     with pytest.raises(
-        UnsupportedOpError, match="unsupported element type U?INT4 of 'x'"
+        UnsupportedOpError, match=r"unsupported element type U?INT4 of 'x'"
     ) as caught:
         read(model)
     assert "node 'reader'" in str(caught.value)

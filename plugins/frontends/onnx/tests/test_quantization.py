@@ -130,7 +130,7 @@ def test_scales_of_blocks_that_do_not_fit(model, read, shape, known) -> None:
     x = {"x": np.zeros((4, 6), F32)}
     feeds, constants = (x, numbers) if known else (x | numbers, {})
     nodes = [node, helper.make_node("Add", ["r", "x"], ["y"])]
-    with pytest.raises(FrontendError, match="input 1 of shape .* does not match the input"):
+    with pytest.raises(FrontendError, match=r"input 1 of shape .* does not match the input"):
         read(model(nodes, feeds, ["y"], constants, opset=21))
 
 
@@ -217,7 +217,7 @@ def test_zero_points_of_types_that_nothing_is_quantized_to(model, read, dtype, k
     ]
     with pytest.raises(
         FrontendError,
-        match="unsupported target type .*; expected integers of at most 16 bits",
+        match=r"unsupported target type .*; expected integers of at most 16 bits",
     ):
         read(model(nodes, {"x": np.ones(3, F32)}, ["y"], numbers, opset=21))
 
@@ -318,5 +318,5 @@ def test_a_product_of_one_number(model, read, op_type) -> None:
         known = {"s": scalar(1), "z": number}
         names = ["x", "s", "z", "w", "s", "z", "s", "z"]
     node = helper.make_node(op_type, names, ["y"])
-    with pytest.raises(FrontendError, match="must have rank 2 or more|must not be scalars"):
+    with pytest.raises(FrontendError, match=r"must have rank 2 or more|must not be scalars"):
         read(model([node], {"x": number, "w": matrix}, ["y"], known))

@@ -156,7 +156,7 @@ class Values:
         self._values[tensor] = Value(name, order)
 
     def forget(self, tensor: Tensor) -> None:
-        """Define a tensor that could not be computed by a placeholder, so that others can be tried."""
+        """Define a tensor that was not computed as a placeholder, so that others can be tried."""
         self._values[tensor] = Value(self._placeholder(tensor), natural(len(tensor.shape)))
 
     def note(self, text: str) -> None:

@@ -39,7 +39,7 @@ def cubic_samples(op: OpContext, x: Tensor, grid: Tensor, *, corners: bool, padd
         grid: Positions (x, y) from -1 to 1, (n, h_out, w_out, 2).
         corners: Whether -1 and 1 are the middles of the outermost elements, not their edges.
         padding: The values outside: zeros, border or reflection. As in PyTorch, where the operator
-            comes from, and in ONNX Runtime, positions beyond the border stay there, and the elements
+            comes from, and in ONNX Runtime, positions beyond the border stay there, and elements
             around them are those of the border; ONNX's own evaluator moves the positions.
     """
     n, height, width, channels = x.shape
