@@ -93,7 +93,7 @@ def test_onnx_refuses_quantized_graphs(tmp_path: Path) -> None:
         outputs=given(graph, "y", DType.FLOAT_32, 3, kind="APP_READ"),
     )
     text = refusal(graph, tmp_path / "no.onnx", OnnxExporter)
-    assert "tensor 'x': it is UFIXED_POINT_8" in text
+    assert "tensor 'x': type UFIXED_POINT_8" in text
     assert "export it as onnx-qdq" in text
 
 
