@@ -12,6 +12,7 @@ from dovetail_onnx._dtypes import PACKED, Constant, element_type_name
 from dovetail_onnx._registry import Value
 from dovetail_onnx._source import SourceGraph
 from dovetail_onnx._tensors import TensorReader
+from dovetail_onnx._transposition import transposed_copy
 from dovetail_onnx._value_info import DeclaredSpecs
 
 
@@ -106,7 +107,7 @@ class Values:
         """Return a constant, its axes in another order, as a static tensor that is made once."""
         if perm == tuple(range(len(perm))):
             return self.tensor(value)
-        return self._static((value, perm), value, lambda: value.values.transpose(perm), perm)
+        return self._static((value, perm), value, lambda: transposed_copy(value.values, perm), perm)
 
     def derived(
         self, name: str, values: Array, dtype: DType, source: str, grid: Spec | None = None
