@@ -1,4 +1,4 @@
-"""What fuzzing found, one small model for each kind: all are refused, by the node's name."""
+"""Small hostile models, one for each finding of the fuzzer: each is an error that names the node."""
 
 from __future__ import annotations
 

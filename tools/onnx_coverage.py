@@ -147,7 +147,9 @@ def document(scope: Scope, cases: Sequence[Case], results: Sequence[Result]) -> 
     yield "compute then: ONNX's own evaluator does it at import, so they prove little."
     yield from ("", "## Rules", "")
     for rule in RULES:
-        yield from textwrap.wrap(rule, 98, initial_indent="- ", subsequent_indent="  ")
+        yield from textwrap.wrap(
+            rule, 98, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
+        )
     yield from ("", "| tests | all | in scope | passed |", "|---|---|---|---|")
     counts = Counter(case.kind for case in cases)
     tried = Counter(result.case.kind for result in results)

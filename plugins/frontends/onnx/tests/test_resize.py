@@ -268,7 +268,7 @@ def test_what_cannot_be_converted_says_why(model, read) -> None:
         FrontendError, match="unsupported mode 'wavy'; expected one of nearest, linear, cubic"
     ):
         refusal(model, read, ["", "s"], constants=four, mode="wavy")()
-    with pytest.raises(FrontendError, match="neither scales nor sizes"):
+    with pytest.raises(FrontendError, match="missing scales or sizes"):
         refusal(model, read, [])()
     with pytest.raises(UnsupportedOpError, match="there are no elements"):
         refusal(model, read, ["", "s"], constants={"s": numbers(1, 1, 0.25, 2)})()
