@@ -37,7 +37,7 @@ def main() -> None:
 def table() -> str:
     """Return the table, and under it the ops that cannot be exported."""
     operators, refusals = tried()
-    lines = ["| op | ONNX operators | refused |\n", "|---|---|---|\n"]
+    lines = ["| op | ONNX operators | not expressible |\n", "|---|---|---|\n"]
     for op_type in sorted(EXPORTERS):
         made = ", ".join(sorted(operators[op_type])) or "-"
         lines.append(f"| `{op_type}` | {made} | {'; '.join(sorted(refusals[op_type])) or '-'} |\n")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import textwrap
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,12 +41,36 @@ from onnx_cases import (  # noqa: E402 - what the tests of a dist share lies in 
 from onnx_coverage_microsoft import lines as microsoft_lines  # noqa: E402 - it needs the same
 
 _CONTROL = ("If", "Loop", "Scan")
+RULES = (
+    "**Operator sets.** `ai.onnx` is another name of ONNX's own domain. Any other domain that"
+    " a model uses without importing it counts as version 1, as in ONNX Runtime.",
+    "**Unused inputs.** An input that no output depends on is an input of the graph all the "
+    "same: `Session.run`, input lists and calibration data contain it, and its values are "
+    "ignored. It is left out, with a warning, if its type or shape is unknown, or if the "
+    "model is cut with `--out-name`.",
+    "**64 bits.** ONNX's indices are int64, QNN's are 32-bit integers. A constant that does "
+    "not fit its op is an error of the conversion, which names the node and the value. "
+    "Computed indices saturate at the limits of INT_32 before they are narrowed, so an index "
+    "out of range stays out of range, and the op raises an error or follows its own rule "
+    "(OneHot: off everywhere). Negative indices count from the end. A `Cast` of the model "
+    "itself wraps, as ONNX says.",
+    "**4 bits.** Integers of 4 bits are stored in bytes: an INT4 input takes an int8 array of"
+    " values from -8 to 7, a UINT4 input uint8 from 0 to 15; outputs are of the same types. "
+    "The range of input values is not checked at run time.",
+    "**Dropout.** Dropout in training mode is an error unless its ratio is 0; `--dropout off`"
+    " converts it as at inference, where it does nothing.",
+    "**External data** is mapped. A dry run reads none of it; a conversion reads a weight "
+    "when a pass needs its values or when the `.dvt` is written.",
+    "**Experimental operators** of opset 7 to 9 (`Affine`, `Crop`, `GivenTensorFill`, "
+    "`ImageScaler`, `ParametricSoftplus`, `ScaledTanh`, `ThresholdedRelu`) are converted; "
+    "ONNX has no tests of them any more.",
+)
 _NOTHING = "computed at import, or passed on"
 
 
 @dataclass
 class Row:
-    """What is known of one operator.
+    """The results of one operator.
 
     Attributes:
         cases: How many there are.
@@ -64,7 +89,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a case: the ops of its graph before any pass, None where it fails."""
+    """The result of a case: the ops of its graph before any pass, None if it fails."""
 
     case: Case
     ops: frozenset[str] | None
@@ -113,17 +138,18 @@ def document(scope: Scope, cases: Sequence[Case], results: Sequence[Result]) -> 
     yield ""
     yield f"Of the {len(cases)} backend tests of onnx {onnx.__version__}, {len(results)} are in"
     yield f"scope and **{len(passed)} pass ({len(passed) / len(results):.1%})**, each at its own"
-    yield "tolerance, on the backend `cpu`. Written by `python tools/onnx_coverage.py`, which runs"
-    yield "them; the cases out of scope and those that fail are listed, with reasons, in"
-    yield "`plugins/frontends/onnx/tests/backend/scope.toml`."
+    yield "tolerance, on the backend `cpu`. `python tools/onnx_coverage.py` runs them and writes"
+    yield "this file; `plugins/frontends/onnx/tests/backend/scope.toml` lists the cases out of scope"
+    yield "and those that fail, with reasons."
     yield ""
     yield "Shapes are static, so an input that decides a shape or an attribute becomes a constant"
-    yield f"of the value that the case gives it. In {len(folded)} of the cases that pass nothing is"
-    yield "left then to compute: ONNX's own evaluator does that at import, and they say little."
-    yield ""
-    yield "Integers of 4 bits are kept in bytes: an INT4 input takes an int8 array of values from"
-    yield "-8 to 7, a UINT4 one uint8 from 0 to 15, and outputs come in the same way. Nothing"
-    yield "checks the range of what an input is given at run time."
+    yield f"with the value of the case. {len(folded)} of the cases that pass leave nothing to"
+    yield "compute then: ONNX's own evaluator does it at import, so they prove little."
+    yield from ("", "## Rules", "")
+    for rule in RULES:
+        yield from textwrap.wrap(
+            rule, 98, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
+        )
     yield from ("", "| tests | all | in scope | passed |", "|---|---|---|---|")
     counts = Counter(case.kind for case in cases)
     tried = Counter(result.case.kind for result in results)
@@ -138,10 +164,10 @@ def document(scope: Scope, cases: Sequence[Case], results: Sequence[Result]) -> 
         "",
         "## Operators",
         "",
-        "By the node tests of each, its written-out forms included.",
+        "Counted by the node tests of each, including those of its definition.",
     )
-    yield "Versions are those that an importer knows; an operator without one is replaced by ONNX's"
-    yield "own definition, where it has one. All else is refused, with the reason."
+    yield "Versions are those with an importer; an operator without one is replaced by ONNX's own"
+    yield "definition, if it has one. Everything else is an error that states the reason."
     yield from ("", "| operator | versions | becomes | passed / in scope / all | why not |")
     yield "|---|---|---|---|---|"
     for operator in sorted(rows):

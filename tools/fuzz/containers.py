@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.container._format import HEADER_BYTES, Header, Kind, pack_header, place, unpack_header
+from dovetail.container._format import (
+    HEADER_BYTES,
+    Header,
+    Kind,
+    pack_header,
+    placement_of,
+    unpack_header,
+)
 from fuzz import pick
 from fuzz.damage import damage
 from fuzz.mutation import Mutated
@@ -29,7 +36,7 @@ def mutate_container(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
     end = HEADER_BYTES + header.manifest_bytes
     manifest = json.loads(seed.data[HEADER_BYTES:end])
     sizes = [blob["size"] for blob in manifest["blobs"]]
-    offsets = place(header.manifest_bytes, sizes).offsets
+    offsets = placement_of(header.manifest_bytes, sizes).offsets
     blobs = [seed.data[o : o + s] for o, s in zip(offsets, sizes, strict=True)]
     for _ in range(random.choice((1, 1, 2, 3))):
         _change(manifest, random)
@@ -41,7 +48,7 @@ def mutate_container(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
 
 def _sealed(raw: bytes, blobs: Sequence[bytes]) -> bytes:
     """Return the container of a manifest and blobs whose checksums fit."""
-    placement = place(len(raw), map(len, blobs))
+    placement = placement_of(len(raw), map(len, blobs))
     header = Header(Kind.MODEL, len(raw), placement.file_bytes, hashlib.sha256(raw).digest())
     data = bytearray(placement.file_bytes)
     data[:HEADER_BYTES] = pack_header(header)

@@ -226,7 +226,7 @@ def test_dry_run_shows_unused_inputs(run: Any) -> None:
         (["-s", "width", "4.5"], 2, "'4.5' is no whole number"),
         (["-d", "x"], 2, "takes two values"),
         (["-d", "x", "1,4", "-d", "x", "1,5"], 2, "is given twice"),
-        (["-d", "z", "1,4"], 2, "no input 'z'"),
+        (["-d", "z", "1,4"], 2, "--input-dim z: input 'z' not found in the model"),
         (["-s", "widht", "4"], 2, "did you mean 'width'?"),
         (["-d", "x", "1,4", "--out-node", "mud"], 2, "mid"),
         (["-d", "x", "1,4", "-o", "model.cpp"], 2, "--output-path model.dvt"),

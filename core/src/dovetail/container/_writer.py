@@ -90,9 +90,9 @@ def write_container(
 def _write_blob(file: IO[bytes], blob: Blob, where: str) -> None:
     # Hashed again: the hash of a blob from an unchecked file is only a claim, and damage must not
     # be written with valid checksums.
-    digest = hashlib.sha256()
+    digest, data = hashlib.sha256(), blob.bytes
     for start in range(0, blob.nbytes, CHUNK_BYTES):
-        chunk = blob.bytes[start : start + CHUNK_BYTES].data
+        chunk = data[start : start + CHUNK_BYTES].data
         digest.update(chunk)
         file.write(chunk)
     if digest.hexdigest() != blob.hash:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -89,6 +90,41 @@ class Blob:
 def _restored(data: Array, hash: str | None) -> Blob:
     """Return a blob from its pickled state."""
     return Blob(data, hash=hash)
+
+
+class DeferredBlob(Blob):
+    """Stored bytes that are computed when they are used, and freed when nothing uses them.
+
+    So a large constant whose file is mapped takes no memory in another layout, either.
+
+    Args:
+        nbytes: How many bytes there are.
+        make: Computes them: any array; each call must return the same.
+    """
+
+    __slots__ = ("_made", "_make", "_nbytes")
+
+    def __init__(self, nbytes: int, make: Callable[[], Array]) -> None:
+        super().__init__(np.empty(0, np.uint8))
+        self._nbytes = nbytes
+        self._make = make
+        self._made: weakref.ref[Array] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self._nbytes
+
+    @property
+    def bytes(self) -> NDArray[np.uint8]:
+        """The bytes, shape (nbytes,), read-only; computed unless an array over them is in use."""
+        found = None if self._made is None else self._made()
+        if found is None:
+            # views refer to the array that owns the memory, so that one decides how long it lives
+            found = np.array(self._make(), order="C")
+            found.flags.writeable = False
+            self._made = weakref.ref(found)
+        return found.reshape(-1).view(np.uint8)
 
 
 def pack(values: Array, dtype: DType) -> Blob:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -30,6 +30,8 @@ class FrontendOptions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             declared outputs (`--out-name`).
         input_values: Values of inputs by name, which become constants of the graph: real values of
             any numeric type that the input's type represents exactly.
+        dropout: With `off`, operators that drop elements in training do nothing, whatever the
+            model says (`--dropout`).
     """
 
     input_dims: Mapping[str, Shape] = {}
@@ -37,6 +39,7 @@ class FrontendOptions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     batch: int | None = None
     out_names: tuple[str, ...] = ()
     input_values: Mapping[str, Array] = {}
+    dropout: Literal["on", "off"] = "on"
 
 
 class InputsNeededError(UnsupportedOpError):

@@ -45,9 +45,13 @@ def test_space_to_depth_has_a_mode_since_version_28(read, model, run, mode) -> N
 @pytest.mark.parametrize(
     ("shape", "attributes", "said"),
     [
-        ((2, 3, 4), {"blocksize": 2}, "its input must have rank 4, but has rank 3"),
-        ((2, 4, 3, 3), {"blocksize": 0}, "its blocksize 0 must be 1 or more"),
-        ((2, 4, 3, 3), {"blocksize": 2, "mode": "RGB"}, "its mode 'RGB' is none of DCR, CRD"),
+        ((2, 3, 4), {"blocksize": 2}, "input must have rank 4, got rank 3"),
+        ((2, 4, 3, 3), {"blocksize": 0}, "blocksize must be at least 1, got 0"),
+        (
+            (2, 4, 3, 3),
+            {"blocksize": 2, "mode": "RGB"},
+            "unsupported mode 'RGB'; expected one of DCR, CRD",
+        ),
         ((2, 6, 3, 3), {"blocksize": 2}, r"the depth \(6,\) does not divide"),
     ],
 )

@@ -77,7 +77,7 @@ def test_constants_made_of_shared_weights_are_counted(model, read, monkeypatch) 
     monkeypatch.setattr(_budget, "_FREE_BYTES", 1000)
     monkeypatch.setattr(_budget, "_GROWTH", 2)
     assert read(rnns(model, 2)).nodes
-    with pytest.raises(FrontendError, match="too large beside those of other nodes"):
+    with pytest.raises(FrontendError, match="too large together with those of other nodes"):
         read(rnns(model, 9))
 
 
@@ -87,7 +87,7 @@ def test_definitions_are_counted(model, read, monkeypatch) -> None:
     made = model(nodes, {"x": x}, [f"y{i}" for i in range(4)], opset=23)
     assert read(made).nodes
     monkeypatch.setattr(_schema_functions, "_FREE_NODES", 20)
-    with pytest.raises(FrontendError, match="definitions of more than 60 nodes together"):
+    with pytest.raises(FrontendError, match="have more than 60 nodes together"):
         read(made)
 
 
@@ -135,7 +135,7 @@ def test_ends_of_ranges_make_no_more_than_their_input(model, read, dims) -> None
     if dims[0] == 8:
         assert read(made).nodes
         return
-    with pytest.raises(FrontendError, match="which is too large"):
+    with pytest.raises(FrontendError, match="too large"):
         read(made)
 
 
@@ -151,7 +151,7 @@ def test_scales_make_no_more_than_known_numbers(model, read) -> None:
     }
     nodes = [node, N("Add", ["q", "x"], ["y"])]
     made = model(nodes, {"x": np.ones(1, F32)}, ["y"], constants, opset_imports=opsets)
-    with pytest.raises(FrontendError, match="does not fit its input"):
+    with pytest.raises(FrontendError, match="does not match the input"):
         read(made)
 
 

@@ -67,12 +67,18 @@ def test_volumes(model, read, evaluate, rng, image, block, attributes) -> None:
 @pytest.mark.parametrize(
     ("shape", "image", "block", "attributes", "message"),
     [
-        ((1, 7, 9), (4, 4), (2, 2), {}, "7 rows are no multiple of the 4 elements"),
+        ((1, 7, 9), (4, 4), (2, 2), {}, "7 rows are not a multiple of the 4 elements of a block"),
         ((1, 8, 8), (4, 4), (2, 2), {}, "8 columns"),
         ((8, 9), (4, 4), (2, 2), {}, "rank 3"),
         ((1, 8, 9), (4, 4), (2,), {}, "kernel"),
-        ((1, 8, 9), (4, 4, 4), (2, 2, 2), {}, "9 columns, where its image takes 27"),
-        ((1, 16, 9), (4,) * 4, (2,) * 4, {}, "4 dimensions; one to three can be converted"),
+        ((1, 8, 9), (4, 4, 4), (2, 2, 2), {}, "input has 9 columns, but the image takes 27"),
+        (
+            (1, 16, 9),
+            (4,) * 4,
+            (2,) * 4,
+            {},
+            "unsupported image of 4 dimensions; expected one to three",
+        ),
         ((1, 8, 9), (4, 4), (2, 2), {"pads": [-1, 0, 0, 0]}, "must not be negative"),
     ],
 )

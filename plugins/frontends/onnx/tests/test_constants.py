@@ -105,14 +105,14 @@ def test_constant_of_shape(agree, model, opset) -> None:
 def test_a_hostile_constant_is_not_made(model, read, nodes) -> None:
     nodes = [*nodes, N("Add", ["x", "r"], ["y"])]
     known = {"big": np.array([2**20, 2**20], I64), "one": np.ones((1, 1), F32)}
-    with pytest.raises(FrontendError, match="is constant and would have 1099511627776 elements"):
+    with pytest.raises(FrontendError, match="constant output would have 1099511627776 elements"):
         read(model(nodes, {"x": np.ones(1, F32)}, ["y"], known))
 
 
 def test_a_constant_that_cannot_be_computed_names_its_node(model, read) -> None:
     nodes = [N("Reshape", ["c", "s"], ["r"], name="impossible"), N("Add", ["x", "r"], ["y"])]
     known = {"c": np.ones(4, F32), "s": np.array([3, 3], I64)}
-    with pytest.raises(FrontendError, match="cannot be computed") as caught:
+    with pytest.raises(FrontendError, match="cannot compute") as caught:
         read(model(nodes, {"x": np.ones(1, F32)}, ["y"], known))
     assert caught.value.problems[0].where == "Reshape node 'impossible'"
 
@@ -236,7 +236,9 @@ def test_constants_of_several_nodes_are_too_large_together(model, read) -> None:
         read(identities(3))
     wheres = [problem.where for problem in caught.value.problems]
     assert wheres == ["EyeLike node 'eye1'", "EyeLike node 'eye2'"]
-    assert "(400, 400) is made of it, which is too large beside" in str(caught.value)
+    assert "the node becomes a constant of shape (400, 400), which is too large" in str(
+        caught.value
+    )
 
 
 @pytest.mark.usefixtures("small_budget")

@@ -132,12 +132,16 @@ def test_four_dimensions_are_refused(check, rng) -> None:
 @pytest.mark.parametrize(
     ("shape", "attributes", "message"),
     [
-        ((4, 3, 3, 3), {}, "do not fit an input of 2 channels"),
-        ((3, 1, 3, 3), {"group": 2}, "do not fit"),
-        ((4, 2, 3), {}, "do not fit its input"),
+        (
+            (4, 3, 3, 3),
+            {},
+            "do not match an input of 2 channels",
+        ),
+        ((3, 1, 3, 3), {"group": 2}, "do(es)? not match"),
+        ((4, 2, 3), {}, "do not match the input"),
         ((4, 2, 3, 3), {"kernel_shape": [2, 2]}, "contradicts"),
         ((4, 2, 3, 3), {"pads": [1, 1]}, "pads"),
-        ((4, 2, 3, 3), {"pads": [-4, 0, -4, 0]}, "cut off all"),
+        ((4, 2, 3, 3), {"pads": [-4, 0, -4, 0]}, "remove all"),
         ((4, 2, 3, 3), {"strides": [0, 1]}, "strides"),
         ((4, 2, 3, 3), {"auto_pad": "ROUGHLY"}, "auto_pad"),
         ((4, 2, 13, 3), {}, "does not fit spatial axis"),

@@ -94,7 +94,9 @@ def test_rows_that_nodes_read_are_refused(model, read, rng) -> None:
         read(made)
     (problem,) = caught.value.problems
     assert problem.where == "NonMaxSuppression node 'nms'"
-    assert "would take the rows that are left over for boxes" in problem.message
+    assert (
+        "the number of selected boxes depends on the data, and other nodes read" in problem.message
+    )
     assert "--out-name rows" in problem.hint
 
 
@@ -179,9 +181,13 @@ def test_the_greatest_samples(
 @pytest.mark.parametrize(
     ("attributes", "index", "message"),
     [
-        ({}, 2, "its sampling_ratio 0: how many samples there are depends on the regions"),
+        ({}, 2, "unsupported sampling_ratio 0 in mode 'max': the number of samples depends"),
         ({"sampling_ratio": 2, "output_width": 0}, 2, "at least 1 in height and width"),
-        ({"sampling_ratio": 2}, 3, r"its images \(3,\)"),
+        (
+            {"sampling_ratio": 2},
+            3,
+            r"regions \(2, 4\) must be \(n, 4\), images \(3,\) \(n,\), and the output \(1, 1\) at",
+        ),
         ({"sampling_ratio": 2**30}, 2, "too large"),
     ],
 )

@@ -51,8 +51,12 @@ def test_whole_numbers_are_exact(determinants) -> None:
     ("shape", "kind", "message"),
     [
         ((3,), FrontendError, "must be"),
-        ((2, 3), FrontendError, r"shape is \(2, 3\)"),
-        ((2, 9, 9), UnsupportedOpError, "have 9 rows; up to 8 can be converted"),
+        ((2, 3), FrontendError, r"got shape \(2, 3\)"),
+        (
+            (2, 9, 9),
+            UnsupportedOpError,
+            "unsupported matrices of 9 rows; the maximum is 8, since every row more",
+        ),
     ],
 )
 def test_refusals(determinants, shape, kind, message) -> None:

@@ -49,12 +49,12 @@ def test_as_numpy_computes_it(model, read, evaluate, rng, equation) -> None:
 @pytest.mark.parametrize(
     ("equation", "said"),
     [
-        ("ij,jk", "is not one of 1 inputs"),
-        ("ijk->i", "does not fit"),
-        ("ij->k", "wrong output"),
-        ("ij->ii", "wrong output"),
-        ("ii->i", "extents of 'i' differ"),
-        ("1j->j", "does not fit"),
+        ("ij,jk", "equation 'ij,jk' does not match 1 inputs"),
+        ("ijk->i", "does not match"),
+        ("ij->k", "invalid output"),
+        ("ij->ii", "invalid output"),
+        ("ii->i", r"the sizes of 'i' differ in the input \(2, 3\)"),
+        ("1j->j", "does not match"),
     ],
 )
 def test_wrong_equations(model, read, equation, said) -> None:

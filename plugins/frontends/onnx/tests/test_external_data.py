@@ -77,7 +77,9 @@ def test_missing_short_and_contradictory_data(model, folder) -> None:
     assert "names no file" in str(refused(write(model, folder)))
     (folder / "w.bin").write_bytes(W.tobytes()[:-1])
     assert "which has 47" in str(refused(write(model, folder, location="w.bin")))
-    assert "44 bytes where" in str(refused(write(model, folder, location="w.bin", length=44)))
+    assert "the external data has 44 bytes, but type and shape take 48" in str(
+        refused(write(model, folder, location="w.bin", length=44))
+    )
     assert "offset '-4'" in str(refused(write(model, folder, location="w.bin", offset=-4)))
     (folder / "w.bin").write_bytes(b"")
     assert "which has 0" in str(refused(write(model, folder, location="w.bin")))

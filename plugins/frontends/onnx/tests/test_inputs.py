@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -65,7 +66,7 @@ def test_all_open_dimensions_are_reported_with_the_option(shapes) -> None:
     assert found == {
         ("input 'x'", "bind it: --define-symbol T VALUE"),
         ("input 'z'", "bind it: --input-dim z 2,VALUE"),
-        ("input 'r'", "bind it: --input-dim r EXTENTS"),
+        ("input 'r'", "bind it: --input-dim r SHAPE"),
     }
 
 
@@ -90,11 +91,14 @@ def test_an_input_of_unknown_rank_takes_its_dims(shapes) -> None:
     [
         ({"input_dims": {"inptu": (1, 2)}}, "did you mean 'input'"),
         ({"symbols": {"widht": 3}}, "did you mean 'width'"),
-        ({"input_dims": {"input": (1, 2, 3)}}, "the input's rank is 2, and not 3"),
-        ({"input_dims": {"input": (-1, 2)}}, "-1,2 is an impossible shape"),
+        ({"input_dims": {"input": (1, 2, 3)}}, "--input-dim input: expected rank 2, got 3"),
+        (
+            {"input_dims": {"input": (-1, 2)}},
+            "--input-dim input: impossible shape -1,2: sizes must not be negative",
+        ),
         ({"symbols": {"width": -1}}, "impossible value"),
-        ({"batch": 0}, "--batch: 0 is an impossible value"),
-        ({"batch": -3}, "--batch: -3 is an impossible value"),
+        ({"batch": 0}, "--batch: impossible value 0: the batch must be at least 1"),
+        ({"batch": -3}, "--batch: impossible value -3: the batch must be at least 1"),
         ({"out_names": ("inputout",)}, "did you mean 'input_out'"),
     ],
 )
@@ -147,9 +151,41 @@ def test_inputs_with_a_default_are_constants(model, read) -> None:
     assert [t.name for t in read(made).inputs] == ["x"]
 
 
-def test_inputs_that_nothing_reads_are_left_out(model, read, caplog) -> None:
-    x = np.ones(3, np.float32)
+@pytest.fixture
+def idle(model):
+    """Return a model with an input of these dims, or of this type, that nothing reads."""
+
+    def make(dims=(2, "T"), kind=FLOAT):
+        x = (FLOAT, ["N", 3])
+        return model([N("Relu", ["x"], ["y"])], {"idle": (kind, dims), "x": x}, ["y"])
+
+    return make
+
+
+def test_inputs_that_nothing_reads_stay_in_the_interface(idle, read, caplog) -> None:
     with caplog.at_level(logging.WARNING, "dovetail.onnx"):
-        graph = read(model([N("Relu", ["x"], ["y"])], {"x": x, "idle": x}, ["y"]))
+        graph = read(idle(), FrontendOptions(symbols={"T": 4}))
+    assert {t.name: t.shape for t in graph.inputs} == {"idle": (2, 4), "x": (1, 3)}
+    assert [t.name for t in graph.inputs] == ["idle", "x"]
+    assert "input 'idle': no output depends on it; values are ignored" in caplog.text
+
+
+def test_their_dimensions_bind_symbols_of_other_inputs(idle, read) -> None:
+    graph = read(idle(("N", 2)), FrontendOptions(input_dims={"idle": (5, 2)}))
+    assert {t.name: t.shape for t in graph.inputs} == {"idle": (5, 2), "x": (5, 3)}
+
+
+@pytest.mark.parametrize(
+    "unknown", [{}, {"dims": None}, {"dims": (2, None)}, {"kind": onnx.TensorProto.STRING}]
+)
+def test_they_are_left_out_where_type_or_shape_is_unknown(idle, read, caplog, unknown) -> None:
+    with caplog.at_level(logging.WARNING, "dovetail.onnx"):
+        graph = read(idle(**unknown))
     assert [t.name for t in graph.inputs] == ["x"]
-    assert "input 'idle' is left out" in caplog.text
+    assert "input 'idle': no output depends on it; left out" in caplog.text
+
+
+def test_inputs_that_a_cut_leaves_behind_are_left_out(model, read) -> None:
+    nodes = [N("Relu", ["x"], ["a"]), N("Add", ["a", "z"], ["y"])]
+    made = model(nodes, {"x": np.ones(3, np.float32), "z": np.ones(3, np.float32)}, ["y"])
+    assert [t.name for t in read(made, FrontendOptions(out_names=("a",))).inputs] == ["x"]

@@ -130,13 +130,13 @@ def test_scalars_and_values_that_no_output_needs(model, read, run) -> None:
     ("name", "values", "said"),
     [
         ("shpae", int64(1), "did you mean 'shape'"),
-        ("zero", int64(1, 2), "their shape is (2,), and the model says (1)"),
-        ("shape", np.int64(24), "their shape is (), and the model says (R)"),
+        ("zero", int64(1, 2), "shape is (2,), but the model declares (1)"),
+        ("shape", np.int64(24), "shape is (), but the model declares (R)"),
         ("shape", np.array([2.5, 1]), "element (0,) is 2.5, which INT64 cannot hold"),
         ("shape", np.array([2.0**70]), "which INT64 cannot hold"),
-        ("shape", np.array(["2"]), "no real numbers, but of type <U1"),
-        ("shape", np.array([None]), "no real numbers, but of type object"),
-        ("shape", np.array([2j]), "no real numbers, but of type complex128"),
+        ("shape", np.array(["2"]), "expected real numbers, got type <U1"),
+        ("shape", np.array([None]), "expected real numbers, got type object"),
+        ("shape", np.array([2j]), "expected real numbers, got type complex128"),
     ],
 )
 def test_values_that_do_not_fit(model, read, name, values, said) -> None:
@@ -148,7 +148,10 @@ def test_values_that_do_not_fit(model, read, name, values, said) -> None:
 
 def test_a_value_and_a_shape_of_one_input(model, read) -> None:
     options = FrontendOptions(input_dims={"zero": (1,)}, input_values={"zero": int64(0)})
-    with pytest.raises(ConfigError, match="they have a shape already"):
+    with pytest.raises(
+        ConfigError,
+        match="--input-dim cannot be given for an input with values, whose shape is known",
+    ):
         read(reshaping(model), options)
 
 

@@ -209,3 +209,22 @@ def extended(tmp_path, monkeypatch):
 def test_a_third_party_may_add_operators_but_not_replace_them(read, rng, extended) -> None:
     assert kinds(read(case("Inverse", "", [data(rng, 2, 2)]).model)) == ["ElementWiseNeg"]
     assert "ElementWiseNeg" not in kinds(read(case("QuickGelu", "", [data(rng, 2, 2)]).model))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_one_row_after_a_past_without_a_buffer(read, evaluate, rng, packed) -> None:
+    """ONNX Runtime's kernel for the CPU takes a past in a buffer only; by definition."""
+    row, past = data(rng, 3, 2, 1, 8), data(rng, 2, 2, 2, 4, 4)
+    given = [np.concatenate(row, 2), None, None] if packed else list(row)
+    made = case(
+        "DecoderMaskedMultiHeadAttention", "", [*given, None, None, *past], outputs=3, **TWO
+    )
+    found = evaluate(read(made.model), made.feeds)
+    query, key, value = row.reshape(3, 2, 1, 2, 4).swapaxes(2, 3)
+    key, value = (np.concatenate(p, 2) for p in ((past[0], key), (past[1], value)))
+    scores = np.exp(query @ key.swapaxes(2, 3) / 2)
+    wanted = (scores / scores.sum(-1, keepdims=True) @ value).swapaxes(1, 2).reshape(2, 1, 8)
+    np.testing.assert_array_equal(found["y1"], key)
+    np.testing.assert_array_equal(found["y2"], value)
+    # sums of a few products in float32, in another order
+    np.testing.assert_allclose(found["y0"], wanted, rtol=1e-5, atol=1e-6)

@@ -17,7 +17,8 @@ def test_it_gives_what_onnx_runtime_gives(read, evaluate, given: Case) -> None:
 
 
 def test_every_operator_has_a_case() -> None:
-    assert set(MICROSOFT.operators) <= {case.op_type for case in CASES}
+    without_a_kernel = {"BiasDropout"}  # see test_dropout
+    assert set(MICROSOFT.operators) - without_a_kernel <= {case.op_type for case in CASES}
 
 
 def test_names_are_unique() -> None:

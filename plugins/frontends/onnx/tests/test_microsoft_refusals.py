@@ -15,6 +15,7 @@ from microsoft_cases.refused import (
     PAST,
     QKV,
     REFUSED,
+    ROW,
     TWO,
     X,
     fed,
@@ -28,35 +29,59 @@ from dovetail_onnx import OnnxFrontend
 INVALID = {
     "heads that do not divide": (
         case("Attention", "", QKV, num_heads=3),
-        r"its query \(2, 3, 4\) must be \(batch, rows, 3 heads \* size\)",
+        r"query \(2, 3, 4\) must be \(batch, rows, 3 heads \* size\)",
     ),
     "sizes that do not add up": (
         case("Attention", "", QKV, qkv_hidden_sizes=[4, 4, 2], **TWO),
-        "cannot be cut into pieces",
+        "cannot be split into pieces",
     ),
     "half a past": (
         case("MultiHeadAttention", "", [*MHA, *[None] * 3, fed(2, 2, 1, 2)], **TWO),
-        "past_key and past_value without the other",
+        "past_key and past_value must be given together",
+    ),
+    "more than one new row": (
+        case("DecoderMaskedMultiHeadAttention", "", MHA, **TWO),
+        r"query \(2, 3, 4\) must be \(batch, 1, heads \* size\)",
+    ),
+    "a buffer of other heads": (
+        case(
+            "DecoderMaskedMultiHeadAttention",
+            "",
+            [*ROW, None, None, *[fed(2, 3, 5, 2)] * 2, fed(1, dtype=I32)],
+            past_present_share_buffer=1,
+            **TWO,
+        ),
+        r"past \(2, 3, 5, 2\) does not match heads of \(2, 2, 1, 2\)",
+    ),
+    "a buffer of unknown length": (
+        case(
+            "DecoderMaskedMultiHeadAttention",
+            "",
+            [*ROW, None, None, *[fed(2, 2, 5, 2)] * 2],
+            past_present_share_buffer=1,
+            **TWO,
+        ),
+        "missing required input 7",
     ),
     "keys of another rank than values": (
         case("MultiHeadAttention", "", [X, fed(2, 2, 3, 2), X], **TWO),
-        "are of other ranks",
+        "must both have rank 3 or 4",
     ),
     "a mask that does not fit": (
         case("MultiHeadAttention", "", [*MHA, None, fed(2, 7, dtype=I32)], **TWO),
-        r"its mask of shape \(2, 7\) does not fit a batch of 2 with 3 queries and 3 keys",
+        r"mask of shape \(2, 7\) does not match a batch of 2 with 3 queries and 3 keys",
     ),
     "a window that is not causal": (
         case("GroupQueryAttention", "", GQA, causal=0, local_window_size=2, **GROUPED),
-        "not causal, but has a local_window_size",
+        "unsupported local_window_size 2 of an attention that is not causal",
     ),
     "tables that differ": (
         case("RotaryEmbedding", "", [X, IDS, held(9, 2), held(8, 2)]),
-        "must be alike",
+        "must have the same shape",
     ),
     "a skip that does not fit": (
         case("SkipLayerNormalization", "", [X, fed(2, 4, 4), held(4)]),
-        r"its skip \(2, 4, 4\) does not fit its input \(2, 3, 4\)",
+        r"skip \(2, 4, 4\) does not match the input \(2, 3, 4\)",
     ),
     "a Clip of one number": (
         case(
@@ -66,7 +91,7 @@ INVALID = {
             activation="Clip",
             activation_params=[1.0],
         ),
-        r"'Clip' has 1 parameter\(s\); it must have 2",
+        r"activation 'Clip' takes 2 parameter\(s\), got 1",
     ),
     "filters that do not fit": (
         case("FusedConv", "", [fed(1, 2, 3, 3), held(1, 3, 1, 1)], activation="Relu"),
@@ -74,11 +99,11 @@ INVALID = {
     ),
     "weights of another size": (
         case("MatMulNBits", "", [fed(2, 16), held(3, 1, 9, dtype=np.uint8), held(3, 1)], **NBITS),
-        r"its weights of shape \(3, 1, 9\) must be \(3, 1, 8\)",
+        r"weights must have shape \(3, 1, 8\), got \(3, 1, 9\)",
     ),
     "tensors without their scales": (
         case("QLinearConcat", "", [held(), held(), X], axis=0),
-        "it has 3 inputs",
+        "expected 2 inputs and then 3 for each tensor, got 3",
     ),
 }
 
@@ -131,7 +156,10 @@ def test_all_faults_of_a_model_are_said(model, read) -> None:
 def test_the_inputs_that_decide_how_much_of_a_past_is_seen_are_named(read) -> None:
     lengths = [np.full(2, 4, I32), np.array(5, I32)]
     given = case("GroupQueryAttention", "", [*PAST, *lengths], **GROUPED)
-    with pytest.raises(UnsupportedOpError, match="its total_sequence_length 'x6'") as caught:
+    with pytest.raises(
+        UnsupportedOpError,
+        match="total_sequence_length 'x6' is computed from the model's inputs; it must",
+    ) as caught:
         read(given.model)
     assert caught.value.inputs == ("x6",)
 

@@ -61,7 +61,10 @@ def test_layer_normalization_with_its_statistics(check, rng, axis) -> None:
 def test_statistics_of_narrow_floats_are_refused(model, read) -> None:
     node = helper.make_node("LayerNormalization", ["x", "s"], ["y", "mean"])
     given = {"x": np.ones((2, 3), np.float16), "s": np.ones(3, np.float16)}
-    with pytest.raises(UnsupportedOpError, match="its input is FLOAT_16"):
+    with pytest.raises(
+        UnsupportedOpError,
+        match="outputs mean and deviation are FLOAT_32, but the input is FLOAT_16",
+    ):
         read(model([node], given, ["y", "mean"]))
 
 
@@ -125,12 +128,24 @@ def test_local_response_normalization(check, rng, opset, size) -> None:
 @pytest.mark.parametrize(
     ("op_type", "shape", "known", "attributes", "said"),
     [
-        ("LRN", (1, 4, 3, 3), (), {"size": 4}, "its size is 4; only windows of odd size"),
-        ("LRN", (1, 4, 3, 3), (), {"size": 0}, "its size is 0; it must be above 0"),
+        ("LRN", (1, 4, 3, 3), (), {"size": 4}, "unsupported even size 4; expected an odd one"),
+        ("LRN", (1, 4, 3, 3), (), {"size": 0}, "size must be above 0, got 0"),
         ("InstanceNormalization", (2, 3), (3, 3), {}, "no spatial dimensions"),
         ("InstanceNormalization", (2, 3, 4), (4, 4), {}, r"gamma in\[1\] must have shape \(3,\)"),
-        ("GroupNormalization", (2, 3, 4), (3, 3), {"num_groups": 2}, "do not make 2 groups"),
-        ("BatchNormalization", (2, 3, 4), (3, 3, 4, 3), {}, r"its mean has shape \(4,\)"),
+        (
+            "GroupNormalization",
+            (2, 3, 4),
+            (3, 3),
+            {"num_groups": 2},
+            "3 channels cannot be split into 2 groups",
+        ),
+        (
+            "BatchNormalization",
+            (2, 3, 4),
+            (3, 3, 4, 3),
+            {},
+            r"mean has shape \(4,\); for the input \(2, 3, 4\) it must be \(3,\)",
+        ),
     ],
 )
 def test_what_does_not_fit(model, read, op_type, shape, known, attributes, said) -> None:

@@ -283,4 +283,4 @@ def test_refusals(model, read, rng) -> None:
     assert len(messages) == 3
     assert "would take 56 slices, and at most 49" in messages[0]
     assert "more than 32 slices" in messages[1]
-    assert "its p 0 must be at least 1" in messages[2]
+    assert "p must be at least 1, got 0" in messages[2]

@@ -109,14 +109,16 @@ def test_four_bits_that_do_not_fill_their_shape(model, read, size) -> None:
     made.graph.initializer.add(
         name="w", data_type=TensorProto.INT4, dims=(3, 5), raw_data=bytes(size)
     )
-    with pytest.raises(FrontendError, match=f"it has {size} bytes of data where INT4"):
+    with pytest.raises(FrontendError, match=rf"of data for INT4 \(3, 5\), got {size} bytes"):
         read(made)
 
 
 def test_a_scale_that_does_not_fit(model, read) -> None:
     node = helper.make_node("DequantizeLinear", ["x", "s"], ["y"])
     feeds = {"x": np.zeros((2, 3), np.int8), "s": np.ones(4, F32)}
-    with pytest.raises(FrontendError, match=r"its input 1 of shape \(4,\) does not fit"):
+    with pytest.raises(
+        FrontendError, match=r"input 1 of shape \(4,\) does not match the input \(2, 3\)"
+    ):
         read(model([node], feeds, ["y"], opset=13))
 
 
@@ -128,7 +130,7 @@ def test_scales_of_blocks_that_do_not_fit(model, read, shape, known) -> None:
     x = {"x": np.zeros((4, 6), F32)}
     feeds, constants = (x, numbers) if known else (x | numbers, {})
     nodes = [node, helper.make_node("Add", ["r", "x"], ["y"])]
-    with pytest.raises(FrontendError, match=r"its input 1 of shape .* does not fit its input"):
+    with pytest.raises(FrontendError, match=r"input 1 of shape .* does not match the input"):
         read(model(nodes, feeds, ["y"], constants, opset=21))
 
 
@@ -185,7 +187,7 @@ def test_a_type_that_is_not_known(model, read) -> None:
         "QuantizeLinear", ["x", "s"], ["y"], output_dtype=TensorProto.FLOAT8E5M2
     )
     feeds = {"x": np.zeros(3, F32), "s": scalar(1)}
-    with pytest.raises(Exception, match="FLOAT8E5M2 cannot be converted"):
+    with pytest.raises(Exception, match="unsupported output type FLOAT8E5M2"):
         read(model([node], feeds, ["y"], opset=21))
 
 
@@ -213,7 +215,10 @@ def test_zero_points_of_types_that_nothing_is_quantized_to(model, read, dtype, k
         helper.make_node("Cast", ["q"], ["r"], to=TensorProto.FLOAT),
         helper.make_node("Add", ["r", "x"], ["y"]),
     ]
-    with pytest.raises(FrontendError, match="it must be integers of at most 16 bits"):
+    with pytest.raises(
+        FrontendError,
+        match=r"unsupported target type .*; expected integers of at most 16 bits",
+    ):
         read(model(nodes, {"x": np.ones(3, F32)}, ["y"], numbers, opset=21))
 
 
@@ -313,5 +318,5 @@ def test_a_product_of_one_number(model, read, op_type) -> None:
         known = {"s": scalar(1), "z": number}
         names = ["x", "s", "z", "w", "s", "z", "s", "z"]
     node = helper.make_node(op_type, names, ["y"])
-    with pytest.raises(FrontendError, match=r"must have rank 2 or more|multiplies a scalar"):
+    with pytest.raises(FrontendError, match=r"must have rank 2 or more|must not be scalars"):
         read(model([node], {"x": number, "w": matrix}, ["y"], known))

@@ -62,5 +62,8 @@ def test_types(model, read, evaluate) -> None:
 
 def test_a_seed_is_refused(model, read) -> None:
     node = helper.make_node("RandomNormal", [], ["y"], shape=[3], seed=1.0)
-    with pytest.raises(UnsupportedOpError, match="its attribute seed asks for certain numbers"):
+    with pytest.raises(
+        UnsupportedOpError,
+        match="unsupported attribute seed, which fixes the numbers: those that an op",
+    ):
         read(model([node], {}, ["y"]))

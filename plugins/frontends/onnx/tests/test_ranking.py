@@ -71,7 +71,7 @@ def test_top_k_of_which_one_output_is_used(agree, model, rng, wanted, axis) -> N
 def test_top_k_of_too_many_is_an_error(model, read) -> None:
     made = model([N("TopK", ["x", "k"], ["v", "i"])], {"x": np.ones((2, 3), F32)}, ["v"])
     made.graph.initializer.append(helper.make_tensor("k", 7, [1], [4]))
-    with pytest.raises(FrontendError, match=r"its k is 4, but axis 1 of \(2, 3\) has 3"):
+    with pytest.raises(FrontendError, match=r"k is 4, but axis 1 of \(2, 3\) has 3 elements"):
         read(made)
 
 

@@ -42,7 +42,7 @@ def test_it_is_a_frontend() -> None:
         (b"<!DOCTYPE html><html></html>", "a web page"),
         (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
         (b'{"irVersion": 8}', "JSON"),
-        (b"\x08\x08", "it has no graph"),
+        (b"\x08\x08", "not an ONNX file, or cut short: the graph is missing"),
         (bytes(100), "not an ONNX file"),
     ],
 )
@@ -123,10 +123,10 @@ def test_names_that_are_given_twice(model, read) -> None:
         read(made)
     texts = [str(p) for p in caught.value.problems]
     assert len(texts) == 4
-    assert "initializer 'w': there are 2" in texts[0]
-    assert "Neg node 'two': it writes 'y', which is an output of Relu node 'one' too" in texts[1]
-    assert "Abs node 'three': it writes 'w', which is an initializer too" in texts[2]
-    assert "Abs node 'four': it writes 'x', which is an input of the model too" in texts[3]
+    assert "duplicate name, used 2 times" in texts[0]
+    assert "output 'y' is also an output of Relu node 'one'" in texts[1]
+    assert "Abs node 'three': output 'w' is also an initializer" in texts[2]
+    assert "Abs node 'four': output 'x' is also an input of the model" in texts[3]
 
 
 def test_names_that_nothing_gives(model, read) -> None:
@@ -134,8 +134,8 @@ def test_names_that_nothing_gives(model, read) -> None:
     with pytest.raises(FrontendError) as caught:
         read(model(nodes, {"x": X}, ["y", "z", "never"]))
     texts = [p.message for p in caught.value.problems]
-    assert texts[0] == "it reads 'lost', which nothing in the model gives"
-    assert texts[1] == "it reads 'gone', which nothing in the model gives"
+    assert texts[0] == "input 'lost' is not defined in the model"
+    assert texts[1] == "input 'gone' is not defined in the model"
     assert caught.value.problems[2].where == "output 'never'"
 
 
@@ -238,11 +238,23 @@ def test_shapes_that_do_not_go_together(model, read) -> None:
 @pytest.mark.parametrize(
     ("dims", "raw", "message"),
     [
-        ([2, 3], bytes(20), "20 bytes of data where FLOAT (2, 3) takes 24"),
-        ([2**31, 2**20], bytes(4), "takes"),
-        ([2**31, 2**31, 2**31], bytes(4), "larger than memory can be"),
-        ([0, 2**31, 2**31, 2**31], b"", "larger than memory can be"),
-        ([-1, 3], bytes(12), "negative extent"),
+        (
+            [2, 3],
+            bytes(20),
+            "expected 24 of data for FLOAT (2, 3), got 20 bytes",
+        ),
+        ([2**31, 2**20], bytes(4), "expected"),
+        (
+            [2**31, 2**31, 2**31],
+            bytes(4),
+            "is too large for any memory",
+        ),
+        (
+            [0, 2**31, 2**31, 2**31],
+            b"",
+            "is too large for any memory",
+        ),
+        ([-1, 3], bytes(12), "the shape (-1, 3) has a negative size"),
     ],
 )
 def test_tensors_whose_data_do_not_fit(model, read, dims, raw, message) -> None:
@@ -257,7 +269,7 @@ def test_tensors_whose_data_do_not_fit(model, read, dims, raw, message) -> None:
 def test_typed_fields_of_a_wrong_length(model, read) -> None:
     made = model([N("Add", ["x", "w"], ["y"])], {"x": X}, ["y"])
     made.graph.initializer.append(TensorProto(name="w", dims=[3], data_type=1, float_data=[1, 2]))
-    with pytest.raises(FrontendError, match="2 elements of data where FLOAT"):
+    with pytest.raises(FrontendError, match=r"of data for FLOAT \(3,\), got 2 elements"):
         read(made)
 
 
@@ -312,7 +324,7 @@ def test_functions_whose_names_are_no_text(tmp_path, relu) -> None:
 
 @pytest.mark.parametrize(
     ("attributes", "said"),
-    [({"strides": [2**40, 1]}, "32 bits"), ({"pads": [2**40, 0, 0, 0]}, "not be over 1048576")],
+    [({"strides": [2**40, 1]}, "32 bits"), ({"pads": [2**40, 0, 0, 0]}, "must not exceed 1048576")],
 )
 def test_attributes_that_do_not_fit_32_bits(model, read, attributes, said) -> None:
     node = N("AveragePool", ["x"], ["y"], name="p", kernel_shape=[1, 1], **attributes)
@@ -330,7 +342,7 @@ def test_an_output_that_no_memory_holds(model, read) -> None:
 def test_more_dimensions_than_there_can_be(model, read) -> None:
     made = model([N("Add", ["x", "w"], ["y"])], {"x": X}, ["y"])
     made.graph.initializer.append(TensorProto(name="w", dims=[1] * 65, data_type=1, float_data=[1]))
-    with pytest.raises(FrontendError, match="its rank is 65"):
+    with pytest.raises(FrontendError, match="unsupported rank 65"):
         read(made)
 
 
@@ -348,7 +360,9 @@ def test_cutting_at_named_tensors(model, read) -> None:
     assert [t.name for t in graph.outputs] == ["a"]
     assert [t.name for t in graph.inputs] == ["x"]
     assert [t.name for t in read(made, FrontendOptions(out_names=("b", "a"))).outputs] == ["b", "a"]
-    with pytest.raises(ConfigError, match="no tensor 'bb'") as caught:
+    with pytest.raises(
+        ConfigError, match="--out-name bb: tensor 'bb' not found in the model"
+    ) as caught:
         read(made, FrontendOptions(out_names=("bb",)))
     assert caught.value.problems[0].hint == "did you mean 'b'?"
 

@@ -241,29 +241,34 @@ def refusal(model, read, inputs, opset=13, constants=None, **attributes):
 
 def test_what_cannot_be_converted_says_why(model, read) -> None:
     four = {"s": numbers(1, 1, 2, 2)}
-    with pytest.raises(UnsupportedOpError, match="its sizes 'n' is computed from the model's"):
+    with pytest.raises(
+        UnsupportedOpError,
+        match="sizes 'n' is computed from the model's inputs; it must be known when the",
+    ):
         refusal(model, read, ["", "", "n"])()
-    with pytest.raises(FrontendError, match="3 scales for 4 axes"):
+    with pytest.raises(FrontendError, match="expected 4 scales, one for each axis, got 3"):
         refusal(model, read, ["", "s"], constants={"s": numbers(1, 2, 2)})()
     with pytest.raises(FrontendError, match="must be positive"):
         refusal(model, read, ["", "s"], constants={"s": numbers(1, 1, 0, 2)})()
     with pytest.raises(FrontendError, match="must be positive and less than"):
         refusal(model, read, ["", "s"], constants={"s": numbers(1, 1, 3e38, np.nan)})()
-    with pytest.raises(FrontendError, match="which is too large"):
+    with pytest.raises(FrontendError, match="too large"):
         refusal(model, read, ["", "s"], constants={"s": numbers(1, 1, 1e6, 1e6)})()
-    with pytest.raises(FrontendError, match="2 sizes for 4 axes"):
+    with pytest.raises(FrontendError, match="expected 4 sizes, one for each axis, got 2"):
         refusal(model, read, ["", "", "n"], constants={"n": np.array([4, 4])})()
     twice = {"axes": [2, -2], "opset": 18}
-    with pytest.raises(FrontendError, match=r"axes .* name one twice"):
+    with pytest.raises(FrontendError, match=r"duplicate axis in axes"):
         refusal(model, read, ["", "s"], constants={"s": numbers(2, 2)}, **twice)()
     cropped = {"coordinate_transformation_mode": "tf_crop_and_resize"}
-    with pytest.raises(FrontendError, match="its roi has 2 numbers; it must have 8"):
+    with pytest.raises(FrontendError, match="roi must have 8 numbers, got 2"):
         refusal(model, read, ["s2", "s"], constants={**four, "s2": numbers(0, 1)}, **cropped)()
-    with pytest.raises(UnsupportedOpError, match="its region of interest 'r' is computed"):
+    with pytest.raises(UnsupportedOpError, match="region of interest 'r' is computed"):
         refusal(model, read, ["r", "s"], constants=four, **cropped)()
-    with pytest.raises(FrontendError, match="'wavy' is none of nearest, linear, cubic"):
+    with pytest.raises(
+        FrontendError, match="unsupported mode 'wavy'; expected one of nearest, linear, cubic"
+    ):
         refusal(model, read, ["", "s"], constants=four, mode="wavy")()
-    with pytest.raises(FrontendError, match="neither scales nor sizes"):
+    with pytest.raises(FrontendError, match="missing scales or sizes"):
         refusal(model, read, [])()
     with pytest.raises(UnsupportedOpError, match="there are no elements"):
         refusal(model, read, ["", "s"], constants={"s": numbers(1, 1, 0.25, 2)})()

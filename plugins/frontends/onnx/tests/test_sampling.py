@@ -63,14 +63,18 @@ def test_cubic_samples_at_the_elements_are_these(model, read, run, rng) -> None:
 def test_samples_that_are_refused(model, read) -> None:
     x, grid = np.ones((1, 1, 3, 3, 3), F32), np.zeros((1, 2, 2, 2, 3), F32)
     cubic = helper.make_node("GridSample", ["x", "g"], ["y"], mode="cubic")
-    with pytest.raises(UnsupportedOpError, match="for two spatial dimensions only"):
+    with pytest.raises(
+        UnsupportedOpError, match="unsupported mode 'cubic' for other than two spatial dimensions"
+    ):
         read(model([cubic], {"x": x, "g": grid}, ["y"], opset=20))
     line = helper.make_node("GridSample", ["x", "g"], ["y"])
     given = {"x": x[0, 0], "g": np.zeros((1, 2, 1), F32)}
-    with pytest.raises(UnsupportedOpError, match="two or three can be converted"):
+    with pytest.raises(
+        UnsupportedOpError, match=r"unsupported 1 spatial dimension\(s\); expected two or three"
+    ):
         read(model([line], given, ["y"], opset=20))
     wrong = helper.make_node("GridSample", ["x", "g"], ["y"], mode="sinc")
-    with pytest.raises(FrontendError, match="none of ONNX's"):
+    with pytest.raises(FrontendError, match="unsupported mode 'sinc' or padding_mode"):
         read(model([wrong], {"x": x, "g": grid}, ["y"], opset=20))
 
 
@@ -102,7 +106,9 @@ def test_affine_grid_of_a_single_row(model, read) -> None:
 def test_affine_grid_that_does_not_fit(model, read) -> None:
     node = helper.make_node("AffineGrid", ["t", "s"], ["y"])
     given, size = {"t": np.ones((1, 2, 3), F32)}, np.array((2, 3, 4, 5), I64)
-    with pytest.raises(FrontendError, match="do not fit the size"):
+    with pytest.raises(
+        FrontendError, match=r"matrices \(1, 2, 3\) do not match the size \(2, 3, 4, 5\)"
+    ):
         read(model([node], given, ["y"], {"s": size}, opset=20))
 
 
@@ -115,5 +121,5 @@ def test_center_crop_pad(check, rng, shape) -> None:
 
 def test_center_crop_pad_that_does_not_fit(model, read) -> None:
     node = helper.make_node("CenterCropPad", ["x", "s"], ["y"])
-    with pytest.raises(FrontendError, match="does not fit its axes"):
+    with pytest.raises(FrontendError, match=r"shape \(3,\) does not match the axes \(0, 1\)"):
         read(model([node], {"x": np.ones((2, 2), F32)}, ["y"], {"s": np.array([3])}, opset=18))

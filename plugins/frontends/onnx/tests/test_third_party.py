@@ -66,7 +66,10 @@ def test_they_are_found_and_used(read, wobbling, installed, version) -> None:
 
 def test_versions_before_the_first_are_refused(read, wobbling, installed) -> None:
     installed(MODULE)
-    with pytest.raises(UnsupportedOpError, match=r"version 1 of org\.toys:Wobble is older"):
+    with pytest.raises(
+        UnsupportedOpError,
+        match=r"unsupported version 1 of org\.toys:Wobble; the oldest supported one is 2",
+    ):
         read(wobbling(1))
 
 

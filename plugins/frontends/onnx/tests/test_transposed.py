@@ -133,9 +133,13 @@ def test_filters_keep_their_name_and_type(check, rng) -> None:
 @pytest.mark.parametrize(
     ("shape", "attributes", "message"),
     [
-        ((3, 3, 3, 3), {}, "do not fit an input of 2 channels"),
+        (
+            (3, 3, 3, 3),
+            {},
+            "do not match an input of 2 channels",
+        ),
         ((2, 1, 3, 3), {"group": 3}, r"in 3 group\(s\)"),
-        ((2, 4, 3), {}, "do not fit its input"),
+        ((2, 4, 3), {}, "do not match the input"),
         ((2, 4, 3, 3), {"kernel_shape": [2, 2]}, "contradicts"),
         ((2, 4, 3, 3), {"pads": [1, 1]}, "pads"),
         ((2, 4, 3, 3), {"strides": [0, 1]}, "strides"),

@@ -42,17 +42,29 @@ WORD = {"pool_int64s": [7], "ngram_counts": [0], "ngram_indexes": [0]}
 @pytest.mark.parametrize(
     ("attributes", "kind", "message"),
     [
-        ({"mode": "COUNT"}, FrontendError, "'COUNT' is none of TF, IDF, TFIDF"),
-        ({"pool_strings": ["a"]}, UnsupportedOpError, "words are strings"),
-        ({"ngram_counts": [2, 1]}, FrontendError, "do not divide its 1 words"),
-        ({"ngram_counts": [0, 0]}, FrontendError, "its 1 words make no n-grams of 2"),
-        ({"ngram_indexes": [0, 1]}, FrontendError, "2 ngram_indexes for 1 n-grams"),
+        (
+            {"mode": "COUNT"},
+            FrontendError,
+            "unsupported mode 'COUNT'; expected one of TF, IDF, TFIDF",
+        ),
+        ({"pool_strings": ["a"]}, UnsupportedOpError, "unsupported words of type string"),
+        ({"ngram_counts": [2, 1]}, FrontendError, r"ngram_counts \(2, 1\) do not divide 1 words"),
+        (
+            {"ngram_counts": [0, 0]},
+            FrontendError,
+            "1 words are not a multiple of the n-gram length 2",
+        ),
+        ({"ngram_indexes": [0, 1]}, FrontendError, "expected 1 ngram_indexes, none below 0, got 2"),
         ({"ngram_indexes": [-1]}, FrontendError, "below 0"),
         ({"ngram_indexes": [2**62]}, FrontendError, "too large"),
-        ({"pool_int64s": [7, 7], "ngram_indexes": [0, 1]}, FrontendError, "there twice"),
-        ({"pool_int64s": [7, 8], "ngram_indexes": [1, 1]}, UnsupportedOpError, "a column twice"),
-        ({"pool_int64s": [2**40]}, FrontendError, "none of type INT_32"),
-        ({"weights": [1.0, 2.0]}, FrontendError, "2 weights for 1 n-grams"),
+        ({"pool_int64s": [7, 7], "ngram_indexes": [0, 1]}, FrontendError, "duplicate n-grams of"),
+        (
+            {"pool_int64s": [7, 8], "ngram_indexes": [1, 1]},
+            UnsupportedOpError,
+            "unsupported duplicate in ngram_indexes",
+        ),
+        ({"pool_int64s": [2**40]}, FrontendError, "words of the n-grams do not fit INT_32"),
+        ({"weights": [1.0, 2.0]}, FrontendError, "expected 1 weights, one for each n-gram, got 2"),
         (
             {
                 "pool_int64s": [1, 2],

@@ -76,6 +76,7 @@ def frontend_options(
     symbols: Iterable[tuple[str, str]],
     batch: int | None,
     out_names: Sequence[str],
+    dropout: str,
 ) -> FrontendOptions:
     """Return what the command line says of reading a model.
 
@@ -87,10 +88,16 @@ def frontend_options(
     values = _named("--define-symbol", symbols, problems)
     parsed = {n: _shape(f"--input-dim {n}", text, problems) for n, text in shapes.items()}
     numbers = {n: _number(f"--define-symbol {n}", text, problems) for n, text in values.items()}
+    if dropout not in ("on", "off"):
+        problems.append(Problem(f"unsupported value '{dropout}'; expected on or off", "--dropout"))
     if problems:
         raise ConfigError("options cannot be taken", code="USAGE", problems=problems)
     return FrontendOptions(
-        input_dims=parsed, symbols=numbers, batch=batch, out_names=tuple(out_names)
+        input_dims=parsed,
+        symbols=numbers,
+        batch=batch,
+        out_names=tuple(out_names),
+        dropout="off" if dropout == "off" else "on",
     )
 
 

@@ -77,6 +77,13 @@ def convert(
             help="A tensor that is to be an output, the model being cut there; may be repeated.",
         ),
     ] = None,
+    dropout: Annotated[
+        str,
+        typer.Option(
+            metavar="on|off",
+            help="With off, operators that drop elements in training mode do nothing.",
+        ),
+    ] = "on",
     graph_name: Annotated[
         str | None,
         typer.Option(
@@ -150,7 +157,7 @@ def convert(
     from dovetail_tools._dry_run import show_dry_run
 
     options = frontend_options(
-        split_pairs(input_dim), split_pairs(define_symbol), batch, out_node or ()
+        split_pairs(input_dim), split_pairs(define_symbol), batch, out_node or (), dropout
     )
     ops = ops_with(split_list(op_packages, "--op-packages"), op_package_config or ())
     if dry_run:

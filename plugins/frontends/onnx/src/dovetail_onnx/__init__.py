@@ -1,6 +1,6 @@
 """Reads ONNX models into Dovetail graphs.
 
-`OnnxFrontend` is the frontend `onnx`. `Importers` and `OpContext` are what a dist needs that brings
+`OnnxFrontend` is the frontend `onnx`. `Importers` and `OpContext` are for dists that provide
 importers for another operator domain (entry points of `dovetail.importers`, named `onnx:DOMAIN`);
 `PackageImporters` is where these begin if the operators are mostly an op package's own.
 """

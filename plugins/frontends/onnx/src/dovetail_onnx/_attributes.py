@@ -69,7 +69,7 @@ class Attributes:
         Raises:
             FrontendError: A tensor's data do not fit its shape, a text is not UTF-8, or a function
                 is to say what one is.
-            UnsupportedOpError: There is one that is none of these.
+            UnsupportedOpError: An attribute is of another type.
         """
         return {name: _plain(found) for name, found in self._found.items()}
 
@@ -77,7 +77,7 @@ class Attributes:
         found = self._found.get(name)
         if found is not None and found.type != kind:
             raise FrontendError(
-                f"its attribute '{name}' is {_KINDS.get(found.type, found.type)}; it must be "
+                f"attribute '{name}' is {_KINDS.get(found.type, found.type)}, expected "
                 f"{_KINDS[kind]}"
             )
         return found
@@ -87,8 +87,9 @@ def _plain(attribute: AttributeProto) -> Any:
     kind = attribute.type
     if attribute.ref_attr_name:
         raise FrontendError(
-            f"its attribute '{attribute.name}' is that of a function, '{attribute.ref_attr_name}', "
-            "but it is in none"
+            f"attribute '{attribute.name}' refers to the function attribute "
+            f"'{attribute.ref_attr_name}', "
+            "but the node is in no function"
         )
     try:
         if kind == AttributeProto.TENSOR:
@@ -98,9 +99,9 @@ def _plain(attribute: AttributeProto) -> Any:
         if kind == AttributeProto.STRINGS:
             return [text.decode() for text in attribute.strings]
     except (ValueError, TypeError) as error:  # wrong text is a ValueError too
-        raise FrontendError(f"its attribute '{attribute.name}' is wrong: {error}") from error
+        raise FrontendError(f"invalid attribute '{attribute.name}': {error}") from error
     if kind in _NUMBERS:
         return helper.get_attribute_value(attribute)
     raise UnsupportedOpError(
-        f"its attribute '{attribute.name}' is {_KINDS.get(kind, kind)}; no param can be made of it"
+        f"attribute '{attribute.name}' is {_KINDS.get(kind, kind)}, which no param can hold"
     )

@@ -31,7 +31,7 @@ def instantiate(graph: GraphProto, prefix: str, given: Mapping[str, str]) -> Bod
     Args:
         graph: The graph.
         prefix: Put before the names that the graph defines.
-        given: What stands for its inputs, by their names.
+        given: The values of its inputs, by name.
     """
     names = dict(given)
     names |= {tensor.name: prefix + tensor.name for tensor in graph.initializer}

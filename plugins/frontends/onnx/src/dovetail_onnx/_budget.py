@@ -1,7 +1,7 @@
-"""What may be computed while converting: judged by shapes, before anything is allocated.
+"""The limits of computation at import, checked by shape before anything is allocated.
 
 A few numbers in a file can ask for any amount of memory or time. What goes beyond the bounds here
-is left to its importer, so that the model computes it when it runs, or refused if it has none.
+is left to its importer, so that the model computes it when it runs, or rejected if it has none.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PRODUCT = ("MatMul", "Gemm", "MatMulInteger", "QLinearMatMul")
 
 
 class Budget:
-    """What one model may have computed, and what of that is left.
+    """The computation that one model may cause at import, and how much of it is left.
 
     Args:
         stored: Gives the bytes of constants that the model's files hold, as far as is known.

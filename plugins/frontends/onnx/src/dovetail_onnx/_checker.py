@@ -12,7 +12,7 @@ from dovetail_onnx._source import SourceNode
 
 
 class NodeChecker:
-    """Says what nodes say that their operators do not allow.
+    """Checks nodes against the schemas of their operators.
 
     Args:
         ir_version: Of the model.
@@ -36,7 +36,7 @@ class NodeChecker:
         if node.domain:
             return ""
         if node.op_type == "Constant":  # its value is looked at when it is read; a copy would cost
-            return "" if len(node.outputs) == 1 else f"it has {len(node.outputs)} outputs, not one"
+            return "" if len(node.outputs) == 1 else f"expected one output, got {len(node.outputs)}"
         if node.op_type in CONTROL:  # what it carries is looked at when it is read
             return ""
         # a newer operator set than ONNX knows is taken to mean what the newest known one does
@@ -49,7 +49,7 @@ class NodeChecker:
         try:
             onnx.checker.check_node(node.proto, self._context)
         except UnicodeDecodeError:
-            return "something is wrong with it, and its text is not UTF-8: the file is damaged"
+            return "the node is invalid, and the explanation is not UTF-8: the file is damaged"
         except onnx.checker.ValidationError as error:
             return str(error).strip().splitlines()[0]
         return ""
@@ -64,9 +64,9 @@ def breaks_inference(node: NodeProto) -> str:
     for attribute in node.attribute:
         if (node.op_type, attribute.name) == ("Split", "num_outputs"):
             if attribute.i != len(node.output):
-                return f"its num_outputs is {attribute.i}, but it has {len(node.output)} outputs"
+                return f"num_outputs is {attribute.i}, but the node has {len(node.output)} outputs"
         elif (node.op_type, attribute.name) == ("GatherND", "batch_dims") and attribute.i < 0:
-            return f"its batch_dims is {attribute.i}; it must not be negative"
+            return f"batch_dims must not be negative, got {attribute.i}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""What an importer is given: one node's inputs and attributes, and the means to emit ops."""
+"""The argument of an importer: one node's inputs and attributes, and methods that emit ops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx import helper
 
 from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor
 from dovetail.ir.check import MAX_EXTENT
-from dovetail.ops import OpPackage
+from dovetail.ops import OpPackage, unstorable
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._node_context import NodeContext
 from dovetail_onnx._registry import Value
@@ -27,7 +27,7 @@ class OpContext(NodeContext):
 
     @property
     def graph(self) -> Graph:
-        """The graph as built so far, for importers that look at what feeds them."""
+        """The graph as built so far, for importers that inspect the producers of their inputs."""
         return self._values.graph
 
     # -- parts -----------------------------------------------------------------------------------
@@ -42,13 +42,13 @@ class OpContext(NodeContext):
         output: int | None = None,
         **attributes: Any,
     ) -> OpContext:
-        """Return one of ONNX's own operators that this one is made of, for that one's importer.
+        """Return one of ONNX's own operators as a part of this one, for its importer.
 
         Args:
             suffix: Names it, after the node's name.
             op_type: The operator.
             version: Of its schema.
-            inputs: What it is given, None for a left-out one.
+            inputs: Its inputs, None for one that is left out.
             output: Which of the node's outputs it writes; None for none.
             attributes: Its attributes; None leaves one out.
         """
@@ -123,7 +123,7 @@ class OpContext(NodeContext):
         *,
         specs: Sequence[Spec | None] = (),
         package: OpPackage | None = None,
-        least: int = 0,
+        min_outputs: int = 0,
         **params: Any,
     ) -> tuple[Tensor, ...]:
         """Add the op that writes all of the node's outputs, and return these tensors.
@@ -133,10 +133,10 @@ class OpContext(NodeContext):
             inputs: Tensors of the graph, None for a left-out one.
             specs: The outputs' types and shapes, for ops that do not infer them.
             package: The op's package, by default `qti.aisw`.
-            least: How many outputs the op has at least; those that the node leaves out get names.
+            min_outputs: The minimum number of outputs; those that the node leaves out get names.
             params: As in `emit`.
         """
-        left_out = ("",) * (least - len(self.node.outputs))
+        left_out = ("",) * (min_outputs - len(self.node.outputs))
         names = [
             name or self._values.fresh(f"{self.node.name}.{i}")
             for i, name in enumerate((*self.node.outputs, *left_out))
@@ -220,20 +220,22 @@ class OpContext(NodeContext):
                 **params,
             )
         except OverflowError as error:  # ONNX's attributes have 64 bits, QNN's params 32
-            raise self.invalid(f"one of its attributes does not fit 32 bits: {error}") from error
+            raise self.invalid(f"an attribute does not fit 32 bits: {error}") from error
         for tensor in made:
             if not all(0 <= extent <= MAX_EXTENT for extent in tensor.shape):
-                raise self.invalid(f"it gives the shape {tensor.shape}, which is impossible")
+                raise self.invalid(f"the output would have the impossible shape {tensor.shape}")
         return made
 
     def static(self, suffix: str, values: Array, dtype: DType, grid: Spec | None = None) -> Tensor:
         """Add a static tensor of computed values, on a grid if one is given, and return it.
 
         Raises:
-            FrontendError: It would take, with all others of the model, more than the size of its
-                file explains.
+            FrontendError: The type cannot hold a value; or the tensor would take, with all others
+                of the model, more than the size of its file explains.
         """
         name, made = f"{self.node.name}.{suffix}", np.asarray(values)
+        if (wrong := unstorable(made, dtype)).any():
+            raise self.invalid(f"constant {made[wrong].flat[0]} does not fit {dtype.name}")
         if not self.budget.has(dtype.nbytes(made.shape), made.nbytes):
             raise self._excessive(made.shape)
         return self._values.derived(name, made, dtype, grid)

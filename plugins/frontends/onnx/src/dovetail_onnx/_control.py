@@ -1,4 +1,4 @@
-"""If, Loop and Scan: what they carry is read in their place, as often as they run it.
+"""If, Loop and Scan: their subgraphs replace them, once for each iteration.
 
 So the choice of If and the number of turns of Loop must be known at import. Scan makes as many as
 its inputs are long, which always is.

@@ -64,6 +64,7 @@ class Constant:
         name: The ONNX tensor that holds them.
         packed: The element type in the model if that is of 4 bits, else None.
         grid: Where they are real numbers on a grid: what the model stores them as.
+        is_mapped: Whether the values are a view of a mapped file.
     """
 
     values: Array
@@ -71,6 +72,7 @@ class Constant:
     name: str
     packed: int | None = None
     grid: Spec | None = None
+    is_mapped: bool = False
 
     @classmethod
     def of(cls, values: Array, name: str) -> Constant:
@@ -85,7 +87,7 @@ class Constant:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its extents."""
+        """The size of each axis."""
         return self.values.shape
 
     def like_onnx(self) -> Array:
@@ -99,7 +101,7 @@ class Constant:
 
 
 def to_stored(values: Array, dtype: DType) -> Array:
-    """Return an array as ONNX's Python code has it in the IR's stored form: bfloat16 as its bits."""
+    """Return an array of ONNX's Python code in the IR's stored form: bfloat16 as its bits."""
     if dtype is DType.BFLOAT_16 and values.dtype.name == "bfloat16":
         return values.view(np.uint16)
     return as_bytes(values)

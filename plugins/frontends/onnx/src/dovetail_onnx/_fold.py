@@ -116,7 +116,7 @@ def _crops(node: SourceNode, ins: dict[str, Constant]) -> bool:
 
 
 def _check_indices(node: SourceNode, ins: dict[str, Constant]) -> None:
-    """Refuses indices beyond the end, which the evaluator comes back from step by step."""
+    """Raise if an index is out of range: the evaluator would wrap it step by step."""
     if node.op_type != "GatherElements" or len(node.inputs) != 2:
         return
     data, indices = (ins[name].values for name in node.inputs)
@@ -125,13 +125,13 @@ def _check_indices(node: SourceNode, ins: dict[str, Constant]) -> None:
         return  # the evaluator says it
     low, high, extent = int(indices.min()), int(indices.max()), data.shape[axis]
     if low < -extent or high >= extent:
-        why = f"its indices are from {low} to {high}, where there are {extent} elements"
+        why = f"indices range from {low} to {high}, but there are {extent} elements"
         raise _uncomputed(node, ValueError(why))
 
 
 def _uncomputed(node: SourceNode, error: Exception) -> FrontendError:
     return FrontendError(
-        f"its inputs are constant, but it cannot be computed: {_first_line(error)}",
+        f"cannot compute the node from its constant inputs: {_first_line(error)}",
         where=node.where,
         hint="the model is wrong there; export it again",
     )
@@ -139,7 +139,7 @@ def _uncomputed(node: SourceNode, error: Exception) -> FrontendError:
 
 def _too_large(node: SourceNode, why: str) -> FrontendError:
     return FrontendError(
-        f"its output is constant and {why}",
+        f"the constant output {why}",
         where=node.where,
         hint="the model is damaged, or made to exhaust memory",
     )
@@ -178,7 +178,7 @@ def _sizes(
     """Return shapes and bytes of the outputs, as far as they are known before they are there.
 
     Gives None where nothing bounds what the evaluator does: it computes operators of a version
-    that has none, and resizes to no elements along axes of any extent, which ONNX infers no shape
+    that has none, and resizes to no elements along axes of any size, which ONNX infers no shape
     for.
     """
     if node.op_type == "Range":  # ONNX's rule wants scalars, though its own functions give others
@@ -203,7 +203,7 @@ def _sizes(
 def _range_size(node: SourceNode, ins: dict[str, Constant]) -> tuple[Shape, int]:
     bounds = [ins[name].values for name in node.inputs if name]
     if len(bounds) != 3 or any(bound.size != 1 for bound in bounds):
-        raise _uncomputed(node, ValueError("its start, limit and delta must be one number each"))
+        raise _uncomputed(node, ValueError("start, limit and delta must be single numbers"))
     start, limit, delta = (bound.reshape(()).item() for bound in bounds)
     try:
         count = max(0, math.ceil((limit - start) / delta))

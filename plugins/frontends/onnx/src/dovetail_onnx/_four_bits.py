@@ -28,7 +28,7 @@ def moves(node: SourceNode) -> bool:
 
 
 def check_reads(node: SourceNode, types: Iterable[tuple[str, int | None]]) -> None:
-    """Refuses a node that reads integers of 4 bits, and is none of those that can.
+    """Raise if a node reads integers of 4 bits and its operator cannot.
 
     Args:
         node: The node.
@@ -44,10 +44,9 @@ def check_reads(node: SourceNode, types: Iterable[tuple[str, int | None]]) -> No
     for name, code in types:
         if code is not None:
             raise UnsupportedOpError(
-                f"'{name}' is {element_type_name(code)}, which cannot be converted for this "
-                "operator",
+                f"unsupported element type {element_type_name(code)} of '{name}' for this operator",
                 where=node.where,
-                hint="make it real before with DequantizeLinear, or wider with Cast",
+                hint="dequantize it first with DequantizeLinear, or widen it with Cast",
             )
 
 

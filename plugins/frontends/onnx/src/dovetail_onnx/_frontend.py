@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,6 +12,8 @@ from dovetail.ir import Graph
 from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import DryRun, FrontendOptions, InputsNeededError
 from dovetail.plugins.ops import installed_ops
+from dovetail_onnx._domains import normalize_domains
+from dovetail_onnx._dropout import disable_dropout
 from dovetail_onnx._functions import inline_functions
 from dovetail_onnx._fusion import fuse_gelu
 from dovetail_onnx._input_values import with_values
@@ -32,7 +34,7 @@ _LOG = logging.getLogger("dovetail.onnx")
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What is known of a model before anything is built, and the options for the rest of it."""
+    """A model before anything is built, and the remaining options."""
 
     source: SourceGraph
     options: FrontendOptions
@@ -43,7 +45,7 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Imported:
-    """A graph, whole only if nothing was refused, and all that was."""
+    """A graph, complete only if there are no problems, and all problems."""
 
     graph: Graph
     source: SourceGraph
@@ -59,7 +61,7 @@ class OnnxFrontend:
     suffixes: ClassVar[tuple[str, ...]] = (".onnx",)
 
     def recognises(self, path: Path) -> bool:
-        """Return whether a file looks like an ONNX model: by its suffix, else by its first bytes."""
+        """Return whether a file looks like an ONNX model, by its suffix or first bytes."""
         return path.suffix.lower() in self.suffixes or looks_like_onnx(path)
 
     def read(
@@ -69,10 +71,11 @@ class OnnxFrontend:
 
         Its inputs and outputs have the model's names, order, types and layouts; channels-last ops
         stand between transposes, which a later pass takes out. Inputs that no output depends on
-        are left out, with a warning in the log.
+        are inputs of the graph, too, with a warning in the log; only those are left out whose type
+        or shape is unknown, or that `out_names` cut away.
 
         Args:
-            path: The .onnx file; external data lie in its folder.
+            path: The .onnx file; external data are in its folder.
             options: What the user decides; by default nothing.
             ops: The op packages; by default those that are installed.
 
@@ -92,7 +95,8 @@ class OnnxFrontend:
         if made.invalid:
             raise FrontendError("the model is wrong", where=str(path), problems=made.invalid)
         for name in made.source.unused_inputs:
-            _LOG.warning("input '%s' is left out: no output depends on it", name)
+            does = "values are ignored" if name in made.source.inputs else "left out"
+            _LOG.warning("input '%s': no output depends on it; %s", name, does)
         return made.graph
 
     def dry_run(
@@ -122,7 +126,7 @@ class OnnxFrontend:
             error.where = error.where or str(path)
             raise
         except DovetailError as error:
-            refusals = list(look.survey.refusals)
+            refusals = list(look.survey.unsupported)
             invalid = [*_as_problems(error), *look.survey.malformed.values()]
         return DryRun(
             operators=look.survey.operators,
@@ -134,6 +138,9 @@ class OnnxFrontend:
         tables = Tables(installed_ops() if ops is None else ops)
         model = read_proto(path)
         check_text(model)
+        normalize_domains(model)
+        if options.dropout == "off":
+            disable_dropout(model)
         model = write_out(inline_functions(model), tables)
         tensors = TensorReader(path.parent)
         whole = parse_model(model)
@@ -144,14 +151,18 @@ class OnnxFrontend:
 
     def _import(self, path: Path, options: FrontendOptions, ops: OpRegistry | None) -> _Imported:
         look = self._look(path, options, ops)
-        source, refused = look.source, look.survey.refusals
+        source, refused = look.source, look.survey.unsupported
         try:
-            specs = bind_inputs(source.inputs, look.options, str(path))
+            specs = bind_inputs(
+                source.inputs, look.options, str(path), optional=source.unused_inputs
+            )
         except FrontendError as error:
             if error.code != "MODEL_SHAPE_UNKNOWN" or not refused:
                 raise
             # without shapes nothing can be built, and what is unsupported weighs more
             return _Imported(Graph(source.name), source, list(refused), list(error.problems))
+        inputs = {name: info for name, info in source.inputs.items() if name in specs}
+        source = replace(source, inputs=inputs)
         reader = GraphReader(source, specs, look.survey, look.tensors, look.tables)
         graph = reader.run()
         needed = reader.needed_inputs()
@@ -164,9 +175,9 @@ def _unsupported(made: _Imported, where: str) -> UnsupportedOpError:
     if not made.needed:
         return UnsupportedOpError(message, where=where, problems=problems)
     if made.invalid or not all(refusal.needs for refusal in made.refusals):
-        code, what = "OP_UNSUPPORTED", "some of it may be, once the values"
+        code, what = "OP_UNSUPPORTED", "more of the model may be converted once the values"
     else:
-        code, what = "MODEL_VALUES_UNKNOWN", "it can be once the values"
+        code, what = "MODEL_VALUES_UNKNOWN", "the model can be converted once the values"
     values = ", ".join(f"{name!r}: ..." for name in made.needed)
     return InputsNeededError(
         message,

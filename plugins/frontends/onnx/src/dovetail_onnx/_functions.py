@@ -1,4 +1,4 @@
-"""A model's own functions are inlined before anything else looks at the graph."""
+"""Inlining of the model's own functions, before anything else reads the graph."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def inline_functions(model: ModelProto) -> ModelProto:
     try:
         return inliner.inline_local_functions(model)
     except (RuntimeError, ValueError, ValidationError) as error:
-        raise FrontendError(f"its local functions cannot be inlined: {error}") from error
+        raise FrontendError(f"cannot inline the model's functions: {error}") from error
 
 
 def _check_unique(model: ModelProto) -> None:
     counts = Counter(_id_of(function) for function in model.functions)
     problems = [
-        Problem(f"there are {count} of this name", f"function '{domain}:{name}'")
+        Problem(f"duplicate name, used {count} times", f"function '{domain}:{name}'")
         for (domain, name, _), count in counts.items()
         if count > 1
     ]

@@ -52,7 +52,7 @@ def fuse_gelu(source: SourceGraph, reader: TensorReader) -> SourceGraph:
 
 
 def still_read(nodes: Iterable[SourceNode], source: SourceGraph) -> tuple[SourceNode, ...]:
-    """Return the nodes without those, as of constants, that only what is gone has read."""
+    """Return the nodes without those, such as constants, that only removed nodes read."""
     before = {name for node in source.nodes for name in node.reads}
     needed, kept = set(source.outputs), []
     for node in reversed(tuple(nodes)):
@@ -96,7 +96,7 @@ _INPUTS = {"Constant": 0, "Add": 2, "Sum": 2, "Mul": 2, "Div": 2, "CastLike": 2}
 
 
 def _is_regular(node: SourceNode) -> bool:
-    """Return whether a node has the inputs and outputs that it must; nobody has checked that yet."""
+    """Return whether a node has the required inputs and outputs, which is unchecked so far."""
     return len(node.outputs) == 1 and len(node.inputs) == _INPUTS.get(node.op_type, 1)
 
 

@@ -1,6 +1,6 @@
 """Grids of constants: what a model stores in integers and makes real before it uses it.
 
-Such constants are computed at import. The integers would be lost; the grid they lie on brings them
+Such constants are computed at import. The integers would be lost; their grid recovers them
 back, and goes with the values as long as these are only moved.
 """
 
@@ -53,7 +53,7 @@ _RESHAPES = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten"))
 def on_grids(
     node: SourceNode, ins: dict[str, Constant], outs: list[Constant] | None
 ) -> list[Constant] | None:
-    """Return what a node made at import, with the grid that its values lie on if there is one.
+    """Return the results of a node computed at import, with the grid of their values if known.
 
     Args:
         node: The node.
@@ -153,7 +153,7 @@ def _encoding(
     along: tuple[int, int],
     bitwidth: int | None,
 ) -> Encoding | None:
-    """Return scales and offsets, of one shape, as an encoding of a tensor; None if they fit none."""
+    """Return scales and offsets, of one shape, as an encoding of a tensor; None if none fits."""
     if scales.size == 1:
         offset = 0 if offsets is None else int(offsets.reshape(()))
         return ScaleOffset(float(scales.reshape(())), offset, bitwidth)

@@ -33,14 +33,14 @@ def value_problems(info: ValueInfoProto, values: Array) -> Iterator[Problem]:
         or any(isinstance(d, int) and d != n for d, n in zip(dims, real.shape, strict=True))
     ):
         said = ", ".join("?" if dim is None else str(dim) for dim in dims)
-        yield Problem(f"their shape is {real.shape}, and the model says ({said})", where)
+        yield Problem(f"shape is {real.shape}, but the model declares ({said})", where)
     code = info.type.tensor_type.elem_type
     dtype = dtype_of(code)
     if dtype is None:
-        text = f"the input's element type {element_type_name(code)} cannot be converted"
+        text = f"unsupported element type {element_type_name(code)} of the input"
         yield Problem(text, where)
     elif real.dtype.kind not in "fiub":
-        yield Problem(f"they are no real numbers, but of type {real.dtype}", where)
+        yield Problem(f"expected real numbers, got type {real.dtype}", where)
     elif (wrong := _beyond(real, code, dtype)).any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         text = f"element {at} is {real[at]}, which {element_type_name(code)} cannot hold"
@@ -94,7 +94,7 @@ def _halved(stored: Array) -> Array:
 
 
 def _beyond(real: Array, code: int, dtype: DType) -> NDArray[np.bool_]:
-    """Tells which values an element type cannot hold."""
+    """Return which values an element type cannot hold."""
     wrong = unstorable(real, dtype)
     if code in PACKED_RANGES:
         least, greatest = PACKED_RANGES[code]

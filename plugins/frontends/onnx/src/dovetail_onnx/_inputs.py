@@ -1,10 +1,10 @@
-"""What the graph's inputs are: types from the file, every dimension bound to a number."""
+"""The graph's inputs: types from the file, every dimension bound to a number."""
 
 from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from onnx import TensorShapeProto, ValueInfoProto
 
@@ -19,7 +19,11 @@ Dim = int | str | None  # a number, a symbol, or nothing known
 
 
 def bind_inputs(
-    inputs: Mapping[str, ValueInfoProto], options: FrontendOptions, file: str = "FILE"
+    inputs: Mapping[str, ValueInfoProto],
+    options: FrontendOptions,
+    file: str = "FILE",
+    *,
+    optional: Container[str] = (),
 ) -> dict[str, Spec]:
     """Return type and static shape of every input.
 
@@ -30,19 +34,21 @@ def bind_inputs(
         inputs: As the file states them.
         options: Those that fit the model, see `check_options`.
         file: The model as the user names it, for the hint.
+        optional: Inputs to leave out if their type or shape cannot be determined.
 
     Raises:
         ConfigError: Options contradict each other.
         FrontendError: Dimensions stay without a value (MODEL_SHAPE_UNKNOWN).
         UnsupportedOpError: An input is no tensor, or of a type that cannot be converted.
     """
-    _check_types(inputs)
+    inputs = _of_known_types(inputs, optional)
     dims = {name: dims_of(info) for name, info in inputs.items()}
     symbols = dict(options.symbols)
     bound = {name: _overridden(name, found, options) for name, found in dims.items()}
     _learn_symbols(dims, bound, symbols)
     _default_first(bound, symbols)
-    unknown = [p for name, found in bound.items() for p in _open_dims(name, found, symbols)]
+    open_dims = {name: list(_open_dims(name, found, symbols)) for name, found in bound.items()}
+    unknown = [p for name, found in open_dims.items() if name not in optional for p in found]
     if unknown:
         raise FrontendError(
             "the model has dimensions without a value",
@@ -53,6 +59,7 @@ def bind_inputs(
     specs = {
         name: Spec(_dtype(info), _shape(bound[name] or (), symbols))
         for name, info in inputs.items()
+        if not open_dims[name]
     }
     _check_extents(specs)
     return specs
@@ -61,7 +68,8 @@ def bind_inputs(
 def _check_extents(specs: Mapping[str, Spec]) -> None:
     problems = [
         Problem(
-            f"it has the shape {spec.shape}; no extent can be over {MAX_EXTENT}", f"input '{n}'"
+            f"unsupported shape {spec.shape}; the maximum size of an axis is {MAX_EXTENT}",
+            f"input '{n}'",
         )
         for n, spec in specs.items()
         if any(extent > MAX_EXTENT for extent in spec.shape)
@@ -77,24 +85,33 @@ def _dtype(info: ValueInfoProto) -> DType:
     return found
 
 
-def _check_types(inputs: Mapping[str, ValueInfoProto]) -> None:
-    problems = []
-    for name, info in inputs.items():
-        kind = info.type.WhichOneof("value")
-        code = info.type.tensor_type.elem_type
-        if kind != "tensor_type":
-            what = "nothing" if kind is None else kind.removesuffix("_type")
-            problems.append(
-                Problem(f"it is declared a {what}; only tensors can be inputs", f"input '{name}'")
-            )
-        elif dtype_of(code) is None:
-            text = f"its element type {element_type_name(code)} cannot be converted"
-            problems.append(Problem(text, f"input '{name}'"))
-        elif (rank := len(info.type.tensor_type.shape.dim)) > MAX_RANK:
-            text = f"its rank is {rank}; at most {MAX_RANK} can be converted"
-            problems.append(Problem(text, f"input '{name}'"))
+def _of_known_types(
+    inputs: Mapping[str, ValueInfoProto], optional: Container[str]
+) -> dict[str, ValueInfoProto]:
+    """Return the inputs without the optional ones of a type that cannot be converted.
+
+    Raises:
+        UnsupportedOpError: Others are of such a type.
+    """
+    reasons = {name: why for name, info in inputs.items() if (why := _unsupported_type(info))}
+    problems = [Problem(why, f"input '{n}'") for n, why in reasons.items() if n not in optional]
     if problems:
         raise UnsupportedOpError("the model has inputs that cannot be converted", problems=problems)
+    return {name: info for name, info in inputs.items() if name not in reasons}
+
+
+def _unsupported_type(info: ValueInfoProto) -> str:
+    """Return why an input cannot be converted; empty if it can be."""
+    kind = info.type.WhichOneof("value")
+    code = info.type.tensor_type.elem_type
+    if kind != "tensor_type":
+        what = "nothing" if kind is None else kind.removesuffix("_type")
+        return f"declared as {what}; only tensors can be inputs"
+    if dtype_of(code) is None:
+        return f"unsupported element type {element_type_name(code)}"
+    if (rank := len(info.type.tensor_type.shape.dim)) > MAX_RANK:
+        return f"unsupported rank {rank}; the maximum is {MAX_RANK}"
+    return ""
 
 
 def dims_of(info: ValueInfoProto) -> tuple[Dim, ...] | None:
@@ -164,7 +181,7 @@ def _open_dims(
 ) -> Iterator[Problem]:
     where = f"input '{name}'"
     if dims is None:
-        yield Problem("its rank is unknown", where, f"bind it: --input-dim {name} EXTENTS")
+        yield Problem("unknown rank", where, f"bind it: --input-dim {name} SHAPE")
         return
     for axis, dim in enumerate(dims):
         if isinstance(dim, str) and dim not in symbols:
@@ -186,8 +203,8 @@ def _how_to_bind(
     for name, dims in bound.items():
         if dims is None or None in dims[1:]:
             extents = [] if dims is None else _extents(dims, symbols)
-            words.append(f"--input-dim {shlex.quote(name)} {','.join(extents) or 'EXTENTS'}")
-            shapes.append(f"{name!r}: ({', '.join(extents) or 'EXTENTS'})")
+            words.append(f"--input-dim {shlex.quote(name)} {','.join(extents) or 'SHAPE'}")
+            shapes.append(f"{name!r}: ({', '.join(extents) or 'SHAPE'})")
             continue
         values |= {d: "VALUE" for d in dims if isinstance(d, str) and d not in symbols}
     words += [f"--define-symbol {shlex.quote(symbol)} VALUE" for symbol in values]

@@ -1,4 +1,4 @@
-"""Products of integers that are scaled behind: written as products of real numbers.
+"""Products of integers followed by a scale: written as products of real numbers.
 
 So onnxruntime quantizes dynamically: the integers of DynamicQuantizeLinear times stored weights,
 cast to float, times both scales. As real numbers, made real before the product, the weights keep
@@ -27,7 +27,7 @@ _OPSET = 13
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """A product, the cast and the multiplications behind it, and the scales of both factors."""
+    """A product, the cast and multiplications after it, and the scales of both factors."""
 
     product: SourceNode
     behind: tuple[SourceNode, ...]
@@ -149,7 +149,7 @@ def _other(node: SourceNode, name: str) -> str:
 
 
 def _real(match: _Match, matcher: _Matcher) -> Iterator[SourceNode]:
-    """Return the nodes that stand for a product of integers."""
+    """Return the nodes that replace a product of integers."""
     product, last = match.product, match.behind[-1]
     sources = tuple(dict.fromkeys((product.name, *(node.name for node in match.behind))))
     x, w, *zeros = product.inputs

@@ -1,4 +1,4 @@
-"""What is known of a node being imported: inputs, attributes, outputs, and what it may take."""
+"""The node being imported: inputs, attributes, outputs, and limits."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class NodeContext:
 
     @property
     def count(self) -> int:
-        """How many inputs the node lists, left-out ones in the middle included."""
+        """The number of inputs that the node lists, omitted ones in the middle included."""
         return len(self.node.inputs)
 
     def has(self, i: int) -> bool:
@@ -69,7 +69,7 @@ class NodeContext:
         """
         found = self._values.get(self.node.inputs[i]) if self.has(i) else None
         if found is None:
-            raise self.invalid(f"its input {i} is left out, but is not optional")
+            raise self.invalid(f"missing required input {i}")
         return found
 
     def tensor(self, i: int) -> Tensor:
@@ -86,7 +86,7 @@ class NodeContext:
         return Spec(value.dtype, tuple(value.shape))
 
     def packed(self, i: int) -> int | None:
-        """Return the element type of an input if that is of 4 bits, and kept in bytes; else None."""
+        """Return the element type of an input if it has 4 bits, stored in bytes; else None."""
         return self._values.packed(self.node.inputs[i]) if self.has(i) else None
 
     def constant(self, i: int) -> Array | None:
@@ -107,7 +107,7 @@ class NodeContext:
         value = self.value(i)
         if not isinstance(value, Constant):
             raise ValueNeededError(
-                f"its {what} '{self.node.inputs[i]}' is computed from the model's inputs; it must "
+                f"{what} '{self.node.inputs[i]}' is computed from the model's inputs; it must "
                 "be known when the model is converted",
                 self.node.inputs[i],
                 where=self.node.where,
@@ -123,7 +123,7 @@ class NodeContext:
         """
         found = self.need_constant(i, what)
         if not np.isfinite(found).all():  # OneHot's depth may be a float
-            raise self.invalid(f"its {what} is not finite")
+            raise self.invalid(f"{what} must be finite")
         return tuple(int(v) for v in found.reshape(-1))
 
     def need_number(self, i: int, what: str) -> Array:
@@ -135,7 +135,7 @@ class NodeContext:
         """
         found = self.need_constant(i, what)
         if found.size != 1:
-            raise self.invalid(f"its {what} has {found.size} elements; it must be one")
+            raise self.invalid(f"{what} must be a single number, got {found.size} elements")
         return found.reshape(())
 
     def grid(self, i: int) -> Spec | None:
@@ -152,17 +152,17 @@ class NodeContext:
             FrontendError: There is no such axis.
         """
         if not -rank <= axis < rank:
-            raise self.invalid(f"its axis {axis} is not one of a tensor of rank {rank}")
+            raise self.invalid(f"axis {axis} is out of range for rank {rank}")
         return axis % rank
 
     def check_size(self, shape: Shape) -> None:
-        """Refuses a shape that no honest model has.
+        """Raise if a shape is too large for any real model.
 
         Raises:
             FrontendError: It would take more than 512 MiB.
         """
         if math.prod(shape) * 4 > MAX_BYTES:
-            raise self.invalid(f"its output has the shape {shape}, which is too large")
+            raise self.invalid(f"the output shape {shape} is too large")
 
     def reserve_constant(self, shape: Shape) -> None:
         """Count a constant that is about to be made, of 4 bytes an element.
@@ -177,13 +177,14 @@ class NodeContext:
 
     def _excessive(self, shape: Shape) -> FrontendError:
         return self.invalid(
-            f"a constant of the shape {shape} is made of it, which is too large beside those of "
+            f"the node becomes a constant of shape {shape}, which is too large together "
+            "with those of "
             "other nodes"
         )
 
     @property
     def budget(self) -> Budget:
-        """What may be computed at import, and what of that is left."""
+        """The computation allowed at import, and how much of it is left."""
         return self._values.budget
 
     # -- outputs ---------------------------------------------------------------------------------
@@ -207,9 +208,9 @@ class NodeContext:
     # -- refusing --------------------------------------------------------------------------------
 
     def unsupported(self, why: str, hint: str = "") -> UnsupportedOpError:
-        """Return the error for what cannot be converted; raise it."""
+        """Return the error for a node that cannot be converted, to be raised."""
         return UnsupportedOpError(why, where=self.node.where, hint=hint)
 
     def invalid(self, why: str, hint: str = "") -> FrontendError:
-        """Return the error for what the model must not say; raise it."""
+        """Return the error for an invalid node, to be raised."""
         return FrontendError(why, where=self.node.where, hint=hint)

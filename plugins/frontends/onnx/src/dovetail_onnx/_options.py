@@ -1,4 +1,4 @@
-"""What the user asks for, held against what the model has: mistakes here are not the model's."""
+"""Validation of the user's options against the model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_options(source: SourceGraph, options: FrontendOptions) -> None:
     ]
     if problems:
         raise ConfigError(
-            "the options do not fit the model",
+            "the options do not match the model",
             code="USAGE",
             problems=problems,
         )
@@ -43,10 +43,10 @@ def _input_dims(
         if name not in dims:
             yield _unknown("input", where, name, dims)
         elif (known := dims[name]) is not None and len(known) != len(shape):
-            yield Problem(f"the input's rank is {len(known)}, and not {len(shape)}", where)
+            yield Problem(f"expected rank {len(known)}, got {len(shape)}", where)
         if any(not 0 <= extent <= _INT32_MAX for extent in shape):
             text = ",".join(map(str, shape))
-            yield Problem(f"{text} is an impossible shape: extents are 0 or more", where)
+            yield Problem(f"impossible shape {text}: sizes must not be negative", where)
 
 
 def _symbols(
@@ -58,12 +58,12 @@ def _symbols(
         if name not in symbols:
             yield _unknown("symbolic dimension", where, name, symbols)
         if not 0 <= value <= _INT32_MAX:
-            yield Problem(f"{value} is an impossible value: extents are 0 or more", where)
+            yield Problem(f"impossible value {value}: sizes must not be negative", where)
 
 
 def _batch(options: FrontendOptions) -> Iterator[Problem]:
     if options.batch is not None and not 1 <= options.batch <= _INT32_MAX:
-        yield Problem(f"{options.batch} is an impossible value: a batch is 1 or more", "--batch")
+        yield Problem(f"impossible value {options.batch}: the batch must be at least 1", "--batch")
 
 
 def _out_names(source: SourceGraph, options: FrontendOptions) -> Iterator[Problem]:
@@ -79,10 +79,12 @@ def _input_values(source: SourceGraph, options: FrontendOptions) -> Iterator[Pro
         if name not in source.inputs:
             yield _unknown("input", where, name, source.inputs)
         elif name in options.input_dims:
-            yield Problem("they have a shape already, and --input-dim gives it one", where)
+            yield Problem(
+                "--input-dim cannot be given for an input with values, whose shape is known", where
+            )
         else:
             yield from value_problems(source.inputs[name], values)
 
 
 def _unknown(what: str, where: str, name: str, valid: Collection[str]) -> Problem:
-    return Problem(f"the model has no {what} '{name}'", where, suggest_name(name, valid))
+    return Problem(f"{what} '{name}' not found in the model", where, suggest_name(name, valid))

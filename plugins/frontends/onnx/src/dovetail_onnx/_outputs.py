@@ -15,7 +15,7 @@ _LOG = logging.getLogger("dovetail.onnx")
 def warn_of_shapes(
     source: SourceGraph, specs: Mapping[str, Spec], computed: Mapping[str, Shape]
 ) -> None:
-    """Logs a warning for each output whose declared shape cannot be the one computed.
+    """Log a warning for each output whose declared shape contradicts the computed one.
 
     Nothing is said where the user gave an input another shape than the file does: the outputs'
     shapes are meant to follow.
@@ -42,7 +42,7 @@ def warn_of_shapes(
 
 
 def _contradict(dims: tuple[Dim, ...] | None, shape: Shape) -> bool:
-    """Return whether two shapes differ in rank or in a number; exporters write 0 for unknown ones."""
+    """Return whether two shapes differ in rank or in a size; exporters write 0 for unknown."""
     if dims is None:
         return False
     if len(dims) != len(shape):

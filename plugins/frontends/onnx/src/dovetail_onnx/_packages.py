@@ -1,7 +1,7 @@
 """The importers of what is an op package's own: its ops, one to one.
 
-Attributes become params of the same names, inputs and outputs stay in order. Whoever needs more
-brings importers of his own, which win.
+Attributes become params of the same names, inputs and outputs stay in order. A dist that needs more
+registers importers, which take precedence.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def importer_hint(domain: str) -> str:
 
 
 def package_importers(domain: str, ops: OpRegistry) -> Importers | str | None:
-    """Return the default importers of a domain, or why they cannot be had.
+    """Return the default importers of a domain, or why they are not available.
 
     Args:
         domain: Of the operators.
@@ -86,27 +86,29 @@ def _import(op: OpContext, package: OpPackage, schema: OpSchema, domain: str) ->
     for name, given in op.attr.plain().items():
         field = schema.params.get(name)
         if field is None:
-            faults.append(f"has no param '{name}'; {suggest_name(name, schema.params)}")
+            faults.append(f"unknown attribute '{name}'; {suggest_name(name, schema.params)}")
             continue
         try:
             values[name] = _value(field, given)
             params[name] = field.param_of(values[name], op.node.name)
         except (TypeError, ValueError, OverflowError) as error:
-            faults.append(f"its param '{name}' cannot be made of the attribute: {error}")
+            faults.append(f"invalid attribute '{name}': {error}")
     if not faults:
         faults += schema.param_faults(params)
     if faults:
-        why = f"it does not fit the op {schema.full_name}: {'; '.join(faults)}"
+        why = f"the node does not match the op {schema.full_name}: {'; '.join(faults)}"
         raise op.unsupported(why, hint=f"correct the node, or {importer_hint(domain)}")
-    least = sum(not port.variadic and not port.optional for port in schema.outputs)
+    min_outputs = sum(not port.variadic and not port.optional for port in schema.outputs)
     specs = [op.declared(i) if name else None for i, name in enumerate(op.node.outputs)]
     try:
-        return op.emit_all(schema.name, inputs, package=package, least=least, **values)
+        return op.emit_all(schema.name, inputs, package=package, min_outputs=min_outputs, **values)
     except OpError:
         if None in specs:
             raise
     # the op cannot tell by itself, but the model does
-    return op.emit_all(schema.name, inputs, specs=specs, package=package, least=least, **values)
+    return op.emit_all(
+        schema.name, inputs, specs=specs, package=package, min_outputs=min_outputs, **values
+    )
 
 
 def _value(field: ParamField[Any], given: Any) -> Any:

@@ -49,25 +49,25 @@ def read_proto(path: Path) -> ModelProto:
     try:
         model.ParseFromString(data)
     except DecodeError as error:
-        raise _not_onnx(path, data, "its bytes are not a whole ONNX message") from error
+        raise _not_onnx(path, data, "the bytes are no complete ONNX message") from error
     if not model.HasField("graph") or model.ir_version < 1:
-        raise _not_onnx(path, data, "it has no graph")
+        raise _not_onnx(path, data, "the graph is missing")
     if not model.opset_import and model.ir_version >= 3:
-        raise _not_onnx(path, data, "it names no operator set")
+        raise _not_onnx(path, data, "the operator set is missing")
     _check_versions(model)
     return model
 
 
 def _check_versions(model: ModelProto) -> None:
-    """Refuses versions that no release has; ONNX's own code takes 32 bits."""
-    given = [("its ir_version", model.ir_version)]
+    """Raise if a version is negative or exceeds the 32 bits of ONNX's own code."""
+    given = [("the ir_version", model.ir_version)]
     given += [
-        (f"the version of its operator set '{entry.domain}'", entry.version)
+        (f"the version of the operator set '{entry.domain}'", entry.version)
         for part in (model, *model.functions)
         for entry in part.opset_import
     ]
     problems = [
-        Problem(f"{what} is {version}, which there is not")
+        Problem(f"{what} is {version}, which does not exist")
         for what, version in given
         if not 0 <= version <= _MAX_VERSION
     ]
@@ -102,9 +102,9 @@ def _read(path: Path) -> bytes:
 def _not_onnx(path: Path, data: bytes, why: str) -> FrontendError:
     for magic, what in _OTHERS:
         if data.lstrip()[: len(magic)] == magic:
-            return FrontendError(f"this is not an ONNX file: {what}", where=str(path))
+            return FrontendError(f"not an ONNX file: {what}", where=str(path))
     return FrontendError(
-        f"this is not an ONNX file, or it is cut short: {why}",
+        f"not an ONNX file, or cut short: {why}",
         where=str(path),
         hint="compare its size with the original's, or export or download the model again",
     )

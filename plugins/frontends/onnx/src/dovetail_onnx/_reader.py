@@ -1,4 +1,4 @@
-"""Builds the graph node by node, collecting every refusal on the way."""
+"""Construction of the graph node by node, collecting every problem on the way."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class GraphReader:
         tables: The importers.
 
     Attributes:
-        unsupported: What cannot be converted.
-        invalid: What the model must not say.
+        unsupported: Nodes that cannot be converted.
+        invalid: Errors of the model.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class GraphReader:
         self._wanted = self._read_names | set(source.outputs)
         self._body_nodes = self._copied_nodes = 0
         self._checker = NodeChecker(source.ir_version)
-        self.unsupported: list[Refusal] = list(survey.refusals)
+        self.unsupported: list[Refusal] = list(survey.unsupported)
         self.invalid: list[Problem] = list(survey.malformed.values())
         for name, spec in specs.items():
             made = Tensor(name, spec.dtype, spec.shape, TensorKind.APP_WRITE)
             self._set(name, self._graph.add_tensor(made), _element_type(source, name))
 
     def run(self) -> Graph:
-        """Return the graph; it is whole only if nothing was refused."""
+        """Return the graph, which is complete only if there are no problems."""
         for node in self._source.nodes:
             found = self._survey.found.get(node.name)
             if found is not None and node.name not in self._survey.malformed:
@@ -90,7 +90,7 @@ class GraphReader:
         return self._graph
 
     def needed_inputs(self) -> tuple[str, ...]:
-        """Return the inputs that decide what refused nodes need to know, in the model's order."""
+        """Return the inputs whose values unsupported nodes need, in the model's order."""
         waiting = [refusal.needs for refusal in self.unsupported if refusal.needs]
         seen: set[str] = set()
         while waiting:
@@ -105,15 +105,15 @@ class GraphReader:
     # -- what carried graphs need: see `_carrier.Reader` -------------------------------------------
 
     def read_body(self, nodes: Sequence[NodeProto], outputs: Iterable[str], by: SourceNode) -> bool:
-        """Read nodes of a carried graph in the place of the node that carries it.
+        """Read the nodes of a subgraph instead of the node that has it.
 
         Args:
             nodes: The nodes, under names that no others have.
-            outputs: The tensors that are wanted of them.
+            outputs: The tensors of theirs that are used.
             by: The node that carries them.
 
         Returns:
-            Whether nothing was refused.
+            Whether all nodes are supported and valid.
 
         Raises:
             UnsupportedOpError: The model grows too large in this way.
@@ -140,14 +140,14 @@ class GraphReader:
         return before == (len(self.unsupported), len(self.invalid))
 
     def _check_copies(self, nodes: Sequence[NodeProto], by: SourceNode) -> None:
-        """Refuses what a few nested loops, or one, multiply beyond all bounds."""
+        """Raise if unrolled loops exceed the limits, as a few nested ones may."""
         self._body_nodes += 1 + len(nodes)
         self._copied_nodes += sum(1 for _ in all_nodes(nodes))
         limits = (self._body_nodes, MAX_BODY_NODES), (self._copied_nodes, MAX_COPIED_NODES)
         for found, most in limits:
             if found > most:
                 raise UnsupportedOpError(
-                    f"written out turn by turn, loops have more than {most} nodes",
+                    f"unrolled, the loops have more than {most} nodes",
                     where=by.where,
                     hint="leave the loop to the application, and convert its body",
                 )
@@ -157,17 +157,16 @@ class GraphReader:
         """Count what is copied, and read of it, in one turn of a loop."""
         if not self._budget.has(2 * nbytes, 0):
             raise FrontendError(
-                "written out turn by turn, loops have more constants than the size of the model "
-                "explains",
+                "unrolled, the loops have more constants than the size of the model explains",
                 where=where,
-                hint="make what stays the same in all turns an initializer of the model",
+                hint="make what is the same in all iterations an initializer of the model",
             )
 
     def _body_fault(self, node: SourceNode, found: OperatorMatch | Refusal) -> Problem | None:
-        """Return what is wrong with a node of a carried graph, which nobody has looked at yet."""
+        """Return what is wrong with a node of a subgraph, which is unchecked so far."""
         for name in filter(None, node.outputs):
             if self._values.get(name) is not None or name in self._graph.tensors:
-                return Problem(f"it writes '{name}', which is known already", node.where)
+                return Problem(f"output '{name}' is defined already", node.where)
         return self._checker.fault(node, converted=isinstance(found, OperatorMatch))
 
     def value(self, name: str) -> Value | None:
@@ -175,11 +174,11 @@ class GraphReader:
         return self._values.get(name)
 
     def set(self, name: str, value: Value) -> None:
-        """Create a value known."""
+        """Store a value under its name."""
         self._values.set(name, value)
 
     def set_initializer(self, name: str, proto: TensorProto) -> None:
-        """Create a constant of a carried graph known."""
+        """Store a constant of a subgraph under its name."""
         self._claim(proto.ByteSize(), f"tensor '{name}'")
         self._values.set(name, self._values.reader.read(proto, name))
 
@@ -190,7 +189,7 @@ class GraphReader:
     # ----------------------------------------------------------------------------------------------
 
     def _try(self, node: SourceNode, found: OperatorMatch) -> None:
-        """Read a node; what is refused is kept."""
+        """Read a node and record its problems."""
         try:
             self._read(node, found)
         except UnsupportedOpError as error:
@@ -220,7 +219,7 @@ class GraphReader:
                     self._values.set(result.name, result)
                 return
         if found.importer is None:
-            raise UnsupportedOpError("it cannot be computed at import, nor converted")
+            raise UnsupportedOpError("the node can be neither computed at import nor converted")
         context = OpContext(node, found.version, self._values, self._wanted, self._read_names)
         given = found.importer(context)
         self._keep(node, given)
@@ -230,7 +229,7 @@ class GraphReader:
         results: Sequence[Result | None] = [given] if single else given  # type: ignore[list-item,assignment]
         if any(name in self._wanted for name in node.outputs[len(results) :]):
             raise FrontendError(
-                f"it has {len(node.outputs)} outputs where its operator gives {len(results)}"
+                f"the node has {len(node.outputs)} outputs, but the operator has {len(results)}"
             )
         packed = output_type(node, [self._values.packed(name) for name in node.inputs])
         for name, result in zip(node.outputs, results, strict=False):
@@ -238,19 +237,19 @@ class GraphReader:
                 self._set(name, _as_value(result, name), packed)
 
     def _set(self, name: str, value: Value, code: int | None) -> None:
-        """Create a value known, of an element type that is of 4 bits or of no interest."""
+        """Store a value, of an element type of 4 bits or any other."""
         if code is not None and PACKED.get(code) is value.dtype:
             value = self._values.as_packed(value, code)
         self._values.set(name, value)
 
     def _finish(self) -> None:
-        """Create the graph's outputs of the values that have their names."""
+        """Turn the values that have the outputs' names into outputs of the graph."""
         made: list[str] = []
         shapes: dict[str, Shape] = {}
         for name in self._source.outputs:
             value = self._values.get(name)
             if value is None:
-                raise AssertionError(f"importers gave nothing for output {name}")
+                raise AssertionError(f"no importer returned output {name}")
             tensor = self._values.tensor(value)
             if tensor.name != name or tensor.kind is not TensorKind.NATIVE:
                 tensor = self._copied(tensor, name)
@@ -284,7 +283,7 @@ def _element_type(source: SourceGraph, name: str) -> int:
 
 
 def _drop_unread(graph: Graph) -> None:
-    """Remove constants that were looked at, made static and then not used."""
+    """Remove constants that became static tensors and are not used."""
     for tensor in list(graph.tensors.values()):
         if tensor.kind is TensorKind.STATIC and not graph.consumers(tensor):
             graph.remove_tensor(tensor)

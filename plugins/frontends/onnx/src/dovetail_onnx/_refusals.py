@@ -1,4 +1,4 @@
-"""What cannot be converted, said once for all nodes that it holds for."""
+"""Unsupported nodes, grouped by reason."""
 
 from __future__ import annotations
 

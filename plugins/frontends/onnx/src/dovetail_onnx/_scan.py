@@ -24,7 +24,7 @@ def scan(control: SubgraphNode) -> None:
     has_batch = control.node.opset < 9
     given = control.node.inputs[1:] if has_batch else control.node.inputs
     if not 1 <= count <= len(given):
-        raise control.invalid(f"its num_scan_inputs is {count}; it has {len(given)}")
+        raise control.invalid(f"num_scan_inputs is {count}, but the node has {len(given)} inputs")
     states, inputs = list(given[:-count]), list(given[-count:])
     control.check_outputs(graph, len(states))
     control.check_count(len(graph.output))
@@ -48,7 +48,9 @@ def _scan_once(
     axes = control.attr.integers("scan_output_axes") or (0,) * len(rows)
     backwards = control.attr.integers("scan_output_directions") or (0,) * len(rows)
     if not len(axes) == len(backwards) == len(rows):
-        raise control.invalid(f"its attributes do not fit the {len(rows)} outputs of its turns")
+        raise control.invalid(
+            f"the attributes do not match the {len(rows)} outputs of an iteration"
+        )
     for i, row in enumerate(rows):
         control.stack(row[::-1] if backwards[i] else row, axes[i], len(states) + i)
 
@@ -60,7 +62,7 @@ def _scan_batch(
     names = [*states, *inputs]
     shapes = [tuple(v.shape) for n in names if (v := control.reader.value(n)) is not None]
     if len(shapes) < len(names) or len({shape[:1] for shape in shapes}) != 1 or () in shapes:
-        raise control.invalid("its inputs have no batch, or not all the same")
+        raise control.invalid("the inputs must have the same batch")
     none, found = (0,) * len(inputs), []
     backwards = control.attr.integers("directions") or none
     for b in range(shapes[0][0]):
@@ -81,11 +83,11 @@ def _scan_batch(
 
 
 def _check_lengths(control: SubgraphNode, length: int) -> None:
-    """Refuses lengths of sequences, the first input of version 8, that say to stop early."""
+    """Raise if the sequence lengths, the first input of version 8, are not the maximum."""
     name = control.name(0)
     if name and (control.known(name, "lengths of sequences") != length).any():
         raise UnsupportedOpError(
-            f"its sequences end before the {length} turns that there is room for",
+            f"unsupported sequences that end before the maximum of {length} iterations",
             where=control.node.where,
             hint="convert the model to opset 13 or later with onnx.version_converter",
         )
@@ -94,7 +96,7 @@ def _check_lengths(control: SubgraphNode, length: int) -> None:
 def _turns(
     control: SubgraphNode, prefix: str, graph: GraphProto, states: Sequence[str], slices: _Slices
 ) -> _Found | None:
-    """Read all turns; None if something was refused."""
+    """Read all iterations; return None if there was a problem."""
     carried = list(states)
     rows: list[list[str]] = [[] for _ in graph.output[len(carried) :]]
     for turn in range(slices.length):
@@ -138,13 +140,13 @@ class _Slices:
         lengths = {s[a] for s, a in zip(shapes, axes, strict=True)} if fits else set()
         if len(lengths) != 1:
             raise control.invalid(
-                "its inputs are of several lengths, or its attributes do not fit them"
+                "the inputs differ in length, or the attributes do not match them"
             )
         self._axes = [a % len(s) for s, a in zip(shapes, axes, strict=True)]
         self.length = lengths.pop()
 
     def take(self, name: str, turn: int) -> list[str] | None:
-        """Read the slices for one turn, and return their names; None if one was refused."""
+        """Read the slices for one iteration; return their names, None if there was a problem."""
         last = self.length - 1
         places = [last - turn if backwards else turn for backwards in self._backwards]
         return self._control.taken(f"slices{name}", self._names, self._axes, places)

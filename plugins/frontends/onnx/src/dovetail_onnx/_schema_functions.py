@@ -48,7 +48,7 @@ def write_out(model: ModelProto, tables: Tables) -> ModelProto:
 
 
 def _write_out_once(model: ModelProto, tables: Tables, most: int) -> ModelProto | None:
-    opsets = {_domain(entry.domain): entry.version for entry in model.opset_import}
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
     schemas = {i: _schema(node, opsets, tables) for i, node in enumerate(model.graph.node)}
     wanted = {i: schema for i, schema in schemas.items() if schema is not None}
     if not wanted:
@@ -63,7 +63,7 @@ def _write_out_once(model: ModelProto, tables: Tables, most: int) -> ModelProto 
             count += len(function.node)
             if count > most:
                 raise FrontendError(
-                    f"its operators have definitions of more than {most} nodes together",
+                    f"the definitions of the operators have more than {most} nodes together",
                     hint="convert parts of it, cut with --out-name",
                 )
             _call(made, call, function, schema, i)
@@ -74,18 +74,14 @@ def _write_out_once(model: ModelProto, tables: Tables, most: int) -> ModelProto 
         return inliner.inline_local_functions(made)
     except (RuntimeError, ValueError, ValidationError) as error:
         raise FrontendError(
-            f"operators cannot be replaced by what defines them: {error}",
+            f"cannot replace operators by their definitions: {error}",
             hint="the model is damaged, or wrong where it uses them; export it again",
         ) from error
 
 
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
-
-
 def _schema(node: NodeProto, opsets: dict[str, int], tables: Tables) -> OpSchema | None:
     """Return the schema of an operator that has a definition, but no importer."""
-    domain = _domain(node.domain)
+    domain = node.domain
     if domain not in opsets:
         return None
     try:
@@ -156,14 +152,14 @@ def _parsed(text: bytes) -> FunctionProto:
 
 
 def _agree_on_opsets(function: FunctionProto, model: ModelProto) -> bool:
-    """Create a function speak of the model's operator sets, if that changes none of its operators.
+    """Rewrite a function for the model's operator sets, if that changes none of its operators.
 
     Sets that the model does not import are added to it.
     """
-    opsets = {_domain(entry.domain): entry.version for entry in model.opset_import}
-    meant = {_domain(entry.domain): entry.version for entry in function.opset_import}
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    meant = {entry.domain: entry.version for entry in function.opset_import}
     for node in function.node:
-        domain = _domain(node.domain)
+        domain = node.domain
         # a definition that does not say which set it means goes with any
         version = meant.get(domain, opsets.get(domain))
         if version is None:
@@ -178,7 +174,7 @@ def _agree_on_opsets(function: FunctionProto, model: ModelProto) -> bool:
 
 
 def _same(op_type: str, domain: str, meant: int, imported: int) -> bool:
-    """Return whether an operator takes the same inputs and attributes in two versions of its set."""
+    """Return whether an operator has the same inputs and attributes in two versions."""
     try:
         schemas = [onnx.defs.get_schema(op_type, v, domain) for v in (meant, imported)]
     except onnx.defs.SchemaError:

@@ -27,12 +27,12 @@ class SourceNode:
     """A node of the model.
 
     Attributes:
-        name: Its own name, or one made of its operator and place; unique.
+        name: Its own name, or one of its operator and index; unique.
         op_type, domain: Its operator; the domain is empty for ONNX's own.
         opset: The version of the domain's operator set that the model imports; 0 if it does not.
         inputs, outputs: Names of tensors, empty for left-out ones.
         proto: As in the file.
-        sources: Names of all nodes of the model that it stands for.
+        sources: Names of all nodes of the model that it replaces.
         captured: Tensors that the graphs it carries read from around them.
     """
 
@@ -63,7 +63,7 @@ class SourceNode:
 
     @property
     def has_subgraphs(self) -> bool:
-        """Whether it carries graphs of its own, as If and Loop do."""
+        """True if it has subgraphs, as If and Loop do."""
         return any(a.type in _SUBGRAPHS for a in self.proto.attribute)
 
 
@@ -80,7 +80,8 @@ class SourceGraph:
         opsets: Imported versions by domain.
         ir_version: Of the file.
         declared: What the file says of what nodes write, by name.
-        unused_inputs: Inputs that no output depends on; they are not among `inputs`.
+        unused_inputs: Inputs that no output depends on. They are among `inputs` unless the graph
+            is cut at other outputs than the model's.
     """
 
     name: str
@@ -107,17 +108,17 @@ def parse_model(model: ModelProto) -> SourceGraph:
         FrontendError: The graph is not well formed; says everything that is wrong.
     """
     graph = model.graph
-    opsets = {_domain(entry.domain): entry.version for entry in model.opset_import}
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
     nodes = tuple(_nodes(graph, opsets))
     initializers = {tensor.name: tensor for tensor in graph.initializer}
     inputs = {i.name: i for i in graph.input if i.name not in initializers}
     problems = [*_twice(graph, nodes), *_undefined(graph, nodes)]
     if not graph.output:
-        problems.append(Problem("it has no outputs", hint="export the model again"))
+        problems.append(Problem("the graph has no outputs", hint="export the model again"))
     if not all(o.name for o in graph.output):
         problems.append(Problem("an output has no name", hint="export the model again"))
     if graph.sparse_initializer:
-        problems.append(Problem("it has sparse initializers, which cannot be converted"))
+        problems.append(Problem("unsupported sparse initializers"))
     if problems:
         raise _broken(graph.name, problems)
     outputs = tuple(dict.fromkeys(o.name for o in graph.output))
@@ -136,6 +137,8 @@ def parse_model(model: ModelProto) -> SourceGraph:
 def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
     """Return the part of a graph that its outputs, or those named instead, depend on.
 
+    All inputs stay unless outputs are named: the application may feed what the model declares.
+
     Args:
         source: The graph.
         out_names: Names of tensors that it has.
@@ -150,7 +153,7 @@ def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
         source,
         nodes=tuple(reversed(kept)),
         outputs=outputs,
-        inputs={name: info for name, info in source.inputs.items() if name in needed},
+        inputs={n: info for n, info in source.inputs.items() if n in needed or not out_names},
         unused_inputs=tuple(name for name in source.inputs if name not in needed),
     )
 
@@ -164,7 +167,7 @@ def check_text(model: ModelProto) -> None:
     wrong = [text for text in _texts(model) if isinstance(text, bytes) or "\0" in text]
     if wrong:
         raise FrontendError(
-            f"{len(wrong)} of its names are not UTF-8, or hold a zero, among them {wrong[0]!r}",
+            f"{len(wrong)} names are not UTF-8 or contain a zero byte, for example {wrong[0]!r}",
             hint="the file is damaged; fetch or export the model again",
         )
 
@@ -190,7 +193,7 @@ def _texts(model: ModelProto) -> Iterator[str | bytes]:
 
 
 def _extents(info: ValueInfoProto) -> Iterator[str | bytes]:
-    """Return the names of a value's extents."""
+    """Return the names of a value's symbolic dimensions."""
     yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
 
 
@@ -198,10 +201,6 @@ def _texts_of(tensor: TensorProto) -> Iterator[str | bytes]:
     """Return a tensor's name, and where its elements are."""
     yield tensor.name
     yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
-
-
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
 
 
 def _nodes(graph: GraphProto, opsets: dict[str, int]) -> Iterator[SourceNode]:
@@ -224,14 +223,13 @@ def source_node(
         proto: The node.
         name: Its name, which no other node has.
         opsets: Versions of operator sets by domain.
-        sources: The nodes of the model that it stands for; by default itself.
+        sources: The nodes of the model that it replaces; by default itself.
     """
-    domain = _domain(proto.domain)
     return SourceNode(
         name,
         proto.op_type,
-        domain,
-        opsets.get(domain, 0),
+        proto.domain,
+        opsets.get(proto.domain, 0),
         tuple(proto.input),
         tuple(proto.output),
         proto,
@@ -264,7 +262,7 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 def any_graphs(node: NodeProto) -> Iterator[GraphProto]:
     """Return the graphs in a node, those too of attributes that say that they hold something else.
 
-    ONNX's own code may look at these.
+    ONNX's own code may read these.
     """
     for attribute in node.attribute:
         if attribute.HasField("g"):
@@ -280,13 +278,13 @@ def _twice(graph: GraphProto, nodes: Sequence[SourceNode]) -> Iterator[Problem]:
     ):
         for name, count in Counter(names).items():
             if count > 1:
-                yield Problem(f"there are {count} of this name", f"{word} '{name}'", hint)
+                yield Problem(f"duplicate name, used {count} times", f"{word} '{name}'", hint)
     given = {i.name: "an input of the model" for i in graph.input}
     given |= {t.name: "an initializer" for t in graph.initializer}
     for node in nodes:
         for name in filter(None, node.outputs):
             if name in given:
-                yield Problem(f"it writes '{name}', which is {given[name]} too", node.where, hint)
+                yield Problem(f"output '{name}' is also {given[name]}", node.where, hint)
             given[name] = f"an output of {node.where}"
 
 
@@ -297,12 +295,10 @@ def _undefined(graph: GraphProto, nodes: Sequence[SourceNode]) -> Iterator[Probl
     for node in nodes:
         for name in node.reads:
             if name not in known:
-                yield Problem(
-                    f"it reads '{name}', which nothing in the model gives", node.where, hint
-                )
+                yield Problem(f"input '{name}' is not defined in the model", node.where, hint)
     for output in graph.output:
         if output.name not in known:
-            yield Problem("nothing in the model gives it", f"output '{output.name}'", hint)
+            yield Problem("not defined in the model", f"output '{output.name}'", hint)
 
 
 def _sorted(graph: str, nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
@@ -326,7 +322,7 @@ def _sorted(graph: str, nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
     if len(order) < len(nodes):
         stuck = [node.name for node, count in zip(nodes, waiting, strict=True) if count]
         listed = ", ".join(f"'{name}'" for name in stuck[:5])
-        why = f"{len(stuck)} of its nodes wait for each other in a cycle, among them {listed}"
+        why = f"{len(stuck)} nodes form a cycle, among them {listed}"
         raise _broken(graph, [Problem(why, hint="an ONNX graph must be acyclic; export it again")])
     return tuple(order)
 

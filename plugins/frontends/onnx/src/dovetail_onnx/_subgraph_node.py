@@ -19,10 +19,10 @@ from dovetail_onnx._source import SourceNode
 
 
 class Reader(Protocol):
-    """What reads the nodes of a carried graph and knows the values."""
+    """The reader of a subgraph's nodes, which knows the values."""
 
     def read_body(self, nodes: Sequence[NodeProto], outputs: Iterable[str], by: SourceNode) -> bool:
-        """Read nodes; `outputs` are what is wanted of them. Gives whether all went well.
+        """Read nodes, whose `outputs` are used; return whether there was no problem.
 
         Raises:
             UnsupportedOpError: The model grows too large in this way.
@@ -32,7 +32,7 @@ class Reader(Protocol):
         """Return a value, None where it is not known."""
 
     def set(self, name: str, value: Value) -> None:
-        """Create a value known."""
+        """Store a value under its name."""
 
     def set_initializer(self, name: str, proto: TensorProto) -> None:
         """Create a constant of the file known."""
@@ -62,7 +62,7 @@ class SubgraphNode:
             if attribute.name == name and attribute.type == AttributeProto.GRAPH:
                 found: GraphProto = attribute.g
                 return found
-        raise self.invalid(f"it lacks the graph '{name}'")
+        raise self.invalid(f"missing graph '{name}'")
 
     def name(self, i: int) -> str:
         """Return an input's name, empty where it is left out."""
@@ -73,7 +73,7 @@ class SubgraphNode:
         value = self.reader.value(name)
         if not isinstance(value, Constant):
             raise ValueNeededError(
-                f"its {what} '{name}' is computed from the model's inputs; it must be known when "
+                f"{what} '{name}' is computed from the model's inputs; it must be known when "
                 "the model is converted",
                 name,
                 where=self.node.where,
@@ -83,7 +83,7 @@ class SubgraphNode:
         return value.values
 
     def unroll(self, graph: GraphProto, turn: str, given: Sequence[str]) -> list[str] | None:
-        """Read one turn of a graph, and return its outputs' names; None if something was refused.
+        """Read one iteration of a graph; return its outputs' names, None if there was a problem.
 
         Args:
             graph: The graph.
@@ -92,7 +92,7 @@ class SubgraphNode:
         """
         if len(given) != len(graph.input):
             raise self.invalid(
-                f"its graph '{graph.name}' has {len(graph.input)} inputs, where it gives "
+                f"the graph '{graph.name}' has {len(graph.input)} inputs, but the node passes "
                 f"{len(given)}"
             )
         names = dict(zip((i.name for i in graph.input), given, strict=True))
@@ -101,18 +101,22 @@ class SubgraphNode:
             self.reader.set_initializer(name, proto)
         done = self.reader.read_body(body.nodes, body.outputs, self.node)
         if done and any(self.reader.value(name) is None for name in body.outputs):
-            raise self.invalid(f"its graph '{graph.name}' reads what nothing gives, or is unsorted")
+            raise self.invalid(
+                f"the graph '{graph.name}' reads undefined tensors, or is not sorted"
+            )
         return body.outputs if done else None
 
     def known_number(self, name: str, what: str) -> Array:
         """Return a value that must be known at import, and one number."""
         found = self.known(name, what)
         if found.size != 1:
-            raise self.invalid(f"its {what} '{name}' has {found.size} elements; it must be one")
+            raise self.invalid(
+                f"{what} '{name}' must be a single number, got {found.size} elements"
+            )
         return found.reshape(())
 
     def invalid(self, why: str) -> FrontendError:
-        """Return the error for what the model must not say; raise it."""
+        """Return the error for an invalid node, to be raised."""
         return FrontendError(why, where=self.node.where)
 
     def constant(self, suffix: str, values: Array) -> str:
@@ -129,17 +133,18 @@ class SubgraphNode:
                 self.reader.set(name, value)
 
     def check_count(self, given: int) -> None:
-        """Refuses a node that has more outputs than its graph gives."""
+        """Raise if a node has more outputs than its graph."""
         if any(self.node.outputs[given:]):
             raise self.invalid(
-                f"it has {len(self.node.outputs)} outputs where its graph gives {given}"
+                f"the node has {len(self.node.outputs)} outputs, but its graph has {given}"
             )
 
     def check_outputs(self, graph: GraphProto, least: int) -> None:
-        """Refuses a graph that has fewer outputs than it must have."""
+        """Raise if a graph has too few outputs."""
         if len(graph.output) < least:
             raise self.invalid(
-                f"its graph '{graph.name}' has {len(graph.output)} outputs; it needs {least}"
+                f"the graph '{graph.name}' has {len(graph.output)} outputs; expected at "
+                f"least {least}"
             )
 
     def stack(self, parts: Sequence[str], axis: int, output: int) -> None:
@@ -151,7 +156,7 @@ class SubgraphNode:
             self.give([""] * output + [made])
 
     def joined(self, suffix: str, parts: Sequence[str], axis: int) -> str | None:
-        """Return the name of parts put together along a new axis; None if that was refused.
+        """Return the name of parts stacked along a new axis, None if there was a problem.
 
         Args:
             suffix: Names it, after the node's name.
@@ -160,7 +165,8 @@ class SubgraphNode:
         """
         if not parts:
             raise UnsupportedOpError(
-                "it makes no turn, which leaves the shape of an output open", where=self.node.where
+                "the loop has no iteration, which leaves the shape of an output unknown",
+                where=self.node.where,
             )
         stem, nodes, rows = f"{self.node.name}.{suffix}", [], []
         for i, part in enumerate(parts):
@@ -171,21 +177,21 @@ class SubgraphNode:
         return made if self.reader.read_body(nodes, [made], self.node) else None
 
     def taken(
-        self, suffix: str, names: Sequence[str], axes: Sequence[int], places: Sequence[int]
+        self, suffix: str, names: Sequence[str], axes: Sequence[int], indices: Sequence[int]
     ) -> list[str] | None:
-        """Return the names of a slice of each tensor; None if one was refused.
+        """Return the names of a slice of each tensor, None if there was a problem.
 
         Args:
             suffix: Names them, after the node's name.
             names: Of the tensors.
             axes: The axis of each that the slice lacks.
-            places: Where along that axis it is taken.
+            indices: The index of each along that axis.
         """
         nodes = []
-        for i, (name, axis, place) in enumerate(zip(names, axes, places, strict=True)):
-            index = self.constant(f"at{place}", np.asarray(place, np.int64))
+        for i, (name, axis, index) in enumerate(zip(names, axes, indices, strict=True)):
+            at = self.constant(f"at{index}", np.asarray(index, np.int64))
             made = f"{self.node.name}.{suffix}.{i}"
-            nodes.append(helper.make_node("Gather", [name, index], [made], made, axis=axis))
+            nodes.append(helper.make_node("Gather", [name, at], [made], made, axis=axis))
         made_names = [node.output[0] for node in nodes]
         return made_names if self.reader.read_body(nodes, made_names, self.node) else None
 

@@ -1,4 +1,4 @@
-"""A look at all operators before anything is built: which are known, which fold, which are not."""
+"""The operators of a model before anything is built: supported, folded, unsupported."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SPECIAL = {
 
 @dataclass(frozen=True, slots=True)
 class OperatorMatch:
-    """How a node is converted.
+    """The importer of a node.
 
     Attributes:
         version: Of its operator's schema.
@@ -44,23 +44,23 @@ class OperatorMatch:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What came of the look.
+    """The result of a survey.
 
     Attributes:
         found: How each node is converted, by name; nodes that cannot be are missing.
-        refusals: Why those cannot be.
+        unsupported: Why the others cannot be converted.
         operators: Counts, for the report.
         malformed: What nodes say that their operators do not allow, by name.
     """
 
     found: dict[str, OperatorMatch]
-    refusals: tuple[Refusal, ...]
+    unsupported: tuple[Refusal, ...]
     operators: tuple[OpUse, ...]
     malformed: dict[str, Problem]
 
 
 def survey(source: SourceGraph, tables: Tables) -> Survey:
-    """Look at all nodes of a graph, with these importers at hand."""
+    """Find the importer of each node of a graph."""
     _warn_of_newer(source)
     foldable = _foldable(source)
     found: dict[str, OperatorMatch] = {}
@@ -141,10 +141,13 @@ def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refu
         why = f"operator set {node.opset} has no operator '{node.op_type}'"
         hint = suggest_name(node.op_type, table.operators)
     elif known and version < known[0]:
-        why = f"version {version} of {node.full_type} is older than those known ({known[0]} on)"
+        why = (
+            f"unsupported version {version} of {node.full_type}; the oldest supported one "
+            f"is {known[0]}"
+        )
         hint = "convert the model to opset 13 or later with onnx.version_converter"
     elif known:
-        why = f"version {version} of {node.full_type} is not known; known: {known}"
+        why = f"unsupported version {version} of {node.full_type}; expected one of {known}"
         hint = "upgrade dovetail-onnx, or export the model for an earlier opset"
     else:
         special = _SPECIAL.get(node.op_type) if node.domain == "" else None

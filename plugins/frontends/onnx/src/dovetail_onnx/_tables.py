@@ -2,7 +2,7 @@
 
 In this order:
 
-1. the op packages that the user brought for this model, by the operator's name alone;
+1. the op packages that the user passed for this model, by the operator's name alone;
 2. the importers of its domain: ONNX's own two, ONNX Runtime's and those of fake quantization, or
    those of the entry point `onnx:DOMAIN`, which may also add operators to all but ONNX's first;
 3. the installed op package that has the domain's name.
@@ -65,4 +65,4 @@ class Tables:
 
 def _twice(op_type: str, packages: list[OpPackage]) -> str:
     names = " and ".join(f"'{p.name}'" for p in packages)
-    return f"the op packages {names} both have an op '{op_type}': bring only one of them"
+    return f"the op packages {names} both have an op '{op_type}': pass only one of them"

@@ -28,10 +28,10 @@ _FIELDS = {
 
 
 class TensorReader:
-    """Gives the constants that a model's TensorProtos hold.
+    """Reads the constants that a model's TensorProtos hold.
 
     Args:
-        folder: Where external data must lie: the model file's folder.
+        folder: The model file's folder, which must contain external data.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,7 +40,7 @@ class TensorReader:
 
     @property
     def mapped_bytes(self) -> int:
-        """How many bytes the files of external data have that were opened so far."""
+        """The bytes of all files of external data that were opened so far."""
         return sum(data.size for data in self._files.values())
 
     def read(self, proto: TensorProto, name: str) -> Constant:
@@ -59,7 +59,7 @@ class TensorReader:
         dtype = dtype_of(proto.data_type)
         if dtype is None:
             raise UnsupportedOpError(
-                f"its element type {element_type_name(proto.data_type)} cannot be converted",
+                f"unsupported element type {element_type_name(proto.data_type)}",
                 where=where,
             )
         shape = _shape(proto, where)
@@ -67,7 +67,8 @@ class TensorReader:
         # two elements of 4 bits are read as one byte, and taken apart
         stored_count = count if packed is None else -(-count // 2)
         wanted = dtype.nbytes((stored_count,))
-        if proto.data_location == TensorProto.EXTERNAL:
+        is_external = proto.data_location == TensorProto.EXTERNAL
+        if is_external:
             stored = self._external(proto, wanted, where).view(dtype.storage)
         elif proto.HasField("raw_data"):
             stored = _raw(proto, dtype, wanted, where)
@@ -77,7 +78,8 @@ class TensorReader:
             stored = _halves(stored, count)
         values = stored.reshape(shape)
         values = bfloat16_to_float32(values) if dtype is DType.BFLOAT_16 else values
-        return Constant(values, dtype, name, packed)
+        is_mapped = is_external and packed is None and dtype is not DType.BFLOAT_16
+        return Constant(values, dtype, name, packed, is_mapped=is_mapped)
 
     def _external(self, proto: TensorProto, wanted: int, where: str) -> Array:
         entries = {entry.key: entry.value for entry in proto.external_data}
@@ -86,14 +88,14 @@ class TensorReader:
         length = _number(entries.get("length", str(wanted)), "length", where)
         if length != wanted:
             raise FrontendError(
-                f"its external data has {length} bytes where its type and shape take {wanted}",
+                f"the external data has {length} bytes, but type and shape take {wanted}",
                 code=_EXTERNAL,
                 where=where,
             )
         data = self._file(location, where)
         if offset + length > len(data):
             raise FrontendError(
-                f"it needs bytes {offset} to {offset + length} of '{location}', which has "
+                f"bytes {offset} to {offset + length} are out of range for '{location}', which has "
                 f"{len(data)}",
                 code=_EXTERNAL,
                 where=where,
@@ -104,21 +106,21 @@ class TensorReader:
         return found if offset % 8 == 0 else found.copy()
 
     def _file(self, location: str, where: str) -> Array:
-        hint = "put the data file beside the model, under the name that the model gives"
+        hint = "put the data file next to the model, under the name that the model states"
         if not location:
             raise FrontendError(
-                "its external data names no file", code=_EXTERNAL, where=where, hint=hint
+                "the external data names no file", code=_EXTERNAL, where=where, hint=hint
             )
         try:
             path = contained(self._folder, location)
         except FrontendError as error:
             raise FrontendError(
-                f"its external data {error.message}", code=_EXTERNAL, where=where, hint=error.hint
+                f"the external data {error.message}", code=_EXTERNAL, where=where, hint=error.hint
             ) from error
         if path not in self._files:
             if not _is_file(path):
                 raise FrontendError(
-                    f"its external data file '{location[:80]}' is missing from {self._folder}",
+                    f"the external data file '{location[:80]}' is missing from {self._folder}",
                     code=_EXTERNAL,
                     where=where,
                     hint=hint,
@@ -146,14 +148,18 @@ def _map(path: Path) -> Array:
 def _shape(proto: TensorProto, where: str) -> tuple[int, ...]:
     shape = tuple(proto.dims)
     if any(extent < 0 for extent in shape):
-        raise FrontendError(f"its shape {shape} has a negative extent", where=where)
+        raise FrontendError(f"the shape {shape} has a negative size", where=where)
     if len(shape) > MAX_RANK:
-        raise FrontendError(f"its rank is {len(shape)}; at most {MAX_RANK} can be", where=where)
+        raise FrontendError(
+            f"unsupported rank {len(shape)}; the maximum is {MAX_RANK}", where=where
+        )
     # also of a tensor without elements, whose other extents NumPy multiplies
     if math.prod(extent for extent in shape if extent) > _MAX_ELEMENTS:
-        raise FrontendError(f"its shape {shape} is larger than memory can be", where=where)
+        raise FrontendError(f"the shape {shape} is too large for any memory", where=where)
     if proto.HasField("segment"):
-        raise FrontendError("it is stored in segments, which ONNX never defined", where=where)
+        raise FrontendError(
+            "unsupported storage in segments, which ONNX never defined", where=where
+        )
     return shape
 
 
@@ -188,8 +194,8 @@ def _halves(stored: Array, count: int) -> Array:
 
 def _wrong_size(found: str, wanted: str, proto: TensorProto, where: str) -> FrontendError:
     return FrontendError(
-        f"it has {found} of data where {element_type_name(proto.data_type)} "
-        f"{tuple(proto.dims)} takes {wanted}",
+        f"expected {wanted} of data for {element_type_name(proto.data_type)} "
+        f"{tuple(proto.dims)}, got {found}",
         where=where,
         hint="the file is damaged or was written by a faulty exporter",
     )
@@ -198,7 +204,7 @@ def _wrong_size(found: str, wanted: str, proto: TensorProto, where: str) -> Fron
 def _number(text: str, key: str, where: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
         raise FrontendError(
-            f"the {key} '{text[:40]}' of its external data is not a number of bytes",
+            f"the {key} '{text[:40]}' of the external data is not a number of bytes",
             code=_EXTERNAL,
             where=where,
         )

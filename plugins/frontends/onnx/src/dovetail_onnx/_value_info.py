@@ -1,4 +1,4 @@
-"""What the file says of the tensors that nodes write, in numbers: for ops that cannot tell."""
+"""Types and shapes that the file declares, for ops that cannot infer their outputs."""
 
 from __future__ import annotations
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
-from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor
+from dovetail.ir import Array, DType, Graph, Shape, Spec, Tensor, TensorKind
+from dovetail.ir.storage import DeferredBlob
 from dovetail_onnx._budget import Budget
 from dovetail_onnx._dtypes import PACKED, Constant, element_type_name
 from dovetail_onnx._registry import Value
 from dovetail_onnx._source import SourceGraph
 from dovetail_onnx._tensors import TensorReader
+from dovetail_onnx._transposition import transposed_copy
 from dovetail_onnx._value_info import DeclaredSpecs
 
 
@@ -63,7 +65,7 @@ class Values:
         return self._known.get(name)
 
     def set(self, name: str, value: Value) -> None:
-        """Create a value known."""
+        """Store a value under its name."""
         self._known[name] = value
 
     def packed(self, name: str) -> int | None:
@@ -105,7 +107,7 @@ class Values:
         """Return a constant, its axes in another order, as a static tensor that is made once."""
         if perm == tuple(range(len(perm))):
             return self.tensor(value)
-        return self._static((value, perm), value, lambda: value.values.transpose(perm), perm)
+        return self._static((value, perm), value, lambda: transposed_copy(value.values, perm), perm)
 
     def derived(self, name: str, values: Array, dtype: DType, grid: Spec | None = None) -> Tensor:
         """Add a static tensor of computed values.
@@ -134,8 +136,24 @@ class Values:
                 name = self.fresh(f"{name}.value")
             elif name in self.graph.tensors:
                 name = self.fresh(name)
-            made = Tensor.static(name, make(), value.dtype, source=value.name, source_perm=perm)
+            made = _static_tensor(name, value, make, perm)
             if value.grid is not None:
                 self.graph.source_encodings[value.name] = value.grid
             self._statics[key] = self.graph.add_tensor(made)
         return self._statics[key]
+
+
+def _static_tensor(
+    name: str, value: Constant, make: Callable[[], Array], perm: Shape | None
+) -> Tensor:
+    """Return a static tensor of a constant's values in some layout.
+
+    A layout of a mapped file is computed when it is used: the weights of a large model would
+    otherwise take memory from the import on.
+    """
+    if perm is None or not value.is_mapped:
+        return Tensor.static(name, make(), value.dtype, source=value.name, source_perm=perm)
+    shape = tuple(value.shape[axis] for axis in perm)
+    data = DeferredBlob(value.values.nbytes, make)
+    kind = TensorKind.STATIC
+    return Tensor(name, value.dtype, shape, kind, data=data, source=value.name, source_perm=perm)

@@ -135,9 +135,9 @@ class PreparedModel(BackendRep):
         if not isinstance(inputs, Mapping):
             if len(inputs) != len(self._inputs):
                 raise BackendError(
-                    f"{len(inputs)} inputs are given; the model has {len(self._inputs)}",
+                    f"expected {len(self._inputs)} inputs, got {len(inputs)}",
                     code="INPUT_INVALID",
-                    hint=f"its inputs are {', '.join(self._inputs) or 'none'}",
+                    hint=f"the inputs are {', '.join(self._inputs) or 'none'}",
                 )
             inputs = dict(zip(self._inputs, inputs, strict=True))
         return {name: as_bytes(np.asarray(values)) for name, values in inputs.items()}
@@ -166,7 +166,7 @@ class DovetailBackend(Backend):
             DovetailError: The model cannot be converted, whatever its inputs are.
         """
         if not cls.supports_device(device):
-            raise BackendError(f"there is no device '{device}'", hint="the only one is CPU")
+            raise BackendError(f"device '{device}' not found", hint="the only device is CPU")
         prepared = PreparedModel(model)
         prepared.check()
         return prepared

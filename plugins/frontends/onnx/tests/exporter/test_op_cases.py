@@ -20,11 +20,11 @@ from dovetail_opset.testing import CASES
 REFUSED = {
     "BatchPermutation-out_of_range": "the indices in[1] must be a constant",
     "BatchPermutation": "the indices in[1] must be a constant",
-    "Cast-stored_values": "it takes stored integers as numbers",
-    "Gru-biases,_state,_reverse": "remembers its state between runs",
-    "Lstm-all_parts": "normalizes its gates",
-    "Lstm-in_two_calls": "remembers its state between runs",
-    "MaskedSoftmax-compressed": "sequences that lie one behind the other",
+    "Cast-stored_values": "stored integers are read as numbers",
+    "Gru-biases,_state,_reverse": "kept between runs",
+    "Lstm-all_parts": "normalized gates",
+    "Lstm-in_two_calls": "kept between runs",
+    "MaskedSoftmax-compressed": "concatenated sequences",
     "RoiAlign-not_aligned": "one scale and one number of samples",
 }
 # How many of the cases prove something: most of them must.
@@ -34,7 +34,7 @@ LEAST_EXPORTED = 651
 def refused(case: OpCase) -> str | None:
     """Return what the refusal of a case says, None if it can be exported."""
     if case.op_type not in EXPORTERS:
-        return f"qti.aisw::{case.op_type} is none of the ops"
+        return f"unsupported op qti.aisw::{case.op_type}"
     text = REFUSED.get(case.id)
     return None if text is None else re.escape(text)
 

@@ -158,7 +158,7 @@ def test_lstm(check: Check, batch_major: bool, coupled: bool, direction: int) ->
 
 def test_a_gate_that_something_reads_is_refused(tmp_path: Path) -> None:
     graph = one_node("Lstm", lstm_inputs(False, False), 8, {})
-    with pytest.raises(Exception, match=r"out\[3\] is a gate, which ONNX's LSTM does not give"):
+    with pytest.raises(Exception, match=r"out\[3\] is a gate, which ONNX's LSTM does not return"):
         export(graph, tmp_path / "lstm.onnx")
     for i in range(3, 7):
         graph.tensor(f"y{i}").kind = TensorKind.NATIVE
@@ -191,4 +191,4 @@ def test_an_updateable_constant_is_noted(tmp_path: Path) -> None:
     graph = one_node("Prelu", [drawn(2, 8), (drawn(8),)], 1, {})
     graph.tensor("x1").kind = TensorKind.UPDATEABLE_STATIC
     notes = OnnxQdqExporter().export(graph, tmp_path / "node.onnx", ExportOptions())
-    assert notes == ("'x1' can be exchanged in the graph, but is a constant in ONNX",)
+    assert notes == ("'x1' can be updated in the graph, but is a constant in ONNX",)

@@ -276,7 +276,7 @@ def test_blocks_along_two_axes_become_floats_and_a_note(
     path = tmp_path / "one.onnx"
     notes = OnnxQdqExporter().export(weighted(weight, S8, encoding), path, ExportOptions())
     assert notes == (
-        "constant 'w' is written as float numbers: its blocks lie along more than one axis",
+        "constant 'w' is written as float numbers: the blocks extend along more than one axis",
     )
     (found,) = run(onnx.load(path), {"x": np.eye(8, dtype=np.float32)[:2]})
     np.testing.assert_array_equal(found, dequantize(weight, encoding).T[:2])
@@ -311,7 +311,7 @@ def test_an_activations_encoding(
 def test_a_range_of_seven_bits_is_said(tmp_path: Path) -> None:
     graph = quantizing(U8, ScaleOffset(0.5, -60, bitwidth=7))
     notes = OnnxQdqExporter().export(graph, tmp_path / "one.onnx", ExportOptions())
-    assert notes == ("'y' has 7 bits, which ONNX has not: a Clip keeps its range",)
+    assert notes == ("'y' has 7 bits, which ONNX lacks: a Clip limits its range",)
 
 
 def test_a_convert_is_a_pair_of_nodes(tmp_path: Path, evaluate: Evaluate) -> None:

@@ -37,9 +37,9 @@ def test_every_node_and_tensor_is_named(tmp_path: Path) -> None:
     bare = given(graph, "bare", U8, 2, 4)
     add(graph, "Relu", [bare], name="relu", outputs=given(graph, "r", U8, 2, 4, kind="APP_READ"))
     text = refusal(graph, tmp_path / "no.onnx")
-    assert "Wobble node 'mine': my.package::Wobble is none of the ops that can be exported" in text
-    assert "tensor 'bare': it is UFIXED_POINT_8 but has no encoding" in text
-    assert "tensor 'r': it is UFIXED_POINT_8 but has no encoding" in text
+    assert "Wobble node 'mine': unsupported op my.package::Wobble" in text
+    assert "tensor 'bare': UFIXED_POINT_8 without an encoding" in text
+    assert "tensor 'r': UFIXED_POINT_8 without an encoding" in text
     assert "'fine'" not in text
     assert "docs/export.md" in text
 
@@ -47,9 +47,17 @@ def test_every_node_and_tensor_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("dtype", "encoding", "reason"),
     [
-        (DType.SFIXED_POINT_32, ScaleOffset(0.1), "4, 8 and 16 bits, and not SFIXED_POINT_32"),
-        (U8, ScaleOffset(0.1, 5), "its zero point -5 is outside 0 to 255"),
-        (DType.SFIXED_POINT_8, ScaleOffset(0.1, -200), "its zero point 200 is outside -128 to 127"),
+        (
+            DType.SFIXED_POINT_32,
+            ScaleOffset(0.1),
+            "QuantizeLinear produces integers of 4, 8 and 16 bits, not SFIXED_POINT_32",
+        ),
+        (U8, ScaleOffset(0.1, 5), "zero point -5 is out of range for UFIXED_POINT_8, 0 to 255"),
+        (
+            DType.SFIXED_POINT_8,
+            ScaleOffset(0.1, -200),
+            "zero point 200 is out of range for SFIXED_POINT_8, -128 to 127",
+        ),
     ],
 )
 def test_an_encoding_that_onnx_has_not(
@@ -85,7 +93,7 @@ def test_onnx_refuses_quantized_graphs(tmp_path: Path) -> None:
         outputs=given(graph, "y", DType.FLOAT_32, 3, kind="APP_READ"),
     )
     text = refusal(graph, tmp_path / "no.onnx", OnnxExporter)
-    assert "tensor 'x': it is UFIXED_POINT_8" in text
+    assert "tensor 'x': type UFIXED_POINT_8" in text
     assert "export it as onnx-qdq" in text
 
 
@@ -98,7 +106,7 @@ def test_a_constant_that_onnx_has_not(tmp_path: Path) -> None:
         graph.add_tensor(tensor)
     graph.add_node(Node("prelu", "qti.aisw", "Prelu", [x, bare], [y]))
     text = refusal(graph, tmp_path / "no.onnx")
-    assert "tensor 'slope': it is UFIXED_POINT_8 but has no encoding" in text
+    assert "tensor 'slope': UFIXED_POINT_8 without an encoding" in text
 
 
 def test_text_is_refused(tmp_path: Path) -> None:

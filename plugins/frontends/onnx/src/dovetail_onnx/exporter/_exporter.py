@@ -62,7 +62,7 @@ class OnnxQdqExporter:
 
 
 class OnnxExporter(OnnxQdqExporter):
-    """Writes float graphs as ONNX, and refuses quantized ones."""
+    """Writes float graphs as ONNX; quantized ones are errors."""
 
     name: ClassVar[str] = "onnx"
 
@@ -99,7 +99,7 @@ def _spelled_out(graph: Graph, builder: ModelBuilder) -> list[str]:
 
 
 def _quantized_problem(tensor: Tensor) -> Problem:
-    return Problem(f"it is {tensor.dtype.name}", where=f"tensor '{tensor.source}'")
+    return Problem(f"type {tensor.dtype.name}", where=f"tensor '{tensor.source}'")
 
 
 def _export_node(node: Node, values: Values) -> Iterator[Problem]:
@@ -107,7 +107,7 @@ def _export_node(node: Node, values: Values) -> Iterator[Problem]:
     try:
         write = EXPORTERS.get(node.op_type) if node.package == PACKAGE.name else None
         if write is None:
-            text = f"{node.package}::{node.op_type} is none of the ops that can be exported"
+            text = f"unsupported op {node.package}::{node.op_type}"
             raise UnsupportedOpError(text, where=node.where)
         op = bind_node(PACKAGE.schemas[node.op_type], node)
         write(NodeExport(node, op, values))

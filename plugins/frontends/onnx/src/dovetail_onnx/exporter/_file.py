@@ -31,7 +31,7 @@ def write(
     Args:
         builder: Has the model.
         outputs: Name, element type and shape of each output.
-        path: Where it goes. A data file goes beside it, under its name and `.data`.
+        path: The file. A data file goes next to it, under its name and `.data`.
         external: Whether weights go there even if the model can hold them.
 
     Raises:

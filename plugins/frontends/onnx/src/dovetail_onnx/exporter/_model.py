@@ -79,7 +79,7 @@ class Initializer:
         return cls(code, values.shape, pack(np.asarray(values), dtype).bytes)
 
     def proto(self, name: str) -> TensorProto:
-        """Return it without its bytes, which are the writer's to place."""
+        """Return the TensorProto without its bytes, which the writer adds."""
         return TensorProto(name=name, data_type=self.element_type, dims=self.shape)
 
 
@@ -112,9 +112,9 @@ class ModelBuilder:
         self._inputs.append(helper.make_tensor_value_info(name, code, shape))
         self.types[name] = code
 
-    def constant(self, stem: str, made: Initializer) -> str:
-        """Return the name of a constant; equal small ones are one."""
-        if made.data.nbytes > _SHARED_BYTES:
+    def constant(self, stem: str, made: Initializer, *, shared: bool = True) -> str:
+        """Return the name of a constant; equal small ones are one unless `shared` is false."""
+        if not shared or made.data.nbytes > _SHARED_BYTES:
             return self._new_constant(stem, made)
         key = (made.element_type, made.shape, made.data.tobytes())
         if key not in self._shared:
@@ -143,7 +143,7 @@ class ModelBuilder:
         return list(outputs)
 
     def rename(self, name: str, wanted: str, *, exactly: bool = False) -> None:
-        """Create a node's output appear in the model under another name, or one like it.
+        """Rename a node's output in the model.
 
         Args:
             name: The output, by the name that `add` gave, which stays its name here.

@@ -92,7 +92,7 @@ class NodeExport:
         return tensor.values()
 
     def layout(self, *indices: int) -> Order:
-        """Return the order that most elements of the inputs lie in.
+        """Return the order of axes that most elements of the inputs have.
 
         Inputs of another rank than the output's, and constants, do not count.
 
@@ -109,7 +109,7 @@ class NodeExport:
         return elements.most_common(1)[0][0] if elements else natural(rank)
 
     def layout_of(self, i: int) -> Order:
-        """Return the order that an input lies in, whatever its rank."""
+        """Return the order of an input's axes, whatever its rank."""
         tensor = self.tensor(i)
         return self.values.order(tensor) or natural(len(tensor.shape))
 
@@ -237,7 +237,7 @@ def to_first(rank: int) -> Order:
 
 
 def inverse(order: Order) -> Order:
-    """Return the order that undoes one: for each axis, where it lies."""
+    """Return the inverse of an order: the index of each axis."""
     return tuple(order.index(axis) for axis in range(len(order)))
 
 

@@ -1,4 +1,4 @@
-"""Encodings in ONNX's terms: scales, zero points and where they lie."""
+"""Encodings in ONNX's terms: scales, zero points and their axis."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HALF = 128
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameters:
-    """What QuantizeLinear and DequantizeLinear take beside the values.
+    """The arguments of QuantizeLinear and DequantizeLinear next to the values.
 
     Attributes:
         dtype: What the values are stored as.
@@ -58,7 +58,7 @@ def of_activation(tensor: Tensor, order: Shape) -> Parameters | str:
 
     Args:
         tensor: With its encoding.
-        order: How its axes lie in the ONNX value.
+        order: The order of its axes in the ONNX value.
     """
     found = of_stored(tensor, order)
     single = isinstance(tensor.encoding, ScaleOffset)
@@ -69,10 +69,10 @@ def of_stored(tensor: Tensor, order: Shape) -> Parameters | str:
     """Return the same with the very integers that the tensor stores; see `of_activation`."""
     encoding = tensor.encoding
     if encoding is None:
-        return f"it is {tensor.dtype.name} but has no encoding"
+        return f"{tensor.dtype.name} without an encoding"
     dtype = stored_type(tensor.dtype, encoding)
     if dtype.bits > 16 or element_type(dtype) is None:
-        return f"QuantizeLinear makes integers of 4, 8 and 16 bits, and not {dtype.name}"
+        return f"QuantizeLinear produces integers of 4, 8 and 16 bits, not {dtype.name}"
     if isinstance(encoding, ScaleOffset):
         scale, offset = encoding.scales_and_offsets(tensor.shape)
         return _checked(dtype, scale, offset, None)
@@ -91,7 +91,7 @@ def of_constant(
         stored: In the graph's own layout, any shape.
         encoding: Of them.
         dtype: What they are stored as.
-        order: How their axes are to lie in the ONNX value.
+        order: The order of their axes in the ONNX value.
     """
     dtype = stored_type(dtype, encoding)
     axis, block_size = None, None
@@ -108,7 +108,7 @@ def of_constant(
         scales, offsets = grid
         found = _blocks(scales, offsets)
         if found is None:
-            return "its blocks lie along more than one axis"
+            return "the blocks extend along more than one axis"
         axis, block_size = found
         taken = [slice(None)] * scales.ndim
         taken[axis] = slice(None, None, block_size)
@@ -139,8 +139,8 @@ def _wide(
 def _unsigned(found: Parameters) -> Parameters:
     """Return the same points of a signed grid of 8 bits as unsigned integers.
 
-    ONNX Runtime makes pairs of signed ones unsigned itself, and then refuses those that it had
-    moved behind a Transpose or Reshape before: it forgets their output_dtype.
+    ONNX Runtime makes pairs of signed ones unsigned itself, and then rejects those that it had
+    moved past a Transpose or Reshape before: it forgets their output_dtype.
     """
     if found.dtype is not DType.SFIXED_POINT_8:
         return found
@@ -155,12 +155,12 @@ def _checked(
     low, high = dtype.stored_range()
     if zero_points.size and not low <= zero_points.min() <= zero_points.max() <= high:
         worst = zero_points.max() if zero_points.max() > high else zero_points.min()
-        return f"its zero point {worst} is outside {low} to {high}, what {dtype.name} holds"
+        return f"zero point {worst} is out of range for {dtype.name}, {low} to {high}"
     return Parameters(dtype, scales, zero_points.astype(dtype.storage), axis, block_size)
 
 
 def _blocks(scales: Array, offsets: Array) -> tuple[int, int] | None:
-    """Return the one axis along which scales repeat, and how often, or None if there are several."""
+    """Return the axis along which scales repeat, and how often; None if there are several."""
     sizes = [min(_run(scales, axis), _run(offsets, axis)) for axis in range(scales.ndim)]
     along = [axis for axis, size in enumerate(sizes) if size > 1]
     if len(along) > 1:
@@ -170,7 +170,7 @@ def _blocks(scales: Array, offsets: Array) -> tuple[int, int] | None:
 
 
 def _run(values: Array, axis: int) -> int:
-    """Return the greatest size of equal blocks that an axis divides into."""
+    """Return the maximum size of equal blocks that an axis divides into."""
     extent = values.shape[axis]
     if extent < 2 or not values.size:
         return 1

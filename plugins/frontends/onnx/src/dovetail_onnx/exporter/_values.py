@@ -1,4 +1,4 @@
-"""What the tensors of a graph are in the model: values whose layout changes only when it must.
+"""The values of a graph's tensors in the model, whose layout changes only if necessary.
 
 A value may hold a tensor with its axes in another order. So a convolution, which ONNX wants
 channels first, leaves its result channels first, elementwise ops follow, and a Transpose node is
@@ -47,7 +47,7 @@ def real_type(dtype: DType) -> int | None:
 
 
 def same_elements(order: Order, shape: Shape) -> bool:
-    """Return whether a tensor of a shape, transposed by an order, has its elements in the same places."""
+    """Return whether transposing a shape by an order leaves the elements where they are."""
     kept = [axis for axis in order if shape[axis] != 1]
     return kept == sorted(kept) or 0 in shape
 
@@ -80,7 +80,7 @@ class Values:
         self._values[tensor] = Value(self._quantized(tensor, tensor.name, order, where), order)
 
     def order(self, tensor: Tensor) -> Order | None:
-        """Return the order that a computed tensor lies in; None of a constant, which has any."""
+        """Return the order of a computed tensor's axes; None for a constant, which has any."""
         found = self._values.get(tensor)
         return None if found is None else found.order
 
@@ -89,7 +89,7 @@ class Values:
 
         Args:
             tensor: Constant, or defined before.
-            order: How the axes are to lie: transposed by this.
+            order: The order of the axes: transposed by this.
             shape: Reshaped to this before; of the tensor's own elements in order.
         """
         shape = tensor.shape if shape is None else shape
@@ -102,7 +102,7 @@ class Values:
         return self._arranged[key]
 
     def define(self, tensor: Tensor, name: str, order: Order, where: str) -> None:
-        """Return which value is a computed tensor, its type made the tensor's.
+        """Define a computed tensor as a value, cast to the tensor's type.
 
         Args:
             tensor: An output of a node.
@@ -121,7 +121,7 @@ class Values:
         self.builder.rename(name, stem)
 
     def define_real(self, tensor: Tensor, name: str, order: Order, where: str) -> None:
-        """Return that a fixed-point tensor is what integers stand for; see `define`.
+        """Define a fixed-point tensor as the real values of integers; see `define`.
 
         Args:
             tensor: An output of a node.
@@ -152,11 +152,11 @@ class Values:
         return None
 
     def pass_on(self, tensor: Tensor, name: str, order: Order) -> None:
-        """Return that a tensor is a value that another one is too, in the same type and encoding."""
+        """Define a tensor as the value of another one of the same type and encoding."""
         self._values[tensor] = Value(name, order)
 
     def forget(self, tensor: Tensor) -> None:
-        """Return a tensor that could not be computed some value, so that others can be tried."""
+        """Define a tensor that was not computed as a placeholder, so that others can be tried."""
         self._values[tensor] = Value(self._placeholder(tensor), natural(len(tensor.shape)))
 
     def note(self, text: str) -> None:
@@ -165,7 +165,7 @@ class Values:
             self.notes.append(text)
 
     def finish(self) -> list[tuple[str, int, Shape]]:
-        """Return the values of the graph's outputs their names; name, type and shape of each."""
+        """Rename the values of the graph's outputs; return name, type and shape of each."""
         found: list[tuple[str, int, Shape]] = []
         last: list[str] = []
         for tensor in self.graph.outputs:
@@ -225,13 +225,13 @@ class Values:
             self._refuse(f"ONNX has no tensors of {tensor.dtype.name}", tensor)
             return self._placeholder(tensor)
         if tensor.kind.is_updateable:
-            self.note(f"'{tensor.source}' can be exchanged in the graph, but is a constant in ONNX")
+            self.note(f"'{tensor.source}' can be updated in the graph, but is a constant in ONNX")
         stem = _name(tensor, order)
         if not tensor.dtype.is_fixed_point:
             values = tensor.values().reshape(shape).transpose(order)
             return self.builder.constant(stem, Initializer.of(values, tensor.dtype))
         if tensor.encoding is None:
-            self._refuse(f"it is {tensor.dtype.name} but has no encoding", tensor)
+            self._refuse(f"{tensor.dtype.name} without an encoding", tensor)
             return self._placeholder(tensor)
         found = _quantized_constant(tensor, tensor.encoding, order, shape)
         if isinstance(found, str):
@@ -240,7 +240,8 @@ class Values:
             return self.builder.constant(stem, Initializer.of(real, DType.FLOAT_32))
         values, parameters = found
         name = self.builder.constant(stem, Initializer.of(values, parameters.dtype))
-        return self._dequantize(name, parameters, stem, f"constant '{tensor.source}'")
+        # with x64quantprecision ONNX Runtime rewrites zero points in place: no two may share one
+        return self._dequantize(name, parameters, stem, f"constant '{tensor.source}'", owned=True)
 
     def _quantized(self, tensor: Tensor, name: str, order: Order, where: str) -> str:
         """Return a real value as it is after being stored in the tensor's type."""
@@ -273,7 +274,7 @@ class Values:
         if not isinstance(encoding, ScaleOffset):
             self._refuse(f"ONNX has no integers of {bits} bits for scales along an axis", tensor)
             return name
-        self.note(f"'{tensor.source}' has {bits} bits, which ONNX has not: a Clip keeps its range")
+        self.note(f"'{tensor.source}' has {bits} bits, which ONNX lacks: a Clip limits its range")
         low, high = (
             self.scalar((q + encoding.offset) * encoding.scale, DType.FLOAT_32)
             for q in tensor.dtype.stored_range(bits)
@@ -287,22 +288,25 @@ class Values:
         made = np.asarray(value, np.float32 if dtype is DType.BFLOAT_16 else dtype.storage)
         return self.builder.constant("scalar", Initializer.of(made, dtype))
 
-    def _dequantize(self, name: str, parameters: Parameters, stem: str, where: str) -> str:
+    def _dequantize(
+        self, name: str, parameters: Parameters, stem: str, where: str, *, owned: bool = False
+    ) -> str:
         return self._node(
             "DequantizeLinear",
-            [name, *self._scales(parameters)],
+            [name, *self._scales(parameters, owned=owned)],
             TensorProto.FLOAT,
             f"{stem}/dequantize",
             where,
             **parameters.attributes,
         )
 
-    def _scales(self, parameters: Parameters) -> list[str]:
+    def _scales(self, parameters: Parameters, *, owned: bool = False) -> list[str]:
+        """Return the names of scales and zero points; zero points are not shared if `owned`."""
         scales = Initializer.of(parameters.scales, DType.FLOAT_32)
         names = [self.builder.constant("scale", scales)]
         if parameters.zero_points is not None:
             made = Initializer.of(parameters.zero_points, parameters.dtype)
-            names.append(self.builder.constant("zero_point", made))
+            names.append(self.builder.constant("zero_point", made, shared=not owned))
         return names
 
     def _node(
@@ -326,7 +330,7 @@ class Values:
 
 
 def _name(tensor: Tensor, order: Order) -> str:
-    """Return a name for a tensor in an order: the user's where it lies as the user's does."""
+    """Return a name for a tensor in an order: the user's if it has the user's layout."""
     rank, perm = len(order), tensor.source_perm
     if perm is None:
         return tensor.source if order == natural(rank) else tensor.name

@@ -25,7 +25,7 @@ def are_known(op: OpContext, *numbers: int) -> bool:
 
 
 def are_single(op: OpContext, *numbers: int) -> bool:
-    """Return whether inputs have one element each, and are known at import, as far as they are given."""
+    """Return whether the inputs that are given have one element each, known at import."""
     return are_known(op, *numbers) and all(
         not op.has(i) or op.value(i).shape in ((), (1,)) for i in numbers
     )

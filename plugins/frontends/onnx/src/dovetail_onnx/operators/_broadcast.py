@@ -14,7 +14,7 @@ def aligned(op: OpContext) -> list[Tensor]:
     """Return an operator's two inputs, the second in a shape that broadcasts as it is meant to.
 
     Raises:
-        FrontendError: It has no such place in the first one's shape.
+        FrontendError: The axis does not fit the first one's shape.
     """
     a, b = op.tensor(0), op.tensor(1)
     if op.version >= _FIRST or not op.attr.integer("broadcast", 0):
@@ -23,5 +23,5 @@ def aligned(op: OpContext) -> list[Tensor]:
     axis = op.attr.integer("axis", room)
     axis += len(a.shape) if axis < 0 else 0
     if not 0 <= axis <= room:
-        raise op.invalid(f"its input {b.shape} cannot stand at axis {axis} of {a.shape}")
+        raise op.invalid(f"input {b.shape} cannot be broadcast from axis {axis} of {a.shape}")
     return [a, reshaped(op, "aligned", b, (*b.shape, *(1,) * (room - axis)))]

@@ -24,7 +24,7 @@ _WEIGHTS = np.array((_OUTER, _INNER, _INNER, _OUTER))
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """The four elements along one axis, (n, h, w, 4): their INT_32 places and their weights."""
+    """The four elements along one axis, (n, h, w, 4): their INT_32 indices and their weights."""
 
     places: Tensor
     weights: Tensor
@@ -36,11 +36,11 @@ def cubic_samples(op: OpContext, x: Tensor, grid: Tensor, *, corners: bool, padd
     Args:
         op: The GridSample.
         x: The images, (n, h, w, c).
-        grid: Places (x, y) from -1 to 1, (n, h_out, w_out, 2).
+        grid: Positions (x, y) from -1 to 1, (n, h_out, w_out, 2).
         corners: Whether -1 and 1 are the middles of the outermost elements, not their edges.
-        padding: What lies outside: zeros, border or reflection. As in PyTorch, where the operator
-            comes from, and in ONNX Runtime, places beyond the border stay there, and the elements
-            around them are those of the border; ONNX's own evaluator moves the places.
+        padding: The values outside: zeros, border or reflection. As in PyTorch, where the operator
+            comes from, and in ONNX Runtime, positions beyond the border stay there, and elements
+            around them are those of the border; ONNX's own evaluator moves the positions.
     """
     n, height, width, channels = x.shape
     columns, rows = (
@@ -102,7 +102,7 @@ def _weights(op: OpContext, distances: Tensor) -> Tensor:
 
 
 def _reflected(op: OpContext, places: Tensor, extent: int, *, corners: bool) -> Tensor:
-    """Return whole places mirrored at the outermost elements' middles or edges, again and again."""
+    """Return integer positions reflected at the centers or edges of the border."""
     least, span = (0.0, extent - 1) if corners else (-0.5, extent)
     if span == 0:  # a single element, which is all there is to see
         return _times(op, "only", places, [0.0])

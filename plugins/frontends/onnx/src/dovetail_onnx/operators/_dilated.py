@@ -17,7 +17,7 @@ _MOST_SLICES = 32
 
 
 def pooled_by_slices(op: OpContext, x: Tensor, window: Window, combine: str) -> Tensor:
-    """Return (n, ..., c) pooled by a window that lies wholly in it everywhere.
+    """Return (n, ..., c) pooled by a window that is entirely inside of it everywhere.
 
     Args:
         op: The pooling.
@@ -30,7 +30,7 @@ def pooled_by_slices(op: OpContext, x: Tensor, window: Window, combine: str) -> 
     """
     if sum(window.kernel) > _MOST_SLICES:
         raise op.unsupported(
-            f"its kernel {window.kernel} is dilated by {window.dilations}, and would take more "
+            f"kernel {window.kernel} with dilations {window.dilations} would take more "
             f"than {_MOST_SLICES} slices: no pooling op has dilation"
         )
     counts = window.counts(x.shape[1:-1])
@@ -68,7 +68,7 @@ def thinned(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
 
 
 def element_counts(window: Window, spatial: Shape, *, padding: bool) -> Array:
-    """Return how many elements of each window lie in the input, or in its padding too, as float32.
+    """Return how many elements of each window are in the input, or also its padding, as float32.
 
     A window that has none along an axis, and so a sum of 0, counts as if it had one there.
     """

@@ -24,8 +24,8 @@ class Levels:
     Attributes:
         scale: One, or of a shape that goes with the elements and adds none.
         zero: Whole numbers, of the same shape.
-        low: The least integer.
-        high: The greatest.
+        low: The minimum integer.
+        high: The maximum.
     """
 
     scale: _Floats
@@ -52,7 +52,7 @@ def finite(op: OpContext, i: int, what: str) -> _Floats:
     with np.errstate(over="ignore"):  # refused below
         found = np.asarray(op.need_constant(i, what), np.float32)
     if not np.isfinite(found).all() or not found.size:
-        raise op.invalid(f"its {what} is not finite")
+        raise op.invalid(f"{what} must be finite")
     return found
 
 
@@ -71,7 +71,7 @@ def fitting(op: OpContext, names: Mapping[int, str]) -> list[_Floats]:
     for i, what in names.items():
         given = _one(finite(op, i, what))
         if not _fits(given.shape, x):
-            raise op.invalid(f"its {what} {given.shape} does not fit its input {x}")
+            raise op.invalid(f"{what} {given.shape} does not match the input {x}")
         found.append(given)
     common = np.broadcast_shapes(*(given.shape for given in found))
     op.reserve_constant((len(found), *common))
@@ -84,7 +84,7 @@ def fake_quantized(op: OpContext, levels: Levels) -> Value:
     if isinstance(x, Constant):
         return _computed(op, x, levels)
     if x.dtype is not DType.FLOAT_32:
-        raise op.unsupported(f"it quantizes {x.dtype.name}; only float32 can be converted")
+        raise op.unsupported(f"unsupported quantization of {x.dtype.name}; expected float32")
     scale = op.static("scale", _one(levels.scale), DType.FLOAT_32)
     quotient = op.step("quotient", "ElementWiseDivide", [x, scale])
     real = op.step("rounded", "ElementWiseRound", [quotient])

@@ -1,7 +1,7 @@
 """Channels last: how ops that want (n, h, w, c) are emitted for ONNX's (n, c, ...).
 
 Every such op stands between a transpose there and one back; a pass cancels those that meet. One
-spatial dimension becomes two, the first of extent 1.
+spatial dimension becomes two, the first of size 1.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ def reshaped(op: OpContext, suffix: str, x: Tensor, shape: Shape) -> Tensor:
 
 
 def check_spatial(op: OpContext, rank: int) -> None:
-    """Refuses an input whose spatial dimensions are not one to three.
+    """Raise unless an input has one to three spatial dimensions.
 
     Raises:
         FrontendError: It has none.
         UnsupportedOpError: It has four or more.
     """
     if rank < 3:
-        raise op.invalid(f"its input must have rank 3 or more, but has rank {rank}")
+        raise op.invalid(f"input must have rank 3 or more, got rank {rank}")
     if rank > 5:
         raise op.unsupported(
-            f"it works on {rank - 2} spatial dimensions; one to three can be converted",
+            f"unsupported {rank - 2} spatial dimensions; expected one to three",
             hint="rewrite it with three-dimensional operators",
         )
 

@@ -61,7 +61,7 @@ def known_integers(op: OpContext, target: DType, limits: tuple[int, int]) -> Con
     Args:
         op: The node.
         target: The type of its output.
-        limits: Its least and its greatest integer.
+        limits: Its minimum and maximum integer.
     """
     x = _inputs(op)
     if x is None or x.dtype is not DType.FLOAT_32 or op.spec(1).dtype is not DType.FLOAT_32:
@@ -96,7 +96,7 @@ def fitted(op: OpContext, i: int, x: Shape) -> tuple[Shape, int, int]:
     # whatever a hostile file says, a block is no longer than its axis
     block = min(op.attr.integer("block_size", 0), max(1, extent))
     if block < 1 or given != (*x[:axis], -(-extent // block), *x[axis + 1 :]):
-        raise op.invalid(f"its input {i} of shape {given} does not fit its input {x}")
+        raise op.invalid(f"input {i} of shape {given} does not match the input {x}")
     return given, axis, block
 
 

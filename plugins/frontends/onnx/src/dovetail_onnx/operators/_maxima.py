@@ -1,4 +1,4 @@
-"""Where the maxima of pooling are: slices of the input, and the place of the greatest of them."""
+"""Indices of the maxima of pooling, found among slices of the input."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _MOST_SLICES = 49
 
 
 def places_of_maxima(op: OpContext, x: Tensor, window: Window, given: Window) -> Tensor:
-    """Emit the node's second output: where in its input the greatest element of each window is.
+    """Emit the node's second output: the index of the maximum of each window.
 
-    Places count through the whole input; of equal elements it is the first one's. A window in the
-    padding that holds nothing above the least finite number has no place.
+    Indices count through the whole input; of equal elements it is the first one's. A window in the
+    padding that holds nothing above the minimum finite number has no index.
 
     Args:
         op: The pooling.
         x: (n, ..., c), padded already with something that no element is below.
-        window: Without padding; lies wholly in x everywhere.
+        window: Without padding; entirely inside of x everywhere.
         given: The same as the node states it, which says where in the input windows begin.
 
     Raises:
@@ -70,7 +70,7 @@ def _ranges(x: Tensor, window: Window, counts: Shape) -> list[list[tuple[int, in
 
 
 def _offsets(op: OpContext, given: Window, counts: Shape) -> tuple[Array, Array, Array]:
-    """Return what a place is the sum of: by element, (1, ..., 1) by window and (n, 1, ..., c)."""
+    """Return the terms of an index: by element, (1, ..., 1) by window and (n, 1, ..., c)."""
     samples, channels, *found = op.spec(0).shape
     axes = len(counts)
     spatial = (1,) * (axes - len(found)) + tuple(found)

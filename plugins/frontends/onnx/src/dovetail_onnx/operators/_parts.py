@@ -1,4 +1,4 @@
-"""Operators made of others: of ONNX's own, by their importers, and of small arithmetic."""
+"""Operators composed of ONNX's own, which their importers convert, and of arithmetic."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def apply_operator(
     output: int | None = None,
     **attributes: Any,
 ) -> Value:
-    """Return what one of ONNX's own operators makes of values: at import if all are known then.
+    """Apply one of ONNX's own operators to values: at import if all are known then.
 
     Args:
         op: The node that it is a part of.
         suffix: Names it, after the node's name.
         op_type: The operator.
-        inputs: What it is given, None for a left-out one.
+        inputs: Its inputs, None for one that is left out.
         version: Of its schema, by default the newest that is known.
         output: Which of the node's outputs it writes; None for none.
         attributes: Its attributes; None leaves one out.
@@ -53,7 +53,7 @@ def apply_operator(
     result = importer(part)
     first = result if isinstance(result, Tensor | Constant | np.ndarray) else result[0]
     if first is None:
-        raise AssertionError(f"the importer of {op_type} gave nothing")
+        raise AssertionError(f"the importer of {op_type} returned nothing")
     return Constant.of(first, part.node.name) if isinstance(first, np.ndarray) else first
 
 
@@ -67,7 +67,7 @@ def constant(op: OpContext, suffix: str, values: Any, dtype: DType) -> Constant:
     with np.errstate(all="ignore"):  # what does not fit is refused below
         made = np.asarray(np.asarray(values), held)
     if not dtype.is_float and not np.array_equal(made, values):
-        raise op.invalid(f"it computes with {values}, which its type {dtype.name} cannot hold")
+        raise op.invalid(f"constant {values} does not fit {dtype.name}")
     return Constant(made, dtype, f"{op.node.name}.{suffix}")
 
 
@@ -87,7 +87,7 @@ def summed(op: OpContext, suffix: str, x: Value, i: int) -> Value:
 
 
 def refuse_inputs(op: OpContext, names: Mapping[int, str], hint: str) -> None:
-    """Refuses a node that is given one of these inputs.
+    """Raise if a node has one of these inputs.
 
     Args:
         op: The node.
@@ -99,11 +99,11 @@ def refuse_inputs(op: OpContext, names: Mapping[int, str], hint: str) -> None:
     """
     given = [f"{name} ('{op.node.inputs[i]}')" for i, name in names.items() if op.has(i)]
     if given:
-        raise op.unsupported(f"its input {' and '.join(given)} cannot be converted", hint)
+        raise op.unsupported(f"unsupported input {' and '.join(given)}", hint)
 
 
 def refuse_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str) -> None:
-    """Refuses a node with one of these attributes at another value than the one that means nothing.
+    """Raise if a node has one of these attributes with another value than the neutral one.
 
     Args:
         op: The node.
@@ -120,7 +120,7 @@ def refuse_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str
         if given != nothing:
             found.append(f"{name} = {given}")
     if found:
-        raise op.unsupported(f"its attribute {' and '.join(found)} cannot be converted", hint)
+        raise op.unsupported(f"unsupported attribute {' and '.join(found)}", hint)
 
 
 def given(op: OpContext, names: Sequence[str]) -> dict[str, Any]:

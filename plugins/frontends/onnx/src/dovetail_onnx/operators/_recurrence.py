@@ -1,4 +1,4 @@
-"""What LSTM, GRU and RNN have in common: attributes, states, and outputs by direction."""
+"""Shared code of LSTM, GRU and RNN: attributes, states, and outputs by direction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Layer:
         op: Its context.
         directions: Of each direction, whether it is in reverse: QNN's numbers.
         time_major: Whether the steps come before the batch.
-        batch, hidden: Extents.
+        batch, hidden: Sizes.
         weights: Of x, (directions, gates * hidden, input size).
         recurrent: Of h, (directions, gates * hidden, hidden).
         bias: (directions, 2 * gates * hidden): of x, then of h; None where left out.
@@ -65,7 +65,7 @@ class Layer:
         axis = 0 if self.time_major else 1
         wanted = self._with_directions((self.batch, self.hidden), axis)
         if op.spec(i).shape != wanted:
-            raise op.invalid(f"its {name} has shape {op.spec(i).shape}; it must be {wanted}")
+            raise op.invalid(f"{name} must have shape {wanted}, got {op.spec(i).shape}")
         known = op.constant(i)
         if known is not None:
             values = known.take(direction, axis).reshape(shape)
@@ -118,7 +118,8 @@ def _plain(op: OpContext, i: int, what: str) -> Array:
 def read_layer(
     op: OpContext,
     gates: int,
-    activations: Sequence[str],
+    *,
+    functions: Sequence[str] = (),
     weights: Callable[[OpContext, int, str], Array] = _plain,
 ) -> Layer:
     """Read what the recurrent operators have in common.
@@ -126,7 +127,7 @@ def read_layer(
     Args:
         op: The operator.
         gates: How many it has.
-        activations: Its functions in one direction, which no other can take the place of.
+        functions: The only activations of one direction that the op has; empty if any will do.
         weights: Gives the real weights that an input holds, as ONNX's own operators have them.
 
     Raises:
@@ -135,14 +136,18 @@ def read_layer(
     """
     word = op.attr.text("direction", "forward")
     if word not in _DIRECTIONS:
-        raise op.invalid(f"its direction is '{word}'; it must be one of {', '.join(_DIRECTIONS)}")
+        raise op.invalid(
+            f"unsupported direction '{word}'; expected one of {', '.join(_DIRECTIONS)}"
+        )
     directions = _DIRECTIONS[word]
     x = op.spec(0).shape
     if len(x) != 3:
-        raise op.invalid(f"its input must have rank 3, but its shape is {x}")
+        raise op.invalid(f"input must have rank 3, got shape {x}")
     time_major = op.attr.integer("layout", 0) == 0
     steps, batch = x[:2] if time_major else (x[1], x[0])
-    _check_functions(op, [*activations] * len(directions))
+    if functions:
+        _check_functions(op, [*functions] * len(directions))
+    _check_clip(op)
     _check_lengths(op, steps, batch)
     hidden = op.attr.integer("hidden_size", op.spec(2).shape[-1] if op.spec(2).shape else 0)
     count = len(directions)
@@ -161,7 +166,7 @@ def read_layer(
 
 def _fitting(op: OpContext, values: Array, what: str, shape: Shape) -> Array:
     if values.shape != shape:
-        raise op.invalid(f"its {what} have shape {values.shape}; they must have {shape}")
+        raise op.invalid(f"{what} must have shape {shape}, got {values.shape}")
     return values
 
 
@@ -169,13 +174,17 @@ def _check_functions(op: OpContext, wanted: Sequence[str]) -> None:
     found = op.attr.texts("activations")
     if found is not None and [f.lower() for f in found] != [w.lower() for w in wanted]:
         raise op.unsupported(
-            f"its activations are {', '.join(found)}; only {', '.join(wanted)} can be converted"
+            f"unsupported activations {', '.join(found)}; expected {', '.join(wanted)}"
         )
+
+
+def _check_clip(op: OpContext) -> None:
     if "clip" in op.attr:
         raise op.unsupported(
-            f"its attribute clip is {op.attr.number('clip', 0):g}: no op clips what goes into the "
+            f"unsupported attribute clip = {op.attr.number('clip', 0):g}: no op clips the "
+            "inputs of the "
             "activations",
-            hint="export the model without it, if its sums never become that large",
+            hint="export the model without it, if the sums never become that large",
         )
 
 
@@ -184,9 +193,11 @@ def _check_lengths(op: OpContext, steps: int, batch: int) -> None:
         return
     lengths = op.need_constant(4, "sequence lengths")
     if lengths.shape != (batch,):
-        raise op.invalid(f"its sequence lengths have shape {lengths.shape}, its batch is {batch}")
+        raise op.invalid(
+            f"sequence lengths of shape {lengths.shape} do not match a batch of {batch}"
+        )
     if not np.all(lengths == steps):
         raise op.unsupported(
-            f"its sequence lengths are {lengths.tolist()}; only those that all are the whole "
-            f"{steps} steps can be converted"
+            f"unsupported sequence lengths {lengths.tolist()}; all must be the "
+            f"{steps} steps of the input"
         )

@@ -1,4 +1,4 @@
-"""The greatest of the samples of regions of interest, which no op takes."""
+"""Maxima of the samples of regions of interest, which no op computes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _Sides = list[tuple[Value, Value]]
 def greatest_samples(
     op: OpContext, x: Tensor, bins: tuple[int, int], samples: int, *, half_pixel: bool
 ) -> Tensor:
-    """Return (regions, rows, columns, c): of each bin the greatest that its samples touch.
+    """Return (regions, rows, columns, c): the maximum that the samples of each bin touch.
 
-    A sample lies between four elements. ONNX takes the greatest of these, each times its weight in
+    A sample is between four elements. ONNX takes the maximum of these, each times its weight in
     linear interpolation, and not of the interpolated values; so does its runtime.
 
     Args:
@@ -29,7 +29,7 @@ def greatest_samples(
         x: Feature maps, (n, h, w, c).
         bins: Rows and columns that a region is divided into.
         samples: In each bin, along each axis.
-        half_pixel: Whether elements lie in the middle of pixels.
+        half_pixel: Whether elements are in the middle of pixels.
     """
     images, height, width, channels = x.shape
     regions, rows, columns = op.spec(1).shape[0], bins[0] * samples, bins[1] * samples
@@ -61,17 +61,17 @@ def greatest_samples(
 
 
 def _sides(
-    op: OpContext, column: int, extent: int, places: int, bins: int, *, half_pixel: bool
+    op: OpContext, column: int, length: int, samples: int, bins: int, *, half_pixel: bool
 ) -> _Sides:
-    """Return (regions, places) of the elements before and behind each sample, with their weights.
+    """Return (regions, samples) of the elements before and after each sample, with their weights.
 
     Args:
         op: The RoiAlign.
         column: Of the regions, that says where they begin; the next but one says where they end.
-        extent: Of the feature maps along this axis.
-        places: How many samples a region has along it.
+        length: Size of the feature maps along this axis.
+        samples: The number of samples of a region along it.
         bins: How many bins it has along it.
-        half_pixel: Whether elements lie in the middle of pixels.
+        half_pixel: Whether elements are in the middle of pixels.
     """
     dtype = op.spec(1).dtype
 
@@ -83,15 +83,15 @@ def _sides(
     start, end = (_edge(op, at, half_pixel=half_pixel) for at in (column, column + 2))
     size = made("Sub", end, start)
     size = size if half_pixel else made("Max", size, 1.0)
-    shares = ((np.arange(places, dtype=np.float64) + 0.5) / places)[None]
+    shares = ((np.arange(samples, dtype=np.float64) + 0.5) / samples)[None]
     share = constant(op, f"shares{column}", shares, dtype)
     place = made("Add", made("Mul", size, share), start)
-    bounds = [made("GreaterOrEqual", place, -1.0), made("LessOrEqual", place, float(extent))]
+    bounds = [made("GreaterOrEqual", place, -1.0), made("LessOrEqual", place, float(length))]
     inside = apply_operator(op, "inside", "And", bounds)
     whole = apply_operator(op, "counted", "Cast", [inside], to=ELEMENT_TYPES[dtype])
-    place = made("Min", made("Max", place, 0.0), float(extent - 1))
+    place = made("Min", made("Max", place, 0.0), float(length - 1))
     low = apply_operator(op, "low", "Floor", [place])
-    high = made("Min", made("Add", low, 1.0), float(extent - 1))
+    high = made("Min", made("Add", low, 1.0), float(length - 1))
     behind = made("Mul", made("Sub", place, low), whole)
     before = made("Sub", whole, behind)
     return [(_whole(op, low), before), (_whole(op, high), behind)]

@@ -32,7 +32,7 @@ _MODES = ("nearest", "linear", "cubic")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a node resizes.
+    """The parameters of a resize.
 
     Attributes:
         mode: One of nearest, linear, cubic.
@@ -58,7 +58,7 @@ class Style:
         """Return the style that a node's attributes describe.
 
         Raises:
-            FrontendError: One is none of ONNX's.
+            FrontendError: An attribute has an unsupported value.
         """
         mode = op.attr.text("mode", "nearest")
         if op.version < 11:
@@ -81,13 +81,13 @@ class Style:
             op.attr.number("extrapolation_value", 0.0),
         )
 
-    def taps(self, places: Floats, extent: int, scale: float) -> Taps:
-        """Return what the elements at these places of an axis are made of."""
+    def taps(self, places: Floats, length: int, scale: float) -> Taps:
+        """Return the input elements and weights of the elements at these positions of an axis."""
         if self.mode == "nearest":
-            return nearest_taps(places, extent, self._rounding(scale))
+            return nearest_taps(places, length, self._rounding(scale))
         return filter_taps(
             places,
-            extent,
+            length,
             LINEAR if self.mode == "linear" else cubic(self.cubic_coeff),
             stretch=max(1 / scale, 1.0) if self.antialias else 1.0,
             exclude_outside=self.exclude_outside,
@@ -101,59 +101,59 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What an axis becomes.
+    """The resize of one axis.
 
     Attributes:
-        extent: Elements that it has.
+        length: Its size.
         taps: What the new elements inside the region of interest are made of.
         pads: Elements (before, after) outside it.
     """
 
-    extent: int
+    length: int
     taps: Taps
     pads: tuple[int, int] = (0, 0)
 
     @property
     def inside(self) -> int:
-        """How many new elements are inside the region of interest."""
+        """The number of new elements inside the region of interest."""
         return len(self.taps.indices)
 
     @property
     def is_changed(self) -> bool:
-        """Whether the axis does not stay as it is."""
-        return not self.taps.is_identity(self.extent) or self.pads != (0, 0)
+        """True if the axis changes."""
+        return not self.taps.is_identity(self.length) or self.pads != (0, 0)
 
 
-def line_of(style: Style, extent: int, new: int, scale: float, region: tuple[float, float]) -> Line:
+def line_of(style: Style, length: int, new: int, scale: float, region: tuple[float, float]) -> Line:
     """Return what an axis becomes.
 
     Args:
         style: How the node resizes.
-        extent: Elements that the axis has, at least one.
+        length: Size of the axis, at least 1.
         new: Elements that it is to have.
         scale: Its scale, which need not be their quotient.
         region: Begin and end of the region of interest.
     """
     if style.coordinates != "tf_crop_and_resize":
-        if extent == new and scale == 1:
-            return Line(extent, Taps(np.arange(extent)[:, None]))
+        if length == new and scale == 1:
+            return Line(length, Taps(np.arange(length)[:, None]))
         return Line(
-            extent, style.taps(_places(style.coordinates, extent, new, scale), extent, scale)
+            length, style.taps(_places(style.coordinates, length, new, scale), length, scale)
         )
-    begin, end = region[0] * (extent - 1), region[1] * (extent - 1)
+    begin, end = region[0] * (length - 1), region[1] * (length - 1)
     first, step = ((begin + end) / 2, 0.0) if new == 1 else (begin, (end - begin) / (new - 1))
     places: Floats = np.arange(new, dtype=np.float64) * step + first
     # the places ascend or descend, so what is inside hangs together
-    inside = np.flatnonzero((places >= 0) & (places <= extent - 1))
+    inside = np.flatnonzero((places >= 0) & (places <= length - 1))
     before, end_inside = (int(inside[0]), int(inside[-1]) + 1) if inside.size else (0, 0)
-    return Line(extent, style.taps(places[inside], extent, scale), (before, new - end_inside))
+    return Line(length, style.taps(places[inside], length, scale), (before, new - end_inside))
 
 
-def _places(coordinates: str, extent: int, new: int, scale: float) -> Floats:
+def _places(coordinates: str, length: int, new: int, scale: float) -> Floats:
     plain = _COORDINATES.get(coordinates)
-    is_quotient = np.float32(scale) == np.float32(new / extent)
+    is_quotient = np.float32(scale) == np.float32(new / length)
     if plain is Coordinates.ALIGN_CORNERS or (plain is not None and is_quotient):
-        return places_of(plain, extent, new)
+        return places_of(plain, length, new)
     steps: Floats = np.arange(new, dtype=np.float64)
     if plain is Coordinates.ASYMMETRIC:
         return steps / scale
@@ -161,7 +161,7 @@ def _places(coordinates: str, extent: int, new: int, scale: float) -> Floats:
         return steps
     places = (steps + 0.5) / scale - 0.5
     if coordinates == "half_pixel_symmetric":
-        places += extent / 2 * (1 - new / (scale * extent))
+        places += length / 2 * (1 - new / (scale * length))
     return places
 
 
@@ -169,8 +169,8 @@ def need_choice(op: OpContext, name: str, value: str, choices: Sequence[str]) ->
     """Return an attribute's value back.
 
     Raises:
-        FrontendError: It is none of those that there are.
+        FrontendError: The value is unsupported.
     """
     if value not in choices:
-        raise op.invalid(f"its {name} '{value}' is none of {', '.join(choices)}")
+        raise op.invalid(f"unsupported {name} '{value}'; expected one of {', '.join(choices)}")
     return value

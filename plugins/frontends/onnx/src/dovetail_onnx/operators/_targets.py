@@ -1,4 +1,4 @@
-"""The extents and scales that a Resize or Upsample node asks for."""
+"""The target sizes and scales of a Resize or Upsample node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dovetail_onnx.operators._resampling import need_choice
 
 
 def targets(op: OpContext, shape: Shape) -> list[tuple[int, float]]:
-    """Return the new extent and the scale of each axis.
+    """Return the new size and the scale of each axis.
 
     Raises:
         FrontendError: The node states neither scales nor sizes, or they make no sense.
@@ -26,7 +26,7 @@ def targets(op: OpContext, shape: Shape) -> list[tuple[int, float]]:
     scales = _scales(op)
     _check_count(op, "scales", scales, axes)
     if not all(0 < scale < 2**31 for scale in scales):
-        raise op.invalid(f"its scales {scales} must be positive and less than 2**31")
+        raise op.invalid(f"scales must be positive and less than 2**31, got {scales}")
     found = [(extent, 1.0) for extent in shape]
     for axis, scale in zip(axes, scales, strict=True):
         # as float32: 0.7 * 10 is 7 there
@@ -39,7 +39,7 @@ def axes_of(op: OpContext, rank: int) -> tuple[int, ...]:
     given = op.attr.integers("axes")
     axes = tuple(op.axis(a, rank) for a in (range(rank) if given is None else given))
     if len(set(axes)) < len(axes):
-        raise op.invalid(f"its axes {given} name one twice")
+        raise op.invalid(f"duplicate axis in axes {given}")
     return axes
 
 
@@ -48,7 +48,7 @@ def _scales(op: OpContext) -> tuple[float, ...]:
         return op.attr.numbers("scales") or ()
     where = 1 if op.version < 11 else 2
     if not op.has(where):
-        raise op.invalid("it states neither scales nor sizes")
+        raise op.invalid("missing scales or sizes")
     return tuple(float(scale) for scale in op.need_constant(where, "scales").reshape(-1))
 
 
@@ -58,7 +58,7 @@ def _to_sizes(
     policy = op.attr.text("keep_aspect_ratio_policy", "stretch")
     need_choice(op, "keep_aspect_ratio_policy", policy, ("stretch", "not_larger", "not_smaller"))
     if min(sizes) < 0 or any(not shape[a] for a in axes):
-        raise op.invalid(f"its sizes {tuple(sizes)} cannot be made of {shape}")
+        raise op.invalid(f"cannot resize {shape} to {tuple(sizes)}")
     scales = [size / shape[axis] for axis, size in zip(axes, sizes, strict=True)]
     found = [(extent, 1.0) for extent in shape]
     if policy != "stretch":
@@ -71,4 +71,4 @@ def _to_sizes(
 
 def _check_count(op: OpContext, name: str, values: Sequence[float], axes: Sequence[int]) -> None:
     if len(values) != len(axes):
-        raise op.invalid(f"it has {len(values)} {name} for {len(axes)} axes")
+        raise op.invalid(f"expected {len(axes)} {name}, one for each axis, got {len(values)}")

@@ -33,16 +33,16 @@ class Window:
 
     @property
     def is_padded(self) -> bool:
-        """Whether there is any padding."""
+        """True if there is any padding."""
         return any(map(any, self.pads))
 
     @property
     def is_dilated(self) -> bool:
-        """Whether there is room between a window's elements."""
+        """True if a dilation exceeds 1."""
         return any(k > 1 and d > 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     def counts(self, spatial: Shape) -> Shape:
-        """Return how many windows ONNX has along each axis: none begins in the padding behind."""
+        """Return how many windows ONNX has along each axis: none begins in the padding after it."""
         return tuple(self._count(axis, extent) for axis, extent in enumerate(spatial))
 
     def _count(self, axis: int, extent: int) -> int:
@@ -57,7 +57,7 @@ class Window:
         """Return a window for which QNN's formula counts as many as ONNX's.
 
         QNN rounds up without asking where the last window begins. Rounding down, or less padding
-        behind, leaves that window out; it lay in the padding, so nothing else changes. Padding
+        after it, leaves that window out; it is in the padding, so nothing else changes. Padding
         below 0 says how many elements of the input no window reaches: they are to be cut off.
         """
         wanted = self.counts(spatial)
@@ -96,22 +96,22 @@ def window_of(op: OpContext, kernel: Shape, spatial: Shape) -> Window:
 
     Args:
         op: A convolution or pooling.
-        kernel: Its extents, as many as there are spatial dimensions.
-        spatial: Extents of the input.
+        kernel: Its sizes, one for each spatial dimension.
+        spatial: Spatial shape of the input.
 
     Raises:
         FrontendError: Attributes do not fit the kernel or make no sense.
     """
     rank = len(spatial)
     if len(kernel) != rank or min(kernel) < 1:
-        raise op.invalid(f"its kernel {kernel} does not fit {rank} spatial dimension(s)")
+        raise op.invalid(f"kernel {kernel} does not match {rank} spatial dimension(s)")
     strides = positive(op, "strides", rank)
     dilations = positive(op, "dilations", rank)
     spans = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
     pads = _pads(op, spatial, spans, strides)
     if max(*kernel, *dilations, *(abs(p) for pair in pads for p in pair)) > _MOST_ALONG_AXIS:
         raise op.invalid(
-            f"its kernel {kernel}, dilations {dilations} and pads {pads} must not be over "
+            f"kernel {kernel}, dilations {dilations} and pads {pads} must not exceed "
             f"{_MOST_ALONG_AXIS} along an axis"
         )
     ceil = bool(op.attr.integer("ceil_mode", 0))
@@ -133,7 +133,7 @@ def cropped(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
     if all((begin, end) == (0, n) for (begin, end, _), n in zip(rows, x.shape, strict=True)):
         return x, window
     if any(begin >= end for begin, end, _ in rows[1:-1]):
-        raise op.invalid(f"its pads {window.pads} cut off all of the {x.shape[1:-1]} elements")
+        raise op.invalid(f"pads {window.pads} remove all of the {x.shape[1:-1]} elements")
     pads = tuple((max(before, 0), max(after, 0)) for before, after in window.pads)
     return op.step("cropped", "StridedSlice", [x], ranges=rows), replace(window, pads=pads)
 
@@ -147,7 +147,7 @@ def positive(op: OpContext, name: str, rank: int) -> Shape:
     found = op.attr.integers(name)
     values = found or (1,) * rank
     if len(values) != rank or min(values) < 1:
-        raise op.invalid(f"its {name} {values} must be {rank} positive number(s)")
+        raise op.invalid(f"{name} must be {rank} positive number(s), got {values}")
     return values
 
 
@@ -163,9 +163,11 @@ def _pads(op: OpContext, spatial: Shape, spans: Shape, strides: Shape) -> Pairs:
             pairs.append((less, more) if auto == "SAME_UPPER" else (more, less))
         return tuple(pairs)
     if auto not in ("NOTSET", "VALID"):
-        raise op.invalid(f"its auto_pad '{auto}' is none of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+        raise op.invalid(
+            f"unsupported auto_pad '{auto}'; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER"
+        )
     if auto == "VALID" or not given:
         return ((0, 0),) * rank
     if len(given) != 2 * rank:
-        raise op.invalid(f"its pads {given} must be {2 * rank} numbers")
+        raise op.invalid(f"pads must be {2 * rank} numbers, got {given}")
     return tuple(zip(given[:rank], given[rank:], strict=True))

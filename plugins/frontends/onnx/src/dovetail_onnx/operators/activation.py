@@ -42,11 +42,11 @@ def prelu(op: OpContext) -> Tensor:
     x, slope = op.spec(0), op.spec(1)
     if op.version < 7 and slope.shape not in ((), (1,)):
         if slope.shape != x.shape[1:2]:
-            raise op.invalid(f"its slope {slope.shape} does not fit its input {x.shape}")
+            raise op.invalid(f"slope {slope.shape} does not match the input {x.shape}")
         by_channel = (*slope.shape, *(1,) * (len(x.shape) - 2))
         return _prelu(op, reshaped(op, "slope", op.tensor(1), by_channel))
     if not broadcasts(slope.shape, x.shape):
-        raise op.invalid(f"its slope {slope.shape} does not broadcast to its input {x.shape}")
+        raise op.invalid(f"slope {slope.shape} does not broadcast to the input {x.shape}")
     if slope.shape:
         return _prelu(op, op.tensor(1))
     known = op.constant(1)
@@ -56,7 +56,7 @@ def prelu(op: OpContext) -> Tensor:
 
 
 def broadcasts(shape: Shape, to: Shape) -> bool:
-    """Return whether a tensor of a shape can be added to one of another, without changing that one's."""
+    """Return whether a shape broadcasts to another one."""
     try:
         return bool(np.broadcast_shapes(to, shape) == to)
     except ValueError:
@@ -72,7 +72,7 @@ def _prelu(op: OpContext, slope: Tensor) -> Tensor:
     return op.emit("Reshape", [y], spec=x.spec)
 
 
-@ONNX.importer("ThresholdedRelu", versions=(10, 22))
+@ONNX.importer("ThresholdedRelu", versions=(1, 10, 22))  # 1: experimental
 def thresholded_relu(op: OpContext) -> Tensor:
     """Return x where it exceeds alpha, 0 else: a comparison and a choice."""
     x = op.tensor(0)
@@ -98,10 +98,10 @@ def selu(op: OpContext) -> Tensor:
 
 @ONNX.importer("Celu", versions=(12, 28))
 def celu(op: OpContext) -> Tensor:
-    """The product alpha * Elu(x / alpha)."""
+    """Compute alpha * Elu(x / alpha)."""
     x, alpha = op.tensor(0), op.attr.number("alpha", 1.0)
     if alpha <= 0:
-        raise op.unsupported(f"its alpha is {alpha}; only one above 0 can be converted")
+        raise op.unsupported(f"unsupported alpha {alpha}; it must be above 0")
     if alpha == 1:
         return op.emit("Elu", [x])
     scale = op.static("alpha", np.asarray(alpha), x.dtype)
@@ -129,7 +129,7 @@ def softplus(op: OpContext) -> Tensor:
 
 @ONNX.importer("Mish", versions=(18, 22))
 def mish(op: OpContext) -> Tensor:
-    """The product x * tanh(softplus(x))."""
+    """Compute x * tanh(softplus(x))."""
     x = op.tensor(0)
     smooth = op.step("softplus", "ElementWiseNeuron", [x], operation=_SOFTPLUS)
     return op.emit("ElementWiseMultiply", [x, op.step("tanh", "Tanh", [smooth])])
@@ -137,7 +137,7 @@ def mish(op: OpContext) -> Tensor:
 
 @ONNX.importer("Swish", versions=(24,))
 def swish(op: OpContext) -> Tensor:
-    """The product x * sigmoid(alpha * x)."""
+    """Compute x * sigmoid(alpha * x)."""
     x, alpha = op.tensor(0), op.attr.number("alpha", 1.0)
     inner = x
     if alpha != 1:
@@ -148,7 +148,7 @@ def swish(op: OpContext) -> Tensor:
 
 @ONNX.importer("Softsign", versions=(1, 22))
 def softsign(op: OpContext) -> Tensor:
-    """The quotient x / (1 + |x|)."""
+    """Compute x / (1 + |x|)."""
     x = op.tensor(0)
     one = op.static("one", np.asarray(1), x.dtype)
     size = op.step("size", "ElementWiseAbs", [x])
@@ -165,7 +165,7 @@ def gelu(op: OpContext) -> Tensor:
         case "tanh":
             pass
         case other:
-            raise op.invalid(f"its attribute approximate is '{other}'; it must be none or tanh")
+            raise op.invalid(f"unsupported attribute approximate '{other}'; expected none or tanh")
 
     def times(suffix: str, a: Tensor, value: float) -> Tensor:
         return op.step(suffix, "ElementWiseMultiply", [a, number(suffix, value)])

@@ -16,7 +16,7 @@ def tile(op: OpContext) -> Value:
     """Tile."""
     shape, multiples = op.spec(0).shape, op.need_ints(1, "repeats")
     if len(multiples) != len(shape) or any(m < 0 for m in multiples):
-        raise op.invalid(f"its repeats {multiples} do not fit {shape}")
+        raise op.invalid(f"repeats {multiples} do not match {shape}")
     if all(m == 1 for m in multiples):
         return op.value(0)
     op.check_size(multiples)
@@ -47,7 +47,7 @@ def trilu(op: OpContext) -> Tensor:
     x = op.tensor(0)
     diagonal = int(op.need_number(1, "diagonal")) if op.has(1) else 0
     if len(x.shape) < 2:
-        raise op.invalid(f"its input must have rank 2 or more, but has the shape {x.shape}")
+        raise op.invalid(f"input must have rank 2 or more, got shape {x.shape}")
     rows, columns = x.shape[-2:]
     op.reserve_constant((rows, columns))
     # beyond the corners all diagonals are alike

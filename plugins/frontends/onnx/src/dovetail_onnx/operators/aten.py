@@ -20,30 +20,28 @@ _FAKE = {
 
 @ATEN.importer("ATen", versions=(1,))
 def aten(op: OpContext) -> Value:
-    """Numbers on a grid between two integers: (x, scale, zero point, [axis,] least, greatest)."""
+    """Fake quantization between two integers: (x, scale, zero point, [axis,] minimum, maximum)."""
     name = op.attr.text("operator", "")
     if name not in _FAKE:
         raise op.unsupported(
-            f"it is torch's '{name}'; only fake quantization can be converted",
+            f"unsupported torch operator '{name}'; only fake quantization can be converted",
             hint="export the model with a newer opset, or register a symbolic function for it",
         )
     shape, first = op.spec(0).shape, 4 if _FAKE[name] else 3
     scale, zero = finite(op, 1, "scale").reshape(-1), finite(op, 2, "zero point").reshape(-1)
     if scale.size != zero.size or not (scale > 0).all():
-        raise op.invalid("its scales must be positive, with a zero point for each")
+        raise op.invalid("scales must be positive, with a zero point for each")
     spread: tuple[int, ...] = ()
     if _FAKE[name]:
         axis = op.axis(_whole(op, 3, "axis"), len(shape))
         if scale.size != shape[axis]:
-            raise op.invalid(f"it has {scale.size} scales for the axis {axis} of {shape}")
+            raise op.invalid(f"{scale.size} scales do not match axis {axis} of {shape}")
         spread = (-1, *(1,) * (len(shape) - axis - 1))
     elif scale.size != 1:
-        raise op.invalid(f"it has {scale.size} scales; it must have one")
+        raise op.invalid(f"expected one scale, got {scale.size}")
     low, high = (_whole(op, first + i, "range") for i in (0, 1))
     if not -(2**15) <= low < high < 2**16:
-        raise op.unsupported(
-            f"its integers go from {low} to {high}; at most 16 bits can be converted"
-        )
+        raise op.unsupported(f"unsupported range {low} to {high}; the maximum is 16 bits")
     scale, zero = scale.reshape(spread), np.rint(zero).reshape(spread)
     return fake_quantized(op, Levels(scale, zero, low, high))
 
@@ -51,5 +49,5 @@ def aten(op: OpContext) -> Value:
 def _whole(op: OpContext, i: int, what: str) -> int:
     found = float(op.need_number(i, what))
     if not found.is_integer():  # which nan and inf are not
-        raise op.invalid(f"its {what} is {found:g}; it must be a whole number")
+        raise op.invalid(f"{what} must be a whole number, got {found:g}")
     return int(found)

@@ -14,10 +14,10 @@ from dovetail_onnx.operators._table import ONNX
 
 @ONNX.importer("BitShift", versions=(11, 28))
 def bit_shift(op: OpContext) -> Tensor:
-    """A product with a power of two, or a floored quotient; what is shifted out is gone."""
+    """Multiply by a power of two, or divide and floor; bits that are shifted out are lost."""
     x, direction = op.tensor(0), op.attr.text("direction", "")
     if direction not in ("LEFT", "RIGHT"):
-        raise op.invalid(f"its attribute direction is '{direction}'; it must be LEFT or RIGHT")
+        raise op.invalid(f"unsupported direction '{direction}'; expected LEFT or RIGHT")
     count = _count(op, x)
     if direction == "RIGHT" and x.dtype.is_signed:
         return _signed_right(op, x, count)
@@ -90,7 +90,7 @@ def _bitwise(op: OpContext) -> Tensor:
 
 
 def _bits(op: OpContext, i: int) -> Tensor:
-    """Return the bits of an input, least first, along a new last axis."""
+    """Return the bits of an input, lowest first, along a new last axis."""
     x = op.tensor(i)
     column = reshaped(op, f"column{i}", x, (*x.shape, 1))
     places = np.arange(x.dtype.bits)
@@ -119,7 +119,7 @@ def bit_cast(op: OpContext) -> Value:
     x, code = op.tensor(0), op.attr.integer("to", 0)
     target = DTYPES.get(code)
     if target is None:
-        raise op.unsupported(f"its target type {element_type_name(code)} cannot be converted")
+        raise op.unsupported(f"unsupported target type {element_type_name(code)}")
     if target is x.dtype:
         return x
     if target.bits != x.dtype.bits:
@@ -128,7 +128,8 @@ def bit_cast(op: OpContext) -> Value:
         return op.emit("Cast", [x], spec=Spec(target, x.shape))
     if not (x.dtype.is_int and target.is_int) or target.bits > 32:
         raise op.unsupported(
-            f"it reads the bits of {x.dtype.name} as {target.name}: no op gives a number's bits"
+            f"cannot read the bits of {x.dtype.name} as {target.name}: no op returns the "
+            "bits of a number"
         )
     wide = op.step("wide", "Cast", [x], spec=Spec(DType.INT_64, x.shape))
     turn = 1 << target.bits

@@ -26,11 +26,11 @@ def _exchanged(op: OpContext, op_type: str) -> Tensor:
     rank, size = len(op.spec(0).shape), op.attr.integer("blocksize", 0)
     mode = op.attr.text("mode", "DCR")
     if rank != 4:
-        raise op.invalid(f"its input must have rank 4, but has rank {rank}")
+        raise op.invalid(f"input must have rank 4, got rank {rank}")
     if size < 1:
-        raise op.invalid(f"its blocksize {size} must be 1 or more")
+        raise op.invalid(f"blocksize must be at least 1, got {size}")
     if mode not in _MODES:
-        raise op.invalid(f"its mode '{mode}' is none of {', '.join(_MODES)}")
+        raise op.invalid(f"unsupported mode '{mode}'; expected one of {', '.join(_MODES)}")
     x, block = spatial_input(op), (size, size)
     y = op.step("channels_last", op_type, [x], block_size=block, mode=_MODES[mode])
     return spatial_output(op, y, rank)

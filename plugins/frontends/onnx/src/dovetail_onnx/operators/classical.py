@@ -19,7 +19,7 @@ def array_feature_extractor(op: OpContext) -> Tensor:
     """Gather along the last dimension; a vector becomes one row."""
     x, count = op.spec(0), math.prod(op.spec(1).shape)
     if not x.shape:
-        raise op.invalid("its input has no dimension")
+        raise op.invalid("input must not be a scalar")
     index = indices_tensor(op, 1, x.shape[-1])
     flat = op.step("places", "Reshape", [index], spec=Spec(index.dtype, (count,)))
     taken = op.step("taken", "Gather", [op.tensor(0), flat], axis=len(x.shape) - 1)
@@ -32,7 +32,9 @@ def binarizer(op: OpContext) -> Tensor:
     """1 where the input is above the threshold, else 0."""
     x = op.tensor(0)
     if not x.dtype.is_float:
-        raise op.unsupported(f"its input is {x.dtype.name}", hint="cast it to a float type")
+        raise op.unsupported(
+            f"unsupported input type {x.dtype.name}", hint="cast it to a float type"
+        )
     limit = op.static("threshold", np.asarray(op.attr.number("threshold", 0.0)), x.dtype)
     above = op.step("above", "ElementWiseGreater", [x, limit])
     return op.emit("Cast", [above], spec=x.spec)

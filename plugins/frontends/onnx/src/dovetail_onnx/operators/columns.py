@@ -18,17 +18,15 @@ def col2im(op: OpContext) -> Tensor:
     block = op.need_ints(2, "block shape")
     x = op.tensor(0)
     if len(x.shape) != 3:
-        raise op.invalid(f"its input must have rank 3, but its shape is {x.shape}")
+        raise op.invalid(f"input must have rank 3, got shape {x.shape}")
     if len(image) not in (1, 2, 3):
-        raise op.unsupported(
-            f"its image has {len(image)} dimensions; one to three can be converted"
-        )
+        raise op.unsupported(f"unsupported image of {len(image)} dimensions; expected one to three")
     window = window_of(op, block, image)
     if min(map(min, window.pads)) < 0:
-        raise op.unsupported(f"its pads {window.pads} must not be negative")
+        raise op.unsupported(f"pads must not be negative, got {window.pads}")
     rows, size = x.shape[1], math.prod(block)
     if rows % size:
-        raise op.invalid(f"its {rows} rows are no multiple of the {size} elements of a block")
+        raise op.invalid(f"{rows} rows are not a multiple of the {size} elements of a block")
     if len(image) == 3:
         return _volume(op, x, window, image)
     spatial = (1,) * (2 - len(image)) + image
@@ -37,7 +35,7 @@ def col2im(op: OpContext) -> Tensor:
 
 
 def _image(op: OpContext, x: Tensor, window: Window, image: Shape) -> Tensor:
-    """Return the columns (n, c * block, places) put back, (n, h, w, c)."""
+    """Return the columns (n, c * block, blocks) as an image, (n, h, w, c)."""
     return op.step(
         "channels_last",
         "Col2Im",
@@ -61,9 +59,7 @@ def _volume(op: OpContext, x: Tensor, window: Window, image: Shape) -> Tensor:
     channels = rows // math.prod(window.kernel)
     images = n * channels
     if x.shape[2] != depths * places:
-        raise op.invalid(
-            f"its input has {x.shape[2]} columns, where its image takes {depths * places}"
-        )
+        raise op.invalid(f"input has {x.shape[2]} columns, but the image takes {depths * places}")
     apart = reshaped(op, "apart", x, (images, deep, math.prod(flat), depths, places))
     by_plane = op.step("by_plane", "Transpose", [apart], perm=(0, 1, 3, 2, 4))
     merged = reshaped(op, "columns", by_plane, (images * deep * depths, math.prod(flat), places))

@@ -1,4 +1,4 @@
-"""Constants, shapes, and operators that do nothing at inference."""
+"""Constants, shapes, and operators without effect at inference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dovetail_onnx.operators._table import ONNX
 
 @ONNX.importer("Constant", versions=(1, 9, 11, 12, 13, 19, 21, 23, 24, 25))
 def constant(op: OpContext) -> Result:
-    """The value in its attribute."""
+    """Return the value in the attribute."""
     attr = op.attr
     if (proto := attr.tensor("value")) is not None:
         return op.read_tensor(proto)
@@ -29,12 +29,12 @@ def constant(op: OpContext) -> Result:
         return np.asarray(numbers, np.float32)
     if (integers := attr.integers("value_ints")) is not None:
         return np.asarray(integers, np.int64)
-    raise op.unsupported("it holds a text or sparse value; only dense numbers can be converted")
+    raise op.unsupported("unsupported text or sparse value; only dense numbers can be converted")
 
 
 @ONNX.importer("Shape", versions=(1, 13, 15, 19, 21, 23, 24, 25))
 def shape(op: OpContext) -> Array:
-    """The extents, which are known: shapes are static."""
+    """Return the shape, which is static."""
     found = op.spec(0).shape
     start = op.attr.integer("start", 0)
     end = op.attr.integer("end", len(found))
@@ -43,7 +43,7 @@ def shape(op: OpContext) -> Array:
 
 @ONNX.importer("Size", versions=(1, 13, 19, 21, 23, 24, 25))
 def size(op: OpContext) -> Array:
-    """The number of elements, which is known."""
+    """Return the number of elements, which is static."""
     return np.asarray(math.prod(op.spec(0).shape), np.int64)
 
 
@@ -56,7 +56,9 @@ def constant_of_shape(op: OpContext) -> Constant:
         return _computed_or_refused(op, "shape")
     value = op.read_tensor(proto)
     if value.values.size != 1 or any(extent < 0 for extent in shape):
-        raise op.invalid(f"it fills the shape {shape} with {value.values.size} elements, not one")
+        raise op.invalid(
+            f"value must have one element to fill the shape {shape}, got {value.values.size}"
+        )
     op.reserve_constant(shape)
     return replace(value, values=np.full(shape, value.values.reshape(())))
 
@@ -76,20 +78,20 @@ def mel_weight_matrix(op: OpContext) -> Constant:
 
 
 def _computed_or_refused(op: OpContext, *inputs: str) -> Constant:
-    """Refuses a node whose output has a static shape only if its inputs are known."""
+    """Raise for a node whose output has a static shape only if its inputs are known."""
     for i, what in enumerate(inputs):
         op.need_constant(i, what)
-    raise op.unsupported("its result is of a type that cannot be converted")
+    raise op.unsupported("unsupported type of the result")
 
 
 @ONNX.importer("EyeLike", versions=(9, 22))
 def eye_like(op: OpContext) -> Constant:
-    """A constant with 1 on one diagonal: only the input's shape counts, which is known."""
+    """Return a constant with 1 on one diagonal, of the input's shape."""
     like, code = op.spec(0), op.attr.integer("dtype", 0)
     if len(like.shape) != 2:
-        raise op.invalid(f"its input must have rank 2, but has the shape {like.shape}")
+        raise op.invalid(f"input must have rank 2, got shape {like.shape}")
     if code and code not in DTYPES:
-        raise op.unsupported(f"its type {element_type_name(code)} cannot be converted")
+        raise op.unsupported(f"unsupported type {element_type_name(code)}")
     op.reserve_constant(like.shape)
     rows, columns = like.shape
     # beyond the corners all diagonals are alike, and NumPy takes no greater numbers
@@ -113,12 +115,34 @@ def identity(op: OpContext) -> Value:
 
 @ONNX.importer("Dropout", versions=(7, 10, 12, 13, 22))
 def dropout(op: OpContext) -> Sequence[Result]:
-    """Its input; the mask, where it is used, keeps everything."""
-    if op.has(2) and bool(op.need_constant(2, "training mode").any()):
+    """Return the input; the mask, where it is used, is true everywhere."""
+    check_dropout(op, 1, 2)
+    return [op.value(0), *full_mask(op)]
+
+
+def check_dropout(op: OpContext, ratio: int, training: int) -> None:
+    """Raise if a dropout drops anything.
+
+    Args:
+        op: The node.
+        ratio: The number of the input that is the ratio, 0.5 where it is left out.
+        training: That of the training mode, off where it is left out.
+
+    Raises:
+        UnsupportedOpError: It does, or that is not known.
+    """
+    if op.constant(ratio) is not None and float(op.need_number(ratio, "ratio")) == 0:
+        return
+    if op.has(training) and bool(op.need_constant(training, "training mode").any()):
         raise op.unsupported(
-            "it is in training mode", hint="export the model for inference (model.eval())"
+            "dropout in training mode cannot be converted",
+            hint="export the model for inference (model.eval()), or convert it with --dropout off",
         )
+
+
+def full_mask(op: OpContext) -> Sequence[Result]:
+    """Return the second output of a dropout, true everywhere, where something uses it."""
     if not op.is_output_used(1):
-        return [op.value(0)]
+        return []
     op.reserve_constant(op.spec(0).shape)
-    return [op.value(0), np.ones(op.spec(0).shape, np.bool_)]
+    return [np.ones(op.spec(0).shape, np.bool_)]

@@ -33,13 +33,13 @@ def check_filters(op: OpContext, x: Shape, weight: Shape) -> None:
         FrontendError: They do not.
     """
     if len(weight) != len(x):
-        raise op.invalid(f"its filters {weight} do not fit its input {x}")
+        raise op.invalid(f"filters {weight} do not match the input {x}")
     if (stated := op.attr.integers("kernel_shape")) and stated != weight[2:]:
-        raise op.invalid(f"its kernel_shape {stated} contradicts its filters {weight}")
+        raise op.invalid(f"kernel_shape {stated} contradicts the filters {weight}")
     group = op.attr.integer("group", 1)
     if group < 1 or x[1] != weight[1] * group or weight[0] % group:
         raise op.invalid(
-            f"filters {weight} in {group} group(s) do not fit an input of {x[1]} channels"
+            f"filters {weight} in {group} group(s) do not match an input of {x[1]} channels"
         )
 
 

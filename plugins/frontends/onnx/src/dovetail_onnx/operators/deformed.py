@@ -1,4 +1,4 @@
-"""DeformConv: samples at places that are data, multiplied with the filters."""
+"""DeformConv: samples at computed positions, multiplied by the filters."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ def deform_conv(op: OpContext) -> Tensor:
     """GridSample for every element of every window, then one MatMul for each group of filters."""
     x, weight = op.spec(0).shape, op.spec(1).shape
     if len(x) != 4:
-        raise op.unsupported(f"its input has rank {len(x)}; only images can be converted")
+        raise op.unsupported(f"unsupported input of rank {len(x)}; expected an image of rank 4")
     check_filters(op, x, weight)
     parts = op.attr.integer("offset_group", 1)
     window = window_of(op, weight[2:], x[2:])
     if parts < 1 or x[1] % parts:
-        raise op.invalid(f"its {x[1]} channels do not make {parts} offset group(s)")
+        raise op.invalid(f"{x[1]} channels cannot be split into {parts} offset group(s)")
     size = window.counts(x[2:])
     taps = math.prod(window.kernel)
     op.reserve_constant((2, 2, taps, *size))  # of 64 bits
     wanted = (x[0], parts * taps * 2, *size)
     if op.spec(2).shape != wanted:
-        raise op.invalid(f"its offsets are {op.spec(2).shape}; they must be {wanted}")
+        raise op.invalid(f"offsets must have shape {wanted}, got {op.spec(2).shape}")
     samples = _samples(op, _grid(op, window, parts, taps, size), parts, taps, size)
     return _product(op, samples, size)
 
 
 def _grid(op: OpContext, window: Window, parts: int, taps: int, size: Shape) -> Tensor:
-    """Return where each element of each window is sampled, (n * parts, taps, places, 2), x first."""
+    """Return the position of each sample, (n * parts, taps, positions, 2), x first."""
     (height, width), dtype = op.spec(0).shape[2:], op.spec(2).dtype
     # GridSample counts from -1 to 1, the outer edges of the first and last pixel
     scale = np.asarray([2 / width, 2 / height])
@@ -58,7 +58,7 @@ def _grid(op: OpContext, window: Window, parts: int, taps: int, size: Shape) -> 
 
 
 def _places(window: Window, size: Shape) -> Array:
-    """Return (column, row) of each element of each window without offsets, (taps, places, 2)."""
+    """Return (column, row) of each element of each window without offsets, (taps, positions, 2)."""
     axes = [
         np.add.outer(
             np.arange(window.kernel[i]) * window.dilations[i],
@@ -73,7 +73,7 @@ def _places(window: Window, size: Shape) -> Array:
 
 
 def _samples(op: OpContext, grid: Tensor, parts: int, taps: int, size: Shape) -> Tensor:
-    """Return the samples, weighted by the mask, (n, places, channels, taps)."""
+    """Return the samples, weighted by the mask, (n, positions, channels, taps)."""
     n, channels, height, width = op.spec(0).shape
     each, places = channels // parts, math.prod(size)
     apart = reshaped(op, "apart", op.tensor(0), (n * parts, each, height, width))

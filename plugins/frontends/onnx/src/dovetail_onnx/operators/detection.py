@@ -7,6 +7,7 @@ import numpy as np
 from dovetail.ir import DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Result
+from dovetail_onnx.operators._indices import narrowed
 from dovetail_onnx.operators._layout import spatial_input, spatial_output
 from dovetail_onnx.operators._regions import greatest_samples
 from dovetail_onnx.operators._table import ONNX
@@ -17,24 +18,25 @@ _LEAST = float(np.finfo(np.float32).min)
 
 @ONNX.importer("NonMaxSuppression", versions=(10, 11))
 def non_max_suppression(op: OpContext) -> Result:
-    """NonMaxSuppression, with -1 in the rows behind the last selected box.
+    """NonMaxSuppression, with -1 in the rows after the last selected box.
 
-    ONNX gives as many rows as boxes are selected, which only the data tells; a graph has as many as
+    ONNX returns one row for each selected box, which depends on the data; a graph has as many as
     there can be at most. A caller sees by the -1 where the rows end. A node cannot: it would gather
     box 0 of image 0, or the last one, once for each row that is left over, and nothing would show
-    it. So only an output of the model is converted; where a node reads it, it is refused.
+    it. So it is converted only if it is an output of the model that no node reads.
     """
     if op.feeds_nodes(0):
         raise op.unsupported(
-            "how many boxes it selects depends on the data, and other nodes read them: they would "
-            "take the rows that are left over for boxes",
+            "the number of selected boxes depends on the data, and other nodes read them: "
+            "they would "
+            "read the unused rows as boxes",
             hint=f"end the model here (--out-name {op.node.outputs[0]}) and apply the rest to the "
             "rows before the first -1",
         )
     boxes, scores = op.spec(0), op.spec(1)
     if len(boxes.shape) != 3 or len(scores.shape) != 3 or scores.shape[2] != boxes.shape[1]:
         raise op.invalid(
-            f"its boxes {boxes.shape} and scores {scores.shape} must be (n, boxes, 4) and "
+            f"boxes {boxes.shape} and scores {scores.shape} must be (n, boxes, 4) and "
             "(n, classes, boxes)"
         )
     most = min(max(int(_constant(op, 2, "max_output_boxes_per_class", 0)), 0), boxes.shape[1])
@@ -59,7 +61,7 @@ def _constant(op: OpContext, i: int, what: str, default: float) -> float:
         return default
     found = op.need_constant(i, what)
     if found.size != 1:
-        raise op.invalid(f"its {what} must be one number, but its shape is {found.shape}")
+        raise op.invalid(f"{what} must be a single number, got shape {found.shape}")
     return float(found.reshape(-1)[0])
 
 
@@ -83,7 +85,7 @@ def _corners(op: OpContext) -> Tensor:
 
 
 def _marked(op: OpContext, rows: Tensor, count: Tensor) -> Tensor:
-    """Emit the rows as INT_64, with -1 behind the first `count`."""
+    """Emit the rows as INT_64, with -1 after the first `count`."""
     place = np.arange(rows.shape[0], dtype=np.int32)[:, None]
     known = op.step("count", "Cast", [count], spec=Spec(DType.INT_32, count.shape))
     valid = op.step("valid", "ElementWiseLess", [op.static("place", place, DType.INT_32), known])
@@ -96,11 +98,11 @@ def _marked(op: OpContext, rows: Tensor, count: Tensor) -> Tensor:
 def roi_align(op: OpContext) -> Tensor:
     """RoiAlign; half_pixel, the default since version 16, is `aligned`.
 
-    The op takes means of samples. The greatest ones are gathered, where their number is known.
+    The op computes means of samples. Maxima are gathered if the number of samples is known.
     """
     mode = op.attr.text("mode", "avg")
     if mode not in ("avg", "max"):
-        raise op.invalid(f"its mode '{mode}' is neither avg nor max")
+        raise op.invalid(f"unsupported mode '{mode}'; expected avg or max")
     half_pixel = "half_pixel" if op.version >= 16 else "output_half_pixel"
     pixels = op.attr.text("coordinate_transformation_mode", half_pixel)
     samples = op.attr.integer("sampling_ratio", 0)
@@ -114,7 +116,7 @@ def roi_align(op: OpContext) -> Tensor:
     y = op.step(
         "channels_last",
         "RoiAlign",
-        [x, op.tensor(1), op.step("images", "Cast", [index], spec=_unsigned(index))],
+        [x, op.tensor(1), narrowed(op, "images", index, DType.UINT_32)],
         spec=Spec(x.dtype, (op.spec(1).shape[0], *extent, x.shape[3])),
         img_size_ratio=_ratio(op),
         num_samples_y=samples or -1,
@@ -126,16 +128,16 @@ def roi_align(op: OpContext) -> Tensor:
 
 
 def _check_maxima(op: OpContext, extent: tuple[int, int], samples: int) -> None:
-    """Refuses what the greatest samples cannot be gathered for."""
+    """Raise if the maxima of samples cannot be gathered."""
     regions, index = op.spec(1).shape, op.spec(2).shape
     if len(regions) != 2 or regions[1] != 4 or index != regions[:1] or min(extent) < 1:
         raise op.invalid(
-            f"its regions {regions} must be (n, 4), its images {index} (n,), and its output "
+            f"regions {regions} must be (n, 4), images {index} (n,), and the output "
             f"{extent} at least 1 in height and width"
         )
     if samples < 1:
         raise op.unsupported(
-            f"its mode is 'max' and its sampling_ratio {samples}: how many samples there are "
+            f"unsupported sampling_ratio {samples} in mode 'max': the number of samples "
             "depends on the regions",
             hint="state a sampling_ratio above 0, or take means (mode 'avg')",
         )
@@ -149,8 +151,7 @@ def max_roi_pool(op: OpContext) -> Tensor:
     rois = op.tensor(1)
     if len(extent) != 2 or len(rois.shape) != 2 or rois.shape[1] != 5:
         raise op.invalid(
-            f"its pooled_shape {extent} must have two extents, and its regions {rois.shape} be "
-            "(n, 5)"
+            f"pooled_shape {extent} must have two sizes, and the regions {rois.shape} be (n, 5)"
         )
     x = _feature_map(op)
     count = rois.shape[0]
@@ -163,7 +164,7 @@ def max_roi_pool(op: OpContext) -> Tensor:
         [
             x,
             op.step("corners", "StridedSlice", [rois], ranges=[(0, count, 1), (1, 5, 1)]),
-            op.step("images", "Cast", [index], spec=_unsigned(index)),
+            narrowed(op, "images", index, DType.UINT_32),
         ],
         spec=Spec(x.dtype, (count, *extent, x.shape[3])),
         img_size_ratio=_ratio(op),
@@ -173,16 +174,12 @@ def max_roi_pool(op: OpContext) -> Tensor:
 
 def _feature_map(op: OpContext) -> Tensor:
     if len(op.spec(0).shape) != 4:
-        raise op.invalid(f"its input must be (n, c, h, w), but its shape is {op.spec(0).shape}")
+        raise op.invalid(f"input must be (n, c, h, w), got shape {op.spec(0).shape}")
     return spatial_input(op)
 
 
 def _ratio(op: OpContext) -> tuple[float, float]:
     scale = op.attr.number("spatial_scale", 1.0)
     if scale <= 0:
-        raise op.invalid(f"its spatial_scale is {scale}, but must be above 0")
+        raise op.invalid(f"spatial_scale must be above 0, got {scale}")
     return 1 / scale, 1 / scale
-
-
-def _unsigned(index: Tensor) -> Spec:
-    return Spec(DType.UINT_32, index.shape)

@@ -27,11 +27,11 @@ def determinant(op: OpContext) -> Result:
     """
     spec = op.spec(0)
     if len(spec.shape) < 2 or spec.shape[-1] != spec.shape[-2]:
-        raise op.invalid(f"its input must be (..., n, n), but its shape is {spec.shape}")
+        raise op.invalid(f"input must be (..., n, n), got shape {spec.shape}")
     *batch, rows, _ = spec.shape
     if rows > _MOST_ROWS:
         raise op.unsupported(
-            f"its matrices have {rows} rows; up to {_MOST_ROWS} can be converted, since every row "
+            f"unsupported matrices of {rows} rows; the maximum is {_MOST_ROWS}, since every row "
             "more doubles the work",
             hint="cut the graph before it with --out-name",
         )
@@ -71,19 +71,19 @@ def _expanded(op: OpContext, minors: Tensor, row: Tensor, i: int) -> Tensor:
     return op.step("minors", "ReduceSum", [signed], axes=(2,), keep_dims=False)
 
 
-def _choices(extent: int, size: int) -> tuple[Array, Array, Array]:
+def _choices(columns: int, size: int) -> tuple[Array, Array, Array]:
     """Return what minors of some columns are made of.
 
     Args:
-        extent: How many columns there are.
+        columns: The number of columns.
         size: How many are chosen.
 
     Returns:
-        (choices, size) of the column whose element is taken, and of the place of the minor of the
+        (choices, size) of the column whose element is taken, and of the index of the minor of the
         choice without it; (size,) of the sign.
     """
-    place = {c: i for i, c in enumerate(combinations(range(extent), size - 1))}
-    chosen = list(combinations(range(extent), size))
+    place = {c: i for i, c in enumerate(combinations(range(columns), size - 1))}
+    chosen = list(combinations(range(columns), size))
     lesser = [[place[c[:i] + c[i + 1 :]] for i in range(size)] for c in chosen]
     signs = (-1.0) ** (size - 1 + np.arange(size))
     return np.array(chosen), np.array(lesser), signs

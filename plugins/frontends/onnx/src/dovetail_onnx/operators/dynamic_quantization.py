@@ -14,7 +14,7 @@ _STEPS = 255
 
 @ONNX.importer("DynamicQuantizeLinear", versions=(11,))
 def dynamic_quantize_linear(op: OpContext) -> Sequence[Value]:
-    """The quotient by the scale, rounded, plus the zero point; the least and greatest decide."""
+    """Divide by the scale, round, add the zero point; minimum and maximum decide on both."""
     x = op.value(0)
     scale, point = byte_coding(op, x, *(i if op.is_output_used(i) else None for i in (1, 2)))
     return [

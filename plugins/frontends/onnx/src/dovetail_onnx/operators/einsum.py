@@ -23,7 +23,7 @@ class _Term:
     labels: str
 
     def extent(self, label: str) -> int:
-        """Return the extent of an axis."""
+        """Return the size of an axis."""
         return self.tensor.shape[self.labels.index(label)]
 
 
@@ -49,13 +49,13 @@ def _labels(op: OpContext) -> tuple[list[str], str]:
     left, arrow, right = equation.partition("->")
     inputs = left.split(",")
     if len(inputs) != op.count:
-        raise op.invalid(f"its equation '{equation}' is not one of {op.count} inputs")
+        raise op.invalid(f"equation '{equation}' does not match {op.count} inputs")
     written, rest = [], ""
     for i, labels in enumerate(inputs):
         axes = len(op.spec(i).shape) - len(labels.replace("...", ""))
         wrong = labels.replace("...", "", 1)
         if axes < 0 or axes > len(_REST) or (axes > 0 and wrong == labels) or not _plain(wrong):
-            raise op.invalid(f"its equation '{equation}' does not fit {op.spec(i).shape}")
+            raise op.invalid(f"equation '{equation}' does not match the input {op.spec(i).shape}")
         # an ellipsis is aligned at its end
         own = _REST[len(_REST) - axes :]
         rest = max(rest, own, key=len)
@@ -65,7 +65,7 @@ def _labels(op: OpContext) -> tuple[list[str], str]:
         right = "..." + "".join(sorted(c for c in set(text) - set(_REST) if text.count(c) == 1))
     output = right.replace("...", rest, 1)
     if len(set(output)) < len(output) or not set(output) <= set("".join(written)):
-        raise op.invalid(f"its equation '{equation}' has a wrong output")
+        raise op.invalid(f"equation '{equation}' has an invalid output")
     return written, output
 
 
@@ -84,7 +84,7 @@ def _term(op: OpContext, i: int, labels: str) -> _Term:
         first, second = labels.index(twice), labels.rindex(twice)
         extent, others = x.shape[first], [a for a in range(len(labels)) if a not in (first, second)]
         if x.shape[second] != extent:
-            raise op.invalid(f"the extents of '{twice}' differ in its input {x.shape}")
+            raise op.invalid(f"the sizes of '{twice}' differ in the input {x.shape}")
         last = op.step("last", "Transpose", [x], perm=(*others, first, second))
         kept = tuple(x.shape[a] for a in others)
         flat = reshaped(op, "flat", last, (*kept, extent * extent))
@@ -113,7 +113,7 @@ def _product(op: OpContext, a: _Term, b: _Term, needed: set[str]) -> _Term:
     for label in inner:
         if a.extent(label) != b.extent(label):
             if 1 not in (a.extent(label), b.extent(label)):
-                raise op.invalid(f"the extents of '{label}' differ")
+                raise op.invalid(f"the sizes of '{label}' differ")
             # the one that is spread over the other takes no part in the sum
             spread, other = (a, b) if a.extent(label) == 1 else (b, a)
             reduced = _summed(op, other, set(other.labels) - {label})

@@ -63,14 +63,14 @@ def power(op: OpContext) -> Tensor:
     if known is not None:
         if not base.dtype.is_float and np.any(known != np.trunc(known)):
             raise op.unsupported(
-                "it raises integers to fractional powers", hint="cast the base to a float type"
+                "unsupported fractional power of integers", hint="cast the base to a float type"
             )
         return op.emit("ElementWisePower", [base, op.static("exponent", known, base.dtype)])
     if not base.dtype.is_float and exponent.dtype in (DType.FLOAT_32, DType.FLOAT_64):
         return _integer_power(op, base)
     if not base.dtype.is_float or DType.BFLOAT_16 in (base.dtype, exponent.dtype):
         raise op.unsupported(
-            f"its base is {base.dtype.name}, its exponent {exponent.dtype.name}",
+            f"unsupported base {base.dtype.name} with exponent {exponent.dtype.name}",
             hint="cast both to one float type",
         )
     target = Spec(base.dtype, exponent.shape)
@@ -113,12 +113,12 @@ def modulo(op: OpContext) -> Tensor:
             return op.emit("ElementWiseMod", [a, b])
         case 0 if op.version < 28:
             raise op.invalid(
-                f"its inputs are {a.dtype.name}, but its attribute fmod is 0, which is for integers"
+                f"inputs are {a.dtype.name}, but attribute fmod is 0, which is for integers"
             )
         case 0:
             return _floored(op, a, b)
         case other:
-            raise op.invalid(f"its attribute fmod is {other}; it must be 0 or 1")
+            raise op.invalid(f"attribute fmod must be 0 or 1, got {other}")
 
 
 def _floored(op: OpContext, a: Tensor, b: Tensor) -> Tensor:
@@ -150,7 +150,7 @@ def _chained(op: OpContext, op_type: str) -> Value:
 
 @ONNX.importer("Mean", versions=(6, 8, 13))
 def mean(op: OpContext) -> Value:
-    """A chain of ElementWiseAdd, divided."""
+    """Emit a chain of ElementWiseAdd, and a division."""
     if op.count == 1:
         return op.value(0)
     total = _of_all(op, "ElementWiseAdd", op.count)
@@ -160,17 +160,17 @@ def mean(op: OpContext) -> Value:
 
 @ONNX.importer("Sum", versions=(6, 8, 13))
 def add_all(op: OpContext) -> Value:
-    """A chain of ElementWiseAdd."""
+    """Emit a chain of ElementWiseAdd."""
     return _chained(op, "ElementWiseAdd")
 
 
 @ONNX.importer("Max", versions=(6, 8, 12, 13))
 def maximum(op: OpContext) -> Value:
-    """A chain of ElementWiseMaximum."""
+    """Emit a chain of ElementWiseMaximum."""
     return _chained(op, "ElementWiseMaximum")
 
 
 @ONNX.importer("Min", versions=(6, 8, 12, 13))
 def minimum(op: OpContext) -> Value:
-    """A chain of ElementWiseMinimum."""
+    """Emit a chain of ElementWiseMinimum."""
     return _chained(op, "ElementWiseMinimum")

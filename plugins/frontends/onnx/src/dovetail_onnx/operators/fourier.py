@@ -17,17 +17,15 @@ _TABLES = 15
 
 @ONNX.importer("DFT", versions=(17, 20))
 def dft(op: OpContext) -> Tensor:
-    """A MatMul in float64: sums of float32 would leave errors where the transform is 0."""
+    """Emit a MatMul in float64: sums of float32 would leave errors where the transform is 0."""
     x = op.tensor(0)
     rank = len(x.shape)
     axis = op.axis(_axis(op), rank)
     if rank < 2 or x.shape[-1] not in (1, 2) or axis == rank - 1:
-        raise op.invalid(f"its input {x.shape} is not (..., 1) or (..., 2), or its axis the last")
+        raise op.invalid(f"input {x.shape} must be (..., 1) or (..., 2), and the axis not the last")
     inverse, onesided = (bool(op.attr.integer(name, 0)) for name in ("inverse", "onesided"))
     if onesided and (x.shape[-1] == 2) != inverse:
-        raise op.unsupported(
-            "it is onesided, but its input is no half, or no signal of real numbers"
-        )
+        raise op.unsupported("onesided needs a real signal, or half of a spectrum for the inverse")
     length = _length(op, x.shape[axis], half=inverse and onesided)
     op.reserve_constant(
         (_TABLES, x.shape[axis], length if inverse or not onesided else length // 2 + 1)
@@ -50,7 +48,7 @@ def _axis(op: OpContext) -> int:
         return op.attr.integer("axis", 1)
     given = op.need_ints(2, "axis") if op.has(2) else (-2,)
     if len(given) != 1:
-        raise op.invalid(f"its axis {given} must be one number")
+        raise op.invalid(f"axis must be a single number, got {given}")
     return given[0]
 
 
@@ -59,14 +57,14 @@ def _length(op: OpContext, extent: int, *, half: bool) -> int:
         return 2 * (extent - 1) if half else extent
     given = op.need_ints(1, "length")
     if len(given) != 1 or given[0] < 1:
-        raise op.invalid(f"its length {given} must be one positive number")
+        raise op.invalid(f"length must be a single positive number, got {given}")
     return given[0]
 
 
 def _matrix(extent: int, parts: int, length: int, *, inverse: bool, onesided: bool) -> Array:
-    """Return (extent * parts, bins * parts): what each real number adds to each of the result.
+    """Return (size * parts, bins * parts): what each real number adds to each of the result.
 
-    What lies beyond the length is left out; what is missing counts as 0.
+    Elements beyond the length are left out; missing ones count as 0.
     """
     bins = length if inverse or not onesided else length // 2 + 1
     turns = np.outer(np.arange(extent), np.arange(bins)) % length

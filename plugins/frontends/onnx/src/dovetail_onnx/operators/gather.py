@@ -36,10 +36,10 @@ def gather_nd(op: OpContext) -> Tensor:
     data, batch = op.tensor(0), op.attr.integer("batch_dims", 0)
     rows = op.spec(1).shape
     if not rows or not 0 <= batch < min(len(data.shape), len(rows)):
-        raise op.invalid(f"its batch_dims {batch} do not fit {data.shape} and indices {rows}")
+        raise op.invalid(f"batch_dims {batch} do not match data {data.shape} and indices {rows}")
     extents = data.shape[batch : batch + rows[-1]]
     if len(extents) < rows[-1]:
-        raise op.invalid(f"its rows of {rows[-1]} indices are too long for {data.shape}")
+        raise op.invalid(f"rows of {rows[-1]} indices are too long for {data.shape}")
     return op.emit("GatherNd", [data, indices_tensor(op, 1, extents)], batch_dims=batch)
 
 
@@ -51,7 +51,7 @@ def compress(op: OpContext) -> Value:
     kept = np.flatnonzero(op.need_constant(1, "condition"))
     extent = math.prod(shape) if axis is None else shape[axis]
     if kept.size and kept[-1] >= extent:
-        raise op.invalid(f"its condition keeps element {kept[-1]} of {extent}")
+        raise op.invalid(f"condition selects element {kept[-1]} of {extent}")
     if axis is not None and len(kept) == extent:
         return op.value(0)
     flat = op.tensor(0) if axis is not None else reshaped(op, "flat", op.tensor(0), (extent,))
@@ -65,10 +65,10 @@ def reverse_sequence(op: OpContext) -> Tensor:
     shape = op.spec(0).shape
     time, batch = op.attr.integer("time_axis", 0), op.attr.integer("batch_axis", 1)
     if len(shape) < 2 or {time, batch} != {0, 1}:
-        raise op.invalid(f"its time_axis {time} and batch_axis {batch} must be 0 and 1 of {shape}")
+        raise op.invalid(f"time_axis {time} and batch_axis {batch} must be 0 and 1 of {shape}")
     lengths = np.asarray(op.need_ints(1, "sequence_lens"), np.int64)
     if lengths.shape != (shape[batch],) or np.any((lengths < 0) | (lengths > shape[time])):
-        raise op.invalid(f"its sequence_lens {lengths.tolist()} do not fit {shape}")
+        raise op.invalid(f"sequence_lens {lengths.tolist()} do not match {shape}")
     op.reserve_constant(shape[:2])
     places = _reversed(lengths, shape[time])
     places = (

@@ -15,7 +15,7 @@ def matmul(op: OpContext) -> Tensor:
     """FullyConnected for a matrix times known weights, else MatMul."""
     a, b = op.spec(0), op.spec(1)
     if not a.shape or not b.shape:
-        raise op.invalid("it multiplies a scalar", hint="use Mul")
+        raise op.invalid("inputs must not be scalars", hint="use Mul")
     if len(a.shape) == 2 and len(b.shape) == 2 and op.constant(1) is not None:
         return op.emit("FullyConnected", [op.tensor(0), op.arranged(1, (1, 0))])
     if len(a.shape) > 1 and len(b.shape) > 1:
@@ -38,7 +38,7 @@ def matmul(op: OpContext) -> Tensor:
 def gemm(op: OpContext) -> Tensor:
     """FullyConnected for known weights, else MatMul; alpha and beta go into constants."""
     if len(op.spec(0).shape) != 2 or len(op.spec(1).shape) != 2:
-        raise op.invalid(f"it multiplies {op.spec(0).shape} with {op.spec(1).shape}, not matrices")
+        raise op.invalid(f"inputs {op.spec(0).shape} and {op.spec(1).shape} must be matrices")
     transposed = bool(op.attr.integer("transB", 0))
     units = op.spec(1).shape[0 if transposed else 1]
     bias = _bias(op, units)

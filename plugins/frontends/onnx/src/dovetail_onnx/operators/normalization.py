@@ -27,7 +27,7 @@ def batch_normalization(op: OpContext) -> Tensor:
         training = not op.attr.integer("is_test", 0)
     if training or any(op.is_output_used(i) for i in range(1, 5)):
         raise op.unsupported(
-            "it is in training mode", hint="export the model for inference (model.eval())"
+            "unsupported training mode", hint="export the model for inference (model.eval())"
         )
     x, channels = op.spec(0), _channels(op)
     by_place = op.attr.integer("spatial", 1) == 0  # which version 9 gave up
@@ -35,8 +35,7 @@ def batch_normalization(op: OpContext) -> Tensor:
     for i, word in enumerate(("scale", "shift", "mean", "variance"), 1):
         if op.spec(i).shape != wanted:
             raise op.invalid(
-                f"its {word} has shape {op.spec(i).shape}; for its input {x.shape} it must be "
-                f"{wanted}"
+                f"{word} has shape {op.spec(i).shape}; for the input {x.shape} it must be {wanted}"
             )
     known = [op.constant(i) for i in range(1, 5)]
     weight, bias = _computed(op) if any(v is None for v in known) else _folded(op)
@@ -83,7 +82,7 @@ def _of_row(op: OpContext, weight: Tensor, bias: Tensor) -> Tensor:
 def instance_normalization(op: OpContext) -> Tensor:
     """InstanceNorm over the spatial dimensions."""
     if len(op.spec(0).shape) < 3:
-        raise op.invalid(f"its input {op.spec(0).shape} has no spatial dimensions")
+        raise op.invalid(f"input {op.spec(0).shape} has no spatial dimensions")
     epsilon = op.attr.number("epsilon", 1e-5)
     return _by_channel(op, "InstanceNorm", [op.tensor(1), op.tensor(2)], epsilon=epsilon)
 
@@ -93,7 +92,7 @@ def group_normalization(op: OpContext) -> Tensor:
     """GroupNorm; before version 21 each group has one scale and shift for all its channels."""
     channels, groups = _channels(op), op.attr.integer("num_groups", 0)
     if groups < 1 or channels % groups:
-        raise op.invalid(f"its {channels} channels do not make {groups} groups")
+        raise op.invalid(f"{channels} channels cannot be split into {groups} groups")
     factors = [op.tensor(1), op.tensor(2)]
     if op.version < 21:
         factors = [
@@ -120,9 +119,9 @@ def local_response_normalization(op: OpContext) -> Tensor:
     _channels(op)
     size = op.attr.integer("size", 0)
     if size < 1:
-        raise op.invalid(f"its size is {size}; it must be above 0")
+        raise op.invalid(f"size must be above 0, got {size}")
     if size % 2 == 0:
-        raise op.unsupported(f"its size is {size}; only windows of odd size can be converted")
+        raise op.unsupported(f"unsupported even size {size}; expected an odd one")
     return _by_channel(
         op,
         "Lrn",
@@ -138,7 +137,7 @@ def _channels(op: OpContext) -> int:
     """Return the number of channels; of (n,) there is one."""
     shape = op.spec(0).shape
     if not shape:
-        raise op.invalid("its input is a scalar, which has no channels")
+        raise op.invalid("input is a scalar, which has no channels")
     return shape[1] if len(shape) > 1 else 1
 
 
@@ -182,7 +181,7 @@ def _statistics(op: OpContext, axes: list[int], epsilon: float) -> tuple[Tensor,
     x = op.tensor(0)
     if x.dtype is not DType.FLOAT_32:
         raise op.unsupported(
-            f"its outputs mean and deviation are FLOAT_32 while its input is {x.dtype.name}",
+            f"outputs mean and deviation are FLOAT_32, but the input is {x.dtype.name}",
             hint="cast the input to float",
         )
     names = [op.node.outputs[1], ""]
@@ -203,7 +202,7 @@ def _spread(op: OpContext, i: int, word: str, shape: tuple[int, ...]) -> Tensor 
     try:
         spread = np.broadcast_to(values, shape)
     except ValueError as error:
-        raise op.invalid(f"its {word} {values.shape} does not broadcast to {shape}") from error
+        raise op.invalid(f"{word} {values.shape} does not broadcast to {shape}") from error
     return op.static(word, spread, op.spec(i).dtype)
 
 
@@ -228,7 +227,7 @@ def lp_normalization(op: OpContext) -> Tensor:
     if p == 2:
         return op.emit("L2Norm", [x], axis=axis, epsilon=_LEAST)
     if p != 1:
-        raise op.invalid(f"its p is {p}; it must be 1 or 2")
+        raise op.invalid(f"p must be 1 or 2, got {p}")
     sizes = op.step("sizes", "ElementWiseAbs", [x])
     total = op.step("total", "ReduceSum", [sizes], axes=[axis], keep_dims=True)
     smallest = np.finfo(np.float16).smallest_subnormal if x.dtype is DType.FLOAT_16 else _LEAST

@@ -17,12 +17,12 @@ _MOST_LEVELS = 2**16
 
 @OPENVINO.importer("FakeQuantize", versions=(1,))
 def fake_quantize(op: OpContext) -> Value:
-    """Numbers from the least to the greatest, at as many levels, one of which is zero."""
+    """Emit fake quantization to levels from the minimum to the maximum, one of which is zero."""
     names = {1: "input_low", 2: "input_high", 3: "output_low", 4: "output_high"}
     ends = [found.astype(np.float64) for found in fitting(op, names)]
     levels = op.attr.integer("levels", 256)
     if not 3 <= levels <= _MOST_LEVELS:
-        raise op.unsupported(f"it has {levels} levels; 3 to {_MOST_LEVELS} can be converted")
+        raise op.unsupported(f"unsupported {levels} levels; expected 3 to {_MOST_LEVELS}")
     low, high = ends[:2]
     step = (high - low) / np.float64(levels - 1)
     same = all(
@@ -31,17 +31,17 @@ def fake_quantize(op: OpContext) -> Value:
     )
     if not same:
         raise op.unsupported(
-            "its output has another range than its input; only one grid can be converted",
+            "unsupported output range that differs from the input range",
             hint="fold the factor into the next layer, or export quantization as pairs of "
             "QuantizeLinear and DequantizeLinear",
         )
     if not (step.astype(np.float32) > 0).all():
-        raise op.invalid("the range of its input is empty")
+        raise op.invalid("the input range is empty")
     zero = np.rint(-low / step)
     if np.abs(-low / step - zero).max() > _WHOLE:
         raise op.unsupported(
-            "zero is none of its levels, so that padding with zeros would not be exact",
-            hint="tell the tool that quantizes to keep zero a level",
+            "zero is not one of the levels, so padding with zeros would not be exact",
+            hint="configure the quantization so that zero is a level",
         )
     return fake_quantized(op, _levels(step, zero, levels))
 

@@ -20,7 +20,7 @@ def pad(op: OpContext) -> Value:
         return _wrapped(op)
     if mode not in _SCHEMES:
         raise op.unsupported(
-            f"its mode '{mode}' cannot be converted; known: {', '.join(_SCHEMES)}, wrap"
+            f"unsupported mode '{mode}'; expected one of {', '.join(_SCHEMES)}, wrap"
         )
     pads = _pads(op)
     grown = [(max(before, 0), max(after, 0)) for before, after in pads]
@@ -36,7 +36,7 @@ def pad(op: OpContext) -> Value:
 
 
 def _wrapped(op: OpContext) -> Value:
-    """Gather, axis by axis, what lies there when the input is repeated all around."""
+    """Gather, axis by axis, from an input that is repeated all around."""
     x = op.tensor(0)
     pads = {axis: pair for axis, pair in enumerate(_pads(op)) if pair != (0, 0)}
     for axis, (before, after) in pads.items():
@@ -44,7 +44,7 @@ def _wrapped(op: OpContext) -> Value:
         op.reserve_constant((4, max(0, before + extent + after)))  # of 64 bits, twice for a moment
         places = np.arange(-before, extent + after)
         if places.size and not extent:
-            raise op.invalid(f"it repeats axis {axis} of {x.shape}, which is empty")
+            raise op.invalid(f"cannot repeat axis {axis} of {x.shape}, which is empty")
         indices = op.static("places", places % max(extent, 1), DType.INT_32)
         if axis == max(pads):
             return op.emit("Gather", [x, indices], axis=axis)
@@ -60,7 +60,7 @@ def _pads(op: OpContext) -> list[tuple[int, int]]:
     if op.has(3):
         axes = tuple(op.axis(axis, rank) for axis in op.need_ints(3, "axes"))
     if len(given) != 2 * len(axes):
-        raise op.invalid(f"its pads {given} must be {2 * len(axes)} numbers")
+        raise op.invalid(f"pads must be {2 * len(axes)} numbers, got {given}")
     pads = [(0, 0)] * rank
     for axis, before, after in zip(axes, given, given[len(axes) :], strict=False):
         pads[axis] = (before, after)
@@ -72,7 +72,7 @@ def _kept(op: OpContext, x: Tensor, pads: list[tuple[int, int]]) -> list[tuple[i
     for extent, (before, after) in zip(x.shape, pads, strict=True):
         begin, end = max(-before, 0), extent - max(-after, 0)
         if begin > end:
-            raise op.invalid(f"its pads {pads} cut off more than there is of {x.shape}")
+            raise op.invalid(f"pads {pads} remove more than there is of {x.shape}")
         rows.append((begin, end, 1))
     return rows
 
@@ -85,7 +85,7 @@ def _value(op: OpContext, dtype: DType) -> float:
         return 0.0
     found = op.need_constant(2, "padding value").reshape(-1)
     if found.size != 1:
-        raise op.invalid(f"its padding value has {found.size} elements")
+        raise op.invalid(f"padding value must be a single number, got {found.size} elements")
     if not dtype.is_float and int(np.float32(found[0])) != int(found[0]):
-        raise op.unsupported(f"its padding value {found[0]} has more digits than a param holds")
+        raise op.unsupported(f"padding value {found[0]} has more digits than a param holds")
     return float(found[0])

@@ -22,10 +22,10 @@ _CONSTANT = 0  # Pad's scheme
 
 @ONNX.importer("MaxPool", versions=(1, 8, 10, 11, 12, 22))
 def max_pool(op: OpContext) -> Sequence[Tensor | None]:
-    """PoolMax2d or 3d, whose padding holds 0: where that could win, the least value is padded.
+    """PoolMax2d or 3d, whose padding holds 0: where that could win, the lowest value is padded.
 
     No pooling op has dilation: where strides do not make up for it, a dilated window is the
-    greatest of slices. None gives the places of the maxima either: these are found among slices.
+    maximum of slices. None returns the indices of the maxima either: these are found among slices.
     """
     x, window = _input(op)
     places = _places(op, x, window) if op.is_output_used(1) else None
@@ -53,7 +53,7 @@ def _places(op: OpContext, x: Tensor, window: Window) -> Tensor:
 
 @ONNX.importer("AveragePool", versions=(1, 7, 10, 11, 19, 22))
 def average_pool(op: OpContext) -> Tensor:
-    """PoolAvg2d or 3d; ONNX never counts what lies beyond the padding: that may become explicit.
+    """PoolAvg2d or 3d; ONNX never counts elements beyond the padding, which may become explicit.
 
     The mean of a dilated window is the sum of slices, divided by how many elements it has.
     """
@@ -163,7 +163,7 @@ def _padded(op: OpContext, x: Tensor, window: Window, value: float) -> tuple[Ten
 
 
 def _least(dtype: DType) -> float:
-    """Return the least finite value of a type, as far as the param's FLOAT_32 goes."""
+    """Return the minimum finite value of a type, as far as the param's FLOAT_32 goes."""
     if not dtype.is_float:
         return float(dtype.stored_range()[0])
     narrow = np.float16 if dtype is DType.FLOAT_16 else np.float32
@@ -173,7 +173,7 @@ def _least(dtype: DType) -> float:
 def _order(op: OpContext) -> int:
     order = op.attr.integer("p", 2)
     if order < 1:
-        raise op.invalid(f"its p {order} must be at least 1")
+        raise op.invalid(f"p must be at least 1, got {order}")
     return order
 
 

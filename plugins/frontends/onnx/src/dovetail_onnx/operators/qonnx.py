@@ -22,15 +22,15 @@ def quant(op: OpContext) -> Value:
     scale, zero = fitting(op, {1: "scale", 2: "zero point"})
     bits = float(op.need_number(3, "bit width"))
     if bits not in range(2, _MOST_BITS + 1):  # which no nan is
-        raise op.unsupported(f"its bit width is {bits:g}; 2 to {_MOST_BITS} can be converted")
+        raise op.unsupported(f"unsupported bit width {bits:g}; expected 2 to {_MOST_BITS}")
     mode = op.attr.text("rounding_mode", "ROUND").upper()
     if mode != "ROUND":
         raise op.unsupported(
-            f"its rounding mode is {mode}; only ROUND, to the nearest, can be converted",
+            f"unsupported rounding mode {mode}; expected ROUND, to the nearest",
             hint="quantize with rounding to the nearest",
         )
     if not (scale > 0).all() or not np.array_equal(zero, np.rint(zero)):
-        raise op.invalid("its scale must be positive, and its zero point whole")
+        raise op.invalid("scale must be positive, and the zero point a whole number")
     narrow, steps = bool(op.attr.integer("narrow", 0)), 1 << int(bits)
     if op.attr.integer("signed", 1):
         low, high = -(steps // 2) + narrow, steps // 2 - 1

@@ -35,7 +35,7 @@ _QUANTIZED = (DType.INT_8, DType.UINT_8, DType.INT_16, DType.UINT_16)
 
 @ONNX.importer("DequantizeLinear", versions=_VERSIONS)
 def dequantize_linear(op: OpContext) -> Value:
-    """The difference to the zero point, times the scale; at import if they are known then."""
+    """Subtract the zero point and multiply by the scale; at import if they are known then."""
     target = _target(op, op.spec(1).dtype)
     known = known_real(op, target)
     if known is not None:
@@ -54,10 +54,12 @@ def dequantize_linear(op: OpContext) -> Value:
 
 @ONNX.importer("QuantizeLinear", versions=_VERSIONS)
 def quantize_linear(op: OpContext) -> Value:
-    """The quotient by the scale, rounded to even, plus the zero point, within the type."""
+    """Divide by the scale, round to even, add the zero point, and clip to the type."""
     target = op.spec(2).dtype if op.has(2) else _target(op, DType.UINT_8)
     if target not in _QUANTIZED:
-        raise op.invalid(f"it quantizes to {target.name}; it must be integers of at most 16 bits")
+        raise op.invalid(
+            f"unsupported target type {target.name}; expected integers of at most 16 bits"
+        )
     packed = op.packed(2) if op.has(2) else op.attr.integer("output_dtype", 0)
     limits = PACKED_RANGES.get(packed or 0) or target.stored_range()
     known = known_integers(op, target, limits)
@@ -98,14 +100,14 @@ def qlinear_matmul(op: OpContext) -> Value:
 
 @ONNX.importer("ConvInteger", versions=(10,))
 def conv_integer(op: OpContext) -> Tensor:
-    """A convolution of differences to the zero points."""
+    """Emit a convolution of differences to the zero points."""
     y = _convolved(op, 0, 1, 2, 3, None)
     return spatial_output(op, _cast(op, "sums", y, DType.INT_32), len(op.spec(0).shape))
 
 
 @ONNX.importer("QLinearConv", versions=(10,))
 def qlinear_conv(op: OpContext) -> Value:
-    """A convolution of differences to the zero points, scaled, rounded, plus the zero point."""
+    """Emit a convolution of differences to the zero points, quantized again."""
     if are_single(op, 1, 2, 6, 7) and are_known(op, 3, 4, 5, 8):
         inputs = [real_input(op, 0, 1, 2), real_input(op, 3, 4, 5, 0), real_bias(op, 8, 1, 4)]
         y = apply_operator(op, "real", "Conv", inputs, **given(op, CONV_ATTRIBUTES))
@@ -184,7 +186,7 @@ def _target(op: OpContext, default: DType) -> DType:
     code = op.attr.integer("output_dtype", 0)
     found = dtype_of(code) if code else default
     if found is None:
-        raise op.unsupported(f"its output type {element_type_name(code)} cannot be converted")
+        raise op.unsupported(f"unsupported output type {element_type_name(code)}")
     return found
 
 

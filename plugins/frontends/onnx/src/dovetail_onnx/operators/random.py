@@ -49,16 +49,17 @@ def _uniform(op: OpContext, shape: Shape, dtype: DType) -> Tensor:
 def _drawn(op: OpContext, op_type: str, default: Spec, **params: Any) -> Tensor:
     if "seed" in op.attr:
         raise op.unsupported(
-            "its attribute seed asks for certain numbers; those that an op draws are others each "
+            "unsupported attribute seed, which fixes the numbers: those that an op draws "
+            "differ each "
             "time",
-            hint="leave the seed out, or give the numbers as a constant or an input",
+            hint="leave the seed out, or pass the numbers as a constant or an input",
         )
     dtype = default.dtype
     if "dtype" in op.attr:
         code = op.attr.integer("dtype", 0)
         found = DTYPES.get(code)
         if found is None:
-            raise op.unsupported(f"its type {element_type_name(code)} cannot be converted")
+            raise op.unsupported(f"unsupported type {element_type_name(code)}")
         dtype = found
     shape = op.static("shape", np.asarray(default.shape, np.uint32), DType.UINT_32)
     return op.emit(op_type, [shape], spec=Spec(dtype, default.shape), **params)

@@ -1,4 +1,4 @@
-"""Greatest and least elements by place.
+"""Indices of the maximum and minimum, and sorting.
 
 ONNX's indices are INT_64; the ops count in INT_32, so a Cast follows.
 """
@@ -46,7 +46,7 @@ def top_k(op: OpContext) -> Sequence[Tensor | None]:
     axis = op.axis(op.attr.integer("axis", -1), rank)
     extent, k = op.spec(0).shape[axis], _count(op)
     if not 0 <= k <= extent:
-        raise op.invalid(f"its k is {k}, but axis {axis} of {op.spec(0).shape} has {extent}")
+        raise op.invalid(f"k is {k}, but axis {axis} of {op.spec(0).shape} has {extent} elements")
     to_last = (*(i for i in range(rank) if i != axis), axis)
     back = tuple(int(i) for i in np.argsort(to_last))
     is_last = axis == rank - 1
@@ -75,7 +75,7 @@ def _count(op: OpContext) -> int:
         return op.attr.integer("k", -1)
     given = op.need_ints(1, "k")
     if len(given) != 1:
-        raise op.invalid(f"its k {given} must be one number")
+        raise op.invalid(f"k must be a single number, got {given}")
     return given[0]
 
 

@@ -16,14 +16,12 @@ _LSTM_PORTS = ((16, 17, 21), (3, 6, 9), (1, 4, 7), (2, 5, 8))
 LSTM_FUNCTIONS = ("Sigmoid", "Tanh", "Tanh")
 # ONNX's peepholes are i, o, f too.
 _PEEPHOLES = (18, 20, 19)
-# RNN has no op: each step becomes some nodes. A longer sequence would make a graph too large.
-_MOST_STEPS = 64
 
 
 @ONNX.importer("LSTM", versions=(7, 14, 22))
 def lstm(op: OpContext) -> Sequence[Tensor | None]:
     """Lstm. Where ONNX couples the forget gate (1 - i), QNN couples the input gate (1 - f)."""
-    return lstm_of(read_layer(op, 4, LSTM_FUNCTIONS))
+    return lstm_of(read_layer(op, 4, functions=LSTM_FUNCTIONS))
 
 
 def lstm_of(layer: Layer) -> Sequence[Tensor | None]:
@@ -65,7 +63,7 @@ def _lstm_weights(layer: Layer, d: int) -> dict[int, tuple[str, Array]]:
     if op.has(7):
         shape = (len(layer.directions), 3 * size)
         if op.spec(7).shape != shape:
-            raise op.invalid(f"its peepholes have shape {op.spec(7).shape}; they must have {shape}")
+            raise op.invalid(f"peepholes must have shape {shape}, got {op.spec(7).shape}")
         peepholes = op.need_constant(7, "peepholes P")[d].reshape(3, size)
         for gate, port in enumerate(_PEEPHOLES):
             found[port] = f"P{'iof'[gate]}", peepholes[gate]
@@ -80,7 +78,7 @@ def _lstm_weights(layer: Layer, d: int) -> dict[int, tuple[str, Array]]:
 @ONNX.importer("GRU", versions=(7, 14, 22))
 def gru(op: OpContext) -> Sequence[Tensor | None]:
     """Gru: both have the gates z, r, h in this order."""
-    layer = read_layer(op, 3, ("Sigmoid", "Tanh"))
+    layer = read_layer(op, 3, functions=("Sigmoid", "Tanh"))
     shape = (1, layer.batch, layer.hidden)
     linear = int(op.attr.integer("linear_before_reset", 0) != 0)
     parts = []
@@ -108,51 +106,6 @@ def gru(op: OpContext) -> Sequence[Tensor | None]:
         parts.append(found)
     out, h = zip(*parts, strict=True)
     return [layer.sequence(0, out), layer.last(1, h)]
-
-
-@ONNX.importer("RNN", versions=(7, 14, 22))
-def rnn(op: OpContext) -> Sequence[Tensor | None]:
-    """All steps spelt out: h = tanh(W x + R h + B), with the product of all x beforehand."""
-    layer = read_layer(op, 1, ("Tanh",))
-    steps = op.spec(0).shape[0 if layer.time_major else 1]
-    if not 1 <= steps <= _MOST_STEPS:
-        raise op.unsupported(
-            f"it has {steps} steps; no op does a plain recurrence, and only 1 to {_MOST_STEPS} "
-            "steps are spelt out",
-            hint="use LSTM or GRU",
-        )
-    found = [_rnn_direction(layer, d, steps) for d in range(len(layer.directions))]
-    sequences, last = zip(*found, strict=True)
-    return [layer.sequence(0, sequences), layer.last(1, last)]
-
-
-def _rnn_direction(layer: Layer, d: int, steps: int) -> tuple[Tensor, Tensor]:
-    op, word, time = layer.op, layer.word(d), 0 if layer.time_major else 1
-    bias = None
-    if layer.bias is not None:
-        bias = layer.static(d, "B", layer.bias[d].reshape(2, -1).sum(0))
-    weights = layer.static(d, "W", layer.weights[d])
-    recurrent = layer.static(d, "R", layer.recurrent[d])
-    connected = [op.tensor(0), weights, bias]
-    projected = op.step(f"{word}.inputs", "FullyConnected", connected, keep_dims=True)
-    h = layer.state(5, "initial_h", d, (layer.batch, layer.hidden))
-    order = range(steps - 1, -1, -1) if layer.directions[d] else range(steps)
-    results: dict[int, Tensor] = {}
-    for t in order:
-        ranges = [(0, extent, 1) for extent in projected.shape]
-        ranges[time] = (t, t + 1, 1)
-        name = f"{word}.{t}"
-        sums = op.step(
-            f"{name}.x", "StridedSlice", [projected], ranges=ranges, shrink_axes=1 << time
-        )
-        if h is not None:
-            product = op.step(f"{name}.h", "FullyConnected", [h, recurrent])
-            sums = op.step(f"{name}.sum", "ElementWiseAdd", [sums, product])
-        h = results[t] = op.step(name, "Tanh", [sums])
-    shape = (1, layer.batch, layer.hidden) if time == 0 else (layer.batch, 1, layer.hidden)
-    rows = [layer.reshaped(f"{word}.{t}.row", results[t], shape) for t in range(steps)]
-    joined = rows[0] if steps == 1 else op.step(f"{word}.rows", "Concat", rows, axis=time)
-    return joined, results[order[-1]]
 
 
 def _trimmed(inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:

@@ -53,7 +53,7 @@ def reduce_sum_square(op: OpContext) -> Tensor:
 
 @ONNX.importer("ReduceL1", versions=_COMMON)
 def reduce_l1(op: OpContext) -> Tensor:
-    """The sum of sizes."""
+    """Compute the sum of absolute values."""
     axes, keep = _axes(op)
     if not axes:
         return op.emit("ElementWiseAbs", [op.tensor(0)])
@@ -63,7 +63,7 @@ def reduce_l1(op: OpContext) -> Tensor:
 
 @ONNX.importer("ReduceL2", versions=_COMMON)
 def reduce_l2(op: OpContext) -> Tensor:
-    """The square root of the sum of squares."""
+    """Compute the square root of the sum of squares."""
     axes, keep = _axes(op)
     x = _float_input(op)
     squares = op.step("squares", "ReduceSumSquare", [x], axes=axes, keep_dims=keep)
@@ -72,7 +72,7 @@ def reduce_l2(op: OpContext) -> Tensor:
 
 @ONNX.importer("ReduceLogSum", versions=(*_COMMON, 28))
 def reduce_log_sum(op: OpContext) -> Tensor:
-    """The logarithm of the sum."""
+    """Compute the logarithm of the sum."""
     axes, keep = _axes(op)
     x = _float_input(op)
     if axes:
@@ -82,7 +82,7 @@ def reduce_log_sum(op: OpContext) -> Tensor:
 
 @ONNX.importer("ReduceLogSumExp", versions=(*_COMMON, 28))
 def reduce_log_sum_exp(op: OpContext) -> Value:
-    """The sum log(sum(exp(x - m))) + m, m the greatest element, so that no power overflows."""
+    """Compute log(sum(exp(x - m))) + m, m the maximum, so that no power overflows."""
     axes, keep = _axes(op)
     x = _float_input(op)
     if not axes:
@@ -105,7 +105,7 @@ def cumulative_sum(op: OpContext) -> Tensor:
     """CumulativeSum."""
     given = op.need_ints(1, "axis")
     if len(given) != 1:
-        raise op.invalid(f"its axis {given} must be one number")
+        raise op.invalid(f"axis must be a single number, got {given}")
     return op.emit(
         "CumulativeSum",
         [op.tensor(0)],
@@ -130,14 +130,14 @@ def _float_input(op: OpContext) -> Tensor:
     x = op.tensor(0)
     if not x.dtype.is_float:
         raise op.unsupported(
-            f"its input is {x.dtype.name}; a root or a logarithm of integers cannot be converted",
+            f"unsupported root or logarithm of integers, {x.dtype.name}",
             hint="cast the input to a float type, and the result back",
         )
     return x
 
 
 def _of_nothing(op: OpContext, *, least: bool) -> Constant | None:
-    """Return the least or greatest value of a type if the node reduces over no elements."""
+    """Return the minimum or maximum of a type if the node reduces over no elements."""
     (axes, keep), x = _axes(op), op.spec(0)
     if all(x.shape[axis] for axis in axes):
         return None

@@ -32,7 +32,7 @@ Params = dict[str, Any]
 
 @ONNX.importer("Upsample", versions=(7, 9))
 def upsample(op: OpContext) -> Result:
-    """Resizing to larger extents, without freedoms."""
+    """Resizing to larger sizes by a single mode."""
     return _resized(op, Style.of(op))
 
 
@@ -48,13 +48,14 @@ def _resized(op: OpContext, style: Style) -> Result:
     op.check_size(tuple(extent for extent, _ in new))
     if max(*shape, *(count for count, _ in new), 0) > _MOST_ALONG_AXIS:
         raise op.invalid(
-            f"it makes {tuple(n for n, _ in new)} of {shape}; along an axis {_MOST_ALONG_AXIS} "
-            "elements can be"
+            f"cannot resize {shape} to {tuple(n for n, _ in new)}; the maximum is "
+            f"{_MOST_ALONG_AXIS} "
+            "elements along an axis"
         )
     _claim_time(op, shape, [count for count, _ in new])
     if 0 in shape or any(not extent for extent, _ in new):
         raise op.unsupported(
-            f"it makes {tuple(n for n, _ in new)} of {shape}: there are no elements"
+            f"cannot resize {shape} to {tuple(n for n, _ in new)}: there are no elements"
         )
     regions = _regions(op, style, len(shape))
     lines = [
@@ -80,7 +81,7 @@ def _claim_time(op: OpContext, shape: Shape, new: Sequence[int]) -> None:
     elements = sum(max(pair) for pair in zip(shape, new, strict=True) if pair[0] != pair[1])
     if not op.budget.has(0, elements * _TIME_OF_ELEMENT):
         raise op.invalid(
-            f"it makes {tuple(new)} of {shape}, which takes too long to convert beside what other "
+            f"resizing {shape} to {tuple(new)} takes too long to convert together with what other "
             "nodes take"
         )
 
@@ -93,7 +94,7 @@ def _regions(op: OpContext, style: Style, rank: int) -> list[tuple[float, float]
     axes = axes_of(op, rank)
     given = op.need_constant(1, "region of interest").astype(np.float64).reshape(-1)
     if len(given) != 2 * len(axes):
-        raise op.invalid(f"its roi has {len(given)} numbers; it must have {2 * len(axes)}")
+        raise op.invalid(f"roi must have {2 * len(axes)} numbers, got {len(given)}")
     for axis, begin, end in zip(axes, given, given[len(axes) :], strict=False):
         found[axis] = (float(begin), float(end))
     return found
@@ -146,7 +147,7 @@ def _means(op_type: str, params: Params, lines: Mapping[int, Line]) -> bool:
     """Return whether an op makes of each axis what the node makes of it."""
     found = _OPS[op_type]((), **params)
     return all(
-        found.taps(line.extent, line.inside).equals(line.taps, line.extent)
+        found.taps(line.length, line.inside).equals(line.taps, line.length)
         for line in lines.values()
     )
 
@@ -158,7 +159,7 @@ def _steps(op: OpContext, style: Style, x: Tensor, lines: Mapping[int, Line]) ->
     if weighted and not dtype.is_float:
         x = op.step("real", "Cast", [x], spec=Spec(DType.FLOAT_32, x.shape))
     for axis, line in lines.items():
-        if not line.taps.is_identity(line.extent):
+        if not line.taps.is_identity(line.length):
             x = (
                 _gathered(op, x, axis, line)
                 if line.taps.weights is None
@@ -179,11 +180,11 @@ def _gathered(op: OpContext, x: Tensor, axis: int, line: Line) -> Tensor:
 
 
 def _multiplied(op: OpContext, x: Tensor, axis: int, line: Line) -> Tensor:
-    op.reserve_constant((line.inside, line.extent))
+    op.reserve_constant((line.inside, line.length))
     before, after = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     shape = (*x.shape[:axis], line.inside, *x.shape[axis + 1 :])
-    flat = reshaped(op, f"flat{axis}", x, (before, line.extent, after))
-    weights: Array = line.taps.matrix(line.extent)[None]
+    flat = reshaped(op, f"flat{axis}", x, (before, line.length, after))
+    weights: Array = line.taps.matrix(line.length)[None]
     matrix = op.static(f"weights{axis}", weights.astype(x.dtype.storage), x.dtype)
     product = op.step(f"product{axis}", "MatMul", [matrix, flat])
     return reshaped(op, f"axis{axis}", product, shape)

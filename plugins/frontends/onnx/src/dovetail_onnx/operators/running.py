@@ -12,10 +12,10 @@ from dovetail_onnx.operators._table import ONNX
 
 @ONNX.importer("CumProd", versions=(26,))
 def cumulative_product(op: OpContext) -> Value:
-    """Products with what lies 1, 2, 4 ... places before: as many steps as the extent has bits."""
+    """Multiply by the elements 1, 2, 4 ... before: as many steps as the size has bits."""
     given = op.need_ints(1, "axis")
     if len(given) != 1:
-        raise op.invalid(f"its axis {given} must be one number")
+        raise op.invalid(f"axis must be a single number, got {given}")
     axis = op.axis(given[0], len(op.spec(0).shape))
     reverse = bool(op.attr.integer("reverse", 0))
     result = op.tensor(0)
@@ -34,7 +34,7 @@ def cumulative_product(op: OpContext) -> Value:
 
 
 def _shifted(op: OpContext, x: Tensor, axis: int, distance: int, *, reverse: bool) -> Tensor:
-    """Return what lies some places before each element, or behind it; 1 beyond the end."""
+    """Return the element at a distance before each element, or after it; 1 beyond the end."""
     extent = x.shape[axis]
     ones_shape = (*x.shape[:axis], min(distance, extent), *x.shape[axis + 1 :])
     op.reserve_constant(

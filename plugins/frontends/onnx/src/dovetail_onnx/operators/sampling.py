@@ -1,4 +1,4 @@
-"""Sampling at places that are data, and what leads there."""
+"""Sampling at computed positions, and the computation of these."""
 
 from __future__ import annotations
 
@@ -22,19 +22,17 @@ def grid_sample(op: OpContext) -> Tensor:
     """GridSample, channels last; of cubic interpolation, what it is made of."""
     rank = len(op.spec(0).shape)
     if rank not in (4, 5):
-        raise op.unsupported(
-            f"it samples {rank - 2} spatial dimension(s); two or three can be converted"
-        )
+        raise op.unsupported(f"unsupported {rank - 2} spatial dimension(s); expected two or three")
     mode = op.attr.text("mode", "linear")
     padding = op.attr.text("padding_mode", "zeros")
     if mode not in (*_MODES, *_CUBIC) or padding not in _PADDING:
-        raise op.invalid(f"its mode '{mode}' or padding_mode '{padding}' is none of ONNX's")
+        raise op.invalid(f"unsupported mode '{mode}' or padding_mode '{padding}'")
     corners = bool(op.attr.integer("align_corners", 0))
     x, grid = op.arranged(0, to_last(rank)), op.tensor(1)
     if mode in _CUBIC:
         if rank != 4:
             raise op.unsupported(
-                f"its mode '{mode}' can be converted for two spatial dimensions only",
+                f"unsupported mode '{mode}' for other than two spatial dimensions",
                 hint="sample linearly",
             )
         return spatial_output(op, cubic_samples(op, x, grid, corners=corners, padding=padding), 4)
@@ -51,11 +49,11 @@ def grid_sample(op: OpContext) -> Tensor:
 
 @ONNX.importer("AffineGrid", versions=(20,))
 def affine_grid(op: OpContext) -> Tensor:
-    """The product of the grid's places, which are known, with the transposed matrices."""
+    """Multiply the grid's positions, which are known, by the transposed matrices."""
     theta, size = op.tensor(0), op.need_ints(1, "size")
     axes = len(size) - 2
     if axes not in (2, 3) or theta.shape != (size[0], axes, axes + 1) or min(size) < 1:
-        raise op.invalid(f"its matrices {theta.shape} do not fit the size {size}")
+        raise op.invalid(f"matrices {theta.shape} do not match the size {size}")
     op.reserve_constant((*size[2:], axes + 1))
     corners = bool(op.attr.integer("align_corners", 0))
     places = _places(size[2:], corners=corners)
@@ -82,7 +80,7 @@ def center_crop_pad(op: OpContext) -> Value:
     axes = [op.axis(a, len(x.shape)) for a in (range(len(x.shape)) if given is None else given)]
     target = op.need_ints(1, "shape")
     if len(target) != len(axes) or len(set(axes)) < len(axes) or min(target, default=0) < 0:
-        raise op.invalid(f"its shape {target} does not fit its axes {tuple(axes)}")
+        raise op.invalid(f"shape {target} does not match the axes {tuple(axes)}")
     wanted = list(x.shape)
     for axis, extent in zip(axes, target, strict=True):
         wanted[axis] = extent

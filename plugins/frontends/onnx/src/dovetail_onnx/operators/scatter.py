@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail.ir import Array, DType, Scalar, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._indices import indices_tensor, known_indices
+from dovetail_onnx.operators._indices import indices_tensor, known_indices, narrowed
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
@@ -21,7 +21,7 @@ _Scatter = Callable[[Tensor, Tensor, int], Tensor]
 @ONNX.importer("Scatter", versions=(9,))
 @ONNX.importer("ScatterElements", versions=(11, 13, 16, 18))
 def scatter_elements(op: OpContext) -> Tensor:
-    """ScatterElements; the least of several as the greatest of their negatives."""
+    """ScatterElements; a minimum is the maximum of the negatives."""
     shape = op.spec(0).shape
     axis = op.axis(op.attr.integer("axis", 0), len(shape))
     indices = indices_tensor(op, 1, shape[axis])
@@ -40,12 +40,12 @@ def scatter_nd(op: OpContext) -> Tensor:
     """ScatterNd, or ScatterElements of flattened tensors for reductions that only that has."""
     data, rows = op.spec(0).shape, op.spec(1).shape
     if not rows or rows[-1] > len(data):
-        raise op.invalid(f"its indices {rows} do not fit its data {data}")
+        raise op.invalid(f"indices {rows} do not match the data {data}")
     extents = data[: rows[-1]]
     if _reduction(op) not in ("max", "min"):
         inputs = [op.tensor(0), indices_tensor(op, 1, extents), op.tensor(2)]
         return op.emit("ScatterNd", inputs, reduction=_REDUCTIONS[_reduction(op)])
-    op.need_constant(1, f"indices, for its reduction '{_reduction(op)}',")
+    op.need_constant(1, f"indices, for the reduction '{_reduction(op)}',")
     known = known_indices(op, 1, extents)
     if known is None:
         raise AssertionError("indices that are known")
@@ -64,34 +64,42 @@ def scatter_nd(op: OpContext) -> Tensor:
 
 @ONNX.importer("TensorScatter", versions=(24,))
 def tensor_scatter(op: OpContext) -> Tensor:
-    """ScatterElements of a cache, each item of the batch from a place of its own on."""
+    """ScatterElements of a cache, each item of the batch from its own index on."""
     cache, update = op.tensor(0), op.tensor(1)
     axis = op.axis(op.attr.integer("axis", -2), len(cache.shape))
     mode = op.attr.text("mode", "linear")
     if axis == 0 or mode not in ("linear", "circular"):
-        raise op.invalid(f"its axis {axis} is the batch, or its mode '{mode}' is unknown")
+        raise op.invalid(
+            f"axis {axis} must not be the batch, and mode '{mode}' must be linear or circular"
+        )
     kept = (*cache.shape[:axis], *update.shape[axis : axis + 1], *cache.shape[axis + 1 :])
     if update.shape != kept or update.shape[axis] > cache.shape[axis]:
-        raise op.invalid(f"its update {update.shape} does not fit its cache {cache.shape}")
+        raise op.invalid(f"update {update.shape} does not match the cache {cache.shape}")
     if op.has(2) and op.spec(2).shape != cache.shape[:1]:
-        raise op.invalid(f"it has places {op.spec(2).shape} for a cache {cache.shape}")
+        raise op.invalid(f"write indices {op.spec(2).shape} do not match the cache {cache.shape}")
     op.reserve_constant(update.shape)
     steps = np.arange(update.shape[axis]).reshape(-1, *(1,) * (len(cache.shape) - axis - 1))
-    places = op.static("steps", np.broadcast_to(steps, update.shape), DType.INT_32)
+    dtype = op.spec(2).dtype if op.has(2) else DType.INT_32
+    rows = op.static("steps", np.broadcast_to(steps, update.shape), dtype)
     if op.has(2):
-        first = indices_tensor(op, 2, cache.shape[axis])
-        column = reshaped(op, "first", first, (*first.shape, *(1,) * (len(cache.shape) - 1)))
-        places = op.step("places", "ElementWiseAdd", [places, column])
+        known_indices(op, 2, cache.shape[axis])
+        column = reshaped(
+            op, "first", op.tensor(2), (*op.spec(2).shape, *(1,) * (len(cache.shape) - 1))
+        )
+        rows = op.step("rows", "ElementWiseAdd", [rows, column])
     if mode == "circular":
-        extent = op.static("extent", np.asarray(cache.shape[axis]), DType.INT_32)
-        places = op.step("wrapped", "ElementWiseMod", [places, extent])
-    return op.emit("ScatterElements", [cache, places, update], axis=axis)
+        size = op.static("size", np.asarray(cache.shape[axis]), dtype)
+        rows = op.step("wrapped", "ElementWiseMod", [rows, size])
+    indices = narrowed(op, "indices", rows)
+    return op.emit("ScatterElements", [cache, indices, update], axis=axis)
 
 
 def _reduction(op: OpContext) -> str:
     found = op.attr.text("reduction", "none")
     if found not in (*_REDUCTIONS, "min"):
-        raise op.invalid(f"its reduction '{found}' is none of {', '.join(_REDUCTIONS)}, min")
+        raise op.invalid(
+            f"unsupported reduction '{found}'; expected one of {', '.join(_REDUCTIONS)}, min"
+        )
     return found
 
 
@@ -101,8 +109,8 @@ def _reduced(op: OpContext, scatter: _Scatter) -> Tensor:
         return scatter(data, updates, _REDUCTIONS[reduction])
     if not data.dtype.is_float:
         raise op.unsupported(
-            f"its reduction 'min' of {data.dtype.name} cannot be converted",
-            hint="cast its data and updates to a float type, and the result back",
+            f"unsupported reduction 'min' of {data.dtype.name}",
+            hint="cast data and updates to a float type, and the result back",
         )
     negative = [
         op.step(f"negative_{name}", "ElementWiseNeg", [x])
@@ -113,7 +121,7 @@ def _reduced(op: OpContext, scatter: _Scatter) -> Tensor:
 
 
 def _places(op: OpContext, rows: Array, data: tuple[int, ...]) -> Array:
-    """Return the place in flattened data of each element of the updates, flattened."""
+    """Return the index in flattened data of each element of the updates, flattened."""
     depth = rows.shape[-1]
     each = math.prod(data[depth:])
     op.reserve_constant((*rows.shape[:-1], each))
@@ -129,12 +137,13 @@ def one_hot(op: OpContext) -> Tensor:
     indices, depth = op.tensor(0), op.need_ints(1, "depth")
     values, dtype = op.need_constant(2, "values").reshape(-1), op.spec(2).dtype
     if len(depth) != 1 or depth[0] < 1 or len(values) != 2:
-        raise op.invalid(f"its depth {depth} and values {values.tolist()} make no sense")
+        raise op.invalid(
+            f"depth must be a positive number and values two numbers, got {depth} and "
+            f"{values.tolist()}"
+        )
     rank = len(indices.shape) + 1
     axis = op.axis(op.attr.integer("axis", -1), rank)
-    if indices.dtype not in (DType.INT_32, DType.UINT_32):
-        target = Spec(DType.INT_32, indices.shape)
-        indices = op.step("indices", "Cast", [indices], spec=target)
+    indices = narrowed(op, "indices", indices)
     off, on = (Scalar(dtype, value.item()) for value in values)
     shape = (*indices.shape[:axis], depth[0], *indices.shape[axis:])
     return op.emit(

@@ -24,15 +24,15 @@ def _reshape(op: OpContext, shape: Shape) -> Value:
 
 @ONNX.importer("Reshape", versions=(5, 13, 14, 19, 21, 23, 24, 25))
 def reshape(op: OpContext) -> Value:
-    """Reshape; 0 keeps an extent (unless allowzero), -1 takes what is left."""
+    """Reshape; 0 copies a size (unless allowzero), -1 takes what is left."""
     x, wanted = op.spec(0).shape, list(op.need_ints(1, "shape"))
     if not op.attr.integer("allowzero", 0):
         for i, extent in enumerate(wanted):
             if extent == 0 and i >= len(x):
-                raise op.invalid(f"its shape {wanted} keeps dimension {i}, which {x} has not")
+                raise op.invalid(f"shape {wanted} copies dimension {i}, which {x} does not have")
             wanted[i] = x[i] if extent == 0 else extent
     if wanted.count(-1) > 1 or any(extent < -1 for extent in wanted):
-        raise op.invalid(f"its shape {wanted} makes no sense")
+        raise op.invalid(f"invalid shape {wanted}")
     if -1 in wanted:
         rest = math.prod(extent for extent in wanted if extent != -1)
         if rest == 0 or math.prod(x) % rest:
@@ -46,7 +46,7 @@ def flatten(op: OpContext) -> Value:
     """Reshape to a matrix."""
     x, axis = op.spec(0).shape, op.attr.integer("axis", 1)
     if not -len(x) <= axis <= len(x):
-        raise op.invalid(f"its axis {axis} is not one of a tensor of rank {len(x)}")
+        raise op.invalid(f"axis {axis} is out of range for rank {len(x)}")
     axis += len(x) if axis < 0 else 0
     return _reshape(op, (math.prod(x[:axis]), math.prod(x[axis:])))
 
@@ -60,26 +60,26 @@ def _axes(op: OpContext) -> tuple[int, ...] | None:
 
 @ONNX.importer("Squeeze", versions=(1, 11, 13, 21, 23, 24, 25))
 def squeeze(op: OpContext) -> Value:
-    """Reshape without dimensions of extent 1."""
+    """Reshape without dimensions of size 1."""
     x, given = op.spec(0).shape, _axes(op)
     if given is None:
         return _reshape(op, tuple(extent for extent in x if extent != 1))
     axes = {op.axis(axis, len(x)) for axis in given}
     if any(x[axis] != 1 for axis in axes):
-        raise op.invalid(f"its axes {given} of {x} are not all of extent 1")
+        raise op.invalid(f"axes {given} of {x} must all have size 1")
     return _reshape(op, tuple(extent for i, extent in enumerate(x) if i not in axes))
 
 
 @ONNX.importer("Unsqueeze", versions=(1, 11, 13, 21, 23, 24, 25))
 def unsqueeze(op: OpContext) -> Value:
-    """Reshape with new dimensions of extent 1."""
+    """Reshape with new dimensions of size 1."""
     x, given = op.spec(0).shape, _axes(op)
     if given is None:
-        raise op.invalid("it names no axes")
+        raise op.invalid("missing axes")
     rank = len(x) + len(given)
     axes = {op.axis(axis, rank) for axis in given}
     if len(axes) < len(given):
-        raise op.invalid(f"its axes {given} name one twice")
+        raise op.invalid(f"duplicate axis in axes {given}")
     extents = iter(x)
     return _reshape(op, tuple(1 if i in axes else next(extents) for i in range(rank)))
 
@@ -91,7 +91,7 @@ def transpose(op: OpContext) -> Value:
     perm = op.attr.integers("perm")
     perm = tuple(reversed(range(rank))) if perm is None else perm
     if sorted(perm) != list(range(rank)):
-        raise op.invalid(f"its perm {perm} is no order of {rank} axes")
+        raise op.invalid(f"perm {perm} is not a permutation of {rank} axes")
     if perm == tuple(range(rank)):
         return op.value(0)
     return op.emit("Transpose", [op.tensor(0)], perm=perm)
@@ -114,8 +114,7 @@ def split(op: OpContext) -> Sequence[Value]:
     sizes = _sizes(op, x[axis])
     if len(sizes) != len(op.node.outputs) or sum(sizes) != x[axis] or min(sizes) < 0:
         raise op.invalid(
-            f"its sizes {sizes} do not divide {x[axis]} elements among "
-            f"{len(op.node.outputs)} outputs"
+            f"sizes {sizes} do not divide {x[axis]} elements among {len(op.node.outputs)} outputs"
         )
     if len(sizes) == 1:
         return [op.value(0)]
@@ -129,7 +128,7 @@ def _sizes(op: OpContext, extent: int) -> tuple[int, ...]:
         return given
     count = op.attr.integer("num_outputs", len(op.node.outputs))
     if count != len(op.node.outputs):
-        raise op.invalid(f"its num_outputs is {count}, but it has {len(op.node.outputs)} outputs")
+        raise op.invalid(f"num_outputs is {count}, but the node has {len(op.node.outputs)} outputs")
     if op.version < 18 and extent % count:
         raise op.invalid(f"{extent} elements do not divide into {count} equal parts")
     each = -(-extent // count)  # since version 18 the last part may be smaller

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from dovetail.ir import DType, Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._indices import narrowed
 from dovetail_onnx.operators._table import ONNX
 
 
@@ -21,15 +20,13 @@ def stft(op: OpContext) -> Tensor:
     elif window is not None and len(window) == 1:
         length = window[0]
     else:
-        raise op.invalid("it has neither a frame length nor a window of one dimension")
+        raise op.invalid("missing frame length, or a window of one dimension")
     step = _need_one(op, 1, "frame step")
     if step < 1 or length < 1:
-        raise op.invalid(f"its frame step {step} and its frame length {length} must be positive")
+        raise op.invalid(f"frame step {step} and frame length {length} must be positive")
     onesided = bool(op.attr.integer("onesided", 1))
     if onesided and len(signal.shape) == 3 and signal.shape[2] == 2:
-        raise op.unsupported(
-            "its signal is complex and it is onesided; a complex one has no such half"
-        )
+        raise op.unsupported("onesided needs a real signal, but the signal is complex")
     return op.emit(
         "Stft",
         [op.tensor(0), op.tensor(2)] if op.has(2) else [op.tensor(0)],
@@ -42,13 +39,13 @@ def stft(op: OpContext) -> Tensor:
 def _need_one(op: OpContext, i: int, what: str) -> int:
     found = op.need_ints(i, what)
     if len(found) != 1:
-        raise op.invalid(f"its {what} has {len(found)} elements; it must be one number")
+        raise op.invalid(f"{what} must be a single number, got {len(found)} elements")
     return found[0]
 
 
 @ONNX.importer("RotaryEmbedding", versions=(23,))
 def rotary_embedding(op: OpContext) -> Tensor:
-    """RotaryEmbedding on (batch, heads, seq, d), which (batch, seq, heads * d) is brought to."""
+    """RotaryEmbedding on (batch, heads, seq, d), to which (batch, seq, heads * d) is converted."""
     params: dict[str, Any] = {
         "interleaved": bool(op.attr.integer("interleaved", 0)),
         "rotary_embedding_dim": op.attr.integer("rotary_embedding_dim", 0),
@@ -59,9 +56,9 @@ def rotary_embedding(op: OpContext) -> Tensor:
         return op.emit("RotaryEmbedding", [op.tensor(0), *rest], **params)
     heads = op.attr.integer("num_heads", 0)
     if len(shape) != 3:
-        raise op.invalid(f"its input must have rank 3 or 4, but its shape is {shape}")
+        raise op.invalid(f"input must have rank 3 or 4, got shape {shape}")
     if heads < 1 or shape[2] % heads:
-        raise op.invalid(f"its input {shape} does not divide into num_heads {heads}")
+        raise op.invalid(f"input {shape} does not divide into num_heads {heads}")
     parted: Shape = (*shape[:2], heads, shape[2] // heads)
     x = op.step("heads", "Reshape", [op.tensor(0)], spec=Spec(op.spec(0).dtype, parted))
     x = op.step("by_head", "Transpose", [x], perm=(0, 2, 1, 3))
@@ -76,9 +73,6 @@ def _positions(op: OpContext) -> Tensor:
         count = op.spec(1).shape[0] if op.spec(1).shape else 0
         wrong = known[(known < 0) | (known >= count)]
         if wrong.size:
-            raise op.invalid(f"its position {wrong.flat[0]} is not one of {count}")
-        return op.static("positions", known.astype(np.int32), DType.INT_32)
-    positions = op.tensor(3)
-    if positions.dtype is DType.INT_32:
-        return positions
-    return op.step("positions", "Cast", [positions], spec=Spec(DType.INT_32, positions.shape))
+            raise op.invalid(f"position {wrong.flat[0]} is out of range for {count}")
+        return op.static("positions", known, DType.INT_32)
+    return narrowed(op, "positions", op.tensor(3))

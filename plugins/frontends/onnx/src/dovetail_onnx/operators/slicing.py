@@ -16,11 +16,13 @@ def slice_(op: OpContext) -> Value:
     rows: list[Row] = [(0, extent, 1) for extent in shape]
     starts, ends, axes, steps = _bounds(op)
     if not len(starts) == len(ends) == len(axes) == len(steps):
-        raise op.invalid(f"it has {len(starts)} starts, {len(ends)} ends, {len(axes)} axes")
+        raise op.invalid(
+            f"numbers of starts, ends and axes differ: {len(starts)}, {len(ends)}, {len(axes)}"
+        )
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         place = op.axis(axis, len(shape))
         if step == 0:
-            raise op.invalid(f"its step on axis {place} is 0")
+            raise op.invalid(f"step on axis {place} must not be 0")
         rows[place] = _row(start, end, step, shape[place])
     if all(row == (0, extent, 1) for row, extent in zip(rows, shape, strict=True)):
         return op.value(0)

@@ -30,7 +30,7 @@ ONNX.importer("LogSoftmax", versions=(1, 11, 13))(_along("LogSoftmax"))
 
 @ONNX.importer("Hardmax", versions=(1, 11, 13))
 def hardmax(op: OpContext) -> Tensor:
-    """OneHot of Argmax: 1 at the first of the greatest elements, 0 elsewhere."""
+    """OneHot of Argmax: 1 at the first maximum, 0 elsewhere."""
     x, axis, shape = _input(op)
     left = (*x.shape[:axis], *x.shape[axis + 1 :])
     place = op.step("place", "Argmax", [x], axis=axis, spec=Spec(DType.INT_32, left))

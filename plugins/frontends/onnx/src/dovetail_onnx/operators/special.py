@@ -24,7 +24,9 @@ def erf(op: OpContext) -> Tensor:
     """
     x = op.tensor(0)
     if not x.dtype.is_float:
-        raise op.unsupported(f"its input is {x.dtype.name}", hint="cast it to a float type")
+        raise op.unsupported(
+            f"unsupported input type {x.dtype.name}", hint="cast it to a float type"
+        )
 
     def number(name: str, value: float) -> Tensor:
         return op.static(name, np.asarray(value), x.dtype)
@@ -56,7 +58,7 @@ def erf(op: OpContext) -> Tensor:
 
 @ONNX.importer("Shrink", versions=(9,))
 def shrink(op: OpContext) -> Tensor:
-    """0 within the limits; beyond them x brought nearer to 0."""
+    """0 within the limits; beyond them x moved toward 0."""
     x = op.tensor(0)
     limit, bias = op.attr.number("lambd", 0.5), op.attr.number("bias", 0.0)
     low, high, shift, zero = (

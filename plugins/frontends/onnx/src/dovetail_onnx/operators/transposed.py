@@ -18,7 +18,7 @@ _CONSTANT = 0  # Pad's scheme
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """How elements spread over windows of the output, for each spatial axis.
+    """The windows of the output that elements spread over, for each spatial axis.
 
     Attributes:
         strides: Steps between windows.
@@ -36,7 +36,7 @@ class _Spread:
 
     @property
     def is_dilated(self) -> bool:
-        """Whether there is room between a window's elements."""
+        """True if a dilation exceeds 1."""
         return any(d > 1 for d in self.dilations)
 
 
@@ -45,7 +45,7 @@ def conv_transpose(op: OpContext) -> Tensor:
     """TransposeConv2d or 3d; one dimension becomes two: no backend of QNN's has TransposeConv1d.
 
     What these ops do not have is put into the filters: dilation in two dimensions as zeros between
-    the weights, and output beyond all windows as zeros before or behind them.
+    the weights, and output beyond all windows as zeros before or after them.
     """
     x, weight = op.spec(0).shape, op.spec(1).shape
     check_spatial(op, len(x))
@@ -70,12 +70,12 @@ def conv_transpose(op: OpContext) -> Tensor:
 
 def _check_filters(op: OpContext, x: Shape, weight: Shape, group: int) -> None:
     if len(weight) != len(x) or min(weight[2:], default=1) < 1:
-        raise op.invalid(f"its filters {weight} do not fit its input {x}")
+        raise op.invalid(f"filters {weight} do not match the input {x}")
     if (stated := op.attr.integers("kernel_shape")) and stated != weight[2:]:
-        raise op.invalid(f"its kernel_shape {stated} contradicts its filters {weight}")
+        raise op.invalid(f"kernel_shape {stated} contradicts the filters {weight}")
     if group < 1 or x[1] != weight[0] or x[1] % group:
         raise op.invalid(
-            f"filters {weight} in {group} group(s) do not fit an input of {x[1]} channels"
+            f"filters {weight} in {group} group(s) do not match an input of {x[1]} channels"
         )
 
 
@@ -85,7 +85,7 @@ def _spread(op: OpContext, kernel: Shape, spatial: Shape) -> _Spread:
     strides, dilations = positive(op, "strides", rank), positive(op, "dilations", rank)
     extra = op.attr.integers("output_padding") or (0,) * rank
     if len(extra) != rank or min(extra) < 0:
-        raise op.invalid(f"its output_padding {extra} must be {rank} number(s), none below 0")
+        raise op.invalid(f"output_padding must be {rank} number(s), none below 0, got {extra}")
     full = tuple(
         s * (n - 1) + (k - 1) * d + 1 + e
         for s, n, k, d, e in zip(strides, spatial, kernel, dilations, extra, strict=True)
@@ -102,9 +102,9 @@ def _spread(op: OpContext, kernel: Shape, spatial: Shape) -> _Spread:
 
 
 def _settled(extra: int, pads: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Return (elements before all windows, elements behind, padding before, padding behind).
+    """Return (elements before all windows, elements after, padding before, padding after).
 
-    Negative padding is more output, and padding behind eats what would be left there.
+    Negative padding is more output, and padding after it removes what would be left there.
     """
     before, after = pads
     net = after - extra
@@ -114,12 +114,14 @@ def _settled(extra: int, pads: tuple[int, int]) -> tuple[int, int, int, int]:
 def _pads(op: OpContext, spatial: Shape, strides: Shape, extra: Shape, full: Shape) -> Pairs:
     """Return the elements (before, after) to take off the `full` output of each axis.
 
-    What is below 0 is added: to an output that is a bit larger than its windows reach, behind them.
+    Numbers below 0 are added: to an output that is slightly larger than its windows, after them.
     """
     auto = op.attr.text("auto_pad", "NOTSET")
     rank = len(spatial)
     if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
-        raise op.invalid(f"its auto_pad '{auto}' is none of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+        raise op.invalid(
+            f"unsupported auto_pad '{auto}'; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER"
+        )
     wanted = op.attr.integers("output_shape")
     if not wanted and auto.startswith("SAME"):
         wanted = tuple(n * s for n, s in zip(spatial, strides, strict=True))
@@ -127,22 +129,22 @@ def _pads(op: OpContext, spatial: Shape, strides: Shape, extra: Shape, full: Sha
         given = op.attr.integers("pads") if auto == "NOTSET" else None
         given = given or (0,) * 2 * rank
         if len(given) != 2 * rank:
-            raise op.invalid(f"its pads {given} must be {2 * rank} numbers")
+            raise op.invalid(f"pads must be {2 * rank} numbers, got {given}")
         return tuple(zip(given[:rank], given[rank:], strict=True))
     if len(wanted) != rank or min(wanted) < 1:
-        raise op.invalid(f"its output_shape {wanted} must be {rank} positive number(s)")
+        raise op.invalid(f"output_shape must be {rank} positive number(s), got {wanted}")
     totals = [extent - target for extent, target in zip(full, wanted, strict=True)]
     if any(e - total >= s for e, total, s in zip(extra, totals, strides, strict=True)):
         raise op.unsupported(
-            f"its output {wanted} is larger than the {full} that its windows reach, by a stride or "
-            "more: no convolution of it gives the input's extents",
+            f"output {wanted} is larger than the {full} that the windows reach, by a stride or "
+            "more: no convolution of it has the input's shape",
             hint="state it with pads and output_padding",
         )
     return tuple(_halved(total, auto) for total in totals)
 
 
 def _halved(total: int, auto: str) -> tuple[int, int]:
-    """Return elements (before, after) to take off; what windows do not reach lies behind.
+    """Return elements (before, after) to remove; those that no window reaches come after.
 
     So ONNX's own tests have it, and ONNX Runtime, whose output under SAME_* is smaller there.
     """
@@ -198,7 +200,7 @@ def _dilated(op: OpContext, filters: Tensor, dilations: Shape) -> Tensor:
 
 
 def _without_excess(spread: _Spread) -> _Spread:
-    """Create elements behind all windows part of these, where output_padding may not have them."""
+    """Include elements after all windows in these, where output_padding cannot have them."""
     steps = zip(spread.extra, spread.strides, strict=True)
     if all(extra < stride for extra, stride in steps):
         return spread
@@ -208,7 +210,7 @@ def _without_excess(spread: _Spread) -> _Spread:
 
 
 def _grown(op: OpContext, weight: Array, spread: _Spread) -> Array:
-    """Return (c, k, ...) with zeros between the weights, before and behind them."""
+    """Return (c, k, ...) with zeros between the weights, before and after them."""
     extents, where = [], []
     for k, d, (lead, behind) in zip(weight.shape[2:], spread.dilations, spread.taps, strict=True):
         extents.append(lead + (k - 1) * d + 1 + behind)

@@ -3,7 +3,7 @@
 Each formula is chosen so that float32 keeps its digits: Tan, Acos, Sinh and Cosh are right to a few
 roundings everywhere. There is no logarithm of 1 + x, so Asinh, Acosh and Atanh are off by about
 1e-7 where they are small, however small that is. What is left out for simplicity: Sinh and Cosh are
-infinite from half of the type's greatest number on, Asinh and Acosh for such an x.
+infinite from half of the type's maximum on, Asinh and Acosh for such an x.
 """
 
 from __future__ import annotations

@@ -18,13 +18,13 @@ def cast(op: OpContext) -> Value:
     code = op.attr.integer("to", 0)
     dtype = dtype_of(code)
     if dtype is None:
-        raise op.unsupported(f"its target type {element_type_name(code)} cannot be converted")
+        raise op.unsupported(f"unsupported target type {element_type_name(code)}")
     return _cast(op, dtype, code if code in PACKED else None)
 
 
 @ONNX.importer("CastLike", versions=(15, 19, 21, 23, 24, 25))
 def cast_like(op: OpContext) -> Value:
-    """A cast to the second input's type."""
+    """Cast to the second input's type."""
     return _cast(op, op.spec(1).dtype, op.packed(1))
 
 

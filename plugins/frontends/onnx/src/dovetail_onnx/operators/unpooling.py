@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from dovetail.ir import DType, Shape, Spec, Tensor
+from dovetail.ir import Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._indices import narrowed
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators._windows import positive
@@ -20,11 +21,11 @@ def max_unpool(op: OpContext) -> Tensor:
     """ScatterElements into zeros: the indices count through the whole output."""
     x, indices = op.tensor(0), op.tensor(1)
     if x.shape != indices.shape or len(x.shape) < 3:
-        raise op.invalid(f"its input {x.shape} and its indices {indices.shape} do not fit")
+        raise op.invalid(f"input {x.shape} and indices {indices.shape} do not match")
     shape = _shape(op, x.shape)
     op.reserve_constant(shape)
     zeros = op.static("zeros", np.zeros(math.prod(shape), np.float32), x.dtype)
-    places = op.step("places", "Cast", [indices], spec=Spec(DType.INT_32, indices.shape))
+    places = narrowed(op, "places", indices)
     count = (math.prod(x.shape),)
     flat = [zeros, reshaped(op, "flat", places, count), reshaped(op, "updates", x, count)]
     filled = op.step("filled", "ScatterElements", flat, axis=0)
@@ -32,7 +33,7 @@ def max_unpool(op: OpContext) -> Tensor:
     if wanted == shape:
         return op.emit("Reshape", [filled], spec=Spec(x.dtype, shape))
     if len(wanted) != len(shape) or any(w < n for w, n in zip(wanted, shape, strict=True)):
-        raise op.invalid(f"its output shape {wanted} does not hold {shape}")
+        raise op.invalid(f"output shape {wanted} is smaller than {shape}")
     amount = [(0, w - n) for w, n in zip(wanted, shape, strict=True)]
     whole = reshaped(op, "shaped", filled, shape)
     return op.emit("Pad", [whole], scheme=_CONSTANT, pad_amount=amount)
@@ -46,7 +47,7 @@ def _shape(op: OpContext, x: Shape) -> Shape:
         op.attr.integers("pads") or (0,) * 2 * axes,
     )
     if len(kernel) != axes or len(pads) != 2 * axes:
-        raise op.invalid(f"its kernel {kernel} and pads {pads} do not fit its input {x}")
+        raise op.invalid(f"kernel {kernel} and pads {pads} do not match the input {x}")
     strides = positive(op, "strides", axes)
     spatial = tuple(
         (n - 1) * stride + size - before - after
@@ -55,5 +56,5 @@ def _shape(op: OpContext, x: Shape) -> Shape:
         )
     )
     if min(spatial) < 1:
-        raise op.invalid(f"its pads {pads} leave nothing")
+        raise op.invalid(f"pads {pads} remove all elements")
     return (*x[:2], *spatial)

@@ -20,15 +20,17 @@ _MOST_COMPARISONS = 256
 
 @ONNX.importer("TfIdfVectorizer", versions=(9,))
 def tf_idf_vectorizer(op: OpContext) -> Tensor:
-    """The texts, shifted, compared with the words of all n-grams at once; then counts in order."""
+    """Compare the shifted texts with the words of all n-grams at once, and count matches."""
     x = op.spec(0)
     if "pool_strings" in op.attr or not x.dtype.is_int:
-        raise op.unsupported("its words are strings", hint="number the words before the model")
+        raise op.unsupported(
+            "unsupported words of type string", hint="number the words before the model"
+        )
     if len(x.shape) not in (1, 2):
-        raise op.invalid(f"its input must be (words,) or (n, words), but its shape is {x.shape}")
+        raise op.invalid(f"input must be (words,) or (n, words), got shape {x.shape}")
     mode = op.attr.text("mode", "")
     if mode not in _MODES:
-        raise op.invalid(f"its mode '{mode}' is none of {', '.join(_MODES)}")
+        raise op.invalid(f"unsupported mode '{mode}'; expected one of {', '.join(_MODES)}")
     pools = list(_pools(op))
     rows, words = (1, *x.shape)[-2:]
     texts = reshaped(op, "texts", op.tensor(0), (rows, words, 1))
@@ -48,13 +50,15 @@ def _pools(op: OpContext) -> Iterator[tuple[int, Array]]:
     starts = op.attr.integers("ngram_counts") or ()
     bounds = [*starts, len(pool)]
     if not starts or starts[0] != 0 or sorted(bounds) != bounds:
-        raise op.invalid(f"its ngram_counts {starts} do not divide its {len(pool)} words")
+        raise op.invalid(f"ngram_counts {starts} do not divide {len(pool)} words")
     for length, (start, end) in enumerate(pairwise(bounds), 1):
         if (end - start) % length:
-            raise op.invalid(f"its {end - start} words make no n-grams of {length}")
+            raise op.invalid(
+                f"{end - start} words are not a multiple of the n-gram length {length}"
+            )
         grams = pool[start:end].reshape(-1, length)
         if len(np.unique(grams, axis=0)) < len(grams):
-            raise op.invalid(f"of its n-grams of {length} words, some are there twice")
+            raise op.invalid(f"duplicate n-grams of {length} words")
         if len(grams):
             yield length, grams
 
@@ -63,9 +67,9 @@ def _columns(op: OpContext, count: int) -> Array:
     """Return the column of the output for each n-gram."""
     columns = np.array(op.attr.integers("ngram_indexes") or (), np.int64)
     if len(columns) != count or not count or columns.min() < 0:
-        raise op.invalid(f"it has {len(columns)} ngram_indexes for {count} n-grams, or one below 0")
+        raise op.invalid(f"expected {count} ngram_indexes, none below 0, got {len(columns)}")
     if len(np.unique(columns)) < count:
-        raise op.unsupported("its ngram_indexes name a column twice")
+        raise op.unsupported("unsupported duplicate in ngram_indexes")
     return columns
 
 
@@ -83,13 +87,13 @@ def _counts(op: OpContext, texts: Tensor, pool: Array) -> Tensor:
         )
     least, greatest = texts.dtype.stored_range()
     if pool.min() < least or pool.max() > greatest:
-        raise op.invalid(f"words of its n-grams are none of type {texts.dtype.name}")
+        raise op.invalid(f"words of the n-grams do not fit {texts.dtype.name}")
     found = [_matches(op, texts, pool, step) for step in range(1, steps + 1)]
     return reduce(lambda a, b: op.step("sum", "ElementWiseAdd", [a, b]), found)
 
 
 def _matches(op: OpContext, texts: Tensor, pool: Array, step: int) -> Tensor:
-    """Return how often each n-gram is in each text, its words `step` places apart, (n, n-grams)."""
+    """Return how often each n-gram, its words `step` apart, is in each text, (n, n-grams)."""
     (rows, words, _), (grams, length) = texts.shape, pool.shape
     places = words - (length - 1) * step
     equal = []
@@ -113,7 +117,7 @@ def _weighted(op: OpContext, counts: Tensor, mode: str) -> Tensor:
     grams = counts.shape[1]
     weights = np.array(op.attr.numbers("weights") or (1.0,) * grams)
     if len(weights) != grams:
-        raise op.invalid(f"it has {len(weights)} weights for {grams} n-grams")
+        raise op.invalid(f"expected {grams} weights, one for each n-gram, got {len(weights)}")
     if mode == "TF":
         return counts
     weight = op.static("weights", weights[None], DType.FLOAT_32)

@@ -19,6 +19,7 @@ def cases() -> Iterator[Case]:
 
     yield from _to_itself(data)
     yield from _of_queries(data)
+    yield from _of_one_row(data)
 
 
 def masks(batch: int, queries: int, keys: int) -> Iterator[tuple[str, Array]]:
@@ -103,3 +104,33 @@ def _of_queries(data: Data) -> Iterator[Case]:
     masked = [*own, None, long, None, *past]
     # without its outputs for the present, ONNX Runtime reads beyond the keys
     yield case(op, "a past and a mask", masked, outputs=3, **heads)
+
+
+def _of_one_row(data: Data) -> Iterator[Case]:
+    op, heads = "DecoderMaskedMultiHeadAttention", {"num_heads": 2}
+    row = [data(2, 1, 8), data(2, 1, 8), data(2, 1, 8)]
+    yield case(op, "the row alone", row, **heads)
+    given = [row[0], data(2, 2, 5, 4), data(2, 2, 5, 4)]
+    mask = np.array([[1, 1, 0, 1, 1], [1, 1, 1, 0, 0]], np.int32)
+    yield case(op, "given keys", given, **heads)
+    yield case(op, "given keys and a scale", given, scale=0.3, **heads)
+    yield case(op, "given keys and a mask", [*given, mask], **heads)
+    yield case(op, "given keys, a soft mask", [*given, mask], mask_filter_value=-2.0, **heads)
+    yield case(op, "given keys and a known bias", [*given, *[None] * 7, Known(data(24))], **heads)
+    buffers = [data(2, 2, 6, 4), data(2, 2, 6, 4)]
+    shared = {"past_present_share_buffer": 1, "outputs": 3, **heads}
+    for past in (0, 3, 5):
+        length = np.array([past], np.int32)
+        after = [*row, None, None, *buffers, length]
+        yield case(op, f"a buffer with {past} rows", after, **shared)
+        known = [*row, None, None, *buffers, Known(length), None, None, Known(data(24))]
+        yield case(op, f"a buffer with {past} rows and a bias, known", known, **shared)
+    one = Known(np.array([1], np.int32))
+    beam = [*row, None, None, *buffers, np.array([2], np.int32), one]
+    yield case(op, "a buffer and one beam", beam, **shared)
+    three = np.array([3], np.int32)
+    ends = np.array([[1, 0, 1, 1], [0, 1, 1, 1]], np.int32)
+    yield case(op, "a buffer and a mask", [*row, ends, None, *buffers, three], **shared)
+    scores = data(2, 2, 1, 4)
+    hidden = [*row, None, scores, *buffers, three]
+    yield case(op, "a buffer and a bias of scores", hidden, **shared)

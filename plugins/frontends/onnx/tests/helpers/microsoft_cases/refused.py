@@ -40,6 +40,7 @@ def held(*shape: int, dtype: type = F32) -> Known:
 X = fed(2, 3, 4)
 QKV = [X, held(4, 12), held(12)]
 MHA = [X, X, X]
+ROW = [fed(2, 1, 4)] * 3
 PROMPT = [fed(1, 2, 32), *[fed(1, 2, 16)] * 2]
 LENGTHS = [np.array([1], I32), np.array(2, I32)]
 GQA = [*PROMPT, None, None, *LENGTHS]
@@ -56,7 +57,7 @@ UNEVEN = [*PAST, Known(np.array([4, 3], I32)), Known(np.array(5, I32))]
 REFUSED = (
     Refused(
         case("Attention", "do_rotary", QKV, do_rotary=1, **TWO),
-        "its attribute do_rotary = 1 cannot be converted",
+        "unsupported attribute do_rotary = 1",
         "MultiHeadAttention",
     ),
     Refused(
@@ -66,12 +67,12 @@ REFUSED = (
     ),
     Refused(
         case("Attention", "a mask of four dimensions", [*QKV, fed(2, 1, 3, 3, dtype=I32)], **TWO),
-        r"its mask has the shape \(2, 1, 3, 3\)",
+        r"unsupported mask of shape \(2, 1, 3, 3\), with four dimensions",
         "attention_bias",
     ),
     Refused(
         case("MultiHeadAttention", "the output qk", MHA, outputs=("y0", "", "", "y3"), **TWO),
-        "its output qk cannot be converted",
+        "unsupported output qk",
         "leave it out",
     ),
     Refused(
@@ -81,8 +82,8 @@ REFUSED = (
             [*MHA, *[None] * 5, *[fed(1, dtype=I32)] * 2],
             **TWO,
         ),
-        r"its input past_sequence_length \('x8'\) and cache_indirection \('x9'\)",
-        "past of its own",
+        r"unsupported input past_sequence_length \('x8'\) and cache_indirection \('x9'\)",
+        "not in a shared buffer",
     ),
     Refused(
         case(
@@ -92,8 +93,33 @@ REFUSED = (
             unidirectional=1,
             **TWO,
         ),
-        "it is unidirectional, but has 3 queries for 5 keys",
+        "unidirectional attention of 3 queries to 5 keys cannot be converted",
         "key_padding_mask",
+    ),
+    Refused(
+        case("DecoderMaskedMultiHeadAttention", "the output qk", ROW, output_qk=1, **TWO),
+        "unsupported attribute output_qk = 1",
+        "leave the output qk out",
+    ),
+    Refused(
+        case(
+            "DecoderMaskedMultiHeadAttention",
+            "beam_width above 1",
+            [*ROW, *[None] * 5, Known(np.array([2], I32))],
+            **TWO,
+        ),
+        "unsupported beam_width 2",
+        "with one beam",
+    ),
+    Refused(
+        case(
+            "DecoderMaskedMultiHeadAttention",
+            "cache_indirection",
+            [*ROW, *[None] * 6, fed(2, 1, 8, dtype=I32)],
+            **TWO,
+        ),
+        r"unsupported input cache_indirection \('x9'\)",
+        "with one beam",
     ),
     Refused(
         case(
@@ -103,7 +129,7 @@ REFUSED = (
             k_quant_type="PER_TENSOR",
             **GROUPED,
         ),
-        "its attribute k_quant_type = PER_TENSOR",
+        "unsupported attribute k_quant_type = PER_TENSOR",
         "plain cache",
     ),
     Refused(
@@ -128,12 +154,12 @@ REFUSED = (
     ),
     Refused(
         case("RotaryEmbedding", "scale", [X, IDS, *TABLES], scale=2.0),
-        "its attribute scale cannot be converted",
+        "unsupported attribute scale",
         "tables",
     ),
     Refused(
         case("MatMulNBits", "g_idx", [*BITS, None, held(16, dtype=I32)], **NBITS),
-        r"its input g_idx \('c4'\) cannot be converted",
+        r"unsupported input g_idx \('c4'\)",
         "act order",
     ),
     Refused(
@@ -143,17 +169,17 @@ REFUSED = (
     ),
     Refused(
         case("MatMulNBits", "bits other than 2, 4, 8", BITS, bits=3, **NBITS),
-        "its weights have 3 bits; 2, 4 and 8 can be converted",
+        "unsupported weights of 3 bits; expected 2, 4 or 8",
         "",
     ),
     Refused(
         case("FusedGemm", "other activations", [fed(2, 3), held(3, 4)], activation="Selu"),
-        "its activation 'Selu' cannot be converted",
+        "unsupported activation 'Selu'",
         "LeakyRelu",
     ),
     Refused(
         case("SkipLayerNormalization", "outputs mean, inv_std_var", [X, X, held(4)], outputs=2),
-        "mean and inv_std_var are for training",
+        "unsupported outputs mean and inv_std_var, which are for training",
         "leave them out",
     ),
     Refused(
@@ -162,7 +188,7 @@ REFUSED = (
             "a_scale by row",
             [fed(2, 3, dtype=np.uint8), held(3, 4, dtype=np.uint8), held(4), held(4)],
         ),
-        r"its a_scale has the shape \(4,\)",
+        r"unsupported a_scale of shape \(4,\); expected a single number",
         "as a whole",
     ),
     Refused(
@@ -182,19 +208,19 @@ REFUSED = (
     ),
     Refused(
         case("GroupQueryAttention", "a past of which a part is looked at", PART, **GROUPED),
-        "its past of 4 rows is used in part: it has 1 new rows, and is to look at 3 of all",
+        "unsupported partial use of a past of 4 rows: with 1 new rows, attention",
         "for the prompt",
     ),
     Refused(
         case(
             "GroupQueryAttention", "sequences of different lengths after a past", UNEVEN, **GROUPED
         ),
-        "its past of 4 rows is used in part",
-        "exactly the rows before",
+        "unsupported partial use of a past of 4 rows: with 1 new rows, attention",
+        "exactly the earlier rows",
     ),
     Refused(
         case("FusedConv", "other activations", [X, X], activation="Gelu"),
-        "its activation 'Gelu' cannot be converted",
+        "unsupported activation 'Gelu'",
         "HardSigmoid",
     ),
     Refused(
@@ -204,7 +230,7 @@ REFUSED = (
     ),
     Refused(
         case("QGemm", "a_scale by row", [IDS, held(4), IDS, IDS, held(4), IDS]),
-        r"its a_scale has the shape \(4,\)",
+        r"unsupported a_scale of shape \(4,\); expected a single number",
         "as a whole",
     ),
     Refused(

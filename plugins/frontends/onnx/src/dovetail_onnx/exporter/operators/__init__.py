@@ -1,4 +1,4 @@
-"""How ops are written, by family; importing this registers all of them in `EXPORTERS`."""
+"""Exporters of ops, by family; importing this registers all of them in `EXPORTERS`."""
 
 from dovetail_onnx.exporter._table import EXPORTERS
 from dovetail_onnx.exporter.operators import (  # noqa: F401 - registers their exporters

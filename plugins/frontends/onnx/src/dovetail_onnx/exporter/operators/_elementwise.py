@@ -1,4 +1,4 @@
-"""What elementwise ops share: they follow the layout that their inputs lie in."""
+"""Shared code of elementwise ops, which follow the layout of their inputs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PairBody = Callable[[NodeExport, str, str], str]
 
 
 def follow(e: NodeExport, body: Body) -> None:
-    """Write a function of one tensor, in the layout that this lies in."""
+    """Write a function of one tensor, in its layout."""
     order = e.layout(0)
     e.put(body(e, e.input(0, order)), order)
 
 
 def follow_pair(e: NodeExport, body: PairBody, *, kind: int | None = None) -> None:
-    """Write a function of two tensors that broadcast, in the layout that most of them lie in.
+    """Write a function of two tensors that broadcast, in the layout of the larger one.
 
     Args:
         e: The node.

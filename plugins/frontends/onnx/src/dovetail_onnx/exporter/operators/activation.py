@@ -60,7 +60,7 @@ def softplus(e: NodeExport) -> None:
 
 @exports("ElementWiseNeuron")
 def neuron(e: NodeExport) -> None:
-    """The activation of the number."""
+    """Write the activation that the op's number selects."""
     follow(e, _neuron)
 
 

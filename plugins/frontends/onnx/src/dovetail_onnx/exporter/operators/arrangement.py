@@ -37,7 +37,7 @@ def tile(e: NodeExport) -> None:
 
 @exports("BatchPermutation")
 def batch_permutation(e: NodeExport) -> None:
-    """Gather of the indices that are in range, and zeros behind; the indices must be constant."""
+    """Write a Gather of the indices in range, then zeros; the indices must be constant."""
     indices = e.constant_input(1, "the indices").astype(np.int64)
     x, made = e.spec(0).shape, e.out.shape
     kept = indices[(indices >= 0) & (indices < x[0])]

@@ -26,7 +26,7 @@ def depth_to_space(e: NodeExport) -> None:
 
 @exports("SpaceToDepth")
 def space_to_depth(e: NodeExport) -> None:
-    """SpaceToDepth of square blocks whose places come first, else Reshape and Transpose."""
+    """Write SpaceToDepth of square blocks whose offsets come first, else Reshape and Transpose."""
     rows, columns = e.op.block
     if rows == columns and e.op.mode is BlockMode.DCR:
         e.put_first(e.add("SpaceToDepth", [e.channels_first()], blocksize=rows))

@@ -14,7 +14,7 @@ from dovetail_onnx.exporter.operators.convolution import onnx_pads, window_attri
 
 @exports("Im2Col")
 def im2col(e: NodeExport) -> None:
-    """Pad, and Gather of the places of all windows."""
+    """Write Pad, and Gather of the elements of all windows."""
     window = e.op.window
     n, _, _, channels = e.spec(0).shape
     x, places = _padded(e, e.channels_first(), window, first=2)
@@ -25,10 +25,10 @@ def im2col(e: NodeExport) -> None:
 
 @exports("ExtractPatches")
 def extract_patches(e: NodeExport) -> None:
-    """Pad, and Gather of the places of all windows."""
+    """Write Pad, and Gather of the elements of all windows."""
     n, height, width, channels = e.spec(0).shape
     if 0 in e.out.shape:
-        raise e.unsupported("it makes no elements")
+        raise e.unsupported("the output has no elements")
     x, places = _padded(e, e.input(0), e.op.window(height, width), first=1)
     rows = e.reshape(x, (n, -1, channels))
     taps = e.constant(places.transpose(2, 3, 0, 1).reshape(-1), DType.INT_64)
@@ -46,7 +46,7 @@ def col2im(e: NodeExport) -> None:
 
 
 def _padded(e: NodeExport, x: str, window: Any, *, first: int) -> tuple[str, Array]:
-    """Return an image with its padding, and where each element of each window lies in it.
+    """Return a padded image, and the index of each element of each window in it.
 
     Args:
         e: The node.
@@ -55,7 +55,7 @@ def _padded(e: NodeExport, x: str, window: Any, *, first: int) -> tuple[str, Arr
         first: The first of its two spatial axes.
 
     Returns:
-        The padded image, and places among its (h * w) elements: (kh, kw, oh, ow).
+        The padded image, and indices into its (h * w) elements: (kh, kw, oh, ow).
     """
     height, width = e.spec(0).shape[1:3]
     if any(map(any, window.pads)):

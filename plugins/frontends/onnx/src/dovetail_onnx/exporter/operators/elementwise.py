@@ -17,7 +17,7 @@ from dovetail_opset.ops.binary import Binary
 
 
 def _floor_div(e: NodeExport, a: str, b: str) -> str:
-    """The floor of the rounded quotient; of integers, without what is left of the floor."""
+    """Write the floor of the rounded quotient; for integers, without the remainder."""
     if e.builder.types[a] in FLOATS:
         return e.add("Floor", [e.add("Div", [a, b])])
     rest = e.add("Mod", [a, b], fmod=0)
@@ -76,6 +76,6 @@ for _operation, _name in (
 
 @exports("ElementWiseBinary")
 def binary(e: NodeExport) -> None:
-    """The function of the number."""
+    """Write the function that the op's number selects."""
     kind = TensorProto.BOOL if e.op.operation in LOGIC else None
     follow_pair(e, BODIES[e.op.operation], kind=kind)

@@ -48,7 +48,7 @@ def one_hot(e: NodeExport) -> None:
     """OneHot."""
     out, values = e.out, [e.op.off_value, e.op.on_value]
     if out.dtype.is_fixed_point:
-        raise e.unsupported("ONNX's OneHot gives real values, but out[0] is quantized")
+        raise e.unsupported("ONNX's OneHot returns real values, but out[0] is quantized")
     inputs = [_indices(e), e.constant(e.op.depth, DType.INT_64), e.constant(values, out.dtype)]
     e.put(e.add("OneHot", inputs, out.dtype, axis=int(e.op.axis)))
 

@@ -16,7 +16,7 @@ def reshape(e: NodeExport) -> None:
 
 @exports("Transpose")
 def transpose(e: NodeExport) -> None:
-    """Nothing: the value stays as it lies, and stands for the tensor in another order."""
+    """Write nothing: the value represents the tensor in another order."""
     x, out = e.spec(0), e.out
     order = e.layout_of(0)
     perm = tuple(int(axis) for axis in e.op.perm)
@@ -30,7 +30,7 @@ def transpose(e: NodeExport) -> None:
 
 @exports("Concat")
 def concat(e: NodeExport) -> None:
-    """Concat along the axis where it lies."""
+    """Write Concat along the axis in the value's order."""
     order = e.layout()
     inputs = [e.input(i, order) for i in range(len(e.node.inputs))]
     e.put(e.add("Concat", inputs, axis=order.index(e.op.axis)), order)
@@ -38,7 +38,7 @@ def concat(e: NodeExport) -> None:
 
 @exports("Split")
 def split(e: NodeExport) -> None:
-    """Split along the axis where it lies."""
+    """Write Split along the axis in the value's order."""
     order = e.layout_of(0)
     bounds = [0, *(int(i) for i in e.op.split_index), e.spec(0).shape[e.op.axis]]
     sizes = [end - begin for begin, end in pairwise(bounds)]

@@ -29,7 +29,7 @@ def batchnorm(e: NodeExport) -> None:
 
 @exports("LayerNorm")
 def layer_norm(e: NodeExport) -> None:
-    """LayerNormalization, the axes brought to the end."""
+    """Write LayerNormalization, with the axes moved to the end."""
     axes = [int(a) for a in e.op.axes]
     order = _axes_last(e, axes)
     x = e.input(0, order)
@@ -153,7 +153,7 @@ def _reduced(e: NodeExport, op_type: str, x: str, axes: Iterable[int]) -> str:
 
 
 def _scaled(e: NodeExport, x: str, order: Order, extents: list[int], axes: tuple[int, ...]) -> None:
-    """Multiply by in[1] and adds in[2], which lie along axes of the output."""
+    """Multiply by in[1] and add in[2], which extend along axes of the output."""
     places = inverse(order)
     shape = [1] * len(order)
     for axis, extent in zip(axes, extents, strict=True):

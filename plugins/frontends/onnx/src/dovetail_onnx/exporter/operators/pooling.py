@@ -44,7 +44,7 @@ def pool_average(e: NodeExport) -> None:
 
 @exports("L2Pool2d")
 def pool_l2(e: NodeExport) -> None:
-    """The root of the sum of squares: of their mean over all elements, times their number."""
+    """Write the root of the sum of squares: of their mean, times their number."""
     x = e.channels_first()
     squares = e.add("Mul", [x, x])
     attributes = _attributes(e, e.op.window.pads)
@@ -66,7 +66,7 @@ def _attributes(e: NodeExport, pads: Iterable[Shape]) -> dict[str, Any]:
     for pair, size in zip(pairs, window.size, strict=True):
         if max(pair) >= size:
             raise e.unsupported(
-                f"windows of {window.size} can lie wholly in the padding {pairs}, which ONNX "
+                f"windows of {window.size} can be entirely in the padding {pairs}, which ONNX "
                 "does not allow"
             )
     return {
@@ -77,7 +77,7 @@ def _attributes(e: NodeExport, pads: Iterable[Shape]) -> dict[str, Any]:
 
 
 def _is_never_negative(e: NodeExport) -> bool:
-    """Return whether it is known of the input that 0 is the least that it can hold."""
+    """Return whether the input is known to hold nothing below 0."""
     waiting, seen = [e.tensor(0)], 0
     while waiting and seen < _MOST_STEPS:
         tensor, seen = waiting.pop(), seen + 1

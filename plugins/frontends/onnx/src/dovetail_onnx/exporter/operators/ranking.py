@@ -1,4 +1,4 @@
-"""Greatest and least elements, and those that are not zero."""
+"""Maxima, minima and their indices, and the elements that are not zero."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dovetail_onnx.exporter.operators.reduction import order_without
 
 @exports("Argmax", "Argmin")
 def arg_extreme(e: NodeExport) -> None:
-    """ArgMax and ArgMin along the axis where it lies."""
+    """Write ArgMax or ArgMin along the axis in the value's order."""
     order = e.layout_of(0)
     op_type = "ArgMax" if e.node.op_type == "Argmax" else "ArgMin"
     keep = bool(e.op.keep_dims)
@@ -43,7 +43,7 @@ def top_k(e: NodeExport) -> None:
 
 @exports("NonZero")
 def non_zero(e: NodeExport) -> None:
-    """NonZero, places as rows, filled up with zeros."""
+    """Write NonZero, with indices as rows, filled up with zeros."""
     rows, rank = e.out.shape
     if not rank:
         raise e.unsupported("ONNX's NonZero takes no scalar")

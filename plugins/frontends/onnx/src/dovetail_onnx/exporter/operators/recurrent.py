@@ -62,7 +62,7 @@ def lstm(e: NodeExport) -> None:
 def gru(e: NodeExport) -> None:
     """GRU: both have the gates z, r, h in this order."""
     if e.has(14):
-        raise e.unsupported("it remembers its state between runs, which ONNX models do not")
+        raise e.unsupported("the state is kept between runs, which ONNX cannot express")
     x, _ = _sequence(e)
     units, size = e.spec(1).shape[0], e.spec(0).shape[-1]
     zeros = e.constant(np.zeros((1, units)), x)
@@ -89,18 +89,18 @@ def gru(e: NodeExport) -> None:
 
 def _check_lstm(e: NodeExport) -> None:
     for inputs, text in (
-        (range(12, 16), "normalizes its gates"),
-        ((22, 23), "projects its output"),
-        ((24,), "remembers its state between runs"),
+        (range(12, 16), "normalized gates"),
+        ((22, 23), "a projection of the output"),
+        ((24,), "a state kept between runs"),
     ):
         if any(e.has(i) for i in inputs):
-            raise e.unsupported(f"it {text}, which ONNX's LSTM does not")
+            raise e.unsupported(f"ONNX's LSTM does not support {text}")
     if e.op.cell_clip_threshold:
-        raise e.unsupported("it clips its cell; ONNX's LSTM clips what goes into the activations")
+        raise e.unsupported("the cell is clipped; ONNX's LSTM clips the inputs of the activations")
     graph = e.values.graph
     for i, tensor in enumerate(e.node.outputs[3:7], 3):
         if tensor.kind.is_output or graph.consumers(tensor):
-            raise e.unsupported(f"out[{i}] is a gate, which ONNX's LSTM does not give")
+            raise e.unsupported(f"out[{i}] is a gate, which ONNX's LSTM does not return")
         e.values.forget(tensor)
 
 

@@ -18,7 +18,7 @@ _OPERATORS = {
 
 @exports(*_OPERATORS)
 def reduction(e: NodeExport) -> None:
-    """The operator of the same name, over the axes where they lie."""
+    """Write the operator of the same name, over the axes in the value's order."""
     rank = len(e.spec(0).shape)
     if not rank and e.node.op_type == "ReduceSumSquare":  # squared, whatever the params say
         e.put(e.add("Mul", [e.input(0), e.input(0)]))
@@ -58,7 +58,7 @@ def cumulative_sum(e: NodeExport) -> None:
 def reduced(
     e: NodeExport, op_type: str, x: str, order: Order, axes: list[int], *, keep: bool
 ) -> str:
-    """Return a reduction of a value that lies in an order over axes of the tensor."""
+    """Return a reduction of a value, whose axes are in an order, over axes of the tensor."""
     places = e.integers(sorted(order.index(axis) for axis in axes))
     # without axes ONNX reduces over all unless told not to
     noop = None if axes else 1
@@ -66,7 +66,7 @@ def reduced(
 
 
 def order_without(order: Order, axes: list[int], *, keep: bool) -> Order:
-    """Return the order that the result of a reduction lies in."""
+    """Return the order of axes of a reduction's result."""
     if keep:
         return order
     left = [axis for axis in order if axis not in axes]

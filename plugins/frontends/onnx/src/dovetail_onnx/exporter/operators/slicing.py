@@ -76,7 +76,7 @@ def _constant(e: NodeExport) -> float:
     if e.spec(0).dtype.is_fixed_point and not isinstance(value, float):
         if not isinstance(encoding, ScaleOffset):
             raise e.unsupported(
-                "its pad_constant_value is a stored one, but in[0] has not one scale"
+                "pad_constant_value is a stored integer, but in[0] has several scales"
             )
         return (int(value) + encoding.offset) * encoding.scale
     return float(value)

@@ -9,7 +9,7 @@ from dovetail_opset.ops.softmax import MaskMode
 
 @exports("Softmax", "LogSoftmax")
 def softmax(e: NodeExport) -> None:
-    """The operator of the same name along the axis where it lies, of beta times x."""
+    """Write the operator of the same name along the axis in the value's order, of beta * x."""
     order = e.layout(0)
     x = e.input(0, order)
     if e.op.beta != 1:
@@ -21,7 +21,7 @@ def softmax(e: NodeExport) -> None:
 def masked_softmax(e: NodeExport) -> None:
     """Softmax of the sum with the mask."""
     if e.op.mode is not MaskMode.UNCOMPRESSED:
-        raise e.unsupported("ONNX has no softmax of sequences that lie one behind the other")
+        raise e.unsupported("ONNX has no softmax of concatenated sequences")
     batch, channels = e.spec(1).shape
     x = e.input(0)
     mask = e.cast(e.flat(1, (batch, 1, 1, channels)), e.builder.types[x])

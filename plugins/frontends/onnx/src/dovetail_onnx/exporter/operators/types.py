@@ -11,14 +11,14 @@ from dovetail_onnx.exporter._table import exports
 
 @exports("Convert", "Quantize", "Dequantize")
 def convert(e: NodeExport) -> None:
-    """Nothing more than what the output's own type brings: quantization, or a Cast."""
+    """Write only what the output's type needs: quantization, or a Cast."""
     order = e.layout(0)
     e.put(e.input(0, order), order)
 
 
 @exports("Cast")
 def cast(e: NodeExport) -> None:
-    """Cast of plain numbers, and of integers to what they stand for or back."""
+    """Write a Cast of numbers; integers are dequantized or quantized."""
     if _same_integers(e.spec(0).dtype, e.out.dtype):
         order = e.layout(0)
         if e.out.dtype.is_fixed_point:
@@ -28,7 +28,7 @@ def cast(e: NodeExport) -> None:
         return
     if e.spec(0).dtype.is_fixed_point or e.out.dtype.is_fixed_point:
         raise e.unsupported(
-            "it takes stored integers as numbers, but tensors hold real values in ONNX",
+            "stored integers are read as numbers, but tensors hold real values in ONNX",
             hint="Convert keeps real values",
         )
     order = e.layout(0)
@@ -45,16 +45,16 @@ def _same_integers(one: DType, other: DType) -> bool:
 
 @exports("Shape")
 def shape(e: NodeExport) -> None:
-    """A constant, since shapes are static."""
+    """Write a constant, since shapes are static."""
     extents = e.spec(0).shape[e.op.start : e.op.end]
     e.put(e.constant(np.array(extents), DType.UINT_32))
 
 
 @exports("ConstantOfShape")
 def constant_of_shape(e: NodeExport) -> None:
-    """A constant, since shapes are static."""
+    """Write a constant, since shapes are static."""
     out = e.out
     if out.dtype.is_fixed_point:
-        raise e.unsupported("it gives stored integers, but tensors hold real values in ONNX")
+        raise e.unsupported("stored integers are returned, but tensors hold real values in ONNX")
     value = e.constant(e.op.value, out.dtype)
     e.put(e.add("Expand", [value, e.integers(out.shape)]))

@@ -72,7 +72,7 @@ exports("IsNan")(exporter(lambda e, x: e.add("IsNaN", [x], TensorProto.BOOL)))
 
 @exports("ElementWiseUnary")
 def unary(e: NodeExport) -> None:
-    """The function of the number."""
+    """Write the function that the op's number selects."""
     follow(e, _BODIES[e.op.operation])
 
 

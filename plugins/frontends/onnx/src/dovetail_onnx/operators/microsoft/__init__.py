@@ -4,6 +4,8 @@ from dovetail_onnx.operators.microsoft import (  # noqa: F401 - registers their 
     activation,
     attention,
     convolution,
+    decoder_masked,
+    dropout,
     embedding,
     grouped_query,
     matmul_nbits,

@@ -33,7 +33,7 @@ def attended(
         value: (batch, fewer heads, keys, other size).
         biases: Added to the scores, which they broadcast to; None adds nothing.
         softcap: How far the scores may go, bent by a tanh; 0 for any distance.
-        sink: (batch, heads, queries, 1) of scores of a place that has no value.
+        sink: (batch, heads, queries, 1) of scores of a position that has no value.
 
     Returns:
         (batch, heads, queries, other size).
@@ -43,7 +43,7 @@ def attended(
     """
     batch, heads, queries, size = query.shape
     if size == 0:
-        raise op.invalid("its heads have no elements")
+        raise op.invalid("heads must have elements")
     groups, keys = key.shape[1:3]
     rows = heads // groups * queries
     grouped = reshaped(op, "grouped", query, (batch, groups, rows, size))

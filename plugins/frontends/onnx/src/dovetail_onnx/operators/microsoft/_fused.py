@@ -42,14 +42,12 @@ def activated(op: OpContext, x: Value, name: str, numbers: Sequence[float]) -> V
         return x
     if name not in _ATTRIBUTES:
         raise op.unsupported(
-            f"its activation '{name}' cannot be converted",
+            f"unsupported activation '{name}'",
             hint=f"fuse only one of {', '.join(_ATTRIBUTES)}, or save the model without fusing",
         )
     names = _ATTRIBUTES[name]
     if len(numbers) != len(names):
-        raise op.invalid(
-            f"its activation '{name}' has {len(numbers)} parameter(s); it must have {len(names)}"
-        )
+        raise op.invalid(f"activation '{name}' takes {len(names)} parameter(s), got {len(numbers)}")
     if name == "Clip":  # the one whose numbers are inputs
         bounds = [constant(op, "bound", bound, x.dtype) for bound in numbers]
         return apply_operator(op, "clip", name, [x, *bounds], output=0)

@@ -16,7 +16,7 @@ def split_heads(op: OpContext, suffix: str, x: Tensor, heads: int) -> Tensor:
         FrontendError: It has another rank, or the heads do not divide the last dimension.
     """
     if len(x.shape) != 3 or heads < 1 or x.shape[2] % heads:
-        raise op.invalid(f"its {suffix} {x.shape} must be (batch, rows, {heads} heads * size)")
+        raise op.invalid(f"{suffix} {x.shape} must be (batch, rows, {heads} heads * size)")
     batch, rows, width = x.shape
     apart = reshaped(op, f"{suffix}_apart", x, (batch, rows, heads, width // heads))
     return op.step(f"{suffix}_heads", "Transpose", [apart], perm=(0, 2, 1, 3))
@@ -33,10 +33,10 @@ def cut(op: OpContext, suffix: str, x: Tensor, axis: int, sizes: Sequence[int]) 
     """Return the pieces of these sizes along an axis.
 
     Raises:
-        FrontendError: They do not add up to its extent.
+        FrontendError: They do not add up to its size.
     """
     if len(x.shape) <= axis or sum(sizes) != x.shape[axis] or min(sizes) < 0:
-        raise op.invalid(f"its {suffix} {x.shape} cannot be cut into pieces of {list(sizes)}")
+        raise op.invalid(f"{suffix} {x.shape} cannot be split into pieces of {list(sizes)}")
     ends = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]
     names = ["" for _ in sizes]
     return list(op.step_all(suffix, "Split", [x], names, axis=axis, split_index=ends))
@@ -49,7 +49,7 @@ def with_past(op: OpContext, suffix: str, past: Tensor | None, x: Tensor, output
         FrontendError: What is remembered has another rank.
     """
     if past is not None and len(past.shape) != 4:
-        raise op.invalid(f"its past {suffix} {past.shape} must be (batch, heads, rows, size)")
+        raise op.invalid(f"past {suffix} {past.shape} must be (batch, heads, rows, size)")
     parts = [x] if past is None or past.shape[2] == 0 else [past, x]
     if len(parts) == 2:
         if op.is_output_used(output):

@@ -1,4 +1,4 @@
-"""What is added to scores of attention so that some places are not looked at."""
+"""Masks of attention: what is added to scores so that some keys are ignored."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _AHEAD = -60000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """The extents that a mask is for.
+class AttentionSizes:
+    """The sizes of a mask.
 
     Attributes:
         batch: Of sequences.
-        queries: Rows that look.
-        keys: Rows that are looked at, those of the past included.
+        queries: Rows that attend.
+        keys: Rows that can be attended to, those of the past included.
     """
 
     batch: int
@@ -34,11 +34,11 @@ class Places:
 
     @property
     def past(self) -> int:
-        """How many keys are before the first query's own."""
+        """The number of keys before the first query's own."""
         return max(self.keys - self.queries, 0)
 
 
-def padding_bias(op: OpContext, i: int, places: Places, dtype: DType) -> Value:
+def padding_bias(op: OpContext, i: int, sizes: AttentionSizes, dtype: DType) -> Value:
     """Return what an input that is a mask adds to scores.
 
     It may be (batch, keys) or (batch, queries, keys), above 0 where to look; or numbers: (batch,)
@@ -47,43 +47,45 @@ def padding_bias(op: OpContext, i: int, places: Places, dtype: DType) -> Value:
     Args:
         op: The node.
         i: The input.
-        places: The extents.
+        sizes: The sizes.
         dtype: Of the scores.
 
     Raises:
         FrontendError: It has none of these shapes.
         UnsupportedOpError: It has four dimensions.
     """
-    shape, batch = op.spec(i).shape, places.batch
+    shape, batch = op.spec(i).shape, sizes.batch
     if len(shape) == 4:
         raise op.unsupported(
-            f"its mask has the shape {shape}; one of four dimensions cannot be converted",
-            hint="give it as (batch, queries, keys), or add it as attention_bias",
+            f"unsupported mask of shape {shape}, with four dimensions",
+            hint="pass it as (batch, queries, keys), or add it as attention_bias",
         )
-    if shape == (batch, places.keys):
-        looks = _is_greater(op, _reshaped(op, op.value(i), (batch, 1, 1, places.keys)), 0)
-    elif shape == (batch, places.queries, places.keys):
+    if shape == (batch, sizes.keys):
+        looks = _is_greater(op, _reshaped(op, op.value(i), (batch, 1, 1, sizes.keys)), 0)
+    elif shape == (batch, sizes.queries, sizes.keys):
         looks = _is_greater(op, _reshaped(op, op.value(i), (batch, 1, *shape[1:])), 0)
     elif shape in ((batch,), (2 * batch,), (3 * batch + 2,)):
-        looks = _between(op, i, places)
+        looks = _between(op, i, sizes)
     else:
         raise op.invalid(
-            f"its mask of shape {shape} does not fit a batch of {batch} with {places.queries} "
-            f"queries and {places.keys} keys"
+            f"mask of shape {shape} does not match a batch of {batch} with {sizes.queries} "
+            f"queries and {sizes.keys} keys"
         )
     filtered = op.attr.number("mask_filter_value", FILTER)
     values = [constant(op, f"mask_{v}", v, dtype) for v in (0.0, filtered)]
     return apply_operator(op, "mask_bias", "Where", [looks, *values])
 
 
-def causal_bias(op: OpContext, places: Places, dtype: DType, *, window: int = -1) -> Constant:
-    """Return (queries, keys) of what is added so that nobody looks ahead.
+def causal_bias(
+    op: OpContext, sizes: AttentionSizes, dtype: DType, *, window: int = -1
+) -> Constant:
+    """Return (queries, keys) of what is added so that no query attends to a later key.
 
     Args:
         op: The node.
-        places: The extents.
+        sizes: The sizes.
         dtype: Of the scores.
-        window: How many keys are looked at, the query's own being the last; below 1 for all.
+        window: The number of keys attended to, the query's own being the last; below 1 for all.
 
     Raises:
         FrontendError: It would be too large.
@@ -92,24 +94,24 @@ def causal_bias(op: OpContext, places: Places, dtype: DType, *, window: int = -1
     ahead = max(min(_AHEAD, 6 * op.attr.number("mask_filter_value", FILTER)), least)
 
     def make() -> Constant:
-        op.reserve_constant((places.queries, places.keys))
-        own = np.arange(places.queries)[:, None] + places.past
-        keys = np.arange(places.keys)
+        op.reserve_constant((sizes.queries, sizes.keys))
+        own = np.arange(sizes.queries)[:, None] + sizes.past
+        keys = np.arange(sizes.keys)
         hidden = keys > own
         if window > 0:
             hidden |= keys <= own - window
         return constant(op, "causal_bias", np.where(hidden, ahead, 0.0), dtype)
 
     # it is the largest constant, and the same for all layers
-    extents = places.queries, places.keys
-    return op.shared(("causal", extents, window, ahead, dtype), make)
+    shape = sizes.queries, sizes.keys
+    return op.shared(("causal", shape, window, ahead, dtype), make)
 
 
-def _between(op: OpContext, i: int, places: Places) -> Value:
+def _between(op: OpContext, i: int, sizes: AttentionSizes) -> Value:
     """Return (batch, 1, 1, keys) of where to look: before the ends, and from the starts on."""
-    numbers, batch = op.value(i), places.batch
-    op.reserve_constant((2, places.keys))  # of 64 bits
-    keys = constant(op, "keys", np.arange(places.keys), numbers.dtype)
+    numbers, batch = op.value(i), sizes.batch
+    op.reserve_constant((2, sizes.keys))  # of 64 bits
+    keys = constant(op, "keys", np.arange(sizes.keys), numbers.dtype)
     ends = _numbers(op, numbers, 0, batch)
     looks = apply_operator(op, "before", "Less", [keys, ends])
     if numbers.shape != (2 * batch,):

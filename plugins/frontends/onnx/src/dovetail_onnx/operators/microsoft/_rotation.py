@@ -1,4 +1,4 @@
-"""Rotary embeddings: pairs of elements turned by angles that grow with their place."""
+"""Rotary embeddings: pairs of elements rotated by angles that grow with their position."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._parts import apply_operator, constant
 
 
-def angles(op: OpContext, tables: tuple[int, int], places: Value, shape: Shape) -> list[Tensor]:
-    """Return cosines and sines of places, at import where both are known.
+def angles(op: OpContext, tables: tuple[int, int], positions: Value, shape: Shape) -> list[Tensor]:
+    """Return cosines and sines of positions, at import where both are known.
 
     Args:
         op: The node.
-        tables: The inputs that are the tables, (most places, pairs).
-        places: Integers, (batch, rows).
+        tables: The inputs that are the tables, (maximum position, pairs).
+        positions: Integers, (batch, rows).
         shape: What the results are given, the pairs left out.
 
     Raises:
@@ -23,11 +23,13 @@ def angles(op: OpContext, tables: tuple[int, int], places: Value, shape: Shape) 
     """
     first, second = (op.spec(i).shape for i in tables)
     if first != second or len(first) != 2:
-        raise op.invalid(f"its tables {first} of cosines and {second} of sines must be alike")
+        raise op.invalid(
+            f"tables {first} of cosines and {second} of sines must have the same shape"
+        )
     target = constant(op, "angles_shape", (*shape, first[1]), DType.INT_64)
     found = []
     for name, i in zip(("cosines", "sines"), tables, strict=True):
-        rows = apply_operator(op, f"{name}_rows", "Gather", [op.value(i), places], axis=0)
+        rows = apply_operator(op, f"{name}_rows", "Gather", [op.value(i), positions], axis=0)
         found.append(op.as_tensor(apply_operator(op, name, "Reshape", [rows, target])))
     return found
 
@@ -49,7 +51,7 @@ def rotated(
     """
     pairs, size = turns[0].shape[-1], x.shape[-1]
     if 2 * pairs > size:
-        raise op.invalid(f"it turns {2 * pairs} elements of heads of {size}")
+        raise op.invalid(f"{2 * pairs} rotated elements exceed heads of {size}")
     step = 2 if interleaved else 1
     first = _part(op, f"{suffix}_real", x, 0, 2 * pairs if interleaved else pairs, step)
     second = _part(op, f"{suffix}_imaginary", x, 1 if interleaved else pairs, 2 * pairs, step)

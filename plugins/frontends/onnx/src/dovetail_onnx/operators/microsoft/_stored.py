@@ -45,13 +45,13 @@ def integer_product(
 
 
 def need_one(op: OpContext, i: int, what: str) -> None:
-    """Refuses an input of several numbers.
+    """Raise if an input has several numbers.
 
     Raises:
         UnsupportedOpError: It has.
     """
     if op.has(i) and op.spec(i).shape not in ((), (1,)):
         raise op.unsupported(
-            f"its {what} has the shape {op.spec(i).shape}; only one number can be converted",
+            f"unsupported {what} of shape {op.spec(i).shape}; expected a single number",
             hint="quantize that matrix as a whole",
         )

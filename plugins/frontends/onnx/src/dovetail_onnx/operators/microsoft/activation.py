@@ -22,13 +22,13 @@ def bias_gelu(op: OpContext) -> Value:
 
 @MICROSOFT.importer("FastGelu", versions=(1,))
 def fast_gelu(op: OpContext) -> Value:
-    """The tanh form of Gelu, of a sum where there is a bias."""
+    """Compute the tanh form of Gelu, of a sum where there is a bias."""
     x = summed(op, "sum", op.value(0), 1)
     return apply_operator(op, "gelu", "Gelu", [x], output=0, approximate="tanh")
 
 
 @MICROSOFT.importer("QuickGelu", versions=(1,))
 def quick_gelu(op: OpContext) -> Value:
-    """The product x * sigmoid(alpha * x)."""
+    """Compute x * sigmoid(alpha * x)."""
     alpha = op.attr.number("alpha", 1.702)
     return apply_operator(op, "swish", "Swish", [op.value(0)], output=0, alpha=alpha)

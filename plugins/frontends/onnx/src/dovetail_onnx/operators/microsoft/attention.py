@@ -16,7 +16,7 @@ from dovetail_onnx.operators._parts import (
 )
 from dovetail_onnx.operators.microsoft._attended import attended
 from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, split_heads
-from dovetail_onnx.operators.microsoft._masks import Places, causal_bias, padding_bias
+from dovetail_onnx.operators.microsoft._masks import AttentionSizes, causal_bias, padding_bias
 from dovetail_onnx.operators.microsoft._stored import integer_product, need_one
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
@@ -30,14 +30,14 @@ def attention(op: OpContext) -> Sequence[Tensor | None]:
     refuse_inputs(op, {6: "past_sequence_length"}, _FUSE_LESS)
     x, weights = op.spec(0).shape, op.spec(1).shape
     if len(x) != 3 or len(weights) != 2 or weights[0] != x[2]:
-        raise op.invalid(f"its input {x} and weights {weights} do not fit each other")
+        raise op.invalid(f"input {x} and weights {weights} do not match")
     product = op.step("qkv", "MatMul", [op.tensor(0), op.tensor(1), op.optional(2)])
     return attended_to_itself(op, product, mask=3, past=4, bias=5)
 
 
 @MICROSOFT.importer("QAttention", versions=(1,))
 def quantized_attention(op: OpContext) -> Sequence[Tensor | None]:
-    """The same, after exact projections of integers."""
+    """Compute Attention after exact projections of integers."""
     refuse_attributes(op, {"do_rotary": 0, "past_present_share_buffer": 0}, _FUSE_LESS)
     need_one(op, 3, "input_scale")
     need_one(op, 6, "input_zero_point")
@@ -64,23 +64,25 @@ def attended_to_itself(
         FrontendError: The node's attributes or inputs do not fit.
     """
     if len(product.shape) != 3:
-        raise op.invalid(f"its input {op.spec(0).shape} must be (batch, rows, elements)")
+        raise op.invalid(f"input {op.spec(0).shape} must be (batch, rows, elements)")
     heads, width = op.attr.integer("num_heads", 0), product.shape[2]
     sizes = op.attr.integers("qkv_hidden_sizes") or (width // 3,) * 3
     if len(sizes) != 3 or sizes[0] != sizes[1]:
-        raise op.invalid(f"its qkv_hidden_sizes {sizes} must be three, the first two the same")
+        raise op.invalid(
+            f"qkv_hidden_sizes must be three numbers, the first two equal, got {sizes}"
+        )
     pieces = cut(op, "projections", product, 2, sizes)
     names = ("query", "key", "value")
     query, key, values = (split_heads(op, n, p, heads) for n, p in zip(names, pieces, strict=True))
     if op.has(past):
         key, values = _after_past(op, op.tensor(past), key, values)
     present = _present(op, key, values) if op.is_output_used(1) else None
-    places = Places(query.shape[0], query.shape[2], key.shape[2])
+    masked = AttentionSizes(query.shape[0], query.shape[2], key.shape[2])
     biases: list[Value | None] = [value(op, bias)] if bias is not None else []
-    if op.has(mask) and not _stands_for_none(op.spec(mask).shape, places.keys):
-        biases.append(padding_bias(op, mask, places, query.dtype))
-    if op.attr.integer("unidirectional", 0) and places.queries > 1:
-        biases.append(causal_bias(op, places, query.dtype))
+    if op.has(mask) and not _stands_for_none(op.spec(mask).shape, masked.keys):
+        biases.append(padding_bias(op, mask, masked, query.dtype))
+    if op.attr.integer("unidirectional", 0) and masked.queries > 1:
+        biases.append(causal_bias(op, masked, query.dtype))
     return [emit_joined(op, attended(op, query, key, values, biases)), present]
 
 
@@ -94,7 +96,7 @@ def _after_past(op: OpContext, past: Tensor, key: Tensor, value: Tensor) -> tupl
     batch, heads, _, size = key.shape
     shape = past.shape
     if key.shape != value.shape or shape[:3] != (2, batch, heads) or shape[4:] != (size,):
-        raise op.invalid(f"its past {shape} does not fit keys {key.shape}, values {value.shape}")
+        raise op.invalid(f"past {shape} does not match keys {key.shape}, values {value.shape}")
     if shape[3] == 0:
         return key, value
     halves = cut(op, "past", past, 0, (1, 1))
@@ -108,6 +110,8 @@ def _after_past(op: OpContext, past: Tensor, key: Tensor, value: Tensor) -> tupl
 def _present(op: OpContext, key: Tensor, value: Tensor) -> Tensor:
     """Emit the second output, (2, batch, heads, rows, size)."""
     if key.shape != value.shape:
-        raise op.invalid(f"its keys {key.shape} and values {value.shape} make no present")
+        raise op.invalid(
+            f"keys {key.shape} and values {value.shape} must have one shape for the present output"
+        )
     both = [reshaped(op, "present_half", t, (1, *t.shape)) for t in (key, value)]
     return op.emit("Concat", both, output=1, axis=0)

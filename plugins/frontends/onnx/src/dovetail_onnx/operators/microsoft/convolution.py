@@ -12,7 +12,7 @@ from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
 @MICROSOFT.importer("FusedConv", versions=(1,))
 def fused_conv(op: OpContext) -> Value:
-    """A convolution, plus a tensor of the result's shape, and an activation."""
+    """Emit a convolution, plus a tensor of the result's shape, and an activation."""
     activation = op.attr.text("activation", "")
     inputs = [value(op, i) for i in range(min(op.count, 3))]
     adds = op.has(3)

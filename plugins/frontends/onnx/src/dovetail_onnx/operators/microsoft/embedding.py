@@ -16,12 +16,12 @@ from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
 @MICROSOFT.importer("EmbedLayerNormalization", versions=(1,))
 def embed_layer_normalization(op: OpContext) -> Sequence[Value | None]:
-    """LayerNorm of the sum of rows of two or three tables; beside it, how many words there are."""
+    """LayerNorm of the sum of rows of two or three tables, and the number of words."""
     ids = op.spec(0).shape
     if len(ids) != 2:
-        raise op.invalid(f"its input_ids {ids} must be (batch, words)")
+        raise op.invalid(f"input_ids {ids} must be (batch, words)")
     total = apply_operator(
-        op, "places", "Add", [_rows(op, "word", 2, op.value(0)), _places(op, ids[1])]
+        op, "positions", "Add", [_rows(op, "word", 2, op.value(0)), _positions(op, ids[1])]
     )
     if op.has(1) and op.has(4):
         rows = _rows(op, "segment", 4, op.value(1))
@@ -43,18 +43,18 @@ def _rows(op: OpContext, suffix: str, table: int, ids: Value) -> Value:
     return apply_operator(op, suffix, "Gather", [op.value(table), ids], axis=0)
 
 
-def _places(op: OpContext, count: int) -> Value:
-    """Return the rows of the table of places: the first ones, unless they are told."""
+def _positions(op: OpContext, count: int) -> Value:
+    """Return the rows of the table of positions: the first ones unless position_ids is given."""
     if op.has(8):
-        return _rows(op, "place", 3, op.value(8))
+        return _rows(op, "position", 3, op.value(8))
     if (*op.spec(3).shape, 0)[0] < count:
-        raise op.invalid(f"its table of places {op.spec(3).shape} is too short for {count} words")
+        raise op.invalid(f"table of positions {op.spec(3).shape} is too short for {count} words")
     op.reserve_constant((2, count))  # of 64 bits
-    return _rows(op, "place", 3, constant(op, "places", np.arange(count), DType.INT_64))
+    return _rows(op, "position", 3, constant(op, "positions", np.arange(count), DType.INT_64))
 
 
 def _word_counts(op: OpContext) -> Value:
-    """Return how many places of each row of the mask hold 1; 0 without a mask."""
+    """Return how many elements of each row of the mask are 1; 0 without a mask."""
     batch = op.spec(0).shape[0]
     if not op.has(7):
         op.reserve_constant((2, batch))  # of 64 bits

@@ -18,7 +18,7 @@ from dovetail_onnx.operators._parts import (
 )
 from dovetail_onnx.operators.microsoft._attended import attended
 from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, split_heads, with_past
-from dovetail_onnx.operators.microsoft._masks import Places, causal_bias
+from dovetail_onnx.operators.microsoft._masks import AttentionSizes, causal_bias
 from dovetail_onnx.operators.microsoft._rotation import angles, rotated
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
@@ -54,20 +54,20 @@ def _refuse(op: OpContext) -> None:
     norms = {14: "q_norm_weight", 15: "k_norm_weight"}
     refuse_inputs(op, norms, "leave SimplifiedLayerNormalization of query and key unfused")
     if op.has(3) != op.has(4):
-        raise op.invalid("it has one of past_key and past_value without the other")
+        raise op.invalid("past_key and past_value must be given together")
     for i in (3, 4):
         if op.has(i) and len(op.spec(i).shape) != 4:
-            raise op.invalid(f"its past {op.spec(i).shape} must be (batch, heads, rows, size)")
+            raise op.invalid(f"past {op.spec(i).shape} must be (batch, heads, rows, size)")
 
 
 def _heads(op: OpContext) -> tuple[Tensor, Tensor, Tensor]:
     """Return query, key and value as (batch, heads, rows, size)."""
     heads, groups = op.attr.integer("num_heads", 0), op.attr.integer("kv_num_heads", 0)
     if min(heads, groups) < 1 or heads % groups:
-        raise op.invalid(f"its {groups} kv_num_heads do not divide its {heads} num_heads")
+        raise op.invalid(f"num_heads {heads} is not a multiple of kv_num_heads {groups}")
     query = op.tensor(0)
     if len(query.shape) != 3:
-        raise op.invalid(f"its query {query.shape} must be (batch, rows, elements)")
+        raise op.invalid(f"query {query.shape} must be (batch, rows, elements)")
     if op.has(1):
         given = [query, op.tensor(1), op.tensor(2)]
     else:
@@ -79,12 +79,12 @@ def _heads(op: OpContext) -> tuple[Tensor, Tensor, Tensor]:
         made[0].shape[axis] != made[1].shape[axis] for axis in (0, 2, 3)
     ):
         shapes = ", ".join(str(t.shape) for t in made)
-        raise op.invalid(f"its query, key and value do not fit each other: heads of {shapes}")
+        raise op.invalid(f"query, key and value do not match: heads of {shapes}")
     return made[0], made[1], made[2]
 
 
 def _past_rows(op: OpContext, query: Tensor) -> int:
-    """Return how many rows of the past are looked at: all or none.
+    """Return how many rows of the past are attended to: all or none.
 
     Raises:
         UnsupportedOpError: Only some are; or it is not known whether.
@@ -100,16 +100,16 @@ def _past_rows(op: OpContext, query: Tensor) -> int:
     if total == (full + 1,) and (batch == 1 or set(op.need_ints(5, "seqlens_k")) == {full}):
         return held
     raise op.unsupported(
-        f"its past of {held} rows is used in part: it has {rows} new rows, and is to look at "
-        f"{total[0] if total else 'no'} of all",
-        hint="convert the model for the prompt, or with a past of exactly the rows before",
+        f"unsupported partial use of a past of {held} rows: with {rows} new rows, attention is to "
+        f"{total[0] if total else 'no'} rows",
+        hint="convert the model for the prompt, or with a past of exactly the earlier rows",
     )
 
 
 def _remembered(
     op: OpContext, suffix: str, i: int, x: Tensor, past: int
 ) -> tuple[Tensor, Tensor | None]:
-    """Return what is looked at of keys or values, and the output that is the next run's past."""
+    """Return the keys or values that are attended to, and the output that is the next past."""
     output = i - 2
     if past or not op.has(i) or op.spec(i).shape[2] <= x.shape[2]:
         seen = with_past(op, suffix, op.tensor(i) if past else None, x, output)
@@ -128,16 +128,16 @@ def _turned(op: OpContext, query: Tensor, key: Tensor, past: int) -> tuple[Tenso
     """Return query and key with rotary embeddings."""
     batch, _, rows, _ = query.shape
     op.reserve_constant((2, rows))  # of 64 bits
-    places: Value = constant(op, "places", np.arange(rows)[None] + past, DType.INT_64)
+    positions: Value = constant(op, "positions", np.arange(rows)[None] + past, DType.INT_64)
     if op.has(9) and past:
-        places = op.value(9)
+        positions = op.value(9)
     elif op.has(9):  # a prompt's first place is that of all sequences
         corner = [constant(op, "corner", ends, DType.INT_64) for ends in ((0, 0), (1, 1))]
         first = apply_operator(op, "first_place", "Slice", [op.value(9), *corner])
-        places = apply_operator(op, "counted", "Add", [first, places])
-    if places.shape not in ((1, rows), (batch, rows)):
-        raise op.invalid(f"its position_ids {places.shape} must be {(batch, rows)}")
-    turns = angles(op, (7, 8), places, (places.shape[0], 1, rows))
+        positions = apply_operator(op, "counted", "Add", [first, positions])
+    if positions.shape not in ((1, rows), (batch, rows)):
+        raise op.invalid(f"position_ids must have shape {(batch, rows)}, got {positions.shape}")
+    turns = angles(op, (7, 8), positions, (positions.shape[0], 1, rows))
     interleaved = bool(op.attr.integer("rotary_interleaved", 0))
     return (
         rotated(op, "query", query, turns, interleaved=interleaved),
@@ -146,24 +146,26 @@ def _turned(op: OpContext, query: Tensor, key: Tensor, past: int) -> tuple[Tenso
 
 
 def _causal(op: OpContext, query: Tensor, key: Tensor) -> Value | None:
-    """Return what hides the rows ahead, and those behind a window; None where none are."""
+    """Return the mask of later rows, and of those before a window; None where there are none."""
     window = op.attr.integer("local_window_size", -1)
     if not op.attr.integer("causal", 1):
         if window > 0:
-            raise op.invalid(f"it is not causal, but has a local_window_size of {window}")
+            raise op.invalid(
+                f"unsupported local_window_size {window} of an attention that is not causal"
+            )
         return None
-    places = Places(query.shape[0], query.shape[2], key.shape[2])
-    if places.queries == 1 and not 0 < window < places.keys:
+    sizes = AttentionSizes(query.shape[0], query.shape[2], key.shape[2])
+    if sizes.queries == 1 and not 0 < window < sizes.keys:
         return None
-    return causal_bias(op, places, query.dtype, window=window)
+    return causal_bias(op, sizes, query.dtype, window=window)
 
 
 def _sink(op: OpContext, query: Tensor) -> Tensor | None:
-    """Return (batch, heads, rows, 1) of scores of a place without a value; None for no place."""
+    """Return (batch, heads, rows, 1) of scores of a position without a value, or None."""
     batch, heads, rows, _ = query.shape
     if op.has(11):
         if op.spec(11).shape != (heads,):
-            raise op.invalid(f"its head_sink {op.spec(11).shape} must be ({heads},)")
+            raise op.invalid(f"head_sink must have shape ({heads},), got {op.spec(11).shape}")
         shapes = [(1, heads, 1, 1), (batch, heads, rows, 1)]
         column, whole = (constant(op, "sink_shape", s, DType.INT_64) for s in shapes)
         scores = apply_operator(op, "sink_column", "Reshape", [op.value(11), column])

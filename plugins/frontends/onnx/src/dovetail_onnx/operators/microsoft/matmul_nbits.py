@@ -22,15 +22,15 @@ def matmul_n_bits(op: OpContext) -> Tensor:
     units, inputs = (op.attr.integer(name, 0) for name in ("N", "K"))
     block, bits = op.attr.integer("block_size", 0), op.attr.integer("bits", 4)
     if bits not in _BITS:
-        raise op.unsupported(f"its weights have {bits} bits; 2, 4 and 8 can be converted")
+        raise op.unsupported(f"unsupported weights of {bits} bits; expected 2, 4 or 8")
     if min(units, inputs) < 1 or block < _LEAST_BLOCK or block & (block - 1):
         raise op.invalid(
-            f"its N {units}, K {inputs} and block_size {block} must be positive, the last a power "
+            f"N {units}, K {inputs} and block_size {block} must be positive, block_size a power "
             f"of two from {_LEAST_BLOCK} on"
         )
     x = op.spec(0).shape
     if not x or x[-1] != inputs:
-        raise op.invalid(f"its input {x} must have {inputs} elements in the last dimension")
+        raise op.invalid(f"input {x} must have {inputs} elements in the last dimension")
     op.reserve_constant((units, inputs))
     blocks = -(-inputs // block)
     weights = _weights(op, units, blocks, block, bits)[:, :inputs]
@@ -79,7 +79,7 @@ def _unpacked(packed: Array, bits: int) -> Array:
 
 def _bytes(op: OpContext, i: int, what: str, shape: tuple[int, ...]) -> Array:
     if op.spec(i).dtype is not DType.UINT_8:
-        raise op.invalid(f"its {what} are {op.spec(i).dtype.name}; they must be UINT_8")
+        raise op.invalid(f"{what} must be UINT_8, got {op.spec(i).dtype.name}")
     return _shaped(op, i, what, shape)
 
 
@@ -87,5 +87,5 @@ def _shaped(op: OpContext, i: int, what: str, shape: tuple[int, ...]) -> Array:
     """Return a known input in a shape, which the file may state flat."""
     values = op.need_constant(i, what)
     if values.size != np.prod(shape):
-        raise op.invalid(f"its {what} of shape {values.shape} must be {shape}")
+        raise op.invalid(f"{what} must have shape {shape}, got {values.shape}")
     return values.reshape(shape)

@@ -13,10 +13,10 @@ from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._parts import refuse_inputs, value
 from dovetail_onnx.operators.microsoft._attended import attended
 from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, split_heads, with_past
-from dovetail_onnx.operators.microsoft._masks import Places, causal_bias, padding_bias
+from dovetail_onnx.operators.microsoft._masks import AttentionSizes, causal_bias, padding_bias
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
-_NAMES = ("query", "key", "value")
+NAMES = ("query", "key", "value")
 
 
 @MICROSOFT.importer("MultiHeadAttention", versions=(1,))
@@ -25,53 +25,68 @@ def multi_head_attention(op: OpContext) -> Sequence[Tensor | None]:
     refuse_inputs(
         op,
         {8: "past_sequence_length", 9: "cache_indirection"},
-        "export the model with a past of its own, not in a shared buffer",
+        "export the model with a past that is not in a shared buffer",
     )
     if op.is_output_used(3):
-        raise op.unsupported("its output qk cannot be converted", hint="leave it out")
+        raise op.unsupported("unsupported output qk", hint="leave it out")
     if op.has(6) != op.has(7):
-        raise op.invalid("it has one of past_key and past_value without the other")
+        raise op.invalid("past_key and past_value must be given together")
     query, key, values = _heads(op)
     same = query.shape[:2] == key.shape[:2] and query.shape[3] == key.shape[3]
     if not same or key.shape[:3] != values.shape[:3]:
         raise op.invalid(
-            f"its query {query.shape}, key {key.shape} and value {values.shape} do not fit each "
+            f"query {query.shape}, key {key.shape} and value {values.shape} do not match each "
             "other, as (batch, heads, rows, size)"
         )
     key = with_past(op, "keys", op.optional(6), key, 1)
     values = with_past(op, "values", op.optional(7), values, 2)
-    places = Places(query.shape[0], query.shape[2], key.shape[2])
+    sizes = AttentionSizes(query.shape[0], query.shape[2], key.shape[2])
     biases: list[Value | None] = [value(op, 5)]
     if op.has(4):
-        biases.append(padding_bias(op, 4, places, query.dtype))
-    if op.attr.integer("unidirectional", 0) and places.queries > 1:
-        biases.append(_causal(op, places, query))
+        biases.append(padding_bias(op, 4, sizes, query.dtype))
+    if op.attr.integer("unidirectional", 0) and sizes.queries > 1:
+        biases.append(_causal(op, sizes, query))
     y = emit_joined(op, attended(op, query, key, values, biases))
     return [y, key if op.is_output_used(1) else None, values if op.is_output_used(2) else None]
 
 
-def _causal(op: OpContext, places: Places, query: Tensor) -> Value:
+def _causal(op: OpContext, sizes: AttentionSizes, query: Tensor) -> Value:
     """Return what hides keys; counted from the first one, where they are not the queries' own."""
     before = op.spec(6).shape[2] if op.has(6) else 0
-    if places.keys - places.queries == before:
-        return causal_bias(op, places, query.dtype)
+    if sizes.keys - sizes.queries == before:
+        return causal_bias(op, sizes, query.dtype)
     raise op.unsupported(
-        f"it is unidirectional, but has {places.queries} queries for {places.keys - before} keys",
-        hint="leave unidirectional out, and say with key_padding_mask where to look",
+        f"unidirectional attention of {sizes.queries} queries to {sizes.keys - before} "
+        "keys cannot be converted",
+        hint="leave unidirectional out, and pass key_padding_mask",
     )
+
+
+def in_heads(
+    op: OpContext, given: Sequence[Tensor], heads: int, bias: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return query, key and value, plus a bias, as (batch, heads, rows, size).
+
+    Args:
+        op: The node.
+        given: The three, (batch, rows, heads * size); keys and values may be in heads already.
+        heads: How many there are.
+        bias: The number of the input that is the bias; it may be left out.
+    """
+    if op.has(bias):
+        given = _biased(op, given, bias)
+    query, key, values = (
+        t if len(t.shape) == 4 else split_heads(op, name, t, heads)
+        for name, t in zip(NAMES, given, strict=True)
+    )
+    return query, key, values
 
 
 def _heads(op: OpContext) -> tuple[Tensor, Tensor, Tensor]:
     """Return query, key and value as (batch, heads, rows, size), with their biases."""
     heads = op.attr.integer("num_heads", 0)
     given = _given(op, heads)
-    if op.has(3):
-        given = _biased(op, given)
-    query, key, values = (
-        t if len(t.shape) == 4 else split_heads(op, name, t, heads)
-        for name, t in zip(_NAMES, given, strict=True)
-    )
-    return query, key, values
+    return in_heads(op, given, heads, 3)
 
 
 def _given(op: OpContext, heads: int) -> list[Tensor]:
@@ -80,18 +95,18 @@ def _given(op: OpContext, heads: int) -> list[Tensor]:
     if key is None:
         if query.shape[2:4] != (heads, 3) or len(query.shape) != 5:
             raise op.invalid(
-                f"it has no key, so its query {query.shape} must be (batch, rows, heads, 3, size)"
+                f"without a key, the query {query.shape} must be (batch, rows, heads, 3, size)"
             )
         return _unpacked(op, query)
     if len(query.shape) != 3:
-        raise op.invalid(f"its query {query.shape} must be (batch, rows, heads * size)")
+        raise op.invalid(f"query {query.shape} must be (batch, rows, heads * size)")
     if len(key.shape) == 5 and not op.has(2):
         if key.shape[2:4] != (heads, 2):
-            raise op.invalid(f"its key {key.shape} must be (batch, rows, heads, 2, size)")
+            raise op.invalid(f"key {key.shape} must be (batch, rows, heads, 2, size)")
         return [query, *_unpacked(op, key)]
     given = [query, key, op.tensor(2)]
     if {len(t.shape) for t in given[1:]} not in ({3}, {4}):
-        raise op.invalid(f"its key {key.shape} and value {given[2].shape} are of other ranks")
+        raise op.invalid(f"key {key.shape} and value {given[2].shape} must both have rank 3 or 4")
     return given
 
 
@@ -102,23 +117,23 @@ def _unpacked(op: OpContext, packed: Tensor) -> list[Tensor]:
     return [reshaped(op, "unpacked", t, (batch, rows, heads * size)) for t in pieces]
 
 
-def _biased(op: OpContext, given: Sequence[Tensor]) -> list[Tensor]:
+def _biased(op: OpContext, given: Sequence[Tensor], bias: int) -> list[Tensor]:
     """Return query, key and value plus their parts of the bias; those in heads have theirs."""
     first, *others = given
     size = first.shape[-1]
     last = [t.shape[-1] if len(t.shape) == 3 else t.shape[1] * t.shape[3] for t in others]
-    pieces = _cut_bias(op, (size, *last))
+    pieces = _cut_bias(op, (size, *last), bias)
     return [
         op.step(f"{name}_biased", "ElementWiseAdd", [t, piece]) if len(t.shape) == 3 else t
-        for name, t, piece in zip(_NAMES, given, pieces, strict=True)
+        for name, t, piece in zip(NAMES, given, pieces, strict=True)
     ]
 
 
-def _cut_bias(op: OpContext, sizes: Sequence[int]) -> list[Tensor]:
-    """Return the parts of the bias: at import where it is known."""
-    known = op.constant(3)
+def _cut_bias(op: OpContext, sizes: Sequence[int], i: int) -> list[Tensor]:
+    """Return the parts of the bias, input i: at import where it is known."""
+    known = op.constant(i)
     if known is None or known.shape != (sum(sizes),):
-        return cut(op, "bias", op.tensor(3), 0, sizes)
+        return cut(op, "bias", op.tensor(i), 0, sizes)
     parts = np.split(known, np.cumsum(sizes)[:-1])
-    dtype = op.spec(3).dtype
-    return [op.static(f"{n}_bias", part, dtype) for n, part in zip(_NAMES, parts, strict=True)]
+    dtype = op.spec(i).dtype
+    return [op.static(f"{n}_bias", part, dtype) for n, part in zip(NAMES, parts, strict=True)]

@@ -25,7 +25,7 @@ def simplified_layer_normalization(op: OpContext) -> Result | Sequence[Result | 
     """RmsNorm."""
     if op.is_output_used(1):
         raise op.unsupported(
-            "its second output, 1 over the root mean square, cannot be converted",
+            "unsupported second output, 1 over the root mean square",
             hint="leave it out",
         )
     return rms_normalization(op)
@@ -43,7 +43,7 @@ def _with_skip(op_type: str, *, factors: tuple[int, ...], bias: int) -> Importer
     def convert(op: OpContext) -> Sequence[Value | None]:
         if op.is_output_used(1) or op.is_output_used(2):
             raise op.unsupported(
-                "its outputs mean and inv_std_var are for training, and cannot be converted",
+                "unsupported outputs mean and inv_std_var, which are for training",
                 hint="leave them out",
             )
         total = _sum(op, bias)
@@ -56,10 +56,10 @@ def _with_skip(op_type: str, *, factors: tuple[int, ...], bias: int) -> Importer
 
 
 def _sum(op: OpContext, bias: int) -> Tensor:
-    """Emit the sum of two inputs and a bias, which is the fourth output where that is wanted."""
+    """Emit the sum of two inputs and a bias, which is also the fourth output if that is used."""
     x, skip = op.spec(0).shape, op.spec(1).shape
     if not broadcasts(skip, x):
-        raise op.invalid(f"its skip {skip} does not fit its input {x}")
+        raise op.invalid(f"skip {skip} does not match the input {x}")
     first = [op.tensor(0), op.tensor(1)]
     if op.has(bias):
         first = [op.step("sum", "ElementWiseAdd", first), op.tensor(bias)]

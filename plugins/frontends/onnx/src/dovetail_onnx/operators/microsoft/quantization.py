@@ -31,21 +31,21 @@ from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
 @MICROSOFT.importer("DequantizeLinear", versions=(1,))
 def dequantize_linear(op: OpContext) -> Value:
-    """The difference to the zero point, times the scale, as ONNX's own."""
+    """Subtract the zero point and multiply by the scale, as ONNX's operator does."""
     inputs = [value(op, i) for i in range(3)]
     return apply_operator(op, "real", "DequantizeLinear", inputs, output=0, **given(op, ["axis"]))
 
 
 @MICROSOFT.importer("QuantizeLinear", versions=(1,))
 def quantize_linear(op: OpContext) -> Value:
-    """The quotient by the scale, rounded, plus the zero point, as ONNX's own."""
+    """Divide by the scale, round, and add the zero point, as ONNX's operator does."""
     inputs = [value(op, i) for i in range(3)]
     return apply_operator(op, "stored", "QuantizeLinear", inputs, output=0, **given(op, ["axis"]))
 
 
 @MICROSOFT.importer("MatMulIntegerToFloat", versions=(1,))
 def matmul_integer_to_float(op: OpContext) -> Value:
-    """An exact product of integers, times both scales, plus a bias."""
+    """Emit an exact product of integers, times both scales, plus a bias."""
     need_one(op, 2, "a_scale")
     need_one(op, 4, "a_zero_point")
     if are_known(op, 1) and are_columns(op, 1, 3, 5):
@@ -56,7 +56,7 @@ def matmul_integer_to_float(op: OpContext) -> Value:
 
 @MICROSOFT.importer("DynamicQuantizeMatMul", versions=(1,))
 def dynamic_quantize_matmul(op: OpContext) -> Value:
-    """The same for a real matrix, stored as bytes between its least and greatest number."""
+    """Emit the same for a real matrix, quantized to bytes between its minimum and maximum."""
     x = op.value(0)
     scale, point = byte_coding(op, x)
     stored = apply_operator(op, "stored", "QuantizeLinear", [x, scale, point])
@@ -72,7 +72,7 @@ def dynamic_quantize_matmul(op: OpContext) -> Value:
 
 @MICROSOFT.importer("QGemm", versions=(1,))
 def quantized_gemm(op: OpContext) -> Value:
-    """An exact product of integers, plus integers, times the scales, stored again or left real."""
+    """Emit an exact product of integers plus integers, times scales, quantized again or real."""
     need_one(op, 1, "a_scale")
     need_one(op, 2, "a_zero_point")
     if _is_plain(op):
@@ -95,7 +95,7 @@ def quantized_gemm(op: OpContext) -> Value:
 
 
 def _is_plain(op: OpContext) -> bool:
-    """Return whether the product is that of real matrices, with all scales known and stored again."""
+    """Return whether the product can be of real matrices: all scales known, quantized again."""
     one = op.attr.number("alpha", 1.0) == 1 and op.has(8)
     # the bias is made real by the scales of the columns, which it must have then
     scales = op.spec(4).shape

@@ -101,7 +101,7 @@ def where(op: OpContext) -> Value:
 def concat(op: OpContext) -> Value:
     """Concat; the inputs come in threes, after the output's scale and zero point."""
     if op.count < 5 or op.count % 3 != 2:
-        raise op.invalid(f"it has {op.count} inputs; they must be 2 and then 3 for each tensor")
+        raise op.invalid(f"expected 2 inputs and then 3 for each tensor, got {op.count}")
     parts = [real_input(op, i, i + 1, i + 2) for i in range(2, op.count, 3)]
     real = apply_operator(op, "result", "Concat", parts, axis=op.attr.integer("axis", 0))
     return emit_quantized(op, real, scale=0, zero=1, like=op.spec(2).dtype)

@@ -19,14 +19,14 @@ _CODINGS = {1: (8, 9), 2: (10, 11)}
 @MICROSOFT.importer("DynamicQuantizeLSTM", versions=(1,))
 def dynamic_quantize_lstm(op: OpContext) -> Sequence[Tensor | None]:
     """Lstm with real weights: inputs and states are not rounded at run time, as they are there."""
-    return lstm_of(read_layer(op, 4, LSTM_FUNCTIONS, _real))
+    return lstm_of(read_layer(op, 4, functions=LSTM_FUNCTIONS, weights=_real))
 
 
 def _real(op: OpContext, i: int, what: str) -> Array:
     """Return the weights of an input that has them (directions, inputs, gates * hidden)."""
     stored = op.need_constant(i, what)
     if stored.ndim != 3:
-        raise op.invalid(f"its {what} have shape {stored.shape}; they must have rank 3")
+        raise op.invalid(f"{what} must have rank 3, got shape {stored.shape}")
     scale, zero = (
         _coding(op, k, name, stored.shape)
         for k, name in zip(_CODINGS[i], ("scale", "zero point"), strict=True)
@@ -40,7 +40,7 @@ def _coding(op: OpContext, i: int, what: str, stored: tuple[int, ...]) -> Array:
     values = op.need_constant(i, what).astype(np.float32)
     if values.shape not in ((directions,), (directions, columns)):
         raise op.invalid(
-            f"its {what} has shape {values.shape}; it must be ({directions},) or "
+            f"{what} has shape {values.shape}; expected ({directions},) or "
             f"({directions}, {columns})"
         )
     return values.reshape(directions, 1, -1)
