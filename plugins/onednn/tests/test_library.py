@@ -125,7 +125,7 @@ def test_an_old_instruction_set_is_rejected(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_missing_openmp_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(path: str) -> None:
+    def fail(path: str, **_: object) -> None:
         raise OSError("libgomp.so.1: cannot open shared object file: No such file or directory")
 
     monkeypatch.setattr(_library.ctypes, "CDLL", fail)
