@@ -63,14 +63,14 @@ CHECKS = (
     Check(
         "busy_thread",
         "shufflenet",
-        "shufflenet, beside a busy thread over alone",
+        "shufflenet, with a busy thread over alone",
         lambda f: f["beside_ms"] / f["alone_ms"],
         3,
     ),
     Check(
         "two_busy_processes",
         DIGITS,
-        "digits, beside two busy processes over alone",
+        "digits, with two busy processes over alone",
         lambda f: f["beside_ms"] / f["alone_ms"],
         1.5,
     ),

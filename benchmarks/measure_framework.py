@@ -112,7 +112,7 @@ def _throughput(subject: Subject, effort: Effort, barrier: threading.Barrier) ->
 
 
 def busy_thread(subject: Subject, effort: Effort) -> Found:
-    """Return the time of a run alone, and beside a thread that computes in pure Python."""
+    """Return the time of a run alone, and with a busy thread of pure Python."""
     over = threading.Event()
 
     def spin() -> None:
@@ -133,7 +133,7 @@ def busy_thread(subject: Subject, effort: Effort) -> Found:
 
 
 def two_busy_processes(subject: Subject, effort: Effort) -> Found:
-    """Return the time of a run alone, and beside two busy processes."""
+    """Return the time of a run alone, and with two busy processes."""
     with subject.session() as session:
         alone = median(times_ms(lambda: session.run(subject.inputs), effort))
         with busy_processes(2):

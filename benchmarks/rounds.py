@@ -55,7 +55,7 @@ class Sample:
 
     @property
     def is_right(self) -> bool:
-        """Whether the outputs match the reference; only float32 is compared."""
+        """True if the outputs match the reference; only float32 is compared."""
         return self.precision != "float32" or self.difference <= TOLERANCE
 
 
@@ -86,7 +86,7 @@ def measure(
         threads: Number of threads that each may use.
         effort: Duration of each measurement.
         scratch: An empty folder.
-        tell: Called with a line on the progress.
+        tell: Prints a line on the progress.
 
     Raises:
         ProcessFailedError: A process failed, or computed in another type than expected.

@@ -91,7 +91,7 @@ def targets(found: Mapping[str, Mapping[str, Standing]], *, busy: int = 0) -> li
         if not (networks := found.get(peer)):
             continue
         slowest = min(networks, key=lambda name: networks[name].upper_ratio)
-        label = f"speed over {peer}" + (f" beside {busy} busy" if busy else "")
+        label = f"speed over {peer}" + (f" with {busy} busy" if busy else "")
         made.append(
             Target(f"{label}, geometric mean", mean_ratio(networks), wanted.mean, at_least=True)
         )

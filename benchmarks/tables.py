@@ -41,7 +41,7 @@ def latencies(samples: Samples, *, busy: int = 0, render: Render = table) -> str
     engines = list(next(iter(samples.values())))
     found = standings(samples)
     peers = [engine for engine in engines if engine in found]
-    title = f"ms beside {busy} busy" if busy else "latency, ms"
+    title = f"ms with {busy} busy" if busy else "latency, ms"
     head = [title, *engines, *(f"over {peer}" for peer in peers)]
     rows = [
         [

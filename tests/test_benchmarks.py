@@ -1,4 +1,4 @@
-"""The benchmarks: that they measure right answers, and say what the numbers mean."""
+"""The benchmarks: outputs are compared, ratios and targets are right."""
 
 from __future__ import annotations
 
@@ -190,11 +190,11 @@ def test_targets_beside_busy_processes_are_others() -> None:
     loads = {0: samples([1], [1]), 1: samples([1], [1]), 2: samples([1], [1.25])}
     mean, worst = summary.all_targets(loads)[3:]
     assert (mean.label, mean.is_met) == (
-        "speed over onnxruntime beside 2 busy, geometric mean",
+        "speed over onnxruntime with 2 busy, geometric mean",
         True,
     )
     assert (worst.label, worst.is_met) == (
-        "speed over onnxruntime beside 2 busy, worst (net)",
+        "speed over onnxruntime with 2 busy, worst (net)",
         True,
     )
     assert not any(t.is_met for t in summary.all_targets({2: samples([1], [0.9])}))
@@ -203,7 +203,7 @@ def test_targets_beside_busy_processes_are_others() -> None:
 def test_tables_in_markdown() -> None:
     found = tables.latencies(samples([2], [3]), busy=2, render=tables.markdown)
     assert found.splitlines() == [
-        "| ms beside 2 busy | dovetail | onnxruntime | over onnxruntime |",
+        "| ms with 2 busy | dovetail | onnxruntime | over onnxruntime |",
         "| --- | --- | --- | --- |",
         "| net | 2.000 | 3.000 | 1.50 (1.50) |",
         "| geometric mean |  |  | 1.50 |",

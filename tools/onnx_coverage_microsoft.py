@@ -1,4 +1,4 @@
-"""The part of docs/onnx_coverage.md about ONNX Runtime's own operators: what is said of each."""
+"""The part of docs/onnx_coverage.md on ONNX Runtime's own operators."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def lines() -> Iterator[str]:
     """Return the lines, after running all cases on the backend and on ONNX Runtime.
 
     Raises:
-        AssertionError: A case does not give what ONNX Runtime gives, or one that is to be refused
-            is not.
+        AssertionError: A case's outputs differ from ONNX Runtime's, or a case that has to be
+            rejected is not.
     """
     cases = [c for c in load_cases() if c.domain or c.op_type in OF_ONNX_DOMAIN]
     becomes: dict[str, set[str]] = defaultdict(set)
@@ -32,9 +32,9 @@ def lines() -> Iterator[str]:
     for each in REFUSED:
         refused[_operator(each.case)].append(_refusal(each.case))
     yield from ("", "## ONNX Runtime's operators", "")
-    yield f"Those of the domain com.microsoft, and two that it puts in ONNX's. {len(cases)} cases,"
-    yield "all on the backend `cpu`, give what ONNX Runtime's own kernels give; they say what an"
-    yield "operator becomes before any pass. All else of the domain is refused."
+    yield f"Those of the domain com.microsoft, and two that it adds to ONNX's. All {len(cases)}"
+    yield "cases have the same outputs on the backend `cpu` as on ONNX Runtime; the table lists the"
+    yield "ops of each operator before any pass. Every other operator of the domain is rejected."
     yield from (
         "",
         "| operator | versions | becomes | cases | not converted |",
@@ -47,7 +47,7 @@ def lines() -> Iterator[str]:
 
 
 def ops_of(case: Case) -> Iterator[str]:
-    """Return the ops that a case becomes: those that compute anything; after running it."""
+    """Run a case and return the computing ops of its graph."""
     prepared = backend.prepare(case.model)
     try:
         names = [info.name for info in case.model.graph.input]
@@ -66,7 +66,7 @@ def _refusal(case: Case) -> str:
         _read(case)
     except UnsupportedOpError:
         return case.about
-    raise AssertionError(f"{case.name} is not refused")
+    raise AssertionError(f"{case.name} is not rejected")
 
 
 def _read(case: Case) -> Graph:

@@ -194,7 +194,7 @@ def test_a_small_network_runs_in_one_thread(
 def test_wrong_convolutions_are_left_to_numpy_or_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def checked(kinds: Iterable[Kind] = Kind) -> Library:
         if Kind.CONVOLUTION in kinds:
-            raise PluginError("a convolution: its answer is wrong")
+            raise PluginError("a convolution: wrong result")
         return checked_library(kinds)
 
     for module in ("dovetail_cpu._engine", "dovetail_onednn.kernels"):
@@ -205,11 +205,11 @@ def test_wrong_convolutions_are_left_to_numpy_or_an_error(monkeypatch: pytest.Mo
     assert "dovetail_cpu.kernels.convolution" in modules
     assert f"{ONEDNN}steps" in modules  # the pooling
     np.testing.assert_allclose(mixed, numpy, rtol=1e-5, atol=1e-5)  # as above
-    with pytest.raises(PluginError, match="its answer is wrong"):
+    with pytest.raises(PluginError, match="wrong result"):
         run(graph, feeds, EngineChoice.ONEDNN)
     first, *_ = CpuBackend(OPS).doctor()
     assert re.fullmatch(
-        "engine onednn .*, but numpy for some kernels: a convolution: its answer is wrong", first
+        "engine onednn .*, but numpy for some kernels: a convolution: wrong result", first
     )
 
 

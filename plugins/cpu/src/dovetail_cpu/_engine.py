@@ -43,7 +43,7 @@ class Engine:
         kernels: For the standard op set.
         reorder: Converts between their layouts; None where there is only one.
         computing: Returns the context in which a graph is prepared and run, once at a time, for the
-            greatest number of threads; None is one for each processor.
+            largest number of threads; None is one for each processor.
     """
 
     kernels: KernelRegistry

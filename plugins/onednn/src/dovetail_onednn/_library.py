@@ -88,12 +88,12 @@ class Library:
 
     @property
     def has_bfloat16(self) -> bool:
-        """Whether the instruction set includes bfloat16."""
+        """True if the instruction set includes bfloat16."""
         return self.instruction_set & _BFLOAT16 == _BFLOAT16
 
     @property
     def has_amx(self) -> bool:
-        """Whether the instruction set includes AMX."""
+        """True if the instruction set includes AMX."""
         return self.instruction_set & _AMX == _AMX
 
     @property

@@ -13,8 +13,8 @@ from typing import Any
 
 # Computing time between two checks; a check takes some 20 us.
 INTERVAL_S = 0.02
-# Shares of the computing time that a thread waits for a processor. Beside one or two busy processes
-# on two processors 0.38 to 0.46 were measured, otherwise 0.02 to 0.07.
+# Shares of the computing time that a thread waits for a processor. Measured on two processors: 0.38
+# to 0.46 with one or two busy processes, otherwise 0.02 to 0.07.
 BUSY, QUIET = 0.2, 0.1
 # Checks in a row that have to agree: a short task of the system's is no contention.
 CHECKS = 3
@@ -75,7 +75,7 @@ class Contention:
 
     @property
     def is_busy(self) -> bool:
-        """Whether others were found to compete."""
+        """True while others are found to compete."""
         return self._team is not None
 
     def report(self, share: float) -> None:
@@ -93,7 +93,7 @@ class Contention:
                 self._team = None
 
     def forget(self) -> None:
-        """Start anew, in a process that was forked: the team's threads were left behind."""
+        """Reset in a forked process, where the team's threads do not exist."""
         self._lock = threading.Lock()
         self._team = None
 

@@ -1,8 +1,8 @@
 """Computing in a process that was forked.
 
-The threads of an OpenMP team do not exist in the new process. Primitives store how many threads they
-were compiled for, so one from before the fork would wait for the missing threads for ever: it is
-rejected. Primitives compiled after the fork, in the thread that forked, run in one thread.
+The threads of an OpenMP team do not exist in the new process. Primitives store how many threads
+they were compiled for, so one from before the fork would wait for the missing threads for ever: it
+is rejected. Primitives compiled after the fork, in the thread that forked, run in one thread.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class ReleaseGil(enum.Enum):
 # Sessions that compute at this moment; adding and discarding need no lock.
 ACTIVE: set[object] = set()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=ACTIVE.clear)  # their threads stayed behind
+    os.register_at_fork(after_in_child=ACTIVE.clear)  # their threads do not exist there
 
 _WATCH = Watch()
 
@@ -149,12 +149,12 @@ class Computing(threads):
 
 
 def threads_note(found: Library) -> str:
-    """Return what a user should know about how the library's threads wait; mostly nothing."""
+    """Return advice on how the library's threads wait, for `doctor`; an empty text without any."""
     if not found.openmp_came_first or is_wait_chosen():
         return ""
     return (
-        "another package loaded OpenMP first, whose threads spin for long: beside other busy "
-        f"processes, set GOMP_SPINCOUNT={SPIN_COUNT} before Python starts"
+        "another package loaded OpenMP first, whose threads spin for long: on a busy machine, set "
+        f"GOMP_SPINCOUNT={SPIN_COUNT} before Python starts"
     )
 
 
@@ -162,7 +162,7 @@ def threads_note(found: Library) -> str:
 def threads_for(products: int) -> Iterator[None]:
     """Describe primitives for one thread while this is entered, if their work is little.
 
-    Beside other busy processes a second thread is waited for much longer than little work takes.
+    On a busy machine, waiting for a second thread takes much longer than little work.
 
     Args:
         products: Number of products between two points where threads wait.

@@ -8,8 +8,8 @@ from dovetail.ir import Graph, Node
 from dovetail_onednn.threads import LEAST_SHARED, LEAST_SHARED_ELEMENTS
 
 # Products below which a whole graph is for one thread: some 40 us of work on a core of 2024, where
-# two threads gain nothing over the time that Python takes from step to step. Beside busy processes
-# each of the few points where threads wait may take milliseconds.
+# two threads gain nothing over the time that Python takes from step to step. On a busy machine each
+# of the few points where threads wait may take milliseconds.
 LEAST_SHARED_BY_GRAPH = 1 << 21
 _PRODUCTS_OF_ELEMENT = LEAST_SHARED // LEAST_SHARED_ELEMENTS  # that take as long as an element
 
