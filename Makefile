@@ -1,7 +1,7 @@
-# Every target works on a bare machine with python3 (3.11 or newer, with venv), pip and make:
-# the first one makes .venv and installs the workspace into it, later ones find it ready.
+# Every target works on a new machine with python3 (3.11 or newer, with venv), pip and make: the first
+# one creates .venv and installs the workspace into it.
 
-# Where it is set, every command that a test starts would compile all modules anew.
+# With this variable, every command that a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
@@ -11,8 +11,8 @@ READY := $(VENV)/workspace-ready
 BENCH_READY := $(VENV)/bench-ready
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 STAGE = @$(BIN)/python tools/stage.py
-# One worker a core, and two where there is but one: some tests wait. Each computes in one thread,
-# or threads would outnumber the cores; workers that are done take over what others have left.
+# One worker for each core, and two on a single core: some tests wait. Each computes in one thread, or
+# threads would outnumber the cores; workers that have finished take over tests of others.
 WORKERS = $(shell $(PYTHON) -c 'import os; print(max(2, os.cpu_count() or 2))')
 PYTEST = env OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
@@ -23,22 +23,23 @@ DISTS := $(patsubst %/pyproject.toml,%,$(PROJECTS))
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help install demo test check lint types imports sizes tests wheels bench bench-quantization
-.PHONY: fuzz clean
+.PHONY: help install demo test test-avx2 check lint types imports sizes tests wheels bench
+.PHONY: bench-quantization fuzz clean
 
 help:
 	@echo 'make demo    convert and quantize the digits model, print both accuracies'
 	@echo 'make test    everything: check, the tests, the wheels in clean environments'
 	@echo 'make check   ruff, mypy --strict, import contracts, file sizes'
+	@echo 'make test-avx2   the tests as on a processor with AVX2 only; needs qemu-user'
 	@echo 'make bench   measure against peers, side by side; bench-quantization: the quantizer'
-	@echo 'make fuzz    convert 20,000 mutated ONNX files: each must succeed or be refused'
+	@echo 'make fuzz    convert 20,000 mutated ONNX files: each must succeed or be rejected'
 	@echo 'make clean   remove .venv and all caches'
 
 install: $(READY)
 
 $(READY): pyproject.toml $(PROJECTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "$(PYTHON) is older than 3.11: say 'make PYTHON=python3.11' (or newer)" >&2; exit 1; }
+	  { echo "$(PYTHON) is older than 3.11: run 'make PYTHON=python3.11' (or newer)" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(PYTHON) tools/stage.py 'install build tools' \
 	  $(PIP_INSTALL) 'hatchling>=1.27,<2' 'editables>=0.5,<1'
@@ -73,6 +74,21 @@ tests: $(READY)
 wheels: $(READY)
 	$(STAGE) 'wheels' $(BIN)/python tools/smoke_wheels.py
 
+# First the tests that compare with ONNX Runtime's integer kernels, on an emulated processor. Our own
+# engine is NumPy there, since the emulator crashes in some of oneDNN's code. Then all tests with
+# oneDNN limited to AVX2.
+EMULATOR := qemu-x86_64 -cpu Haswell,-pcid,-x2apic,-tsc-deadline,-hle,-invpcid,-rtm
+EMULATED := plugins/frontends/onnx/tests/exporter/test_quantized.py \
+  $(addprefix plugins/frontends/onnx/tests/test_,microsoft_operators.py quantization.py) \
+  $(addprefix tests/test_,export.py quantized_interfaces.py quantized_networks.py)
+
+test-avx2: $(READY)
+	@command -v qemu-x86_64 >/dev/null || \
+	  { echo 'qemu-x86_64 not found: install the Debian package qemu-user' >&2; exit 1; }
+	$(STAGE) 'pytest on an emulated Haswell' env OMP_NUM_THREADS=1 ONEDNN_MAX_CPU_ISA=SSE41 \
+	  $(EMULATOR) $(BIN)/python -m pytest -q $(EMULATED)
+	$(STAGE) 'pytest with AVX2 alone' env ONEDNN_MAX_CPU_ISA=AVX2 $(PYTEST)
+
 bench: $(BENCH_READY)
 	@$(BIN)/python benchmarks/startup.py
 	@$(BIN)/python -m benchmarks
@@ -81,11 +97,11 @@ bench: $(BENCH_READY)
 bench-quantization: $(READY)
 	@$(BIN)/python -m benchmarks.quantization
 
-# Say FUZZ='--seed 2' or FUZZ='--target dvt' for other files.
+# Set FUZZ='--seed 2' or FUZZ='--target dvt' for other files.
 fuzz: $(READY)
 	@$(BIN)/python tools/fuzz_onnx.py --details $(FUZZ)
 
-# The peers that only measurements need: nothing else may come to depend on them.
+# The peers that only measurements need: nothing else may depend on them.
 $(BENCH_READY): $(READY)
 	@$(PYTHON) tools/stage.py 'install peers' $(PIP_INSTALL) --no-build-isolation -e '.[bench]'
 	@touch $@

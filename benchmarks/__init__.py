@@ -1,1 +1,1 @@
-"""Measurements side by side with peers; `python -m benchmarks` runs them."""
+"""Measurements of Dovetail and its peers; `python -m benchmarks` runs them."""

@@ -1,4 +1,4 @@
-"""Our engine beside ONNX Runtime and OpenVINO: `python -m benchmarks --help`."""
+"""Measure our engine, ONNX Runtime and OpenVINO side by side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -20,47 +20,50 @@ from benchmarks import cache, framework, rounds, summary, tables
 from benchmarks.engines import COMPARED, ENGINES
 from benchmarks.gauges import QUICK, Effort
 from benchmarks.process import ProcessFailedError
-from benchmarks.recipes import ADDS, NETWORKS, RECIPES
-from benchmarks.rounds import Samples
+from benchmarks.recipes import ADDS, DIGITS, NETWORKS, RECIPES
+from benchmarks.rounds import Loads, Samples
 from benchmarks.targets import Target
 
 PARTS = ("networks", "framework")
+# As Linux names them.
+INSTRUCTION_SETS = (
+    "avx2", "fma", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile",
+)  # fmt: skip
+LOADS = (0, 1, 2)
 RATIOS = (
-    "over: the peer's time by ours, median of the rounds (upper quartile); above 1 is faster; "
-    "openvino-bf16 beside dovetail-bf16"
+    "over: the peer's time divided by ours, median of the rounds (upper quartile); above 1 we are "
+    "faster; openvino-bf16 is compared with dovetail-bf16"
 )
 RESOURCES = "MB: peak above an interpreter with NumPy; ready ms: import, load and prepare"
 DIFFERENCES = (
-    f"from ONNX Runtime, by the largest output; float32 must stay below {rounds.TOLERANCE:g}"
+    "largest difference from ONNX Runtime, relative to the largest output; "
+    f"at most {rounds.TOLERANCE:g} for float32"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All that one run measured.
+    """Everything that one run measured.
 
     Attributes:
-        samples: Of the engines on the networks; empty if not asked for.
-        framework: By label; empty if not asked for.
+        loads: Samples of the engines on the networks, by number of busy processes; may be empty.
+        framework: By label; may be empty.
     """
 
-    samples: Samples = field(default_factory=dict)
+    loads: Loads = field(default_factory=dict)
     framework: dict[str, list[dict[str, float]]] = field(default_factory=dict)
 
     @property
     def targets(self) -> list[Target]:
-        """All targets that something was measured for."""
-        return [
-            *summary.targets(summary.standings(self.samples)),
-            *framework.targets(self.framework),
-        ]
+        """All targets with a measured value."""
+        return [*summary.all_targets(self.loads), *framework.targets(self.framework)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and prints.
+    """Measure and print.
 
     Returns:
-        0; 1 if an engine gave wrong answers or failed. A missed target is no failure.
+        0; 1 if an engine failed or its outputs are wrong. A missed target is no failure.
     """
     options = _options(arguments)
     try:
@@ -68,10 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ProcessFailedError as error:
         print(error, file=sys.stderr)
         return 1
-    print(json.dumps(as_data(options, results), indent=1) if options.json else as_text(results))
-    wrong = summary.faults(results.samples)
+    if options.json:
+        print(json.dumps(as_data(options, results), indent=1))
+    else:
+        print(as_text(results, tables.markdown if options.markdown else tables.table))
+    wrong = [fault for samples in results.loads.values() for fault in summary.faults(samples)]
     for fault in wrong:
-        print(f"WRONG ANSWERS: {fault}", file=sys.stderr)
+        print(f"WRONG OUTPUTS: {fault}", file=sys.stderr)
     return 1 if wrong else 0
 
 
@@ -80,30 +86,40 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--engines", type=names(ENGINES), default=COMPARED, metavar="A,B")
     parser.add_argument("--networks", type=names(NETWORKS), default=list(NETWORKS), metavar="A,B")
     parser.add_argument("--parts", type=names(PARTS), default=list(PARTS), metavar="A,B")
-    parser.add_argument("--rounds", type=count, default=5)
-    parser.add_argument("--threads", type=count, default=2)
-    parser.add_argument("--quick", action="store_true", help="a look, not a measurement")
+    parser.add_argument(
+        "--busy",
+        type=loads,
+        default=LOADS,
+        metavar="N,M",
+        help="numbers of busy processes that run meanwhile (default: 0,1,2)",
+    )
+    parser.add_argument("--rounds", type=count, default=5, help="samples of each (default: 5)")
+    parser.add_argument("--threads", type=count, default=2, help="threads of each (default: 2)")
+    parser.add_argument("--quick", action="store_true", help="one short round, for a rough idea")
     parser.add_argument("--cache", type=Path, default=cache.FOLDER, help="folder of the models")
-    parser.add_argument("--json", action="store_true", help="data instead of tables")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    output.add_argument("--markdown", action="store_true", help="print tables in Markdown")
     options = parser.parse_args(arguments)
     missing = sorted({p for e in options.engines if _is_missing(p := ENGINES[e].package)})
     if missing:
         parser.error(
             f"not installed: {', '.join(missing)}; `make bench` installs it, "
-            "and --engines leaves it out"
+            "or leave it out of --engines"
         )
     return options
 
 
 def names(known: Collection[str]) -> Callable[[str], list[str]]:
-    """Return a reader of a list of known names."""
+    """Return a parser of a list of known names."""
 
     def read(text: str) -> list[str]:
         given = text.split(",")
         unknown = [name for name in given if name not in known]
         if unknown:
             near = [m for name in unknown for m in difflib.get_close_matches(name, known, 1)]
-            hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(known)}"
+            expected = f"expected some of {', '.join(known)}"
+            hint = f"did you mean {', '.join(near)}?" if near else expected
             raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; {hint}")
         return list(dict.fromkeys(given))
 
@@ -111,10 +127,18 @@ def names(known: Collection[str]) -> Callable[[str], list[str]]:
 
 
 def count(text: str) -> int:
-    """Read a whole number of at least 1."""
+    """Parse a whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
     return int(text)
+
+
+def loads(text: str) -> list[int]:
+    """Parse a list of numbers of processes."""
+    given = text.split(",")
+    if not all(each.isdecimal() for each in given):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of whole numbers")
+    return list(dict.fromkeys(map(int, given)))
 
 
 def _is_missing(package: str) -> bool:
@@ -131,16 +155,17 @@ def _measure(options: argparse.Namespace) -> Results:
     results = Results()
     if "networks" in options.parts:
         with tempfile.TemporaryDirectory() as scratch:
-            samples = rounds.measure(
+            found = rounds.measure(
                 {name: files[name] for name in options.networks},
                 options.engines,
+                loads=options.busy,
                 rounds=turns,
                 threads=options.threads,
                 effort=effort,
                 scratch=Path(scratch),
                 tell=tell,
             )
-        results.samples.update(samples)
+        results.loads.update(found)
     if "framework" in options.parts:
         results.framework.update(
             framework.measure(
@@ -151,39 +176,43 @@ def _measure(options: argparse.Namespace) -> Results:
 
 
 def _needed(options: argparse.Namespace) -> list[str]:
-    """The networks to build: those asked for that are measured, and the framework's own chain."""
+    """Return the networks to build: those measured, and the framework's own chain."""
     needed = set(options.networks if "networks" in options.parts else ())
     if "framework" in options.parts:
-        needed |= {c.network for c in framework.CHECKS} & {*options.networks, ADDS}
+        needed |= {c.network for c in framework.CHECKS} & {*options.networks, ADDS, DIGITS}
     return [name for name in RECIPES if name in needed]
 
 
 def tell(line: str) -> None:
-    """Return how far a measurement is, beside what it prints."""
+    """Print a line on the progress to the standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
-def as_text(results: Results) -> str:
+def as_text(results: Results, render: tables.Render = tables.table) -> str:
     """Return the tables."""
     parts = [f"{key}: {value}" for key, value in machine().items()]
     blocks = ["\n".join(parts)]
-    if samples := results.samples:
-        blocks += [
-            tables.versions(samples),
-            tables.latencies(samples) + "\n" + RATIOS,
-            tables.resources(samples) + "\n" + RESOURCES,
-            tables.differences(samples) + "\n" + DIFFERENCES,
-        ]
+    if results.loads:
+        blocks += _tables(results.loads, render)
     if results.framework:
         blocks.append(tables.framework(results.framework))
     if results.targets:
-        blocks.append(tables.targets(results.targets))
+        blocks.append(tables.targets(results.targets, render=render))
     return "\n\n".join(blocks)
+
+
+def _tables(found: Loads, render: tables.Render) -> Iterator[str]:
+    """Yield the tables of the networks; memory and differences are of the first load."""
+    first: Samples = next(iter(found.values()))
+    yield tables.versions(first)
+    for load, samples in found.items():
+        yield tables.latencies(samples, busy=load, render=render) + "\n\n" + RATIOS
+    yield tables.resources(first, render=render) + "\n\n" + RESOURCES
+    yield tables.differences(first, render=render) + "\n\n" + DIFFERENCES
 
 
 def as_data(options: argparse.Namespace, results: Results) -> dict[str, Any]:
     """Return everything as JSON-able data."""
-    found = summary.standings(results.samples)
     return {
         "machine": machine(),
         "settings": {
@@ -191,24 +220,32 @@ def as_data(options: argparse.Namespace, results: Results) -> dict[str, Any]:
             "threads": options.threads,
             "quick": options.quick,
         },
+        "busy": {str(load): _data_of(samples) for load, samples in results.loads.items()},
+        "framework": results.framework,
+        "targets": [asdict(t) | {"met": t.is_met} for t in results.targets],
+    }
+
+
+def _data_of(samples: Samples) -> Mapping[str, Any]:
+    found = summary.standings(samples)
+    return {
         "networks": {
             network: {engine: [asdict(s) for s in taken] for engine, taken in engines.items()}
-            for network, engines in results.samples.items()
+            for network, engines in samples.items()
         },
         "standings": {
             peer: {network: asdict(each) for network, each in networks.items()}
             for peer, networks in found.items()
         },
         "geometric_means": {peer: summary.mean_ratio(each) for peer, each in found.items()},
-        "framework": results.framework,
-        "targets": [asdict(t) | {"met": t.is_met} for t in results.targets],
     }
 
 
 def machine() -> dict[str, str]:
-    """Return on what was measured."""
+    """Return a description of this machine."""
     return {
         "processor": _processor(),
+        "instruction sets": _instruction_sets(),
         "cores": str(os.cpu_count()),
         "system": platform.platform(),
         "python": platform.python_version(),
@@ -217,12 +254,23 @@ def machine() -> dict[str, str]:
 
 
 def _processor() -> str:
+    return _cpuinfo("model name") or platform.processor()
+
+
+def _instruction_sets() -> str:
+    """Return the instruction sets that the engines' speed depends on, where they are known."""
+    flags = _cpuinfo("flags").split()
+    return " ".join(flag for flag in INSTRUCTION_SETS if flag in flags) or "unknown"
+
+
+def _cpuinfo(field_name: str) -> str:
+    """Return a field of the first processor in Linux's list; empty elsewhere."""
     known = Path("/proc/cpuinfo")
-    if known.exists():
-        for line in known.read_text("utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor()
+    for line in known.read_text("utf-8").splitlines() if known.exists() else ():
+        name, _, value = line.partition(":")
+        if name.strip() == field_name:
+            return value.strip()
+    return ""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Model files, built once and kept; they are made anew when what makes them has changed."""
+"""Cached model files, which are rebuilt when their sources have changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.process import NETWORK_HELPERS, ROOT, ask
 from benchmarks.recipes import RECIPES
 
 FOLDER = Path(__file__).parent / ".cache"
-# Whose change may change a model, and whose may change what it is converted to.
+# Sources of the models, and of their conversion.
 MODEL_SOURCES = (
     NETWORK_HELPERS / "networks",
     *(ROOT / "benchmarks" / f"{name}.py" for name in ("chains", "make_model")),
@@ -26,8 +26,8 @@ class Files:
     """The files of one network.
 
     Attributes:
-        onnx: What the peers load.
-        dvt: What we load.
+        onnx: The model that the peers load.
+        dvt: The model that we load.
         inputs: Drawn values by input name, `.npz`.
         reference: ONNX Runtime's outputs for them by name, `.npz`.
     """
@@ -39,7 +39,7 @@ class Files:
 
 
 def prepare(name: str, folder: Path, *, threads: int) -> Files:
-    """Return a network's files, which are built where they are missing or out of date.
+    """Return a network's files; build those that are missing or out of date.
 
     Raises:
         ProcessFailedError: A file could not be built.
@@ -59,7 +59,7 @@ def prepare(name: str, folder: Path, *, threads: int) -> Files:
 
 
 def _build(path: Path, module: str, asked: Mapping[str, str], threads: int) -> None:
-    """Has a process write a file, which is there only once it is whole."""
+    """Let a process write a file, which gets its name when it is complete."""
     if path.exists():
         return
     part = path.with_name(f"part-{path.name}")
@@ -82,7 +82,7 @@ def _files(name: str, folder: Path) -> Files:
 
 
 def _stamps(sources: tuple[Path, ...]) -> Iterator[str]:
-    """Return a line for each Python file at or below the paths, which differs once it changed."""
+    """Yield a line for each Python file in the paths, which changes with the file."""
     for source in sources:
         for path in [source] if source.is_file() else sorted(source.rglob("*.py")):
             status = path.stat()

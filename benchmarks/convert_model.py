@@ -7,7 +7,7 @@ from benchmarks.process import answer, request
 
 
 def main() -> None:
-    """Convert as `dovetail.convert` does by default."""
+    """Convert with the default options of `dovetail.convert`."""
     asked = request()
     dovetail.convert(asked["model"]).save(asked["output"])
     answer({})

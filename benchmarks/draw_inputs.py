@@ -11,7 +11,7 @@ from benchmarks.process import answer, request
 
 
 def main() -> None:
-    """Draw normal values of variance one, which the networks' weights keep."""
+    """Draw normal values of variance one, which the networks' layers preserve."""
     asked = request()
     graph = onnx.load(asked["model"]).graph
     filled = {initializer.name for initializer in graph.initializer}

@@ -1,6 +1,6 @@
-"""The engines that are compared, each behind the same three members.
+"""The engines that are compared, with one interface.
 
-A process makes one of them: two pools of threads in a process slow each other.
+Each process uses one of them, since two thread pools in one process slow each other.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class Engine(Protocol):
 
     @property
     def version(self) -> str:
-        """The engine's version, and of what computes where that is another library."""
+        """The engine's version, and that of the library that computes."""
 
     @property
     def precision(self) -> str:
-        """The type that it really computes in."""
+        """The type in which it computes."""
 
     def run(self, inputs: Mapping[str, Array]) -> Outputs:
-        """Run once, the way that users call it."""
+        """Run once, with the call that users write."""
 
 
 def our_config(threads: int, **options: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the config of a session of ours that computes with so many threads."""
+    """Return the config of a session on the backend `cpu` with so many threads."""
     return {"backend": {"cpu": {"num_threads": threads, **options}}}
 
 
@@ -56,12 +56,12 @@ class Dovetail:
 
     @property
     def version(self) -> str:
-        """Ours, and the engine below."""
+        """Our version, and that of the engine."""
         return f"{self._module.__version__}, {self._session.backend.plugin.doctor()[0]}"
 
     @property
     def precision(self) -> str:
-        """The types of the graph's real tensors, which the kernels compute in."""
+        """The types of the graph's float tensors, in which the kernels compute."""
         (graph,) = self._session.graphs.values()
         names = {t.dtype.name for t in graph.ir.tensors.values() if "INT" not in t.dtype.name}
         return " ".join(sorted(names)).lower().replace("_", "")
@@ -73,24 +73,24 @@ class Dovetail:
 
 
 class DovetailNumpy(Dovetail):
-    """Ours, on NumPy's kernels alone: what runs where there is no oneDNN."""
+    """Ours, on NumPy's kernels alone, as on platforms without oneDNN."""
 
     options: ClassVar[Mapping[str, str]] = {"engine": "numpy"}
 
     @property
     def version(self) -> str:
-        """Ours, and NumPy's."""
+        """Our version and NumPy's."""
         return f"{self._module.__version__}, engine numpy {np.__version__}"
 
 
 class DovetailBfloat16(Dovetail):
-    """Ours, free to round the factors of products where the processor has instructions for it."""
+    """Ours, which may round the factors of products where the processor supports bfloat16."""
 
     options: ClassVar[Mapping[str, str]] = {"precision": "bf16"}
 
     @property
     def precision(self) -> str:
-        """What the session was told; all else is float32, the sums among it."""
+        """The session's option; other values, such as sums, are float32."""
         return {"bf16": "bfloat16"}[self._session.backend.options.precision.value]
 
 
@@ -104,7 +104,7 @@ class OnnxRuntime:
         options = self._module.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
-        options.log_severity_level = 3  # the light networks have initializers that nothing uses
+        options.log_severity_level = 3  # the light networks have unused initializers
         providers = ["CPUExecutionProvider"]
         self._session = self._module.InferenceSession(path, options, providers=providers)
         self._names = [output.name for output in self._session.get_outputs()]
@@ -116,7 +116,7 @@ class OnnxRuntime:
 
     @property
     def precision(self) -> str:
-        """The types of its inputs and outputs; it computes in the model's own types."""
+        """The types of its inputs and outputs; it computes in the model's types."""
         ends = [*self._session.get_inputs(), *self._session.get_outputs()]
         names = {end.type.removeprefix("tensor(").removesuffix(")") for end in ends}
         return " ".join(sorted(names)).replace("float", "float32")
@@ -127,7 +127,7 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    """OpenVINO's CPU plugin, told to answer fast and in which type to compute."""
+    """OpenVINO's CPU plugin, with hints for low latency and for the type."""
 
     package: ClassVar[str] = "openvino"
     hint: ClassVar[str] = "f32"
@@ -150,7 +150,7 @@ class OpenVino:
 
     @property
     def precision(self) -> str:
-        """What its hint says, once its steps' own types agree with that."""
+        """Its hint, if the types of its steps agree."""
         hint = str(self._compiled.get_property("INFERENCE_PRECISION_HINT").to_string())
         steps = self._compiled.get_runtime_model().get_ops()
         used = {str(step.get_rt_info()["runtimePrecision"].value) for step in steps}
@@ -160,13 +160,13 @@ class OpenVino:
         return {"f32": "float32", "bf16": "bfloat16"}.get(hint, hint)
 
     def run(self, inputs: Mapping[str, Array]) -> Outputs:
-        """Run once; the inputs are read where they are."""
+        """Run once; the inputs are not copied."""
         found = self._compiled(dict(inputs))
         return {port.get_any_name(): np.asarray(found[port]) for port in self._compiled.outputs}
 
 
 class OpenVinoBfloat16(OpenVino):
-    """OpenVINO in its default type on machines that have instructions for it."""
+    """OpenVINO in bfloat16, its default where the processor supports it."""
 
     hint: ClassVar[str] = "bf16"
 
@@ -179,7 +179,7 @@ ENGINES: Mapping[str, type[Engine]] = {
     "openvino": OpenVino,
     "openvino-bf16": OpenVinoBfloat16,
 }
-# Those that are measured unless others are asked for.
+# The engines that are measured by default.
 COMPARED = [name for name in ENGINES if name != "dovetail-numpy"]
-# What each must compute in, for its column to mean what it says.
+# The type in which each must compute.
 PRECISIONS = {name: "bfloat16" if name.endswith("bf16") else "float32" for name in ENGINES}

@@ -1,4 +1,4 @@
-"""What is measured of the framework alone, beside no peer."""
+"""Measurements of our framework alone, without a peer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import median
 from benchmarks.cache import Files
 from benchmarks.gauges import Effort
 from benchmarks.process import ask
-from benchmarks.recipes import ADD_COUNT, ADDS
+from benchmarks.recipes import ADD_COUNT, ADDS, DIGITS
 from benchmarks.targets import Target
 
 
@@ -18,14 +18,14 @@ class Check:
     """One measurement.
 
     Attributes:
-        task: What `measure_framework` calls it.
-        network: On which network.
-        label: What the target is called.
-        value: What is held against the limit, of what was found.
+        task: Its function in `measure_framework`.
+        network: The network.
+        label: Name of the target.
+        value: Computes the value that is compared with the limit.
         limit: The target.
-        unit: Of both.
+        unit: Unit of both.
         at_least: Whether the limit is a lower one.
-        threads: How many threads the libraries may use; None for the run's own number.
+        threads: Number of threads of the libraries; None for that of the run.
     """
 
     task: str
@@ -63,9 +63,16 @@ CHECKS = (
     Check(
         "busy_thread",
         "shufflenet",
-        "shufflenet, beside a busy thread over alone",
+        "shufflenet, with a busy thread over alone",
         lambda f: f["beside_ms"] / f["alone_ms"],
         3,
+    ),
+    Check(
+        "two_busy_processes",
+        DIGITS,
+        "digits, with two busy processes over alone",
+        lambda f: f["beside_ms"] / f["alone_ms"],
+        1.5,
     ),
 )
 
@@ -78,7 +85,7 @@ def measure(
     effort: Effort,
     tell: Callable[[str], None],
 ) -> dict[str, list[dict[str, float]]]:
-    """Take every measurement whose network is at hand, once a round; return them by label."""
+    """Take every measurement whose network is in `files`, once a round; return them by label."""
     found: dict[str, list[dict[str, float]]] = {}
     for turn in range(rounds):
         for check in (c for c in CHECKS if c.network in files):
@@ -97,7 +104,7 @@ def measure(
 
 
 def targets(found: Mapping[str, list[dict[str, float]]]) -> list[Target]:
-    """Hold the medians of the rounds against the targets."""
+    """Compare the medians of the rounds with the targets."""
     return [
         Target(
             check.label,

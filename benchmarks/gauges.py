@@ -1,4 +1,4 @@
-"""Clocks and meters."""
+"""Measurements of time and memory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long is measured: until both lower bounds are reached, or the upper one.
+    """Duration of a measurement: until both lower limits are reached, or the upper limit.
 
     Attributes:
-        seconds: At least so long.
-        runs: At least so many runs.
-        cap_s: Never much longer.
+        seconds: Lower limit of the time.
+        runs: Lower limit of the number of runs.
+        cap_s: Upper limit of the time.
     """
 
     seconds: float = 0.5
@@ -28,7 +28,7 @@ class Effort:
     cap_s: float = 3.0
 
     def reached(self, runs: int, seconds: float) -> bool:
-        """Return whether that was enough."""
+        """Return whether the limits are reached."""
         return seconds >= self.cap_s or (runs >= self.runs and seconds >= self.seconds)
 
 
@@ -36,7 +36,7 @@ QUICK = Effort(seconds=0.02, runs=3, cap_s=0.5)
 
 
 def times_ms(run: Callable[[], object], effort: Effort) -> list[float]:
-    """Return the time of each of several runs; a third of the effort warms up before."""
+    """Return the time of each run; a third of the effort is a warm-up before."""
     _repeat(run, Effort(effort.seconds / 3, max(effort.runs // 3, 1), effort.cap_s / 3))
     return _repeat(run, effort)
 
@@ -62,8 +62,8 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 def peak_memory_mb() -> float:
     """Return the largest resident size of this process so far.
 
-    Linux's own count of the address space is taken where it is there: what `resource` gives counts
-    the parent's size in, from before the program of this process was loaded.
+    On Linux it is read from /proc: the value of `resource` may be the parent's size, from before
+    this process loaded its program.
     """
     if STATUS.exists():
         for line in STATUS.read_text("ascii").splitlines():

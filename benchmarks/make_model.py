@@ -12,10 +12,10 @@ from benchmarks.recipes import RECIPES
 
 
 def main() -> None:
-    """Build what is asked for."""
+    """Build the requested network."""
     asked = request()
     recipe = RECIPES[asked["name"]]
-    sys.path.append(str(NETWORK_HELPERS))  # the tests' own networks, which lie outside every dist
+    sys.path.append(str(NETWORK_HELPERS))  # the tests' networks, which no dist contains
     make = getattr(importlib.import_module(recipe.module), recipe.maker)
     onnx.save(make(**recipe.arguments), asked["output"], format="protobuf")
     answer({})

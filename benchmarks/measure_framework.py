@@ -1,4 +1,4 @@
-"""A process that measures one thing about our own framework."""
+"""A process that takes one measurement of our framework."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.busy import busy_processes
 from benchmarks.engines import our_config
 from benchmarks.gauges import Effort, times_ms
 from benchmarks.process import answer, request
@@ -22,12 +23,12 @@ Found = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is measured.
+    """The model that is measured.
 
     Attributes:
         model: Path of the `.dvt`.
-        inputs: By name.
-        threads: How many a session computes with.
+        inputs: Arrays by name.
+        threads: Number of threads of a session.
     """
 
     model: str
@@ -35,12 +36,12 @@ class Subject:
     threads: int
 
     def session(self) -> Session:
-        """Create a session of it."""
+        """Create a session of the model."""
         return Session(self.model, config=our_config(self.threads))
 
 
 def run(subject: Subject, effort: Effort) -> Found:
-    """Return the time of a run as users call it, and of one into outputs that are given."""
+    """Return the time of a run as users call it, and of a run into existing outputs."""
     with subject.session() as session:
         (graph,) = session.graphs.values()
         outputs = graph.execute(subject.inputs)
@@ -52,9 +53,9 @@ def run(subject: Subject, effort: Effort) -> Found:
 
 
 def steps(subject: Subject, effort: Effort) -> Found:
-    """Return the time of a run, and the sum of what its steps take when each is timed.
+    """Return the time of a run, and the sum of the times of its steps.
 
-    The two take turns. A step's time is the median over the timed runs.
+    Runs as a whole and runs with timed steps alternate. A step's time is the median of its runs.
     """
     with subject.session() as session:
         (graph,) = session.graphs.values()
@@ -88,7 +89,7 @@ def finalize(subject: Subject, effort: Effort) -> Found:
 
 
 def two_sessions(subject: Subject, effort: Effort) -> Found:
-    """Return the runs a second of one session, and of two in two threads together."""
+    """Return the runs per second of one session, and of two sessions in two threads together."""
     with ThreadPoolExecutor(2) as pool:
         alone = pool.submit(_throughput, subject, effort, threading.Barrier(1)).result()
         barrier = threading.Barrier(2)
@@ -97,7 +98,7 @@ def two_sessions(subject: Subject, effort: Effort) -> Found:
 
 
 def _throughput(subject: Subject, effort: Effort, barrier: threading.Barrier) -> float:
-    """Run a session of its own until the effort is reached; all who wait at the barrier start."""
+    """Run a new session until the effort is reached; threads at the same barrier start together."""
     with subject.session() as session:
         session.run(subject.inputs)
         barrier.wait()
@@ -106,12 +107,12 @@ def _throughput(subject: Subject, effort: Effort, barrier: threading.Barrier) ->
         while not effort.reached(runs, taken):
             session.run(subject.inputs)
             runs, taken = runs + 1, time.perf_counter() - start
-        barrier.wait()  # the other one is still running: what follows must not disturb it
+        barrier.wait()  # the other session still runs, and must not be disturbed
         return runs / taken
 
 
 def busy_thread(subject: Subject, effort: Effort) -> Found:
-    """Return the time of a run alone, and beside a thread that computes in pure Python."""
+    """Return the time of a run alone, and with a busy thread of pure Python."""
     over = threading.Event()
 
     def spin() -> None:
@@ -131,13 +132,23 @@ def busy_thread(subject: Subject, effort: Effort) -> Found:
     return {"alone_ms": alone, "beside_ms": beside}
 
 
+def two_busy_processes(subject: Subject, effort: Effort) -> Found:
+    """Return the time of a run alone, and with two busy processes."""
+    with subject.session() as session:
+        alone = median(times_ms(lambda: session.run(subject.inputs), effort))
+        with busy_processes(2):
+            beside = median(times_ms(lambda: session.run(subject.inputs), effort))
+    return {"alone_ms": alone, "beside_ms": beside}
+
+
 TASKS: Mapping[str, Callable[[Subject, Effort], Found]] = {
-    each.__name__: each for each in (run, steps, finalize, two_sessions, busy_thread)
+    each.__name__: each
+    for each in (run, steps, finalize, two_sessions, busy_thread, two_busy_processes)
 }
 
 
 def main() -> None:
-    """Measure what is asked for."""
+    """Take the requested measurement."""
     asked = request()
     inputs = dict(np.load(asked["inputs"]))
     subject = Subject(asked["model"], inputs, asked["threads"])

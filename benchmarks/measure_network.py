@@ -15,7 +15,7 @@ from benchmarks.process import answer, request
 
 
 def main() -> None:
-    """Load, runs, measures; writes the outputs where it is told to."""
+    """Load, run and measure; write the outputs to the requested file."""
     asked = request()
     engine_type = ENGINES[asked["engine"]]
     inputs = dict(np.load(asked["inputs"]))
@@ -27,11 +27,11 @@ def main() -> None:
     built = time.perf_counter()
     outputs = engine.run(inputs)
     low, median, high = quartiles(times_ms(lambda: engine.run(inputs), Effort(*asked["effort"])))
-    peak = peak_memory_mb()  # before anything else is asked of the engine
+    peak = peak_memory_mb()  # before other calls of the engine
     if engine.precision != PRECISIONS[asked["engine"]]:
         raise SystemExit(
             f"{asked['engine']} computes in {engine.precision}, "
-            f"not in {PRECISIONS[asked['engine']]} as its column says"
+            f"expected {PRECISIONS[asked['engine']]}"
         )
     with Path(asked["outputs"]).open("wb") as file:
         np.savez(file, allow_pickle=False, **outputs)

@@ -1,4 +1,4 @@
-"""Measuring processes: each runs one engine once, with a known number of threads."""
+"""Measuring processes: each runs one engine, with a known number of threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 NETWORK_HELPERS = ROOT / "tests" / "helpers"
 # Variables that change how an engine or its libraries compute: a measurement sets its own. Without
-# bytecode ours would be compiled at each start, which the modules of an installed dist are not.
+# bytecode our modules would be compiled at each start, unlike those of installed dists.
 FOREIGN_PREFIXES = (
     "DNNL_",
     "DOVETAIL_",
@@ -33,19 +33,19 @@ TIMEOUT_S = 600
 
 
 class ProcessFailedError(Exception):
-    """A measuring process failed; says which and why."""
+    """A measuring process failed; the message says which and why."""
 
 
 def ask(module: str, request: Mapping[str, Any], *, threads: int) -> dict[str, Any]:
-    """Run `benchmarks.<module>` in a process of its own; return what it answers.
+    """Run `benchmarks.<module>` in a new process; return its answer.
 
     Args:
         module: The module to run.
-        request: What it is to do, as JSON-able data.
-        threads: How many threads the libraries below may start.
+        request: Its task, as JSON-able data.
+        threads: Number of threads that libraries may start.
 
     Raises:
-        ProcessFailedError: It ended with an error or took too long.
+        ProcessFailedError: The process ended with an error or took too long.
     """
     command = [sys.executable, "-m", f"benchmarks.{module}", json.dumps(request)]
     what = f"{module} {' '.join(str(v) for v in request.values())}"
@@ -60,22 +60,22 @@ def ask(module: str, request: Mapping[str, Any], *, threads: int) -> dict[str, A
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise ProcessFailedError(f"{what}: not done after {TIMEOUT_S} s") from error
+        raise ProcessFailedError(f"{what}: not finished after {TIMEOUT_S} s") from error
     if done.returncode != 0:
         raise ProcessFailedError(f"{what}: exit status {done.returncode}\n{done.stderr.strip()}")
-    # The last line: an engine's library may print, too.
+    # The last line: an engine's library may print others.
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
 
 def request() -> dict[str, Any]:
-    """Return what this process was asked to do."""
+    """Return the request to this process."""
     asked: dict[str, Any] = json.loads(sys.argv[1])
     return asked
 
 
 def answer(found: Mapping[str, Any]) -> None:
-    """Answers who asked."""
+    """Print the answer for the driver."""
     print(json.dumps(found), flush=True)
 
 

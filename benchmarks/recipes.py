@@ -1,22 +1,22 @@
-"""The networks that are measured: who makes each, and of which size."""
+"""The networks that are measured: the builder of each, and its arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# What the networks' builders are: functions of `networks`, in tests/helpers, or of `chains`.
+# Builders are functions of `networks`, in tests/helpers, or of `chains`.
 Arguments = Mapping[str, str | int | bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a network is made.
+    """The builder of a network.
 
     Attributes:
-        module: Where its builder is.
-        maker: The builder: a function that gives an ONNX model.
-        arguments: What it is called with.
+        module: The builder's module.
+        maker: The builder: a function that returns an ONNX model.
+        arguments: Its arguments.
     """
 
     module: str
@@ -49,10 +49,11 @@ NETWORKS: Mapping[str, Recipe] = {
     "unet": Recipe("networks", "unet", {"size": 256}),
 }
 
-# What no network of the comparison is: a measure of the framework alone.
-ADDS = "adds"
+# Networks outside the comparison, for measurements of the framework.
+ADDS, DIGITS = "adds", "digits"
 ADD_COUNT = 200
 RECIPES: Mapping[str, Recipe] = {
     **NETWORKS,
     ADDS: Recipe("benchmarks.chains", "adds", {"count": ADD_COUNT}),
+    DIGITS: Recipe("benchmarks.chains", "digits"),
 }

@@ -1,4 +1,4 @@
-"""The rounds: every engine on every network, taking turns, and what each gave."""
+"""The rounds: every engine on every network, in turns, and the sample of each."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.busy import busy_processes
 from benchmarks.cache import Files
 from benchmarks.gauges import Effort
 from benchmarks.process import ask
 
 # Float32 sums of a few thousand products, in another order, through up to 120 layers; relative to
-# the output's largest magnitude. As in the tests of networks.
+# the output's largest magnitude. The tests of networks have the same tolerance.
 TOLERANCE = 1e-4
 
 
@@ -30,7 +31,7 @@ class Sample:
         peak_mb: The largest resident size after the runs.
         baseline_mb: That with NumPy and the inputs alone, before the engine.
         version: The engine's.
-        precision: The type that it computed in.
+        precision: The type in which it computed.
         checksum: Of the outputs' bytes.
         difference: Largest difference from the reference, relative to its largest magnitude.
     """
@@ -54,46 +55,55 @@ class Sample:
 
     @property
     def is_right(self) -> bool:
-        """Whether the outputs are the reference's; what computes in less than float32 is not."""
+        """True if the outputs match the reference; only float32 is compared."""
         return self.precision != "float32" or self.difference <= TOLERANCE
 
 
 # By network, then engine: one sample a round.
 Samples = dict[str, dict[str, list[Sample]]]
+# By number of busy processes.
+Loads = dict[int, Samples]
 
 
 def measure(
     files: Mapping[str, Files],
     engines: Sequence[str],
     *,
+    loads: Sequence[int],
     rounds: int,
     threads: int,
     effort: Effort,
     scratch: Path,
     tell: Callable[[str], None],
-) -> Samples:
+) -> Loads:
     """Run all rounds.
 
     Args:
         files: The networks by name.
         engines: Names of the engines.
-        rounds: How often each is measured, with all others in between.
-        threads: How many threads each may use.
-        effort: How long each is measured.
+        loads: Numbers of busy processes during the measurements.
+        rounds: Number of samples of each, with all others in between.
+        threads: Number of threads that each may use.
+        effort: Duration of each measurement.
         scratch: An empty folder.
-        tell: Is told of the progress.
+        tell: Prints a line on the progress.
 
     Raises:
-        ProcessFailedError: A process failed, or computed in another type than it should.
+        ProcessFailedError: A process failed, or computed in another type than expected.
     """
-    samples: Samples = {name: {engine: [] for engine in engines} for name in files}
+    found: Loads = {load: {n: {e: [] for e in engines} for n in files} for load in loads}
     for turn in range(rounds):
         for name, model in files.items():
-            for engine in engines:
-                sample = _once(model, engine, threads, effort, scratch / "outputs.npz")
-                samples[name][engine].append(sample)
-                tell(f"round {turn + 1}/{rounds}  {name:14} {engine:14} {sample.median_ms:9.3f} ms")
-    return samples
+            for load in loads:
+                with busy_processes(load):
+                    for engine in engines:
+                        sample = _once(model, engine, threads, effort, scratch / "outputs.npz")
+                        found[load][name][engine].append(sample)
+                        tell(
+                            f"round {turn + 1}/{rounds}  {name:14} busy {load}  {engine:14} "
+                            f"{sample.median_ms:9.3f} ms"
+                        )
+    return found
 
 
 def _once(model: Files, engine: str, threads: int, effort: Effort, outputs: Path) -> Sample:
@@ -113,7 +123,7 @@ def _once(model: Files, engine: str, threads: int, effort: Effort, outputs: Path
 
 
 def difference(outputs: Path, reference: Path) -> float:
-    """Return the largest relative difference over all outputs; infinite where they do not fit."""
+    """Return the largest relative difference of all outputs; infinite if names or shapes differ."""
     with np.load(outputs) as ours, np.load(reference) as theirs:
         if set(ours.files) != set(theirs.files):
             return float("inf")

@@ -1,4 +1,4 @@
-"""A process that runs a network once and writes what comes out."""
+"""A process that runs a network once and writes the outputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.process import answer, request
 
 
 def main() -> None:
-    """Run the engine that is asked for."""
+    """Run the requested engine."""
     asked = request()
     inputs = dict(np.load(asked["inputs"]))
     outputs = ENGINES[asked["engine"]](asked["model"], 1).run(inputs)

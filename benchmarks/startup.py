@@ -1,8 +1,8 @@
-"""How long `dovetail --help` takes, as a whole process, beside `python -c 'import typer'`.
+"""Measure `dovetail --help`, as a whole process, and `python -c 'import typer'`.
 
     python benchmarks/startup.py [--rounds N] [--json]
 
-The two take turns, so that a busy machine slows both; the medians and their ratio are printed.
+The two alternate, so that a busy machine slows both; the medians and their ratio are printed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def once_ms(command: list[str]) -> float:
 
 
 def main() -> None:
-    """Measure and prints."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--json", action="store_true")

@@ -1,17 +1,25 @@
-"""Plain-text tables."""
+"""Tables, as plain text and as Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from benchmarks.rounds import Sample, Samples
 from benchmarks.summary import Standing, mean_ratio, standings
 from benchmarks.targets import Target
 
+# Renders a head and rows.
+Render = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Aligns columns: the first to the left, the others to the right."""
+    """Return a table with aligned columns: the first to the left, the others to the right."""
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     return "\n".join(
         "  ".join(
@@ -22,12 +30,19 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def latencies(samples: Samples) -> str:
-    """Return the median latencies, and how many times as fast we are as each peer."""
+def latencies(samples: Samples, *, busy: int = 0, render: Render = table) -> str:
+    """Return the median latencies, and the ratio of each peer's latency to ours.
+
+    Args:
+        samples: By network, then engine.
+        busy: Number of busy processes during the measurements.
+        render: Renders the table.
+    """
     engines = list(next(iter(samples.values())))
     found = standings(samples)
     peers = [engine for engine in engines if engine in found]
-    head = ["latency, ms", *engines, *(f"over {peer}" for peer in peers)]
+    title = f"ms with {busy} busy" if busy else "latency, ms"
+    head = [title, *engines, *(f"over {peer}" for peer in peers)]
     rows = [
         [
             network,
@@ -38,15 +53,15 @@ def latencies(samples: Samples) -> str:
     ]
     means = [f"{mean_ratio(found[peer]):.2f}" for peer in peers]
     blank = ["" for _ in engines]
-    return table(head, [*rows, ["geometric mean", *blank, *means]] if peers else rows)
+    return render(head, [*rows, ["geometric mean", *blank, *means]] if peers else rows)
 
 
 def _ratio(each: Standing) -> str:
     return f"{each.ratio:.2f} ({each.upper_ratio:.2f})"
 
 
-def resources(samples: Samples) -> str:
-    """Return what each engine needs: memory, time until it is ready, and how right it is."""
+def resources(samples: Samples, *, render: Render = table) -> str:
+    """Return the memory of each engine and the time until it is ready."""
     engines = list(next(iter(samples.values())))
     head = [
         "network",
@@ -60,25 +75,25 @@ def resources(samples: Samples) -> str:
         ]
         for network, taken in samples.items()
     ]
-    return table(head, rows)
+    return render(head, rows)
 
 
 def _ready_ms(sample: Sample) -> float:
     return sample.import_ms + sample.build_ms
 
 
-def differences(samples: Samples) -> str:
+def differences(samples: Samples, *, render: Render = table) -> str:
     """Return the largest difference of each engine's outputs from the reference."""
     engines = list(next(iter(samples.values())))
     rows = [
         [network, *(f"{max(s.difference for s in taken[e]):.1e}" for e in engines)]
         for network, taken in samples.items()
     ]
-    return table(["difference", *engines], rows)
+    return render(["difference", *engines], rows)
 
 
 def versions(samples: Samples) -> str:
-    """Name each engine's version and the type that it computed in."""
+    """Return each engine's version and the type in which it computed."""
     first = next(iter(samples.values()))
     rows = [[name, f"{taken[0].precision}  {taken[0].version}"] for name, taken in first.items()]
     width = max(len(name) for name, _ in rows)
@@ -86,7 +101,7 @@ def versions(samples: Samples) -> str:
 
 
 def framework(found: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
-    """Return the medians of all that was measured of the framework."""
+    """Return the medians of the framework's measurements."""
     rows = []
     for label, taken in found.items():
         parts = (f"{key} {median(each[key] for each in taken):.4g}" for key in taken[0])
@@ -94,10 +109,10 @@ def framework(found: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
     return "\n".join(rows)
 
 
-def targets(each: Sequence[Target]) -> str:
+def targets(each: Sequence[Target], *, render: Render = table) -> str:
     """Return each target with its measured value."""
     rows = [
         [t.label, f"{t.measured:.2f} {t.unit}".rstrip(), t.wanted, "met" if t.is_met else "MISSED"]
         for t in each
     ]
-    return table(["target", "measured", "wanted", ""], rows)
+    return render(["target", "measured", "limit", ""], rows)

@@ -1,4 +1,4 @@
-"""Targets: what is wanted of a measured value."""
+"""Targets: limits of measured values."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class Target:
     """A measured value and its limit.
 
     Attributes:
-        label: What was measured.
+        label: Name of the measurement.
         measured: The value.
-        limit: What it is held against.
-        unit: Of both.
+        limit: The limit.
+        unit: Unit of both.
         at_least: Whether the limit is a lower one.
     """
 
@@ -25,7 +25,7 @@ class Target:
 
     @property
     def is_met(self) -> bool:
-        """Whether the value is within the limit."""
+        """True if the value is within the limit."""
         if self.at_least:
             return self.measured >= self.limit
         return self.measured <= self.limit

@@ -1,18 +1,22 @@
-"""The benchmarks: that they measure right answers, and say what the numbers mean."""
+"""The benchmarks: outputs are compared, ratios and targets are right."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import forked
 import numpy as np
 import pytest
-from benchmarks import gauges, rounds, summary
+from benchmarks import gauges, rounds, summary, tables
+from benchmarks.busy import busy_processes
 from benchmarks.quantization import subjects
 from benchmarks.quantization import summary as quantization_summary
 from benchmarks.quantization.rounds import Accuracy, Cost, sqnr_db
@@ -53,17 +57,19 @@ def samples(ours: Sequence[float], theirs: Sequence[float]) -> rounds.Samples:
 def test_one_network_end_to_end(tmp_path: Path) -> None:
     done = run(
         *("--networks", "lstm", "--engines", "dovetail,onnxruntime", "--quick", "--json"),
-        *("--cache", str(tmp_path)),
+        *("--cache", str(tmp_path), "--busy", "0,1"),
     )
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
-    found = data["networks"]["lstm"]
-    assert list(found) == ["dovetail", "onnxruntime"]
-    for engine, (taken,) in found.items():
-        assert taken["precision"] == "float32", engine
-        assert 0 < taken["median_ms"] < taken["build_ms"] + 1e3, engine
-        assert taken["peak_mb"] > taken["baseline_mb"] > 0, engine
-        assert taken["difference"] <= rounds.TOLERANCE, engine
+    assert list(data["busy"]) == ["0", "1"]
+    for load in data["busy"].values():
+        found = load["networks"]["lstm"]
+        assert list(found) == ["dovetail", "onnxruntime"]
+        for engine, (taken,) in found.items():
+            assert taken["precision"] == "float32", engine
+            assert 0 < taken["median_ms"] < taken["build_ms"] + 1e3, engine
+            assert taken["peak_mb"] > taken["baseline_mb"] > 0, engine
+            assert taken["difference"] <= rounds.TOLERANCE, engine
     (adds,) = data["framework"]["200 one-element adds, a run"]
     assert adds["nodes"] == 200
     assert {"measured", "limit", "met"} <= set(data["targets"][0])
@@ -132,8 +138,13 @@ def test_the_driver_imports_no_engine() -> None:
     ("arguments", "said"),
     [
         (("--networks", "resnet5"), "did you mean resnet50?"),
-        (("--engines", "tvm"), "there are dovetail, dovetail-bf16, dovetail-numpy, onnxruntime"),
+        (
+            ("--engines", "tvm"),
+            "expected some of dovetail, dovetail-bf16, dovetail-numpy, onnxruntime",
+        ),
         (("--rounds", "0"), "'0' is not a whole number of at least 1"),
+        (("--busy", "0,-1"), "'0,-1' is not a list of whole numbers"),
+        (("--json", "--markdown"), "not allowed with argument"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(arguments: tuple[str, ...], said: str) -> None:
@@ -173,6 +184,67 @@ def test_who_rounds_is_compared_with_who_rounds() -> None:
         "openvino": 2,
         "openvino-bf16": 1.2,
     }
+
+
+def test_targets_beside_busy_processes_are_others() -> None:
+    loads = {0: samples([1], [1]), 1: samples([1], [1]), 2: samples([1], [1.25])}
+    mean, worst = summary.all_targets(loads)[3:]
+    assert (mean.label, mean.is_met) == (
+        "speed over onnxruntime with 2 busy, geometric mean",
+        True,
+    )
+    assert (worst.label, worst.is_met) == (
+        "speed over onnxruntime with 2 busy, worst (net)",
+        True,
+    )
+    assert not any(t.is_met for t in summary.all_targets({2: samples([1], [0.9])}))
+
+
+def test_tables_in_markdown() -> None:
+    found = tables.latencies(samples([2], [3]), busy=2, render=tables.markdown)
+    assert found.splitlines() == [
+        "| ms with 2 busy | dovetail | onnxruntime | over onnxruntime |",
+        "| --- | --- | --- | --- |",
+        "| net | 2.000 | 3.000 | 1.50 (1.50) |",
+        "| geometric mean |  |  | 1.50 |",
+    ]
+
+
+def test_busy_processes_compute_and_end() -> None:
+    with pytest.raises(KeyboardInterrupt), busy_processes(2) as processes:  # noqa: PT012
+        assert [p.poll() for p in processes] == [None, None]
+        raise KeyboardInterrupt
+    assert None not in [p.returncode for p in processes]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills by a signal")
+def test_busy_processes_end_with_a_driver_that_is_killed() -> None:
+    program = (
+        "import os, signal\n"
+        "from benchmarks.busy import busy_processes\n"
+        "with busy_processes(1) as (process,):\n"
+        "    print(process.pid, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    deadline = time.monotonic() + 10
+    while _runs(int(done.stdout)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not _runs(int(done.stdout))
+
+
+def _runs(process: int) -> bool:
+    state = Path(f"/proc/{process}/stat")
+    if Path("/proc/self/stat").exists():
+        # one that ended may wait for its parent
+        return state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z"
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_targets_reach_to_their_limit() -> None:

@@ -95,7 +95,7 @@ def test_what_must_not_be_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [verdicts[n].partition(" at ")[0] for n in range(len(words))] == [
         "MODEL_INVALID",
         "died: SIGABRT",
-        "hangs: no answer in 1 s",
+        "hangs: no outcome in 1 s",
         "MemoryError",
         "MemoryError",
         "IndexError",

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 from quantized_models import converted, kinds, node, only_graph, ops_of, pair, peer_of, saved
+from runtime import peer_session
 
 import dovetail as dt
 from dovetail.ir import Array, DType, ScaleOffset
@@ -94,7 +94,7 @@ def test_it_goes_out_again_as_it_came(code: int, dtype: Any, zero: int, tmp_path
     )
     model = converted(path).model
     dt.export(model, out)
-    peer = onnxruntime.InferenceSession(out, providers=["CPUExecutionProvider"])
+    peer = peer_session(out)
     assert [each.type for each in (*peer.get_inputs(), *peer.get_outputs())] == [
         f"tensor({np.dtype(dtype).name})"
     ] * 2

@@ -1,4 +1,4 @@
-"""Writes the table of docs/export.md: for each op, which ONNX operators it is exported as.
+"""Write the table of docs/export.md: the ONNX operators that each op is exported as.
 
     python tools/export_table.py
 
@@ -23,19 +23,19 @@ from dovetail_opset.testing import CASES
 
 TARGET = Path(__file__).parents[1] / "docs" / "export.md"
 BEGIN, END = "<!-- table -->\n", "<!-- end of table -->\n"
-# What comes with a tensor's type or order of axes, and not with an op.
+# Operators due to a tensor's type or order of axes, not to an op.
 _OF_TENSORS = {"Cast", "DequantizeLinear", "QuantizeLinear", "Transpose"}
 
 
 def main() -> None:
-    """Try all cases and writes."""
+    """Try all cases and write the table."""
     head, rest = TARGET.read_text("utf-8").split(BEGIN)
     _, tail = rest.split(END)
     TARGET.write_text(f"{head}{BEGIN}{table()}{END}{tail}", "utf-8")
 
 
 def table() -> str:
-    """Return the table, and under it the ops that cannot be exported."""
+    """Return the table and the list of ops that cannot be exported."""
     operators, refusals = tried()
     lines = ["| op | ONNX operators | not expressible |\n", "|---|---|---|\n"]
     for op_type in sorted(EXPORTERS):
@@ -48,7 +48,7 @@ def table() -> str:
 
 
 def tried() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Return the operators that each op's cases became, and why cases of it were refused."""
+    """Return each op's ONNX operators, and the reasons why cases of it were rejected."""
     operators: dict[str, set[str]] = defaultdict(set)
     refusals: dict[str, set[str]] = defaultdict(set)
     exporter = OnnxQdqExporter()

@@ -1,14 +1,14 @@
-"""Converts mutated ONNX files: each must succeed, or be refused with the right error.
+"""Convert mutated ONNX files: each must succeed or be rejected with the right error.
 
     python tools/fuzz_onnx.py                   20,000 files, 2 workers
-    python tools/fuzz_onnx.py --only 12345      one of them, with its traceback
+    python tools/fuzz_onnx.py --only 12345      one file, with its traceback
     python tools/fuzz_onnx.py --only 12345 --save DIR
-    python tools/fuzz_onnx.py --target extremes each number of ONNX's test models made extreme
-    python tools/fuzz_onnx.py --target dvt      containers, loaded
+    python tools/fuzz_onnx.py --target extremes each number of ONNX's test models set to extremes
+    python tools/fuzz_onnx.py --target dvt      load mutated containers
 
-Conversion is fuzzed whole, passes included; what succeeds and is small is saved, loaded and
-prepared on the backend `cpu`, which may refuse it. A file that takes over 10 s, grows memory by
-over 1 GiB, ends the process or raises anything else is a finding; with any, the status is 1.
+Conversion includes the passes; small results are saved, loaded and prepared on the backend `cpu`,
+which may reject them. A file that takes over 10 s, grows memory by over 1 GiB, ends the process or
+raises another exception is a finding; with any finding the exit status is 1.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _COUNT = 20_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fuzzes, prints the summary and gives the status."""
+    """Fuzz, print the summary and return the exit status."""
     given = _parser().parse_args(arguments)
     logging.disable(logging.CRITICAL)  # the files are strange; that is no news
     make_seeds, mutate, read, suffix = TARGETS[given.target]
@@ -101,15 +101,15 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--target", choices=sorted(TARGETS), default="onnx")
-    parser.add_argument("--seed", type=int, default=1, help="another seed, other files")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the mutations (default: 1)")
     parser.add_argument("--first", type=int, default=0, help="number of the first file")
     parser.add_argument(
-        "--count", type=int, help="how many files; by default 20,000, or the whole sweep"
+        "--count", type=int, help="number of files (default: 20,000, or the whole sweep)"
     )
     parser.add_argument("--jobs", type=int, choices=(1, 2), default=2, help="worker processes")
-    parser.add_argument("--only", type=int, help="this file alone, here, with its traceback")
-    parser.add_argument("--save", type=Path, help="write the files that are findings here")
-    parser.add_argument("--details", action="store_true", help="print a traceback of each kind")
+    parser.add_argument("--only", type=int, help="run only this file, and print its traceback")
+    parser.add_argument("--save", type=Path, help="folder for the files that are findings")
+    parser.add_argument("--details", action="store_true", help="print one traceback of each kind")
     return parser
 
 

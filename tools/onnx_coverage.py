@@ -1,4 +1,4 @@
-"""Writes docs/onnx_coverage.md: how many of ONNX's own backend tests pass, by operator.
+"""Write docs/onnx_coverage.md: the number of ONNX's backend tests that pass, by operator.
 
     python tools/onnx_coverage.py
 
@@ -73,11 +73,11 @@ class Row:
     """The results of one operator.
 
     Attributes:
-        cases: How many there are.
-        scope: How many are in scope.
-        passed: How many pass.
-        ops: What the models become, before any pass.
-        reasons: Why the other cases do not pass.
+        cases: Number of cases.
+        scope: Number of cases in scope.
+        passed: Number of cases that pass.
+        ops: Ops of the models' graphs before any pass.
+        reasons: Reasons why the other cases do not pass.
     """
 
     cases: int = 0
@@ -96,15 +96,15 @@ class Result:
 
 
 def main() -> None:
-    """Measure and writes."""
+    """Measure and write the document."""
     logging.disable(logging.WARNING)  # about shapes that the cases leave open
     scope, cases = load_scope(), load_cases()
     if not scope.is_of_installed:
-        sys.exit(f"the cases listed are those of onnx {scope.onnx}, not {onnx.__version__}")
+        sys.exit(f"the listed cases are for onnx {scope.onnx}, not {onnx.__version__}")
     results = [measured(case) for case in cases if case.name not in scope.out]
     wrong = {r.case.name for r in results if r.ops is None} ^ set(scope.failing)
     if wrong:
-        sys.exit(f"these do not pass or fail as listed: {', '.join(sorted(wrong))}")
+        sys.exit(f"cases that do not pass or fail as listed: {', '.join(sorted(wrong))}")
     found = (*document(scope, cases, results), *microsoft_lines())
     TARGET.write_text("\n".join(found) + "\n", "utf-8")
 
@@ -120,7 +120,7 @@ def measured(case: Case) -> Result:
 
 
 def ops_of(case: Case, prepared: backend.PreparedModel) -> Iterator[str]:
-    """Return the ops that a case's model becomes, before any pass: those that compute anything.
+    """Return the computing ops of a case's graph before any pass.
 
     A constant that is an output goes through an op too, which says nothing of the operator.
     """
@@ -181,7 +181,7 @@ def document(scope: Scope, cases: Sequence[Case], results: Sequence[Result]) -> 
 def by_operator(
     scope: Scope, cases: Sequence[Case], results: Sequence[Result]
 ) -> Mapping[str, Row]:
-    """Return what is known of each operator by its node tests."""
+    """Return the results of each operator, by its node tests."""
     found = {result.case.name: result for result in results}
     operators = dict(_operators([case for case in cases if case.kind == "node"]))
     rows: dict[str, Row] = defaultdict(Row)
@@ -198,7 +198,7 @@ def by_operator(
 
 
 def _operators(cases: Sequence[Case]) -> Iterator[tuple[str, str]]:
-    """Return the operator that each case is about; a written-out one is named like another case."""
+    """Return each case's operator; an expanded case is named like the case that it expands."""
     plain = {case.name: case for case in cases if len(case.model.graph.node) == 1}
     for case in cases:
         about = plain.get(case.name.partition("_expanded")[0], case)
@@ -207,7 +207,7 @@ def _operators(cases: Sequence[Case]) -> Iterator[tuple[str, str]]:
 
 
 def versions(operator: str) -> str:
-    """Return the versions of an operator that are converted, or what becomes of it instead."""
+    """Return the versions of an operator that are converted, or how it is handled instead."""
     domain, _, op_type = operator.rpartition(":")
     table = CLASSICAL if domain == CLASSICAL.domain else ONNX
     if known := table.versions(op_type):
@@ -219,7 +219,7 @@ def versions(operator: str) -> str:
     except onnx.defs.SchemaError:
         return "-"
     given = any(
-        # what onnx's type stubs have of a schema lacks them
+        # missing in onnx's type stubs
         getattr(schema, name)
         for name in ("has_function", "has_context_dependent_function")
     )

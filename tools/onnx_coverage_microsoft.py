@@ -1,4 +1,4 @@
-"""The part of docs/onnx_coverage.md about ONNX Runtime's own operators: what is said of each."""
+"""The part of docs/onnx_coverage.md on ONNX Runtime's own operators."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def lines() -> Iterator[str]:
 
 
 def ops_of(case: Case) -> Iterator[str]:
-    """Return the ops that a case becomes: those that compute anything; after running it."""
+    """Run a case and return the computing ops of its graph."""
     prepared = backend.prepare(case.model)
     try:
         names = [info.name for info in case.model.graph.input]

@@ -1,10 +1,9 @@
-"""Writes docs/op_set.md: for each op, what the frontends make it of and which backends run it.
+"""Write docs/op_set.md: for each op, its source operators and the backends that run it.
 
     python tools/op_set.py
 
-Nothing in the table is claimed; all of it is tried. The models of ONNX's own tests are read by
-the frontend to see what becomes of each operator, and every op case of the conformance kit runs on
-each backend, in further types too.
+Every entry of the table is the result of a trial: the frontend reads the models of ONNX's tests,
+and every op case of the conformance kit runs on each backend, also in further types.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ Found = Mapping[str, Iterable[str]]
 
 
 def main() -> None:
-    """Measure and writes."""
+    """Measure and write the document."""
     produced = {"onnx": onnx_operators()}
     run = {backend: backend_types(backend) for backend in names("dovetail.backends")}
     TARGET.write_text("\n".join(document(produced, run)) + "\n", "utf-8")
@@ -69,7 +68,7 @@ def onnx_operators(wanted: Callable[[str], bool] = lambda _: True) -> Found:
         for model in _onnx_models():
             operators = {node.op_type for node in model.graph.node} - {"Constant"}
             if len(operators) != 1 or not all(map(wanted, operators)):
-                continue  # of several, who made what could not be told
+                continue  # of several, the operator of an op would be unknown
             path.write_bytes(model.SerializeToString())
             try:
                 graph = frontend.read(path)
@@ -81,7 +80,7 @@ def onnx_operators(wanted: Callable[[str], bool] = lambda _: True) -> Found:
 
 
 def _onnx_models() -> Iterator[ModelProto]:
-    """Return the models of ONNX's tests; with one input and with all of them."""
+    """Return the models of ONNX's tests, with one input and with all inputs."""
     for kind in ("pytorch-operator", "pytorch-converted", "simple"):
         for case in load_model_tests(kind=kind):
             if case.model_dir is not None:
@@ -109,7 +108,7 @@ def _with_one_input(model: ModelProto, values: Mapping[str, Any]) -> ModelProto:
         value = values[each.name]
         if isinstance(value, np.ndarray | np.generic):
             value = numpy_helper.from_array(np.asarray(value))
-        if isinstance(value, TensorProto):  # else it is no tensor, and refused
+        if isinstance(value, TensorProto):  # else it is no tensor, and rejected
             made.graph.initializer.add().CopyFrom(value)
             made.graph.initializer[-1].name = each.name
     return made

@@ -16,7 +16,7 @@ from workspace import ROOT
 
 
 class SmokeError(Exception):
-    """A wheel or an environment is not as it must be; the message says which and how."""
+    """A wheel or an environment is wrong; the message says which and how."""
 
 
 def run_pip(*arguments: str) -> None:
@@ -55,7 +55,7 @@ class Environment:
         run_pip("--python", str(self.bin / "python"), "install", "--no-compile", *files)
 
     def run(self, program: str, *arguments: str) -> str:
-        """Run a program of the venv and give what it wrote to stdout.
+        """Run a program of the venv and return its standard output.
 
         Raises:
             SmokeError: it exited with a status other than 0.

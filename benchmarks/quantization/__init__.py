@@ -1,1 +1,1 @@
-"""Our quantizer beside ONNX Runtime's; `python -m benchmarks.quantization` measures both."""
+"""Our quantizer and ONNX Runtime's; `python -m benchmarks.quantization` measures both."""

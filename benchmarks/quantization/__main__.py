@@ -1,4 +1,4 @@
-"""Our quantizer beside ONNX Runtime's: `python -m benchmarks.quantization --help`."""
+"""Measure our quantizer and ONNX Runtime's side by side."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from benchmarks.quantization import rounds, summary
 from benchmarks.quantization.subjects import DRAWN, SUBJECTS, TRAINED
 
 PARTS = ("accuracy", "speed")
-# Few enough for a look at all networks in minutes; real images calibrate the trained ones.
+# Few enough to measure all networks in minutes; real images calibrate the trained ones.
 CALIBRATION, TEST = 16, 16
 TRAINED_CALIBRATION, TRAINED_TEST = 100, 360
 SPEED_CALIBRATION = 32
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and prints.
+    """Measure and print.
 
     Returns:
-        0; 1 if something could not be quantized or run. A missed target is no failure.
+        0; 1 if a network could not be quantized or run. A missed target is no failure.
     """
     options = _options(arguments)
     try:
@@ -57,11 +57,16 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--networks", type=names(SUBJECTS), default=list(SUBJECTS), metavar="A,B")
     parser.add_argument("--timed", type=names(DRAWN), default=[summary.TIMED], metavar="A,B")
     parser.add_argument("--parts", type=names(PARTS), default=list(PARTS), metavar="A,B")
-    parser.add_argument("--images", type=count, default=CALIBRATION, help="to calibrate, and test")
-    parser.add_argument("--rounds", type=count, default=5, help="of the speed")
+    parser.add_argument(
+        "--images",
+        type=count,
+        default=CALIBRATION,
+        help="images to calibrate with, and to test with",
+    )
+    parser.add_argument("--rounds", type=count, default=5, help="rounds of the speed measurement")
     parser.add_argument("--threads", type=count, default=2)
     parser.add_argument("--cache", type=Path, default=cache.FOLDER, help="folder of the models")
-    parser.add_argument("--json", action="store_true", help="data instead of tables")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return parser.parse_args(arguments)
 
 
@@ -94,7 +99,7 @@ def _measure(
 
 
 def _where() -> dict[str, str]:
-    """Return on what was measured, and beside which peer."""
+    """Return a description of this machine and the peer."""
     return machine() | {"onnxruntime": version("onnxruntime")}
 
 

@@ -1,4 +1,4 @@
-"""A process that gives the images of a network: to calibrate with, and others to test with."""
+"""A process that writes the images of a network: for calibration and for tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.process import NETWORK_HELPERS, answer, request
 
 Images = npt.NDArray[np.float32]
 
-# How many points an image has along each side at each scale: from the whole down to the pixel.
+# Number of points along each side of an image at each scale, from coarse to fine.
 SCALES = (4, 16, 64)
 SEEDS = {"calibration": 11, "test": 12}
 
@@ -23,9 +23,9 @@ def drawn(shape: tuple[int, ...], count: int, seed: int) -> Images:
     """Draw smooth images with some noise, mean 0 and variance 1 over all of them.
 
     Args:
-        shape: Of one input, (1, c, h, w).
-        count: How many.
-        seed: Of the generator.
+        shape: Shape of one input, (1, c, h, w).
+        count: Number of images.
+        seed: Seed of the generator.
 
     Returns:
         Images (count, 1, c, h, w).
@@ -47,8 +47,8 @@ def _between(points: int, count: int) -> Images:
 
 
 def _real(calibration: int, test: int) -> dict[str, Images]:
-    """Return the trained networks' own images, (n, 1, 1, 8, 8), and the right answers (n,)."""
-    sys.path.append(str(NETWORK_HELPERS))  # the tests' own helpers, which lie outside every dist
+    """Return the trained networks' images, (n, 1, 1, 8, 8), and the labels (n,)."""
+    sys.path.append(str(NETWORK_HELPERS))  # the tests' helpers, which no dist contains
     trained = importlib.import_module("trained")
     images, labels = trained.held_out()
     return {
@@ -59,7 +59,7 @@ def _real(calibration: int, test: int) -> dict[str, Images]:
 
 
 def main() -> None:
-    """Write what is asked for."""
+    """Write the requested images."""
     asked = request()
     counts = {name: asked[name] for name in SEEDS}
     if asked["trained"]:

@@ -1,4 +1,4 @@
-"""A process that prepares a model as ONNX Runtime's quantizer wants it."""
+"""A process that prepares a model for ONNX Runtime's quantizer."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from benchmarks.process import answer, request
 
-# From here on DequantizeLinear takes a scale for each channel.
+# The first opset in which DequantizeLinear accepts a scale for each channel.
 OPSET = 13
-# From 4 on a weight need not be an input besides; the converter trips over models before it.
+# From version 4 on, weights need not be inputs; the converter fails on older models.
 IR_VERSION = 8
 
 
 def main() -> None:
-    """Infer shapes and optimizes: batch normalizations go into the convolutions, for one."""
+    """Infer shapes and optimize; this folds batch normalizations into convolutions."""
     asked = request()
     model = onnx.load(asked["model"])
     model.ir_version = max(model.ir_version, IR_VERSION)
     if any(not each.domain and each.version < OPSET for each in model.opset_import):
         model = version_converter.convert_version(model, OPSET)
-    # A weight that is an input, too, may be overridden: nothing is folded into it.
+    # A weight that is an input may be overridden, so nothing would be folded into it.
     weights = {initializer.name for initializer in model.graph.initializer}
     given = [each for each in model.graph.input if each.name not in weights]
     del model.graph.input[:]

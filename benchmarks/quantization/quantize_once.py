@@ -1,4 +1,4 @@
-"""A process that quantizes one network with one quantizer, and says what it took."""
+"""A process that quantizes one network with one quantizer, and measures time and memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.quantization.quantizers import QUANTIZERS
 
 
 def main() -> None:
-    """Load, calibrates, quantizes, writes: all of this is timed."""
+    """Load, calibrate, quantize and write; all of this is timed."""
     asked = request()
     with np.load(asked["data"]) as data:
         images = list(data["calibration"])

@@ -1,7 +1,7 @@
-"""The quantizers that are compared, each behind the same members; a process makes one of them.
+"""The quantizers that are compared, with one interface; each process uses one of them.
 
-Both are told the same: activations of 8 bits, asymmetric, their least and greatest value observed;
-weights of 8 bits, symmetric, a scale for each output channel; biases of 32 bits.
+Both have the same settings: 8-bit asymmetric activations with ranges from minimum to maximum, 8-bit
+symmetric weights with a scale for each output channel, and 32-bit biases.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Outputs = dict[str, Array]
 
 
 class Quantizer(Protocol):
-    """A quantizer, and what simulates its results.
+    """A quantizer and the simulation of its results.
 
     Attributes:
         package: Its import name.
@@ -28,10 +28,10 @@ class Quantizer(Protocol):
     package: ClassVar[str]
 
     def quantize(self, model: str, images: Sequence[Array], target: str) -> None:
-        """Calibrate and quantizes a model of the quantizer's own format, and writes the result."""
+        """Calibrate and quantize a model in the quantizer's own format, and write the result."""
 
     def run(self, model: str, images: Iterable[Array]) -> Iterator[Outputs]:
-        """Run a model on each image, node by node as it is written."""
+        """Run a model on each image, node by node."""
 
     @property
     def version(self) -> str:
@@ -57,11 +57,11 @@ class Dovetail:
         self._module = importlib.import_module(self.package)
 
     def quantize(self, model: str, images: Sequence[Array], target: str) -> None:
-        """Calibrate, quantizes and writes a `.dvt`."""
+        """Calibrate, quantize and write a `.dvt`."""
         self._module.quantize(model, images, **self.options).save(target)
 
     def run(self, model: str, images: Iterable[Array]) -> Iterator[Outputs]:
-        """Run each op by its meaning: dequantized, computed in float, quantized."""
+        """Run each op as simulated: dequantize, compute in float, quantize."""
         with self._module.Session(model) as session:
             (graph,) = session.graphs.values()
             name = graph.ir.inputs[0].source
@@ -70,7 +70,7 @@ class Dovetail:
 
     @property
     def version(self) -> str:
-        """Ours."""
+        """Our version."""
         return str(self._module.__version__)
 
 
@@ -84,9 +84,9 @@ class OnnxRuntime:
         self._tools = importlib.import_module("onnxruntime.quantization")
 
     def quantize(self, model: str, images: Sequence[Array], target: str) -> None:
-        """Calibrate, quantizes and writes an ONNX file."""
+        """Calibrate, quantize and write an ONNX file."""
         tools = self._tools
-        logging.disable(logging.WARNING)  # its tools advise on every tensor that they skip
+        logging.disable(logging.WARNING)  # its tools warn about every tensor that they skip
         tools.quantize_static(
             model,
             target,
@@ -99,7 +99,7 @@ class OnnxRuntime:
         )
 
     def run(self, model: str, images: Iterable[Array]) -> Iterator[Outputs]:
-        """Run without optimizations: these would put integer kernels where the file has none."""
+        """Run without optimizations, which would replace float kernels by integer ones."""
         session = self._session(model, self._module.GraphOptimizationLevel.ORT_DISABLE_ALL)
         yield from self._runs(session, images)
 
@@ -115,7 +115,7 @@ class OnnxRuntime:
 
     def _session(self, model: str, level: Any) -> Any:
         options = self._module.SessionOptions()
-        options.log_severity_level = 3  # the light networks have initializers that nothing uses
+        options.log_severity_level = 3  # the light networks have unused initializers
         options.graph_optimization_level = level
         return self._module.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 

@@ -1,4 +1,4 @@
-"""The rounds: both quantizers on every network, taking turns, and what each gave."""
+"""The rounds: both quantizers on every network, in turns, and their results."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ QUANTIZERS = ("dovetail", "onnxruntime")
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How near one quantizer's result comes to the float network.
+    """Accuracy of one quantizer's result.
 
     Attributes:
-        sqnr_db: Signal to quantization noise over all outputs of all test images together.
-        right: Of a trained network, how many images it gets right; else None.
-        images: How many there were.
-        run_s: What simulating all of them took.
+        sqnr_db: Signal to quantization noise of all outputs of all test images together.
+        right: Number of correctly classified images of a trained network, else None.
+        images: Number of images.
+        run_s: Time of the simulation of all images.
     """
 
     sqnr_db: float
@@ -36,12 +36,12 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What calibrating and quantizing took, once.
+    """Time and memory of one calibration and quantization.
 
     Attributes:
-        seconds: From the model file to the quantized one, without the imports.
+        seconds: Time from the model file to the quantized file, without the imports.
         peak_mb: The largest resident size of the process, with the images.
-        version: The quantizer's.
+        version: Version of the quantizer.
     """
 
     seconds: float
@@ -52,10 +52,10 @@ class Cost:
 def prepare(
     name: str, folder: Path, scratch: Path, *, calibration: int, test: int, threads: int
 ) -> Files:
-    """Return a network's files; what depends on how much is measured goes into the scratch folder.
+    """Return a network's files; those that depend on the settings are in the scratch folder.
 
     Raises:
-        ProcessFailedError: A file could not be made.
+        ProcessFailedError: A file could not be built.
     """
     if name in TRAINED:
         onnx, dvt = TRAINED[name], scratch / f"{name}.dvt"
@@ -81,10 +81,10 @@ def prepare(
 
 
 def accuracy(quantizer: str, files: Files, scratch: Path, *, threads: int) -> Accuracy:
-    """Quantize with all calibration images, and compares the outputs for all test images.
+    """Quantize with all calibration images, and compare the outputs for all test images.
 
     Raises:
-        ProcessFailedError: It cannot be quantized, or not be run.
+        ProcessFailedError: The network cannot be quantized or run.
     """
     target, outputs = scratch / f"quantized.{quantizer}", scratch / "outputs.npz"
     cost(quantizer, files, target, threads=threads)
@@ -97,10 +97,10 @@ def accuracy(quantizer: str, files: Files, scratch: Path, *, threads: int) -> Ac
 
 
 def cost(quantizer: str, files: Files, target: Path, *, threads: int) -> Cost:
-    """Calibrate with all images, quantizes and writes.
+    """Calibrate with all images, quantize and write.
 
     Raises:
-        ProcessFailedError: It cannot be quantized.
+        ProcessFailedError: The network cannot be quantized.
     """
     model = files.dvt if quantizer == "dovetail" else files.prepared
     asked = {"model": str(model), "data": str(files.data), "output": str(target)}
@@ -109,7 +109,7 @@ def cost(quantizer: str, files: Files, target: Path, *, threads: int) -> Cost:
 
 
 def sqnr_db(pairs: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]) -> float:
-    """Return signal to noise in dB of pairs of exact values and what they became."""
+    """Return signal to noise in dB of pairs of exact and quantized values."""
     signal = noise = 0.0
     for exact, near in pairs:
         if exact.shape != near.shape:
@@ -132,7 +132,7 @@ def _right(
 def accuracies(
     name: str, files: Files, scratch: Path, *, threads: int, tell: Tell
 ) -> dict[str, Accuracy]:
-    """Measure both quantizers on a network, once: nothing of it depends on the clock."""
+    """Measure both quantizers on a network, once: no result depends on the clock."""
     found = {}
     for quantizer in QUANTIZERS:
         got = found[quantizer] = accuracy(quantizer, files, scratch, threads=threads)
@@ -143,7 +143,7 @@ def accuracies(
 def costs(
     name: str, files: Files, scratch: Path, *, rounds: int, threads: int, tell: Tell
 ) -> dict[str, list[Cost]]:
-    """Measure both quantizers on a network in each round, taking turns."""
+    """Measure both quantizers on a network in each round, in turns."""
     found: dict[str, list[Cost]] = {quantizer: [] for quantizer in QUANTIZERS}
     for turn in range(rounds):
         for quantizer in QUANTIZERS:
@@ -157,6 +157,6 @@ def costs(
 
 
 def forget(scratch: Path) -> None:
-    """Empties the scratch folder: the files of a network take up to 1.5 GB."""
+    """Empty the scratch folder: the files of a network take up to 1.5 GB."""
     for path in scratch.iterdir():
         path.unlink()

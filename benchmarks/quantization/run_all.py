@@ -1,4 +1,4 @@
-"""A process that runs a network on all test images and writes what comes out."""
+"""A process that runs a network on all test images and writes the outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.quantization.quantizers import QUANTIZERS, OnnxRuntime
 
 
 def main() -> None:
-    """Run a quantized network by its quantizer's own simulation; `float` by ONNX Runtime."""
+    """Run a quantized network with its quantizer's simulation; `float` with ONNX Runtime."""
     asked = request()
     with np.load(asked["data"]) as data:
         images = data["test"]

@@ -1,4 +1,4 @@
-"""What is quantized: the convolutional networks of the float benchmark, and the trained ones."""
+"""The networks to quantize: the convolutional ones of the float benchmark, and trained ones."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from benchmarks.process import ROOT
 from benchmarks.recipes import NETWORKS
 
-# Those whose weights are drawn; the others of the float benchmark have next to no convolutions.
+# Networks with drawn weights; the others of the float benchmark have few convolutions.
 DRAWN = tuple(name for name in NETWORKS if name not in ("encoder", "lstm"))
 
-# Those with real weights and real images; a test compares with the list of the tests.
+# Networks with real weights and images; a test compares them with the list of the tests.
 TRAINED: Mapping[str, Path] = {
     "digits": ROOT / "examples" / "digits" / "digits.onnx",
     **{
@@ -29,10 +29,10 @@ class Files:
 
     Attributes:
         onnx: The float network.
-        dvt: The same, converted: what we quantize.
-        prepared: The same, as ONNX Runtime's tools prepare it: what they quantize.
-        data: Images to calibrate with and to test with, `.npz`.
-        reference: ONNX Runtime's float outputs for the latter, `.npz`.
+        dvt: The converted network, which we quantize.
+        prepared: The network after ONNX Runtime's preprocessing, which it quantizes.
+        data: Images for calibration and for tests, `.npz`.
+        reference: ONNX Runtime's float outputs for the test images, `.npz`.
     """
 
     onnx: Path

@@ -1,4 +1,4 @@
-"""What the measurements say: tables, and the targets for them."""
+"""Tables of the measurements, and the targets for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.quantization.subjects import TRAINED
 from benchmarks.tables import table
 from benchmarks.targets import Target
 
-# What is wanted of ResNet-50 alone: it is the one whose figure users know.
+# Targets of time and memory are for ResNet-50, whose figures users know.
 TIMED = "resnet50"
 MOST_MB = 2048
 LEAST_DB = -0.5
@@ -22,18 +22,18 @@ Costs = Mapping[str, Mapping[str, Sequence[Cost]]]
 
 
 def gain_db(found: Mapping[str, Accuracy]) -> float:
-    """Return by how much our result is nearer to the float network than the peer's."""
+    """Return our SQNR minus the peer's."""
     return found[OURS].sqnr_db - found[PEER].sqnr_db
 
 
 def time_ratios(found: Mapping[str, Sequence[Cost]]) -> list[float]:
-    """Return our time over the peer's, round by round: what disturbs one disturbs both."""
+    """Return our time divided by the peer's, for each round: a disturbance affects both."""
     pairs = zip(found[OURS], found[PEER], strict=True)
     return [ours.seconds / theirs.seconds for ours, theirs in pairs]
 
 
 def targets(accuracies: Accuracies, costs: Costs) -> list[Target]:
-    """Hold what was measured against the targets; the trained networks have none here."""
+    """Compare the measurements with the targets; the trained networks have none here."""
     made = []
     gains = {name: gain_db(each) for name, each in accuracies.items() if name not in TRAINED}
     if gains:
@@ -54,14 +54,14 @@ def targets(accuracies: Accuracies, costs: Costs) -> list[Target]:
 
 
 def accuracy_table(found: Accuracies) -> str:
-    """Return SQNR of both, the difference, and what trained networks get right."""
+    """Return SQNR of both, the difference, and the correct images of trained networks."""
     rows = []
     for name, each in found.items():
         ours, theirs = each[OURS], each[PEER]
         right = "" if ours.right is None else f"{ours.right}, {theirs.right} of {ours.images}"
         row = [name, f"{ours.sqnr_db:.2f}", f"{theirs.sqnr_db:.2f}", f"{gain_db(each):+.2f}", right]
         rows.append(row)
-    return table(["SQNR, dB", OURS, PEER, "above", "right"], rows)
+    return table(["SQNR, dB", OURS, PEER, "above", "correct"], rows)
 
 
 def cost_table(found: Costs) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 from onnxruntime.quantization import (
     CalibrationDataReader,
 )
+from runtime import peer_session
 
 import dovetail as dt
 from dovetail.api.quantization import quantize_with_report
@@ -115,11 +115,15 @@ def converted(path: Path, **options: Any) -> Quantized:
     return quantize_with_report(dt.convert(path, name="net"), **options)
 
 
-def peer_of(path: Path) -> Callable[[Array], Array]:
-    """What onnxruntime makes of a model, node by node."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    peer = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+def peer_of(path: Path, *, optimized: bool = False) -> Callable[[Array], Array]:
+    """Return a function that runs a model on onnxruntime.
+
+    Args:
+        path: The model.
+        optimized: Whether it runs at full optimization, where integer kernels are exact on every
+            processor; else node by node.
+    """
+    peer = peer_session(path, optimized=optimized)
     return lambda x: np.asarray(peer.run(None, {"x": x})[0])
 
 

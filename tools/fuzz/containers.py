@@ -88,7 +88,7 @@ def _value(value: Any, random: Random) -> Any:
 
 
 def _places(value: Any) -> Any:
-    """Return every place in a document: what holds it, and under which key."""
+    """Return every value in a document, as its container and its key."""
     keys = (
         value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     )

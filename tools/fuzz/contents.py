@@ -1,4 +1,4 @@
-"""Mutations of what a model holds: extents, weights, attributes, versions."""
+"""Mutations of a model's contents: shapes, weights, attributes, versions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Mutation = Callable[[ModelProto, Random], None]
 
 
 def declared_extent(model: ModelProto, random: Random) -> None:
-    """Create a declared extent another one, or a symbol, or open; or changes the rank."""
+    """Replace a declared size by another, a symbol or none; or change the rank."""
     info = pick.some(random, pick.infos(model))
     if info is None:
         return
@@ -34,7 +34,7 @@ def declared_extent(model: ModelProto, random: Random) -> None:
 
 
 def declared_type(model: ModelProto, random: Random) -> None:
-    """Create a declared element type another one, or no tensor at all."""
+    """Replace a declared element type by another, or by a type that is no tensor."""
     info = pick.some(random, pick.infos(model))
     if info is None:
         return
@@ -45,7 +45,7 @@ def declared_type(model: ModelProto, random: Random) -> None:
 
 
 def weight_extent(model: ModelProto, random: Random) -> None:
-    """Create an extent of a weight another one, or changes its rank."""
+    """Replace a size of a weight's shape, or change its rank."""
     tensor = pick.some(random, pick.tensors(model))
     if tensor is None:
         return
@@ -59,7 +59,7 @@ def weight_extent(model: ModelProto, random: Random) -> None:
 
 
 def weight_data(model: ModelProto, random: Random) -> None:
-    """Create a weight's data shorter, longer or other; or keeps them in another field."""
+    """Shorten, lengthen or replace a weight's data, or store them in another field."""
     tensor = pick.some(random, pick.tensors(model))
     if tensor is None:
         return
@@ -82,7 +82,7 @@ def weight_data(model: ModelProto, random: Random) -> None:
 
 
 def weight_number(model: ModelProto, random: Random) -> None:
-    """Create one element of a weight an extreme one."""
+    """Replace one element of a weight by an extreme value."""
     tensor = pick.some(random, [t for t in pick.tensors(model) if t.raw_data])
     if tensor is None:
         return
@@ -99,14 +99,14 @@ def weight_number(model: ModelProto, random: Random) -> None:
 
 
 def weight_type(model: ModelProto, random: Random) -> None:
-    """Create a weight's element type another one."""
+    """Replace a weight's element type."""
     tensor = pick.some(random, pick.tensors(model))
     if tensor is not None:
         tensor.data_type = random.choice((*range(26), -1, 99))
 
 
 def weight_place(model: ModelProto, random: Random) -> None:
-    """Keep a weight in another file, in segments, or as a sparse one."""
+    """Store a weight in another file, in segments, or as a sparse tensor."""
     tensor = pick.some(random, pick.tensors(model))
     if tensor is None:
         return
@@ -137,7 +137,7 @@ _PLACES = {
 
 
 def attribute_value(model: ModelProto, random: Random) -> None:
-    """Create an attribute's value an extreme one of its own type."""
+    """Replace an attribute's value by an extreme value of its type."""
     found = pick.some(random, pick.attributes(model))
     if found is None:
         return
@@ -166,7 +166,7 @@ def _extend_or_set(values: MutableSequence[T], choices: Sequence[T], random: Ran
 
 
 def attribute_type(model: ModelProto, random: Random) -> None:
-    """Create an attribute one of another type, or says only that it is."""
+    """Change an attribute's type, with or without its value."""
     found = pick.some(random, pick.attributes(model))
     if found is None:
         return
@@ -182,7 +182,7 @@ def attribute_type(model: ModelProto, random: Random) -> None:
 
 
 def attribute_name(model: ModelProto, random: Random) -> None:
-    """Remove, doubles or renames an attribute."""
+    """Remove, duplicate or rename an attribute."""
     node = pick.some(random, [n for n in pick.nodes(model) if n.attribute])
     if node is None:
         return
@@ -197,7 +197,7 @@ def attribute_name(model: ModelProto, random: Random) -> None:
 
 
 def new_attribute(model: ModelProto, random: Random) -> None:
-    """Return a node an attribute that another one has."""
+    """Copy an attribute from one node to another."""
     node, found = pick.some(random, pick.nodes(model)), pick.some(random, pick.attributes(model))
     if node is not None and found is not None:
         copy = AttributeProto()
@@ -206,7 +206,7 @@ def new_attribute(model: ModelProto, random: Random) -> None:
 
 
 def opset(model: ModelProto, random: Random) -> None:
-    """Create the model import another version, another set, one twice, or none."""
+    """Import another opset version, another opset, one twice, or none."""
     how = random.random()
     version = random.choice((*range(1, 28), 0, -1, 99, 2**31, pick.INT_MAX, pick.INT_MIN))
     if how < 0.1:

@@ -1,4 +1,4 @@
-"""Small models that carry graphs and functions."""
+"""Small models with subgraphs and functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FLOAT, _BOOL, _INT = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
 
 
 def models() -> Iterator[tuple[str, ModelProto]]:
-    """Return names and models."""
+    """Yield names and models."""
     yield "if", _branches()
     yield "loop", _loop()
     yield "scan", _scan()
@@ -25,7 +25,7 @@ def models() -> Iterator[tuple[str, ModelProto]]:
 def graph(
     name: str, nodes: Sequence[NodeProto], inputs: Sequence[tuple[str, int]], outputs: Sequence[str]
 ) -> GraphProto:
-    """Create a graph to be carried; inputs are names and element types."""
+    """Create a subgraph; inputs are names and element types."""
     return helper.make_graph(
         list(nodes),
         name,
@@ -75,7 +75,7 @@ def _scan() -> ModelProto:
 
 
 def _nested() -> ModelProto:
-    """A choice in a loop in a choice."""
+    """An If in a Loop in an If."""
     nodes = [_branch("again", "s", "t"), N("Identity", ["again"], ["on"])]
     inputs = [("i", _INT), ("again", _BOOL), ("s", _FLOAT)]
     loop = N("Loop", ["n", "", "x"], ["z"], "loop", body=graph("body", nodes, inputs, ["on", "t"]))
@@ -100,7 +100,7 @@ def _functions() -> ModelProto:
 
 
 def _defined() -> ModelProto:
-    """Operators that ONNX defines by others."""
+    """Operators that ONNX defines as functions of others."""
     nodes = [
         N("MeanVarianceNormalization", ["x"], ["a"]),
         N("Celu", ["a"], ["b"], alpha=2.0),

@@ -1,4 +1,4 @@
-"""Damage to a file's bytes, whatever they mean."""
+"""Damage to a file's bytes, regardless of their meaning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 Damage = Callable[[bytearray, Random], None]
-# What a field's number or length may be overwritten with: small, at the limits, unending.
+# Replacements for a field's number or length: small, at the limits, without an end.
 _VARINTS = (
     b"\x00",
     b"\x01",
@@ -20,7 +20,7 @@ _VARINTS = (
 
 
 def damage(data: bytes, random: Random) -> bytes:
-    """Return bytes that were damaged in one to four ways."""
+    """Return the bytes with one to four kinds of damage."""
     made = bytearray(data)
     for _ in range(random.randint(1, 4)):
         if made:
@@ -62,7 +62,7 @@ def _varint(data: bytearray, random: Random) -> None:
 
 
 def _nest(data: bytearray, random: Random) -> None:
-    """Add a node whose attribute is a graph with such a node, and so on."""
+    """Add a node whose attribute is a graph with another such node, and so on."""
     inner = b""
     for _ in range(random.choice((20, 24, 30, 200, 2000))):
         for key in _NESTING:

@@ -1,4 +1,4 @@
-"""A sweep: each number in each of ONNX's node test models is set to each of a few extremes.
+"""A sweep that sets each number in each of ONNX's node test models to a few extremes.
 
 A node stands in its model several times, so that what its copies take together counts too.
 """
@@ -20,19 +20,20 @@ from fuzz.seeds import Seed, with_numbers
 _NUMBERS = (10**5, 10**7, 2**31 - 1, 2**40, INT_MAX, INT_MIN, -(10**7))
 _EXTENTS = (10**4, 10**6, 10**9)
 _COPIES = 4
-# Elements of a constant that are set: more of them say nothing more.
+# Number of elements of a constant that are set; more would show nothing new.
 _MOST_ELEMENTS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Extreme(Seed):
-    """A model, and the one number in it that is set.
+    """A model and the number in it that is set.
 
     Attributes:
-        what: Where the number is: "attribute", "constant" or "extent" of an input; or "nothing".
-        item: Which attribute, constant or input.
-        element: Which of its numbers, None for all.
-        value: What it is set to.
+        what: Kind of the number: "attribute", "constant", "size" (of an axis of an input) or
+            "nothing".
+        item: Index of the attribute, constant or input.
+        element: Index of the number in it, None for all.
+        value: The new value.
     """
 
     what: str = "nothing"
@@ -42,7 +43,7 @@ class Extreme(Seed):
 
 
 def extreme_seeds() -> list[Extreme]:
-    """Return every file of the sweep, nothing done to it yet."""
+    """Return the files of the sweep before their mutation."""
     with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that they are about
         cases = load_model_tests(kind="node")
     found: list[Extreme] = []
@@ -64,17 +65,17 @@ def extreme_seeds() -> list[Extreme]:
 
 
 def mutate_extreme(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
-    """Return a file of the sweep; there is one sweep only, whatever the run."""
+    """Return a file of the sweep, which does not depend on the seed."""
     seed = seeds[number % len(seeds)]
     if not isinstance(seed, Extreme):
-        raise TypeError(f"{seed.name} is no file of the sweep")
+        raise TypeError(f"{seed.name} is not a file of the sweep")
     model = ModelProto.FromString(seed.data)
     if seed.what == "attribute":
         for node in model.graph.node:
             _set_attribute(node.attribute[seed.item], seed)
     elif seed.what == "constant":
         _set_constant(model, seed)
-    elif seed.what == "extent" and seed.element is not None:
+    elif seed.what == "size" and seed.element is not None:
         shape = model.graph.input[seed.item].type.tensor_type.shape
         shape.dim[seed.element].dim_value = seed.value
         for info in model.graph.output:
@@ -86,7 +87,7 @@ def mutate_extreme(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
 
 
 def _copied(model: ModelProto) -> ModelProto:
-    """Return a model whose node is there several times, each with outputs of its own."""
+    """Return a model with several copies of its node, each with separate outputs."""
     made = ModelProto()
     made.CopyFrom(model)
     (node,) = model.graph.node
@@ -117,7 +118,7 @@ def _changes(model: ModelProto) -> Iterator[tuple[str, int, int | None, int]]:
             yield from (("constant", i, element, value) for value in _NUMBERS)
     for i, info in enumerate(model.graph.input):
         for axis in range(len(info.type.tensor_type.shape.dim)):
-            yield from (("extent", i, axis, value) for value in _EXTENTS)
+            yield from (("size", i, axis, value) for value in _EXTENTS)
 
 
 def _set_attribute(attribute: AttributeProto, seed: Extreme) -> None:

@@ -1,4 +1,4 @@
-"""Small models of our own, each around one thing that files can say: weights, folding, fusion."""
+"""Small models, each for one feature of files: weights, folding, fusion."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, helper, nump
 
 F32, I64 = np.float32, np.int64
 N = helper.make_node
-# Lies beside every mutated model, for tensors with external data.
+# In the folder of every mutated model, for tensors with external data.
 WEIGHTS_FILE, WEIGHTS_BYTES = "weights.bin", 256
 
 
@@ -39,7 +39,7 @@ def model(
 
 
 def models() -> Iterator[tuple[str, ModelProto]]:
-    """Return names and models."""
+    """Yield names and models."""
     yield "network", _network()
     yield "gelu", _gelu()
     yield "shapes", _shapes()
@@ -126,7 +126,7 @@ def _folding() -> ModelProto:
 
 
 def _growing() -> ModelProto:
-    """Operators whose results a few numbers make large, on known values."""
+    """Operators on constants, whose results become large by a few numbers."""
     nodes = [
         N("OneHot", ["index", "depth", "values"], ["a"]),
         N("Resize", ["image", "", "scales"], ["b"], mode="nearest"),
@@ -193,7 +193,7 @@ def _recurrent() -> ModelProto:
 
 
 def _weights() -> ModelProto:
-    """Every way in which a file can hold a tensor."""
+    """All ways of storing a tensor in a file."""
     names = ["raw", "typed", "narrow", "external", "constant", "one"]
     nodes = [N("Constant", [], ["constant"], value_floats=[1.0, 2.0, 3.0, 4.0])]
     nodes += [N("Add", [f"s{i}", name], [f"s{i + 1}"]) for i, name in enumerate(names)]

@@ -1,4 +1,4 @@
-"""One mutated file: which it is, a run's seed and a number say."""
+"""One mutated file, determined by a run's seed and a number."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fuzz.damage import damage
 from fuzz.seeds import Seed
 from fuzz.wiring import WIRING
 
-# Of all mutations; the rest changes what the model says.
+# Share of all mutations; the others change the model's contents.
 _BYTES, _BOTH = 0.3, 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Mutated:
-    """A file made of a seed.
+    """A file created from a seed.
 
     Attributes:
         origin: Name of the seed.

@@ -1,4 +1,4 @@
-"""What mutations choose from: parts of a model, and values that honest models do not have."""
+"""Choices of mutations: parts of a model, and values that valid models do not have."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ TEXTS = (
 
 
 def some(random: Random, items: Sequence[T]) -> T | None:
-    """Return one of some things, None where there are none."""
+    """Return a random item, None where there is none."""
     return random.choice(items) if len(items) else None
 
 
 def graphs(model: ModelProto) -> list[GraphProto]:
-    """Return the main graph and all that nodes carry, also in functions."""
+    """Return the main graph and all subgraphs of nodes, also in functions."""
     found, waiting = [], [model.graph]
     for function in model.functions:
         waiting += _carried(function.node)
@@ -53,7 +53,7 @@ def _carried(nodes: Sequence[NodeProto]) -> Iterator[GraphProto]:
 
 
 def nodes(model: ModelProto) -> list[NodeProto]:
-    """Return all nodes, those of functions and carried graphs too."""
+    """Return all nodes, including those of functions and subgraphs."""
     found = [node for graph in graphs(model) for node in graph.node]
     return found + [node for function in model.functions for node in function.node]
 
@@ -64,13 +64,13 @@ def attributes(model: ModelProto) -> list[AttributeProto]:
 
 
 def tensors(model: ModelProto) -> list[TensorProto]:
-    """Return all tensors, be they initializers or attributes."""
+    """Return all tensors of initializers and attributes."""
     found = [tensor for graph in graphs(model) for tensor in graph.initializer]
     return found + [a.t for a in attributes(model) if a.HasField("t")]
 
 
 def infos(model: ModelProto) -> list[ValueInfoProto]:
-    """Return all declarations of inputs, outputs and what is between them."""
+    """Return all declarations of inputs, outputs and intermediate values."""
     return [i for g in graphs(model) for i in (*g.input, *g.output, *g.value_info)]
 
 

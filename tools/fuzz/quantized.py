@@ -1,4 +1,4 @@
-"""Small models of our own that were quantized before: fake, stored, and by dynamic products."""
+"""Small models that are quantized already: fake, stored, and with dynamic products."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MICROSOFT = "com.microsoft"
 
 
 def models() -> Iterator[tuple[str, ModelProto]]:
-    """Return names and models."""
+    """Yield names and models."""
     yield "fake", _fake()
     yield "stored", _stored()
     yield "stored matrices", _stored_matrices()
@@ -23,7 +23,7 @@ def models() -> Iterator[tuple[str, ModelProto]]:
 
 
 def _numbers(**values: Any) -> dict[str, Any]:
-    """Return constants of float32, and the weights that all these models have."""
+    """Return float32 constants, and the weights that all these models have."""
     made = {name: np.asarray(value, F32) for name, value in values.items()}
     return made | {"w": np.linspace(-1, 1, 12, dtype=F32).reshape(4, 3)}
 

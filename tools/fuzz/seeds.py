@@ -1,4 +1,4 @@
-"""What the mutations start from: models of our own, and those of ONNX's own backend tests."""
+"""Files before their mutation: own models, and those of ONNX's backend tests."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from dovetail.errors import DovetailError
 from fuzz import control, models, quantized
 
 _LIGHT = ("light_squeezenet", "light_shufflenet")
-# Larger ones take longer, and say nothing more.
+# Larger files take longer and show nothing new.
 _MOST_BYTES = 100_000
-# Ours are few and rich: about a fifth of all files shall be made of them.
+# Own models are few and rich: about a fifth of all files are mutations of them.
 _TIMES = 30
-# Numbers in an input that says what shape an output has, or along which axes.
+# Largest number of elements of an input that determines shapes or axes.
 _FEW = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A file as it was before anything happened to it."""
+    """A file before its mutation."""
 
     name: str
     data: bytes
 
 
 def own_seeds() -> list[Seed]:
-    """Return the models of our own."""
+    """Return the own models."""
     made = [*models.models(), *control.models(), *quantized.models()]
     return [Seed(name, model.SerializeToString()) for name, model in made]
 
 
 def onnx_seeds() -> list[Seed]:
-    """Return the models of our own, many times, and those of the installed onnx."""
+    """Return the own models, many times, and those of the installed onnx."""
     with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that they are about
         nodes = load_model_tests(kind="node")
     seeds = [Seed(c.name, c.model.SerializeToString()) for c in nodes if c.model is not None]
@@ -59,7 +59,7 @@ def onnx_seeds() -> list[Seed]:
 def with_numbers(case: TestCase) -> ModelProto | None:
     """Return a case's model with its small inputs of integers as constants, if it has any.
 
-    So what decides shapes is known, and can be changed.
+    Values that determine shapes are then constants, which can be mutated.
     """
     if case.model is None or not case.data_sets:
         return None
@@ -76,7 +76,7 @@ def with_numbers(case: TestCase) -> ModelProto | None:
 
 
 def container_seeds() -> list[Seed]:
-    """Return containers: those of our own models that can be converted."""
+    """Return the containers of the own models that can be converted."""
     logging.disable(logging.WARNING)
     seeds = []
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""What a run found, in numbers."""
+"""Counts of a run's outcomes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHOWN = 8
 
 
 class Summary:
-    """Counts what comes of files."""
+    """Counts the outcomes of files."""
 
     def __init__(self) -> None:
         self._verdicts: Counter[str] = Counter()
@@ -20,7 +20,7 @@ class Summary:
         self.details: dict[str, str] = {}
 
     def add(self, number: int, outcome: Outcome) -> None:
-        """Count one."""
+        """Count an outcome."""
         self._verdicts["finding" if outcome.is_finding else outcome.verdict] += 1
         self._slowest = max(self._slowest, (outcome.seconds, number))
         self._largest = max(self._largest, (outcome.peak_bytes / 2**20, number))
@@ -29,13 +29,13 @@ class Summary:
             self.details.setdefault(outcome.verdict, outcome.detail)
 
     def lines(self, seconds: float) -> Iterator[str]:
-        """Return the report."""
+        """Yield the lines of the report."""
         total = self._verdicts.total()
         yield f"mutations        {total} in {seconds:.0f} s"
         yield f"succeeded        {self._verdicts['succeeded']}"
         for verdict, count in self._verdicts.most_common():
             if verdict not in ("succeeded", "finding"):
-                yield f"refused          {count} {verdict}"
+                yield f"rejected         {count} {verdict}"
         yield f"slowest          {self._slowest[0]:.2f} s (--only {self._slowest[1]})"
         yield f"largest memory   {self._largest[0]:.0f} MiB (--only {self._largest[1]})"
         yield f"findings         {self._verdicts['finding']}"

@@ -1,4 +1,4 @@
-"""One mutated file tried in this process: it is read, or refused as it should be."""
+"""Trial of one mutated file in this process: it must be read, or rejected properly."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from dovetail import Model, Session
 from dovetail.errors import ContainerError, DovetailError, FrontendError, UnsupportedOpError
 from fuzz.models import WEIGHTS_BYTES, WEIGHTS_FILE
 
-# Beside the folder of the model, where no model may look.
+# Outside the folder of the model: no model may read it.
 _SECRET = b"this must not be read by any model"
-# Of all tensors of a graph: beyond that it is not prepared, which takes as much memory.
+# Largest size of all tensors of a graph that is prepared, which takes as much memory.
 _MOST_PREPARED = 16 << 20
 
 
 class FaultError(Exception):
-    """What a conversion that raised nothing got wrong."""
+    """A conversion raised nothing, but its result is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a file.
+    """Outcome of a file.
 
     Attributes:
-        verdict: "succeeded", an error's code, or for a finding what it is and where.
-        is_finding: Whether it must not be.
-        seconds: How long it took.
-        peak_bytes: How far memory grew meanwhile.
+        verdict: "succeeded", an error's code, or the kind of a finding and its location.
+        is_finding: Whether it is a fault.
+        seconds: Duration.
+        peak_bytes: Growth of the memory in use.
         detail: The traceback of a finding.
     """
 
@@ -46,7 +46,7 @@ class Outcome:
 
 
 def make_folder(root: Path) -> Path:
-    """Create a folder for models, with what they may refer to, and return it."""
+    """Create and return a folder for models, with the files that they may refer to."""
     folder = root / "models"
     folder.mkdir()
     (folder / WEIGHTS_FILE).write_bytes(bytes(range(WEIGHTS_BYTES)))
@@ -57,24 +57,24 @@ def make_folder(root: Path) -> Path:
 
 
 def attempt(read: Callable[[Path], None], path: Path) -> Outcome:
-    """Read a file and judges what came of it."""
+    """Read a file and judge the outcome."""
     start, before = time.perf_counter(), _reset_peak()
     try:
         read(path)
         outcome = Outcome("succeeded")
     except (FrontendError, UnsupportedOpError, ContainerError) as error:
         outcome = _refused(error)
-    except (Exception, RecursionError) as error:  # noqa: BLE001 - any other is what is looked for
+    except (Exception, RecursionError) as error:  # noqa: BLE001 - any other is a finding
         outcome = _found(error)
     seconds, grown = time.perf_counter() - start, max(0, _status("VmHWM") - before)
     return Outcome(outcome.verdict, outcome.is_finding, seconds, grown, outcome.detail)
 
 
 def convert(path: Path) -> None:
-    """Convert a model; what comes of it is kept, loaded, and prepared where it is small.
+    """Convert a model; save, load and prepare the result where it is small.
 
     Raises:
-        DovetailError: It is refused.
+        DovetailError: The model is rejected.
         FaultError: The result is wrong.
     """
     model = dovetail.convert(path)
@@ -86,15 +86,15 @@ def convert(path: Path) -> None:
         model.save(kept)
         dovetail.load(kept)
     except DovetailError as error:
-        raise FaultError(f"what was converted cannot be kept: {error}") from error
+        raise FaultError(f"the converted model cannot be saved: {error}") from error
     _prepare(model)
 
 
 def load(path: Path) -> None:
-    """Load a container, and prepares what it holds where that is small.
+    """Load a container and prepare its graphs where they are small.
 
     Raises:
-        DovetailError: It is refused.
+        DovetailError: The container is rejected.
     """
     model = dovetail.load(path)
     for graph in model.graphs.values():
@@ -106,7 +106,7 @@ def load(path: Path) -> None:
 
 
 def _prepare(model: Model) -> None:
-    with suppress(DovetailError):  # a backend may refuse what can be converted
+    with suppress(DovetailError):  # a backend may reject what can be converted
         Session(model, backend="cpu").close()
 
 
@@ -124,7 +124,7 @@ def _check_secret(model: Model) -> None:
             if tensor.data is None or tensor.spec.nbytes > _MOST_PREPARED:
                 continue
             if _SECRET[:8] in tensor.stored().tobytes():
-                raise FaultError(f"tensor {tensor.name} holds what lies outside of its folder")
+                raise FaultError(f"tensor {tensor.name} holds data from outside the model's folder")
 
 
 def _refused(error: DovetailError) -> Outcome:
@@ -146,8 +146,8 @@ def _found(error: BaseException) -> Outcome:
 
 
 def _reset_peak() -> int:
-    """Create the process's peak of memory its present use, and return that in bytes."""
-    with suppress(OSError):  # where it is not allowed, peaks are those since the process began
+    """Reset the process's peak of memory to its present use, and return that in bytes."""
+    with suppress(OSError):  # where it is not allowed, peaks are those since the process started
         Path("/proc/self/clear_refs").write_text("5")
     return _status("VmRSS")
 
@@ -158,5 +158,5 @@ def _status(field: str) -> int:
 
 
 def memory_in_use() -> tuple[int, int]:
-    """Return the bytes of this process: those resident, and all that have addresses."""
+    """Return the resident and the virtual size of this process, in bytes."""
     return _status("VmRSS"), _status("VmSize")

@@ -1,4 +1,4 @@
-"""Mutations of how a model hangs together: nodes, names, carried graphs, functions."""
+"""Mutations of a model's structure: nodes, names, subgraphs, functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Mutation = Callable[[ModelProto, Random], None]
 
 
 def swap_inputs(model: ModelProto, random: Random) -> None:
-    """Exchanges two inputs of nodes."""
+    """Swap two inputs of nodes."""
     ends = [(node, i) for node in pick.nodes(model) for i in range(len(node.input))]
     if len(ends) > 1:
         (one, i), (two, j) = random.sample(ends, 2)
@@ -21,7 +21,7 @@ def swap_inputs(model: ModelProto, random: Random) -> None:
 
 
 def rename(model: ModelProto, random: Random) -> None:
-    """Create a node read or write another tensor: what makes cycles, and names given twice."""
+    """Let a node read or write another tensor, which creates cycles and duplicate names."""
     node = pick.some(random, pick.nodes(model))
     if node is None:
         return
@@ -34,7 +34,7 @@ def rename(model: ModelProto, random: Random) -> None:
 
 
 def drop_ends(model: ModelProto, random: Random) -> None:
-    """Take inputs or outputs from a node."""
+    """Remove inputs or outputs of a node."""
     node = pick.some(random, pick.nodes(model))
     if node is not None:
         ends = random.choice((node.input, node.output))
@@ -42,7 +42,7 @@ def drop_ends(model: ModelProto, random: Random) -> None:
 
 
 def drop_node(model: ModelProto, random: Random) -> None:
-    """Take a node, a weight, an input or an output away."""
+    """Remove a node, a weight, an input or an output."""
     graph = random.choice(pick.graphs(model))
     parts = random.choice((graph.node, graph.initializer, graph.input, graph.output))
     if parts:
@@ -50,7 +50,7 @@ def drop_node(model: ModelProto, random: Random) -> None:
 
 
 def duplicate_node(model: ModelProto, random: Random) -> None:
-    """Doubles a node, a weight, an input or an output."""
+    """Duplicate a node, a weight, an input or an output."""
     graph = random.choice(pick.graphs(model))
     parts = random.choice((graph.node, graph.node, graph.initializer, graph.input, graph.output))
     if parts:
@@ -58,7 +58,7 @@ def duplicate_node(model: ModelProto, random: Random) -> None:
 
 
 def other_operator(model: ModelProto, random: Random) -> None:
-    """Create a node one of another operator or domain."""
+    """Change a node's operator or domain."""
     node = pick.some(random, pick.nodes(model))
     if node is None:
         return
@@ -86,7 +86,7 @@ _OPERATORS = (
 
 
 def known_input(model: ModelProto, random: Random) -> None:
-    """Create an input of the model a constant, so that more is computed while converting."""
+    """Replace an input of the model by a constant, so that more is folded."""
     inputs = [i for i in model.graph.input if i.type.tensor_type.elem_type in _PLAIN]
     found = pick.some(random, inputs)
     if found is None:
@@ -106,7 +106,7 @@ _PLAIN = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.B
 
 
 def nest(model: ModelProto, random: Random) -> None:
-    """Put a node into choices within choices, as deep as protobuf can read, or deeper."""
+    """Nest a node in If nodes, as deep as protobuf can read, or deeper."""
     node = pick.some(random, model.graph.node)
     if node is None:
         return
@@ -125,7 +125,7 @@ def nest(model: ModelProto, random: Random) -> None:
 
 
 def carry_other(model: ModelProto, random: Random) -> None:
-    """Create a node carry another graph, that around it even."""
+    """Replace a node's subgraph, even by the graph around it."""
     carrying = [a for a in pick.attributes(model) if a.HasField("g")]
     found = pick.some(random, carrying)
     if found is None:
@@ -137,7 +137,7 @@ def carry_other(model: ModelProto, random: Random) -> None:
 
 
 def call(model: ModelProto, random: Random) -> None:
-    """Create a node of a function, or any node, call a function: itself, or one that calls it."""
+    """Let a node call a function: itself, or one that calls it."""
     if not model.functions:
         function = model.functions.add(name="Own", domain="local", input=["a"], output=["b"])
         function.node.add(op_type="Relu", input=["a"], output=["b"])
@@ -150,7 +150,7 @@ def call(model: ModelProto, random: Random) -> None:
 
 
 def change_function(model: ModelProto, random: Random) -> None:
-    """Drop, doubles or renames a function, or changes what goes in and comes out."""
+    """Remove, duplicate or rename a function, or change its inputs and outputs."""
     function = pick.some(random, model.functions)
     if function is None:
         call(model, random)
@@ -172,7 +172,7 @@ def change_function(model: ModelProto, random: Random) -> None:
 
 
 def multiply(model: ModelProto, random: Random) -> None:
-    """Create functions that each call the one before several times."""
+    """Create functions that each call the previous one several times."""
     opsets = [*model.opset_import, helper.make_opsetid("many", 1)]
     model.opset_import.append(opsets[-1])
     nodes = [helper.make_node("Neg", ["a"], ["b"])]

@@ -1,4 +1,4 @@
-"""Worker processes with limits: one that dies, hangs or grows is replaced, and says which file."""
+"""Worker processes with limits: a worker that dies, hangs or grows is replaced."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from fuzz.trial import Outcome, attempt, make_folder, memory_in_use
 
 LIMIT_S = 10.0
 LIMIT_BYTES = 1 << 30
-# A worker that has grown by this much, or done so many files, is replaced: what is kept from file
-# to file must not count for one of them.
+# A worker that has grown by this much, or done so many files, is replaced: memory of earlier files
+# must not count for a later one.
 _MOST_GROWN, _MOST_DONE = 128 << 20, 2000
-_FORK = multiprocessing.get_context("fork")  # what is imported and the seeds cost nothing then
+_FORK = multiprocessing.get_context("fork")  # workers share the imported modules and the seeds
 
 Make = Callable[[int], bytes]
 Read = Callable[[Path], None]
@@ -31,14 +31,14 @@ Read = Callable[[Path], None]
 def try_all(
     numbers: Iterable[int], make: Make, read: Read, suffix: str, *, jobs: int = 2
 ) -> Iterator[tuple[int, Outcome]]:
-    """Return what comes of each file, in the order in which they are done.
+    """Yield the number and outcome of each file, in the order in which they finish.
 
     Args:
-        numbers: Which files.
-        make: Gives the bytes of one.
-        read: Reads it, in a worker.
-        suffix: Of its name.
-        jobs: How many workers.
+        numbers: The files.
+        make: Returns the bytes of a file.
+        read: Reads a file, in a worker.
+        suffix: Suffix of its name.
+        jobs: Number of workers.
     """
     waiting = iter(numbers)
     workers = [_Worker(make, read, suffix) for _ in range(jobs)]
@@ -59,7 +59,7 @@ def try_all(
 
 
 class _Worker:
-    """One process, and the next one when it is gone."""
+    """A process, which is replaced when it has ended."""
 
     def __init__(self, make: Make, read: Read, suffix: str) -> None:
         self._arguments = make, read, suffix
@@ -84,7 +84,7 @@ class _Worker:
         self._folder.cleanup()
 
     def start(self, number: int | None, *, again: bool = False) -> bool:
-        """Begins with a file; gives whether there is one."""
+        """Start a file; return whether there is one."""
         if number is None:
             return False
         self.number, self._again, self._since = number, again, time.monotonic()
@@ -92,7 +92,7 @@ class _Worker:
         return True
 
     def poll(self) -> Outcome | None:
-        """Return what came of the file, None as long as that is open."""
+        """Return the outcome of the file, None while it runs."""
         try:
             if self.connection.poll():
                 outcome, grown = self.connection.recv()
@@ -111,7 +111,7 @@ class _Worker:
             self._replace()
             self.start(self.number, again=True)
             return None
-        return self._lost(f"hangs: no answer in {LIMIT_S:.0f} s")
+        return self._lost(f"hangs: no outcome in {LIMIT_S:.0f} s")
 
     def _lost(self, verdict: str) -> Outcome:
         stack = Path(self._folder.name) / "stack"
@@ -140,7 +140,7 @@ def _judged(outcome: Outcome) -> Outcome:
 
 
 def _serve(connection: Connection, root: Path, make: Make, read: Read, suffix: str) -> None:
-    """What a worker does: reads numbers, and sends what comes of each."""
+    """Read numbers of files and send the outcome of each, in a worker."""
     folder, parent = make_folder(root), os.getppid()
     path = folder / f"model{suffix}"
     warnings.simplefilter("ignore")  # NumPy's, of the infinities in the files
@@ -151,7 +151,7 @@ def _serve(connection: Connection, root: Path, make: Make, read: Read, suffix: s
         faulthandler.enable(stack)
         while True:
             while not connection.poll(5.0):
-                if os.getppid() != parent:  # it was killed; other workers keep the pipe open
+                if os.getppid() != parent:  # it was killed; other workers hold the pipe open
                     return
             number = connection.recv()
             path.write_bytes(make(number))

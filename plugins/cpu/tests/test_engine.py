@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import re
+import subprocess
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +22,27 @@ from dovetail.runtime.contract import RunControl
 from dovetail.runtime.plan import PlanPrepared
 from dovetail.typed import convert
 from dovetail_cpu import CpuBackend, CpuOptions, EngineChoice, MemoryPlan, _engine
-from dovetail_onednn import Kind, Library, Precision, checked_library
+from dovetail_onednn import Computing, Kind, Library, Precision, checked_library
 from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, add_all, static
 
 OPS = OpRegistry.of(PACKAGE)
+NUMPY_ALONE = """
+import os, platform, sys
+sys.path.insert(0, os.environ["TESTS"])
+if "HIDDEN" in os.environ:
+    platform.system, platform.machine = lambda: "Plan9", lambda: "riscv64"
+    from dovetail_onednn import _library
+    _library.candidates = lambda: iter(["libno-such.so.3"])
+import numpy as np
+from test_engine import EngineChoice, CpuBackend, OPS, network, run
+print(*CpuBackend(OPS).doctor(), sep="\\n")
+graph, feeds = network()
+auto, modules = run(graph, feeds, EngineChoice.AUTO)
+assert not any(m.startswith("dovetail_onednn") for m in modules), modules
+assert np.array_equal(auto, run(graph, feeds, EngineChoice.NUMPY)[0])
+print("same")
+"""
 ONEDNN = "dovetail_onednn."
 
 
@@ -118,6 +139,55 @@ def test_without_onednn() -> None:
         run(graph, feeds, EngineChoice.ONEDNN)
     first, *_ = CpuBackend(OPS).doctor()
     assert first == "engine numpy: oneDNN is not installed"
+
+
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        # the processor's own limit, as oneDNN sees it
+        ({"ONEDNN_MAX_CPU_ISA": "SSE41"}, "cannot be used: the processor's instruction set is too"),
+        ({"HIDDEN": "1"}, "is not packaged for Plan9 on riscv64"),
+    ],
+)
+def test_numpy_computes_where_onednn_does_not_run(variables: dict[str, str], reason: str) -> None:
+    """In a process of its own: oneDNN is loaded once in a process."""
+    if "HIDDEN" not in variables and platform.machine() != "x86_64":
+        pytest.skip("oneDNN is packaged for x86-64")
+    done = subprocess.run(
+        [sys.executable, "-c", NUMPY_ALONE],
+        env={**os.environ, **variables, "TESTS": str(Path(__file__).parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    first, last = done.stdout.splitlines()[0], done.stdout.splitlines()[-1]
+    assert first.startswith(f"engine numpy: oneDNN {reason}")
+    assert last == "same"
+
+
+@pytest.mark.usefixtures("onednn")
+@pytest.mark.parametrize(("size", "threads"), [(8, 1), (40, 3)])
+def test_a_small_network_runs_in_one_thread(
+    monkeypatch: pytest.MonkeyPatch, size: int, threads: int
+) -> None:
+    """Whatever the user allows; a larger one in as many as that."""
+    counts: list[int | None] = []
+
+    def computing(count: int | None) -> Computing:
+        counts.append(count)
+        return Computing(count)
+
+    monkeypatch.setattr(_engine, "Computing", computing)
+    graph = Graph("net")
+    y = _input(graph, "x", (1, size, size, 32))
+    w = static(graph, "w", np.ones((3, 3, 32, 32), np.float32))
+    out = add(graph, "Conv2d", [y, w], name="conv", stride=(1, 1), pad_amount=((1, 1), (1, 1)))
+    out.kind = TensorKind.APP_READ
+    options = CpuOptions(engine=EngineChoice.ONEDNN, num_threads=3)
+    CpuBackend(OPS).prepare(graph, options, WeightStore())
+    assert counts == [threads]
 
 
 @pytest.mark.usefixtures("onednn")

@@ -12,6 +12,7 @@ import pytest
 
 from dovetail.errors import PluginError
 from dovetail_onednn import _library, library
+from dovetail_onednn._api import declare
 from dovetail_onednn._library import DIST, SONAME, VARIABLE, candidates, load
 
 
@@ -71,14 +72,14 @@ def test_a_file_that_is_no_library_is_broken(
     broken = tmp_path / SONAME
     broken.write_bytes(b"no library at all")
     monkeypatch.setattr(_library, "candidates", lambda: iter([str(broken)]))
-    with pytest.raises(PluginError, match="cannot be loaded") as caught:
+    with pytest.raises(PluginError, match="cannot load the library") as caught:
         library()
     assert caught.value.code == "PLUGIN_BROKEN"
     assert str(broken) in str(caught.value)
 
 
 def test_another_library_is_not_taken_for_it() -> None:
-    with pytest.raises(PluginError, match="is not oneDNN 3"):
+    with pytest.raises(PluginError, match="the library is not oneDNN 3"):
         load("libc.so.6")
 
 
@@ -93,12 +94,38 @@ def test_other_versions_are_refused(
         return {"version": lambda: ctypes.pointer(other), "get_effective_cpu_isa": lambda: 1}
 
     monkeypatch.setattr(_library, "declare", declare)
-    with pytest.raises(PluginError, match=r"is oneDNN \d\.\d\.\d, but 3\.2 or a later 3\.x"):
+    with pytest.raises(PluginError, match=r"oneDNN \d\.\d\.\d is not supported; expected 3\.2"):
         load(library().path)
 
 
+@pytest.mark.usefixtures("nothing_loaded")
+def test_another_platform_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_library.platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(_library, "candidates", lambda: iter(["libno-such.so.3"]))
+    with pytest.raises(PluginError, match=r"oneDNN is not packaged for .* on aarch64") as caught:
+        library()
+    assert caught.value.code == "PLUGIN_MISSING"
+    assert "install" not in caught.value.hint
+
+
+@pytest.mark.usefixtures("nothing_loaded")
+def test_an_old_instruction_set_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = next(iter(candidates()))
+
+    def declared(loaded: ctypes.CDLL) -> dict[str, Any]:
+        return declare(loaded) | {"get_effective_cpu_isa": lambda: 0x3}
+
+    monkeypatch.setattr(_library, "declare", declared)
+    monkeypatch.setattr(_library, "candidates", lambda: iter([path, "libno-such.so.3"]))
+    with pytest.raises(
+        PluginError, match=r"instruction set is too old: AVX; .* from AVX2"
+    ) as caught:
+        library()
+    assert caught.value.code == "PLUGIN_INCOMPATIBLE"
+
+
 def test_a_missing_openmp_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(path: str) -> None:
+    def fail(path: str, **_: object) -> None:
         raise OSError("libgomp.so.1: cannot open shared object file: No such file or directory")
 
     monkeypatch.setattr(_library.ctypes, "CDLL", fail)

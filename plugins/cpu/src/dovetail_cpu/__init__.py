@@ -1,7 +1,7 @@
 """The float CPU backend of Dovetail, on oneDNN and NumPy.
 
-`CpuBackend` is the backend, `KERNELS` its NumPy kernels for the standard op set. A kernel that an
-op package brings arrives through the entry point `cpu:PACKAGE` of the group `dovetail.kernels`.
+`CpuBackend` is the backend, `KERNELS` its NumPy kernels for the standard op set. An op
+package provides kernels through the entry point `cpu:PACKAGE` of the group `dovetail.kernels`.
 """
 
 from dovetail_cpu._backend import CpuBackend, CpuOptions, MemoryPlan

@@ -29,17 +29,17 @@ from dovetail.runtime.plan import Plan, PlanPrepared, build_plan, with_package_k
 from dovetail_cpu._engine import EngineChoice, about, engine, precision
 from dovetail_onednn import Precision, ReleaseGil, computing_in
 
-# A string is no number to compute with, and a type that is not known cannot be stored.
+# Strings cannot be computed with, and values of an unknown type cannot be stored.
 _REFUSED = (DType.STRING, DType.UNDEFINED)
 _ALLOWED = tuple(d.name for d in DType if d not in _REFUSED)
 
-# Elements that NumPy gathers where the rows of operands are short, before it computes. It allocates
-# its buffers at every call: at its default of 8192 they cost more than they save.
+# Number of elements in NumPy's buffers, which it fills where the rows of operands are short. It
+# allocates them at every call: at its default of 8192 they cost more than they save.
 _BUFFER = 1024
 
 
 class MemoryPlan(enum.Enum):
-    """How intermediate tensors lie in memory."""
+    """Allocation of intermediate tensors."""
 
     ARENA = "arena"
     PLAIN = "plain"
@@ -49,19 +49,21 @@ class CpuOptions(Options, frozen=True):
     """Options of the backend `cpu`.
 
     Attributes:
-        engine: What computes. AUTO is oneDNN for what it has kernels for, where it is installed and
-            gives the right answers here, else NumPy.
-        num_threads: Threads that oneDNN computes with; by default one for each core. NumPy's own
-            are set for a process, by OPENBLAS_NUM_THREADS.
-        release_gil: Whether other Python threads run while a step of oneDNN does. AUTO: while long
-            ones do, and while another session computes.
-        precision: What oneDNN may round to, where it is quicker so; a permission. BF16 takes effect
-            on processors with AVX-512 and BF16: factors of convolutions and products, and results
+        engine: The library that computes. AUTO is oneDNN for the ops that it has kernels for, where
+            it is installed and computes known results right, else NumPy.
+        num_threads: The most threads that oneDNN computes with; by default one for each processor
+            that affinity mask and cgroups allow. Graphs with little work run in one. NumPy's own
+            threads are set for a process, by OPENBLAS_NUM_THREADS.
+        release_gil: Whether other Python threads run during a step of oneDNN. AUTO: during long
+            steps, and while another session computes.
+        precision: The type that oneDNN may round to where that is faster. BF16 takes effect on
+            processors with AVX-512 and BF16: factors of convolutions and products, and results
             from step to step.
-        memory: How intermediate tensors lie. ARENA: those that do not live at once share places.
-            PLAIN: each has its own, or is a view of one that has: all are there after a run.
+        memory: Allocation of intermediate tensors. ARENA: tensors that are not in use at the same
+            time share memory. PLAIN: each has its own, or is a view of another tensor: all can be
+            read after a run.
         fuse: Whether a kernel may run the nodes that follow it too. Without it every tensor of the
-            graph is computed on its own and can be watched.
+            graph is computed separately and can be watched.
     """
 
     engine: EngineChoice = EngineChoice.AUTO
@@ -73,7 +75,7 @@ class CpuOptions(Options, frozen=True):
 
 
 class CpuBackend:
-    """Runs any op of any package on the machine at hand.
+    """Runs any op of any package on the processor of this machine.
 
     Args:
         ops: The op registry of the session.
@@ -86,7 +88,7 @@ class CpuBackend:
         self._ops = ops
 
     def capabilities(self) -> Capabilities:
-        """Return what it can do: everything but context binaries and updates of tensors."""
+        """Return the capabilities: all but context binaries and updates of tensors."""
         return Capabilities(
             op_packages=True,
             cancel=True,
@@ -97,7 +99,7 @@ class CpuBackend:
         )
 
     def validate(self, node: NodeView) -> Support:
-        """Return yes to every op, unless a tensor of it has a type that holds no numbers."""
+        """Support every op whose tensors hold numbers."""
         for where, spec in _specs_of(node):
             if spec.dtype in _REFUSED:
                 return Support(
@@ -106,18 +108,18 @@ class CpuBackend:
                     field=f"{where}.dtype",
                     found=spec.dtype.name,
                     allowed=_ALLOWED,
-                    rewrite="keep text outside the graph and pass what is computed from it",
+                    rewrite="process text outside the graph and pass the resulting numbers",
                 )
         return SUPPORTED
 
     def prepare(self, graph: Graph, options: CpuOptions, weights: WeightStore) -> Prepared:
-        """Create a graph ready to run; see `Backend.prepare`.
+        """Prepare a graph; see `Backend.prepare`.
 
         Raises:
-            PluginError: Kernels of an op package cannot be loaded, or the chosen engine.
+            PluginError: Kernels of an op package, or the chosen engine, cannot be loaded.
         """
         chosen = engine(options.engine)
-        computing = chosen.computing(options.num_threads)
+        computing = chosen.computing(graph, options.num_threads)
         packages = {node.package for node in graph.nodes}
         with computing, computing_in(precision(options.engine, options.precision)):
             plan = build_plan(
@@ -132,11 +134,11 @@ class CpuBackend:
             return CpuPrepared(plan, computing, shares=options.memory is MemoryPlan.ARENA)
 
     def doctor(self) -> tuple[str, ...]:
-        """Return which engine computes, for `dovetail doctor`."""
+        """Return lines on the engine, for `dovetail doctor`."""
         return about()
 
     def restore(self, image: Image, weights: WeightStore) -> Prepared:
-        """Refuses: there are no context binaries of this backend.
+        """Raise: this backend has no context binaries.
 
         Raises:
             BackendError: Always.
@@ -144,7 +146,7 @@ class CpuBackend:
         raise BackendError(
             "the backend 'cpu' does not restore context binaries",
             code="CONTEXT_ERROR_UNSUPPORTED_FEATURE",
-            hint="compose the context from the model; preparing it is quick",
+            hint="create the context from the model, which takes little time",
         )
 
 
@@ -161,7 +163,7 @@ class CpuPrepared(PlanPrepared):
         self, plan: Plan, computing: AbstractContextManager[None], *, shares: bool
     ) -> None:
         self._computing = computing
-        # NumPy's settings are the context's: entering one that has them is quicker than making them
+        # NumPy's settings belong to the context: entering it is faster than setting them each run
         self._settings = contextvars.copy_context()
         self._settings.run(_set_numpy)
         super().__init__(plan, shares=shares)

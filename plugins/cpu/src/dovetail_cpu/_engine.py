@@ -1,4 +1,4 @@
-"""Which engine computes: oneDNN where it can be had, NumPy everywhere."""
+"""Choice of the engine: oneDNN where it can be used, NumPy everywhere."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from dovetail.errors import DovetailError
+from dovetail.ir import Graph
 from dovetail.runtime.plan import KernelRegistry, Reorder
 from dovetail_cpu.kernels import KERNELS
 from dovetail_onednn import (
@@ -17,15 +18,17 @@ from dovetail_onednn import (
     Kind,
     Precision,
     checked_library,
+    is_for_one_thread,
     onednn_kernels,
     reorder,
+    threads_note,
 )
 
 _LOG = logging.getLogger("dovetail.cpu")
 
 
 class EngineChoice(enum.Enum):
-    """The engines to choose from; AUTO is oneDNN where it is there and passes its check."""
+    """Engines to choose from; AUTO is oneDNN where it is installed and passes its check."""
 
     AUTO = "auto"
     ONEDNN = "onednn"
@@ -38,41 +41,46 @@ class Engine:
 
     Attributes:
         kernels: For the standard op set.
-        reorder: What converts between their layouts; None where there is but one.
-        computing: Gives what is entered to prepare and to run, once at a time, for the number of
-            threads to compute with; None is as many as there are.
+        reorder: Converts between their layouts; None where there is only one.
+        computing: Returns the context in which a graph is prepared and run, once at a time, for the
+            largest number of threads; None is one for each processor.
     """
 
     kernels: KernelRegistry
     reorder: Reorder | None = None
-    computing: Callable[[int | None], AbstractContextManager[None]] = lambda _: Activity()
+    computing: Callable[[Graph, int | None], AbstractContextManager[None]] = lambda *_: Activity()
 
 
 def engine(choice: EngineChoice) -> Engine:
     """Return the chosen engine.
 
     Raises:
-        PluginError: ONEDNN was asked for and cannot be used.
+        PluginError: ONEDNN is the choice and cannot be used.
     """
     if choice is EngineChoice.NUMPY:
         return Engine(KERNELS)
     is_demanded = choice is EngineChoice.ONEDNN
     try:
-        checked_library((Kind.PRODUCT,))  # its kernels see to the rest
+        checked_library((Kind.PRODUCT,))  # the kernels check the rest
     except DovetailError as error:
         if is_demanded:
             raise
         _LOG.info("computing with NumPy alone: %s", error.message)
         return Engine(KERNELS)
     kernels = onednn_kernels(KERNELS.backend, strict=is_demanded)
-    return Engine(kernels.with_fallback(KERNELS), reorder, Computing)
+    return Engine(kernels.with_fallback(KERNELS), reorder, _computing)
+
+
+def _computing(graph: Graph, threads: int | None) -> Computing:
+    """Return the context of a graph on oneDNN."""
+    return Computing(1 if is_for_one_thread(graph) else threads)
 
 
 def precision(choice: EngineChoice, wanted: Precision) -> Precision:
-    """Return the precision to compute in: float32 where a narrower one is not computed right.
+    """Return the precision to compute in: float32 where narrower results would be wrong.
 
     Raises:
-        PluginError: ONEDNN was asked for and fails.
+        PluginError: ONEDNN is the choice and fails its check.
     """
     if wanted is not Precision.BF16 or choice is EngineChoice.NUMPY:
         return wanted
@@ -87,7 +95,7 @@ def precision(choice: EngineChoice, wanted: Precision) -> Precision:
 
 
 def about() -> tuple[str, ...]:
-    """Return what would compute here, and why."""
+    """Return lines on the engine that AUTO chooses here, and why."""
     try:
         library = checked_library((Kind.PRODUCT,))
     except DovetailError as error:
@@ -98,4 +106,5 @@ def about() -> tuple[str, ...]:
         checked_library()
     except DovetailError as error:
         return f"{name}, but numpy for some kernels: {error.message}", f"  {error.hint}"
-    return f"{name}, known answers right", f"  {library.path}"
+    note = threads_note(library)
+    return (f"{name}, known answers right", f"  {library.path}", *([f"  {note}"] if note else ()))

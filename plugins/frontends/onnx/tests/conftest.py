@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from runtime import peer_session
 
 from dovetail.ir import Array, Graph
 from dovetail.ops import OpRegistry, bind_node, find_op_faults, input_specs, simulate
@@ -76,11 +76,7 @@ def run_peer(model: ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
     names = [o.name for o in model.graph.output]
     if model.opset_import[0].version > NEWEST_OF_RUNTIME:
         return dict(zip(names, ReferenceEvaluator(model).run(None, dict(feeds)), strict=True))
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(
-        _typed(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = peer_session(_typed(model))
     return dict(zip(names, session.run(names, dict(feeds)), strict=True))
 
 

@@ -1,8 +1,8 @@
-"""Dovetail's binding to the oneDNN C library, as a library for CPU-side backends.
+"""Dovetail's binding to the oneDNN C library, for CPU backends.
 
-`onednn_kernels` gives kernels and `reorder` what `build_plan` needs to reconcile their layouts;
-`checked_library` loads oneDNN and tries it, or says why it cannot be had. Importing this loads
-nothing.
+`onednn_kernels` returns kernels, `reorder` converts between their layouts for `build_plan`, and
+`checked_library` loads oneDNN and checks its results, or says why it cannot be used. Importing this
+package does not load oneDNN.
 """
 
 from dovetail_onednn._library import Library, library
@@ -11,7 +11,8 @@ from dovetail_onednn.known_answer import Kind, checked_library
 from dovetail_onednn.layouts import OneDnnLayout
 from dovetail_onednn.precision import Precision, computing_in
 from dovetail_onednn.reorder import reorder
-from dovetail_onednn.threads import Activity, Computing, ReleaseGil
+from dovetail_onednn.threads import Activity, Computing, ReleaseGil, threads_note
+from dovetail_onednn.work import is_for_one_thread
 
 __all__ = [
     "Activity",
@@ -23,7 +24,9 @@ __all__ = [
     "ReleaseGil",
     "checked_library",
     "computing_in",
+    "is_for_one_thread",
     "library",
     "onednn_kernels",
     "reorder",
+    "threads_note",
 ]

@@ -1,11 +1,11 @@
 """Finding and loading oneDNN, at first use, once per process.
 
-Three places are tried in this order: the library that the dist `onednn-cpu-gomp` installed (asked
-of its metadata, since where a dist's data files lie is the installer's business), the system's, and
-the file that the environment variable DOVETAIL_ONEDNN names.
+Three files are tried in this order: the library that the dist `onednn-cpu-gomp` installed (its path
+is read from the dist's metadata, since installers choose it), the system's library, and the file
+that the environment variable DOVETAIL_ONEDNN names.
 
-Functions are called through `ctypes.CDLL`, which lets other Python threads run meanwhile; for
-executing there is a second form that does not.
+Functions are called through `ctypes.CDLL`, which lets other Python threads run meanwhile; executing
+a primitive has a second form that does not.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import importlib.metadata
 import os
+import platform
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,11 +21,14 @@ from typing import Any
 
 from dovetail.errors import PluginError, Problem
 from dovetail_onednn._api import declare
+from dovetail_onednn.contention import Contention, contention_of
+from dovetail_onednn.openmp import short_spin
+from dovetail_onednn.processors import usable_processors
 
 DIST = "onednn-cpu-gomp"
 SONAME = "libdnnl.so.3"
 VARIABLE = "DOVETAIL_ONEDNN"
-OLDEST = (3, 2)  # what the tests run with; 3.x promises to stay compatible
+OLDEST = (3, 2)  # the version that the tests run with; 3.x promises to stay compatible
 # Source: oneDNN 3.2, dnnl_types.h, dnnl_cpu_isa_t
 _INSTRUCTION_SETS = {
     0x1: "SSE4.1",
@@ -39,9 +43,9 @@ _INSTRUCTION_SETS = {
     0xFEF: "AVX-512 with FP16 and AMX",
     0x1FEF: "AVX-512 with FP16 and AMX FP16",
 }
-_BFLOAT16, _AMX = 0xE7, 0xFEF  # the bits of all sets that have it
+_AVX2, _BFLOAT16, _AMX = 0x7, 0xE7, 0xFEF  # bits that all sets with it have
 _LOADING = threading.Lock()
-_LOADED: list[Library] = []  # looked at without the lock, which would be most of a call's time
+_LOADED: list[Library] = []  # read without the lock, which would take most of a call's time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,15 +53,17 @@ class Library:
     """A loaded oneDNN.
 
     Attributes:
-        path: Where it came from.
+        path: Its file.
         version: Major, minor, patch.
-        instruction_set: oneDNN's number of the set that it makes code for.
+        instruction_set: oneDNN's number of the set that it generates code for.
         functions: By name without the prefix `dnnl_`; `primitive_execute_held` is the same as
             `primitive_execute`, but lets no other Python thread run.
-        set_threads: Sets how many threads what the calling thread starts will use; None where the
-            library's threads are not OpenMP's.
-        own_threads: How many it uses by itself; 0 where that is not known.
-        get_threads: Gives what `set_threads` set in the calling thread; None like that.
+        set_threads: Sets the number of threads for work that the calling thread starts; None where
+            the library's threads are not OpenMP's.
+        own_threads: The default number of threads; 0 where that is not known.
+        get_threads: Returns the number of threads of the calling thread; None like `set_threads`.
+        contention: Watches for other work on the processors; None where that is not possible.
+        openmp_came_first: Whether another package had loaded OpenMP's runtime library before.
     """
 
     path: str
@@ -67,30 +73,32 @@ class Library:
     set_threads: Any = None
     own_threads: int = 0
     get_threads: Any = None
+    contention: Contention | None = None
+    openmp_came_first: bool = False
 
     @property
     def version_text(self) -> str:
-        """The version as people write it."""
+        """The version, dotted."""
         return ".".join(map(str, self.version))
 
     @property
     def instruction_set_name(self) -> str:
-        """What the instruction set is called."""
+        """The name of the instruction set."""
         return _INSTRUCTION_SETS.get(self.instruction_set, f"set {self.instruction_set:x}")
 
     @property
     def has_bfloat16(self) -> bool:
-        """Whether the instruction set is one with bfloat16."""
+        """True if the instruction set includes bfloat16."""
         return self.instruction_set & _BFLOAT16 == _BFLOAT16
 
     @property
     def has_amx(self) -> bool:
-        """Whether the instruction set is one with AMX."""
+        """True if the instruction set includes AMX."""
         return self.instruction_set & _AMX == _AMX
 
     @property
     def fingerprint(self) -> str:
-        """What data in layouts of the library's choice are valid for: this version and set."""
+        """Identifier of this version and instruction set, for which packed layouts are valid."""
         return f"onednn-{self.version_text}-isa{self.instruction_set:x}"
 
 
@@ -98,7 +106,7 @@ def library() -> Library:
     """Return oneDNN, loaded at the first call.
 
     Raises:
-        PluginError: There is none that can be used; lists every place tried.
+        PluginError: No library can be used; lists every file tried.
     """
     if not _LOADED:
         with _LOADING:  # two threads must not load it twice
@@ -115,18 +123,30 @@ def _first() -> Library:
             return load(path)
         except PluginError as error:
             faults.append(error)
-    absent = all(fault.code == "PLUGIN_MISSING" for fault in faults)
+    code, hint = "PLUGIN_MISSING", f"set {VARIABLE} to the path of a {SONAME}"
+    if present := [fault for fault in faults if fault.code != code]:
+        code = present[0].code
+        message = f"oneDNN cannot be used: {present[0].message}"
+    elif _is_packaged():
+        message, hint = "oneDNN is not installed", f"install {DIST}, or {hint}"
+    else:
+        message = f"oneDNN is not packaged for {platform.system()} on {platform.machine()}"
     raise PluginError(
-        "oneDNN is not installed" if absent else "oneDNN is installed but cannot be used",
-        code="PLUGIN_MISSING" if absent else "PLUGIN_BROKEN",
+        message,
+        code=code,
         where="dovetail_onednn",
-        hint=f"install {DIST} (Linux, x86-64), or name a {SONAME} in {VARIABLE}",
+        hint=hint,
         problems=[Problem(fault.message, fault.where, fault.hint) for fault in faults],
     )
 
 
+def _is_packaged() -> bool:
+    """Return whether `DIST` exists for this platform."""
+    return (platform.system(), platform.machine()) == ("Linux", "x86_64")
+
+
 def candidates() -> Iterator[str]:
-    """Return what to load, best first."""
+    """Yield the files to try, best first."""
     try:
         files = importlib.metadata.distribution(DIST).files or ()
     except importlib.metadata.PackageNotFoundError:
@@ -140,22 +160,25 @@ def candidates() -> Iterator[str]:
 
 
 def _openmp(held: ctypes.PyDLL) -> tuple[Any, int, Any]:
-    """Return what sets the threads of a library's OpenMP, their own number, and what tells it."""
+    """Return OpenMP's setter of the number of threads, the default number, and the getter."""
     try:
-        # looked up in what the library depends on, too
+        # found in the libraries that oneDNN depends on, too
         set_number, number = held.omp_set_num_threads, held.omp_get_max_threads
     except AttributeError:
         return None, 0, None
     set_number.restype, set_number.argtypes = None, (ctypes.c_int,)
     number.restype, number.argtypes = ctypes.c_int, ()
-    return set_number, int(number()), number
+    default = int(number())
+    if "OMP_NUM_THREADS" not in os.environ:
+        default = min(default, usable_processors())  # OpenMP does not read quotas
+    return set_number, default, number
 
 
 def _execute(loaded: ctypes.CDLL) -> Any:
-    """Return what executes a primitive: (primitive, stream, number of arguments, arguments).
+    """Return the function of (primitive, stream, number of arguments, arguments) that executes.
 
-    It is called with ctypes' own values, made once. Types declared for it would be looked at in
-    every call, and that takes longer than all the rest of the call.
+    Its arguments are ctypes' own values, created once. Declared types would be checked in every
+    call, which takes longer than all the rest of the call.
     """
     function = loaded.dnnl_primitive_execute
     function.restype = ctypes.c_int
@@ -163,34 +186,45 @@ def _execute(loaded: ctypes.CDLL) -> Any:
 
 
 def load(path: str) -> Library:
-    """Load a library and checks that it is one that can be used.
+    """Load a library and check that it can be used.
 
     Raises:
-        PluginError: It is not there, cannot be loaded, or is too old or too new.
+        PluginError: It does not exist, cannot be loaded, is too old or too new, or supports no
+            instruction set of this processor that it is fast with.
     """
     try:
-        found = ctypes.CDLL(path)
+        with short_spin() as openmp_came_first:
+            found = ctypes.CDLL(path)
         held = ctypes.PyDLL(path)  # its calls keep the interpreter to themselves
         functions = declare(found)
         functions["primitive_execute"] = _execute(found)
         functions["primitive_execute_held"] = _execute(held)
     except OSError as error:
-        reason = str(error)
-        if reason.startswith(f"{path}: cannot open"):
-            raise PluginError("is not there", code="PLUGIN_MISSING", where=path) from error
+        lacks_openmp = "libgomp" in str(error)
+        # a name without a folder is searched for by the system
+        if not lacks_openmp and not (os.path.dirname(path) and os.path.exists(path)):
+            raise PluginError("library not found", code="PLUGIN_MISSING", where=path) from error
         hint = "install the system's OpenMP runtime (Debian package libgomp1)"
         raise PluginError(
-            f"cannot be loaded: {reason}", where=path, hint=hint if "libgomp" in reason else ""
+            f"cannot load the library: {error}", where=path, hint=hint if lacks_openmp else ""
         ) from error
     except AttributeError as error:
-        raise PluginError(f"is not oneDNN 3: {error}", where=path) from error
+        raise PluginError(f"the library is not oneDNN 3: {error}", where=path) from error
     about = functions["version"]().contents
     version = (int(about.major), int(about.minor), int(about.patch))
     if version[0] != OLDEST[0] or version[:2] < OLDEST:
         raise PluginError(
-            f"is oneDNN {'.'.join(map(str, version))}, but 3.2 or a later 3.x is needed",
+            f"oneDNN {'.'.join(map(str, version))} is not supported; expected 3.2 or a later 3.x",
             code="PLUGIN_INCOMPATIBLE",
             where=path,
         )
     isa = int(functions["get_effective_cpu_isa"]())
-    return Library(path, version, isa, functions, *_openmp(held))
+    if isa & _AVX2 != _AVX2:
+        name = _INSTRUCTION_SETS.get(isa, "none that it knows")
+        raise PluginError(
+            f"the processor's instruction set is too old: {name}; oneDNN is used from AVX2 on",
+            code="PLUGIN_INCOMPATIBLE",
+            where=path,
+        )
+    contention = contention_of(found)
+    return Library(path, version, isa, functions, *_openmp(held), contention, openmp_came_first)

@@ -1,8 +1,8 @@
-"""What may still run in a process after it was forked.
+"""Computing in a process that was forked.
 
-The threads of an OpenMP team do not come along. Primitives remember how many threads they were made
-for, so one made before the fork would wait for ever for the others: it is refused. What is made
-after it, in the thread that forked, gets along with one thread.
+The threads of an OpenMP team do not exist in the new process. Primitives store how many threads
+they were compiled for, so one from before the fork would wait for the missing threads for ever: it
+is rejected. Primitives compiled after the fork, in the thread that forked, run in one thread.
 """
 
 from __future__ import annotations
@@ -13,20 +13,22 @@ from dovetail_onednn._library import Library
 
 
 class Generation:
-    """How often this process and those it comes from were forked since oneDNN was loaded."""
+    """Number of forks since oneDNN was loaded, of this process and of those it comes from."""
 
     def __init__(self) -> None:
         self.number = 0
 
     def watch(self, library: Library) -> None:
-        """Notices forks from now on."""
+        """Count forks from now on."""
 
         def forked() -> None:
             self.number += 1
             if library.set_threads is not None:
                 library.set_threads(1)
+            if library.contention is not None:
+                library.contention.forget()
 
-        if hasattr(os, "register_at_fork"):  # not everywhere is there something to fork
+        if hasattr(os, "register_at_fork"):  # not on Windows
             os.register_at_fork(after_in_child=forked)
 
 

@@ -1,8 +1,8 @@
-"""Whether this library, on this processor, computes what it should: asked once per process.
+"""Checks of oneDNN's results on this processor, once per process.
 
-Products stand for whatever needs no check of its own. Convolutions have one, from their first use
-on: the library makes other code for them, and a network without any need not load that. So have
-both in bfloat16, for who asks for that precision.
+Products represent all primitives without a separate check. Convolutions have one, at their first
+use, since the library generates other code for them, which a network without convolutions does not
+need. Products and convolutions in bfloat16 are checked where that precision is requested.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dovetail_onednn.primitives import Addresses, Eltwise, Primitive, PrimitiveD
 from dovetail_onednn.reorder import moved
 from dovetail_onednn.threads import threads
 
-Case = tuple[str, Callable[[], bool]]  # what it is, and whether the library is right
+Case = tuple[str, Callable[[], bool]]  # description, and whether the library is right
 
 _CHECKING = threading.Lock()
 _RELU = Eltwise(Algorithm.RELU)
@@ -39,7 +39,7 @@ _CONVOLUTIONS = (((9, 7, 32), 48, 1), ((8, 8, 16), 16, 16), ((5, 6, 3), 10, 1))
 
 
 class Kind(enum.Enum):
-    """What is checked on its own."""
+    """Kinds of primitives that are checked separately."""
 
     PRODUCT = "products"
     CONVOLUTION = "convolutions"
@@ -47,13 +47,13 @@ class Kind(enum.Enum):
 
 
 def checked_library(kinds: Iterable[Kind] = Kind) -> Library:
-    """Return oneDNN after it gave the right answers to small cases of some kinds.
+    """Return oneDNN after checking its results in small cases.
 
     Args:
-        kinds: By default all.
+        kinds: The kinds to check, by default all.
 
     Raises:
-        PluginError: There is none, or its answers are wrong.
+        PluginError: oneDNN cannot be used, or its results are wrong.
     """
     found = library()
     for kind in kinds:
@@ -71,14 +71,14 @@ def checked_library(kinds: Iterable[Kind] = Kind) -> Library:
 
 @functools.cache
 def _fault(kind: Kind) -> str:
-    """Return what is wrong with a kind; an empty text where nothing is."""
+    """Return the fault of a kind, or an empty text."""
     precision = Precision.BF16 if kind is Kind.BFLOAT16 else Precision.FLOAT32
-    # one thread: the code is the same, and waking others takes longer than the cases do
+    # one thread: the code is the same, and waking others would take longer than the cases
     with threads(1), computing_in(precision):
         for case, is_right in _CASES[kind]():
             try:
                 if not is_right():
-                    return f"{case}: its answer is wrong"
+                    return f"{case}: wrong result"
             except DovetailError as error:
                 return f"{case}: {error.message}"
     return ""
@@ -106,7 +106,7 @@ _CASES = {Kind.PRODUCT: _products, Kind.CONVOLUTION: _convolutions, Kind.BFLOAT1
 
 
 def _multiplies(rows: int, depth: int, columns: int) -> bool:
-    """Return whether a product by packed weights, with bias and relu, is exactly what NumPy says."""
+    """Return whether a product with packed weights, bias and relu equals NumPy's."""
     x, w, b = (_numbers(s) for s in ((rows, depth), (depth, columns), (1, columns)))
     source, weights, bias, target = map(dense, (x.shape, w.shape, b.shape, (rows, columns)))
     kind = factor_type()
@@ -118,7 +118,7 @@ def _multiplies(rows: int, depth: int, columns: int) -> bool:
 
 
 def _convolves(shape: Shape, made: int, groups: int) -> bool:
-    """Return whether a convolution with bias and relu, padded by 1, is exactly what NumPy says."""
+    """Return whether a convolution with bias, relu and padding 1 equals NumPy's."""
     x, w, b = (_numbers(s) for s in (shape, (3, 3, shape[3] // groups, made), (made,)))
     source, weights, bias = images(shape), filters(w.shape, groups), vector(made)
     target = images((*shape[:3], made))
@@ -133,7 +133,7 @@ def _convolves(shape: Shape, made: int, groups: int) -> bool:
 
 
 def _numbers(shape: Shape) -> Array:
-    """Return whole numbers from -7 to 7, float32, that follow no pattern.
+    """Return irregular whole numbers from -7 to 7, float32.
 
     They are middle bits of multiplied squares: NumPy's generators take longer to load than the
     check takes, and 2.5 MB.
@@ -145,7 +145,7 @@ def _numbers(shape: Shape) -> Array:
 def _computed(
     desc: PrimitiveDesc, operands: Mapping[Arg, tuple[MemoryDesc, Array]], target: MemoryDesc
 ) -> Array:
-    """Return what a primitive makes of arrays that lie densely, flat."""
+    """Return the flat result of a primitive for dense arrays."""
     arrays = {arg: moved(array, lies, desc.desc(arg)) for arg, (lies, array) in operands.items()}
     made = desc.desc(Arg.DESTINATION)
     arrays[Arg.DESTINATION] = np.empty(made.nbytes, np.uint8)
@@ -155,7 +155,7 @@ def _computed(
 
 
 def _rounded(exact: Array) -> Array:
-    """Return float32 numbers, flat, rounded to the present precision: half-way to even."""
+    """Return float32 numbers, flat, rounded to the current precision: ties to even."""
     flat = exact.ravel()
     if factor_type() is DataType.F32:
         return flat

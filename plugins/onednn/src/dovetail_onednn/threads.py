@@ -1,8 +1,8 @@
-"""Threads: how many the library computes with, and whether others may run Python meanwhile.
+"""Threads: how many compute, and whether other Python threads may run meanwhile.
 
 Letting other Python threads run costs a wait of up to 5 ms when the call returns, if one of them is
-busy: more than most calls take. So short calls keep the interpreter to themselves, unless another
-session wants to compute too.
+busy: more than most calls take. Short calls therefore keep the interpreter to themselves, unless
+another session wants to compute too.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from __future__ import annotations
 import enum
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dovetail_onednn._library import library
+from dovetail_onednn._library import Library, library
+from dovetail_onednn.contention import Watch
 from dovetail_onednn.fork import GENERATION
+from dovetail_onednn.openmp import SPIN_COUNT, is_wait_chosen
 
 # Products from which on two threads are faster than one. On two cores, 20 steps of an LSTM took
 # 0.011 ms in one thread and 0.040 in two where a step had 8,000 products, 0.078 and 0.089 with
@@ -36,7 +39,9 @@ class ReleaseGil(enum.Enum):
 # Sessions that compute at this moment; adding and discarding need no lock.
 ACTIVE: set[object] = set()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=ACTIVE.clear)  # their threads stayed behind
+    os.register_at_fork(after_in_child=ACTIVE.clear)  # their threads do not exist there
+
+_WATCH = Watch()
 
 
 class Activity:
@@ -50,10 +55,10 @@ class Activity:
 
 
 class Team(threading.local):
-    """How many threads the calling thread's work uses: OpenMP keeps a number for each thread.
+    """Number of threads for the calling thread's work; OpenMP has one for each thread.
 
     Attributes:
-        own: The number; 0 while nobody said.
+        own: The number; 0 while none was set.
     """
 
     own = 0
@@ -63,9 +68,9 @@ TEAM = Team()
 
 
 def set_threads(count: int) -> None:
-    """Has so many threads compute what the calling thread executes; 0 changes nothing.
+    """Set how many threads compute what the calling thread executes; 0 changes nothing.
 
-    In a process that was forked it is 1. The thread's own number stays what it was.
+    In a forked process the number is always 1. `Team.own` does not change.
     """
     found = library()
     if not count or found.set_threads is None:
@@ -84,10 +89,10 @@ def current_threads() -> int:
 
 
 class threads:  # noqa: N801 - reads as a verb: `with threads(1)`
-    """Has so many threads while it is entered, once at a time.
+    """Sets the number of threads while it is entered, once at a time.
 
     Args:
-        count: The number; 0 changes nothing, None is the library's own.
+        count: The number; 0 changes nothing, None is the default.
     """
 
     __slots__ = ("_before", "_count", "_get", "_set")
@@ -101,42 +106,66 @@ class threads:  # noqa: N801 - reads as a verb: `with threads(1)`
     def __enter__(self) -> None:
         if self._set is None:
             return
-        told = self._get()
-        self._before = TEAM.own, told
+        current = self._get()
+        self._before = TEAM.own, current
         TEAM.own = own = 1 if GENERATION.number else self._count
-        if told != own:
+        if current != own:
             self._set(own)
 
     def __exit__(self, *error: object) -> None:
         if self._set is None:
             return
-        TEAM.own, told = self._before
-        if self._get() != told:
-            self._set(1 if GENERATION.number else told)
+        TEAM.own, before = self._before
+        if self._get() != before:
+            self._set(1 if GENERATION.number else before)
 
 
 class Computing(threads):
-    """Has a session's number of threads compute, and counts it among those that do."""
+    """Sets a session's number of threads and counts the session among those that compute.
 
-    __slots__ = ()
+    A session with a thread for each processor also watches whether others compete for these.
+    """
+
+    __slots__ = ("_contention", "_started")
+
+    def __init__(self, count: int | None) -> None:
+        threads.__init__(self, count)
+        watched = library().contention
+        is_full = watched is not None and self._count >= max(2, watched.processors)
+        self._contention = watched if is_full else None
+        self._started = 0.0
 
     def __enter__(self) -> None:
         ACTIVE.add(self)
         threads.__enter__(self)  # at every run: `super` would take as long again
+        if self._contention is not None:
+            self._started = time.perf_counter()
 
     def __exit__(self, *error: object) -> None:
+        if self._contention is not None and not GENERATION.number:
+            _WATCH.add(time.perf_counter() - self._started, self._contention)
         threads.__exit__(self)
         ACTIVE.discard(self)
 
 
+def threads_note(found: Library) -> str:
+    """Return advice on how the library's threads wait, for `doctor`; an empty text without any."""
+    if not found.openmp_came_first or is_wait_chosen():
+        return ""
+    return (
+        "another package loaded OpenMP first, whose threads spin for long: on a busy machine, set "
+        f"GOMP_SPINCOUNT={SPIN_COUNT} before Python starts"
+    )
+
+
 @contextmanager
 def threads_for(products: int) -> Iterator[None]:
-    """Lets what is described while this is entered have one thread if it does too little for two.
+    """Describe primitives for one thread while this is entered, if their work is little.
 
-    Beside other busy processes a second thread is waited for much longer than little work takes.
+    On a busy machine, waiting for a second thread takes much longer than little work.
 
     Args:
-        products: How many numbers are multiplied between two points where threads wait.
+        products: Number of products between two points where threads wait.
     """
     with threads(1 if products < LEAST_SHARED else 0):
         yield

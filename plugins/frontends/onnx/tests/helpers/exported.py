@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 from onnx import ModelProto
 from onnx.reference import ReferenceEvaluator
+from runtime import peer_session
 
 from dovetail.ir import Array, DType, Graph
 from dovetail.ops import from_real, to_real
@@ -34,17 +35,10 @@ def run(model: ModelProto, feeds: Mapping[str, Array], *, optimized: bool = Fals
         feeds: Real values by name.
         optimized: Whether ONNX Runtime may fuse and fold, so that it computes in integers.
     """
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    if not optimized:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     if any(array.dtype.name == "bfloat16" for array in feeds.values()):  # not in its Python API
         return evaluated(model, feeds)
     try:
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        session = peer_session(model, optimized=optimized, exact=False)
     except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
         return evaluated(model, feeds)
     return [np.asarray(y) for y in session.run(None, dict(feeds))]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import ModelProto, helper, numpy_helper
+from runtime import peer_session
 
 from dovetail.ir import Array
 
@@ -132,15 +132,8 @@ def make_model(
 
 
 def run_peer(model: ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
-    """Run a model on ONNX Runtime, as it is written."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1
-    # so that the operators asked for are what runs
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    """Run a model on ONNX Runtime."""
+    session = peer_session(model)
     names = [o.name for o in model.graph.output]
     return dict(zip(names, session.run(names, feeds), strict=True))
 

@@ -1,0 +1,132 @@
+"""Other work on the processors: how it is noticed, and that libgomp then spins less."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dovetail_onednn import Computing, contention, library, threads
+from dovetail_onednn.contention import CHECKS, Contention, Watch, contention_of
+
+BUSY, BETWEEN, QUIET = 0.4, 0.15, 0.02
+
+
+class OpenMp:
+    """Counts the teams that are asked for."""
+
+    def __init__(self) -> None:
+        self.teams: list[int] = []
+        self.started = threading.Event()
+
+    def omp_get_num_procs(self) -> int:
+        raise AssertionError("only its address is used")
+
+    def GOMP_parallel(self, work: Any, data: Any, count: Any, flags: Any) -> None:  # noqa: N802
+        self.teams.append(count.value)
+        self.started.set()
+
+
+@pytest.fixture
+def openmp(monkeypatch: pytest.MonkeyPatch) -> OpenMp:
+    monkeypatch.setattr(contention.ctypes, "cast", lambda function, kind: function)
+    return OpenMp()
+
+
+def idle_teams() -> int:
+    return sum(t.name == "dovetail-idle-team" for t in threading.enumerate())
+
+
+def test_several_checks_in_a_row_decide(openmp: OpenMp) -> None:
+    watched = Contention(openmp, 2)
+    for share in [BUSY] * (CHECKS - 1) + [QUIET] + [BUSY] * (CHECKS - 1) + [BETWEEN]:
+        watched.report(share)
+        assert not watched.is_busy
+    for _ in range(CHECKS):
+        watched.report(BUSY)
+    assert watched.is_busy
+    assert openmp.started.wait(10)
+    assert openmp.teams == [2]
+    assert idle_teams() == 1
+    for share in [QUIET] * (CHECKS - 1) + [BETWEEN] + [QUIET] * (CHECKS - 1) + [BUSY]:
+        watched.report(share)
+        assert watched.is_busy
+    for _ in range(CHECKS):
+        watched.report(QUIET)
+    assert not watched.is_busy
+    assert idle_teams() == 0
+    assert openmp.teams == [2]
+
+
+def test_a_forked_process_starts_anew(openmp: OpenMp) -> None:
+    watched = Contention(openmp, 2)
+    for _ in range(CHECKS):
+        watched.report(BUSY)
+    team = watched._team
+    assert team is not None
+    watched.forget()
+    assert not watched.is_busy
+    team.close()
+
+
+def test_the_share_is_of_computing_time(monkeypatch: pytest.MonkeyPatch, openmp: OpenMp) -> None:
+    shares: list[float] = []
+    waits = iter([5.0, 5.01, None, 6.0, 6.04])
+    monkeypatch.setattr(contention, "waited_s", lambda: next(waits))
+    watched = Contention(openmp, 2)
+    monkeypatch.setattr(watched, "report", shares.append)
+    watch = Watch()
+    for _ in range(10):  # 100 ms: five checks, and no share beside a time that is not known
+        watch.add(0.01, watched)
+    assert shares == [pytest.approx(0.5), pytest.approx(2)]
+
+
+def test_a_session_with_a_thread_for_each_processor_is_watched(
+    monkeypatch: pytest.MonkeyPatch, openmp: OpenMp
+) -> None:
+    watched = Contention(openmp, 2)
+    shares: list[float] = []
+    monkeypatch.setattr(watched, "report", shares.append)
+    monkeypatch.setattr(contention, "INTERVAL_S", 0)
+    monkeypatch.setattr(contention, "waited_s", lambda: 1.0)
+    monkeypatch.setattr(threads, "_WATCH", Watch())
+    monkeypatch.setattr(threads, "library", lambda: replace(library(), contention=watched))
+    for count, runs in ((1, 0), (2, 1), (3, 2)):  # the first of a thread has nothing before it
+        with Computing(count):
+            pass
+        with Computing(count):
+            pass
+        assert len(shares) == (0 if count == 1 else 2 * runs - 1), count
+
+
+def test_where_nothing_can_be_seen_nothing_is_watched(
+    monkeypatch: pytest.MonkeyPatch, openmp: OpenMp
+) -> None:
+    monkeypatch.setattr(openmp, "omp_get_num_procs", lambda: 2)
+    assert contention_of(object()) is None  # not libgomp's functions
+    monkeypatch.setattr(contention, "waited_s", lambda: 0.0)
+    watched = contention_of(openmp)
+    assert watched is not None
+    assert watched.processors == 2
+    monkeypatch.setattr(contention, "waited_s", lambda: None)
+    assert contention_of(openmp) is None
+
+
+def test_the_librarys_own_functions_make_and_end_a_team() -> None:
+    watched = library().contention
+    if watched is None:
+        pytest.skip("waiting times are not told here")
+    assert contention.waited_s() is not None
+    mine = Contention(watched._openmp, watched.processors)
+    for _ in range(CHECKS):
+        mine.report(BUSY)
+    deadline = time.monotonic() + 10
+    while not mine.is_busy and time.monotonic() < deadline:
+        pass
+    assert idle_teams() >= 1
+    for _ in range(CHECKS):
+        mine.report(QUIET)
+    assert not mine.is_busy
