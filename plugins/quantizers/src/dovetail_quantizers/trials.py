@@ -94,8 +94,8 @@ class Trials:
         with runner(graph, self.ops, "cpu", ()) as run:
             for sample in taken:
                 given = {
-                    t.name: np.ascontiguousarray(
-                        from_real(to_real(sample[t.name], stored[t.name]), t.spec)
+                    t.name: np.asarray(
+                        from_real(to_real(sample[t.name], stored[t.name]), t.spec), order="C"
                     )
                     for t in graph.inputs
                 }

@@ -185,4 +185,4 @@ def test_several_matrices_are_left_as_they_are() -> None:
         algorithms=["adaround"],
         algorithm_params=QUICK,
     )
-    assert "stay as they are" in made.report.notes[0]
+    assert "is left out, its weights rounded to nearest" in made.report.notes[0]

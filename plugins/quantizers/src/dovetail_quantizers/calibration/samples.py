@@ -101,7 +101,7 @@ def _stored(value: Any, tensor: Tensor) -> Array | str:
         return f"holds {array[at]} at {at}, which {tensor.dtype.name} cannot"
     if array.dtype.kind == "f" and np.isnan(array).any():
         return "holds NaN"  # infinities are for the observer to refuse, or to let pass
-    return np.ascontiguousarray(from_real(array, tensor.spec))
+    return np.asarray(from_real(array, tensor.spec), order="C")  # of rank 0 too
 
 
 def _is_element(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:

@@ -106,10 +106,14 @@ class Walk:
         ]
 
     def _has_weights(self, node: Node) -> bool:
-        """Return whether a static input of a node is a weight in fixed point."""
+        """Return whether a static input of a node is a weight in fixed point.
+
+        Weights without elements, and weights of a node that computes none, do not count.
+        """
         roles = roles_of(node, self.ops)
-        weights = [t for i, t in present(node) if isinstance(roles.get(i), Weight)]
-        return any(t.kind.is_static and t.dtype.is_fixed_point for t in weights)
+        weights = [t for i, t in present(node) if isinstance(roles.get(i), Weight) and all(t.shape)]
+        is_fixed = any(t.kind.is_static and t.dtype.is_fixed_point for t in weights)
+        return is_fixed and all(node.outputs[0].shape)
 
     def _weighted(self, node: Node, twin: Node, exact: _Values, rounded: _Values) -> RefinedNode:
         made = RefinedNode(
@@ -125,12 +129,18 @@ class Walk:
         return made
 
     def _bias(self, node: Node) -> tuple[int, Bias] | None:
-        """The bias's input of a fixed-point node whose weight is static, and its role."""
+        """The bias's input of a fixed-point node whose weight is static, and its role.
+
+        None too where the bias is computed or fed at run time.
+        """
+        inputs = dict(present(node))
         for i, role in roles_of(node, self.ops).items():
             if not isinstance(role, Bias) or role.data is None or role.weight is None:
                 continue
             data, weight = node.inputs[role.data], node.inputs[role.weight]
             if data is None or data.kind.is_static or weight is None:
+                continue
+            if i in inputs and not inputs[i].kind.is_static:
                 continue
             if weight.kind.is_static and weight.dtype.is_fixed_point:
                 return i, role
