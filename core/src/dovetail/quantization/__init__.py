@@ -19,7 +19,12 @@ from dovetail.quantization.options import (
     options_from,
 )
 from dovetail.quantization.quantizer import Calibration, Quantized, Quantizer, Sample
-from dovetail.quantization.report import Difference, QuantizationReport, TensorDecision
+from dovetail.quantization.report import (
+    Difference,
+    Judgement,
+    QuantizationReport,
+    TensorDecision,
+)
 from dovetail.quantization.roles import Bias, Granularity, Role, Weight
 
 __all__ = [
@@ -29,6 +34,7 @@ __all__ = [
     "Choice",
     "Difference",
     "Granularity",
+    "Judgement",
     "Layer",
     "Observation",
     "Precision",

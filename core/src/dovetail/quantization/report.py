@@ -58,6 +58,27 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
 
 
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """The judgement of one algorithm: the error of the outputs before and after it.
+
+    Attributes:
+        algorithm: Its name.
+        kept: Whether the error fell; if not, all that the algorithm changed was undone.
+        before_db, after_db: Signal-to-noise ratio of the outputs' mean noise, -200 to 200 dB.
+        outputs: Both ratios of each output, by its name in the user's model.
+        samples: Number of samples that outputs were compared on.
+        held_out: Whether the algorithm did not see these samples.
+    """
+
+    algorithm: str
+    kept: bool
+    before_db: float
+    after_db: float
+    outputs: dict[str, tuple[float, float]]
+    samples: int
+    held_out: bool
+
+
 class QuantizationReport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a model.
 
@@ -68,6 +89,7 @@ class QuantizationReport(msgspec.Struct, frozen=True, kw_only=True):
         notes: What a user should know besides.
         differences: Between a model that was quantized before and this one, by graph; none of a
             float model.
+        judgements: Of the algorithms that changed a graph, in order, by graph.
     """
 
     tensors: dict[str, tuple[TensorDecision, ...]] = {}
@@ -75,6 +97,7 @@ class QuantizationReport(msgspec.Struct, frozen=True, kw_only=True):
     uncovered: dict[str, tuple[str, ...]] = {}
     notes: tuple[str, ...] = ()
     differences: dict[str, tuple[Difference, ...]] = {}
+    judgements: dict[str, tuple[Judgement, ...]] = {}
 
     def to_builtins(self) -> dict[str, Any]:
         """Return the report as plain data, for JSON."""

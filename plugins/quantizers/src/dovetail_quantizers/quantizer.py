@@ -12,6 +12,7 @@ from dovetail.ops import OpRegistry, check_ops
 from dovetail.quantization import (
     Calibration,
     Difference,
+    Judgement,
     QuantizationOptions,
     QuantizationReport,
     Quantized,
@@ -28,6 +29,7 @@ from dovetail_quantizers.calibration.cache import RangeCache, key_of
 from dovetail_quantizers.calibration.observer import Observed, observe
 from dovetail_quantizers.dumping import dump_model_encodings
 from dovetail_quantizers.files import EncodingsFile
+from dovetail_quantizers.judgement.judge import Judge, can_judge
 from dovetail_quantizers.planning.columns import put_back_for_blocks
 from dovetail_quantizers.planning.decide import decide
 from dovetail_quantizers.planning.overrides import (
@@ -67,6 +69,7 @@ class DefaultQuantizer:
         samples: dict[str, int] = {}
         uncovered: dict[str, tuple[str, ...]] = {}
         differences: dict[str, tuple[Difference, ...]] = {}
+        judgements: dict[str, tuple[Judgement, ...]] = {}
         for name, graph in model.graphs.items():
             check_ops(graph, ops)
             work = copy_graph(graph)
@@ -84,7 +87,11 @@ class DefaultQuantizer:
                 overrides = overrides.under(overrides_of(file, work, ops, _sources(graph)))
             samples_given = calibration.get(name)
             algorithms = Algorithms(options)
-            notes += algorithms.rewrite(work, samples_given, ops, overrides.given)
+            judge = None
+            if algorithms and can_judge(samples_given, options):
+                judge = Judge(work, samples_given, options, recipes, overrides, ops)
+            learning = samples_given if judge is None else judge.learning
+            notes += algorithms.rewrite(work, learning, ops, overrides.given, judge)
             float_graph = copy_graph(work) if algorithms else work
             chosen, told = algorithms.choose(
                 Trials(float_graph, samples_given, options, recipes, overrides, ops)
@@ -106,7 +113,10 @@ class DefaultQuantizer:
             decisions = annotate(plan, decide(plan, observed.extents))
             plan.notes += without_effect(plan, decisions)
             check_ops(work, ops)
-            notes += algorithms.refine(Walk(plan, float_graph, samples_given, decisions))
+            walk = Walk(plan, float_graph, learning, decisions)
+            notes += algorithms.refine(walk, decisions, judge)
+            if judge is not None and judge.judgements:
+                judgements[name] = tuple(judge.judgements)
             join_interfaces(plan, decisions)
             graphs[name] = work
             tensors[name] = decisions_of(plan, decisions)
@@ -122,6 +132,7 @@ class DefaultQuantizer:
             uncovered=uncovered,
             notes=tuple(notes),
             differences=differences,
+            judgements=judgements,
         )
         return Quantized(made, report)
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from dovetail.errors import QuantizationError
 from dovetail.ir import Array, Graph, copy_graph
-from dovetail.ops import OpRegistry, check_ops, from_real, to_real
+from dovetail.ops import OpRegistry, check_ops, to_real
 from dovetail.quantization import Calibration, Precision, QuantizationOptions
 from dovetail_quantizers.annotation.annotate import annotate
 from dovetail_quantizers.calibration.cache import key_of
 from dovetail_quantizers.calibration.observer import observe
-from dovetail_quantizers.calibration.running import runner
+from dovetail_quantizers.calibration.running import inputs_for, runner
 from dovetail_quantizers.calibration.samples import samples_of
 from dovetail_quantizers.planning.decide import decide
 from dovetail_quantizers.planning.groups import find_groups
@@ -93,13 +93,7 @@ class Trials:
         found = []
         with runner(graph, self.ops, "cpu", ()) as run:
             for sample in taken:
-                given = {
-                    t.name: np.asarray(
-                        from_real(to_real(sample[t.name], stored[t.name]), t.spec), order="C"
-                    )
-                    for t in graph.inputs
-                }
-                shown = run(given)
+                shown = run(inputs_for(graph, sample, stored))
                 found.append(
                     {t.name: np.array(to_real(shown[t.name], t.spec)) for t in graph.outputs}
                 )

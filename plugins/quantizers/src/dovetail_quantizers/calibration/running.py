@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from dovetail.container import Model, Producer
-from dovetail.ir import Array, Graph, copy_graph
-from dovetail.ops import OpRegistry
+from dovetail.ir import Array, Graph, Spec, copy_graph
+from dovetail.ops import OpRegistry, from_real, to_real
 from dovetail.runtime import Backend
 
 # Runs once; the arrays given back are valid until the next run.
@@ -44,6 +44,22 @@ def runner(
         yield run
     finally:
         handle.__exit__(None, None, None)
+
+
+def inputs_for(
+    graph: Graph, sample: Mapping[str, Array], specs: Mapping[str, Spec]
+) -> dict[str, Array]:
+    """Return a sample as a quantized graph stores it.
+
+    Args:
+        graph: The quantized graph.
+        sample: Stored values of the float graph's inputs, by name.
+        specs: Types of these inputs.
+    """
+    return {
+        t.name: np.asarray(from_real(to_real(sample[t.name], specs[t.name]), t.spec), order="C")
+        for t in graph.inputs
+    }
 
 
 def over(run: Runner, samples: Iterable[Mapping[str, Array]]) -> Iterator[dict[str, Array]]:
