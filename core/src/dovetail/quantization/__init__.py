@@ -20,6 +20,7 @@ from dovetail.quantization.options import (
 )
 from dovetail.quantization.quantizer import Calibration, Quantized, Quantizer, Sample
 from dovetail.quantization.report import (
+    Advice,
     Difference,
     Judgement,
     QuantizationReport,
@@ -28,6 +29,7 @@ from dovetail.quantization.report import (
 from dovetail.quantization.roles import Bias, Granularity, Role, Weight
 
 __all__ = [
+    "Advice",
     "LEGACY_NAMES",
     "Bias",
     "Calibration",

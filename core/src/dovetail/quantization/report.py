@@ -79,6 +79,22 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     held_out: bool
 
 
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """An option that would reduce the error of the outputs, by an estimate.
+
+    Attributes:
+        option: A field of `QuantizationOptions`.
+        value: The value to give it.
+        gain_db: What it is estimated to add to the signal-to-noise ratio of the outputs.
+        why: The reason, with the tensors that it concerns most.
+    """
+
+    option: str
+    value: bool | int | str
+    gain_db: float
+    why: str
+
+
 class QuantizationReport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a model.
 
@@ -89,6 +105,7 @@ class QuantizationReport(msgspec.Struct, frozen=True, kw_only=True):
         notes: What a user should know besides.
         differences: Between a model that was quantized before and this one, by graph; none of a
             float model.
+        advice: Up to three options that would reduce the error of the outputs, best first.
         judgements: Of the algorithms that changed a graph, in order, by graph.
     """
 
@@ -98,6 +115,7 @@ class QuantizationReport(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     differences: dict[str, tuple[Difference, ...]] = {}
     judgements: dict[str, tuple[Judgement, ...]] = {}
+    advice: tuple[Advice, ...] = ()
 
     def to_builtins(self) -> dict[str, Any]:
         """Return the report as plain data, for JSON."""

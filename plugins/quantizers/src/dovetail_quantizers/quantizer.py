@@ -10,6 +10,7 @@ from dovetail.errors import ConfigError, QuantizationError
 from dovetail.ir import Graph, Tensor, copy_graph
 from dovetail.ops import OpRegistry, check_ops
 from dovetail.quantization import (
+    Advice,
     Calibration,
     Difference,
     Judgement,
@@ -18,6 +19,8 @@ from dovetail.quantization import (
     Quantized,
     TensorDecision,
 )
+from dovetail_quantizers.advice.advise import advice_on, joined
+from dovetail_quantizers.advice.noise import noise_of
 from dovetail_quantizers.algorithms_run import Algorithms
 from dovetail_quantizers.annotation.annotate import annotate
 from dovetail_quantizers.annotation.differences import differences_of, dropped, summary_of
@@ -70,6 +73,7 @@ class DefaultQuantizer:
         uncovered: dict[str, tuple[str, ...]] = {}
         differences: dict[str, tuple[Difference, ...]] = {}
         judgements: dict[str, tuple[Judgement, ...]] = {}
+        advice: list[list[Advice]] = []
         for name, graph in model.graphs.items():
             check_ops(graph, ops)
             work = copy_graph(graph)
@@ -92,7 +96,7 @@ class DefaultQuantizer:
                 judge = Judge(work, samples_given, options, recipes, overrides, ops)
             learning = samples_given if judge is None else judge.learning
             notes += algorithms.rewrite(work, learning, ops, overrides.given, judge)
-            float_graph = copy_graph(work) if algorithms else work
+            float_graph = copy_graph(work)
             chosen, told = algorithms.choose(
                 Trials(float_graph, samples_given, options, recipes, overrides, ops)
             )
@@ -117,6 +121,7 @@ class DefaultQuantizer:
             notes += algorithms.refine(walk, decisions, judge)
             if judge is not None and judge.judgements:
                 judgements[name] = tuple(judge.judgements)
+            advice.append(advice_on(noise_of(plan, float_graph, observed.drawn)))
             join_interfaces(plan, decisions)
             graphs[name] = work
             tensors[name] = decisions_of(plan, decisions)
@@ -133,6 +138,7 @@ class DefaultQuantizer:
             notes=tuple(notes),
             differences=differences,
             judgements=judgements,
+            advice=joined(advice),
         )
         return Quantized(made, report)
 

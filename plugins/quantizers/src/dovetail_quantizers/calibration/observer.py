@@ -23,6 +23,9 @@ from dovetail_quantizers.planning.value_range import HUGE, Far, ValueRange
 
 TASK = "calibrating"
 _LISTED = 20
+# Values of a tensor that are drawn from a sample, and samples that are drawn from.
+_DRAWN_VALUES = 1024
+_DRAWN_SAMPLES = 8
 _HINT = "look at that sample and at what computes the first tensor"
 _MASKS = "infinities on purpose (masks) pass with the option lenient"
 
@@ -36,12 +39,14 @@ class Observed:
         samples: Number of runs.
         members: Of each tensor, the extent of all its values; empty where nothing was run.
         is_infinite: Whether anything was infinite, or as good as that.
+        drawn: Some values of each tensor, from the first samples; empty where nothing was run.
     """
 
     extents: dict[str, ValueRange] = field(default_factory=dict)
     samples: int = 0
     members: dict[str, ValueRange] = field(default_factory=dict)
     is_infinite: bool = False
+    drawn: dict[str, list[Array]] = field(default_factory=dict)
 
 
 def observe(
@@ -84,7 +89,10 @@ def observe(
             is_bad = False
             for name, group in watched.items():
                 for tensor in group:
-                    sight = looks[tensor.name].at(to_real(shown[tensor.name], tensor.spec))
+                    values = to_real(shown[tensor.name], tensor.spec)
+                    sight = looks[tensor.name].at(values)
+                    if seen.samples <= _DRAWN_SAMPLES and values.size:
+                        seen.drawn.setdefault(tensor.name, []).append(_drawn(values))
                     is_bad |= sight.is_bad
                     estimators[name].observe(sight.values)
                     before = seen.members.get(tensor.name, NOTHING)
@@ -97,6 +105,14 @@ def observe(
     for name, group in watched.items():
         seen.extents[name] = _extent(graph, name, group, seen, estimators[name])
     return seen
+
+
+def _drawn(values: Array) -> Array:
+    """Return some values, the same positions each time."""
+    if values.size <= _DRAWN_VALUES:
+        return np.array(values, np.float32).ravel()
+    at = np.random.default_rng(values.size).integers(0, values.size, _DRAWN_VALUES)
+    return np.asarray(values.reshape(-1)[at], np.float32)
 
 
 def _refuse(
