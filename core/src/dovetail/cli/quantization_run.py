@@ -53,8 +53,20 @@ def quantized(
         return run_quantizer(model, samples or None, options, ops)
 
 
+def show_advice(report: QuantizationReport) -> None:
+    """Print the options that would reduce the error of the outputs, if there are any."""
+    if not report.advice:
+        return
+    output = current_output()
+    output.message("options that would reduce the error of the outputs most, by an estimate:")
+    for advice in report.advice:
+        option = "--" + advice.option.replace("_", "-")
+        value = "" if advice.value is True else f" {advice.value}"
+        output.message(f"  {option}{value}: {advice.why}")
+
+
 def show_notes(report: QuantizationReport) -> None:
-    """Return in messages what a user should know of a quantization."""
+    """Print the notes on a quantization, and the tensors that an encodings file leaves out."""
     output = current_output()
     for note in report.notes:
         output.message(f"note: {note}")

@@ -85,13 +85,14 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         option: A field of `QuantizationOptions`.
         value: The value to give it.
-        gain_db: What it is estimated to add to the signal-to-noise ratio of the outputs.
+        estimated_gain_db: A rough estimate of what it adds to the outputs' signal-to-noise ratio;
+            it ranks the options.
         why: The reason, with the tensors that it concerns most.
     """
 
     option: str
     value: bool | int | str
-    gain_db: float
+    estimated_gain_db: float
     why: str
 
 

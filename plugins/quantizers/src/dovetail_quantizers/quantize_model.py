@@ -10,7 +10,7 @@ from typing import Any
 
 from dovetail.api import load_model
 from dovetail.cli.output import current_output
-from dovetail.cli.quantization_run import quantized, report_table, show_notes
+from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
 from dovetail.errors import ConfigError
 from dovetail.files import check_suffix, with_suffix
 from dovetail.plugins.ops import installed_ops
@@ -93,6 +93,7 @@ def _tell(
         f"{source} -> {target}: {fixed} of {len(decisions)} tensors in fixed point, "
         f"{samples} samples, {target.stat().st_size / 1e6:.2f} MB, {seconds:.2f} s"
     )
+    show_advice(made.report)
     if not output.json and not show:
         return
     data = {

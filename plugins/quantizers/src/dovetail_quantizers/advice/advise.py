@@ -11,7 +11,7 @@ from dovetail_quantizers.advice.noise import BIAS, CHANNEL, RANGE, ROW, WIDTH, N
 # Outputs that are estimated to be this good need no advice; the estimate is some dB too low.
 GOOD_DB = 25.0
 # A setting is named if it gains this much, about the error of the estimate; no more than MOST are.
-LEAST_DB = 2.0
+LEAST_DB = 2.5
 MOST = 3
 _SHOWN = 3
 _SETTINGS: dict[str, tuple[str, bool | int | str, str]] = {
@@ -38,8 +38,8 @@ _SETTINGS: dict[str, tuple[str, bool | int | str, str]] = {
 def advice_on(noise: Noise) -> list[Advice]:
     """Return up to three settings, the one with the largest gain first.
 
-    Each gain is beside the settings before it. A range estimator is preferred to wider activations
-    where it gains at least half as many dB, because it costs nothing at run time.
+    Each gain is in addition to the settings before it. A range estimator is preferred to wider
+    activations where it is enough or gains at least half as many dB: it costs nothing at run time.
     """
     found: list[Advice] = []
     left = noise.total
@@ -49,8 +49,9 @@ def advice_on(noise: Noise) -> list[Advice]:
         best = max(gains, key=lambda name: gains[name], default=None)
         if best is None or gains[best] < LEAST_DB:
             break
-        if best == WIDTH and gains.get(RANGE, 0.0) >= max(gains[WIDTH] / 2, LEAST_DB):
-            best = RANGE
+        if best == WIDTH and gains.get(RANGE, 0.0) >= LEAST_DB:
+            is_enough = -10 * math.log10(left) + gains[RANGE] >= GOOD_DB
+            best = RANGE if is_enough or gains[RANGE] >= gains[WIDTH] / 2 else WIDTH
         found.append(_advice(best, gains[best], noise))
         saved = remedies.pop(best)
         left -= saved
@@ -66,9 +67,9 @@ def joined(each: Iterable[Sequence[Advice]]) -> tuple[Advice, ...]:
     best: dict[str, Advice] = {}
     for advice in (one for many in each for one in many):
         before = best.get(advice.option)
-        if before is None or advice.gain_db > before.gain_db:
+        if before is None or advice.estimated_gain_db > before.estimated_gain_db:
             best[advice.option] = advice
-    return tuple(sorted(best.values(), key=lambda advice: -advice.gain_db)[:MOST])
+    return tuple(sorted(best.values(), key=lambda advice: -advice.estimated_gain_db)[:MOST])
 
 
 def _gain(noise: float, saved: float) -> float:
@@ -83,6 +84,6 @@ def _advice(remedy: str, gain: float, noise: Noise) -> Advice:
     return Advice(
         option=option,
         value=value,
-        gain_db=round(gain, 1),
+        estimated_gain_db=round(gain, 1),
         why=f"{reason.format(n=noise.counts[remedy])}, most of all {listed}",
     )

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dovetail.ir import Array, Graph, Node, ScaleOffset, Tensor, dequantize, quantize
 from dovetail.quantization import Bias, Granularity, Weight
@@ -65,6 +66,21 @@ def noise_of(plan: Plan, float_graph: Graph, drawn: Mapping[str, list[Array]]) -
     return _Estimate(plan, float_graph, drawn).noise
 
 
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """What is known of the output that weights and biases add their errors to.
+
+    Attributes:
+        power: The mean of its squares.
+        rounding: The power of its own rounding.
+        factor: By how much errors of constants count.
+    """
+
+    power: float
+    rounding: float
+    factor: float
+
+
 class _Estimate:
     def __init__(self, plan: Plan, float_graph: Graph, drawn: Mapping[str, list[Array]]) -> None:
         self.noise = Noise()
@@ -93,19 +109,11 @@ class _Estimate:
         )
         share /= power
         saved = {}
-        if (
-            tensor.dtype.bits == 8
-            and group not in self._plan.given
-            and group not in self._plan.widths
-        ):
+        is_free = group not in self._plan.given
+        if is_free and tensor.dtype.bits == 8 and group not in self._plan.widths:
             saved[WIDTH] = share * (1 - 2.0**-16)
-        recipe = self._plan.recipes.activation
-        options = self._plan.options
-        if (
-            recipe.estimator == MIN_MAX
-            and options.act_quantizer is None
-            and group not in self._plan.given
-        ):
+        is_min_max = self._plan.recipes.activation.estimator == MIN_MAX
+        if is_free and is_min_max and self._plan.options.act_quantizer is None:
             least = _least_noise(values, encoding, tensor) / power
             saved[RANGE] = max(share - least, 0.0)
         self.noise.add(tensor.source, share, saved)
@@ -118,7 +126,10 @@ class _Estimate:
         if group is None or power is None:
             return
         # a Relu after the node cuts off about half of the noise
-        factor = _CONSTANT / power * (0.5 if output in group.squashed else 1.0)
+        factor = _CONSTANT * (0.5 if output in group.squashed else 1.0)
+        one = output.encoding
+        rounding = one.scale**2 / 12 if isinstance(one, ScaleOffset) else 0.0
+        known = _Output(power, rounding, factor)
         roles = roles_of(node, self._plan.ops)
         for i, tensor in present(node):
             role = roles.get(i)
@@ -127,34 +138,43 @@ class _Estimate:
             if not all(tensor.shape):
                 continue
             if isinstance(role, Bias):
-                self._add_bias(tensor, factor)
+                self._add_bias(tensor, known)
             else:
-                self._add_weight(node, tensor, role, factor)
+                self._add_weight(node, tensor, role, known)
 
-    def _add_bias(self, tensor: Tensor, factor: float) -> None:
-        share = _mean_square(self._error(tensor)) * factor
+    def _add_bias(self, tensor: Tensor, output: _Output) -> None:
+        share = _mean_square(self._error(tensor)) * output.factor / output.power
         is_free = tensor.dtype.bits == 8 and tensor not in self._plan.overrides.encodings
         self.noise.add(tensor.source, share, {BIAS: share} if is_free else {})
 
-    def _add_weight(self, node: Node, tensor: Tensor, role: Weight, factor: float) -> None:
-        values, error = self._exact(tensor), _mean_square(self._error(tensor))
+    def _add_weight(self, node: Node, tensor: Tensor, role: Weight, output: _Output) -> None:
+        values, error = self._exact(tensor), self._error(tensor)
         axis, _ = weight_axes(role, node, values.ndim)
         data = None if node.inputs[0] is None else self._plan.groups.get(node.inputs[0])
         read = None if data is None else self._power.get(data)
         if axis is None or read is None:
             power = _mean_square(values)
-            self.noise.add(tensor.source, _CONSTANT * error / power if power else 0.0, {})
+            self.noise.add(
+                tensor.source, _CONSTANT * _mean_square(error) / power if power else 0.0, {}
+            )
             return
-        # sums of so many products, by inputs of this power
-        factor *= math.prod(tensor.shape) / tensor.shape[axis] * read
+        # the power of sums of so many products, by channel
+        sums = _by_channel(values, axis) * math.prod(tensor.shape) / tensor.shape[axis] * read
+        mean = float(sums.mean())
+        if not mean:
+            return
+        powers = sums * (output.power / mean) + output.rounding
+        weighed = output.factor * read * (math.prod(tensor.shape) / tensor.shape[axis]) / powers
+        share = float((_by_channel(error, axis) * weighed).mean())
         remedy = _GRANULARITIES.get(role.granularity)
         is_free = tensor not in self._plan.overrides.encodings
         if remedy is None or not is_free or not isinstance(tensor.encoding, ScaleOffset):
-            self.noise.add(tensor.source, error * factor, {})
+            self.noise.add(tensor.source, share, {})
             return
         bitwidth = tensor.encoding.bitwidth or tensor.dtype.bits
-        left = _mean_square(_rounded_by_channel(values, axis, bitwidth) - values)
-        self.noise.add(tensor.source, error * factor, {remedy: max(error - left, 0.0) * factor})
+        narrow = _rounded_by_channel(values, axis, bitwidth) - values
+        left = float((_by_channel(narrow, axis) * weighed).mean())
+        self.noise.add(tensor.source, share, {remedy: max(share - left, 0.0)})
 
     def _exact(self, tensor: Tensor) -> Array:
         """Return the float values of a constant; those stored where only the copy has the name."""
@@ -170,6 +190,12 @@ def _mean_square(values: Array) -> float:
     return float(np.square(values, dtype=np.float64).mean())
 
 
+def _by_channel(values: Array, axis: int) -> NDArray[np.float64]:
+    """Return the mean of the squares of each index along an axis, (n,)."""
+    others = tuple(i for i in range(values.ndim) if i != axis)
+    return np.asarray(np.square(values, dtype=np.float64).mean(axis=others))
+
+
 def _rounded_by_channel(values: Array, axis: int, bitwidth: int) -> Array:
     """Return values rounded to a symmetric grid for each index along an axis."""
     others = tuple(i for i in range(values.ndim) if i != axis)
@@ -182,13 +208,10 @@ def _rounded_by_channel(values: Array, axis: int, bitwidth: int) -> Array:
 def _least_noise(values: Array, encoding: ScaleOffset, tensor: Tensor) -> float:
     """Return the mean power of the error on the best of some narrower grids."""
     low, high = tensor.dtype.stored_range(encoding.bitwidth)
-    bottom, top = (
-        (low + encoding.offset) * encoding.scale,
-        (high + encoding.offset) * encoding.scale,
-    )
+    bottom, top = ((end + encoding.offset) * encoding.scale for end in (low, high))
     found = math.inf
-    for cut in _CUTS:
-        scale = encoding.scale * cut
-        near = np.clip(np.rint(values / scale) * scale, bottom * cut, top * cut)
+    for cut in _CUTS * max(-bottom, top):
+        scale = (min(top, cut) - max(bottom, -cut)) / (high - low)
+        near = np.clip(np.rint(values / scale) * scale, max(bottom, -cut), min(top, cut))
         found = min(found, _mean_square(near - values))
     return found
