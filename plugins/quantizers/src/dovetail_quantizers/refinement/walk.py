@@ -157,7 +157,10 @@ def _interface(node: Node, values: list[Array]) -> list[Array]:
     if node.op_type != "Cast":
         return values
     if y.dtype.is_fixed_point:
-        return [to_real(value.astype(y.dtype.storage), y.spec) for value in values]
+        ends = y.dtype.stored_range()
+        # a cast of NaN, or beyond the type, would depend on the processor
+        near = (np.clip(np.nan_to_num(value.astype(np.float64)), *ends) for value in values)
+        return [to_real(value.astype(y.dtype.storage), y.spec) for value in near]
     return [from_real(value, x.spec) for value in values]
 
 
