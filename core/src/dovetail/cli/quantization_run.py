@@ -40,10 +40,10 @@ def quantized(
     paths = [] if input_list is None else input_list.split(",")
     if paths and len(paths) != len(model.graphs):
         raise ConfigError(
-            f"there are {len(paths)} lists for {len(model.graphs)} graphs",
+            f"{len(paths)} input lists for {len(model.graphs)} graphs",
             code="USAGE",
             where=f"--input-list {input_list}",
-            hint="give one list for each graph, in the model's order, with commas between",
+            hint="pass one list per graph, in the order of the model, separated by commas",
         )
     samples: dict[str, Calibration] = {
         name: listed_samples(graph, Path(path), native=native)

@@ -32,15 +32,15 @@ def make_algorithm(
     for key, value in given.items():
         where = f"parameter '{key}'"
         if key not in types:
-            hint = suggest_name(key, types) if types else "it takes no parameters"
-            problems.append(Problem("there is no such parameter", where, hint))
+            hint = suggest_name(key, types) if types else "the algorithm takes no parameters"
+            problems.append(Problem("unknown parameter", where, hint))
             continue
         try:
             values[key] = msgspec.convert(value, types[key], strict=not isinstance(value, str))
         except msgspec.ValidationError as error:
             problems.append(Problem(f"{value!r}: {error}", where))
     if problems:
-        raise ConfigError("parameters do not fit", where=f"algorithm '{name}'", problems=problems)
+        raise ConfigError("invalid parameters", where=f"algorithm '{name}'", problems=problems)
     return kind(**values)
 
 

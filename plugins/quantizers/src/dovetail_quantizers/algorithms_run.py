@@ -80,10 +80,10 @@ class Algorithms:
                 wanted = tuple(each.observe(graph, ops))
             if wanted and calibration is not None and iter(calibration) is calibration:
                 raise QuantizationError(
-                    f"the algorithm '{each.name}' goes through the samples before calibration does",
+                    f"the algorithm '{each.name}' reads the samples before calibration does",
                     code="CALIBRATION_EMPTY",
                     where=f"graph '{graph.name}'",
-                    hint="give the samples as a list, which can be gone through again",
+                    hint="pass the samples as a list, which can be read again",
                 )
             seen = gather(graph, calibration, wanted, ops, self._options.calibration_backend)
             work = Workspace(graph, ops, self._options, seen, given)
@@ -169,5 +169,5 @@ def _translated(algorithm: QuantizationAlgorithm) -> Iterator[None]:
         raise PluginError(
             f"the algorithm failed: {type(error).__name__}: {error}",
             where=f"{GROUP} '{algorithm.name}'",
-            hint="leave the algorithm out, and report this to its author",
+            hint="leave out the algorithm, and report this to its author",
         ) from error

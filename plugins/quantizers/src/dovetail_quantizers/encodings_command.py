@@ -25,21 +25,21 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     help="Convert, compare and check encodings files: AIMET's of every version, the SDK's "
-    "overrides, and what model_net.json says.",
+    "overrides, and model_net.json.",
 )
 
 _File = Annotated[Path, typer.Argument(help="An encodings file, or a model_net.json.")]
-_MODEL_HELP = "The model that the file is for: a .dvt, or any that can be converted."
+_MODEL_HELP = "The model of the file: a .dvt, or a file that can be converted."
 
 
 @app.command()
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="An encodings file.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="Where to write.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
     to: Annotated[str, typer.Option(help=f"The version: {', '.join(WRITTEN)}.")],
     model: Annotated[Path | None, typer.Option(help=_MODEL_HELP)] = None,
     lossy: Annotated[
-        bool, typer.Option("--lossy", help="Leave out entries that the version cannot hold.")
+        bool, typer.Option("--lossy", help="Leave out entries that the version cannot represent.")
     ] = False,
 ) -> None:
     """Write an encodings file in another version.
@@ -53,10 +53,10 @@ def convert(
         file, misfits = fitted(file, model_tensors_in(model))
     if misfits and not lossy:
         raise QuantizationError(
-            f"{len(misfits)} of its entries do not fit the model",
+            f"{len(misfits)} entries do not match the model",
             where=str(source),
             problems=misfits,
-            hint="`--lossy` leaves them out",
+            hint="--lossy leaves them out",
         )
     done = write_encodings(file, target, to, lossy=lossy)
     output = current_output()
@@ -81,7 +81,7 @@ def diff(
     first: _File,
     second: _File,
     rtol: Annotated[
-        float, typer.Option(help="Greatest relative difference of scales that counts as none.")
+        float, typer.Option(help="Maximum relative difference of scales that counts as equal.")
     ] = 0.0,
 ) -> int:
     """Show what a second file says otherwise than a first; exit with 1 if it does.
@@ -89,7 +89,11 @@ def diff(
     Entries are compared by what they mean: the versions of the files may differ.
     """
     if not 0 <= rtol < math.inf:
-        raise ConfigError(f"--rtol {rtol} is no tolerance", code="USAGE", hint="give 0 or more")
+        raise ConfigError(
+            f"--rtol {rtol} is not a valid tolerance",
+            code="USAGE",
+            hint="pass a number of at least 0",
+        )
     found = difference(read_encodings(first), read_encodings(second), rtol)
     data = {
         "added": found.added,
@@ -182,7 +186,7 @@ def _coverage_text(found: Coverage) -> str:
     rows += [
         ("entry for a tensor that conversion removes", name, "") for name in found.removed_sources
     ]
-    rows += [("entry for nothing", p.where[1:-1], p.hint) for p in found.unmatched]
+    rows += [("entry without a tensor", p.where[1:-1], p.hint) for p in found.unmatched]
     end = (
         f"{len(found.covered)} of {len(found.covered) + missing} tensors have an entry; "
         f"{len(found.unmatched)} entries match nothing"

@@ -24,7 +24,7 @@ _SIGNED = {8: DType.SFIXED_POINT_8, 16: DType.SFIXED_POINT_16, 32: DType.SFIXED_
 _UNSIGNED = {8: DType.UFIXED_POINT_8, 16: DType.UFIXED_POINT_16, 32: DType.UFIXED_POINT_32}
 _STEPS = re.compile(r"\s*(-?)0[xX]([0-9a-fA-F]{1,8})\s+(-?)0[xX]([0-9a-fA-F]{1,8})\s*")
 _NOT_FINITE, _OUT_OF_ORDER = "is not finite in float32", "is not in order"
-_BELOW = "goes below zero, where an unsigned symmetric grid does not"
+_BELOW = "contains negative values, which an unsigned symmetric grid cannot represent"
 
 Floats = NDArray[np.float64]
 
@@ -145,8 +145,8 @@ def parse_steps(text: str) -> tuple[int, int]:
     ends = (int(found[1] + found[2], 16), int(found[3] + found[4], 16)) if found else (0, 0)
     if ends[0] >= ends[1]:
         raise ConfigError(
-            f"the quantization steps {text!r} are not a minimum and a greater maximum",
-            hint='give two hexadecimal numbers with a space between, such as "-0x80 0x7F"',
+            f"the quantization steps {text!r} must be a minimum and a larger maximum",
+            hint='pass two hexadecimal numbers separated by a space, such as "-0x80 0x7F"',
         )
     return ends
 
@@ -199,8 +199,8 @@ def _levels(bitwidth: int, scheme: Scheme, steps: tuple[int, int] | None) -> tup
     most = 31 if scheme is Scheme.ASYMMETRIC else 32  # a zero point must fit an int32
     if isinstance(bitwidth, bool) or not isinstance(bitwidth, int) or not 2 <= bitwidth <= most:
         raise ConfigError(
-            f"a bitwidth of {bitwidth} for a grid that is {scheme.value}",
-            hint=f"give a whole number from 2 to {most}, such as 8",
+            f"unsupported bitwidth {bitwidth} for a grid that is {scheme.value}",
+            hint=f"pass an integer from 2 to {most}, such as 8",
         )
     low, high = storage_type(bitwidth, scheme).stored_range(bitwidth)
     if steps is None:
@@ -208,12 +208,12 @@ def _levels(bitwidth: int, scheme: Scheme, steps: tuple[int, int] | None) -> tup
     if not 0 < steps[1] - steps[0] <= high - low:
         raise ConfigError(
             f"quantization steps from {steps[0]} to {steps[1]} do not fit {bitwidth} bits",
-            hint=f"the maximum may be 1 to {high - low} above the minimum",
+            hint=f"the maximum must be 1 to {high - low} larger than the minimum",
         )
     if scheme is Scheme.SYMMETRIC and not low <= steps[0] < 0 < steps[1] <= high:
         raise ConfigError(
             f"quantization steps from {steps[0]} to {steps[1]} for a symmetric grid",
-            hint=f"zero must be between the two, and both from {low} to {high}",
+            hint=f"use a negative minimum and a positive maximum, both from {low} to {high}",
         )
     return steps
 
@@ -234,6 +234,6 @@ def _check_ranges(lows: Floats, highs: Floats, scheme: Scheme) -> None:
     raise QuantizationError(
         f"{len(problems)} ranges cannot be quantized" if several else problems[0].message,
         where=problems[0].where if lows.size > 1 and not several else "",
-        hint="look for NaN, infinities and overflow in what was observed, or take another scheme",
+        hint="check the observed values for NaN, infinities and overflow, or use another scheme",
         problems=problems if several else (),
     )

@@ -35,21 +35,21 @@ def quantize(
             "--output-path",
             "--output-dlc",
             metavar="FILE",
-            help="Where the model goes; by default beside the float one, as NAME.quantized.dvt.",
+            help="The quantized model; by default NAME.quantized.dvt in the folder of the float model.",
         ),
     ] = None,
     input_list: Annotated[
         str | None,
         typer.Option(
             metavar="FILE[,FILE]",
-            help="Lists of raw inputs to calibrate with, one a graph, as net-run takes them.",
+            help="Input lists for calibration, one per graph, in the format of net-run.",
         ),
     ] = None,
     use_native_input_files: Annotated[
         bool,
         typer.Option(
             "--use-native-input-files",
-            help="Raw inputs hold values of the graph's types instead of float32.",
+            help="Raw files contain values of the graph's types instead of float32.",
         ),
     ] = False,
     dump_encoding_json: DumpEncodingJson = False,

@@ -42,13 +42,13 @@ class Files:
             ConfigError: Its name is no .dvt's, or it is that of the float model.
         """
         found = self.output or with_suffix(self.model, f".quantized{SUFFIX}") or self.model
-        check_suffix(found, SUFFIX, f"a quantized model is a {SUFFIX} file", "--output-path")
+        check_suffix(found, SUFFIX, f"a quantized model must be a {SUFFIX} file", "--output-path")
         if found.exists() and self.model.exists() and found.samefile(self.model):
             raise ConfigError(
-                "the quantized model would take the place of the one that it is made of",
+                "the quantized model would overwrite the float model",
                 code="USAGE",
                 where=f"--output-path {found}",
-                hint="give another name",
+                hint="use another name",
             )
         return found
 
@@ -90,7 +90,7 @@ def _tell(
     fixed = sum(d.bitwidth is not None for d in decisions)
     samples = sum(made.report.samples.values())
     output.message(
-        f"{source} -> {target}: {fixed} of {len(decisions)} tensors in fixed point, "
+        f"{source} -> {target}: {fixed} of {len(decisions)} tensors are fixed-point, "
         f"{samples} samples, {target.stat().st_size / 1e6:.2f} MB, {seconds:.2f} s"
     )
     show_advice(made.report)

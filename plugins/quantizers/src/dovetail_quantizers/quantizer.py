@@ -160,7 +160,7 @@ def _check_entries(
             f"{len(problems)} of {len(file.entries)} entries match no tensor",
             code="ENCODING_UNMATCHED",
             where=str(options.quantization_overrides),
-            hint="--lenient takes the file for what does match",
+            hint="--lenient ignores them",
             problems=problems,
         )
     removed_sources = without_tensor(file, graphs)
@@ -184,23 +184,23 @@ def _observe(plan: Plan, calibration: Calibration | None, options: QuantizationO
     where = f"graph '{plan.graph.name}'"
     if calibration is not None and options.float_fallback:
         raise ConfigError(
-            "float_fallback takes the place of calibration, and there are samples",
+            "float_fallback replaces calibration, but there are samples",
             where=where,
-            hint="leave out the samples, or float_fallback",
+            hint="remove the samples or float_fallback",
         )
     watched = plan.watched()
     if not watched:
         return Observed()
     if calibration is None:
         raise QuantizationError(
-            f"there are no samples, and ranges that only samples can tell: {_named(watched)}",
+            f"missing calibration samples for the ranges of {_named(watched)}",
             code="CALIBRATION_EMPTY",
             where=where,
-            hint="give samples of the inputs (calibration=..., --input-list)",
+            hint="pass samples of the inputs (calibration=..., --input-list)",
         )
     cache = _cache(plan, calibration)
     if cache is not None and (kept := cache.get()) is not None:
-        plan.notes.append(f"ranges are from {options.calibration_cache}; nothing was run")
+        plan.notes.append(f"ranges are from {options.calibration_cache}; no sample was run")
         return Observed(*kept)
     observed = observe(
         plan.graph,
@@ -214,7 +214,9 @@ def _observe(plan: Plan, calibration: Calibration | None, options: QuantizationO
         counting=plan.counting(),
     )
     if cache is not None and observed.is_infinite:
-        plan.notes.append("the calibration cache keeps no infinities; the ranges are not in it")
+        plan.notes.append(
+            "the ranges were not cached: the calibration cache cannot store infinities"
+        )
     elif cache is not None:
         cache.put(observed.extents, observed.samples)
     return observed
@@ -233,6 +235,6 @@ def _cache(plan: Plan, calibration: Calibration) -> RangeCache | None:
     how = {group.leader.name: plan.how(group) for group in plan.needed()}
     key = key_of(plan.graph, calibration, plan.watched(), how)
     if key is None:
-        plan.notes.append("the calibration cache was not used: samples pass only once")
+        plan.notes.append("the calibration cache was not used: the samples can be read only once")
         return None
     return RangeCache(Path(path), key)

@@ -103,12 +103,12 @@ class Trials:
     def _samples(self) -> Calibration:
         given = self._calibration
         if given is None or iter(given) is given:
-            missing = "there are none" if given is None else "these can be gone through only once"
+            missing = "there are none" if given is None else "they can be read only once"
             raise QuantizationError(
-                f"an algorithm tries precisions over the samples, but {missing}",
+                f"an algorithm tries precisions on the samples, but {missing}",
                 code="CALIBRATION_EMPTY",
                 where=f"graph '{self.graph.name}'",
-                hint="give the samples as a list",
+                hint="pass the samples as a list",
             )
         return given
 

@@ -89,7 +89,7 @@ def test_the_bias_that_is_stored_is_what_is_corrected() -> None:
 def test_parameters_are_checked() -> None:
     graph = dense(PLANTED, None)
     for wrong in ({"samples": 0}, {"sample": 3}, {"samples": "many"}):
-        with pytest.raises(ConfigError, match="parameters do not fit"):
+        with pytest.raises(ConfigError, match="invalid parameters"):
             quantized(
                 graph,
                 list(SAMPLES),

@@ -103,8 +103,8 @@ def _told(learned: Sequence[Learned]) -> str:
     share = sum(each.after for each in learned) / before if before else 1.0
     return (
         f"{sum(each.changed for each in learned)} of {sum(each.up.size for each in learned)} "
-        f"weights rounded the other way; {share:.1%} of the square error of rounding to nearest "
-        "is left"
+        f"weights rounded the other way; {share:.1%} of the squared error of rounding to "
+        "nearest remains"
     )
 
 

@@ -83,7 +83,7 @@ def tasks_of(each: WeightedNode, ops: OpRegistry, cut: Cut, draw: Draw) -> list[
     if each.layer is not None:
         form = rows_of(each.node, ops)
         if form is None:
-            return "it does not multiply its data with one constant matrix"
+            return "its weight is not one constant matrix"
         return [_of_layer(each.layer, form, cut, draw)]
     if not is_standard(each.node, *RECURRENT):
         return "its weight or its bias is not a constant"

@@ -63,7 +63,7 @@ class BiasCorrection(QuantizationAlgorithm):
             added = "a bias was added" if present is None else "moved"
             most = np.abs(error).max()
             notes.append(f"{title(layer.node)}: {added}, by up to {most:.3g} in {error.size}")
-        return notes or ("no layer had a mean error",)
+        return notes or ("no layer has a mean error",)
 
 
 def _mean_error(layer: Layer) -> NDArray[np.float64]:

@@ -92,14 +92,14 @@ class RangeCache:
             plain = msgspec.json.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise QuantizationError(
-                "it is no calibration cache",
+                "not a calibration cache",
                 where=str(self._path),
-                hint="name another file, or delete this one",
+                hint="use another file, or delete this one",
             ) from error
         file = typed.convert(plain, _File, where=str(self._path), error=QuantizationError)
         if file.version != 1:
             raise QuantizationError(
-                f"it is a calibration cache of version {file.version}; 1 is known",
+                f"unsupported version {file.version} of a calibration cache; expected 1",
                 where=str(self._path),
             )
         return file

@@ -26,8 +26,8 @@ _LISTED = 20
 # Values of a tensor that are drawn from a sample, and samples that are drawn from.
 _DRAWN_VALUES = 1024
 _DRAWN_SAMPLES = 8
-_HINT = "look at that sample and at what computes the first tensor"
-_MASKS = "infinities on purpose (masks) pass with the option lenient"
+_HINT = "check that sample and the node that computes the first tensor"
+_MASKS = "the option lenient accepts intended infinities, such as masks"
 
 
 @dataclass(slots=True)
@@ -135,15 +135,15 @@ def _refuse(
             any_nan = True
             problems.append(_problem(tensor, "NaN", int(np.isnan(values).sum()), sample))
         elif not lenient and (count := int((np.abs(values) >= HUGE).sum())):
-            what = f"infinities, or values beyond {HUGE:g},"
+            what = f"infinities or values beyond {HUGE:g}"
             problems.append(_problem(tensor, what, count, sample))
     problems = list(dict.fromkeys(problems))  # a copy in another layout has the same fault
     if problems:
         first = problems[0]
         more = len(problems) - _LISTED
-        rest = [Problem(f"{more} more tensors, all computed later")] if more > 0 else []
+        rest = [Problem(f"{more} more tensors, computed later")] if more > 0 else []
         raise QuantizationError(
-            f"calibration met values that no range can span, first in {first.where}",
+            f"calibration found values that no range can span, first in {first.where}",
             code="CALIBRATION_NOT_FINITE",
             where=f"graph '{graph.name}'",
             hint=_HINT if any_nan else f"{_HINT}; {_MASKS}",

@@ -32,10 +32,10 @@ def samples_of(graph: Graph, calibration: Calibration) -> Iterator[dict[str, Arr
         yield arrays
     if count == 0:
         raise QuantizationError(
-            "there are no samples to calibrate with",
+            "missing calibration samples",
             code="CALIBRATION_EMPTY",
             where=f"graph '{graph.name}'",
-            hint="give some sets of inputs that are like those the model will get",
+            hint="pass some dozen sets of typical inputs",
         )
 
 
@@ -46,10 +46,10 @@ def _misfit(
         count += 1
         _arrays(graph, sample, count, problems)
         if len(problems) > _LISTED:
-            problems = [*problems[:_LISTED], Problem("there are more; these are listed")]
+            problems = [*problems[:_LISTED], Problem("more problems follow")]
             break
     return QuantizationError(
-        "samples do not fit the graph's inputs",
+        "samples do not match the inputs of the graph",
         code="CALIBRATION_MISFIT",
         where=f"graph '{graph.name}'",
         problems=problems,
@@ -62,19 +62,19 @@ def _arrays(graph: Graph, sample: Any, number: int, problems: list[Problem]) -> 
     if not isinstance(sample, Mapping):
         if len(tensors) != 1:
             listed = ", ".join(tensors)
-            text = f"is a bare array, but the graph has {len(tensors)} inputs: {listed}"
-            problems.append(Problem(text, where, "give a mapping from names to arrays"))
+            text = f"a bare array cannot serve the {len(tensors)} inputs: {listed}"
+            problems.append(Problem(text, where, "pass a mapping from input names to arrays"))
             return {}
         sample = {next(iter(tensors)): sample}
     problems += [
-        Problem(f"there is no input '{name}'", where, suggest_name(str(name), tensors))
+        Problem(f"input '{name}' not found", where, suggest_name(str(name), tensors))
         for name in sample
         if name not in tensors
     ]
     found: dict[str, Array] = {}
     for name, tensor in tensors.items():
         if name not in sample:
-            problems.append(Problem(f"input '{name}' is missing", where))
+            problems.append(Problem(f"missing input '{name}'", where))
         elif isinstance(array := _stored(sample[name], tensor), str):
             problems.append(Problem(f"input '{name}' {array}", where))
         else:
@@ -87,11 +87,11 @@ def _stored(value: Any, tensor: Tensor) -> Array | str:
     try:
         array = np.asarray(value)
     except ValueError:  # rows of different lengths
-        return f"is a {type(value).__name__} that is no array"
+        return f"is a {type(value).__name__} that cannot become an array"
     if array.dtype == object:
         return f"holds {type(array.flat[0] if array.size else value).__name__}, not numbers"
     if array.shape != tensor.shape and not _is_element(array.shape, tensor.shape):
-        return f"has shape {array.shape}; the graph has {tensor.shape}"
+        return f"has shape {array.shape}; expected {tensor.shape}"
     if array.dtype.kind not in "fiub":
         return f"holds {array.dtype}, not numbers"
     array = array.reshape(tensor.shape)

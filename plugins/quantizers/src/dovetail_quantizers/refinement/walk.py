@@ -91,12 +91,12 @@ class Walk:
     def _samples(self, count: int) -> list[dict[str, Array]]:
         given = self._calibration
         if given is None or iter(given) is given:
-            missing = "there are none" if given is None else "these can be gone through only once"
+            missing = "there are none" if given is None else "they can be read only once"
             raise QuantizationError(
-                f"an algorithm compares both networks over the samples, but {missing}",
+                f"an algorithm compares both networks on the samples, but {missing}",
                 code="CALIBRATION_EMPTY",
                 where=f"graph '{self.graph.name}'",
-                hint="give the samples as a list",
+                hint="pass the samples as a list",
             )
         specs = {t.name: t.spec for t in self._float.inputs}
         found = itertools.islice(samples_of(self._float, given), count)
