@@ -1,4 +1,4 @@
-"""What commands do to quantize a model, once their options are read."""
+"""Quantization in commands, after their options are parsed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def quantized(
     *,
     native: bool,
 ) -> Quantized:
-    """Quantize a model with what the command line says.
+    """Quantize a model with the options of the command line.
 
     Args:
         model: Not changed.
-        input_list: Paths of lists, one for each graph, separated by commas; None for none.
+        input_list: Paths of input lists, one per graph, separated by commas; None if there are none.
         given: Options by name.
         ops: Finds ops.
-        native: Whether raw files hold values of the inputs' types.
+        native: Whether raw files contain values of the inputs' types.
 
     Raises:
         DovetailError: Options, lists or samples are wrong.
@@ -77,9 +77,9 @@ def show_notes(report: QuantizationReport) -> None:
 
 
 def report_table(report: QuantizationReport) -> str:
-    """Return the report as text: a line for each tensor, with its own name where it needs one.
+    """Return the report as a table with one row per tensor.
 
-    Of a model that was quantized before, the differences follow, a line for each.
+    For a model that was quantized before, a table of differences follows.
     """
     rows = []
     for graph, decisions in report.tensors.items():

@@ -1,4 +1,4 @@
-"""Making an algorithm with the parameters that the user gives."""
+"""Creation of algorithms with the parameters of the user."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def make_algorithm(
     """Create an algorithm.
 
     Args:
-        kind: Its class; parameters are the fields of a dataclass, any other class takes none.
-        name: As the user names it.
-        given: Parameters by name. Text, as the command line has it, stands for any type.
+        kind: Its class. The fields of a dataclass are parameters; other classes have none.
+        name: The name of its entry point.
+        given: Parameters by name. Text from the command line is converted to any type.
 
     Raises:
-        ConfigError: Parameters that it does not have, or values of a wrong type; all are listed.
+        ConfigError: Some parameters are unknown or have the wrong type; all are listed.
     """
     types = _types(kind)
     problems: list[Problem] = []

@@ -1,4 +1,4 @@
-"""The algorithms that the user names, at the places where they are called."""
+"""The calls of the algorithms that the user names."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _ONCE = "outputs are compared only on samples that can be read more than once, s
 
 
 class Algorithms:
-    """Those of one graph, in the user's order.
+    """The algorithms of one graph, in the user's order.
 
     Raises:
-        PluginError: One is not installed, or broken.
-        ConfigError: One does not take the parameters that are given for it.
+        PluginError: An algorithm is not installed, or is broken.
+        ConfigError: An algorithm does not accept its parameters.
     """
 
     def __init__(self, options: QuantizationOptions) -> None:
@@ -100,7 +100,7 @@ class Algorithms:
         return notes
 
     def choose(self, work: Trials) -> tuple[dict[str, Precision], list[str]]:
-        """Lets each choose precisions, the later ones over the earlier; gives these and notes."""
+        """Return the precisions that the algorithms choose, and notes; later choices win."""
         chosen: dict[str, Precision] = {}
         notes: list[str] = []
         for each in self._each:

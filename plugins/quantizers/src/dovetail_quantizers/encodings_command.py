@@ -44,8 +44,7 @@ def convert(
 ) -> None:
     """Write an encodings file in another version.
 
-    Numbers are kept to the last digit. Versions up to 1.0.0 do not say along which axis channels
-    lie, which later ones do: --model finds it, and which tensors are weights.
+    Numbers keep all digits. Versions up to 1.0.0 do not define the axis of channels, which later ones do: --model defines it, and which tensors are weights.
     """
     file = read_encodings(source)
     misfits: tuple[Problem, ...] = ()
@@ -84,9 +83,9 @@ def diff(
         float, typer.Option(help="Maximum relative difference of scales that counts as equal.")
     ] = 0.0,
 ) -> int:
-    """Show what a second file says otherwise than a first; exit with 1 if it does.
+    """Show the differences of two files; exit with 1 if there are any.
 
-    Entries are compared by what they mean: the versions of the files may differ.
+    Entries are compared by their meaning: the versions of the files may differ.
     """
     if not 0 <= rtol < math.inf:
         raise ConfigError(
@@ -111,9 +110,9 @@ def lint(
     model: Annotated[Path | None, typer.Option(help=_MODEL_HELP)] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail on smells too.")] = False,
 ) -> int:
-    """Show what is wrong or odd in a file; exit with 1 if it has faults.
+    """Show problems of a file; exit with 1 if it has faults.
 
-    A fault cannot be read or used, a smell can hardly be meant, a note is for information. With
+    A fault cannot be read or used, a smell is probably a mistake, a note is information. With
     --model, names and numbers of channels are checked against the model's tensors.
     """
     read, faults = parse_encodings(file)
@@ -143,7 +142,7 @@ def coverage(
         typer.Option("--strict", help="Exit with 1 unless every tensor and entry has its match."),
     ] = False,
 ) -> int:
-    """Show which tensors of a model have an entry, which have none, and entries for nothing."""
+    """Show the tensors of a model with and without entries, and entries without a tensor."""
     read = read_encodings(file)
     found = coverage_of(read, model_tensors_in(model))
     data = {

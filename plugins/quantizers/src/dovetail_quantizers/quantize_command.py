@@ -1,4 +1,4 @@
-"""`dovetail quantize`: a float model becomes a fixed-point one."""
+"""The command `dovetail quantize`."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def quantize(
 ) -> None:
     """Quantize a model.
 
-    Samples of the inputs run through the float model, which tells the range of every tensor; an
-    encodings file says it instead, or for some of them. --json prints what became of each tensor.
+    The float model is run on samples of its inputs to find the range of each tensor. An encodings
+    file replaces this for all tensors or for some. --json prints the decision for each tensor.
     """
     # imported here: the help needs no numpy
     from dovetail_quantizers.quantize_model import Files, quantize_model

@@ -1,4 +1,4 @@
-"""What `dovetail quantize` does once its options are read."""
+"""The work of `dovetail quantize`, after its options are parsed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SUFFIX = ".dvt"
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where a model comes from and where the quantized one goes.
+    """The files that a quantization reads and writes.
 
     Attributes:
         model: The float model.
-        output: The .dvt to write; beside the model if None.
-        dump: Whether encodings are written beside the .dvt.
+        output: The .dvt to write; in the folder of the float model if None.
+        dump: Whether to write encodings files next to the .dvt.
     """
 
     model: Path
@@ -39,7 +39,7 @@ class Files:
         """The .dvt to write.
 
         Raises:
-            ConfigError: Its name is no .dvt's, or it is that of the float model.
+            ConfigError: Its suffix is not .dvt, or it is the float model.
         """
         found = self.output or with_suffix(self.model, f".quantized{SUFFIX}") or self.model
         check_suffix(found, SUFFIX, f"a quantized model must be a {SUFFIX} file", "--output-path")
@@ -61,10 +61,10 @@ def quantize_model(
     native: bool,
     show: bool,
 ) -> None:
-    """Quantize a model file and says what came of it.
+    """Quantize a model file and print a summary.
 
     Raises:
-        DovetailError: It cannot be quantized or written; then nothing is.
+        DovetailError: The model cannot be quantized or written; then no file is written.
     """
     start = time.perf_counter()
     target = files.target

@@ -1,4 +1,4 @@
-"""The driver: calibrate, decide, annotate; what `dovetail.quantize` calls."""
+"""The default quantizer: calibrates, decides encodings and annotates graphs."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ from dovetail_quantizers.planning.stored_weights import leave_to_channels
 from dovetail_quantizers.refinement.walk import Walk
 from dovetail_quantizers.trials import Trials, chosen_overrides
 
-# So many names are in one message.
+# Names in one message.
 _SHOWN = 8
 
 
 class DefaultQuantizer:
-    """Quantizes by calibration, encodings files, or both."""
+    """A quantizer that uses calibration, encodings files, or both."""
 
     def quantize(
         self,
@@ -150,7 +150,7 @@ class DefaultQuantizer:
 def _check_entries(
     file: EncodingsFile | None, model: Model, options: QuantizationOptions
 ) -> list[str]:
-    """Return notes on entries that match nothing, where these are no errors."""
+    """Return notes on entries without a tensor; raise if these are errors."""
     if file is None:
         return []
     graphs = tuple(model.graphs.values())
@@ -175,7 +175,7 @@ def _sources(graph: Graph) -> frozenset[str]:
 
 
 def _floats_only(samples: Calibration | None, options: QuantizationOptions) -> bool:
-    """Return whether all that is asked for is another float type."""
+    """Return whether the options only ask for another float type."""
     said = options.quantization_overrides is not None or options.float_fallback
     return samples is None and not said and options.float_bitwidth == 16
 

@@ -1,4 +1,4 @@
-"""The calibration run: every observed tensor's values go through its group's estimator."""
+"""The calibration run: range estimators observe the tensors of a float graph."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dovetail_quantizers.planning.value_range import HUGE, Far, ValueRange
 
 TASK = "calibrating"
 _LISTED = 20
-# Values of a tensor that are drawn from a sample, and samples that are drawn from.
+# Number of values drawn from a tensor per sample, and number of samples to draw from.
 _DRAWN_VALUES = 1024
 _DRAWN_SAMPLES = 8
 _HINT = "check that sample and the node that computes the first tensor"
@@ -32,14 +32,14 @@ _MASKS = "the option lenient accepts intended infinities, such as masks"
 
 @dataclass(slots=True)
 class Observed:
-    """What came of a calibration.
+    """The result of a calibration.
 
     Attributes:
-        extents: The estimators' ranges and what lay beyond, by the name of the group's leader.
+        extents: The estimated ranges, by the name of the group's leader.
         samples: Number of runs.
-        members: Of each tensor, the extent of all its values; empty where nothing was run.
-        is_infinite: Whether anything was infinite, or as good as that.
-        drawn: Some values of each tensor, from the first samples; empty where nothing was run.
+        members: The range of all values of each tensor; empty if no sample was run.
+        is_infinite: Whether some values were infinite or huge.
+        drawn: Some values of each tensor from the first samples; empty if no sample was run.
     """
 
     extents: dict[str, ValueRange] = field(default_factory=dict)
@@ -66,18 +66,17 @@ def observe(
     Args:
         graph: Not changed.
         calibration: The samples.
-        watched: Tensors by the name under which they are observed.
-        estimators: By that name; each is shown the values of all its tensors.
+        watched: Observed tensors by the name of their group.
+        estimators: By that name; each observes the values of all tensors of its group.
         ops: Finds ops.
-        backend: Name of the backend that runs it.
-        lenient: Whether infinities count for themselves, not in ranges, instead of being an error.
-        extremes_only: Whether the estimators look at the least and the greatest value alone, so
-            that these two will do for all.
-        counting: By the names of tensors, what of them counts; None: everything does.
+        backend: Name of the backend that runs the graph.
+        lenient: Whether infinities are left out of ranges instead of raising an error.
+        extremes_only: Whether the estimators need only the minimum and the maximum.
+        counting: Which values of a tensor count, by tensor name; all values of other tensors do.
 
     Raises:
-        QuantizationError: Samples do not fit, a tensor holds NaN or infinities (each is named with
-            the first sample), or nothing finite.
+        QuantizationError: Samples do not match, or a tensor has NaN, infinities (all of these are
+            listed, with the first sample) or no finite value.
     """
     tensors = {t.name: t for each in watched.values() for t in each}
     looks = {name: ValueFilter((counting or {}).get(name), extremes_only) for name in tensors}
@@ -108,7 +107,7 @@ def observe(
 
 
 def _drawn(values: Array) -> Array:
-    """Return some values, the same positions each time."""
+    """Return some values, always at the same positions."""
     if values.size <= _DRAWN_VALUES:
         return np.array(values, np.float32).ravel()
     at = np.random.default_rng(values.size).integers(0, values.size, _DRAWN_VALUES)
@@ -124,7 +123,7 @@ def _refuse(
     *,
     lenient: bool,
 ) -> None:
-    """Refuses a run that gave NaN, or infinities where these are not let pass."""
+    """Raise if a run gave NaN, or infinities that are not allowed."""
     problems = []
     any_nan = False
     for tensor in graph.tensors.values():
@@ -158,7 +157,7 @@ def _problem(tensor: Tensor, what: str, count: int, sample: int) -> Problem:
 def _extent(
     graph: Graph, name: str, group: Sequence[Tensor], seen: Observed, estimator: RangeEstimator
 ) -> ValueRange:
-    """Return the estimator's range and what lies beyond; 0 to 0 where no value stands for itself."""
+    """Return the estimated range of a group; 0 to 0 if all its values represent infinities."""
     extent = functools.reduce(ValueRange.joined, (seen.members.get(t.name, NOTHING) for t in group))
     if extent.minimum > extent.maximum:
         return ValueRange(0.0, 0.0, extent.below, extent.above)

@@ -1,4 +1,4 @@
-"""Samples as they are given, made the arrays that a graph takes."""
+"""Conversion of samples to the stored arrays of a graph's inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dovetail.ir import Array, DType, Graph, Tensor
 from dovetail.ops import from_real, unstorable
 from dovetail.quantization import Calibration
 
-# So many problems are listed; what comes after is as wrong as they are.
+# Maximum number of problems to list.
 _LISTED = 50
 
 
@@ -20,7 +20,7 @@ def samples_of(graph: Graph, calibration: Calibration) -> Iterator[dict[str, Arr
     """Return the inputs of each run, stored values by input name.
 
     Raises:
-        QuantizationError: There is none, or some do not fit; then all that do not are listed.
+        QuantizationError: There is no sample, or some do not match; all of these are listed.
     """
     count = 0
     samples = iter(calibration)
@@ -83,7 +83,7 @@ def _arrays(graph: Graph, sample: Any, number: int, problems: list[Problem]) -> 
 
 
 def _stored(value: Any, tensor: Tensor) -> Array | str:
-    """The stored form of real values, or why they do not fit."""
+    """Return the stored values of an input, or the reason why the values do not match."""
     try:
         array = np.asarray(value)
     except ValueError:  # rows of different lengths
@@ -100,10 +100,10 @@ def _stored(value: Any, tensor: Tensor) -> Array | str:
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         return f"holds {array[at]} at {at}, which {tensor.dtype.name} cannot"
     if array.dtype.kind == "f" and np.isnan(array).any():
-        return "holds NaN"  # infinities are for the observer to refuse, or to let pass
+        return "holds NaN"  # the observer rejects infinities, or lets them pass
     return np.asarray(from_real(array, tensor.spec), order="C")  # of rank 0 too
 
 
 def _is_element(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
-    """Return whether only the first dimension, of extent 1, is left out."""
+    """Return whether a shape lacks only the first axis, of size 1."""
     return whole[:1] == (1,) and shape == whole[1:]
