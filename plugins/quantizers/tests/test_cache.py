@@ -24,7 +24,7 @@ def run(
     made = quantize_with_report(
         model_of(dense(weight, None)), samples, calibration_cache=path, **options
     )
-    kept = any("nothing was run" in note for note in made.report.notes)
+    kept = any("no sample was run" in note for note in made.report.notes)
     return encoding(made.model.graphs["net"], "y"), kept
 
 

@@ -93,7 +93,7 @@ def test_blocks_of_our_own_are_of_the_user_s_columns_too(tmp_path: Path) -> None
 def test_another_order_is_refused(tmp_path: Path) -> None:
     entry, _ = blocks("PER_BLOCK")
     path = written(tmp_path, entry)
-    with pytest.raises(QuantizationError, match="another order of its columns") as caught:
+    with pytest.raises(QuantizationError, match="another order of the columns") as caught:
         dt.quantize(model_of(network((0, 2, 3, 1))), SAMPLES, quantization_overrides=path)
     assert "tensor 'w'" in str(caught.value)
 

@@ -124,6 +124,6 @@ def test_an_input_may_be_the_mask_if_it_is_finite(tmp_path: Path) -> None:
         with dt.Session(made.model) as session:
             given = {name: values.astype(np.float32) for name, values in sample.items()}
             np.testing.assert_allclose(session.run(given)["y"], [[0, 0.5, 0.5]], atol=1 / 255)
-    assert any("nothing was run" in note for note in made.report.notes)
+    assert any("no sample was run" in note for note in made.report.notes)
     with pytest.raises(QuantizationError, match="NaN"):
         quantize_with_report(model_of(graph), [sample | {"mask": np.array([[np.nan, 0, 0]])}])

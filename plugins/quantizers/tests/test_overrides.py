@@ -188,7 +188,7 @@ def test_fallback_propagates_through_what_only_moves(tmp_path: Path) -> None:
 
 def test_fallback_and_samples_exclude_each_other(tmp_path: Path) -> None:
     path = written(tmp_path, {"x": entry(0.5, 0)}, {})
-    with pytest.raises(ConfigError, match="takes the place"):
+    with pytest.raises(ConfigError, match="replaces calibration"):
         quantized(network(), SAMPLES, quantization_overrides=path, float_fallback=True)
 
 
@@ -198,7 +198,7 @@ def test_entries_for_what_conversion_does_away_with_are_noted(tmp_path: Path) ->
     graph.removed_sources = frozenset(("flat", "y"))  # the last is there after all
     notes = quantize_with_report(model_of(graph), SAMPLES, quantization_overrides=path).report.notes
     assert [note for note in notes if "conversion" in note] == [
-        "nothing comes of the entries for what conversion does away with: 'flat'"
+        "entries without effect, for tensors that conversion removes: 'flat'"
     ]
     graph.removed_sources = frozenset()
     with pytest.raises(QuantizationError, match="entry 'flat'"):

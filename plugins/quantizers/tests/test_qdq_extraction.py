@@ -165,7 +165,7 @@ def notes(graph: Graph, samples: Any, **options: Any) -> str:
 
 def test_options_without_effect_are_noted() -> None:
     graph = dense(WEIGHTS[0], None)
-    assert "divides no extent" in notes(graph, SAMPLES, weights_block_size=3)
+    assert "divides no axis" in notes(graph, SAMPLES, weights_block_size=3)
     assert "weights_block_size" not in notes(graph, SAMPLES, weights_block_size=2)
     steps = "-0x8000 0x7FFF"
     assert "restrict_quantization_steps had no" in notes(

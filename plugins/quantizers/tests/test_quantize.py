@@ -243,8 +243,8 @@ def test_what_is_wrong_with_samples_is_told_at_once() -> None:
     texts = [str(p) for p in caught.value.problems]
     assert caught.value.code == "CALIBRATION_MISFIT"
     assert [t.split(":")[0] for t in texts] == ["sample 2", "sample 2", "sample 3", "sample 4"]
-    assert "no input 'z'" in texts[0]
-    assert "'x' is missing" in texts[1]
+    assert "input 'z' not found" in texts[0]
+    assert "missing input 'x'" in texts[1]
     assert "(3,)" in texts[2]
     assert "NaN" in texts[3]
 
@@ -322,7 +322,7 @@ def test_what_holds_no_samples_is_refused(samples: Any) -> None:
     [
         (None, "holds NoneType, not numbers"),
         ([[1.0, None]], "holds float, not numbers"),
-        ([[1.0], [1.0, 2.0]], "is a list that is no array"),
+        ([[1.0], [1.0, 2.0]], "is a list that cannot become an array"),
         ([["1", "2"]], "not numbers"),
     ],
 )

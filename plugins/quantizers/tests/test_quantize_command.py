@@ -124,7 +124,7 @@ def test_bad_lists_name_every_file_and_leave_nothing(
     [
         (["--act_bw", "9"], "act_bitwidth"),
         (["-o", "net.onnx"], ".dvt"),
-        (["--input-list", "list.txt,list.txt"], "2 lists"),
+        (["--input-list", "list.txt,list.txt"], "2 input lists"),
         (["-o", "."], "say --output-path NAME.dvt"),
         (["-o", ".."], "say --output-path ../NAME.dvt"),
         (["--concat", "both"], "concat"),
@@ -165,5 +165,5 @@ def test_the_float_model_is_not_replaced(folder: Path, capsys: pytest.CaptureFix
     before = (folder / "net.dvt").read_bytes()
     code, _, err = run(capsys, "-i", "net.dvt", "--input-list", "list.txt", "-o", "./net.dvt")
     assert code == 2
-    assert "take the place of the one" in err
+    assert "overwrite the float model" in err
     assert (folder / "net.dvt").read_bytes() == before

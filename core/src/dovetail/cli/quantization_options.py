@@ -56,6 +56,7 @@ _FLAGS: Mapping[str, str] = {
     "float_fallback": "Keep float what no encoding reaches, instead of calibrating.",
     "disable_relu_squashing": "Give a place in the range to what only a Relu or clip reads and "
     "cuts off, and to what a Sigmoid, Softmax or the like does not tell apart.",
+    "skip_algorithm_check": "Keep what algorithms change even if the outputs' error does not fall.",
     "lenient": "Pass over entries that match nothing, and over infinities.",
     "pack_4_bit_weights": "Store 4-bit weights in half a byte each.",
     "preserve_io_datatype": "Keep inputs and outputs of the model float.",

@@ -1,4 +1,4 @@
-"""What commands do to quantize a model, once their options are read."""
+"""Quantization in commands, after their options are parsed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def quantized(
     *,
     native: bool,
 ) -> Quantized:
-    """Quantize a model with what the command line says.
+    """Quantize a model with the options of the command line.
 
     Args:
         model: Not changed.
-        input_list: Paths of lists, one for each graph, separated by commas; None for none.
+        input_list: Paths of input lists, one per graph, separated by commas; None if there are none.
         given: Options by name.
         ops: Finds ops.
-        native: Whether raw files hold values of the inputs' types.
+        native: Whether raw files contain values of the inputs' types.
 
     Raises:
         DovetailError: Options, lists or samples are wrong.
@@ -40,10 +40,10 @@ def quantized(
     paths = [] if input_list is None else input_list.split(",")
     if paths and len(paths) != len(model.graphs):
         raise ConfigError(
-            f"there are {len(paths)} lists for {len(model.graphs)} graphs",
+            f"{len(paths)} input lists for {len(model.graphs)} graphs",
             code="USAGE",
             where=f"--input-list {input_list}",
-            hint="give one list for each graph, in the model's order, with commas between",
+            hint="pass one list per graph, in the order of the model, separated by commas",
         )
     samples: dict[str, Calibration] = {
         name: listed_samples(graph, Path(path), native=native)
@@ -53,8 +53,20 @@ def quantized(
         return run_quantizer(model, samples or None, options, ops)
 
 
+def show_advice(report: QuantizationReport) -> None:
+    """Print the options that would reduce the error of the outputs, if there are any."""
+    if not report.advice:
+        return
+    output = current_output()
+    output.message("options that would reduce the error of the outputs most, by an estimate:")
+    for advice in report.advice:
+        option = "--" + advice.option.replace("_", "-")
+        value = "" if advice.value is True else f" {advice.value}"
+        output.message(f"  {option}{value}: {advice.why}")
+
+
 def show_notes(report: QuantizationReport) -> None:
-    """Return in messages what a user should know of a quantization."""
+    """Print the notes on a quantization, and the tensors that an encodings file leaves out."""
     output = current_output()
     for note in report.notes:
         output.message(f"note: {note}")
@@ -65,9 +77,9 @@ def show_notes(report: QuantizationReport) -> None:
 
 
 def report_table(report: QuantizationReport) -> str:
-    """Return the report as text: a line for each tensor, with its own name where it needs one.
+    """Return the report as a table with one row per tensor.
 
-    Of a model that was quantized before, the differences follow, a line for each.
+    For a model that was quantized before, a table of differences follows.
     """
     rows = []
     for graph, decisions in report.tensors.items():

@@ -19,16 +19,24 @@ from dovetail.quantization.options import (
     options_from,
 )
 from dovetail.quantization.quantizer import Calibration, Quantized, Quantizer, Sample
-from dovetail.quantization.report import Difference, QuantizationReport, TensorDecision
+from dovetail.quantization.report import (
+    Advice,
+    Difference,
+    Judgement,
+    QuantizationReport,
+    TensorDecision,
+)
 from dovetail.quantization.roles import Bias, Granularity, Role, Weight
 
 __all__ = [
+    "Advice",
     "LEGACY_NAMES",
     "Bias",
     "Calibration",
     "Choice",
     "Difference",
     "Granularity",
+    "Judgement",
     "Layer",
     "Observation",
     "Precision",

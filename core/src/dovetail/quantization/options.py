@@ -64,6 +64,8 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
         concat: Whether the inputs of a Concat take the encoding of its output.
         algorithms: Names of installed algorithms, in order.
         algorithm_params: Parameters of the algorithms, by algorithm and name.
+        skip_algorithm_check: Changes of algorithms are kept even if the error of the outputs does
+            not fall.
         quantization_overrides: Path of an encodings file.
         ignore_encodings: Encodings in the model are ignored.
         lenient: Entries of an encodings file that match nothing, and infinities during calibration,
@@ -95,6 +97,7 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
     concat: Sharing = Sharing.SHARE
     algorithms: tuple[str, ...] = ()
     algorithm_params: dict[str, dict[str, Any]] = {}
+    skip_algorithm_check: bool = False
     quantization_overrides: str | None = None
     ignore_encodings: bool = False
     lenient: bool = False

@@ -58,6 +58,44 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
 
 
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """The judgement of one algorithm: the error of the outputs before and after it.
+
+    Attributes:
+        algorithm: Its name.
+        kept: Whether the error fell; if not, all that the algorithm changed was undone.
+        before_db, after_db: Signal-to-noise ratio of the outputs' mean noise, -200 to 200 dB.
+        outputs: Both ratios of each output, by its name in the user's model.
+        samples: Number of samples that outputs were compared on.
+        held_out: Whether the algorithm did not see these samples.
+    """
+
+    algorithm: str
+    kept: bool
+    before_db: float
+    after_db: float
+    outputs: dict[str, tuple[float, float]]
+    samples: int
+    held_out: bool
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """An option that would reduce the error of the outputs, by an estimate.
+
+    Attributes:
+        option: A field of `QuantizationOptions`.
+        value: The value to give it.
+        estimated_gain_db: A rough estimate of what it adds to the outputs' signal-to-noise ratio;
+            it ranks the options.
+        why: The reason, with the tensors that it concerns most.
+    """
+
+    option: str
+    value: bool | int | str
+    estimated_gain_db: float
+    why: str
+
+
 class QuantizationReport(msgspec.Struct, frozen=True, kw_only=True):
     """Report on a model.
 
@@ -67,6 +105,8 @@ class QuantizationReport(msgspec.Struct, frozen=True, kw_only=True):
         uncovered: Tensors that the given encodings file does not mention, by graph.
         notes: Further information for the user.
         differences: Differences from a source model that was already quantized, by graph.
+        advice: Up to three options that would reduce the error of the outputs, best first.
+        judgements: Judgements of the algorithms that changed a graph, in order, by graph.
     """
 
     tensors: dict[str, tuple[TensorDecision, ...]] = {}
@@ -74,6 +114,8 @@ class QuantizationReport(msgspec.Struct, frozen=True, kw_only=True):
     uncovered: dict[str, tuple[str, ...]] = {}
     notes: tuple[str, ...] = ()
     differences: dict[str, tuple[Difference, ...]] = {}
+    judgements: dict[str, tuple[Judgement, ...]] = {}
+    advice: tuple[Advice, ...] = ()
 
     def to_builtins(self) -> dict[str, Any]:
         """Return the report as plain data, for JSON."""

@@ -1,1 +1,1 @@
-"""The quantizer: what turns a float graph and samples of its inputs into a fixed-point graph."""
+"""The quantizer: from a float graph and samples of its inputs to a fixed-point graph."""

@@ -1,4 +1,4 @@
-"""Making an algorithm with the parameters that the user gives."""
+"""Creation of algorithms with the parameters of the user."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def make_algorithm(
     """Create an algorithm.
 
     Args:
-        kind: Its class; parameters are the fields of a dataclass, any other class takes none.
-        name: As the user names it.
-        given: Parameters by name. Text, as the command line has it, stands for any type.
+        kind: Its class. The fields of a dataclass are parameters; other classes have none.
+        name: The name of its entry point.
+        given: Parameters by name. Text from the command line is converted to any type.
 
     Raises:
-        ConfigError: Parameters that it does not have, or values of a wrong type; all are listed.
+        ConfigError: Some parameters are unknown or have the wrong type; all are listed.
     """
     types = _types(kind)
     problems: list[Problem] = []
@@ -32,15 +32,15 @@ def make_algorithm(
     for key, value in given.items():
         where = f"parameter '{key}'"
         if key not in types:
-            hint = suggest_name(key, types) if types else "it takes no parameters"
-            problems.append(Problem("there is no such parameter", where, hint))
+            hint = suggest_name(key, types) if types else "the algorithm takes no parameters"
+            problems.append(Problem("unknown parameter", where, hint))
             continue
         try:
             values[key] = msgspec.convert(value, types[key], strict=not isinstance(value, str))
         except msgspec.ValidationError as error:
             problems.append(Problem(f"{value!r}: {error}", where))
     if problems:
-        raise ConfigError("parameters do not fit", where=f"algorithm '{name}'", problems=problems)
+        raise ConfigError("invalid parameters", where=f"algorithm '{name}'", problems=problems)
     return kind(**values)
 
 

@@ -1,4 +1,4 @@
-"""Encodings of a quantized model, written beside it."""
+"""Encodings files of a quantized model, next to its file."""
 
 from __future__ import annotations
 

@@ -25,27 +25,26 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     help="Convert, compare and check encodings files: AIMET's of every version, the SDK's "
-    "overrides, and what model_net.json says.",
+    "overrides, and model_net.json.",
 )
 
 _File = Annotated[Path, typer.Argument(help="An encodings file, or a model_net.json.")]
-_MODEL_HELP = "The model that the file is for: a .dvt, or any that can be converted."
+_MODEL_HELP = "The model of the file: a .dvt, or a file that can be converted."
 
 
 @app.command()
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="An encodings file.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="Where to write.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
     to: Annotated[str, typer.Option(help=f"The version: {', '.join(WRITTEN)}.")],
     model: Annotated[Path | None, typer.Option(help=_MODEL_HELP)] = None,
     lossy: Annotated[
-        bool, typer.Option("--lossy", help="Leave out entries that the version cannot hold.")
+        bool, typer.Option("--lossy", help="Leave out entries that the version cannot represent.")
     ] = False,
 ) -> None:
     """Write an encodings file in another version.
 
-    Numbers are kept to the last digit. Versions up to 1.0.0 do not say along which axis channels
-    lie, which later ones do: --model finds it, and which tensors are weights.
+    Numbers keep all digits. Versions up to 1.0.0 do not define the axis of channels, which later ones do: --model defines it, and which tensors are weights.
     """
     file = read_encodings(source)
     misfits: tuple[Problem, ...] = ()
@@ -53,10 +52,10 @@ def convert(
         file, misfits = fitted(file, model_tensors_in(model))
     if misfits and not lossy:
         raise QuantizationError(
-            f"{len(misfits)} of its entries do not fit the model",
+            f"{len(misfits)} entries do not match the model",
             where=str(source),
             problems=misfits,
-            hint="`--lossy` leaves them out",
+            hint="--lossy leaves them out",
         )
     done = write_encodings(file, target, to, lossy=lossy)
     output = current_output()
@@ -81,15 +80,19 @@ def diff(
     first: _File,
     second: _File,
     rtol: Annotated[
-        float, typer.Option(help="Greatest relative difference of scales that counts as none.")
+        float, typer.Option(help="Maximum relative difference of scales that counts as equal.")
     ] = 0.0,
 ) -> int:
-    """Show what a second file says otherwise than a first; exit with 1 if it does.
+    """Show the differences of two files; exit with 1 if there are any.
 
-    Entries are compared by what they mean: the versions of the files may differ.
+    Entries are compared by their meaning: the versions of the files may differ.
     """
     if not 0 <= rtol < math.inf:
-        raise ConfigError(f"--rtol {rtol} is no tolerance", code="USAGE", hint="give 0 or more")
+        raise ConfigError(
+            f"--rtol {rtol} is not a valid tolerance",
+            code="USAGE",
+            hint="pass a number of at least 0",
+        )
     found = difference(read_encodings(first), read_encodings(second), rtol)
     data = {
         "added": found.added,
@@ -107,9 +110,9 @@ def lint(
     model: Annotated[Path | None, typer.Option(help=_MODEL_HELP)] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail on smells too.")] = False,
 ) -> int:
-    """Show what is wrong or odd in a file; exit with 1 if it has faults.
+    """Show problems of a file; exit with 1 if it has faults.
 
-    A fault cannot be read or used, a smell can hardly be meant, a note is for information. With
+    A fault cannot be read or used, a smell is probably a mistake, a note is information. With
     --model, names and numbers of channels are checked against the model's tensors.
     """
     read, faults = parse_encodings(file)
@@ -139,7 +142,7 @@ def coverage(
         typer.Option("--strict", help="Exit with 1 unless every tensor and entry has its match."),
     ] = False,
 ) -> int:
-    """Show which tensors of a model have an entry, which have none, and entries for nothing."""
+    """Show the tensors of a model with and without entries, and entries without a tensor."""
     read = read_encodings(file)
     found = coverage_of(read, model_tensors_in(model))
     data = {
@@ -182,7 +185,7 @@ def _coverage_text(found: Coverage) -> str:
     rows += [
         ("entry for a tensor that conversion removes", name, "") for name in found.removed_sources
     ]
-    rows += [("entry for nothing", p.where[1:-1], p.hint) for p in found.unmatched]
+    rows += [("entry without a tensor", p.where[1:-1], p.hint) for p in found.unmatched]
     end = (
         f"{len(found.covered)} of {len(found.covered) + missing} tensors have an entry; "
         f"{len(found.unmatched)} entries match nothing"

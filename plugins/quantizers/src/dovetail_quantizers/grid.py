@@ -1,8 +1,8 @@
 """The arithmetic of one encoding: from a range of real values to scale and offset.
 
 `real = (q + offset) * scale`. A range is first widened to hold zero and to span at least 0.0001;
-zero then falls on a point of the grid, so the grid's ends may lie up to half a step beside the
-range's.
+zero then is a point of the grid, so the ends of the grid may differ from those of the range by up
+to half a step.
 Source: SDK reference, "Quantization": Overview, Details, Quantization Modes.
 """
 
@@ -24,22 +24,24 @@ _SIGNED = {8: DType.SFIXED_POINT_8, 16: DType.SFIXED_POINT_16, 32: DType.SFIXED_
 _UNSIGNED = {8: DType.UFIXED_POINT_8, 16: DType.UFIXED_POINT_16, 32: DType.UFIXED_POINT_32}
 _STEPS = re.compile(r"\s*(-?)0[xX]([0-9a-fA-F]{1,8})\s+(-?)0[xX]([0-9a-fA-F]{1,8})\s*")
 _NOT_FINITE, _OUT_OF_ORDER = "is not finite in float32", "is not in order"
-_BELOW = "goes below zero, where an unsigned symmetric grid does not"
+_BELOW = "contains negative values, which an unsigned symmetric grid cannot represent"
 
 Floats = NDArray[np.float64]
 
 
 class Scheme(enum.Enum):
-    """How a grid lies about zero."""
+    """The position of a grid relative to zero."""
 
-    ASYMMETRIC = "asymmetric"  # unsigned, from least to greatest
-    SYMMETRIC = "symmetric"  # signed, offset 0, as far down as up
-    UNSIGNED_SYMMETRIC = "unsigned-symmetric"  # unsigned, offset 0, for values that are never below
+    ASYMMETRIC = "asymmetric"  # unsigned, from minimum to maximum
+    SYMMETRIC = "symmetric"  # signed, offset 0, equally far in both directions
+    UNSIGNED_SYMMETRIC = (
+        "unsigned-symmetric"  # unsigned, offset 0, for values that are never negative
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The points that a tensor's stored integers stand for. The scale is a float32."""
+    """The points that the stored integers of a tensor represent. The scale is a float32."""
 
     dtype: DType
     bitwidth: int
@@ -48,14 +50,14 @@ class Grid:
 
     @property
     def encoding(self) -> ScaleOffset:
-        """The IR's encoding, with a bitwidth where that is less than the type's."""
+        """The encoding of the IR, with a bitwidth if that is smaller than the type's."""
         return ScaleOffset(
             self.scale, self.offset, self.bitwidth if self.bitwidth < self.dtype.bits else None
         )
 
     @property
     def range(self) -> tuple[float, float]:
-        """The least and the greatest point: the reference's encoding-min and encoding-max."""
+        """The first and the last point: encoding-min and encoding-max of the SDK reference."""
         low, high = self.dtype.stored_range(self.bitwidth)
         return (low + self.offset) * self.scale, (high + self.offset) * self.scale
 
@@ -71,18 +73,18 @@ def grid_for(
     """Return the grid that spans a range.
 
     Args:
-        minimum: The least value to hold; need not be below zero.
-        maximum: The greatest value to hold.
+        minimum: The smallest value to represent; may be positive.
+        maximum: The largest value to represent.
         bitwidth: Bits of a stored integer: 2 to 32; with an offset, to 31.
-        scheme: How the grid lies about zero.
-        steps: Ends of the stored integers to make use of (`--restrict-quantization-steps`): their
+        scheme: The position of the grid relative to zero.
+        steps: Ends of the stored integers to use (`--restrict-quantization-steps`): their
             distance is the number of steps. For a symmetric grid, values within the range stay
             between the two.
 
     Raises:
-        QuantizationError: The range is not finite in float32 or not in order, or it goes below zero
-            where the grid does not.
-        ConfigError: The bitwidth or the steps make no such grid.
+        QuantizationError: The range is not finite in float32 or not in order, or it contains
+            negative values that the grid cannot represent.
+        ConfigError: The bitwidth or the steps do not define a grid.
     """
     scales, offsets = grids_for([minimum], [maximum], bitwidth, scheme, steps=steps)
     return Grid(storage_type(bitwidth, scheme), bitwidth, float(scales[0]), int(offsets[0]))
@@ -99,17 +101,15 @@ def grids_for(
     """Return the grids that span several ranges, such as those of a tensor's channels.
 
     Args:
-        minimum: The least values, (n,).
-        maximum: The greatest values, (n,).
-        bitwidth: As for `grid_for`, of all.
-        scheme: As for `grid_for`, of all.
-        steps: As for `grid_for`, of all.
+        minimum: The smallest values, (n,).
+        maximum: The largest values, (n,).
+        bitwidth, scheme, steps: As for `grid_for`, for all ranges.
 
     Returns:
         Scales (n,) and offsets (n,).
 
     Raises:
-        QuantizationError: As for `grid_for`; each such range is named.
+        QuantizationError: As for `grid_for`; every wrong range is listed.
         ConfigError: As for `grid_for`.
     """
     lows, highs = np.asarray(minimum, np.float64), np.asarray(maximum, np.float64)
@@ -120,7 +120,7 @@ def grids_for(
         bounds = np.maximum(np.maximum(-lows, highs), MINIMUM_RANGE / 2)
         scales = _float32(bounds / min(-low, high), (bounds, min(-low, high)))
         return _limited(scales, 1 << (bitwidth - 1)), np.zeros(scales.shape, np.int32)
-    # Zero came first, then the least span: a constant of 5 gets 0..5, on which 5 is a point.
+    # Zero first, then the minimum span: a constant of 5 gets 0..5, on which 5 is a point.
     highs = np.maximum(highs, lows + MINIMUM_RANGE)
     last = (1 << bitwidth) - 1
     if scheme is Scheme.ASYMMETRIC:
@@ -136,23 +136,23 @@ def storage_type(bitwidth: int, scheme: Scheme) -> DType:
 
 
 def parse_steps(text: str) -> tuple[int, int]:
-    """Return the two ends that `--restrict-quantization-steps "-0x80 0x7F"` names.
+    """Return the two ends in the text of `--restrict-quantization-steps`, such as "-0x80 0x7F".
 
     Raises:
-        ConfigError: The text is not two hexadecimal numbers in order.
+        ConfigError: The text is not two hexadecimal numbers in increasing order.
     """
     found = _STEPS.fullmatch(text)
     ends = (int(found[1] + found[2], 16), int(found[3] + found[4], 16)) if found else (0, 0)
     if ends[0] >= ends[1]:
         raise ConfigError(
-            f"the quantization steps {text!r} are not a minimum and a greater maximum",
-            hint='give two hexadecimal numbers with a space between, such as "-0x80 0x7F"',
+            f"the quantization steps {text!r} must be a minimum and a larger maximum",
+            hint='pass two hexadecimal numbers separated by a space, such as "-0x80 0x7F"',
         )
     return ends
 
 
 def fake_quantize(x: Array, encoding: Encoding, dtype: DType) -> NDArray[np.float32]:
-    """Return what is left of real values once they were quantized and dequantized, any shape."""
+    """Return real values of any shape, quantized and dequantized."""
     return dequantize(quantize(x, encoding, dtype), encoding)
 
 
@@ -161,33 +161,33 @@ def _asymmetric(
 ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     """Return scales and offsets of grids of `count` steps stored in 0..`last`."""
     spans = highs - lows
-    # The ratio first: it is exactly 1/2 for -5.1..5.1, and the tie goes up, to 128.
+    # The ratio first: it is exactly 1/2 for -5.1..5.1, and the tie is rounded up, to 128.
     zeros = np.floor(-lows / spans * count + 0.5)
     scales = _float32(spans / count, (-lows, zeros), (highs, last - zeros))
     scales = _limited(scales, np.maximum(zeros, last - zeros))
     if count < last:
-        # Nothing clips at `count`, so where both ends fall on a half the zero point goes down.
+        # Nothing clips at `count`, so if both ends are ties the zero point is rounded down.
         zeros -= np.rint(highs / scales.astype(np.float64)) + zeros > count
     return scales, (-zeros).astype(np.int32)
 
 
 def _float32(scales: Floats, *ends: tuple[Floats, Floats | int]) -> NDArray[np.float32]:
-    """Return scales as float32 on which each of `ends` is at most half a step off.
+    """Return scales as float32, with each of `ends` at most half a step away.
 
     Args:
         scales: Any shape.
-        ends: Distances of a range's ends from zero, and the steps that the grid has to there.
+        ends: Distances of the range's ends from zero, and the steps of the grid up to there.
     """
     nearest = scales.astype(np.float32)
     wide = nearest.astype(np.float64)
-    # Rounding moves an end by half a step only beyond 2^22 steps. The margin is for the ends that
-    # are half a step off as they are, where the zero point was rounded.
+    # Rounding moves an end by half a step only beyond 2^22 steps. The margin is for ends that
+    # are half a step away already, because the zero point was rounded.
     short = np.any([distance / wide > steps + 0.51 for distance, steps in ends], axis=0)
     return np.where(short, np.nextafter(nearest, np.float32(np.inf)), nearest)
 
 
 def _limited(scales: NDArray[np.float32], steps: Floats | int) -> NDArray[np.float32]:
-    """Return scales with which the point at `steps` is a finite float32."""
+    """Return scales, limited so that the point at `steps` is a finite float32."""
     limits = _FLOAT_MAX / np.asarray(steps, np.float64)
     minimum = limits.astype(np.float32)
     minimum = np.where(minimum > limits, np.nextafter(minimum, np.float32(0)), minimum)
@@ -195,12 +195,12 @@ def _limited(scales: NDArray[np.float32], steps: Floats | int) -> NDArray[np.flo
 
 
 def _levels(bitwidth: int, scheme: Scheme, steps: tuple[int, int] | None) -> tuple[int, int]:
-    """Return the ends of the stored integers that a range is laid on."""
+    """Return the first and the last stored integer of a grid."""
     most = 31 if scheme is Scheme.ASYMMETRIC else 32  # a zero point must fit an int32
     if isinstance(bitwidth, bool) or not isinstance(bitwidth, int) or not 2 <= bitwidth <= most:
         raise ConfigError(
-            f"a bitwidth of {bitwidth} for a grid that is {scheme.value}",
-            hint=f"give a whole number from 2 to {most}, such as 8",
+            f"unsupported bitwidth {bitwidth} for a grid that is {scheme.value}",
+            hint=f"pass an integer from 2 to {most}, such as 8",
         )
     low, high = storage_type(bitwidth, scheme).stored_range(bitwidth)
     if steps is None:
@@ -208,18 +208,18 @@ def _levels(bitwidth: int, scheme: Scheme, steps: tuple[int, int] | None) -> tup
     if not 0 < steps[1] - steps[0] <= high - low:
         raise ConfigError(
             f"quantization steps from {steps[0]} to {steps[1]} do not fit {bitwidth} bits",
-            hint=f"the maximum may be 1 to {high - low} above the minimum",
+            hint=f"the maximum must be 1 to {high - low} larger than the minimum",
         )
     if scheme is Scheme.SYMMETRIC and not low <= steps[0] < 0 < steps[1] <= high:
         raise ConfigError(
             f"quantization steps from {steps[0]} to {steps[1]} for a symmetric grid",
-            hint=f"zero must be between the two, and both from {low} to {high}",
+            hint=f"use a negative minimum and a positive maximum, both from {low} to {high}",
         )
     return steps
 
 
 def _check_ranges(lows: Floats, highs: Floats, scheme: Scheme) -> None:
-    """Refuses ranges that no grid spans, all of them at once."""
+    """Raise if no grid spans some ranges; list all of them."""
     finite = (np.abs(lows) <= _FLOAT_MAX) & (np.abs(highs) <= _FLOAT_MAX)
     in_order = lows <= highs
     below = (lows < 0) & (scheme is Scheme.UNSIGNED_SYMMETRIC)
@@ -234,6 +234,6 @@ def _check_ranges(lows: Floats, highs: Floats, scheme: Scheme) -> None:
     raise QuantizationError(
         f"{len(problems)} ranges cannot be quantized" if several else problems[0].message,
         where=problems[0].where if lows.size > 1 and not several else "",
-        hint="look for NaN, infinities and overflow in what was observed, or take another scheme",
+        hint="check the observed values for NaN, infinities and overflow, or use another scheme",
         problems=problems if several else (),
     )

@@ -1,4 +1,4 @@
-"""`dovetail quantize`: a float model becomes a fixed-point one."""
+"""The command `dovetail quantize`."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def quantize(
             "--output-path",
             "--output-dlc",
             metavar="FILE",
-            help="Where the model goes; by default beside the float one, as NAME.quantized.dvt.",
+            help="The quantized model; by default NAME.quantized.dvt in the folder of the float model.",
         ),
     ] = None,
     input_list: Annotated[
         str | None,
         typer.Option(
             metavar="FILE[,FILE]",
-            help="Lists of raw inputs to calibrate with, one a graph, as net-run takes them.",
+            help="Input lists for calibration, one per graph, in the format of net-run.",
         ),
     ] = None,
     use_native_input_files: Annotated[
         bool,
         typer.Option(
             "--use-native-input-files",
-            help="Raw inputs hold values of the graph's types instead of float32.",
+            help="Raw files contain values of the graph's types instead of float32.",
         ),
     ] = False,
     dump_encoding_json: DumpEncodingJson = False,
@@ -58,8 +58,8 @@ def quantize(
 ) -> None:
     """Quantize a model.
 
-    Samples of the inputs run through the float model, which tells the range of every tensor; an
-    encodings file says it instead, or for some of them. --json prints what became of each tensor.
+    The float model is run on samples of its inputs to find the range of each tensor. An encodings
+    file replaces this for all tensors or for some. --json prints the decision for each tensor.
     """
     # imported here: the help needs no numpy
     from dovetail_quantizers.quantize_model import Files, quantize_model

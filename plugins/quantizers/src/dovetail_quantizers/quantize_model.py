@@ -1,4 +1,4 @@
-"""What `dovetail quantize` does once its options are read."""
+"""The work of `dovetail quantize`, after its options are parsed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from dovetail.api import load_model
 from dovetail.cli.output import current_output
-from dovetail.cli.quantization_run import quantized, report_table, show_notes
+from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
 from dovetail.errors import ConfigError
 from dovetail.files import check_suffix, with_suffix
 from dovetail.plugins.ops import installed_ops
@@ -22,12 +22,12 @@ SUFFIX = ".dvt"
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where a model comes from and where the quantized one goes.
+    """The files that a quantization reads and writes.
 
     Attributes:
         model: The float model.
-        output: The .dvt to write; beside the model if None.
-        dump: Whether encodings are written beside the .dvt.
+        output: The .dvt to write; in the folder of the float model if None.
+        dump: Whether to write encodings files next to the .dvt.
     """
 
     model: Path
@@ -39,16 +39,16 @@ class Files:
         """The .dvt to write.
 
         Raises:
-            ConfigError: Its name is no .dvt's, or it is that of the float model.
+            ConfigError: Its suffix is not .dvt, or it is the float model.
         """
         found = self.output or with_suffix(self.model, f".quantized{SUFFIX}") or self.model
-        check_suffix(found, SUFFIX, f"a quantized model is a {SUFFIX} file", "--output-path")
+        check_suffix(found, SUFFIX, f"a quantized model must be a {SUFFIX} file", "--output-path")
         if found.exists() and self.model.exists() and found.samefile(self.model):
             raise ConfigError(
-                "the quantized model would take the place of the one that it is made of",
+                "the quantized model would overwrite the float model",
                 code="USAGE",
                 where=f"--output-path {found}",
-                hint="give another name",
+                hint="use another name",
             )
         return found
 
@@ -61,10 +61,10 @@ def quantize_model(
     native: bool,
     show: bool,
 ) -> None:
-    """Quantize a model file and says what came of it.
+    """Quantize a model file and print a summary.
 
     Raises:
-        DovetailError: It cannot be quantized or written; then nothing is.
+        DovetailError: The model cannot be quantized or written; then no file is written.
     """
     start = time.perf_counter()
     target = files.target
@@ -90,9 +90,10 @@ def _tell(
     fixed = sum(d.bitwidth is not None for d in decisions)
     samples = sum(made.report.samples.values())
     output.message(
-        f"{source} -> {target}: {fixed} of {len(decisions)} tensors in fixed point, "
+        f"{source} -> {target}: {fixed} of {len(decisions)} tensors are fixed-point, "
         f"{samples} samples, {target.stat().st_size / 1e6:.2f} MB, {seconds:.2f} s"
     )
+    show_advice(made.report)
     if not output.json and not show:
         return
     data = {

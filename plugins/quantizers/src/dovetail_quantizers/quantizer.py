@@ -1,4 +1,4 @@
-"""The driver: calibrate, decide, annotate; what `dovetail.quantize` calls."""
+"""The default quantizer: calibrates, decides encodings and annotates graphs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from dovetail.errors import ConfigError, QuantizationError
 from dovetail.ir import Graph, Tensor, copy_graph
 from dovetail.ops import OpRegistry, check_ops
 from dovetail.quantization import (
+    Advice,
     Calibration,
     Difference,
+    Judgement,
     QuantizationOptions,
     QuantizationReport,
     Quantized,
     TensorDecision,
 )
+from dovetail_quantizers.advice.advise import advice_on, joined
+from dovetail_quantizers.advice.noise import noise_of
 from dovetail_quantizers.algorithms_run import Algorithms
 from dovetail_quantizers.annotation.annotate import annotate
 from dovetail_quantizers.annotation.differences import differences_of, dropped, summary_of
@@ -28,6 +32,7 @@ from dovetail_quantizers.calibration.cache import RangeCache, key_of
 from dovetail_quantizers.calibration.observer import Observed, observe
 from dovetail_quantizers.dumping import dump_model_encodings
 from dovetail_quantizers.files import EncodingsFile
+from dovetail_quantizers.judgement.judge import Judge, can_judge
 from dovetail_quantizers.planning.columns import put_back_for_blocks
 from dovetail_quantizers.planning.decide import decide
 from dovetail_quantizers.planning.overrides import (
@@ -44,12 +49,12 @@ from dovetail_quantizers.planning.stored_weights import leave_to_channels
 from dovetail_quantizers.refinement.walk import Walk
 from dovetail_quantizers.trials import Trials, chosen_overrides
 
-# So many names are in one message.
+# Names in one message.
 _SHOWN = 8
 
 
 class DefaultQuantizer:
-    """Quantizes by calibration, encodings files, or both."""
+    """A quantizer that uses calibration, encodings files, or both."""
 
     def quantize(
         self,
@@ -67,6 +72,8 @@ class DefaultQuantizer:
         samples: dict[str, int] = {}
         uncovered: dict[str, tuple[str, ...]] = {}
         differences: dict[str, tuple[Difference, ...]] = {}
+        judgements: dict[str, tuple[Judgement, ...]] = {}
+        advice: list[list[Advice]] = []
         for name, graph in model.graphs.items():
             check_ops(graph, ops)
             work = copy_graph(graph)
@@ -84,8 +91,12 @@ class DefaultQuantizer:
                 overrides = overrides.under(overrides_of(file, work, ops, _sources(graph)))
             samples_given = calibration.get(name)
             algorithms = Algorithms(options)
-            notes += algorithms.rewrite(work, samples_given, ops, overrides.given)
-            float_graph = copy_graph(work) if algorithms else work
+            judge = None
+            if algorithms and can_judge(samples_given, options):
+                judge = Judge(work, samples_given, options, recipes, overrides, ops)
+            learning = samples_given if judge is None else judge.learning
+            notes += algorithms.rewrite(work, learning, ops, overrides.given, judge)
+            float_graph = copy_graph(work)
             chosen, told = algorithms.choose(
                 Trials(float_graph, samples_given, options, recipes, overrides, ops)
             )
@@ -106,7 +117,11 @@ class DefaultQuantizer:
             decisions = annotate(plan, decide(plan, observed.extents))
             plan.notes += without_effect(plan, decisions)
             check_ops(work, ops)
-            notes += algorithms.refine(Walk(plan, float_graph, samples_given, decisions))
+            walk = Walk(plan, float_graph, learning, decisions)
+            notes += algorithms.refine(walk, decisions, judge)
+            if judge is not None and judge.judgements:
+                judgements[name] = tuple(judge.judgements)
+            advice.append(advice_on(noise_of(plan, float_graph, observed.drawn)))
             join_interfaces(plan, decisions)
             graphs[name] = work
             tensors[name] = decisions_of(plan, decisions)
@@ -122,6 +137,8 @@ class DefaultQuantizer:
             uncovered=uncovered,
             notes=tuple(notes),
             differences=differences,
+            judgements=judgements,
+            advice=joined(advice),
         )
         return Quantized(made, report)
 
@@ -133,7 +150,7 @@ class DefaultQuantizer:
 def _check_entries(
     file: EncodingsFile | None, model: Model, options: QuantizationOptions
 ) -> list[str]:
-    """Return notes on entries that match nothing, where these are no errors."""
+    """Return notes on entries without a tensor; raise if these are errors."""
     if file is None:
         return []
     graphs = tuple(model.graphs.values())
@@ -143,7 +160,7 @@ def _check_entries(
             f"{len(problems)} of {len(file.entries)} entries match no tensor",
             code="ENCODING_UNMATCHED",
             where=str(options.quantization_overrides),
-            hint="--lenient takes the file for what does match",
+            hint="--lenient ignores them",
             problems=problems,
         )
     removed_sources = without_tensor(file, graphs)
@@ -158,7 +175,7 @@ def _sources(graph: Graph) -> frozenset[str]:
 
 
 def _floats_only(samples: Calibration | None, options: QuantizationOptions) -> bool:
-    """Return whether all that is asked for is another float type."""
+    """Return whether the options only ask for another float type."""
     said = options.quantization_overrides is not None or options.float_fallback
     return samples is None and not said and options.float_bitwidth == 16
 
@@ -167,23 +184,23 @@ def _observe(plan: Plan, calibration: Calibration | None, options: QuantizationO
     where = f"graph '{plan.graph.name}'"
     if calibration is not None and options.float_fallback:
         raise ConfigError(
-            "float_fallback takes the place of calibration, and there are samples",
+            "float_fallback replaces calibration, but there are samples",
             where=where,
-            hint="leave out the samples, or float_fallback",
+            hint="remove the samples or float_fallback",
         )
     watched = plan.watched()
     if not watched:
         return Observed()
     if calibration is None:
         raise QuantizationError(
-            f"there are no samples, and ranges that only samples can tell: {_named(watched)}",
+            f"missing calibration samples for the ranges of {_named(watched)}",
             code="CALIBRATION_EMPTY",
             where=where,
-            hint="give samples of the inputs (calibration=..., --input-list)",
+            hint="pass samples of the inputs (calibration=..., --input-list)",
         )
     cache = _cache(plan, calibration)
     if cache is not None and (kept := cache.get()) is not None:
-        plan.notes.append(f"ranges are from {options.calibration_cache}; nothing was run")
+        plan.notes.append(f"ranges are from {options.calibration_cache}; no sample was run")
         return Observed(*kept)
     observed = observe(
         plan.graph,
@@ -197,7 +214,9 @@ def _observe(plan: Plan, calibration: Calibration | None, options: QuantizationO
         counting=plan.counting(),
     )
     if cache is not None and observed.is_infinite:
-        plan.notes.append("the calibration cache keeps no infinities; the ranges are not in it")
+        plan.notes.append(
+            "the ranges were not cached: the calibration cache cannot store infinities"
+        )
     elif cache is not None:
         cache.put(observed.extents, observed.samples)
     return observed
@@ -216,6 +235,6 @@ def _cache(plan: Plan, calibration: Calibration) -> RangeCache | None:
     how = {group.leader.name: plan.how(group) for group in plan.needed()}
     key = key_of(plan.graph, calibration, plan.watched(), how)
     if key is None:
-        plan.notes.append("the calibration cache was not used: samples pass only once")
+        plan.notes.append("the calibration cache was not used: the samples can be read only once")
         return None
     return RangeCache(Path(path), key)

@@ -1,4 +1,4 @@
-"""One graph quantized in several precisions, to compare; see `dovetail.quantization.Trials`."""
+"""Trial quantizations of one graph; see `dovetail.quantization.Trials`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 
 from dovetail.errors import QuantizationError
 from dovetail.ir import Array, Graph, copy_graph
-from dovetail.ops import OpRegistry, check_ops, from_real, to_real
+from dovetail.ops import OpRegistry, check_ops, to_real
 from dovetail.quantization import Calibration, Precision, QuantizationOptions
 from dovetail_quantizers.annotation.annotate import annotate
 from dovetail_quantizers.calibration.cache import key_of
 from dovetail_quantizers.calibration.observer import observe
-from dovetail_quantizers.calibration.running import runner
+from dovetail_quantizers.calibration.running import inputs_for, runner
 from dovetail_quantizers.calibration.samples import samples_of
 from dovetail_quantizers.planning.decide import decide
 from dovetail_quantizers.planning.groups import find_groups
@@ -38,9 +38,9 @@ class Trials:
     Args:
         graph: The float graph; not changed.
         calibration: The samples.
-        options: The user's.
-        recipes: What they mean.
-        overrides: What was given for the graph's tensors; it counts in every trial.
+        options: The user's options.
+        recipes: The recipes of the options.
+        overrides: The given encodings of the graph's tensors; they apply to every trial.
         ops: Finds ops.
     """
 
@@ -62,14 +62,14 @@ class Trials:
         self._extents: dict[tuple[tuple[str, ...], str], ValueRange] = {}
 
     def fingerprint(self, samples: int) -> str:
-        """Return what all that is tried depends on: the graph, the options and the samples."""
-        # what other algorithms do before is in the graph, and what they do later is not tried
+        """Return a hash of what trials depend on: the graph, the options and the samples."""
+        # algorithms that ran before have changed the graph; later ones are not part of a trial
         options = msgspec.structs.replace(
             self.options, algorithms=(), algorithm_params={}, calibration_cache=None
         )
         digest = hashlib.sha256(f"{samples} {options!r}".encode())
         taken: list[dict[str, Array]] = []
-        for sample in samples_of(self.graph, self._samples):  # ranges are of all of them
+        for sample in samples_of(self.graph, self._samples):  # ranges are of all samples
             taken = taken or [sample]
             for name, array in sorted(sample.items()):
                 digest.update(name.encode() + array.tobytes())
@@ -77,7 +77,7 @@ class Trials:
         return digest.hexdigest()
 
     def quantized(self, chosen: Mapping[str, Precision]) -> Graph:
-        """Return the graph quantized with some nodes' precisions chosen, by name."""
+        """Return the quantized graph, with chosen precisions for some nodes, by name."""
         copy = copy_graph(self.graph)
         given = _in_copy(self._overrides, copy)
         overrides = chosen_overrides(copy, chosen, self.options, self.ops).under(given)
@@ -93,13 +93,7 @@ class Trials:
         found = []
         with runner(graph, self.ops, "cpu", ()) as run:
             for sample in taken:
-                given = {
-                    t.name: np.ascontiguousarray(
-                        from_real(to_real(sample[t.name], stored[t.name]), t.spec)
-                    )
-                    for t in graph.inputs
-                }
-                shown = run(given)
+                shown = run(inputs_for(graph, sample, stored))
                 found.append(
                     {t.name: np.array(to_real(shown[t.name], t.spec)) for t in graph.outputs}
                 )
@@ -109,21 +103,21 @@ class Trials:
     def _samples(self) -> Calibration:
         given = self._calibration
         if given is None or iter(given) is given:
-            missing = "there are none" if given is None else "these can be gone through only once"
+            missing = "there are none" if given is None else "they can be read only once"
             raise QuantizationError(
-                f"an algorithm tries precisions over the samples, but {missing}",
+                f"an algorithm tries precisions on the samples, but {missing}",
                 code="CALIBRATION_EMPTY",
                 where=f"graph '{self.graph.name}'",
-                hint="give the samples as a list",
+                hint="pass the samples as a list",
             )
         return given
 
     def _extents_of(self, plan: Plan) -> dict[str, ValueRange]:
-        """Return what is seen, by group leaders' names; samples are run for new ones only."""
+        """Return observed ranges by the names of group leaders; run samples only for new groups."""
         wanted = plan.watched()
         by_name = {group.leader.name: plan.recipe(group) for group in plan.needed()}
         extremes = plan.recipes.activation.estimator == MIN_MAX
-        # extremes do not depend on the width, nor on what else shares the encoding
+        # extremes depend neither on the width nor on the other tensors of the group
         parts = {
             name: [(t.name,) for t in group] if extremes else [tuple(t.name for t in group)]
             for name, group in wanted.items()
@@ -164,9 +158,9 @@ class Trials:
 def chosen_overrides(
     graph: Graph, chosen: Mapping[str, Precision], options: QuantizationOptions, ops: OpRegistry
 ) -> Overrides:
-    """Return chosen precisions as what is given for a graph's tensors.
+    """Return chosen precisions as overrides of a graph's tensors.
 
-    What shares an encoding with a node's result gets its width; of several widths the greatest.
+    Tensors that share an encoding with a node's output get its width, the largest of several.
     """
     found = Overrides()
     groups = find_groups(
@@ -191,7 +185,7 @@ def chosen_overrides(
 
 
 def _in_copy(overrides: Overrides, copy: Graph) -> Overrides:
-    """Return what was given for a graph for a copy of it."""
+    """Return the overrides of a graph for a copy of the graph."""
     nodes = {node.name: node for node in copy.nodes}
     return Overrides(
         {copy.tensor(t.name): e for t, e in overrides.encodings.items()},

@@ -11,7 +11,7 @@ from quantizing import model_of, new_graph, output, quantized
 
 import dovetail as dt
 from dovetail.api.quantization import quantize_with_report
-from dovetail.ir import Array, Graph, Tensor, dequantize
+from dovetail.ir import Array, Graph, Tensor, TensorKind, dequantize
 from dovetail.plugins.ops import installed_ops
 from dovetail_opset.build import add_all, static
 from dovetail_quantizers.algorithms.adaround_gates import Recurrence, recurrence_of
@@ -178,4 +178,26 @@ def test_a_layer_that_keeps_its_state_is_left_as_it_is() -> None:
     samples = [RNG.standard_normal((STEPS, BATCH, READ)).astype(np.float32)]
     made = quantize_with_report(model_of(graph), samples, algorithms=["adaround"], **OPTIONS)
     (note,) = (note for note in made.report.notes if note.startswith("adaround"))
-    assert "stay as they are" in note
+    assert "is left out, its weights rounded to nearest" in note
+
+
+@pytest.mark.parametrize("op_type", ["Lstm", "Gru"])
+def test_states_that_are_fed_count_as_constant_ones_do(op_type: str) -> None:
+    w = drawn(op_type)
+    ports = (10, 11) if op_type == "Lstm" else (13,)
+    constant, fed = layer(op_type, w), layer(op_type, w)
+    for i in ports:
+        state = fed.tensor(f"w{i}")
+        state.kind, state.data = TensorKind.APP_WRITE, None
+    samples = [RNG.standard_normal((STEPS, BATCH, READ)).astype(np.float32) for _ in range(6)]
+    of_constant = [{"x": sample} for sample in samples]
+    of_fed = [{"x": sample} | {f"w{i}": w[i] for i in ports} for sample in samples]
+    made = [
+        quantized(graph, given, algorithms=["adaround"], skip_algorithm_check=True, **OPTIONS)
+        for graph, given in ((constant, of_constant), (fed, of_fed))
+    ]
+    recurrence = recurrence_of(constant.nodes[0], installed_ops())
+    assert recurrence is not None
+    for i in recurrence.weights:
+        one, other = (graph.tensor(f"w{i}").stored() for graph in made)
+        np.testing.assert_array_equal(one, other)

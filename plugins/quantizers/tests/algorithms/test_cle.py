@@ -115,7 +115,7 @@ def test_ranges_of_neighbours_become_equal_and_the_function_stays() -> None:
         np.testing.assert_allclose(ranges(made, first)[0], ranges(made, second)[1], rtol=0.02)
         assert any(f"'{first}' -> " in n and f"'{second}'" in n for n in notes)
     assert_same_function(graph, made, SAMPLES)
-    assert not any("still moved" in note for note in notes)
+    assert not any("still changed" in note for note in notes)
 
 
 def test_biases_go_with_their_channels() -> None:
@@ -127,7 +127,7 @@ def test_biases_go_with_their_channels() -> None:
 
 def test_rounds_that_do_not_suffice_are_told() -> None:
     _, notes = rewritten(all_kinds(), SAMPLES, CrossLayerEqualization(rounds=1))
-    assert any("still moved" in note and "round 1" in note for note in notes)
+    assert any("still changed" in note and "round 1" in note for note in notes)
 
 
 def test_channels_of_zeros_are_scaled_only_as_the_layer_is() -> None:
@@ -208,11 +208,11 @@ def test_relu6_becomes_relu_and_what_it_cut_off_is_told(spelling: str) -> None:
     low = [np.full((1, 6), v, np.float32) for v in (-1, 5)]
     made, notes = rewritten(graph, low, CrossLayerEqualization())
     assert made.node("cut").op_type == "Relu"
-    assert any("'cut' is Relu now; it never cut anything off (at most 5)" in n for n in notes)
+    assert any("'cut' was replaced by Relu; it clipped nothing (at most 5)" in n for n in notes)
     assert_same_function(graph, made, low)
 
     _, notes = rewritten(graph, [np.full((1, 6), 8, np.float32)], CrossLayerEqualization())
-    assert any("'cut' is Relu now; it cut off up to 2 in the samples" in n for n in notes)
+    assert any("'cut' was replaced by Relu; it clipped up to 2 in the samples" in n for n in notes)
 
     made, notes = rewritten(graph, low, CrossLayerEqualization(replace_relu6=False))
     assert made.node("cut").op_type == spelling
@@ -225,7 +225,7 @@ def test_other_clips_end_a_chain() -> None:
     x = add(graph, "ReluMinMax", [x], name="cut", min_value=-1.0, max_value=6.0)
     output(layer(graph, "FullyConnected", x, "two", drawn(3, 6), 3))
     made, notes = rewritten(graph, VECTORS, CrossLayerEqualization())
-    assert "FullyConnected 'one' -> nothing: ReluMinMax 'cut' passes no" in notes[0]
+    assert "FullyConnected 'one' is unchanged: ReluMinMax 'cut' does not pass on" in notes[0]
     np.testing.assert_array_equal(outputs(made, VECTORS), outputs(graph, VECTORS))
 
 
@@ -233,7 +233,7 @@ def unchanged(graph: Graph, reason: str) -> None:
     """Check that nothing is equalized, and that the notes say why."""
     before = {t.name: t.data for t in graph.tensors.values()}
     made, notes = rewritten(graph, VECTORS, CrossLayerEqualization())
-    assert any("'one' -> nothing" in note and reason in note for note in notes), notes
+    assert any("'one' is unchanged" in note and reason in note for note in notes), notes
     assert {t.name: t.data for t in made.tensors.values()} == before
 
 
@@ -261,7 +261,7 @@ def test_shared_weights_are_left() -> None:
     for name in ("one", "two"):
         x = relu(graph, add(graph, "FullyConnected", [x, shared], name=name))
     output(x)
-    unchanged(graph, "others share its weights 'w'")
+    unchanged(graph, "other nodes share its weights 'w'")
 
 
 def test_what_is_quantized_already_is_left() -> None:
@@ -270,7 +270,7 @@ def test_what_is_quantized_already_is_left() -> None:
     spec = Spec(DType.UFIXED_POINT_8, x.shape, ScaleOffset(0.5, -128))
     x = add(graph, "Dequantize", [add(graph, "Quantize", [x], name="q", spec=spec)], name="dq")
     output(layer(graph, "FullyConnected", x, "two", drawn(3, 6), 3))
-    unchanged(graph, "Quantize 'q' passes no")
+    unchanged(graph, "Quantize 'q' does not pass on")
 
 
 def test_fixed_point_layers_are_left() -> None:
@@ -309,7 +309,7 @@ def test_layers_of_no_channels_are_left() -> None:
             name="one")  # fmt: skip
     output(relu(graph, x))
     _, notes = rewritten(graph, VECTORS, CrossLayerEqualization(absorb_biases=False))
-    assert notes[0] == "FullyConnected 'one' -> nothing: it makes no channels"
+    assert notes[0] == "FullyConnected 'one' is unchanged: it has no output channels"
 
 
 def test_values_that_are_not_finite_are_left_for_calibration_to_name() -> None:
@@ -338,12 +338,12 @@ def test_quantizing_calls_it_by_name_and_gains_by_it() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"rounds": 0}, "from 1 to"),
-        ({"rounds": 2.5}, "no int"),
-        ({"rounds": True}, "no int"),
-        ({"tolerance": float("nan")}, "from 0 to 1"),
-        ({"replace_relu6": 1}, "no bool"),
-        ({"deviations": -1}, "from 0 to"),
+        ({"rounds": 0}, "expected 1 to"),
+        ({"rounds": 2.5}, "not of type int"),
+        ({"rounds": True}, "not of type int"),
+        ({"tolerance": float("nan")}, "expected 0 to 1"),
+        ({"replace_relu6": 1}, "not of type bool"),
+        ({"deviations": -1}, "expected 0 to"),
     ],
 )
 def test_parameters_are_checked(given: dict[str, Any], said: str) -> None:

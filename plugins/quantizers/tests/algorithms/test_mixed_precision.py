@@ -270,10 +270,10 @@ def test_what_cannot_be_is_told() -> None:
     graph = two_layers()
     for wrong, said in (
         ({"budget": 150.0}, "budget asks for 150"),
-        ({"metric": "beauty"}, "no metric 'beauty'"),
+        ({"metric": "beauty"}, "metric 'beauty' not found"),
         ({"metric": "nowhere:at_all"}, "cannot be loaded"),
-        ({"candidates": "w5a8,fp16,w8"}, "not understood"),
-        ({"samples": 0}, "do not fit"),
+        ({"candidates": "w5a8,fp16,w8"}, "invalid candidates"),
+        ({"samples": 0}, "invalid parameters"),
     ):
         with pytest.raises((ConfigError, QuantizationError), match=said):
             quantized(graph, SAMPLES, **OPTIONS, algorithm_params=parameters(**wrong))

@@ -167,7 +167,7 @@ def test_layers_before_layers_take_a_division() -> None:
     samples = list(RNG.standard_normal((4, 1, 4, 4, 3)).astype(np.float32))
     made, notes = rewritten(graph, samples, SmoothQuant())
     assert notes[0].startswith("Conv2d 'one' -> FullyConnected 'two': 5 channels divided")
-    assert notes[1] == "Conv2d 'one' is left: its data are an input of the graph"
+    assert notes[1] == "Conv2d 'one' is unchanged: its data is an input of the graph"
     assert_same_function(graph, made, samples)
     # each channel is read at nine places
     parts = np.abs(made.tensor("w2").values().reshape(4, 9, 5)).max(axis=(0, 1))
@@ -184,9 +184,10 @@ def unchanged(graph: Graph, *said: str) -> None:
 
 
 def test_layers_beside_another_reader_are_left() -> None:
-    reason = "ReduceMean 'mean' passes no factors of channels on"
+    reason = "ReduceMean 'mean' does not pass on factors of channels"
     unchanged(
-        attention_like(residual=True), *(f"MatMul '{name}' is left: {reason}" for name in "qkv")
+        attention_like(residual=True),
+        *(f"MatMul '{name}' is unchanged: {reason}" for name in "qkv"),
     )
 
 
@@ -195,7 +196,7 @@ def test_layers_behind_what_cannot_divide_are_left() -> None:
     x = add(graph, "Gelu", [x], name="gelu")
     x = add(graph, "Relu", [x], name="relu")
     output(add(graph, "MatMul", [x, static(graph, "w", WEIGHTS["q"])], name="product"))
-    unchanged(graph, "MatMul 'product' is left: Gelu 'gelu' cannot divide its channels")
+    unchanged(graph, "MatMul 'product' is unchanged: Gelu 'gelu' cannot divide its channels")
 
 
 def test_shared_weights_are_left() -> None:
@@ -204,7 +205,7 @@ def test_shared_weights_are_left() -> None:
     shared = static(graph, "w", WEIGHTS["q"])
     made = [add(graph, "MatMul", [x, shared], name=name) for name in "ab"]
     output(add(graph, "ElementWiseAdd", made, name="sum"))
-    why = "is left: MatMul 'a' cannot be rewritten: others share its weights 'w'"
+    why = "is unchanged: MatMul 'a' cannot be rewritten: other nodes share its weights 'w'"
     unchanged(graph, f"MatMul 'a' {why}", f"MatMul 'b' {why}")
 
 
@@ -212,7 +213,9 @@ def test_a_norm_over_several_axes_is_left() -> None:
     graph, x = new_graph((1, 5, 6))
     x = add(graph, "LayerNorm", [x], name="norm", axes=[1, 2])
     output(add(graph, "MatMul", [x, static(graph, "w", WEIGHTS["q"])], name="product"))
-    unchanged(graph, "MatMul 'product' is left: LayerNorm 'norm' has weights along several axes")
+    unchanged(
+        graph, "MatMul 'product' is unchanged: LayerNorm 'norm' has weights along several axes"
+    )
 
 
 def test_products_of_two_activations_are_no_layers() -> None:
@@ -249,7 +252,7 @@ def test_channels_that_are_always_zero_stay() -> None:
 
 
 def test_it_needs_samples() -> None:
-    with pytest.raises(QuantizationError, match="no samples"):
+    with pytest.raises(QuantizationError, match="missing calibration samples"):
         dt.quantize(model_of(attention_like()), None, algorithms=["smooth-quant"])
 
 

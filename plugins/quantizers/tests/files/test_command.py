@@ -187,7 +187,7 @@ def test_numbers_that_do_not_fit_the_model(run: Any, file: Path, model: Path) ->
         (["convert", "a.encodings", "b"], 2, "--to"),
         (["convert", "none", "b", "--to", "1.0.0"], 3, "none"),
         (["convert", "a.encodings", "no/b", "--to", "1.0.0"], 3, "cannot be written"),
-        (["diff", "a.encodings", "a.encodings", "--rtol", "nan"], 2, "no tolerance"),
+        (["diff", "a.encodings", "a.encodings", "--rtol", "nan"], 2, "not a valid tolerance"),
         (["coverage", "a.encodings", "none.onnx"], 3, "none.onnx"),
         (["lint", "a.encodings", "--model", "none.dvt"], 3, "none.dvt"),
         (["mend", "a.encodings"], 2, "mend"),

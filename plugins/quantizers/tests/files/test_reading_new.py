@@ -63,7 +63,7 @@ def test_a_positive_offset_is_a_zero_point_and_noted(read: Any, new: Any) -> Non
         ({"scale": None}, "'scale' is missing or empty"),
         ({"enc_type": "PER_TENSOR"}, "2 scales for a whole tensor"),
         ({"scale": [0.5, -1]}, "negative"),
-        ({"scale": [0.5, float("nan")]}, "no number"),
+        ({"scale": [0.5, float("nan")]}, "not a "),
         ({"offset": [-8, -16]}, "outside the grid of 4 bits"),
         ({"bw": 33}, "33 bits"),
         ({"dtype": "FLOAT", "bw": 8}, "floats have 16 or 32"),
@@ -78,7 +78,7 @@ def test_a_positive_offset_is_a_zero_point_and_noted(read: Any, new: Any) -> Non
         (EXPANDED | {"per_block_int_scale": [1, 17]}, "from 1 to 16"),
         (EXPANDED | {"per_block_int_scale": None}, "from 1 to 16"),
         (EXPANDED | {"compressed_bw": 8}, "8 bits compressed from 8"),
-        ({"zero_point_shift": [float("inf")]}, "no number"),
+        ({"zero_point_shift": [float("inf")]}, "not a "),
     ],
 )
 def test_faults_of_1_0_0(faults: Any, new: Any, change: dict[str, Any], part: str) -> None:
@@ -158,7 +158,7 @@ def test_lpbq_of_2_1_0_says_the_same_in_other_words(read: Any, onnx_like: Any) -
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        ({"output_dtype": "float8e4m3fn"}, "'float8e4m3fn' cannot be held"),
+        ({"output_dtype": "float8e4m3fn"}, "'float8e4m3fn' is not supported"),
         ({"y_scale": None}, "'y_scale' is missing"),
         ({"y_scale": []}, "an empty list"),
         ({"y_scale": [0.5, "x"]}, "regular list of numbers"),
@@ -232,7 +232,7 @@ def test_a_converted_model(read: Any) -> None:
 @pytest.mark.parametrize(
     ("changed", "part"),
     [
-        (tensor(9999, UNDEFINED), "9999 is no data type"),
+        (tensor(9999, UNDEFINED), "9999 is not a data type"),
         (tensor(1032, {"definition": 1, "encoding": 4}), "encoding 4 is not read"),
         (tensor(1032, {"definition": 1, "encoding": 1}), "'axis_scale_offset' is missing"),
         (

@@ -17,7 +17,7 @@ from dovetail_quantizers.algorithms.adaround_learning import Learned, learn
 from dovetail_quantizers.algorithms.adaround_problem import Schedule
 from dovetail_quantizers.algorithms.adaround_tasks import UNCUT, Cut, Draw, tasks_of
 from dovetail_quantizers.algorithms.channel_paths import title
-from dovetail_quantizers.algorithms.linear_layer import is_standard, number
+from dovetail_quantizers.algorithms.linear_layer import LINEAR, is_standard, number
 from dovetail_quantizers.algorithms.parameters import Between, check_parameters
 
 _CUTS: dict[str, Cut] = {"Relu": (0.0, math.inf), "Relu6": (0.0, 6.0), "Relu1": (-1.0, 1.0)}
@@ -83,12 +83,15 @@ class AdaRound(QuantizationAlgorithm):
         )
         twins = {node.name: node for node in work.float_graph.nodes}
         for count, each in enumerate(work.weighted(self.samples)):
-            if each.layer is None and not is_standard(each.node, *RECURRENT):
+            if each.layer is None and not is_standard(each.node, *RECURRENT, *LINEAR):
                 continue
             draw = Draw(self.rows, np.random.default_rng((self.seed, count)))
             readers = work.float_graph.consumers(twins[each.node.name].outputs[0])
             cut = _cut(readers[0]) if len(readers) == 1 else UNCUT
             tasks = tasks_of(each, work.ops, cut, draw)
+            if isinstance(tasks, str):
+                yield f"{title(each.node)} is left out, its weights rounded to nearest: {tasks}"
+                continue
             learned = [learn(task.problem, schedule) for task in tasks]
             for task, found in zip(tasks, learned, strict=True):
                 task.store(found.up)
@@ -96,14 +99,12 @@ class AdaRound(QuantizationAlgorithm):
 
 
 def _told(learned: Sequence[Learned]) -> str:
-    if not learned:
-        return "weights stay as they are, rounded to nearest"
     before = sum(each.before for each in learned)
     share = sum(each.after for each in learned) / before if before else 1.0
     return (
         f"{sum(each.changed for each in learned)} of {sum(each.up.size for each in learned)} "
-        f"weights rounded the other way; {share:.1%} of the square error of rounding to nearest "
-        "is left"
+        f"weights rounded the other way; {share:.1%} of the squared error of rounding to "
+        "nearest remains"
     )
 
 

@@ -99,6 +99,11 @@ class Recurrence:
         """All weights of gates."""
         return tuple(i for gates in self.gates for i in gates.weights)
 
+    @property
+    def biases(self) -> Ports:
+        """All biases of gates, left-out ones among them."""
+        return tuple(i for gates in self.gates for ports in gates.biases for i in ports)
+
     def rows(
         self, gates: Gates, x: Floats, states: Floats, start: Floats | None, statics: Statics
     ) -> Floats:
@@ -155,9 +160,8 @@ def rows_of_gates(
 
 def statics_of(each: WeightedNode, recurrence: Recurrence, *, exact: bool) -> dict[int, Floats]:
     """Return the weights and biases of a layer's gates, of the float network or of the other."""
-    biases = (i for gates in recurrence.gates for ports in gates.biases for i in ports)
     read = each.float_static if exact else each.quantized_static
-    found = {i: read(i) for i in (*recurrence.weights, *biases, recurrence.state)}
+    found = {i: read(i) for i in (*recurrence.weights, *recurrence.biases, recurrence.state)}
     return {i: values for i, values in found.items() if values is not None}
 
 

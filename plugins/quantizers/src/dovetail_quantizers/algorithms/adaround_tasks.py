@@ -14,6 +14,7 @@ from dovetail.ops import OpRegistry
 from dovetail.quantization import Layer, WeightedNode
 from dovetail_quantizers.algorithms.adaround_choice import Choice
 from dovetail_quantizers.algorithms.adaround_gates import (
+    RECURRENT,
     Gates,
     Recurrence,
     recurrence_of,
@@ -22,6 +23,7 @@ from dovetail_quantizers.algorithms.adaround_gates import (
 )
 from dovetail_quantizers.algorithms.adaround_problem import Problem
 from dovetail_quantizers.algorithms.adaround_rows import Rows, outputs_at, rows_of
+from dovetail_quantizers.algorithms.linear_layer import is_standard
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -69,8 +71,8 @@ def _ordered(parts: Sequence[Array], order: NDArray[np.int64]) -> Floats:
     return np.ascontiguousarray(np.concatenate(parts, axis=1)[:, order], np.float32)
 
 
-def tasks_of(each: WeightedNode, ops: OpRegistry, cut: Cut, draw: Draw) -> list[Task]:
-    """Return what is to be learned for a node; nothing where its weights are no such product.
+def tasks_of(each: WeightedNode, ops: OpRegistry, cut: Cut, draw: Draw) -> list[Task] | str:
+    """Return the learning tasks of a node, or the reason why it is left out.
 
     Args:
         each: The node.
@@ -80,9 +82,23 @@ def tasks_of(each: WeightedNode, ops: OpRegistry, cut: Cut, draw: Draw) -> list[
     """
     if each.layer is not None:
         form = rows_of(each.node, ops)
-        return [] if form is None else [_of_layer(each.layer, form, cut, draw)]
+        if form is None:
+            return "its weight is not one constant matrix"
+        return [_of_layer(each.layer, form, cut, draw)]
+    if not is_standard(each.node, *RECURRENT):
+        return "its weight or its bias is not a constant"
     recurrence = recurrence_of(each.node, ops)
-    return [] if recurrence is None else list(_of_gates(each, recurrence, draw))
+    if recurrence is None:
+        return "it keeps its state from call to call"
+    inputs = (each.node.inputs[i] for i in (*recurrence.weights, *recurrence.biases))
+    if any(t is not None and not t.kind.is_static for t in inputs):
+        return "a weight or a bias of its gates is not a constant"
+    if any(
+        t is None or t.encoding is None
+        for t in map(each.node.inputs.__getitem__, recurrence.weights)
+    ):
+        return "a weight of its gates is not fixed-point"
+    return list(_of_gates(each, recurrence, draw))
 
 
 def _of_layer(layer: Layer, form: Rows, cut: Cut, draw: Draw) -> Task:
@@ -117,8 +133,6 @@ def _of_gates(each: WeightedNode, recurrence: Recurrence, draw: Draw) -> Iterato
     exact = statics_of(each, recurrence, exact=True)
     near = statics_of(each, recurrence, exact=False)
     tensors = {i: tensor for i in recurrence.weights if (tensor := each.node.inputs[i])}
-    if any(not t.kind.is_static or t.encoding is None for t in tensors.values()):
-        return
     for gates in recurrence.gates:
         choices = {i: Choice.of(tensors[i], exact[i]) for i in gates.weights}
         columns, bias = gates.columns(exact)[0], gates.bias(exact)

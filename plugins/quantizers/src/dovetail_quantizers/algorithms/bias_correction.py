@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 
 from dovetail.quantization import Layer, QuantizationAlgorithm, Refinement
 from dovetail_quantizers.algorithms.channel_paths import title
+from dovetail_quantizers.algorithms.linear_layer import LINEAR, is_standard
 from dovetail_quantizers.algorithms.parameters import Between, check_parameters
+
+_NOT_CONSTANT = "its weight or its bias is not a constant"
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,12 @@ class BiasCorrection(QuantizationAlgorithm):
     def refine(self, work: Refinement) -> Sequence[str]:
         """Corrects each layer; the notes say by how much."""
         notes = []
-        for layer in work.layers(self.samples):
+        for each in work.weighted(self.samples):
+            layer = each.layer
+            if layer is None:
+                if is_standard(each.node, *LINEAR):
+                    notes.append(f"{title(each.node)} is left out: {_NOT_CONSTANT}")
+                continue
             error = _mean_error(layer)
             if not error.any():
                 continue
@@ -55,7 +63,7 @@ class BiasCorrection(QuantizationAlgorithm):
             added = "a bias was added" if present is None else "moved"
             most = np.abs(error).max()
             notes.append(f"{title(layer.node)}: {added}, by up to {most:.3g} in {error.size}")
-        return notes or ("no layer had a mean error",)
+        return notes or ("no layer has a mean error",)
 
 
 def _mean_error(layer: Layer) -> NDArray[np.float64]:

@@ -62,10 +62,10 @@ class Channels:
         if tensor.name in self.given:
             raise AstrayError(f"an encoding is given for '{tensor.source}'")
         if not self.count:
-            raise AstrayError("it makes no channels")
+            raise AstrayError("it has no output channels")
         readers = self.graph.consumers(tensor)
         if not readers:
-            raise AstrayError("nothing reads its result")
+            raise AstrayError("nothing reads its output")
         if len(readers) > 1 and not self.branches:
             raise AstrayError(f"{len(readers)} nodes read '{tensor.source}'")
         return [found for each in readers for found in self._through(each, tensor, axis, path)]
@@ -80,7 +80,7 @@ class Channels:
             return
         moved = moved_axis(node, axis, self.count, relu6=self.relu6)
         if moved is None:
-            raise AstrayError(f"{title(node)} passes no factors of channels on")
+            raise AstrayError(f"{title(node)} does not pass on factors of channels")
         yield from self.arrivals(node.outputs[0], moved, (*path, node))
 
     def _sums_over(self, node: Node, axis: int) -> bool:

@@ -81,7 +81,7 @@ class CrossLayerEqualization(QuantizationAlgorithm):
         for layer in search.layers_in_pairs():
             layer.store(work.graph)
         if moved > self.tolerance:
-            notes.append(f"ranges still moved by {moved:.1%} in round {rounds}, the last allowed")
+            notes.append(f"ranges still changed by {moved:.1%} in round {rounds}, the last one")
         return (*notes, *search.notes)
 
     def _search(self, graph: Graph, given: Collection[str] = ()) -> Search:
@@ -110,11 +110,11 @@ def _read(node: Node) -> str:
 def _without_relu6(work: Workspace, node: Node) -> str:
     """Put Relu where Relu6 was, and return a note on what that may change."""
     graph, seen = work.graph, work.seen.get(_read(node))
-    note = f"{title(node)} is Relu now"
+    note = f"{title(node)} was replaced by Relu"
     if seen is not None:
         most = float(seen.maximum.max(initial=0))
-        reached = f"it never cut anything off (at most {most:.3g})"
-        note += f"; {f'it cut off up to {most - 6:.3g}' if most > 6 else reached} in the samples"
+        reached = f"it clipped nothing (at most {most:.3g})"
+        note += f"; {f'it clipped up to {most - 6:.3g}' if most > 6 else reached} in the samples"
     inputs, outputs = node.inputs, node.outputs
     graph.remove_node(node)
     graph.add_node(Node(node.name, PACKAGE.name, "Relu", inputs, outputs, {}, sources=node.sources))

@@ -105,13 +105,13 @@ class Search:
             channels = Channels(self._graph, count, self._relu6, given=self._given)
             (found,) = channels.arrivals(made, len(made.shape) - 1)
         except AstrayError as why:
-            self.notes.append(f"{title(node)} -> nothing: {why}")
+            self.notes.append(f"{title(node)} is unchanged: {why}")
             return
         for each in (node, found.node):
             why_not = why_not_linear(self._graph, each, self._given)
             if why_not is not None:
                 self.notes.append(
-                    f"{title(node)} -> nothing: {title(each)} cannot be rewritten: {why_not}"
+                    f"{title(node)} is unchanged: {title(each)} cannot be rewritten: {why_not}"
                 )
                 return
         self.pairs.append(Pair(self._layer(node), self._layer(found.node), found.path))

@@ -123,12 +123,12 @@ def why_not_linear(graph: Graph, node: Node, given: Collection[str] = ()) -> str
     if any(t.name in given for t in present):
         return "an encoding is given for its weights or its bias"
     if not present or any(t.kind is not TensorKind.STATIC or t.data is None for t in present):
-        return "its weights or its bias are no constants"
+        return "its weights or its bias are not constant"
     if any(t.dtype is not DType.FLOAT_32 for t in present):
         return "its weights or its bias are not FLOAT_32"
     weight = present[0]
     if len(graph.consumers(weight)) > 1 or node.inputs.count(weight) > 1:
-        return f"others share its weights '{weight.source}'"
+        return f"other nodes share its weights '{weight.source}'"
     if node.op_type == "MatMul" and math.prod(weight.shape[:-2]) != 1:
         return "it multiplies with a batch of matrices"
     return None

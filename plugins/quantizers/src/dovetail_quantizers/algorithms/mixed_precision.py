@@ -99,7 +99,7 @@ def metric_of(name: str) -> Metric:
     module, colon, function = name.partition(":")
     if not colon:
         raise ConfigError(
-            f"there is no metric '{name}'", hint=f"say '{SQNR}', or MODULE:FUNCTION for your own"
+            f"metric '{name}' not found", hint=f"use '{SQNR}', or MODULE:FUNCTION for your own"
         )
     try:
         return cast("Metric", getattr(importlib.import_module(module), function))

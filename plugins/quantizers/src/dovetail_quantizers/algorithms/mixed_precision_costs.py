@@ -85,10 +85,10 @@ def candidates_from(text: str) -> tuple[Candidate, ...]:
             bits = int(floats[1])
             found[name] = Candidate(name, Precision(float_bitwidth=bits), bits, bits)
         else:
-            problems.append(Problem(f"'{name}' is no precision"))
+            problems.append(Problem(f"'{name}' is not a precision"))
     if problems:
         raise ConfigError(
-            "candidates of mixed precision are not understood",
+            "invalid candidates of mixed precision",
             hint="write weights' 4, 8 or 16 bits and activations' 8 or 16 as w4a8; or fp16, fp32",
             problems=problems,
         )

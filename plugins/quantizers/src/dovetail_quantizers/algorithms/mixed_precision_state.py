@@ -90,11 +90,13 @@ def _read(path: Path) -> _File:
         plain = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise QuantizationError(
-            "it is no state of a search for mixed precision",
+            "not a state file of mixed precision",
             where=str(path),
-            hint="name another file, or delete this one",
+            hint="use another file, or delete this one",
         ) from error
     file = typed.convert(plain, _File, where=str(path), error=QuantizationError)
     if file.version != 1:
-        raise QuantizationError(f"it is of version {file.version}; 1 is known", where=str(path))
+        raise QuantizationError(
+            f"unsupported version {file.version} of a state file; expected 1", where=str(path)
+        )
     return file

@@ -46,17 +46,17 @@ def check_parameters(algorithm: Parameterized, name: str) -> None:
         for text in _faults(each, getattr(algorithm, each.name))
     ]
     if problems:
-        raise ConfigError("parameters do not fit", where=f"algorithm '{name}'", problems=problems)
+        raise ConfigError("invalid parameters", where=f"algorithm '{name}'", problems=problems)
 
 
 def _faults(parameter: dataclasses.Field[Any], value: object) -> Iterator[str]:
     wanted = type(parameter.default)
     taken = (int, float) if wanted is float else (wanted,)
     if type(value) not in taken:
-        yield f"{value!r} is no {wanted.__name__}"
+        yield f"{value!r} is not of type {wanted.__name__}"
         return
     between = parameter.metadata.get(_KEY)
     if not isinstance(between, Between) or not isinstance(value, int | float):
         return
     if not between.minimum <= value <= between.maximum:  # nor is NaN
-        yield f"{value!r} is not from {between.minimum:g} to {between.maximum:g}"
+        yield f"{value!r} is out of range; expected {between.minimum:g} to {between.maximum:g}"

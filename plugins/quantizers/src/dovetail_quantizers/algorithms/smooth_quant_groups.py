@@ -135,7 +135,7 @@ class Search:
         notes = []
         for node in self._graph.nodes:
             if is_standard(node, *LINEAR) and has_weights(node) and node not in reached:
-                notes.append(f"{title(node)} is left: {self._why_left(node, failed)}")
+                notes.append(f"{title(node)} is unchanged: {self._why_left(node, failed)}")
         return notes
 
     def _why_left(self, node: Node, failed: dict[Node, str]) -> str:
@@ -147,7 +147,7 @@ class Search:
                 return failed[source]
             if source is not None and not passes(source):
                 return f"{title(source)} cannot divide its channels"
-        return "its data are an input of the graph"
+        return "its data is an input of the graph"
 
 
 def why_not_norm(node: Node, given: Collection[str] = ()) -> str | None:
@@ -156,7 +156,7 @@ def why_not_norm(node: Node, given: Collection[str] = ()) -> str | None:
     if any(t.name in given for t in present):
         return "an encoding is given for its weights or its bias"
     if any(t.kind is not TensorKind.STATIC or t.data is None for t in present):
-        return "its weights or its bias are no constants"
+        return "its weights or its bias are not constant"
     if any(t.dtype is not DType.FLOAT_32 for t in present):
         return "its weights or its bias are not FLOAT_32"
     return None

@@ -111,7 +111,7 @@ class _Writer:
         readers = self._wants.get(tensor, [])
         if tensor in self._plan.overrides.float_inputs:
             bitwidth = self._plan.overrides.float_inputs[tensor]
-            return as_float(float_type(bitwidth), "the encodings file says float")
+            return as_float(float_type(bitwidth), "the encodings file sets float")
         if producer is None:
             fixed = [wanted for _, _, wanted in readers if wanted.encoding is not None]
             if not fixed:

@@ -12,14 +12,14 @@ from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.plan import Plan
 
 _SUMMARY = {
-    "encoding": "{} activations have the encodings that it brought",
+    "encoding": "{} activations keep their encodings",
     "weight": "{} weights",
     "constant": "{} constants",
     "bias": "{} biases derived again",
-    "clip": "{} clips put back",
-    "kept": "{} places still quantize by ops",
+    "clip": "{} clips restored",
+    "kept": "{} points still quantize by ops",
     "dropped": "{} left out",
-    "fixed": "{} tensors that it leaves float are fixed-point",
+    "fixed": "{} float tensors of the model are fixed-point",
     "float": "{} nodes stay float",
     "convert": "{} converted between encodings",
 }

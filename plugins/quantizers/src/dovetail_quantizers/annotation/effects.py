@@ -37,10 +37,10 @@ def already_fixed(
         return []
     if algorithms:
         raise QuantizationError(
-            f"{fixed} tensors are fixed-point already, and {', '.join(algorithms)} would compare "
-            "with a float network that is not there",
+            f"{fixed} tensors are fixed-point already, and {', '.join(algorithms)} need a float "
+            "network",
             where=f"graph '{graph.name}'",
-            hint="give the model that this one was quantized from, or leave out the algorithms",
+            hint="pass the float model, or remove the algorithms",
         )
     if any(is_quantized(t) for t in graph.tensors.values()):
         return [f"graph '{graph.name}': {fixed} tensors are fixed-point already and stay so"]
@@ -58,8 +58,8 @@ def without_effect(plan: Plan, decisions: Mapping[Tensor, EncodingDecision]) -> 
     if options.restrict_quantization_steps and not any(recipe.steps for recipe in recipes):
         widths = " and ".join(str(recipe.bitwidth) for recipe in recipes)
         yield (
-            "restrict_quantization_steps had no effect: the steps just fit neither activations nor "
-            f"weights, which have {widths} bits"
+            "restrict_quantization_steps had no effect: the steps match neither the width of activations nor "
+            f"that of weights, {widths} bits"
         )
     if options.float_fallback and not any(d.encoding is not None for d in decisions.values()):
         why = "none fits a node" if plan.overrides.encodings else "none were given"
@@ -81,8 +81,8 @@ def _no_blocks(plan: Plan, block: int) -> str:
         return "there are no constant weights of MatMul or FullyConnected"
     if all(extent % block for extent in found.values()):
         sizes = ", ".join(str(size) for size in sorted(set(found.values()))[:_SHOWN])
-        return f"{block} divides no extent that weights are summed over ({sizes})"
-    return "the weights that it divides are float, or have encodings that were given"
+        return f"{block} divides no axis that weights are summed over, of size ({sizes})"
+    return "the weights that it divides are float, or have given encodings"
 
 
 def unlike_members(plan: Plan, members: Mapping[str, ValueRange]) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _unlike(group: Group, where: str, members: Mapping[str, ValueRange]) -> Iter
     if small:
         shown = ", ".join(f"'{t.source}' ({spans[t]:.3g})" for t in small[:_SHOWN])
         yield (
-            f"{where} makes tensors share the grid of '{widest.source}', which spans "
+            f"{where} gives tensors the grid of '{widest.source}', which spans "
             f"{spans[widest]:.3g}, and these use little of it: {shown}; concat=requantize gives "
-            "each its own"
+            "each its own grid"
         )

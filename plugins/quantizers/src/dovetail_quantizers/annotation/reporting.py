@@ -42,7 +42,11 @@ def _line(
     if group is not None and leader is not None and leader is not tensor:
         shared = leader.source
         clipper = group.squashed.get(tensor)
-        why = f"clipped by {clipper.where}" if clipper else "values are only moved"
+        why = (
+            f"clipped by {clipper.where}"
+            if clipper
+            else "same values as the tensor that it shares with"
+        )
     minimum, maximum = _ends(tensor)
     one = tensor.encoding if isinstance(tensor.encoding, ScaleOffset) else None
     return TensorDecision(

@@ -46,7 +46,9 @@ def constant_encoding(
     """
     extent = value_range_of(values, far)
     grid = recipe.grid(*extent.reaching(across))
-    why = "its own values" + (", infinities put far from the others" if extent.has_infinity else "")
+    why = "its own values" + (
+        ", infinities far from the other values" if extent.has_infinity else ""
+    )
     return EncodingDecision(grid.dtype, grid.encoding, why, (extent.minimum, extent.maximum))
 
 
@@ -166,13 +168,13 @@ def check_statics(graph: Graph, ops: OpRegistry) -> None:
     for tensor, is_param in roles.items():
         values = values_of(tensor)
         if not (np.isfinite(values).all() if is_param else not np.isnan(values).any()):
-            problems.append(Problem("holds NaN or infinity", f"tensor '{tensor.source}'"))
+            problems.append(Problem("contains NaN or infinity", f"tensor '{tensor.source}'"))
     if problems:
         raise QuantizationError(
-            "some weights have no place on any grid",
+            "some weights cannot be quantized",
             where=f"graph '{graph.name}'",
             problems=list(dict.fromkeys(problems)),  # copies have one source, and one fault
-            hint="look at how the model was trained or exported",
+            hint="check how the model was trained or exported",
         )
 
 

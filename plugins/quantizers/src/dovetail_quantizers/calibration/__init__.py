@@ -1,1 +1,1 @@
-"""Calibration: the float graph run over samples, and what is observed of its tensors."""
+"""Calibration: runs of the float graph over samples, and the observed ranges."""

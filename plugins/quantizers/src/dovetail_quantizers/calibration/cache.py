@@ -1,7 +1,7 @@
-"""Observed ranges kept from run to run, in a file of JSON.
+"""A JSON file that stores observed ranges for later runs.
 
-They are found again by everything that they depend on: the graph with its weights, what was
-observed and how, and the values of all samples. Reading these costs little beside running them.
+The key is a hash of everything that ranges depend on: the graph with its weights, the observed
+tensors, the estimators, and all samples. Reading samples is cheap compared with running them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dovetail.quantization import Calibration
 from dovetail_quantizers.calibration.samples import samples_of
 from dovetail_quantizers.planning.value_range import ValueRange
 
-# Older results than these make room; each is a few kilobytes.
+# Older results are removed; each is a few kilobytes.
 _KEPT = 32
 
 
 class _Result(msgspec.Struct, frozen=True, omit_defaults=True):
     samples: int
     ranges: dict[str, tuple[float, float]]
-    # of ranges with numbers that stand for infinities: whether below them, and above
+    # of ranges with numbers that represent infinities: whether there are some below, and above
     far: dict[str, tuple[bool, bool]] = {}
 
 
@@ -38,10 +38,10 @@ class _File(msgspec.Struct):
 
 
 class RangeCache:
-    """A file of observed ranges, for one calibration.
+    """The stored ranges of one calibration.
 
     Args:
-        path: The file; it need not be there.
+        path: The file; it may be missing.
         key: From `key_of`.
     """
 
@@ -50,11 +50,11 @@ class RangeCache:
         self._key = key
 
     def get(self) -> tuple[dict[str, ValueRange], int] | None:
-        """Return the extents and the number of samples that they are of, if they are known.
+        """Return the ranges and their number of samples, None if they are not stored.
 
         Raises:
             FrontendError: The file cannot be read.
-            QuantizationError: It is damaged, or something else.
+            QuantizationError: The file is damaged, or not a calibration cache.
         """
         found = self._read().results.get(self._key)
         if found is None:
@@ -64,7 +64,7 @@ class RangeCache:
         return extents, found.samples
 
     def put(self, extents: Mapping[str, ValueRange], samples: int) -> None:
-        """Keep extents; after an error the file is what it was.
+        """Store ranges; after an error the file is unchanged.
 
         Raises:
             ContainerError: The file cannot be written.
@@ -92,14 +92,14 @@ class RangeCache:
             plain = msgspec.json.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise QuantizationError(
-                "it is no calibration cache",
+                "not a calibration cache",
                 where=str(self._path),
-                hint="name another file, or delete this one",
+                hint="use another file, or delete this one",
             ) from error
         file = typed.convert(plain, _File, where=str(self._path), error=QuantizationError)
         if file.version != 1:
             raise QuantizationError(
-                f"it is a calibration cache of version {file.version}; 1 is known",
+                f"unsupported version {file.version} of a calibration cache; expected 1",
                 where=str(self._path),
             )
         return file
@@ -111,18 +111,18 @@ def key_of(
     watched: Mapping[str, Sequence[Tensor]],
     how: Mapping[str, Any],
 ) -> str | None:
-    """Return what a calibration's ranges are found by; None if its samples are not known yet.
+    """Return the key of a calibration; None if its samples can be read only once.
 
     Args:
         graph: The float graph.
-        calibration: The samples, which must say how many they are. They are gone through once.
-        watched: What is observed.
-        how: Of each name of `watched`, what its estimator is made of.
+        calibration: The samples, with a length. They are read once.
+        watched: The observed tensors.
+        how: The parameters of the estimator of each name in `watched`.
 
     Raises:
-        QuantizationError: Samples do not fit the graph; all that do not are listed.
+        QuantizationError: Samples do not match the graph; all of these are listed.
     """
-    if not isinstance(calibration, Sized):  # what passes only once says no length either
+    if not isinstance(calibration, Sized):  # iterators have no length
         return None
     digest = hashlib.sha256()
     digest.update(to_text(graph).encode())

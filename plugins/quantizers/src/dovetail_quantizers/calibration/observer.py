@@ -1,4 +1,4 @@
-"""The calibration run: every observed tensor's values go through its group's estimator."""
+"""The calibration run: range estimators observe the tensors of a float graph."""
 
 from __future__ import annotations
 
@@ -23,25 +23,30 @@ from dovetail_quantizers.planning.value_range import HUGE, Far, ValueRange
 
 TASK = "calibrating"
 _LISTED = 20
-_HINT = "look at that sample and at what computes the first tensor"
-_MASKS = "infinities on purpose (masks) pass with the option lenient"
+# Number of values drawn from a tensor per sample, and number of samples to draw from.
+_DRAWN_VALUES = 1024
+_DRAWN_SAMPLES = 8
+_HINT = "check that sample and the node that computes the first tensor"
+_MASKS = "the option lenient accepts intended infinities, such as masks"
 
 
 @dataclass(slots=True)
 class Observed:
-    """What came of a calibration.
+    """The result of a calibration.
 
     Attributes:
-        extents: The estimators' ranges and what lay beyond, by the name of the group's leader.
+        extents: The estimated ranges, by the name of the group's leader.
         samples: Number of runs.
-        members: Of each tensor, the extent of all its values; empty where nothing was run.
-        is_infinite: Whether anything was infinite, or as good as that.
+        members: The range of all values of each tensor; empty if no sample was run.
+        is_infinite: Whether some values were infinite or huge.
+        drawn: Some values of each tensor from the first samples; empty if no sample was run.
     """
 
     extents: dict[str, ValueRange] = field(default_factory=dict)
     samples: int = 0
     members: dict[str, ValueRange] = field(default_factory=dict)
     is_infinite: bool = False
+    drawn: dict[str, list[Array]] = field(default_factory=dict)
 
 
 def observe(
@@ -61,18 +66,17 @@ def observe(
     Args:
         graph: Not changed.
         calibration: The samples.
-        watched: Tensors by the name under which they are observed.
-        estimators: By that name; each is shown the values of all its tensors.
+        watched: Observed tensors by the name of their group.
+        estimators: By that name; each observes the values of all tensors of its group.
         ops: Finds ops.
-        backend: Name of the backend that runs it.
-        lenient: Whether infinities count for themselves, not in ranges, instead of being an error.
-        extremes_only: Whether the estimators look at the least and the greatest value alone, so
-            that these two will do for all.
-        counting: By the names of tensors, what of them counts; None: everything does.
+        backend: Name of the backend that runs the graph.
+        lenient: Whether infinities are left out of ranges instead of raising an error.
+        extremes_only: Whether the estimators need only the minimum and the maximum.
+        counting: Which values of a tensor count, by tensor name; all values of other tensors do.
 
     Raises:
-        QuantizationError: Samples do not fit, a tensor holds NaN or infinities (each is named with
-            the first sample), or nothing finite.
+        QuantizationError: Samples do not match, or a tensor has NaN, infinities (all of these are
+            listed, with the first sample) or no finite value.
     """
     tensors = {t.name: t for each in watched.values() for t in each}
     looks = {name: ValueFilter((counting or {}).get(name), extremes_only) for name in tensors}
@@ -84,7 +88,10 @@ def observe(
             is_bad = False
             for name, group in watched.items():
                 for tensor in group:
-                    sight = looks[tensor.name].at(to_real(shown[tensor.name], tensor.spec))
+                    values = to_real(shown[tensor.name], tensor.spec)
+                    sight = looks[tensor.name].at(values)
+                    if seen.samples <= _DRAWN_SAMPLES and values.size:
+                        seen.drawn.setdefault(tensor.name, []).append(_drawn(values))
                     is_bad |= sight.is_bad
                     estimators[name].observe(sight.values)
                     before = seen.members.get(tensor.name, NOTHING)
@@ -99,6 +106,14 @@ def observe(
     return seen
 
 
+def _drawn(values: Array) -> Array:
+    """Return some values, always at the same positions."""
+    if values.size <= _DRAWN_VALUES:
+        return np.array(values, np.float32).ravel()
+    at = np.random.default_rng(values.size).integers(0, values.size, _DRAWN_VALUES)
+    return np.asarray(values.reshape(-1)[at], np.float32)
+
+
 def _refuse(
     graph: Graph,
     shown: Mapping[str, Array],
@@ -108,7 +123,7 @@ def _refuse(
     *,
     lenient: bool,
 ) -> None:
-    """Refuses a run that gave NaN, or infinities where these are not let pass."""
+    """Raise if a run gave NaN, or infinities that are not allowed."""
     problems = []
     any_nan = False
     for tensor in graph.tensors.values():
@@ -119,15 +134,15 @@ def _refuse(
             any_nan = True
             problems.append(_problem(tensor, "NaN", int(np.isnan(values).sum()), sample))
         elif not lenient and (count := int((np.abs(values) >= HUGE).sum())):
-            what = f"infinities, or values beyond {HUGE:g},"
+            what = f"infinities or values beyond {HUGE:g}"
             problems.append(_problem(tensor, what, count, sample))
     problems = list(dict.fromkeys(problems))  # a copy in another layout has the same fault
     if problems:
         first = problems[0]
         more = len(problems) - _LISTED
-        rest = [Problem(f"{more} more tensors, all computed later")] if more > 0 else []
+        rest = [Problem(f"{more} more tensors, computed later")] if more > 0 else []
         raise QuantizationError(
-            f"calibration met values that no range can span, first in {first.where}",
+            f"calibration found values that no range can span, first in {first.where}",
             code="CALIBRATION_NOT_FINITE",
             where=f"graph '{graph.name}'",
             hint=_HINT if any_nan else f"{_HINT}; {_MASKS}",
@@ -142,7 +157,7 @@ def _problem(tensor: Tensor, what: str, count: int, sample: int) -> Problem:
 def _extent(
     graph: Graph, name: str, group: Sequence[Tensor], seen: Observed, estimator: RangeEstimator
 ) -> ValueRange:
-    """Return the estimator's range and what lies beyond; 0 to 0 where no value stands for itself."""
+    """Return the estimated range of a group; 0 to 0 if all its values represent infinities."""
     extent = functools.reduce(ValueRange.joined, (seen.members.get(t.name, NOTHING) for t in group))
     if extent.minimum > extent.maximum:
         return ValueRange(0.0, 0.0, extent.below, extent.above)

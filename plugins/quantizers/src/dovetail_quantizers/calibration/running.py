@@ -1,4 +1,4 @@
-"""Running a graph over samples with some of its inner tensors in sight, on any backend."""
+"""Runs of a graph on any backend that show inner tensors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from dovetail.container import Model, Producer
-from dovetail.ir import Array, Graph, copy_graph
-from dovetail.ops import OpRegistry
+from dovetail.ir import Array, Graph, Spec, copy_graph
+from dovetail.ops import OpRegistry, from_real, to_real
 from dovetail.runtime import Backend
 
-# Runs once; the arrays given back are valid until the next run.
+# Runs once; the returned arrays are valid until the next run.
 Runner = Callable[[Mapping[str, Array]], dict[str, Array]]
 
 
@@ -20,13 +20,13 @@ Runner = Callable[[Mapping[str, Array]], dict[str, Array]]
 def runner(
     graph: Graph, ops: OpRegistry, backend: str, watched: Collection[str]
 ) -> Iterator[Runner]:
-    """Return what runs a graph and shows tensors: stored values by name, inputs among them.
+    """Yield a function that runs a graph and returns stored values of tensors by name.
 
-    The watched tensors become outputs of a copy, so that a backend that fuses needs no way of its
-    own to show them. Their buffers are made once.
+    The watched tensors become outputs of a copy of the graph, so any backend can show them, even
+    if it fuses ops. Their buffers are allocated once. Inputs are returned, too.
 
     Raises:
-        DovetailError: The backend is not there, or does not run the graph.
+        DovetailError: The backend is missing, or cannot run the graph.
     """
     copy = copy_graph(graph, outputs=watched)
     producer = Producer("dovetail-quantizers", "0")
@@ -46,7 +46,23 @@ def runner(
         handle.__exit__(None, None, None)
 
 
+def inputs_for(
+    graph: Graph, sample: Mapping[str, Array], specs: Mapping[str, Spec]
+) -> dict[str, Array]:
+    """Return a sample as a quantized graph stores it.
+
+    Args:
+        graph: The quantized graph.
+        sample: Stored values of the float graph's inputs, by name.
+        specs: Types and encodings of these inputs.
+    """
+    return {
+        t.name: np.asarray(from_real(to_real(sample[t.name], specs[t.name]), t.spec), order="C")
+        for t in graph.inputs
+    }
+
+
 def over(run: Runner, samples: Iterable[Mapping[str, Array]]) -> Iterator[dict[str, Array]]:
-    """Return what each sample's run shows; an array is valid until the next is asked for."""
+    """Yield the results of each sample's run; arrays are valid until the next run."""
     for sample in samples:
         yield run(sample)

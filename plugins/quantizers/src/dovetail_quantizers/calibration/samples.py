@@ -1,4 +1,4 @@
-"""Samples as they are given, made the arrays that a graph takes."""
+"""Conversion of samples to the stored arrays of a graph's inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dovetail.ir import Array, DType, Graph, Tensor
 from dovetail.ops import from_real, unstorable
 from dovetail.quantization import Calibration
 
-# So many problems are listed; what comes after is as wrong as they are.
+# Maximum number of problems to list.
 _LISTED = 50
 
 
@@ -20,7 +20,7 @@ def samples_of(graph: Graph, calibration: Calibration) -> Iterator[dict[str, Arr
     """Return the inputs of each run, stored values by input name.
 
     Raises:
-        QuantizationError: There is none, or some do not fit; then all that do not are listed.
+        QuantizationError: There is no sample, or some do not match; all of these are listed.
     """
     count = 0
     samples = iter(calibration)
@@ -32,10 +32,10 @@ def samples_of(graph: Graph, calibration: Calibration) -> Iterator[dict[str, Arr
         yield arrays
     if count == 0:
         raise QuantizationError(
-            "there are no samples to calibrate with",
+            "missing calibration samples",
             code="CALIBRATION_EMPTY",
             where=f"graph '{graph.name}'",
-            hint="give some sets of inputs that are like those the model will get",
+            hint="pass some dozen sets of typical inputs",
         )
 
 
@@ -46,10 +46,10 @@ def _misfit(
         count += 1
         _arrays(graph, sample, count, problems)
         if len(problems) > _LISTED:
-            problems = [*problems[:_LISTED], Problem("there are more; these are listed")]
+            problems = [*problems[:_LISTED], Problem("more problems follow")]
             break
     return QuantizationError(
-        "samples do not fit the graph's inputs",
+        "samples do not match the inputs of the graph",
         code="CALIBRATION_MISFIT",
         where=f"graph '{graph.name}'",
         problems=problems,
@@ -62,19 +62,19 @@ def _arrays(graph: Graph, sample: Any, number: int, problems: list[Problem]) -> 
     if not isinstance(sample, Mapping):
         if len(tensors) != 1:
             listed = ", ".join(tensors)
-            text = f"is a bare array, but the graph has {len(tensors)} inputs: {listed}"
-            problems.append(Problem(text, where, "give a mapping from names to arrays"))
+            text = f"a bare array cannot serve the {len(tensors)} inputs: {listed}"
+            problems.append(Problem(text, where, "pass a mapping from input names to arrays"))
             return {}
         sample = {next(iter(tensors)): sample}
     problems += [
-        Problem(f"there is no input '{name}'", where, suggest_name(str(name), tensors))
+        Problem(f"input '{name}' not found", where, suggest_name(str(name), tensors))
         for name in sample
         if name not in tensors
     ]
     found: dict[str, Array] = {}
     for name, tensor in tensors.items():
         if name not in sample:
-            problems.append(Problem(f"input '{name}' is missing", where))
+            problems.append(Problem(f"missing input '{name}'", where))
         elif isinstance(array := _stored(sample[name], tensor), str):
             problems.append(Problem(f"input '{name}' {array}", where))
         else:
@@ -83,15 +83,15 @@ def _arrays(graph: Graph, sample: Any, number: int, problems: list[Problem]) -> 
 
 
 def _stored(value: Any, tensor: Tensor) -> Array | str:
-    """The stored form of real values, or why they do not fit."""
+    """Return the stored values of an input, or the reason why the values do not match."""
     try:
         array = np.asarray(value)
     except ValueError:  # rows of different lengths
-        return f"is a {type(value).__name__} that is no array"
+        return f"is a {type(value).__name__} that cannot become an array"
     if array.dtype == object:
         return f"holds {type(array.flat[0] if array.size else value).__name__}, not numbers"
     if array.shape != tensor.shape and not _is_element(array.shape, tensor.shape):
-        return f"has shape {array.shape}; the graph has {tensor.shape}"
+        return f"has shape {array.shape}; expected {tensor.shape}"
     if array.dtype.kind not in "fiub":
         return f"holds {array.dtype}, not numbers"
     array = array.reshape(tensor.shape)
@@ -100,10 +100,10 @@ def _stored(value: Any, tensor: Tensor) -> Array | str:
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         return f"holds {array[at]} at {at}, which {tensor.dtype.name} cannot"
     if array.dtype.kind == "f" and np.isnan(array).any():
-        return "holds NaN"  # infinities are for the observer to refuse, or to let pass
-    return np.ascontiguousarray(from_real(array, tensor.spec))
+        return "holds NaN"  # the observer rejects infinities, or lets them pass
+    return np.asarray(from_real(array, tensor.spec), order="C")  # of rank 0 too
 
 
 def _is_element(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
-    """Return whether only the first dimension, of extent 1, is left out."""
+    """Return whether a shape lacks only the first axis, of size 1."""
     return whole[:1] == (1,) and shape == whole[1:]

@@ -1,4 +1,4 @@
-"""Looking at the values of one tensor in one run: what of them counts, and what is beyond."""
+"""Selection of the values of a tensor that count for its range."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ NOTHING = ValueRange(math.inf, -math.inf)
 
 @dataclass(frozen=True, slots=True)
 class FilteredValues:
-    """What is to be seen in a tensor.
+    """The values of a tensor in one run.
 
     Attributes:
-        values: Those that count, or their ends if these will do.
-        extent: Theirs, and what is beyond.
-        is_bad: Whether there is NaN, or an infinity that nothing accounts for.
+        values: The values that count, or only their extremes.
+        extent: Their range, and whether some values represent infinities.
+        is_bad: Whether there is NaN, or an unexpected infinity.
     """
 
     values: Array
@@ -31,18 +31,18 @@ class FilteredValues:
 
 @dataclass(frozen=True, slots=True)
 class ValueFilter:
-    """How a tensor is looked at.
+    """A filter for the values of a tensor.
 
     Attributes:
-        counts: What counts.
-        extremes_only: Whether the ends will do.
+        counts: Which values count; None for all.
+        extremes_only: Whether only the extremes are needed.
     """
 
     counts: RowFloor | Far | None
     extremes_only: bool
 
     def counting(self, values: Array) -> Array:
-        """Return the values that count, but for NaN and infinities, which stay."""
+        """Return the values that count, and all NaN and infinities."""
         if isinstance(self.counts, RowFloor):
             return self.counts.counting(values)
         if isinstance(self.counts, Far):
@@ -51,7 +51,7 @@ class ValueFilter:
         return values
 
     def at(self, values: Array) -> FilteredValues:
-        """Look at values, of any shape."""
+        """Return the filtered values of an array of any shape."""
         kept = self.counting(values)
         below = above = False
         if isinstance(self.counts, Far) and kept.size < values.size:
@@ -71,7 +71,7 @@ class ValueFilter:
 
 
 def _ends(values: Array) -> Array:
-    # NaN survives both, an infinity one of them; no array of flags is made
+    # NaN propagates through both, an infinity through one; no mask array is allocated
     if not values.size:
         return values
     return np.array([values.min(), values.max()], values.dtype)

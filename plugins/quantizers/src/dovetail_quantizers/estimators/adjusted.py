@@ -13,7 +13,7 @@ _FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
 class Adjusted:
-    """Expands the greatest or lowers the least value until zero is a point of the grid.
+    """Expands the greatest or lowers the minimum until zero is a point of the grid.
 
     The grid of the plain extremes is shifted by up to half a step for zero's sake, which clips one
     end. This range is expanded instead, at the end where less is needed, so that nothing clips. The

@@ -28,7 +28,7 @@ class Target:
         if not whole or not 2 <= self.bitwidth <= 16:
             raise ConfigError(
                 f"a range for a bitwidth of {self.bitwidth}",
-                hint="give a whole number from 2 to 16; with more bits take min-max",
+                hint="pass an integer from 2 to 16; use min-max for more bits",
             )
 
     def scheme(self, minimum: float) -> Scheme:

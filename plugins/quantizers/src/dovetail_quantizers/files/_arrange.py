@@ -151,4 +151,4 @@ def _by_channel(array: NDArray[N], axis: int) -> NDArray[N] | None:
 
 
 def _misfit(entry: TensorEncoding, message: str, hint: str = "") -> QuantizationError:
-    return QuantizationError(f"its encoding {message}", where=f"tensor '{entry.name}'", hint=hint)
+    return QuantizationError(f"the encoding {message}", where=f"tensor '{entry.name}'", hint=hint)

@@ -48,9 +48,9 @@ def load_object(path: Path, findings: Findings) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # digits without end, brackets without end
         raise QuantizationError(f"not usable JSON: {error}", where=str(path)) from error
     if not isinstance(data, dict):
-        raise QuantizationError("an encodings file is a JSON object; this is none", where=str(path))
+        raise QuantizationError("an encodings file must be a JSON object", where=str(path))
     for place, key in _repeated(data, "$"):
-        findings.at(place).fault(f"the key {key!r} comes more than once")
+        findings.at(place).fault(f"the key {key!r} appears more than once")
     return data
 
 
@@ -61,7 +61,7 @@ def decode(data: object, to: type[S], at: FileLocation) -> S | None:
     except msgspec.ValidationError:
         pass  # by key, to find all of them
     if not isinstance(data, dict):
-        at.fault(f"an object is wanted, not {shown(data)}")
+        at.fault(f"expected an object, got {shown(data)}")
         return None
     fields = {f.encode_name: f for f in msgspec.structs.fields(to)}
     for key in data.keys() - fields.keys():
@@ -90,7 +90,7 @@ def array(value: object, at: FileLocation, below: str) -> Floats | None:
     if found.dtype.kind in "iuf" and found.size:
         return found.astype(np.float64)
     what = "an empty list" if found.size == 0 else shown(value)
-    at.fault(f"a number or a regular list of numbers is wanted, not {what}", below)
+    at.fault(f"expected a number or a regular list of numbers, got {what}", below)
     return None
 
 
@@ -120,13 +120,14 @@ def _text(path: Path) -> str:
             stored = file.read(MAX_BYTES + 1)
         if len(stored) > MAX_BYTES:
             raise QuantizationError(
-                f"it is longer than {MAX_BYTES} bytes, which no encodings file is", where=str(path)
+                f"the file is longer than {MAX_BYTES} bytes, the limit for encodings files",
+                where=str(path),
             )
         return stored.decode("utf-8-sig")
     except OSError as error:
         raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
-        raise FrontendError("it is not UTF-8 text", where=str(path)) from error
+        raise FrontendError("the file is not UTF-8 text", where=str(path)) from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -20,16 +20,16 @@ def are_scales(scales: Floats, at: FileLocation, key: str) -> bool:
     """Return whether scales can be float32 scales: all positive, or all 0; reports what they are not."""
     before = at.faults
     if np.any(wrong := ~np.isfinite(scales)):
-        at.fault(f"{_first(scales, wrong)} is no number to scale by", key)
+        at.fault(f"{_first(scales, wrong)} is not a valid scale", key)
     elif np.any(wrong := scales < 0):
         at.fault(f"{_first(scales, wrong)} is a negative scale", key)
     elif np.any(wrong := scales > _FLOAT_MAX):
-        at.fault(f"{_first(scales, wrong)} is more than a float32 holds", key)
+        at.fault(f"{_first(scales, wrong)} is too large for a float32", key)
     elif np.any(wrong := (scales > 0) & (scales.astype(np.float32) == 0)):
-        at.fault(f"{_first(scales, wrong)} is less than a float32 holds", key)
+        at.fault(f"{_first(scales, wrong)} is too small for a float32", key)
     elif np.any(scales) and np.any(wrong := scales == 0):
-        hint = "only a tensor whose scales are all 0 is derived from others, as biases are"
-        at.fault(f"{_first(scales, wrong)} is no scale", key, hint)
+        hint = "either all scales of a tensor are 0, for a derived encoding, or none is"
+        at.fault(f"{_first(scales, wrong)} is not a valid scale", key, hint)
     return at.faults == before
 
 
@@ -43,7 +43,7 @@ def are_ranges(minimum: Floats | None, maximum: Floats | None, at: FileLocation)
             at.fault(f"{_first(values, wrong)} is not finite", key)
     if at.faults == before and np.any(order := minimum > maximum):
         i = int(np.flatnonzero(order)[0])
-        at.fault(f"the least value {_at(minimum, i)} is above the greatest, {_at(maximum, i)}")
+        at.fault(f"the minimum {_at(minimum, i)} is larger than the maximum, {_at(maximum, i)}")
     return at.faults == before
 
 
@@ -64,7 +64,7 @@ def on_unsigned_grid(offsets: Ints, bitwidth: int, at: FileLocation, key: str) -
         at.fault(f"{_first(offsets, outside)} is outside the grid of {bitwidth} bits", key, hint)
         return None
     if np.any(positive := offsets > 0):
-        at.note(f"{_first(offsets, positive)} is positive and was taken as the zero point", key)
+        at.note(f"{_first(offsets, positive)} is positive and was read as a zero point", key)
     return -np.abs(offsets)
 
 

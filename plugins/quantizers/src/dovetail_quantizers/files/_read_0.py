@@ -53,7 +53,7 @@ class _Columns:
 def read_tensor(name: str, data: Any, is_param: bool, at: FileLocation) -> TensorEncoding | None:
     """Return the entry that a list of encodings makes, one for each channel; or reports."""
     if not isinstance(data, list) or not data:
-        at.fault(f"a list of encodings is wanted, not {shown(data)}")
+        at.fault(f"expected a list of encodings, got {shown(data)}")
         return None
     entries = _decoded(data, at)
     if len(entries) < len(data) or not _agree(entries, at):
@@ -66,7 +66,7 @@ def read_tensor(name: str, data: Any, is_param: bool, at: FileLocation) -> Tenso
         return None
     if first.dtype == "float":
         if any(e.scale is not None or e.min is not None for e in entries):
-            at.note("it is a float entry; its scale and range were left out")
+            at.note("the scale and range of a float entry were ignored")
         return TensorEncoding(name, "float", first.bitwidth, is_param=is_param)
     columns = _columns(entries, at)
     return None if columns is None else _entry(name, first, columns, is_param, at)
@@ -89,7 +89,7 @@ def _agree(entries: Sequence[Entry], at: FileLocation) -> bool:
         values = sorted({str(getattr(entry, key)) for entry in kinds.values()})
         if len(values) > 1:
             name = key.replace("says", "is")
-            at.fault(f"its encodings differ in {name}: {', '.join(values)}")
+            at.fault(f"the encodings differ in {name}: {', '.join(values)}")
     return at.faults == before
 
 
@@ -99,11 +99,11 @@ def _columns(entries: Sequence[Entry], at: FileLocation) -> _Columns | None:
     if at.faults > before:
         return None
     if (made.minimum is None) != (made.maximum is None):
-        at.fault("one end of the range is given without the other")
+        at.fault("a range needs both min and max")
     elif made.scale is None and made.minimum is None and made.offset is not None:
-        at.fault("an offset is given without a scale")
+        at.fault("an offset needs a scale")
     elif made.scale is None and made.minimum is None and len(entries) > 1:
-        at.fault("several encodings, but neither scales nor ranges")
+        at.fault("several encodings need scales or ranges")
     return made if at.faults == before else None
 
 
@@ -113,7 +113,7 @@ def _column(entries: Sequence[Entry], key: str, at: FileLocation) -> Floats | No
     if len(missing) == len(values):
         return None
     if missing:
-        at.fault(f"'{key}' is given for some channels only", f"[{missing[0]}]")
+        at.fault(f"'{key}' is missing for some channels", f"[{missing[0]}]")
         return None
     return np.asarray(values[0] if len(values) == 1 else values, np.float64)
 
@@ -189,7 +189,7 @@ def _offsets(
         if first.says_symmetric:
             return np.full(scales.shape, -half, np.int64)
         if ranges is None:
-            at.fault("a scale is given without an offset or a range")
+            at.fault("a scale needs an offset or a range")
             return None
         given = np.rint(ranges[0] / scales)
     offsets = _numbers.whole(given, at, ".offset")
@@ -204,9 +204,9 @@ def _by_range(offsets: Ints, scales: Floats, half: int, minimum: Floats, at: Fil
     """Return offsets of another convention as the range says they are meant."""
     zeros = -minimum / scales
     if np.any(positive := offsets > 0) and np.all(np.abs(zeros - offsets)[positive] <= 1.01):
-        at.note("a positive offset was taken as the zero point that min and scale make", ".offset")
+        at.note("a positive offset was read as the zero point that min and scale give", ".offset")
         return np.where(positive, -np.rint(zeros), offsets).astype(np.int64)
     if not np.any(offsets) and np.all(np.abs(zeros - half) <= 1.01):
-        at.note("an offset of 0 for a range about zero was taken as a signed one", ".offset")
+        at.note("an offset of 0 for a range around zero was read as a signed one", ".offset")
         return np.full(offsets.shape, -half, np.int64)
     return offsets

@@ -44,7 +44,7 @@ def read_tensor(data: Any, is_param: bool, at: FileLocation) -> TensorEncoding |
     if raw is None:
         return None
     if raw.enc_type not in Form.__members__:
-        why = "vector quantization cannot be held here" if raw.enc_type == "VECTOR" else "unknown"
+        why = "vector quantization is not supported" if raw.enc_type == "VECTOR" else "unknown"
         hint = f"{', '.join(Form.__members__)} are read"
         at.fault(f"the type {raw.enc_type}: {why}", ".enc_type", hint)
         return None
@@ -81,7 +81,7 @@ def _integers(raw: Entry, form: Form, is_param: bool, at: FileLocation) -> Tenso
         return None
     shift = None if raw.zero_point_shift is None else np.asarray(raw.zero_point_shift, np.float64)
     if shift is not None and not np.all(np.isfinite(shift)):
-        at.fault("a shift that is no number", ".zero_point_shift")
+        at.fault("a zero point shift that is not a number", ".zero_point_shift")
         return None
     made = TensorEncoding(
         raw.name,

@@ -51,12 +51,12 @@ def read_tensor(data: Any, at: FileLocation) -> TensorEncoding | None:
     dtype = _INTEGER.fullmatch(raw.output_dtype)
     if dtype is None:
         hint = "int and uint of 2, 4, 8, 16 and 32 bits are read"
-        at.fault(f"the type {raw.output_dtype!r} cannot be held here", ".output_dtype", hint)
+        at.fault(f"the type {raw.output_dtype!r} is not supported", ".output_dtype", hint)
         return None
     signed, bitwidth = dtype[1] == "", int(dtype[2])
     before = at.faults
     if raw.axis is not None and not 0 <= raw.axis < 64:
-        at.fault(f"axis {raw.axis}", ".axis", "axes are counted from 0")
+        at.fault(f"axis {raw.axis}", ".axis", "axis must not be negative")
     if raw.block_size is not None and not 1 <= raw.block_size < 2**31:
         at.fault(f"a block size of {raw.block_size}", ".block_size")
     if raw.per_block_int_scale is not None or isinstance(raw.y_scale, dict):

@@ -59,7 +59,7 @@ def read_tensor(name: str, data: Any, at: FileLocation) -> TensorEncoding | None
     try:
         dtype = DType(raw.data_type)
     except ValueError:
-        at.fault(f"{raw.data_type} is no data type", ".data_type")
+        at.fault(f"{raw.data_type} is not a data type", ".data_type")
         return None
     is_param = None if raw.type is None else raw.type == TensorKind.STATIC
     if dtype in (DType.FLOAT_16, DType.FLOAT_32):

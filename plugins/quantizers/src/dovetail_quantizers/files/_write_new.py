@@ -12,7 +12,7 @@ from dovetail_quantizers.files._write_old import NotHeldError
 from dovetail_quantizers.files.form import Form, Ints, TensorEncoding
 from dovetail_quantizers.grid import Scheme, storage_type
 
-_NEEDS_MODEL = "has scales along an axis that the file does not say; --model tells"
+_NEEDS_MODEL = "has scales along an unknown axis; pass --model"
 
 
 def onnx_entry(entry: TensorEncoding, version: str) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def onnx_entry(entry: TensorEncoding, version: str) -> dict[str, Any]:
     if entry.form is Form.LPBQ:
         return made | _expansion(entry, version)
     if entry.bitwidth not in (2, 4, 8, 16, 32):
-        raise NotHeldError(f"has {entry.bitwidth} bits; 2, 4, 8, 16 and 32 can be held")
+        raise NotHeldError(f"has {entry.bitwidth} bits; expected 2, 4, 8, 16 or 32")
     made["output_dtype"] = f"{'' if entry.is_stored_signed else 'u'}int{entry.bitwidth}"
     made["y_scale"] = entry.scales.tolist()
     zero_points = -_stored_offsets(entry)

@@ -23,9 +23,9 @@ def old_entry(entry: TensorEncoding) -> list[dict[str, Any]]:
     if entry.kind == "float":
         return [{"bitwidth": entry.bitwidth, "dtype": "float"}]
     if entry.form.is_blocked:
-        raise NotHeldError("has blocks, which would be read back as channels")
+        raise NotHeldError("has blocks, which the version cannot represent")
     if entry.bitwidth < 4:
-        raise NotHeldError(f"has {entry.bitwidth} bits; 4 to 32 can be held")
+        raise NotHeldError(f"has {entry.bitwidth} bits; expected 4 to 32")
     if entry.zero_point_shift is not None:
         raise NotHeldError("has a shift of the zero point")
     common = {

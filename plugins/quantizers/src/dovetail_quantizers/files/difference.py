@@ -38,7 +38,7 @@ def difference(first: EncodingsFile, second: EncodingsFile, rtol: float = 0.0) -
     Args:
         first: A file.
         second: Another; its version may be another.
-        rtol: Greatest relative difference of scales that counts as none.
+        rtol: Maximum relative difference of scales that counts as equal.
     """
     common = [name for name in first.entries if name in second.entries]
     changed = {}

@@ -30,7 +30,7 @@ VERSIONS = ("0.4.0", "0.5.0", "0.6.1", "1.0.0", "2.0.0", "2.1.0", QNN_JSON)
 
 
 class Form(enum.Enum):
-    """What has a scale of its own; the values are the names of version 1.0.0."""
+    """What has its own scale; the values are the names of version 1.0.0."""
 
     PER_TENSOR = "PER_TENSOR"
     PER_CHANNEL = "PER_CHANNEL"
@@ -57,7 +57,7 @@ class TensorEncoding:
         name: Of the tensor in the user's model.
         kind: Whether integers are stored, or floats of `bitwidth` bits.
         bitwidth: Of a stored number; for LPBQ, of a decompressed one.
-        form: What has a scale of its own.
+        form: What has its own scale.
         symmetric: Whether the file says so, or stores signed integers with zero points of 0.
         scales: None for floats, and where type and bitwidth are all that is said.
         offsets: On the unsigned grid.

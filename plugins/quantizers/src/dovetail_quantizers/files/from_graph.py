@@ -164,7 +164,7 @@ def _expansion(tensor: Tensor, encoding: BlockwiseExpansion, bitwidth: int) -> T
     length = math.prod(extents) // encoding.block_scales.shape[1]
     cut, size = _cut_axis(extents, length)
     if cut is None or (encoding.offsets is not None and np.any(encoding.offsets)):
-        raise _unheld(tensor, f"blocks of {length} elements that follow no axis, or offsets")
+        raise _unheld(tensor, f"blocks of {length} elements that follow no axis, or has offsets")
     every = np.repeat(encoding.block_scales, length, axis=1).reshape(shape[channel], *extents)
     factors = np.moveaxis(every, 0, channel).take(range(0, extents[cut], size), axis=rest[cut])
     perm = _to_source(tensor)
@@ -232,5 +232,5 @@ def _arguments(entries: Iterable[TensorEncoding]) -> dict[str, Plain]:
 
 def _unheld(tensor: Tensor, what: str) -> QuantizationError:
     return QuantizationError(
-        f"it has {what}, which no encodings file holds", where=f"tensor '{tensor.source}'"
+        f"it has {what}, which no encodings file can represent", where=f"tensor '{tensor.source}'"
     )

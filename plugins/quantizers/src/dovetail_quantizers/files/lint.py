@@ -67,17 +67,17 @@ def lint(
 def _of_entry(entry: TensorEncoding) -> Iterator[Remark]:
     scales, offsets = entry.scales, entry.offsets
     if entry.is_open:
-        yield _note(entry, "no-range", "it has neither scale nor range: calibration finds them")
+        yield _note(entry, "no-range", "without scale and range: calibration chooses them")
     if scales is None or offsets is None:
         return
     if entry.is_derived:
-        yield _note(entry, "derived", "its scales are 0: they are derived from other tensors")
+        yield _note(entry, "derived", "scales of 0: they are derived from other tensors")
         return
     if entry.form is not Form.PER_TENSOR and not entry.is_centred:
         text = f"its {entry.form.value} encodings are not symmetric, as backends need them"
         yield _smell(entry, "asymmetric-per-channel", text, f"every offset {entry.centre}")
     elif entry.symmetric and not (entry.is_centred or _is_strict(entry)) and np.any(offsets):
-        text = f"it says symmetric, but has the offset {int(offsets)}"
+        text = f"symmetric, but with the offset {int(offsets)}"
         yield _smell(entry, "symmetric-offset", text, f"{entry.centre} is the symmetric one")
     spans = scales * entry.steps
     if np.any(tiny := spans < MINIMUM_RANGE * (1 - 1e-6)):

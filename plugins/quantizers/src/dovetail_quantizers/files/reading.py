@@ -33,7 +33,7 @@ def read_encodings(path: str | os.PathLike[str]) -> EncodingsFile:
             f"it has {len(faults)} fault{'s' * (len(faults) > 1)}",
             where=str(path),
             problems=faults,
-            hint="`dovetail encodings lint` shows them, and what else is odd",
+            hint="run `dovetail encodings lint` for details",
         )
     return file
 
@@ -72,7 +72,7 @@ def _version(data: dict[str, Any], where: str, findings: Findings) -> str:
     if isinstance(graph, dict) and isinstance(graph.get("tensors"), dict):
         return QNN_JSON
     for key in sorted(data.keys() - set(_TOP)):
-        findings.at(f"$.{key}").note("unknown key; it was left out")
+        findings.at(f"$.{key}").note("unknown key, ignored")
     version = data.get("version", "0.4.0")
     if isinstance(version, str) and _OLD.fullmatch(version) and version not in VERSIONS:
         findings.at("$.version").note(f"version {version} was read as 0.6.1")
@@ -88,7 +88,7 @@ def _version(data: dict[str, Any], where: str, findings: Findings) -> str:
         raise QuantizationError(
             f"it has no {' and no '.join(missing)}, which version {version} has",
             where=where,
-            hint="it is no encodings file, or its `version` is not the one that it follows",
+            hint="the file is not an encodings file, or its `version` is wrong",
         )
     return str(version)
 
@@ -148,7 +148,7 @@ def _free(data: dict[str, Any], key: str, at: FileLocation) -> dict[str, Plain] 
         if finite(value):
             found[name] = value
         else:
-            place.fault(f"{value} is no number", f".{name}")
+            place.fault(f"{value} is not a number", f".{name}")
     return found
 
 

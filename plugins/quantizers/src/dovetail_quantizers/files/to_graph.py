@@ -41,7 +41,7 @@ def to_encoding(
     where = f"tensor '{entry.name}'"
     if entry.scales is None or entry.offsets is None or entry.is_derived:
         raise QuantizationError(
-            "its encoding gives no scale", where=where, hint="the range is calibration's"
+            "its encoding gives no scale", where=where, hint="the entry has no range"
         )
     if entry.zero_point_shift is not None:
         raise QuantizationError(
@@ -59,7 +59,7 @@ def to_encoding(
         dtype = storage_type(narrow, Scheme.SYMMETRIC)
         encoding = _along_axes(fitted, tensor, perm, narrow if narrow < dtype.bits else None)
     if faults := encoding.faults(tensor.shape, dtype):
-        raise QuantizationError(f"its encoding does not fit: {'; '.join(faults)}", where=where)
+        raise QuantizationError(f"the encoding does not match: {'; '.join(faults)}", where=where)
     return dtype, encoding
 
 
@@ -77,7 +77,7 @@ def _require_symmetric(entry: TensorEncoding, where: str) -> None:
         return
     hint = f"every offset of them is {entry.centre}"
     if not np.any(entry.offsets):
-        hint += ", not 0: these files count from the lowest integer, not from zero"
+        hint += ", not 0: offsets in these files count from the lowest integer, not from zero"
     what = "channels" if entry.form is Form.PER_CHANNEL else "blocks"
     raise QuantizationError(f"its {what} have asymmetric encodings", where=where, hint=hint)
 
@@ -124,9 +124,9 @@ def _expansion(
     blocks = every.reshape(every.shape[0], -1, length)
     if not np.all(blocks == blocks[:, :, :1]):
         raise QuantizationError(
-            "its blocks do not follow one another in the layout of the tensor",
+            "blocks are not contiguous in the layout of the tensor",
             where=f"tensor '{entry.name}'",
-            hint="LPBQ needs blocks that are the same along the axes behind the blocked one",
+            hint="LPBQ needs blocks that are equal along the axes after the blocked one",
         )
     found = blocks[:, :, 0]
     bits = max(entry.bitwidth - (bitwidth or 8), int(found.max()).bit_length())

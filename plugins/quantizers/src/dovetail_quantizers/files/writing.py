@@ -58,7 +58,7 @@ def write_encodings(
             f"version {version} cannot hold {len(dumped.left_out)} of {len(file.entries)} entries",
             where=str(path),
             problems=dumped.left_out,
-            hint="`--lossy` leaves them out",
+            hint="--lossy leaves them out",
         )
     with atomic_write(Path(path)) as out:
         out.write(dumped.text.encode())
@@ -105,7 +105,7 @@ def _sections(
     if guessed:
         text = (
             f"the file does not say which of {len(guessed)} tensors are weights; those with "
-            "several scales, 32 bits or a symmetric grid were taken for weights (--model tells)"
+            "several scales, 32 bits or a symmetric grid were taken for weights (pass --model to be sure)"
         )
         notes.append(Problem(text))
     return data

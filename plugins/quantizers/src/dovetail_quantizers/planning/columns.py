@@ -36,9 +36,9 @@ def put_columns_back(graph: Graph, weight: Tensor) -> Tensor:
     x = None if reshape is None or not _is(reshape, "Reshape") else reshape.inputs[0]
     if others or flat is None or x is None or COLUMNS_LAST not in weight.name:
         raise QuantizationError(
-            "its blocks are for another order of its columns, which conversion has moved",
+            "the blocks are for another order of the columns, which conversion changed",
             where=f"tensor '{weight.source}'",
-            hint="give it scales for channels, or no entry",
+            hint="use scales per channel, or remove the entry",
         )
     rank = len(x.shape)
     first = (0, rank - 1, *range(1, rank - 1))

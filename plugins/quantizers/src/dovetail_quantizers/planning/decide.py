@@ -54,14 +54,14 @@ def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDe
 def _reason(plan: Plan, group: Group, observed: ValueRange | None, has_infinity: bool) -> str:
     parts = []
     if observed is not None:
-        parts.append(f"{plan.recipes.activation.estimator} of what was observed")
+        parts.append(f"{plan.recipes.activation.estimator} of the observed values")
     parts += [f"always {low:g} to {high:g} ({where})" for (low, high), where in group.bounds]
     if observed is not None and (observed[0] < group.needed[0] or observed[1] > group.needed[1]):
-        parts.append("cut where its readers tell nothing apart")
+        parts.append("clipped where the ops that read it are flat")
     if group.floors:
-        parts.append("cut where a Softmax makes nothing of it")
+        parts.append("clipped where a Softmax gives 0")
     if group.constants:
-        parts.append("the values of constants")
+        parts.append("values of constants")
     if has_infinity:
-        parts.append("widened for what stands for infinity")
-    return ", ".join(parts) or "nothing reaches it"
+        parts.append("widened for values that represent infinity")
+    return ", ".join(parts) or "no value reaches it"

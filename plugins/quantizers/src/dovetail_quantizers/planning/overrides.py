@@ -75,7 +75,7 @@ class Overrides:
         found = [f"weights {_listed(them)} {remark}" for remark, them in names.items()]
         if self.idle:
             told = _listed([f"'{name}'" for name in self.idle])
-            found.append(f"nothing comes of the entries for what has no float numbers here: {told}")
+            found.append(f"entries without effect, for tensors without float numbers: {told}")
         return found
 
     @property
@@ -143,7 +143,7 @@ def without_tensor(file: EncodingsFile, graphs: Sequence[Graph]) -> str:
     left = [f"'{name}'" for name in file.entries if name in removed_sources]
     if not left:
         return ""
-    return f"nothing comes of the entries for what conversion does away with: {_listed(left)}"
+    return f"entries without effect, for tensors that conversion removes: {_listed(left)}"
 
 
 def _gone(graphs: Sequence[Graph]) -> frozenset[str]:
@@ -184,7 +184,7 @@ def overrides_of(
                 problems.append(Problem(error.message, error.where, error.hint))
     if problems:
         raise QuantizationError(
-            "encodings do not fit the model", where=f"graph '{graph.name}'", problems=problems
+            "encodings do not match the model", where=f"graph '{graph.name}'", problems=problems
         )
     return found
 
@@ -219,7 +219,7 @@ def _take(
 
 def _take_float(entry: TensorEncoding, tensor: Tensor, graph: Graph, found: Overrides) -> None:
     bitwidth = 16 if entry.bitwidth == 16 else 32
-    chosen = Float(bitwidth, f"the encodings file says float for '{entry.name}'")
+    chosen = Float(bitwidth, f"the encodings file sets float for '{entry.name}'")
     producer = graph.producer(tensor)
     if producer is not None:
         found.floats[producer] = chosen

@@ -91,7 +91,7 @@ class Plan:
     def note_infinities(self, tensor: Tensor) -> None:
         """Record, once, that a tensor's grid holds something in the place of infinities."""
         note = (
-            f"what stands for infinities in '{tensor.source}': an end of its grid, far from the "
+            f"values that represent infinities in '{tensor.source}': an end of its grid, far from the "
             "rest, is theirs"
         )
         if note not in self.notes:

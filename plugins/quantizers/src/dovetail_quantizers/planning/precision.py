@@ -69,7 +69,7 @@ def refusal(node: Node, ops: OpRegistry, dtype: DType = DType.UFIXED_POINT_8) ->
     schema = schema_of(node, ops)
     stored = schema.domain is Domain.STORED and node.op_type not in _SHAPES_ONLY
     if stored and dtype.is_fixed_point:
-        return f"{node.op_type} looks at stored values, which are no numbers in fixed point"
+        return f"{node.op_type} reads stored values, which are not numbers in fixed point"
     ins = [None if t is None else _as_type(t, dtype) for t in node.inputs]
     outs = [_as_type(t, dtype) for t in node.outputs]
     ports = [*_faults(schema.inputs, ins), *_faults(schema.outputs, outs)]
@@ -85,7 +85,7 @@ def _inference_fault(schema: OpSchema, node: Node, ins: list[Spec | None], outs:
         return error.message
     for spec, wanted in zip(inferred, outs, strict=False):
         if spec.dtype is not wanted.dtype:
-            return f"{node.op_type} gives {spec.dtype.name} for inputs of another type"
+            return f"{node.op_type} gives {spec.dtype.name} for inputs of other types"
     return ""
 
 

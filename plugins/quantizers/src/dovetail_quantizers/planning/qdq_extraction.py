@@ -30,7 +30,7 @@ from dovetail_quantizers.planning.rules import is_quantized
 from dovetail_quantizers.planning.stored_weights import describe_encoding, recover_encodings
 
 _INTEGERS = (DType.UINT_8, DType.INT_8, DType.UINT_16, DType.INT_16)
-_COMPUTED = "it has several scales, or others behind it, or its integers go elsewhere"
+_COMPUTED = "it has several scales, or its integers have other consumers"
 
 
 def extract_qdq(graph: Graph, ops: OpRegistry) -> Overrides:
@@ -69,7 +69,7 @@ def _note_kept(graph: Graph, found: Overrides) -> None:
                 found.change(x, "kept", f"{node.where} stays: {_COMPUTED}")
     for x in graph.inputs:
         if x.dtype in _INTEGERS and any(makes_real(graph, node) for node in graph.consumers(x)):
-            text = f"the application gives {x.dtype.name}, which ops make real"
+            text = f"the application gives {x.dtype.name}, which ops dequantize"
             found.change(x, "kept", text)
 
 
@@ -133,7 +133,7 @@ class _Absorption:
             kept = self._bypass(x, end, None)
             if kept:
                 x = kept[0]
-                self.found.change(x, "dropped", "its range was found at run time, for each input")
+                self.found.change(x, "dropped", "its range is computed at run time, for each input")
 
     def _apart(self, end: DequantizePoint, encoding: Encoding) -> DequantizePoint:
         """Take the product that makes integers real out of the factor of a Softmax."""
@@ -156,7 +156,7 @@ class _Absorption:
         assert encoded.encoding is not None
         self.found.change(tensor, "encoding", describe_encoding(encoded.dtype, encoded.encoding))
         if clip is not None:
-            text = f"{clip} put back, for the grid behind it begins at 0"
+            text = f"{clip} restored, because the grid after it starts at 0"
             self.found.change(tensor, "clip", text)
 
     def _bypass(self, x: Tensor, end: DequantizePoint, clip: str | None) -> tuple[Tensor, ...]:

@@ -59,7 +59,7 @@ class Recipe:
             return made(**self._accepted(made))
         except TypeError as error:
             raise PluginError(
-                f"it cannot be made: {error}", where=f"{GROUP} '{self.estimator}'"
+                f"the estimator cannot be created: {error}", where=f"{GROUP} '{self.estimator}'"
             ) from error
 
     def grid(self, minimum: float, maximum: float) -> Grid:

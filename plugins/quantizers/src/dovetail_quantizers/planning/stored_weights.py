@@ -31,9 +31,9 @@ from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL, Overrides
 from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
 from dovetail_quantizers.planning.rules import is_quantized
 
-_ON_NO_GRID = "lie on no grid of 8 or 16 bits that could be found: they are quantized as float ones"
+_ON_NO_GRID = "are on no grid of 8 or 16 bits: they are quantized as float weights"
 _ASYMMETRIC = (
-    "keep the offset of each channel or block that the model has; the SDK wants scales alone there"
+    "keep the offsets of channels or blocks from the model; the SDK accepts only scales there"
 )
 # Scales may be half floats, whose products with integers of 8 bits are off by up to 1/16 of a step.
 _NEAR = 0.125
@@ -92,7 +92,7 @@ def leave_to_channels(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
                 found.covered.discard(tensor.source)
                 left[tensor.source] = None
     found.changes = [c for c in found.changes if c.kind != "weight" or c.tensor not in left]
-    text = "left out: use_per_channel_quantization gives each channel a scale of its own"
+    text = "left out: use_per_channel_quantization gives each channel its own scale"
     found.changes += [Difference(tensor=name, kind="dropped", text=text) for name in left]
 
 
@@ -159,13 +159,13 @@ def _search(tensor: Tensor, axis: int | None, found: Overrides) -> None:
     grid = recover_grid(values_of(tensor), axis)
     if grid is None:
         found.remarks[tensor] = _ON_NO_GRID
-        found.change(tensor, "weight", "lies on no grid: quantized as float weights are")
+        found.change(tensor, "weight", "on no grid: quantized as float weights are")
         return
     dtype, encoding = grid
     found.encodings[tensor] = EncodingDecision(dtype, encoding, GIVEN_BY_MODEL)
     found.remarks.pop(tensor, None)  # another node reads it along another axis
     found.change(
-        tensor, "weight", f"grid found again from its values: {describe_encoding(dtype, encoding)}"
+        tensor, "weight", f"grid recovered from its values: {describe_encoding(dtype, encoding)}"
     )
     if isinstance(encoding, AxisScaleOffset) and encoding.offsets is not None:
         found.remarks[tensor] = _ASYMMETRIC

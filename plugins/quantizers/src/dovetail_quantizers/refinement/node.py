@@ -54,11 +54,12 @@ class RefinedNode:
 
     def float_static(self, i: int) -> Floats | None:
         """Return a static input before it was quantized, None where there is none."""
-        return None if _tensor(self.twin, i) is None else values_of(static(self.twin, i))
+        tensor = _statics(self.twin).get(i)
+        return None if tensor is None else values_of(tensor)
 
     def quantized_static(self, i: int) -> Floats | None:
         """Return the real values of a static input as it is by now, None where there is none."""
-        tensor = _tensor(self.node, i)
+        tensor = _statics(self.node).get(i)
         return None if tensor is None else real_values(tensor)
 
     def accumulated(self) -> Iterator[Floats]:

@@ -49,7 +49,7 @@ class NodeRunner:
             The outputs, real values of their own.
         """
         given = {
-            tensor.name: np.ascontiguousarray(from_real(inputs[i], tensor.spec))
+            tensor.name: np.asarray(from_real(inputs[i], tensor.spec), order="C")
             for i, tensor in self._inputs.items()
         }
         shown = self._run(given)

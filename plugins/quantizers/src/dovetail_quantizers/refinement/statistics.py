@@ -32,14 +32,14 @@ def gather(
         return {}
     if calibration is None:
         raise QuantizationError(
-            "an algorithm observes tensors, and there are no samples",
+            "missing calibration samples for an algorithm that observes tensors",
             code="CALIBRATION_EMPTY",
             where=f"graph '{graph.name}'",
-            hint="give samples, or leave the algorithm out",
+            hint="pass samples, or remove the algorithm",
         )
     tensors = {each.tensor: graph.tensor(each.tensor) for each in wanted}
     if static := [name for name, t in tensors.items() if t.kind.is_static]:
-        raise GraphError(f"'{static[0]}' is static: an algorithm reads its values itself")
+        raise GraphError(f"'{static[0]}' is static and cannot be observed")
     streams = {each.tensor: _Stream(each) for each in wanted}
     with runner(graph, ops, backend, tensors) as run:
         for sample in samples_of(graph, calibration):

@@ -91,12 +91,12 @@ class Walk:
     def _samples(self, count: int) -> list[dict[str, Array]]:
         given = self._calibration
         if given is None or iter(given) is given:
-            missing = "there are none" if given is None else "these can be gone through only once"
+            missing = "there are none" if given is None else "they can be read only once"
             raise QuantizationError(
-                f"an algorithm compares both networks over the samples, but {missing}",
+                f"an algorithm compares both networks on the samples, but {missing}",
                 code="CALIBRATION_EMPTY",
                 where=f"graph '{self.graph.name}'",
-                hint="give the samples as a list",
+                hint="pass the samples as a list",
             )
         specs = {t.name: t.spec for t in self._float.inputs}
         found = itertools.islice(samples_of(self._float, given), count)
@@ -106,10 +106,14 @@ class Walk:
         ]
 
     def _has_weights(self, node: Node) -> bool:
-        """Return whether a static input of a node is a weight in fixed point."""
+        """Return whether a static input of a node is a weight in fixed point.
+
+        Weights without elements, and weights of a node that computes none, do not count.
+        """
         roles = roles_of(node, self.ops)
-        weights = [t for i, t in present(node) if isinstance(roles.get(i), Weight)]
-        return any(t.kind.is_static and t.dtype.is_fixed_point for t in weights)
+        weights = [t for i, t in present(node) if isinstance(roles.get(i), Weight) and all(t.shape)]
+        is_fixed = any(t.kind.is_static and t.dtype.is_fixed_point for t in weights)
+        return is_fixed and all(node.outputs[0].shape)
 
     def _weighted(self, node: Node, twin: Node, exact: _Values, rounded: _Values) -> RefinedNode:
         made = RefinedNode(
@@ -125,12 +129,18 @@ class Walk:
         return made
 
     def _bias(self, node: Node) -> tuple[int, Bias] | None:
-        """The bias's input of a fixed-point node whose weight is static, and its role."""
+        """The bias's input of a fixed-point node whose weight is static, and its role.
+
+        None too where the bias is computed or fed at run time.
+        """
+        inputs = dict(present(node))
         for i, role in roles_of(node, self.ops).items():
             if not isinstance(role, Bias) or role.data is None or role.weight is None:
                 continue
             data, weight = node.inputs[role.data], node.inputs[role.weight]
             if data is None or data.kind.is_static or weight is None:
+                continue
+            if i in inputs and not inputs[i].kind.is_static:
                 continue
             if weight.kind.is_static and weight.dtype.is_fixed_point:
                 return i, role
@@ -147,7 +157,10 @@ def _interface(node: Node, values: list[Array]) -> list[Array]:
     if node.op_type != "Cast":
         return values
     if y.dtype.is_fixed_point:
-        return [to_real(value.astype(y.dtype.storage), y.spec) for value in values]
+        ends = y.dtype.stored_range()
+        # a cast of NaN, or beyond the type, would depend on the processor
+        near = (np.clip(np.nan_to_num(value.astype(np.float64)), *ends) for value in values)
+        return [to_real(value.astype(y.dtype.storage), y.spec) for value in near]
     return [from_real(value, x.spec) for value in values]
 
 

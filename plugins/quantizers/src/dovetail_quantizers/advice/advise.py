@@ -1,0 +1,89 @@
+"""The options that would reduce the noise of the outputs most."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from dovetail.quantization import Advice
+from dovetail_quantizers.advice.noise import BIAS, CHANNEL, RANGE, ROW, WIDTH, Noise
+
+# Outputs that are estimated to be this good need no advice; the estimate is some dB too low.
+GOOD_DB = 25.0
+# A setting is named if it gains this much, about the error of the estimate; no more than MOST are.
+LEAST_DB = 2.5
+MOST = 3
+_SHOWN = 3
+_SETTINGS: dict[str, tuple[str, bool | int | str, str]] = {
+    BIAS: ("bias_bitwidth", 32, "the steps of {n} 8-bit biases are coarse for their sums"),
+    CHANNEL: (
+        "use_per_channel_quantization",
+        True,
+        "the channels of {n} weights differ in range, and each weight has one scale",
+    ),
+    ROW: (
+        "use_per_row_quantization",
+        True,
+        "the rows of {n} weights differ in range, and each weight has one scale",
+    ),
+    RANGE: (
+        "act_quantizer_calibration",
+        "mse",
+        "rare values widen the ranges of {n} activations",
+    ),
+    WIDTH: ("act_bitwidth", 16, "8 bits are coarse for {n} activations"),
+}
+
+
+def advice_on(noise: Noise) -> list[Advice]:
+    """Return up to three settings, the one with the largest gain first.
+
+    Each gain is in addition to the settings before it. A range estimator is preferred to wider
+    activations where it is enough or gains at least half as many dB: it costs nothing at run time.
+    """
+    found: list[Advice] = []
+    left = noise.total
+    remedies = {name: sum(parts.values()) for name, parts in noise.savings.items()}
+    while len(found) < MOST and left > 0 and -10 * math.log10(left) < GOOD_DB:
+        gains = {name: _gain(left, saved) for name, saved in remedies.items()}
+        best = max(gains, key=lambda name: gains[name], default=None)
+        if best is None or gains[best] < LEAST_DB:
+            break
+        if best == WIDTH and gains.get(RANGE, 0.0) >= LEAST_DB:
+            is_enough = -10 * math.log10(left) + gains[RANGE] >= GOOD_DB
+            best = RANGE if is_enough or gains[RANGE] >= gains[WIDTH] / 2 else WIDTH
+        found.append(_advice(best, gains[best], noise))
+        saved = remedies.pop(best)
+        left -= saved
+        if best == RANGE:  # a narrower range leaves less for more bits to take away
+            remedies[WIDTH] = max(remedies.get(WIDTH, 0.0) - saved, 0.0)
+        if best == WIDTH:
+            remedies.pop(RANGE, None)
+    return found
+
+
+def joined(each: Iterable[Sequence[Advice]]) -> tuple[Advice, ...]:
+    """Return the advice on a model from that on its graphs: of equal settings the largest gain."""
+    best: dict[str, Advice] = {}
+    for advice in (one for many in each for one in many):
+        before = best.get(advice.option)
+        if before is None or advice.estimated_gain_db > before.estimated_gain_db:
+            best[advice.option] = advice
+    return tuple(sorted(best.values(), key=lambda advice: -advice.estimated_gain_db)[:MOST])
+
+
+def _gain(noise: float, saved: float) -> float:
+    return -10 * math.log10(max(1 - saved / noise, 1e-6))
+
+
+def _advice(remedy: str, gain: float, noise: Noise) -> Advice:
+    option, value, reason = _SETTINGS[remedy]
+    parts = noise.savings[remedy]
+    worst = sorted(parts, key=lambda name: -parts[name])[:_SHOWN]
+    listed = ", ".join(f"'{name}'" for name in worst)
+    return Advice(
+        option=option,
+        value=value,
+        estimated_gain_db=round(gain, 1),
+        why=f"{reason.format(n=noise.counts[remedy])}, most of all {listed}",
+    )

@@ -1,0 +1,1 @@
+"""Judgement of quantization algorithms by the error of the model's outputs."""
