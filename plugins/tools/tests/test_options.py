@@ -37,7 +37,7 @@ def test_backend_names(fed: None, run: Any, name: str) -> None:
     ("args", "code", "part"),
     [
         (["--backend", "cpx"], 6, "did you mean 'cpu'?"),
-        (["--backend", "libQnnHexagon.so"], 6, "no plugin 'hexagon'"),
+        (["--backend", "libQnnHexagon.so"], 6, "plugin 'hexagon' is not installed"),
         (["--use-native-input-files", "--native-input-tensor-names", "x"], 2, "exclude each other"),
         (["--debug", "--set-output-tensors", "net:mid"], 2, "exclude each other"),
         (["--num-inferences", "0"], 2, "num-inferences"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from typer.main import get_command
@@ -91,10 +91,9 @@ def _explain_compat() -> None:
 def _app(command: str) -> typer.Typer | None:
     """Return an installed command's app; None if there is none that can be loaded."""
     try:
-        found = load(COMMANDS, command)
+        return cast("typer.Typer", load(COMMANDS, command))
     except PluginError:
         return None  # the table says so, and `doctor` says why
-    return found if isinstance(found, typer.Typer) else None
 
 
 def _state(app: typer.Typer | None, command: str, frontend: str | None) -> str:

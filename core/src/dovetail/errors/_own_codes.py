@@ -56,6 +56,12 @@ OWN_CODES: tuple[Entry, ...] = (
         "`dovetail doctor` shows the reason; repair or uninstall the dist named.",
     ),
     Entry(
+        "PLUGIN_FAILED",
+        6,
+        "The code of a third party's plugin raised an exception.",
+        "Run again with `--log-level debug` and report the traceback to the authors of the plugin.",
+    ),
+    Entry(
         "PLUGIN_CONFLICT",
         6,
         "Two installed dists claim one name in one group.",
