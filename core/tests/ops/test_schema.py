@@ -210,7 +210,7 @@ def test_two_packages_of_one_name_are_refused(loaded: bool) -> None:
     registry = OpRegistry.of(installed)
     if loaded:
         registry.package("p")
-    with pytest.raises(PluginError, match="two op packages named 'p'") as caught:
+    with pytest.raises(PluginError, match="duplicate op package name 'p'") as caught:
         registry.add(OpPackage("p"))
     assert caught.value.code == "PLUGIN_CONFLICT"
     assert "installed" in caught.value.hint

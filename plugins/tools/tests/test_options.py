@@ -52,7 +52,7 @@ def test_backend_names(fed: None, run: Any, name: str) -> None:
         (["--op-packages", "dovetail_opset:"], 2, "module.path:attribute"),
         (["--op-packages", "no.such.module:x"], 6, "No module named 'no'"),
         (["--op-packages", "dovetail_opset:nothing"], 6, "has no attribute 'nothing'"),
-        (["--op-packages", "dovetail_opset:__doc__"], 6, "a str, not an OpPackage"),
+        (["--op-packages", "dovetail_opset:__doc__"], 6, "expected an OpPackage, got a str"),
         (["--config-file", "none.toml"], 2, "none.toml"),
         (["--shared-buffer"], 2, "shared-buffer"),
         (["--batch-multiplier", "2"], 2, "batch-multiplier"),
@@ -200,7 +200,7 @@ def test_importing_a_command_imports_no_numpy(module: str) -> None:
 
 @pytest.mark.parametrize(
     ("source", "part"),
-    [(None, "must be installed"), ("x = 1", "the module is there"), ("1 / 0", "was found")],
+    [(None, "must be installed"), ("x = 1", "the module was imported"), ("1 / 0", "was found")],
 )
 def test_op_packages_of_the_working_folder(
     fed: None, run: Any, source: str | None, part: str

@@ -58,7 +58,7 @@ def test_set_output_tensors_adds(two_steps: str, run: Any, fed: Any, result: Any
         ("nut:mid", 2, "did you mean 'net'?"),
         ("mid", 2, "graph0:tensor0,tensor1;graph1:tensor2"),
         ("net:mid;net:y", 2, "each graph once"),
-        ("net:mid,,y", 2, "is empty"),
+        ("net:mid,,y", 2, "empty item"),
     ],
 )
 def test_set_output_tensors_refuses(
@@ -297,7 +297,7 @@ def test_a_graph_can_be_skipped(two_models: str, run: Any) -> None:
     [
         ("list.txt", "2 graphs (first, second/b), but 1 input lists"),
         ("__,__", "every graph is skipped"),
-        ("list.txt,", "is empty"),
+        ("list.txt,", "empty item"),
     ],
 )
 def test_lists_must_go_with_graphs(two_models: str, run: Any, lists: str, part: str) -> None:

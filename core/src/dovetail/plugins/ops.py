@@ -19,6 +19,16 @@ def installed_ops() -> OpRegistry:
     return OpRegistry(_load, _usable)
 
 
+def is_replaced(name: str, ops: OpRegistry) -> bool:
+    """Return whether a registry has another package of this name than the installed one."""
+    added = [package for package in ops.added if package.name == name]
+    return (
+        bool(added)
+        and name in registry.names(GROUP)
+        and registry.load_usable(GROUP, name) is not added[0]
+    )
+
+
 def _load(name: str) -> OpPackage | None:
     """Return a package, or None if it is not installed: the op registry suggests others."""
     try:

@@ -14,6 +14,7 @@ from dovetail.api import Model
 from dovetail.api import convert as convert_model
 from dovetail.api.conversion import find_frontend
 from dovetail.api.quantization import write_encodings
+from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.output import current_output
 from dovetail.cli.quantization_run import quantized, report_table, show_notes
 from dovetail.errors import ConfigError, Problem
@@ -23,7 +24,6 @@ from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
 from dovetail_tools._errors import usage
-from dovetail_tools._op_packages import load_op_packages
 from dovetail_tools.op_definitions import load_definitions
 
 SUFFIX = ".dvt"
@@ -106,8 +106,7 @@ def ops_with(references: tuple[str, ...], configs: Sequence[Path]) -> OpRegistry
         PluginError: A package cannot be loaded, or two have one name.
     """
     ops = installed_ops()
-    for package in (*load_op_packages(references), *load_definitions(configs)):
-        ops.add(package)
+    add_op_packages(ops, (*load_op_packages(references), *load_definitions(configs)))
     return ops
 
 

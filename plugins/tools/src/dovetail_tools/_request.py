@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dovetail.cli.op_package_option import split_list
 from dovetail.errors import suggest_name
 from dovetail_tools._errors import usage
 
@@ -75,20 +76,6 @@ class Request:
     keep_outputs: int | None = None
     timeout_us: int | None = None
     op_packages: tuple[str, ...] = ()
-
-
-def split_list(text: str | None, option: str) -> tuple[str, ...]:
-    """Return the items of a comma-separated option.
-
-    Raises:
-        ConfigError: An item is empty.
-    """
-    if text is None:
-        return ()
-    items = tuple(item.strip() for item in text.split(","))
-    if "" in items:
-        raise usage(f"an item of the list '{text}' is empty", where=option)
-    return items
 
 
 def parse_input_lists(text: str) -> tuple[Path | None, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.progress import progress
 from dovetail.files import unwritable
 from dovetail.runtime import Backend, Context, Graph, ProfileLevel, backend_name
@@ -16,7 +17,6 @@ from dovetail_tools import _metadata, _profiling
 from dovetail_tools._executor import JobRunner
 from dovetail_tools._jobs import Job, make_jobs
 from dovetail_tools._metadata import graph_metadata, write_metadata
-from dovetail_tools._op_packages import load_op_packages
 from dovetail_tools._output_folder import OutputFolder, check_replaceable
 from dovetail_tools._profiling import profiling_data, write_profiling
 from dovetail_tools._request import Profiling, Request
@@ -72,7 +72,9 @@ def execute(request: Request, perf_profile: str | None = None) -> Outcome:
     with Backend.create(name, config.backend.get(name)) as backend:
         if perf_profile is not None:
             _LOG.info("--perf-profile %s has no effect: there is no clock to set", perf_profile)
-        for package in load_op_packages(request.op_packages, name):
+        packages = load_op_packages(request.op_packages, name)
+        add_op_packages(backend.ops, packages)
+        for package in packages:
             backend.register_op_package(package)
         _need(backend, request)
         jobs = make_jobs(request, config, backend.ops)

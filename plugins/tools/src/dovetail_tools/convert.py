@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, takes_quantization
 from dovetail_tools._pairs import PairCommand, split_pairs
-from dovetail_tools._request import split_list
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -94,14 +94,7 @@ def convert(
             help="Run no passes: the graph stays as it is read, node by node.",
         ),
     ] = False,
-    op_packages: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE[:ATTRIBUTE[:TARGET]][,...]",
-            help="Op packages that are not installed, by module or by path of a Python file or "
-            "folder. A node that is named like one of their ops becomes that op.",
-        ),
-    ] = None,
+    op_packages: OpPackages = None,
     op_package_config: Annotated[
         list[Path] | None,
         typer.Option(

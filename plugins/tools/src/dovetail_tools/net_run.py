@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail_tools._request import (
     Profiling,
     Request,
@@ -14,7 +15,6 @@ from dovetail_tools._request import (
     check_request,
     parse_input_lists,
     parse_set_outputs,
-    split_list,
 )
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -110,14 +110,7 @@ def net_run(
             min=0, metavar="MICROSECONDS", help="That one inference may take, more than 0."
         ),
     ] = None,
-    op_packages: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE[:ATTRIBUTE[:TARGET]][,...]",
-            help="Op packages that are not installed, by module or by path of a Python file or "
-            "folder; TARGET is the backend that one is for.",
-        ),
-    ] = None,
+    op_packages: OpPackages = None,
     perf_profile: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="One of the SDK's; there is no clock to set here."),

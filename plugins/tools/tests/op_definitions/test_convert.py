@@ -130,7 +130,7 @@ def test_two_packages_with_one_op_are_refused(run: Any) -> None:
     assert "'shop' and 'mall' both have an op 'Widen'" in done.err
     done = run(*CONVERT, "-opc", "shop.xml")
     assert done.code == 6
-    assert "two op packages named 'shop'" in done.err
+    assert "duplicate op package name 'shop'" in done.err
 
 
 def test_what_is_wrong_in_the_file_is_said_with_its_line(run: Any) -> None:

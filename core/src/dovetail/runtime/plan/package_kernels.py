@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from dovetail import plugins
 from dovetail.ops import OpRegistry
+from dovetail.plugins.ops import is_replaced
 from dovetail.runtime.plan.kernels import KernelRegistry
 
 GROUP = "dovetail.kernels"
@@ -16,7 +17,8 @@ def with_package_kernels(
 ) -> KernelRegistry:
     """Return a backend's own kernels and those that op packages provide for it.
 
-    Broken ones are left out with a warning: the ops run without them.
+    Broken kernels are left out with a warning: the ops run without them. So are those for an
+    installed package that another one replaces: they were written for other definitions.
 
     Args:
         own: The backend's.
@@ -30,7 +32,7 @@ def with_package_kernels(
     installed = plugins.names(GROUP)
     for package in sorted(set(packages)):
         name = f"{own.backend}:{package}"
-        if name in installed:
+        if name in installed and not is_replaced(package, ops):
             loaded = plugins.load_usable(GROUP, name)
             if isinstance(loaded, KernelRegistry):
                 loaded.check(ops)
