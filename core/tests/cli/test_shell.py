@@ -154,6 +154,14 @@ def test_version(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == {"dovetail-core": __version__}
 
 
+def test_module_is_the_command(site: Any) -> None:
+    done = forked.run(["python", "-m", "dovetail", "--version"], Path.cwd())
+    assert (done.returncode, done.stdout) == (0, f"dovetail {__version__}\n")
+    done = forked.run(["python", "-m", "dovetail", "plugin"], Path.cwd())
+    assert done.returncode == 2
+    assert done.stderr.startswith("error[USAGE]: command 'plugin' not found")
+
+
 # -- options ---------------------------------------------------------------------------------------
 
 

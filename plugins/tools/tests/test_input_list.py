@@ -84,6 +84,42 @@ def test_all_faults_are_told_with_their_lines(
     assert entries() == before
 
 
+@pytest.mark.parametrize(
+    ("line", "left", "right"),
+    [
+        ('left:="a b.raw" right:=c.raw', "a b.raw", "c.raw"),
+        ('right:="c.raw"  left:="a  b.raw"', "a  b.raw", "c.raw"),
+        ('left:="a right:=b.raw" right:=c.raw', "a right:=b.raw", "c.raw"),
+        # a quote that does not begin and end a word is part of the name
+        ('left:=a"b.raw right:=c".raw', 'a"b.raw', 'c".raw'),
+        ('left:="a.raw right:=c.raw', '"a.raw', "c.raw"),
+        ('left:="a"b.raw right:=it\'s.raw', '"a"b.raw', "it's.raw"),
+        ("left:='a.raw' right:=c.raw", "'a.raw'", "c.raw"),
+    ],
+)
+def test_paths_in_quotes(
+    new_net: Any, run: Any, raw: Any, listing: Any, result: Any, line: str, left: str, right: str
+) -> None:
+    net = new_net()
+    ends = net.input("left", 1, 2), net.input("right", 1, 2)
+    net.save(net.node("ElementWiseSubtract", *ends, name="y"))
+    raw(left, np.array([5.0, 7.0]))
+    raw(right, np.array([1.0, 2.0]))
+    listing(line)
+    done = net_run(run)
+    assert done.code == 0, done.err
+    np.testing.assert_array_equal(result("y.raw"), [4, 5])
+
+
+def test_bare_path_in_quotes(two_steps: str, run: Any, raw: Any, listing: Any, result: Any) -> None:
+    x = raw("my file.raw", np.arange(6.0))
+    listing('"my file.raw"')
+    assert net_run(run).code == 0
+    np.testing.assert_array_equal(result("y.raw"), -x)
+    listing('"my file.raw" ""')
+    assert "'\"\"' does not say which input" in net_run(run).err.replace('\\"', '"')
+
+
 def test_many_faults_are_counted(two_steps: str, run: Any, listing: Any) -> None:
     listing(*["none.raw"] * 73)
     problems = net_run(run).error["problems"]

@@ -72,6 +72,8 @@ class JobRunner:
         self._level = level
         self._folder = folder
         self._timings = timings
+        self._slots: list[_Slot] = []
+        self._free: list[_Slot] = []
         self.results = 0
 
     def run(self, queue_depth: int | None, advance: Advance) -> None:
@@ -92,26 +94,30 @@ class JobRunner:
         for slot in chain(overlapping, self._one_by_one(inferences)):
             self._timings.take(slot.profile)
             self._write(slot)
+            self._free.append(slot)
             advance()
         self._timings.wall_s = time.perf_counter() - start
+        for slot in self._slots:  # after an error the backend's end frees them
+            slot.profile.free()
+            if slot.signal is not None:
+                slot.signal.free()
 
     def _one_by_one(self, inferences: Iterator[int]) -> Iterator[_Slot]:
-        slot = self._slot()
         for inference in inferences:
+            slot = self._take_slot()
             self._read(slot, inference)
             self._graph.execute(slot.inputs, slot.outputs, slot.profile, slot.signal)
             yield slot
 
     def _overlapping(self, queue_depth: int, inferences: Iterator[int]) -> Iterator[_Slot]:
-        """Return each slot whose execution ended, in order; it is free again after that.
+        """Yield each slot whose execution ended, in order.
 
-        Leaves the rest of the inferences where overlapping does not pay.
+        Stop and leave the other inferences if overlapping does not pay.
         """
         limit = min(_IN_FLIGHT, queue_depth)
-        free = [self._slot() for _ in range(limit + 1)]
         flying: deque[_Slot] = deque()
         for inference in inferences:
-            slot = free.pop()
+            slot = self._take_slot()
             self._read(slot, inference)
             ended = _landed(flying) if len(flying) == limit else None
             slot.execution = self._graph.execute_async(
@@ -120,7 +126,6 @@ class JobRunner:
             flying.append(slot)
             if ended is not None:
                 yield ended
-                free.append(ended)
                 if not self._pays():
                     break
         while flying:
@@ -131,15 +136,20 @@ class JobRunner:
         known = self._timings.execute_us
         return len(known) != _PROBED or min(known) >= _PAYS_US
 
-    def _slot(self) -> _Slot:
+    def _take_slot(self) -> _Slot:
+        """Return a slot that is free, a new one if there is none."""
+        if self._free:
+            return self._free.pop()
         backend = self._graph.context.backend
         timeout = self._request.timeout_us
-        return _Slot(
+        slot = _Slot(
             {name: RawReader(form) for name, form in self._job.feed.forms.items()},
             {t.name: np.empty(t.shape, t.dtype.storage) for t in self._graph.outputs},
             backend.create_profile(self._level),
             None if timeout is None else backend.create_signal(SignalKind.TIMEOUT, timeout),
         )
+        self._slots.append(slot)
+        return slot
 
     def _inferences(self) -> Iterator[int]:
         """Numbers of the inferences, until there have been enough."""

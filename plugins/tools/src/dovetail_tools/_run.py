@@ -99,7 +99,8 @@ def _need(backend: Backend, request: Request) -> None:
     """Refuses what the backend cannot do, before anything is read."""
     if request.timeout_us is not None:
         backend.require("cancel", "SIGNAL_ERROR_UNSUPPORTED")
-    backend.create_profile(_level(request)).free()
+    if _level(request) is ProfileLevel.DETAILED:
+        backend.require("watch", "PROFILE_ERROR_UNSUPPORTED")
 
 
 def _level(request: Request) -> ProfileLevel:
@@ -116,6 +117,7 @@ def _prepared(context: Context, job: Job, config: RunConfig, timings: Timings) -
     profile = context.backend.create_profile()
     graph.finalize(profile)
     timings.take(profile)
+    profile.free()
     timings.prepare_us = (time.perf_counter() - start) * 1e6
     return graph
 

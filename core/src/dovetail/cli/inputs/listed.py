@@ -16,6 +16,8 @@ from dovetail.errors import Problem, suggest_name
 from dovetail.files import safe_name, unreadable
 
 _ASSIGN = ":="
+# A path in quotes ends where a quote precedes a space; any other quote is part of a name.
+_QUOTED = r'"([^"]+)"(?!\S)'
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +134,16 @@ def _spellings(names: Sequence[str]) -> dict[str, str]:
 
 def _items(text: str, spelled: Mapping[str, str]) -> list[tuple[str | None, str]]:
     """Name and paths of a line as written; a bare path has the name None."""
-    # names may hold spaces, so those that are known come first, the longest one before the others
+    # names may contain spaces, so known ones come first, a longer one before its beginning
     known = "".join(f"{re.escape(name)}|" for name in sorted(spelled, key=len, reverse=True))
-    marks = list(re.finditer(rf"(?<!\S)({known}\S+?|){_ASSIGN}", text))
-    ends = [mark.start() for mark in marks] + [len(text)]
-    items: list[tuple[str | None, str]] = [(None, word) for word in text[: ends[0]].split()]
-    for mark, end in zip(marks, ends[1:], strict=True):
-        value = text[mark.end() : end]
-        path, *others = re.split(r"\s+", value.rstrip())  # a path begins right behind the mark
-        items += [(mark[1], path), *((None, word) for word in others)]
+    item = re.compile(rf"\s*(?:{_QUOTED}|(?:({known}\S+?|){_ASSIGN})?(?:{_QUOTED}|(\S*)))")
+    items: list[tuple[str | None, str]] = []
+    while found := item.match(text):
+        if not found[0]:
+            break
+        alone, name, quoted, plain = found.groups()
+        items.append((name, alone or quoted or plain or ""))
+        text = text[found.end() :].rstrip()
     return items
 
 
