@@ -156,6 +156,26 @@ def test_everything_is_read(definitions: Definitions) -> None:
     assert table.outputs[0].shape is None
 
 
+def test_types_of_a_supplement_join_those_of_the_definition(tmp_path: Path) -> None:
+    path = tmp_path / "shop.xml"
+    added = """<SupplementalOpDef>
+      <Name>Table</Name>
+      <Input><Name>x</Name><Datatype>QNN_DATATYPE_UFIXED_POINT_8</Datatype></Input>
+      <Output><Name>y</Name><Datatype>QNN_DATATYPE_FLOAT_32</Datatype></Output>
+    </SupplementalOpDef>
+  </SupplementalOpDefList>
+</OpDefCollection>"""
+    end = "</SupplementalOpDefList>\n</OpDefCollection>"
+    assert end in FULL
+    path.write_text(FULL.replace(end, added))
+    definitions = read_definitions(path)
+    table = definitions.ops[1]
+    assert table.inputs[0].all_dtypes == (DType.FLOAT_32, DType.UFIXED_POINT_8)
+    assert table.outputs[0].all_dtypes == (DType.FLOAT_32,)
+    told = [r.text for r in unexpressed(definitions) if r.op == "Table"]
+    assert "input 'x': that HTP has it as UFIXED_POINT_8 only" in told
+
+
 def test_what_a_schema_cannot_hold_is_listed(definitions: Definitions) -> None:
     told = [f"{r.line} {r.op}: {r.text}" for r in unexpressed(definitions)]
     assert told == [

@@ -55,12 +55,6 @@ def _supplement(op: OpDefinition, supplement: Supplement) -> Iterator[Fault]:
             yield port.line, text
             continue
         part = known[name]
-        if foreign := [d.name for d in port.dtypes if part.dtypes and d not in part.dtypes]:
-            yield (
-                port.line,
-                f"{words[side]} '{name}' is {', '.join(foreign)} on {supplement.backend}, but "
-                f"{', '.join(d.name for d in part.dtypes)} by its definition (line {part.line})",
-            )
         if (ranks := _ranks(part.shape, port.shape)) is not None:
             yield (
                 port.line,

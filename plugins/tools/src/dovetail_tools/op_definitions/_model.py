@@ -84,8 +84,8 @@ class Tensor:
 
     @property
     def all_dtypes(self) -> tuple[DType, ...]:
-        """Types that any backend allows; empty for any type."""
-        return self.dtypes or _union(self.by_backend)
+        """Types that the definition or any backend allows; empty for any type."""
+        return _union(self.dtypes, self.by_backend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ class Parameter:
 
     @property
     def all_dtypes(self) -> tuple[DType, ...]:
-        """Types that any backend allows; UINT_32 where nothing is said."""
-        return self.dtypes or _union(self.by_backend) or (DType.UINT_32,)
+        """Types that the definition or any backend allows; UINT_32 by default."""
+        return _union(self.dtypes, self.by_backend) or (DType.UINT_32,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,5 +175,8 @@ class Definitions:
     file: str
 
 
-def _union(by_backend: dict[str, tuple[DType, ...]]) -> tuple[DType, ...]:
-    return tuple(dict.fromkeys(d for dtypes in by_backend.values() for d in dtypes))
+def _union(
+    dtypes: tuple[DType, ...], by_backend: dict[str, tuple[DType, ...]]
+) -> tuple[DType, ...]:
+    added = (dtype for supplement in by_backend.values() for dtype in supplement)
+    return tuple(dict.fromkeys((*dtypes, *added)))
