@@ -245,7 +245,7 @@ def test_inspect_a_container(dvt: Path, capsys: Capture) -> None:
     assert main(["inspect", str(dvt)]) == 0
     out = capsys.readouterr().out
     assert f"{dvt}: model, format 1, {dvt.stat().st_size:,} bytes\n" in out
-    assert "made by test 9 from small.onnx\n" in out
+    assert "written by test 9 from small.onnx\n" in out
     assert "op packages: test.ops 1.4.0\n" in out
     assert "graph small: 1 nodes, 3 tensors, 24 bytes of static data\n" in out
     rows = [line.split() for line in out.splitlines()]
@@ -273,7 +273,7 @@ def test_inspect_verify_finds_one_flipped_bit(dvt: Path, capsys: Capture) -> Non
     assert main(["inspect", str(dvt), "--verify"]) == 3
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"error[CONTAINER_DAMAGED]: {dvt}: is damaged")
+    assert err.startswith(f"error[CONTAINER_DAMAGED]: {dvt}: the file is damaged")
     assert "blob 0" in err
 
 

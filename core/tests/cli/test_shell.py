@@ -191,7 +191,7 @@ def test_the_sdks_forms_of_flags_and_lists(
     ("args", "said"),
     [
         (["--per-channel", "maybe"], "maybe"),
-        (["--per-channel=maybe"], "takes true, false or no value"),
+        (["--per-channel=maybe"], "expected true, false or no value"),
         (["--wide", "true"], "true"),  # it has a way of its own to say no
         (["--once", "a", "b"], "b"),
         (["--algorithms"], "algorithms"),
@@ -276,13 +276,13 @@ def test_log_level(echo: Any, level: str | None, seen: list[str]) -> None:
     ("args", "message", "hint"),
     [
         (["plugin"], "command 'plugin' not found", "did you mean 'plugins'?"),
-        (["--jsn", "plugins"], "there is no global option '--jsn'", "did you mean '--json'?"),
-        (["--json=yes", "plugins"], "--json takes no value, but was given 'yes'", ""),
-        (["--log-level"], "--log-level was given nothing", ""),
-        (["--log-level", "inof", "plugins"], "--log-level was given 'inof'", "'info'"),
+        (["--jsn", "plugins"], "unknown global option '--jsn'", "did you mean '--json'?"),
+        (["--json=yes", "plugins"], "--json takes no value, got 'yes'", ""),
+        (["--log-level"], "missing value of --log-level", ""),
+        (["--log-level", "inof", "plugins"], "unsupported value 'inof' of --log-level", "'info'"),
         (["plugins", "--grop", "x"], "dovetail plugins: No such option: --grop", "usage: dovetail"),
         (["inspect"], "Missing argument", "`dovetail inspect --help`"),
-        (["plugins", "--group", "backend"], "no plugin group 'backend'", "'backends'"),
+        (["plugins", "--group", "backend"], "plugin group 'backend' not found", "'backends'"),
     ],
 )
 def test_usage_errors(

@@ -1,4 +1,4 @@
-"""What `dovetail net-run` does once its options are read."""
+"""The work of `dovetail net-run`, after its options are read."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _LOG = logging.getLogger("dovetail.net-run")
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """What came of one graph.
+    """The result of one graph.
 
     Attributes:
-        job: What was run.
-        timings: How long it took.
+        job: The job that was run.
+        timings: Its times.
         results: Number of results written.
     """
 
@@ -42,13 +42,13 @@ class JobOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
         backend: Name of the backend.
-        output_dir: Where the results are.
-        jobs: What came of each graph.
-        profiling: What was measured, as plain data, if that was asked for.
+        output_dir: Folder of the results.
+        jobs: The result of each graph.
+        profiling: The times as plain data, if requested.
     """
 
     backend: str
@@ -58,20 +58,20 @@ class Outcome:
 
 
 def execute(request: Request, perf_profile: str | None = None) -> Outcome:
-    """Run what a request asks for; results appear in its output folder at the end.
+    """Execute a request; results appear in its output folder at the end.
 
     Args:
-        request: What to run.
-        perf_profile: The performance profile that was asked for.
+        request: The request.
+        perf_profile: The performance profile, if one is requested.
 
     Raises:
-        DovetailError: Anything failed; then the output folder is as it was.
+        DovetailError: Any step failed; the output folder is unchanged.
     """
     name = backend_name(request.backend)
     config = RunConfig() if request.config_file is None else load_config(request.config_file, name)
     with Backend.create(name, config.backend.get(name)) as backend:
         if perf_profile is not None:
-            _LOG.info("--perf-profile %s has no effect: there is no clock to set", perf_profile)
+            _LOG.info("--perf-profile %s has no effect on this machine", perf_profile)
         packages = load_op_packages(request.op_packages, name)
         add_op_packages(backend.ops, packages)
         for package in packages:
@@ -96,7 +96,7 @@ def execute(request: Request, perf_profile: str | None = None) -> Outcome:
 
 
 def _need(backend: Backend, request: Request) -> None:
-    """Refuses what the backend cannot do, before anything is read."""
+    """Raise if the backend lacks a capability of the request, before anything is read."""
     if request.timeout_us is not None:
         backend.require("cancel", "SIGNAL_ERROR_UNSUPPORTED")
     if _level(request) is ProfileLevel.DETAILED:
@@ -135,7 +135,7 @@ def _run_job(
 
 
 def _queue_depth(graph: Graph, request: Request) -> int | None:
-    """Executions that may wait at once; None where they are to be synchronous."""
+    """Return the number of executions that may wait at once; None if they are synchronous."""
     if request.synchronous:
         return None
     if not graph.context.backend.capabilities.asynchronous:
