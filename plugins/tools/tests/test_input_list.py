@@ -239,7 +239,7 @@ def test_names_with_spaces(new_net: Any, run: Any, raw: Any, listing: Any, resul
         assert result("y.raw", index=i).tolist() == [4, 5]
     listing("x.raw y.raw")
     problems = net_run(run).error["problems"]
-    assert problems[0]["hint"] == "expected a line of the form a b:=PATH b:=PATH"
+    assert problems[0]["hint"] == "expected the form: a b:=PATH b:=PATH"
 
 
 def test_hints_name_inputs_as_a_list_can(new_net: Any, run: Any, raw: Any, listing: Any) -> None:
@@ -249,6 +249,6 @@ def test_hints_name_inputs_as_a_list_can(new_net: Any, run: Any, raw: Any, listi
     raw("x.raw", [5.0, 7.0])
     listing("x.raw x.raw")
     hint = net_run(run).error["problems"][0]["hint"]
-    assert hint == "expected a line of the form _a:=PATH b_:=PATH"
+    assert hint == "expected the form: _a:=PATH b_:=PATH"
     listing(hint.partition(": ")[2].replace("PATH", "x.raw"))
     assert net_run(run).code == 0

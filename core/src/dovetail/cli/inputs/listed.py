@@ -169,7 +169,7 @@ def _example(spelled: Mapping[str, str]) -> str:
     lost = [repr(name) for name in names if name not in chosen]
     if lost:
         return f"a list cannot name {', '.join(lost)}: rename the input in the model"
-    return "expected a line of the form " + " ".join(
+    return "expected the form: " + " ".join(
         f"{chosen[name]}{_ASSIGN}PATH" for name in names
     )
 
