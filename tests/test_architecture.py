@@ -82,6 +82,21 @@ def test_umbrella_offers_every_dist() -> None:
     assert {dist.name for dist in DISTS} <= names
 
 
+def test_umbrella_has_a_name_that_is_free() -> None:
+    assert UMBRELLA["name"] == "dovetail-nn"
+    assert UMBRELLA["name"] not in {dist.name for dist in DISTS}
+
+
+def test_readme_installs_every_dist_by_path() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    lines = [line for line in text.splitlines() if re.match(r"\$ .*pip (install|wheel) ", line)]
+    paths = [[word for word in line.split() if word.startswith(".")] for line in lines]
+    every = {f"./{dist.folder}" for dist in DISTS} | {"."}
+    assert [set(found) for found in paths if found] == [every, every]
+    rest = [line for line, found in zip(lines, paths, strict=True) if not found]
+    assert rest == ["$ python -m pip install wheels/*.whl"]
+
+
 def imports_of(folder: Path) -> set[str]:
     """Collect the top-level names that the Python files below a folder import."""
     names = set()
@@ -137,8 +152,12 @@ def test_entry_points_load(dist: Dist) -> None:
 
 # Absolute paths that only one machine has. URLs and paths inside an archive have a word before.
 MACHINE_PATH = re.compile(r"(?<![\w.~*$})>/-])/(?:work|tmp|opt|root|home|mnt|Users)/\w")
-# The names are not on the public index: whoever follows such a line gets a stranger's package.
-INDEX_INSTALL = re.compile(r"pip3? install (?:-\S+ )*[\"']?dovetail\b(?![/\\.]|_\w*/)")
+# On the public index `dovetail` is another project, and the parts' names are not registered: every
+# part is installed by path.
+INDEX_INSTALL = re.compile(
+    r"\b(?:pip3?|pipx|uv|poetry|conda)\b[^\n`;|&#]*?\b(?:install|add)\b[^\n`;|&#]*?"
+    r"[\s\"']dovetail[\w-]*(?![\w/\\-]|\.\w)"
+)
 # How packages are fetched is the affair of whoever installs.
 INDEX_OPTION = re.compile(r"(?:--|PIP_|UV_)(?:extra[-_])?(?:index[-_]url|find[-_]links)", re.I)
 
@@ -165,10 +184,13 @@ def test_files_say_nothing_about_one_machine(rule: re.Pattern[str]) -> None:
     [
         (MACHINE_PATH, ["see ", "/home", "/ann/x"], "https://example.org/home/ann/x"),
         (MACHINE_PATH, ['open("', "/tmp", '/x")'], "plugins/tmp/x"),
-        (INDEX_INSTALL, ["python -m pip ", "install -U ", "dovetail-core"], "pip install ./core"),
+        (INDEX_INSTALL, ["python -m pip inst", "all -U dovetail-core"], "pip install ./core"),
+        (INDEX_INSTALL, ["pip inst", "all numpy dovetail"], "pip install dovetail/core"),
+        (INDEX_INSTALL, ["uv pip inst", "all 'dovetail-nn[test]'"], "pip install ./my-dovetail"),
+        (INDEX_INSTALL, ["uv ad", "d dovetail-nn"], "pip install wheels/dovetail_nn-0.1.0.whl"),
         (INDEX_OPTION, ["pip install --index", "-url=x"], "an index and its url"),
     ],
-    ids=["home", "temporary", "index-install", "index-option"],
+    ids=["home", "temporary", "core", "second", "extra", "uv", "index-option"],
 )
 def test_rules_tell_bad_from_good(rule: re.Pattern[str], bad: list[str], good: str) -> None:
     # In pieces, since this file is searched too.

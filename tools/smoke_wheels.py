@@ -1,9 +1,8 @@
-"""Builds every dist's wheel and tries the wheels in three clean environments.
+"""Build the wheels of all dists and test them in three clean environments.
 
 1. core alone: the package imports, the command lists its own commands and no plugin;
-2. core + opset + cpu, with the oneDNN library that it is made of: the op package and the backend
-   are found;
-3. everything, through the umbrella: a real model is converted, run, and right.
+2. core + opset + cpu, with the oneDNN library layer: the op package and the backend are found;
+3. everything, with the umbrella: a trained model is converted and run, with the right results.
 
 Run it with the workspace's Python (`make wheels`).
 """
@@ -17,10 +16,10 @@ import numpy as np
 from smoke_environment import Environment, SmokeError, run_pip
 from workspace import ROOT, find_dists
 
-UMBRELLA = "dovetail"
+UMBRELLA = "dovetail-nn"
 CORE_COMMANDS = ("doctor", "explain", "inspect", "plugins")
 
-# The dists that bring a named thing, which `dovetail plugins` must show exactly when installed.
+# The dists that provide plugins, which `dovetail plugins` must list exactly if installed.
 PLUGIN_DISTS = (
     "dovetail-cpu",
     "dovetail-onnx",
@@ -35,15 +34,15 @@ IMAGES = 10
 PRINT_OUR_DISTS = """
 from importlib.metadata import distributions
 names = {d.name for d in distributions()}
-print(*sorted(n for n in names if n == "dovetail" or n.startswith("dovetail-")))
+print(*sorted(n for n in names if n.startswith("dovetail")))
 """
 
 
 def build_wheels(target: Path) -> dict[str, Path]:
-    """Build all wheels into `target` and give them by dist name.
+    """Build all wheels into `target` and return them by dist name.
 
     Raises:
-        SmokeError: a build failed, or gave other wheels than there are dists.
+        SmokeError: A build failed, or the wheels built are not those of the dists.
     """
     folders = [f"./{dist.folder}" for dist in find_dists()] + ["."]
     run_pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(target), *folders)
@@ -55,7 +54,7 @@ def build_wheels(target: Path) -> dict[str, Path]:
 
 
 def check_packages(env: Environment) -> None:
-    """Exactly the chosen dists are installed; their packages import from there and are typed."""
+    """Check that exactly the chosen dists are installed, importable from there and typed."""
     found = env.run("python", "-c", PRINT_OUR_DISTS).split()
     env.demand(found == sorted(env.dists), f"holds {found}, should hold {sorted(env.dists)}")
     for package in (p for d in find_dists() if d.name in env.dists for p in d.packages):
@@ -66,12 +65,12 @@ def check_packages(env: Environment) -> None:
 
 
 def check_commands(env: Environment) -> None:
-    """The shell lists the commands of the installed dists, `plugins` the installed plugins."""
+    """Check that the shell lists the installed commands, and `plugins` the installed plugins."""
     text = env.run("dovetail", "--help")
     commands = {c: True for c in CORE_COMMANDS}
     commands |= {c: "dovetail-tools" in env.dists for c in ("convert", "net-run")}
     commands |= {"quantize": "dovetail-quantizers" in env.dists}
-    # A command is the first word of its own line; its name may also occur in a help text.
+    # A command is the first word of a line; its name may also occur in a help text.
     listed = {line.split()[0] for line in text.splitlines() if line.strip()}
     for command, expected in commands.items():
         env.demand((command in listed) == expected, f"{command} in `dovetail --help`:\n{text}")
@@ -81,9 +80,9 @@ def check_commands(env: Environment) -> None:
 
 
 def check_digits(env: Environment) -> None:
-    """Convert the digits model and run ten held-out images: each digit must come out right.
+    """Convert the digits model and run ten held-out images, each of which must be classified right.
 
-    onnxruntime gets these ten right too, so a wrong one is a fault of ours.
+    onnxruntime classifies these ten right, so a wrong result is a fault of ours.
     """
     heldout = np.load(DIGITS / "heldout.npz")
     lines = []
@@ -97,9 +96,9 @@ def check_digits(env: Environment) -> None:
     files = ("--input-list", "images.txt", "--output-dir", "out")
     env.run("dovetail", "net-run", "--model", "d.dvt", "--backend", "cpu", *files)
     results = [env.folder / "out" / f"Result_{i}" / "scores.raw" for i in range(IMAGES)]
-    answers = [int(np.fromfile(path, "<f4").argmax()) for path in results]
+    found = [int(np.fromfile(path, "<f4").argmax()) for path in results]
     labels = heldout["labels"][:IMAGES].tolist()
-    env.demand(answers == labels, f"digits {labels} were read as {answers}")
+    env.demand(found == labels, f"digits {labels} were classified as {found}")
 
 
 def check(env: Environment, wheels: dict[str, Path]) -> str:
@@ -113,7 +112,7 @@ def check(env: Environment, wheels: dict[str, Path]) -> str:
 
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="dovetail-wheels-") as name:
-        # Resolved: where the temporary folder is a link, programs inside print the real path.
+        # Resolved: if the temporary folder is a link, programs inside print the real path.
         base = Path(name).resolve()
         wheels = build_wheels(base / "wheels")
         print(f"{len(wheels)} wheels built", flush=True)
@@ -126,7 +125,7 @@ def main() -> int:
             ),
             Environment("everything", base / "everything", tuple(wheels)),
         ]
-        # Installing is half waiting for the index and the disk, so all three go at once.
+        # Half of the time to install is spent waiting for the index and the disk: run all at once.
         with ThreadPoolExecutor(len(envs)) as pool:
             for line in pool.map(lambda env: check(env, wheels), envs):
                 print(line, flush=True)

@@ -1,4 +1,4 @@
-"""Dovetail: convert, run and study neural networks on interchangeable backends.
+"""Dovetail: convert, quantize and run neural networks on interchangeable backends.
 
     import dovetail as dt
 
@@ -6,8 +6,8 @@
     with dt.Session(model, backend="cpu") as session:
         outputs = session.run({"input": array})
 
-Names are looked up when they are first used, so that importing the package costs nothing: the
-command line starts with it.
+Members are imported on first use, so that importing the package is cheap: every start of the
+command line does it.
 """
 
 from __future__ import annotations

@@ -154,6 +154,14 @@ def test_version(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == {"dovetail-core": __version__}
 
 
+def test_module_is_the_command(site: Any) -> None:
+    done = forked.run(["python", "-m", "dovetail", "--version"], Path.cwd())
+    assert (done.returncode, done.stdout) == (0, f"dovetail {__version__}\n")
+    done = forked.run(["python", "-m", "dovetail", "plugin"], Path.cwd())
+    assert done.returncode == 2
+    assert done.stderr.startswith("error[USAGE]: command 'plugin' not found")
+
+
 # -- options ---------------------------------------------------------------------------------------
 
 
@@ -183,7 +191,7 @@ def test_the_sdks_forms_of_flags_and_lists(
     ("args", "said"),
     [
         (["--per-channel", "maybe"], "maybe"),
-        (["--per-channel=maybe"], "takes true, false or no value"),
+        (["--per-channel=maybe"], "expected true, false or no value"),
         (["--wide", "true"], "true"),  # it has a way of its own to say no
         (["--once", "a", "b"], "b"),
         (["--algorithms"], "algorithms"),
@@ -267,14 +275,14 @@ def test_log_level(echo: Any, level: str | None, seen: list[str]) -> None:
 @pytest.mark.parametrize(
     ("args", "message", "hint"),
     [
-        (["plugin"], "there is no command 'plugin'", "did you mean 'plugins'?"),
-        (["--jsn", "plugins"], "there is no global option '--jsn'", "did you mean '--json'?"),
-        (["--json=yes", "plugins"], "--json takes no value, but was given 'yes'", ""),
-        (["--log-level"], "--log-level was given nothing", ""),
-        (["--log-level", "inof", "plugins"], "--log-level was given 'inof'", "'info'"),
+        (["plugin"], "command 'plugin' not found", "did you mean 'plugins'?"),
+        (["--jsn", "plugins"], "unknown global option '--jsn'", "did you mean '--json'?"),
+        (["--json=yes", "plugins"], "--json takes no value, got 'yes'", ""),
+        (["--log-level"], "missing value of --log-level", ""),
+        (["--log-level", "inof", "plugins"], "unsupported value 'inof' of --log-level", "'info'"),
         (["plugins", "--grop", "x"], "dovetail plugins: No such option: --grop", "usage: dovetail"),
         (["inspect"], "Missing argument", "`dovetail inspect --help`"),
-        (["plugins", "--group", "backend"], "no plugin group 'backend'", "'backends'"),
+        (["plugins", "--group", "backend"], "plugin group 'backend' not found", "'backends'"),
     ],
 )
 def test_usage_errors(
@@ -293,7 +301,7 @@ def test_usage_errors(
 # -- what commands do ------------------------------------------------------------------------------
 
 
-def command(site: Any, body: str) -> None:
+def command(site: Any, body: str, dist: str = "dovetail-act") -> None:
     """Install the command `act`, whose body this is."""
     source = (
         "import os, sys, typer\nimport dovetail.errors as errors\n"
@@ -301,7 +309,7 @@ def command(site: Any, body: str) -> None:
         f"@app.command()\ndef act():\n    {body}\n"
     )
     site.module("act_command", source)
-    site.dist("act-dist", {COMMANDS: {"act": "act_command:app"}})
+    site.dist(dist, {COMMANDS: {"act": "act_command:app"}})
 
 
 @pytest.mark.parametrize(
@@ -387,7 +395,7 @@ def test_bug_is_said_to_be_one(site: Any, capsys: pytest.CaptureFixture[str]) ->
     assert main(["act"]) == 70
     err = capsys.readouterr().err
     assert err.startswith("internal error: KeyError: 'missing'\n")
-    assert "a bug in act-dist" in err
+    assert "a bug in dovetail-act" in err
     assert "--log-level debug" in err
     assert "Traceback" not in err
     assert main(["--log-level", "debug", "act"]) == 70
@@ -399,12 +407,27 @@ def test_bug_is_said_to_be_one(site: Any, capsys: pytest.CaptureFixture[str]) ->
     assert (error["code"], error["exit_code"]) == ("BUG", 70)
 
 
+def test_failure_of_a_third_party_names_its_plugin(
+    site: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # raised in core, by a call from the plugin
+    command(site, "from dovetail.ir import Graph; Graph('g').nodes.no_such", "act-dist")
+    assert main(["--json", "act"]) == 6
+    error = error_of(capsys.readouterr().err)
+    assert error["code"] == "PLUGIN_FAILED"
+    assert error["where"] == "dovetail.commands 'act' (dist act-dist 1.0)"
+    assert error["message"].startswith("the plugin's code failed: AttributeError: ")
+    assert "act-dist" in error["hint"]
+    assert main(["--log-level", "debug", "act"]) == 6
+    assert "act_command.py" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
         ("raise RuntimeError('torn')", "RuntimeError: torn"),
         ("raise SystemExit(0)", "SystemExit: 0"),
-        ("app = 3", "it loads a int, which is not a typer app"),
+        ("app = 3", "expected a typer app, got an object of type int"),
     ],
 )
 def test_broken_command_breaks_nothing_else(echo: Any, source: str, reason: str) -> None:
@@ -423,7 +446,7 @@ def test_broken_command_breaks_nothing_else(echo: Any, source: str, reason: str)
 def test_command_that_is_left_out_says_so(echo: Any) -> None:
     done = run("echo-it", site=echo, DOVETAIL_PLUGINS="")
     assert done.returncode == 6
-    assert "DOVETAIL_PLUGINS leaves it out" in done.stderr
+    assert "disabled by DOVETAIL_PLUGINS" in done.stderr
     assert "echo-it" not in run("--help", site=echo, DOVETAIL_PLUGINS="").stdout
     assert run("echo-it", site=echo, DOVETAIL_PLUGINS="echo-it").returncode == 0
     done = run("--help", site=echo, DOVETAIL_PLUGINS="echo-dost")

@@ -117,7 +117,7 @@ def test_the_nearest_name(name: str, valid: list[str], wanted: str | None) -> No
 def test_a_hint_for_an_unknown_name() -> None:
     assert suggest_name("ouput", iter(["input", "output"])) == "did you mean 'output'?"
     assert suggest_name("zebra", ["b", "a", "b"]) == "valid names: a, b"
-    assert suggest_name("zebra", []) == "there is none to choose from"
+    assert suggest_name("zebra", []) == "no valid names exist"
 
 
 @pytest.mark.parametrize("count", [12, 13, 40])

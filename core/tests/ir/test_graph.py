@@ -264,7 +264,9 @@ def test_rename() -> None:
     }
     graph.rename({a: "b", b: "a"}, {made: "m"})  # names may change places
     assert {name: t.name for name, t in graph.tensors.items()} == {"b": "b", "a": "a"}
-    assert graph.tensor("b") is a and graph.producer(b) is made and graph.node("m") is made
+    assert graph.tensor("b") is a
+    assert graph.producer(b) is made
+    assert graph.node("m") is made
     assert [p.name for p in made.params.values() if isinstance(p, Tensor)] == ["m.perm", "x"]
     assert find_faults(graph) == []
     with pytest.raises(GraphError, match="duplicate tensor name 'b'"):

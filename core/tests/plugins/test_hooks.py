@@ -142,7 +142,7 @@ class Empty:
         (WrongArgument, "event", ""),
         (Unmarked, "not marked with hookimpl: dovetail_api_return", ""),
         (Wrapper, "dovetail_api_call is a wrapper", ""),
-        (Empty, "it implements no hook", ""),
+        (Empty, "no hook is implemented", ""),
     ],
 )
 def test_plugin_that_does_not_fit_is_refused(plugin: type[object], message: str, hint: str) -> None:

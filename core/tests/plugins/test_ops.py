@@ -52,8 +52,8 @@ def test_missing_package_is_an_unsupported_op(site: Any) -> None:
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("package = 3", "it loads a int, which is not an OpPackage"),
-        (PACKAGE.format(name="other"), "it loads a package that calls itself 'other'"),
+        ("package = 3", "expected an OpPackage, got an object of type int"),
+        (PACKAGE.format(name="other"), "'name' is 'other', but the entry point"),
         ("raise ImportError('no libfoo')", "no libfoo"),
     ],
 )

@@ -14,7 +14,6 @@ import pytest
 from dovetail.errors import ConfigError, PluginError
 from dovetail.plugins import (
     COMMANDS,
-    GROUPS,
     generation,
     list_plugins,
     load,
@@ -26,6 +25,16 @@ from dovetail.plugins import (
 
 VERIFIERS = "dovetail.verifiers"
 HELP = "dovetail.command_help"
+
+
+def verifiers(**values: object) -> str:
+    """Return the source of a module whose verifiers return fixed values."""
+    return "\n".join(f"def {n}(golden, target):\n    return {v!r}" for n, v in values.items())
+
+
+def result(name: str) -> Any:
+    loaded: Any = load(VERIFIERS, name)
+    return loaded(0, 0)
 
 
 def found(group: str, name: str) -> Any:
@@ -44,10 +53,10 @@ def test_listing_imports_nothing(site: Any) -> None:
 
 
 def test_plugin_is_loaded_once(site: Any) -> None:
-    site.module("once_plugin", "class Thing:\n    pass\nthing = Thing()")
-    site.dist("once-dist", {VERIFIERS: {"once": "once_plugin:thing", "type": "once_plugin:Thing"}})
+    site.module("once_plugin", verifiers(thing=1))
+    site.dist("once-dist", {VERIFIERS: {"once": "once_plugin:thing"}})
     thing = load(VERIFIERS, "once")
-    assert isinstance(thing, load(VERIFIERS, "type"))  # type: ignore[arg-type]
+    assert thing is sys.modules["once_plugin"].thing
     assert load(VERIFIERS, "once") is thing
     assert found(VERIFIERS, "once").status == "ok"
 
@@ -65,7 +74,7 @@ def test_plugin_is_loaded_once(site: Any) -> None:
 )
 def test_broken_plugin_is_quarantined(site: Any, source: str, reason: str) -> None:
     site.module("bad_plugin", source)
-    site.module("good_plugin", "thing = 42")
+    site.module("good_plugin", verifiers(thing=42))
     site.dist("bad-dist", {VERIFIERS: {"bad": "bad_plugin:thing", "good": "good_plugin:thing"}})
     with pytest.raises(PluginError) as caught:
         load(VERIFIERS, "bad")
@@ -73,7 +82,7 @@ def test_broken_plugin_is_quarantined(site: Any, source: str, reason: str) -> No
     assert "bad-dist 1.0" in caught.value.where
     assert reason in caught.value.message
     assert type(caught.value.__cause__).__name__ == reason.partition(":")[0]
-    assert load(VERIFIERS, "good") == 42
+    assert result("good") == 42
     bad = found(VERIFIERS, "bad")
     assert bad.status == "broken"
     assert bad.reason.startswith(reason)
@@ -106,7 +115,7 @@ def test_interrupt_during_an_import_is_the_users(site: Any) -> None:
 
 
 def test_conflict_names_both_dists(site: Any) -> None:
-    site.module("rival_plugin", "one = 1\ntwo = 2\nmiddle = 3")
+    site.module("rival_plugin", verifiers(one=1, two=2, middle=3))
     # Not neighbours: between the two claims lies another name.
     first = {"same": "rival_plugin:one", "tame": "rival_plugin:middle"}
     site.dist("alpha-dist", {VERIFIERS: first})
@@ -123,35 +132,36 @@ def test_conflict_names_both_dists(site: Any) -> None:
     ]
     assert all("alpha-dist" in p.reason and "omega-dist" in p.reason for p in rivals)
     assert "rival_plugin" not in sys.modules
-    assert load(VERIFIERS, "tame") == 3
+    assert result("tame") == 3
 
 
 def test_one_name_in_two_groups_is_no_conflict(site: Any) -> None:
-    site.module("two_plugin", "one = 1\ntwo = 2")
+    site.module("two_plugin", verifiers(one=1) + "\nclass two:\n    observe = range = print")
     site.dist("first-dist", {VERIFIERS: {"both": "two_plugin:one"}})
-    site.dist("second-dist", {"dovetail.passes": {"both": "two_plugin:two"}})
-    assert (load(VERIFIERS, "both"), load("dovetail.passes", "both")) == (1, 2)
+    site.dist("second-dist", {"dovetail.range_estimators": {"both": "two_plugin:two"}})
+    assert result("both") == 1
+    assert load("dovetail.range_estimators", "both") is sys.modules["two_plugin"].two
 
 
 def test_dist_found_twice_is_the_first_one(site: Any, tmp_path: Path) -> None:
-    site.module("copied_plugin", "new = 'new'\nold = 'old'")
+    site.module("copied_plugin", verifiers(new="new", old="old"))
     site.dist("copied.Dist", {VERIFIERS: {"copied": "copied_plugin:new"}}, version="2.0")
     behind = type(site)(tmp_path / "behind")
     behind.folder.mkdir()
     sys.path.append(str(behind.folder))  # the site fixture restores sys.path
     behind.dist("copied-dist", {VERIFIERS: {"copied": "copied_plugin:old"}}, version="1.0")
     assert [p.version for p in list_plugins(VERIFIERS) if p.name == "copied"] == ["2.0"]
-    assert load(VERIFIERS, "copied") == "new"
+    assert result("copied") == "new"
 
 
 @pytest.mark.parametrize(
     ("requirement", "fault"),
     [
-        ("dovetail-core>=99", "it requires dovetail-core>=99"),
-        ("Dovetail_Core (<0.1)", "it requires dovetail-core<0.1"),
+        ("dovetail-core>=99", "requires dovetail-core>=99, but dovetail-core 0.1.0 is installed"),
+        ("Dovetail_Core (<0.1)", "requires dovetail-core<0.1"),
         ("dovetail-core>=0.1,!=0.1.*", "!=0.1.*"),
-        ("dovetail-core>=ninety", "its requirement 'dovetail-core>=ninety' cannot be read"),
-        ("dovetail-core>=99; python_version >= '3'", "it requires dovetail-core>=99"),
+        ("dovetail-core>=ninety", "invalid requirement 'dovetail-core>=ninety'"),
+        ("dovetail-core>=99; python_version >= '3'", "requires dovetail-core>=99"),
         ("dovetail-core>=0.1,<0.2", ""),
         ("dovetail-core", ""),
         ("dovetail-core>=99; extra == 'future'", ""),
@@ -163,12 +173,12 @@ def test_dist_found_twice_is_the_first_one(site: Any, tmp_path: Path) -> None:
 def test_requirement_on_core_is_judged_without_importing(
     site: Any, requirement: str, fault: str
 ) -> None:
-    site.module("choosy_plugin", "thing = 1")
+    site.module("choosy_plugin", verifiers(thing=1))
     site.dist("choosy-dist", {VERIFIERS: {"choosy": "choosy_plugin:thing"}}, requires=[requirement])
     plugin = found(VERIFIERS, "choosy")
     if not fault:
         assert plugin.status == "unloaded"
-        assert load(VERIFIERS, "choosy") == 1
+        assert result("choosy") == 1
         return
     assert plugin.status == "incompatible"
     assert fault in plugin.reason
@@ -185,7 +195,7 @@ def test_missing_plugin_suggests_the_nearest(site: Any) -> None:
         load(VERIFIERS, "cosine-similarity")
     assert caught.value.code == "PLUGIN_MISSING"
     assert "'CosineSimilarity'" in caught.value.hint
-    with pytest.raises(PluginError, match="no plugin 'none-such'"):
+    with pytest.raises(PluginError, match="plugin 'none-such' is not installed"):
         probe(VERIFIERS, "none-such")
 
 
@@ -207,7 +217,7 @@ def test_plugin_in_an_unknown_group_is_listed_with_a_suggestion(site: Any) -> No
 
 @pytest.mark.parametrize("damage", ["no metadata", "no name", "malformed entry points"])
 def test_damaged_dist_is_listed_and_harms_no_other(site: Any, damage: str) -> None:
-    site.module("whole_plugin", "thing = 1")
+    site.module("whole_plugin", verifiers(thing=1))
     site.dist("whole-dist", {VERIFIERS: {"whole": "whole_plugin:thing"}})
     info = site.dist("torn-dist", {VERIFIERS: {"torn": "whole_plugin:thing"}})
     if damage == "no metadata":
@@ -220,7 +230,7 @@ def test_damaged_dist_is_listed_and_harms_no_other(site: Any, damage: str) -> No
     torn = [p for p in list_plugins() if p.dist in ("torn-dist", f"(unnamed in {site.folder})")]
     assert [p.status for p in torn] == ["broken"]
     assert "cannot be read" in torn[0].reason or "lack a name" in torn[0].reason
-    assert load(VERIFIERS, "whole") == 1
+    assert result("whole") == 1
 
 
 @pytest.mark.parametrize(
@@ -237,7 +247,7 @@ def test_damaged_dist_is_listed_and_harms_no_other(site: Any, damage: str) -> No
 def test_variable_restricts_the_plugins(
     site: Any, monkeypatch: pytest.MonkeyPatch, selection: str, kept: set[str]
 ) -> None:
-    site.module("chosen_plugin", "thing = 1")
+    site.module("chosen_plugin", verifiers(thing=1))
     value = "chosen_plugin:thing"
     site.dist("left-dist", {VERIFIERS: {"left": value, "shared": value}})
     site.dist("right-dist", {VERIFIERS: {"right": value, "shared": value}})
@@ -245,13 +255,13 @@ def test_variable_restricts_the_plugins(
     refresh()
     assert set(names(VERIFIERS)) == kept
     # Both dists claim `shared`: leaving one out settles it.
-    assert load_all(VERIFIERS) == dict.fromkeys(sorted(kept), 1)
+    assert load_all(VERIFIERS).keys() == kept
     assert set(names(COMMANDS)) == {"doctor", "explain", "inspect", "plugins"}
     if "right" not in kept:
         with pytest.raises(PluginError) as caught:
             load(VERIFIERS, "right")
         assert caught.value.code == "PLUGIN_MISSING"
-        assert "DOVETAIL_PLUGINS leaves it out" in caught.value.message
+        assert "disabled by DOVETAIL_PLUGINS" in caught.value.message
         assert found(VERIFIERS, "right").status == "disabled"
 
 
@@ -271,12 +281,12 @@ def test_variable_that_names_nothing_is_an_error(
 def test_load_all_leaves_out_the_unusable_with_one_warning(
     site: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    site.module("fit_plugin", "thing = 1")
+    site.module("fit_plugin", verifiers(thing=1))
     site.module("unfit_plugin", "raise ValueError('unfit')")
     site.dist("fit-dist", {VERIFIERS: {"fit": "fit_plugin:thing", "unfit": "unfit_plugin:thing"}})
     site.dist("new-dist", {VERIFIERS: {"new": "fit_plugin:thing"}}, requires=["dovetail-core>9"])
     for _ in range(2):
-        assert load_all(VERIFIERS)["fit"] == 1
+        assert "fit" in load_all(VERIFIERS)
         assert load_all(VERIFIERS).keys().isdisjoint({"unfit", "new"})
     warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert len([w for w in warnings if "'unfit'" in w and "ValueError: unfit" in w]) == 1
@@ -285,7 +295,7 @@ def test_load_all_leaves_out_the_unusable_with_one_warning(
 
 
 def test_probe_tells_what_loading_came_to(site: Any) -> None:
-    site.module("fine_plugin", "thing = 1")
+    site.module("fine_plugin", verifiers(thing=1))
     site.dist("fine-dist", {VERIFIERS: {"fine": "fine_plugin:thing", "gone": "fine_plugin:gone"}})
     assert probe(VERIFIERS, "fine").status == "ok"
     gone = probe(VERIFIERS, "gone")
@@ -303,16 +313,16 @@ def test_line_of_help_is_the_value_itself(site: Any, line: str) -> None:
 def test_refresh_finds_what_was_installed_since(site: Any) -> None:
     before = generation()
     assert "later" not in names(VERIFIERS)
-    site.module("later_plugin", "thing = 1")
+    site.module("later_plugin", verifiers(thing=1))
     site.dist("later-dist", {VERIFIERS: {"later": "later_plugin:thing"}})
-    assert load(VERIFIERS, "later") == 1
+    assert result("later") == 1
     assert generation() > before
 
 
 def test_threads_load_different_plugins_of_a_group(site: Any) -> None:
     count = 8
     for i in range(count):
-        site.module(f"thread_plugin{i}", f"import time\ntime.sleep(0.01)\nthing = {i}")
+        site.module(f"thread_plugin{i}", "import time\ntime.sleep(0.01)\n" + verifiers(thing=i))
     points = {f"t{i}": f"thread_plugin{i}:thing" for i in range(count)}
     site.dist("thread-dist", {VERIFIERS: points})
     start = threading.Barrier(2 * count)
@@ -320,7 +330,7 @@ def test_threads_load_different_plugins_of_a_group(site: Any) -> None:
 
     def work(i: int) -> None:
         start.wait()
-        results.append((i, load(VERIFIERS, f"t{i}")))
+        results.append((i, result(f"t{i}")))
 
     threads = [threading.Thread(target=work, args=(i % count,)) for i in range(2 * count)]
     for thread in threads:
@@ -331,12 +341,12 @@ def test_threads_load_different_plugins_of_a_group(site: Any) -> None:
 
 
 def test_plugin_may_use_the_registry_as_it_is_imported(site: Any) -> None:
-    source = "from dovetail.plugins import load\nthing = load('dovetail.verifiers', 'inner') + 1"
+    source = "from dovetail.plugins import load\nthing = load('dovetail.verifiers', 'inner')"
     site.module("outer_plugin", source)
-    site.module("inner_plugin", "thing = 1")
+    site.module("inner_plugin", verifiers(thing=1))
     site.dist("nested-dist", {VERIFIERS: {"outer": "outer_plugin:thing"}})
     site.dist("other-dist", {VERIFIERS: {"inner": "inner_plugin:thing"}})
-    assert load(VERIFIERS, "outer") == 2
+    assert load(VERIFIERS, "outer") is sys.modules["inner_plugin"].thing
 
 
 def test_stevedore_is_kept_from_its_disk_cache(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,13 +356,13 @@ def test_stevedore_is_kept_from_its_disk_cache(site: Any, monkeypatch: pytest.Mo
         raise AssertionError("stevedore asked its disk cache")
 
     monkeypatch.setattr(_cache.Cache, "_get_data_for_path", refuse)
-    site.module("warm_plugin", "thing = 1")
+    site.module("warm_plugin", verifiers(thing=1))
     site.dist("warm-dist", {VERIFIERS: {"warm": "warm_plugin:thing"}})
-    assert load(VERIFIERS, "warm") == 1
+    assert result("warm") == 1
 
 
 def test_no_cache_is_written_to_the_users_home(site: Any, tmp_path: Path) -> None:
-    site.module("cold_plugin", "thing = 1")
+    site.module("cold_plugin", verifiers(thing=1))
     site.dist("cold-dist", {VERIFIERS: {"cold": "cold_plugin:thing"}})
     home = tmp_path / "home"
     home.mkdir()
@@ -360,7 +370,7 @@ def test_no_cache_is_written_to_the_users_home(site: Any, tmp_path: Path) -> Non
     program = (
         "import sys; sys.executable = '/usr/bin/python'\n"
         "from dovetail.plugins import load, list_plugins\n"
-        f"list_plugins(); print(load({VERIFIERS!r}, 'cold'))"
+        f"list_plugins(); print(load({VERIFIERS!r}, 'cold')(0, 0))"
     )
     path = os.pathsep.join([str(site.folder), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "HOME": str(home), "PYTHONPATH": path}
@@ -375,8 +385,3 @@ def test_no_cache_is_written_to_the_users_home(site: Any, tmp_path: Path) -> Non
     )
     assert (done.stdout, done.stderr) == ("1\n", "")
     assert list(home.rglob("*")) == []
-
-
-def test_every_group_says_what_it_loads() -> None:
-    assert len(GROUPS) == 14
-    assert all(group.startswith("dovetail.") and GROUPS[group] for group in GROUPS)

@@ -95,8 +95,8 @@ def test_mixed_lists_are_refused(
     assert done.code == 3
     problems = [(p["where"], p["message"]) for p in done.error["problems"]]
     assert [where for where, _ in problems] == ["list.txt:2", "list.txt:3", "list.txt:4"]
-    assert "some files hold all 2 elements of the batch, others one" in problems[0][1]
-    assert "hold all of the 2 elements of the batch, those of line 1 one" in problems[1][1]
+    assert "some files have all 2 elements of the batch, others one" in problems[0][1]
+    assert "have all of the 2 elements of the batch, those of line 1 have one" in problems[1][1]
     assert "or 8 for one element of the batch" in problems[2][1]
     assert entries() == before
 
@@ -113,7 +113,7 @@ def test_outputs_that_cannot_be_split_are_refused(
     listing("one.raw")
     done = net_run(run)
     assert done.code == 3
-    assert "output 'y' of shape (6,) does not hold 2 results" in done.err
+    assert "output 'y' of shape (6,) cannot be split into 2 results" in done.err
     listing("all.raw")
     assert net_run(run).code == 0
 
@@ -128,5 +128,5 @@ def test_inputs_of_different_batches_are_not_combined(
     listing("x:=one.raw b:=one.raw")
     done = net_run(run)
     assert done.code == 3
-    assert "8 bytes, but 32 are needed: float32 of shape (4, 2)" in done.err
+    assert "expected 32 bytes (float32 of shape (4, 2)), got 8" in done.err
     assert "one element" not in done.err

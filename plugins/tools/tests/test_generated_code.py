@@ -330,7 +330,7 @@ SHOP = """\
 """
 
 
-TODO = 'raise NotImplementedError("write in tests/cases.py what Shrink must give")'
+TODO = 'raise NotImplementedError("write the expected outputs of Shrink in tests/cases.py")'
 
 
 @pytest.fixture(scope="module")
@@ -353,7 +353,7 @@ def run_in(dist: Path, *command: str) -> str:
     [
         ("", r"\n3 passed, 8 xfailed"),
         ("code", "4 failed, 3 passed, 4 xfailed"),  # the answer is missing
-        ("code answer", r"\[XPASS\(strict\)\] if Shrink is written, take it out of UNWRITTEN"),
+        ("code answer", r"\[XPASS\(strict\)\] once Shrink is written, remove it from UNWRITTEN"),
         ("code answer out", r"\n6 passed, 1 skipped, 4 xfailed"),
     ],
 )

@@ -65,23 +65,59 @@ def test_all_faults_are_told_with_their_lines(
     told = [(p["where"], p["message"], p["hint"]) for p in done.error["problems"]]
     texts = [f"{where}: {message} ({hint})" for where, message, hint in told]
     wanted = [
-        ("list.txt:9", "come before the inputs"),
-        ("list.txt:2", "no input 'lift' (did you mean 'left'?)"),
-        ("list.txt:3", "input 'right' is missing"),
-        ("list.txt:4", "'left' is given twice"),
+        ("list.txt:9", "must precede the inputs"),
+        ("list.txt:2", "input 'lift' not found in the graph (did you mean 'left'?)"),
+        ("list.txt:3", "missing input 'right'"),
+        ("list.txt:4", "duplicate input 'left'"),
         ("list.txt:5", "none.raw does not exist"),
         ("list.txt:5", "'right': . is not a file"),
-        ("list.txt:6", "12 bytes, but 16 are needed: float32 of shape (1, 4)"),
-        ("list.txt:6", "size of float64 values"),
+        ("list.txt:6", "expected 16 bytes (float32 of shape (1, 4)), got 12"),
+        ("list.txt:6", "size fits float64 values"),
         ("list.txt:7", "left:=PATH right:=PATH"),
         ("list.txt:7", "left:=PATH right:=PATH"),
-        ("list.txt:8", "input 'left' has no path"),
+        ("list.txt:8", "missing path of input 'left'"),
     ]
     assert len(texts) == len(wanted)
     for text, (where, part) in zip(texts, wanted, strict=True):
         assert text.startswith(where)
         assert part in text
     assert entries() == before
+
+
+@pytest.mark.parametrize(
+    ("line", "left", "right"),
+    [
+        ('left:="a b.raw" right:=c.raw', "a b.raw", "c.raw"),
+        ('right:="c.raw"  left:="a  b.raw"', "a  b.raw", "c.raw"),
+        ('left:="a right:=b.raw" right:=c.raw', "a right:=b.raw", "c.raw"),
+        # a quote that does not begin and end a word is part of the name
+        ('left:=a"b.raw right:=c".raw', 'a"b.raw', 'c".raw'),
+        ('left:="a.raw right:=c.raw', '"a.raw', "c.raw"),
+        ('left:="a"b.raw right:=it\'s.raw', '"a"b.raw', "it's.raw"),
+        ("left:='a.raw' right:=c.raw", "'a.raw'", "c.raw"),
+    ],
+)
+def test_paths_in_quotes(
+    new_net: Any, run: Any, raw: Any, listing: Any, result: Any, line: str, left: str, right: str
+) -> None:
+    net = new_net()
+    ends = net.input("left", 1, 2), net.input("right", 1, 2)
+    net.save(net.node("ElementWiseSubtract", *ends, name="y"))
+    raw(left, np.array([5.0, 7.0]))
+    raw(right, np.array([1.0, 2.0]))
+    listing(line)
+    done = net_run(run)
+    assert done.code == 0, done.err
+    np.testing.assert_array_equal(result("y.raw"), [4, 5])
+
+
+def test_bare_path_in_quotes(two_steps: str, run: Any, raw: Any, listing: Any, result: Any) -> None:
+    x = raw("my file.raw", np.arange(6.0))
+    listing('"my file.raw"')
+    assert net_run(run).code == 0
+    np.testing.assert_array_equal(result("y.raw"), -x)
+    listing('"my file.raw" ""')
+    assert "'\"\"' has no input name" in net_run(run).err.replace('\\"', '"')
 
 
 def test_many_faults_are_counted(two_steps: str, run: Any, listing: Any) -> None:
@@ -97,7 +133,7 @@ def test_many_faults_are_counted(two_steps: str, run: Any, listing: Any) -> None
         (None, "FILE_UNREADABLE", "No such file"),
         (b"\xff\xfe\x00", "INPUT_INVALID", "not UTF-8 text"),
         (b"\0\0\0\0", "INPUT_INVALID", "not UTF-8 text"),
-        (b"\n\n", "INPUT_INVALID", "no line with inputs"),
+        (b"\n\n", "INPUT_INVALID", "no line has inputs"),
         (b"x:=" + b"a" * 5000, "INPUT_INVALID", "name too long"),
     ],
 )
@@ -132,7 +168,7 @@ def test_a_file_that_shrinks_is_told(
     monkeypatch.setattr(_jobs, "make_feed", then_shrink)
     done = net_run(run)
     assert done.code == 3
-    assert "holds 8 bytes now, but 16 are needed" in done.error["message"]
+    assert "expected 16 bytes, got 8" in done.error["message"]
     assert not Path("output").exists()
 
 
@@ -169,7 +205,7 @@ def test_chosen_outputs_must_be_there(two_steps: str, run: Any, raw: Any, listin
     assert node["where"] == "list.txt:1"
     assert node["hint"] == "did you mean 'mid_node'?"
     assert tensor["where"] == "list.txt:2"
-    assert "computes no tensor 'x'" in tensor["message"]
+    assert "computed tensor 'x' not found" in tensor["message"]
     assert "--debug writes all" in net_run(run, "--debug").err
 
 
@@ -203,7 +239,7 @@ def test_names_with_spaces(new_net: Any, run: Any, raw: Any, listing: Any, resul
         assert result("y.raw", index=i).tolist() == [4, 5]
     listing("x.raw y.raw")
     problems = net_run(run).error["problems"]
-    assert problems[0]["hint"] == "the line is to be: a b:=PATH b:=PATH"
+    assert problems[0]["hint"] == "expected the form: a b:=PATH b:=PATH"
 
 
 def test_hints_name_inputs_as_a_list_can(new_net: Any, run: Any, raw: Any, listing: Any) -> None:
@@ -213,6 +249,6 @@ def test_hints_name_inputs_as_a_list_can(new_net: Any, run: Any, raw: Any, listi
     raw("x.raw", [5.0, 7.0])
     listing("x.raw x.raw")
     hint = net_run(run).error["problems"][0]["hint"]
-    assert hint == "the line is to be: _a:=PATH b_:=PATH"
+    assert hint == "expected the form: _a:=PATH b_:=PATH"
     listing(hint.partition(": ")[2].replace("PATH", "x.raw"))
     assert net_run(run).code == 0

@@ -202,3 +202,38 @@ def test_short_executions_stop_overlapping(
         assert net_run(run, "--num-inferences", 30).code == 0
     assert calls["graph_execute_async"] in asynchronous
     assert calls["graph_execute_async"] + calls["graph_execute"] == 30
+
+
+class Handles:
+    """The names of calls that create or free a profile or a signal."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+
+    @hookimpl
+    def dovetail_api_call(self, call: ApiCall) -> None:
+        if call.function.startswith(("profile_", "signal_")):
+            self.calls[call.function] += 1
+
+
+@pytest.mark.parametrize(
+    ("options", "profiles"),
+    [
+        (["--synchronous"], 2),  # of finalize, and of all executions
+        (["--synchronous", "--timeout", 10**9, "--num-inferences", 9], 2),
+        (["--num-inferences", 1], 2),
+        (["--num-inferences", 2], 3),
+        (["--num-inferences", 9, "--timeout", 10**9], 4),  # three executions overlap
+    ],
+)
+def test_handles_are_created_as_needed_and_freed(
+    three: list[Any], run: Any, options: list[object], profiles: int
+) -> None:
+    handles = Handles()
+    with hooks.registered(handles):
+        assert net_run(run, *options).code == 0
+    calls = handles.calls
+    assert calls["profile_create"] == calls["profile_free"] == profiles
+    assert (
+        calls["signal_create"] == calls["signal_free"] == (profiles - 1) * ("--timeout" in options)
+    )

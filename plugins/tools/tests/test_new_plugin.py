@@ -165,22 +165,22 @@ def test_what_it_prints(run: Any, entries: Any) -> None:
         ("backend", "cpu", "claimed by dovetail-cpu 0.1.0"),
         ("op-package", "qti.aisw", "claimed by dovetail-opset"),
         ("frontend", "onnx", "claimed by dovetail-onnx"),
-        ("verifier", "Hypothesis", "a dist 'hypothesis' is installed"),
+        ("verifier", "Hypothesis", "dist 'hypothesis'"),
         ("estimator", "dovetail", "hide Python's or Dovetail's own"),
         ("estimator", "dovetail-mean", "Dovetail's own"),
         ("verifier", "typing_extensions", "is installed"),
         ("backend", "random", "would hide"),
         ("backend", "Class", "would hide"),
-        ("backend", "../up", "cannot be a plugin's name"),
-        ("backend", "a/b", "cannot be a plugin's name"),
-        ("backend", ".", "cannot be a plugin's name"),
-        ("backend", "", "cannot be a plugin's name"),
-        ("backend", "a b", "cannot be a plugin's name"),
-        ("backend", "npu\n", "cannot be a plugin's name"),
-        ("backend", "größer", "cannot be a plugin's name"),
-        ("backend", "1st", "cannot be a plugin's name"),
+        ("backend", "../up", "invalid plugin name"),
+        ("backend", "a/b", "invalid plugin name"),
+        ("backend", ".", "invalid plugin name"),
+        ("backend", "", "invalid plugin name"),
+        ("backend", "a b", "invalid plugin name"),
+        ("backend", "npu\n", "invalid plugin name"),
+        ("backend", "größer", "invalid plugin name"),
+        ("backend", "1st", "invalid plugin name"),
         ("backend", "a" * 31, "up to 30"),
-        ("backend", 'x"] = 1', "cannot be a plugin's name"),
+        ("backend", 'x"] = 1', "invalid plugin name"),
     ],
 )
 def test_names_that_are_refused(run: Any, entries: Any, kind: str, name: str, said: str) -> None:
@@ -195,7 +195,7 @@ def test_a_folder_that_holds_something_is_refused(run: Any, entries: Any) -> Non
     Path("sample-npu/mine.txt").write_text("mine")
     done = run("new-plugin", "backend", "sample-npu")
     assert done.code == 3
-    assert "it is not replaced" in done.err
+    assert "is not replaced" in done.err
     assert entries() == {"sample-npu", "sample-npu/mine.txt"}
 
 

@@ -99,7 +99,7 @@ def test_what_is_there_is_replaced_only_by_force(run: Any, xml: str) -> None:
     before = tree()
     done = run(*GENERATOR, "-p", xml)
     assert done.code == 3
-    assert "shop-ops: it exists (--force-generation (-f) replaces it)" in done.err
+    assert "shop-ops: the folder exists (--force-generation (-f) replaces it)" in done.err
     assert tree() == before
     Path(xml).write_text(XML.replace("Shrink", "Grow"))
     Path("shop-ops/tests/__pycache__").mkdir()
@@ -117,7 +117,7 @@ def test_somebodys_work_is_moved_aside(run: Any, xml: str, where: str) -> None:
         path.write_text(f"{path.read_text() if path.exists() else ''}# work {number}\n")
     done = run(*GENERATOR, "-p", xml, "-f")
     assert done.code == 0
-    assert "worked on; it is now shop-ops.old-2" in done.err
+    assert "has changes; it was renamed to shop-ops.old-2" in done.err
     for number in (1, 2):
         kept = Path(f"shop-ops.old-{number}", where).read_text()
         assert kept.endswith(f"# work {number}\n")
@@ -133,7 +133,7 @@ def test_foreign_folders_are_never_replaced(run: Any, xml: str) -> None:
     Path("b/shop-ops").rmdir()
     Path("b/shop-ops").symlink_to(Path("shop-ops").absolute())
     before = tree()
-    for folder, why in (("a", "files that this command did not write"), ("b", "is not a folder")):
+    for folder, why in (("a", "files of other origin"), ("b", "is not a folder")):
         done = run(*GENERATOR, "-p", xml, "-f", "-o", folder)
         assert done.code == 3
         assert why in done.err
@@ -177,14 +177,14 @@ def test_an_output_path_that_is_a_file_is_refused(run: Any, xml: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("Shop.Ops", "../escape", "the package name '../escape' cannot be one"),
-        ("Shop.Ops", "a b", "the package name 'a b' cannot be one"),
-        ("Shop.Ops", "x" * 41, "cannot be one"),
-        ("org.shop", 'a"b', "the domain 'a\"b' cannot be one"),
-        ('"0.3"', '"latest"', "the version 'latest' is none that a dist can have"),
+        ("Shop.Ops", "../escape", "invalid package name '../escape'"),
+        ("Shop.Ops", "a b", "invalid package name 'a b'"),
+        ("Shop.Ops", "x" * 41, "invalid package name"),
+        ("org.shop", 'a"b', "invalid domain 'a\"b'"),
+        ('"0.3"', '"latest"', "invalid version 'latest' of a dist"),
         ("Shrink", "S" * 41, "longer than 40 characters"),
-        ("<Name>x<", "<Name>x\u202e<", "characters that cannot be seen"),
-        ("</OpDef>", f"{{}}{'</OpDef>'}", "would hide what generated code needs by that name"),
+        ("<Name>x<", "<Name>x\u202e<", "invisible characters"),
+        ("</OpDef>", f"{{}}{'</OpDef>'}", "would hide a name that generated code needs"),
     ],
 )
 def test_names_that_no_dist_can_have(run: Any, old: str, new: str, said: str) -> None:
@@ -224,7 +224,7 @@ def test_backends_are_those_that_are_installed(run: Any, xml: str, name: str) ->
     assert 'KernelRegistry("cpu")' in Path("shop-ops/src/shop_ops/kernels.py").read_text()
     done = run(*GENERATOR, "-p", xml, "--backend", "cpuu", "-o", "other")
     assert done.code == 2
-    assert "there is no backend 'cpuu'" in done.err
+    assert "unknown backend 'cpuu'" in done.err
     assert "did you mean 'cpu'?" in done.err
 
 
@@ -275,21 +275,24 @@ def test_spelled_ops_are_the_same_as_their_xml(run: Any) -> None:
 @pytest.mark.parametrize(
     ("op", "said"),
     [
-        ("Scale", "'Scale' is no op (say it as"),
-        ("2x(in a, out b)", "--op 2x: '2x' is no name"),
-        ("S(in x)", "--op S: op 'S' has no <Output>"),
-        ("S(in x, out y: floaty)", "--op S, character 9: 'floaty' is no data type"),
-        ("S(in x, outt y)", "--op S, character 9: 'outt y' is no part of an op"),
-        ("S(in x,, out y)", "--op S, character 8: '' is no part of an op"),
-        ("S(in x [n; c], out y)", "--op S, character 3: '[n; c]' is no shape"),
-        ("S(in x = 3, out y)", "character 3: 'x' is no param, and only params have a default"),
-        ("S(in x: {A, B}, out y)", "'x' is no param, and only params have choices"),
-        ("S(out y, param a*)", "character 10: 'a' is a param, which cannot be repeated"),
-        ("S(out y, param a = 1.x)", "character 10: the default of 'a' '1.x' is no number"),
-        ("S(out y, param a, param a)", "there is another parameter of op 'S' named 'a'"),
-        ("S(in a*, in b, out y)", "input 'a' is repeated, but is not the last one"),
-        ("S(out y, param source)", "no parameter can be named 'source'"),
-        ("S(out y)\x00", "is no op"),
+        ("Scale", "invalid op 'Scale' (expected"),
+        ("2x(in a, out b)", "--op 2x: invalid name '2x'"),
+        ("S(in x)", "--op S: missing <Output> of op 'S'"),
+        ("S(in x, out y: floaty)", "--op S, character 9: unknown data type 'floaty'"),
+        ("S(in x, outt y)", "--op S, character 9: invalid part 'outt y' of an op"),
+        ("S(in x,, out y)", "--op S, character 8: invalid part '' of an op"),
+        ("S(in x [n; c], out y)", "--op S, character 3: invalid shape '[n; c]'"),
+        ("S(in x = 3, out y)", "character 3: 'x' is not a param; only params have a default"),
+        ("S(in x: {A, B}, out y)", "'x' is not a param; only params have choices"),
+        ("S(out y, param a*)", "character 10: 'a' is a param and cannot be repeated"),
+        (
+            "S(out y, param a = 1.x)",
+            "character 10: invalid default of 'a': '1.x' is neither a number",
+        ),
+        ("S(out y, param a, param a)", "duplicate parameter of op 'S' 'a'"),
+        ("S(in a*, in b, out y)", "repeated input 'a' must be the last one"),
+        ("S(out y, param source)", "reserved parameter name 'source'"),
+        ("S(out y)\x00", "invalid op"),
     ],
 )
 def test_what_is_wrong_with_a_spelled_op(run: Any, op: str, said: str) -> None:
@@ -311,7 +314,7 @@ def test_everything_wrong_is_said_at_once(run: Any) -> None:
         (("--package-name", "my"), "--op is missing"),
         (("--op", SCALE), "--package-name is missing"),
         (("-p", "shop.xml", "--op", SCALE, "--domain", "a"), "--domain, --op and --config-path"),
-        ((), "nothing says what the op package is"),
+        ((), "the op package is not specified"),
         (("-p", "none.xml"), "none.xml"),
     ],
 )
@@ -343,8 +346,8 @@ def test_on_a_terminal_it_asks(tmp_path: Path) -> None:
     os.close(ours)
     assert process.returncode == 0, err.decode()
     assert json.loads(out)["packages"][0]["ops"] == ["Scale", "Other"]
-    assert "the package name 'bad name' cannot be one" in err.decode()
-    assert "'oops' is no data type" in err.decode()
+    assert "invalid package name 'bad name'" in err.decode()
+    assert "unknown data type 'oops'" in err.decode()
     code = (tmp_path / "my-ops/src/my_ops/ops.py").read_text()
     assert "by = float32(default=2.0)" in code
     assert "(n, 2 * c)" in code
@@ -354,5 +357,5 @@ def test_the_name_of_another_installed_package_is_refused(run: Any, xml: str) ->
     Path("taken.xml").write_text(XML.replace("Shop.Ops", "qti.aisw"))
     done = run(*GENERATOR, "-p", "taken.xml")
     assert done.code == 2
-    assert "the op package 'qti.aisw' is there already, by dovetail-opset" in done.err
+    assert "op package 'qti.aisw' is installed already (dist dovetail-opset" in done.err
     assert not Path("qti-aisw").exists()

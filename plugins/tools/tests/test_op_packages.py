@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from dovetail.cli.op_packages import load_op_packages
 from dovetail.errors import ConfigError, DovetailError, PluginError
-from dovetail_tools._op_packages import load_op_packages
 
 SOURCE = '''
 from dovetail.ops import In, Op, OpPackage
@@ -108,17 +108,17 @@ def test_what_lies_beside_a_file_can_be_imported_and_hides_nothing(module: Any) 
 @pytest.mark.parametrize(
     ("text", "kind", "said"),
     [
-        ("", ConfigError, "names no op package"),
-        (":MINE", ConfigError, "names no op package"),
-        ("op_tools_mine.py:", ConfigError, "names no op package"),
-        ("op_tools_mine.py:MINE:cpu:more", ConfigError, "names no op package"),
+        ("", ConfigError, "invalid reference"),
+        (":MINE", ConfigError, "invalid reference"),
+        ("op_tools_mine.py:", ConfigError, "invalid reference"),
+        ("op_tools_mine.py:MINE:cpu:more", ConfigError, "invalid reference"),
         ("libMine.so:MINE", ConfigError, "compiled op package"),
         ("op_tools_none.py", PluginError, "FileNotFoundError"),
         ("op_tools_none", PluginError, "No module named 'op_tools_none'"),
         ("op_tools_mine.py:OTHER", PluginError, "has no attribute 'OTHER'"),
-        ("op_tools_mine.py:Same", PluginError, "it is a type, not an OpPackage"),
-        ("op_tools_empty.py", PluginError, "it has no OpPackage"),
-        ("op_tools_two.py", PluginError, "it has several: MINE, TWO"),
+        ("op_tools_mine.py:Same", PluginError, "expected an OpPackage, got a type"),
+        ("op_tools_empty.py", PluginError, "the module has no OpPackage"),
+        ("op_tools_two.py", PluginError, "the module has several op packages: MINE, TWO"),
         ("op_tools_broken.py", PluginError, "ZeroDivisionError: division by zero"),
         ("op_tools_text.txt", PluginError, "cannot be loaded"),
     ],

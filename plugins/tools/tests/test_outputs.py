@@ -54,11 +54,11 @@ def test_set_output_tensors_adds(two_steps: str, run: Any, fed: Any, result: Any
     ("value", "code", "part"),
     [
         ("net:mud", 2, "did you mean 'mid'?"),
-        ("net:x", 2, "no computed tensor of graph 'net' called 'x'"),
+        ("net:x", 2, "computed tensor 'x' not found"),
         ("nut:mid", 2, "did you mean 'net'?"),
         ("mid", 2, "graph0:tensor0,tensor1;graph1:tensor2"),
         ("net:mid;net:y", 2, "each graph once"),
-        ("net:mid,,y", 2, "is empty"),
+        ("net:mid,,y", 2, "empty item"),
     ],
 )
 def test_set_output_tensors_refuses(
@@ -83,7 +83,7 @@ def test_names_are_sanitized(new_net: Any, run: Any, fed: Any, result: Any) -> N
 @pytest.mark.parametrize(
     ("first", "second", "part"),
     [
-        ("n" * 252, "y", "is 256 characters long"),
+        ("n" * 252, "y", "too long for a file: 256 characters"),
     ],
 )
 def test_names_that_cannot_be_files_are_refused_at_once(
@@ -295,9 +295,9 @@ def test_a_graph_can_be_skipped(two_models: str, run: Any) -> None:
 @pytest.mark.parametrize(
     ("lists", "part"),
     [
-        ("list.txt", "2 graphs (first, second/b), but 1 input lists"),
-        ("__,__", "every graph is skipped"),
-        ("list.txt,", "is empty"),
+        ("list.txt", "expected 2 input lists for the graphs first, second/b, got 1"),
+        ("__,__", "all graphs are skipped"),
+        ("list.txt,", "empty item"),
     ],
 )
 def test_lists_must_go_with_graphs(two_models: str, run: Any, lists: str, part: str) -> None:
@@ -320,7 +320,7 @@ def test_faults_of_all_lists_are_told_together(
 def test_two_graphs_of_one_name_are_refused(two_models: str, run: Any) -> None:
     done = run("net-run", "--model", "first.dvt,first.dvt", "--input-list", "list.txt,list.txt")
     assert done.code == 3
-    assert "two models have a graph named 'first'" in done.err
+    assert "duplicate graph name 'first'" in done.err
 
 
 def test_results_with_files_of_others_are_not_replaced(

@@ -13,13 +13,13 @@ import numpy as np
 
 import dovetail
 from dovetail.container import Model, Producer, hash_source, is_container
-from dovetail.errors import ConfigError, FrontendError, PluginError
+from dovetail.errors import ConfigError, FrontendError
 from dovetail.files import unreadable
 from dovetail.ir import Graph, Pass, run_passes
 from dovetail.ops import OpRegistry, check_ops, find_op_faults
 from dovetail.ops.frontend import Frontend, FrontendOptions
 from dovetail.plugins import load as load_plugin
-from dovetail.plugins import load_all
+from dovetail.plugins import load_all, load_usable
 from dovetail.plugins import names as plugin_names
 from dovetail.plugins.events import PassFinished
 from dovetail.plugins.hooks import hooks
@@ -171,19 +171,19 @@ def find_frontend(path: Path) -> Frontend:
             where=str(path),
             hint="load it, or pass it to net-run or inspect",
         )
-    broken: PluginError | None = None
+    broken = ""
     suffixes: set[str] = set()
     for name in plugin_names("dovetail.frontends"):
-        try:
-            frontend = cast("type[Frontend]", load_plugin("dovetail.frontends", name))()
-        except PluginError as error:
-            broken = error
+        loaded = load_usable("dovetail.frontends", name)
+        if loaded is None:
+            broken = broken or name
             continue
+        frontend = cast("type[Frontend]", loaded)()
         suffixes.update(frontend.suffixes)
         if path.suffix.lower() in frontend.suffixes or frontend.recognises(path):
             return frontend
-    if broken is not None:
-        raise broken
+    if broken:
+        load_plugin("dovetail.frontends", broken)  # raises again: it might have read the file
     raise FrontendError(
         "no installed frontend reads this file",
         code="MODEL_FORMAT_UNKNOWN",

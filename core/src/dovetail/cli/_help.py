@@ -1,4 +1,4 @@
-"""`dovetail --help`: plain text, from metadata alone."""
+"""The text of `dovetail --help`, from metadata alone."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _OPTIONS = """\
 options, before or after the command:
   --json             print results, and errors, as JSON
   --log-level LEVEL  error, warn (the default), info, debug or verbose
-  --version          print the version and end
-  -h, --help         print this help, or a command's, and end
+  --version          print the version and exit
+  -h, --help         print this help, or a command's, and exit
 
-`dovetail COMMAND --help` tells more. Option names may be written with - or _."""
+`dovetail COMMAND --help` describes a command. Option names may be written with - or _."""
 
 
 def help_text() -> str:
-    """Return the help of the whole program: every command with its line; imports no plugin."""
+    """Return the help of the program, with a line for each command; imports no plugin."""
     lines = {plugin.name: plugin.value for plugin in list_plugins(COMMAND_HELP)}
     commands = names(COMMANDS)
     width = max((len(name) for name in commands), default=0)

@@ -1,12 +1,12 @@
-"""Option tokens: the shell's own options, and one spelling for everybody's.
+"""Option tokens: the shell's own options, and one spelling for the options of commands.
 
-The SDK writes `--input_list`, we write `--input-list`; both are taken everywhere. A token is an
-option if it starts with `--`, up to the first `=`; after a lone `--`, and where it is the value of
-the option before it, it is left as it is.
+The SDK writes `--input_list`, we write `--input-list`; both are accepted everywhere. A token is an
+option if it starts with `--`, up to the first `=`. Tokens after `--`, and values of options, are
+not changed.
 
-Two more of the SDK's forms are taken by commands without positional arguments, where nothing else
-can be meant: `--flag true` and `--flag false`, and several values after an option whose metavar
-says so (`NAME [NAME ...]`), up to the next option.
+Commands without positional arguments accept two more of the SDK's forms, which are unambiguous
+there: `--flag true` and `--flag false`, and several values after an option whose metavar has the
+form `NAME [NAME ...]`, up to the next option.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ GLOBAL_OPTIONS = ("--json", "--log-level", "--version", "--help", "-h")
 
 @dataclass(slots=True)
 class Globals:
-    """What the global options say.
+    """The values of the global options.
 
     Attributes:
-        json: Results and errors are printed as JSON.
+        json: Whether results and errors are printed as JSON.
         log_level: One of LEVELS.
-        version: The version was asked for.
-        help: Help was asked for, before any command.
+        version: Whether to print the version.
+        help: Whether to print the help of the program.
     """
 
     json: bool = False
@@ -41,13 +41,13 @@ class Globals:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """An option that a command declares.
+    """An option of a command.
 
     Attributes:
-        name: Its own spelling.
-        values: How many tokens are its value.
+        name: Name as the command spells it.
+        values: Number of tokens that form its value.
         is_switch: Whether `true` or `false` may follow.
-        repeats: Whether each further value stands for the option once more.
+        repeats: Whether further values repeat the option.
     """
 
     name: str
@@ -57,22 +57,22 @@ class Declared:
 
 
 def dashed(name: str) -> str:
-    """Return an option's name in our spelling."""
+    """Return an option's name with dashes instead of underscores."""
     return "--" + name[2:].replace("_", "-") if name.startswith("--") else name
 
 
 def split_command(args: Sequence[str], state: Globals) -> tuple[str | None, list[str]]:
-    """Take the global options before the command; return the command and what follows it.
+    """Read the global options before the command; return the command and its arguments.
 
     Raises:
-        ConfigError: An option that is not a global one, or not as it must be.
+        ConfigError: An option is not a global one, or has an invalid value.
     """
     tokens = list(args)
     while tokens and tokens[0].startswith("-"):
         token = tokens.pop(0)
         if not _take_global(token, tokens, state):
             raise _usage(
-                f"there is no global option '{token}'",
+                f"unknown global option '{token}'",
                 f"{suggest_name(token, GLOBAL_OPTIONS)}; the options of a command follow its name",
             )
     return (tokens[0], tokens[1:]) if tokens else (None, [])
@@ -81,21 +81,21 @@ def split_command(args: Sequence[str], state: Globals) -> tuple[str | None, list
 def take_globals(
     args: Sequence[str], declared: Mapping[str, Declared], state: Globals
 ) -> list[str]:
-    """Take the global options among a command's arguments, and return the others in its spelling.
+    """Read the global options among a command's arguments; return the others as it spells them.
 
     An option that the command declares itself is the command's; help is always the command's.
 
     Args:
-        args: What follows the command.
+        args: The arguments after the command.
         declared: The command's options, by their dashed names.
-        state: Changed.
+        state: Updated.
 
     Raises:
-        ConfigError: A global option is not as it must be.
+        ConfigError: A global option has an invalid value.
     """
     tokens = list(args)
     kept: list[str] = []
-    switches: dict[str, bool] = {}  # the last word on each counts
+    switches: dict[str, bool] = {}  # the last occurrence counts
     while tokens:
         token = tokens.pop(0)
         if token == "--":
@@ -116,10 +116,10 @@ def declared_options(command: Any) -> dict[str, Declared]:
     """Return the options of a click command and of all its subcommands, by their dashed names.
 
     Args:
-        command: What `typer.main.get_command` gives; its type is click's, or typer's copy of it.
+        command: The result of `typer.main.get_command`, of click's type or typer's copy of it.
     """
     found: dict[str, Declared] = {}
-    # a token that is no option might be an argument, or name a subcommand
+    # otherwise a token that is no option may be an argument, or name a subcommand
     alone = not hasattr(command, "commands") and all(
         param.param_type_name == "option" for param in command.params
     )
@@ -142,18 +142,18 @@ def _params(command: Any) -> Iterator[Any]:
 
 
 def _switched(name: str, value: str | None, rest: list[str]) -> bool:
-    """Tells what a flag is set to, by its own value or by the next token if this says it."""
+    """Return the value of a flag: its own, or that of the next token if this is a boolean."""
     if value is None:
         if not rest or rest[0].lower() not in _SWITCHED:
             return True
         value = rest.pop(0)
     if value.lower() not in _SWITCHED:
-        raise _usage(f"{dashed(name)} was given '{value}'; it takes true, false or no value")
+        raise _usage(f"invalid value '{value}' of {dashed(name)}; expected true, false or no value")
     return _SWITCHED[value.lower()]
 
 
 def _with_values(own: Declared, value: str, rest: list[str]) -> list[str]:
-    """Return an option in its spelling with its values, which are taken from the rest."""
+    """Return an option as its command spells it, with its values, which are removed from `rest`."""
     count = 0 if value else own.values
     found = [own.name + value, *rest[:count]]
     del rest[:count]
@@ -163,7 +163,7 @@ def _with_values(own: Declared, value: str, rest: list[str]) -> list[str]:
 
 
 def _take_global(token: str, rest: list[str], state: Globals) -> bool:
-    """Take a global option, with its value from the rest; tells whether it was one."""
+    """Read a global option, with its value from `rest`; return whether the token is one."""
     name, equals, value = token.partition("=")
     name = dashed(name)
     if name not in GLOBAL_OPTIONS:
@@ -174,7 +174,7 @@ def _take_global(token: str, rest: list[str], state: Globals) -> bool:
         state.log_level = _level(value)
         return True
     if equals:
-        raise _usage(f"{name} takes no value, but was given '{value}'")
+        raise _usage(f"{name} takes no value, got '{value}'")
     if name == "--json":
         state.json = True
     elif name == "--version":
@@ -186,9 +186,9 @@ def _take_global(token: str, rest: list[str], state: Globals) -> bool:
 
 def _level(text: str) -> str:
     if text.lower() not in LEVELS:
-        given = f"'{text}'" if text else "nothing"
+        given = f"unsupported value '{text}'" if text else "missing value"
         raise _usage(
-            f"--log-level was given {given}; it takes {', '.join(LEVELS)}",
+            f"{given} of --log-level; expected one of {', '.join(LEVELS)}",
             suggest_name(text, LEVELS) if text else "",
         )
     return text.lower()

@@ -1,4 +1,4 @@
-"""How a command that fails says so: on stderr, for people or as one line of JSON."""
+"""Reports of failed commands: on stderr, as text or as one line of JSON."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def report_error(error: DovetailError, *, json: bool, details: bool) -> int:
     """Print an error to stderr and return the exit code.
 
     As JSON it is one line, an object with the key `error`: the last line that the command prints
-    to stderr, so that log messages before it do no harm.
+    to stderr, after any log messages.
 
     Args:
-        error: What happened.
+        error: The error.
         json: Print it as JSON.
         details: Print the traceback before it.
     """
@@ -37,27 +37,27 @@ def report_error(error: DovetailError, *, json: bool, details: bool) -> int:
             exit_code=int(error.exit_code),
         )
     else:
-        place = f"{error.where}: " if error.where else ""
-        print(f"error[{error.code}]: {place}{error.message}", file=sys.stderr)
+        where = f"{error.where}: " if error.where else ""
+        print(f"error[{error.code}]: {where}{error.message}", file=sys.stderr)
         for problem in error.problems:
             print(f"  - {problem}", file=sys.stderr)
         print(f"hint: {hint}", file=sys.stderr)
     return int(error.exit_code)
 
 
-def report_bug(error: Exception, *, json: bool, details: bool, culprit: str) -> int:
+def report_bug(error: Exception, *, json: bool, details: bool, dist: str) -> int:
     """Print an exception that no command should let through, and return the exit code.
 
     Args:
-        error: What happened.
+        error: The exception.
         json: Print it as one line of JSON, as `report_error` does.
         details: Print the traceback before it.
-        culprit: The dist that the command is from.
+        dist: The part of Dovetail that raised it.
     """
     if details:
         _print_traceback(error)
     message = f"{type(error).__name__}: {error}"
-    hint = f"this is a bug in {culprit}, not a fault of yours: please report it"
+    hint = f"this is a bug in {dist}, not an error of yours: please report it"
     if not details:
         hint += "; run again with `--log-level debug` for the traceback"
     if json:

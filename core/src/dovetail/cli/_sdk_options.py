@@ -1,11 +1,11 @@
-"""The SDK's tools and their options: what `dovetail explain compat` compares with.
+"""The SDK's tools and their options, for the comparison of `dovetail explain compat`.
 
 Names only. Source: the public pages on the SDK's tools, version 2.25.
 """
 
 from __future__ import annotations
 
-# The SDK's tool -> our command, and the frontend that it needs.
+# Tool of the SDK -> our command, and the frontend that it needs.
 TOOLS: dict[str, tuple[str, str | None]] = {
     "qnn-onnx-converter": ("convert", "onnx"),
     "qnn-tflite-converter": ("convert", "tflite"),
@@ -28,8 +28,8 @@ TOOLS: dict[str, tuple[str, str | None]] = {
     "qnn-netron": ("view", None),
 }
 
-# Our command -> options of the SDK's tool (of all the converters, for `convert`). Abbreviations
-# that the SDK has for one of these (`act_bw` for `act_bitwidth`) are not listed again.
+# Our command -> options of the SDK's tool (for `convert`, of all converters). The SDK's
+# abbreviations (`act_bw` for `act_bitwidth`) are not listed.
 OPTIONS = {
     "convert": """
         act_bitwidth act_quantizer algorithms arch_checker batch bias_bitwidth
@@ -66,41 +66,41 @@ OPTIONS = {
         """,
 }
 
-_LIBRARY = "names compiled libraries; op packages are installed dists here"
-_LOG_LEVEL = "`--log-level debug` does it for every command"
-_SOURCE = "is about the C++ source that the SDK generates; a model is one .dvt file here"
-_DEVICE = "is about memory or drivers of a device; everything runs on this machine here"
+_LIBRARY = "names compiled libraries; here op packages are installed dists"
+_LOG_LEVEL = "use `--log-level debug`, which every command has"
+_SOURCE = "concerns the C++ source that the SDK generates; here a model is one .dvt file"
+_DEVICE = "concerns memory or drivers of a device; here everything runs on this machine"
 
-# Options that mean nothing here, and why. An option that is neither offered by the installed
-# command nor listed here is one that may still come.
+# Options without a meaning here, with the reason. An option that neither the installed command nor
+# this table has may still be added.
 REASONS = {
     "convert": {
-        "arch_checker": "the SDK is about to drop it for a tool of its own",
+        "arch_checker": "the SDK replaces it by a separate tool",
         "converter_op_package_lib": _LIBRARY,
         "copyright_file": _SOURCE,
         "debug": _LOG_LEVEL,
-        "dump_relay": "writes a form of the model that only the SDK's converters use",
+        "dump_relay": "writes a model form that only the SDK's converters use",
         "exclude_named_tensors": _SOURCE,
         "op_package_lib": _LIBRARY,
         "overwrite_model_prefix": _SOURCE,
         "package_name": _SOURCE,
     },
     "net-run": {
-        "dlc_path": "a .dlc is the vendor's compiled form; give the model that it was made from",
+        "dlc_path": "a .dlc is the vendor's compiled form; pass its source model",
         "io_tensor_mem_handle_type": _DEVICE,
-        "model_prefix": "names a function of a compiled model; models are data here",
+        "model_prefix": "names a function of a compiled model; here models are data",
         "platform_options": _DEVICE,
         "shared_buffer": _DEVICE,
-        "use_mmap": "files are always memory-mapped here",
+        "use_mmap": "here files are always memory-mapped",
     },
     "quantize": {
         "debug": _LOG_LEVEL,
         "op_package_lib": _LIBRARY,
-        "use_aimet_quantizer": "the quantizer is Dovetail's own; AIMET's encodings files are read",
+        "use_aimet_quantizer": "the quantizer is Dovetail's own; it reads AIMET's encodings files",
         "use_native_output_files": "the quantizer writes no outputs of the model",
     },
     "op-package-generator": {
-        "converter_op_package": "an op says its shapes itself, to converters and backends alike",
+        "converter_op_package": "an op infers its shapes itself, for converters and backends",
         "debug": _LOG_LEVEL,
     },
 }

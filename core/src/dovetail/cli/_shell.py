@@ -1,4 +1,4 @@
-"""The shell: takes the global options, runs a command, turns what it raises into an exit code."""
+"""The shell: reads the global options, runs a command, maps what it raises to an exit code."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 from dovetail import __version__
 from dovetail.cli._help import help_text
 from dovetail.cli._options import Globals, declared_options, split_command, take_globals
+from dovetail.cli._origin import origin_of, third_party_error
 from dovetail.cli._report import report_bug, report_error
 from dovetail.cli.output import Output, flush, set_output, write
-from dovetail.errors import ConfigError, DovetailError, ExitCode, PluginError, suggest_name
+from dovetail.errors import ConfigError, DovetailError, ExitCode, suggest_name
 from dovetail.plugins import COMMANDS, list_plugins, load, names
 
 INTERRUPTED = 130
@@ -23,11 +24,10 @@ _LEVELS = {"error": 40, "warn": 30, "info": 20, "verbose": 15, "debug": 10}
 
 
 class _Run:
-    """What is known of the run so far, for the report of an error."""
+    """The state of the run so far, for the report of an error."""
 
     def __init__(self) -> None:
         self.state = Globals()
-        self.culprit = "dovetail-core"
 
     @property
     def wants_details(self) -> bool:
@@ -46,19 +46,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     run = _Run()
     try:
         code = _dispatch(sys.argv[1:] if argv is None else argv, run)
-        flush(sys.stdout)  # here, where a full disk or a reader that left is understood
+        flush(sys.stdout)  # here, where a full disk or a closed pipe is handled
     except DovetailError as error:
         code = report_error(error, json=run.state.json, details=run.wants_details)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
         code = READER_GONE
-    except Exception as error:  # noqa: BLE001  the last door: it is reported, with exit code 70
-        code = report_bug(
-            error, json=run.state.json, details=run.wants_details, culprit=run.culprit
-        )
+    except Exception as error:  # noqa: BLE001  reported here, with exit code 6 or 70
+        code = _report_unexpected(error, run)
     _settle_stdout()
     return code
+
+
+def _report_unexpected(error: Exception, run: _Run) -> int:
+    """Report an exception that no command should let through, and return the exit code."""
+    origin = origin_of(error)
+    failure = third_party_error(error, origin)
+    if failure is not None:
+        return report_error(failure, json=run.state.json, details=run.wants_details)
+    dist = origin[0].dist if origin else "dovetail-core"
+    return report_bug(error, json=run.state.json, details=run.wants_details, dist=dist)
 
 
 def _dispatch(args: Sequence[str], run: _Run) -> int:
@@ -76,9 +84,9 @@ def _dispatch(args: Sequence[str], run: _Run) -> int:
 
 def _run_command(name: str, rest: list[str], run: _Run) -> int:
     try:
-        name, app = _find(name, run)
+        name, app = _find(name)
     except DovetailError:
-        take_globals(rest, {}, run.state)  # how to report it may be said after the command
+        take_globals(rest, {}, run.state)  # `--json` may follow the command
         raise
     # imported here: `dovetail --help` runs no command
     from typer.main import get_command
@@ -92,35 +100,26 @@ def _run_command(name: str, rest: list[str], run: _Run) -> int:
         return _invoke(command, f"dovetail {name}", args)
 
 
-def _find(name: str, run: _Run) -> tuple[str, Any]:
+def _find(name: str) -> tuple[str, Any]:
     """Return a command's name as its dist spells it, and its app."""
-    known = {plugin.name: plugin for plugin in list_plugins(COMMANDS)}
+    known = {plugin.name for plugin in list_plugins(COMMANDS)}
     if name not in known and name.replace("_", "-") in known:
         name = name.replace("_", "-")
     if name not in known:
         hint = suggest_name(name, names(COMMANDS))
-        raise ConfigError(f"there is no command '{name}'", code="USAGE", hint=hint)
-    run.culprit = known[name].dist
-    app = load(COMMANDS, name)
-    from typer import Typer  # imported here: see `_run_command`
-
-    if not isinstance(app, Typer):
-        raise PluginError(
-            f"it loads a {type(app).__name__}, which is not a typer app",
-            where=f"{COMMANDS} '{name}' (dist {run.culprit})",
-        )
-    return name, app
+        raise ConfigError(f"command '{name}' not found", code="USAGE", hint=hint)
+    return name, load(COMMANDS, name)
 
 
 def _invoke(command: Any, prog: str, args: list[str]) -> int:
     """Run a click command.
 
-    Not by its own `main`, which prints errors and ends the process in ways of its own.
+    Its own `main` is not used: it prints errors and ends the process itself.
     """
     import typer  # imported here: see `_run_command`
 
     # typer has a copy of click in some versions and depends on click in others; either way this
-    # is the base class of whatever its parser raises
+    # is the base class of its parser's errors
     click_error: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
     try:
         with command.make_context(prog, args, help_option_names=["-h", "--help"]) as context:
@@ -141,7 +140,7 @@ def _usage_error(error: Any, prog: str) -> ConfigError:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else prog
     if type(error).__name__ == "NoArgsIsHelpError":  # its message is the whole help
-        return ConfigError("it needs arguments", code="USAGE", where=path, hint=_see_help(path))
+        return ConfigError("missing arguments", code="USAGE", where=path, hint=_see_help(path))
     usage = " ".join(context.get_usage().split()[1:]) if context is not None else prog
     hint = f"usage: {usage}; {_see_help(path)}"
     return ConfigError(error.format_message().rstrip("."), code="USAGE", where=path, hint=hint)
@@ -158,7 +157,7 @@ def _print_version(state: Globals) -> int:
 
 @contextmanager
 def _logging(level: str) -> Iterator[None]:
-    """Has log messages go to stderr while a command runs."""
+    """Send log messages to stderr while a command runs."""
     import logging  # imported here: `dovetail --help` logs nothing
 
     logging.addLevelName(_LEVELS["verbose"], "VERBOSE")
@@ -176,7 +175,7 @@ def _logging(level: str) -> Iterator[None]:
 
 
 def _settle_stdout() -> None:
-    """Keep Python from complaining, as it ends, that it cannot write out what is left."""
+    """Discard output that cannot be written, so that Python does not report it at exit."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""`dovetail doctor`: tries everything that is installed and says what is wrong or missing."""
+"""`dovetail doctor`: loads everything that is installed and reports what is broken or missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _BACKENDS = "dovetail.backends"
 _OP_PACKAGES = "dovetail.op_packages"
-# What nothing works without -> what cannot be done then.
+# Required group -> what is impossible without a plugin of it.
 _NEEDED = {
     _OP_PACKAGES: "graphs cannot be checked or run",
     "dovetail.frontends": "models cannot be converted",
@@ -30,7 +30,7 @@ _NEEDED = {
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """A plugin after it was tried, and what it says of itself."""
+    """A plugin after it was loaded, with the lines that it reports."""
 
     plugin: Plugin
     lines: tuple[str, ...] = ()
@@ -44,8 +44,8 @@ class _Finding:
 def doctor() -> None:
     """Check this installation and say what is missing.
 
-    Every plugin is loaded. A backend is also made, and where it has a method `doctor()` its lines
-    are shown. Ends with exit code 6 if any plugin is broken, claimed twice or made for another
+    Every plugin is loaded. A backend is also created, and lines that its method `doctor()` returns
+    are shown. The exit code is 6 if a plugin is broken, claimed twice or incompatible with this
     core.
     """
     findings = [_try(p) for p in list_plugins() if p.group != COMMAND_HELP]
@@ -85,18 +85,18 @@ def _try(plugin: Plugin) -> _Finding:
         return _Finding(tried, _use(tried))
     except DovetailError as error:
         reason = error.message
-    except Exception as error:  # noqa: BLE001  the report says it, whatever it is
+    except Exception as error:  # noqa: BLE001  a plugin's error, which the report shows
         reason = f"{type(error).__name__}: {error}"
     return _Finding(replace(tried, status="broken", reason=reason))
 
 
 def _use(plugin: Plugin) -> tuple[str, ...]:
-    """Go one step beyond loading; return what the plugin says of itself."""
+    """Use a plugin beyond loading it; return the lines that it reports."""
     if plugin.group == _OP_PACKAGES:
         return (f"{len(installed_ops().package(plugin.name).schemas)} ops",)
     if plugin.group == _BACKENDS:
-        make: Any = load(plugin.group, plugin.name)
-        backend = make(installed_ops())
+        backend_class: Any = load(plugin.group, plugin.name)
+        backend = backend_class(installed_ops())
         if hasattr(backend, "doctor"):
             return tuple(str(line) for line in backend.doctor())
     return ()
@@ -106,9 +106,9 @@ def _text(host: dict[str, str], findings: list[_Finding], missing: list[str]) ->
     parts = [table(("", ""), host.items()).lstrip("\n"), ""]
     for finding in findings:
         plugin = finding.plugin
-        place = f"{plugin.group.removeprefix('dovetail.')} {plugin.name} ({plugin.dist})"
+        label = f"{plugin.group.removeprefix('dovetail.')} {plugin.name} ({plugin.dist})"
         reason = f": {plugin.reason}" if plugin.reason else ""
-        parts.append(f"{plugin.status:<12}  {place}{reason}")
+        parts.append(f"{plugin.status:<12}  {label}{reason}")
         parts += [f"{'':<12}    {line}" for line in finding.lines]
     parts += [f"{'missing':<12}  {line}" for line in missing]
     faults = sum(f.is_fault for f in findings)

@@ -1,9 +1,9 @@
-"""`dovetail explain`: the catalogue of codes, and what the SDK's tools have that ours do not."""
+"""`dovetail explain`: the catalogue of codes, and a comparison with the SDK's tools."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from typer.main import get_command
@@ -24,15 +24,13 @@ _FRONTENDS = "dovetail.frontends"
 def explain(
     code: Annotated[
         str | None,
-        typer.Argument(
-            help="A code's name, or QNN's number of it (decimal or 0x...); or `compat`."
-        ),
+        typer.Argument(help="Name of a code, or its QNN number (decimal or 0x...); or `compat`."),
     ] = None,
 ) -> None:
     """Explain an error code and what to do about it.
 
-    Without an argument all codes are listed. `compat` lists the SDK's tools and the options of
-    theirs that the installed commands do not have, with the reason.
+    Without an argument, list all codes. `compat` lists the SDK's tools, and their options that the
+    installed commands do not have, with the reason.
     """
     if code is None:
         _list_codes()
@@ -55,7 +53,7 @@ def _explain_code(code: str) -> None:
         known = [_COMPAT, *(e.name for e in CATALOGUE)]
         near = nearest(code, known)
         hint = f"did you mean '{near}'?" if near else "`dovetail explain` lists all codes"
-        raise ConfigError(f"there is no code '{code}'", code="USAGE", hint=hint)
+        raise ConfigError(f"code '{code}' not found", code="USAGE", hint=hint)
     text = "\n\n".join(_entry_text(e) for e in entries)
     current_output().data({"codes": [asdict(e) for e in entries]}, text)
 
@@ -65,7 +63,7 @@ def _entry_text(entry: Entry) -> str:
     return (
         f"{entry.name} (exit code {entry.exit_code}{number})\n"
         f"  {entry.meaning}\n"
-        f"  what to do: {entry.remedy}"
+        f"  remedy: {entry.remedy}"
     )
 
 
@@ -89,12 +87,11 @@ def _explain_compat() -> None:
 
 
 def _app(command: str) -> typer.Typer | None:
-    """Return an installed command's app; None if there is none that can be loaded."""
+    """Return an installed command's app, or None if it is missing or broken."""
     try:
-        found = load(COMMANDS, command)
+        return cast("typer.Typer", load(COMMANDS, command))
     except PluginError:
-        return None  # the table says so, and `doctor` says why
-    return found if isinstance(found, typer.Typer) else None
+        return None  # the table shows it, and `doctor` the reason
 
 
 def _state(app: typer.Typer | None, command: str, frontend: str | None) -> str:
@@ -106,7 +103,7 @@ def _state(app: typer.Typer | None, command: str, frontend: str | None) -> str:
 
 
 def _not_offered(command: str, app: typer.Typer | None) -> dict[str, str]:
-    """Return the SDK's options that an installed command lacks, each with the reason."""
+    """Return the SDK's options that an installed command lacks, with the reasons."""
     if app is None:
         return {}
     offered = {*declared_options(get_command(app)), *GLOBAL_OPTIONS}

@@ -1,4 +1,4 @@
-"""`dovetail inspect`: what a model or container file holds."""
+"""`dovetail inspect`: the content of a model or container file."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _CONTAINER_SUFFIXES = (".dvt", ".bin")
 
 @app.command()
 def inspect(
-    file: Annotated[Path, typer.Argument(help="A .dvt file, or any model that can be converted.")],
+    file: Annotated[Path, typer.Argument(help="A .dvt file, or a model that can be converted.")],
     verify: Annotated[
         bool, typer.Option("--verify", help="Check every byte of a .dvt file first.")
     ] = False,
     text: Annotated[bool, typer.Option("--text", help="Print the graphs in full.")] = False,
 ) -> None:
-    """Show what a model or container file holds: graphs, inputs, outputs, how many of which op.
+    """Show the content of a model or container file: graphs, inputs, outputs and numbers of ops.
 
-    Of a .dvt file only the description is read, unless --verify or --text is given. Another model
-    is converted, and shown as it is after that.
+    Only the manifest of a .dvt file is read, unless --verify or --text is given. Other models are
+    converted, and the result is shown.
     """
     contained = file.suffix.lower() in _CONTAINER_SUFFIXES or is_container(file)
     if verify:
         if not contained:
             raise ConfigError(
-                "--verify checks container files, and this is not one",
+                "the file is not a container, so --verify cannot check it",
                 code="USAGE",
                 where=str(file),
             )
@@ -57,7 +57,7 @@ def inspect(
 
 
 def _load(file: Path) -> Model:
-    # imported here: a container's summary does without runtime, frontends and passes
+    # imported here: a container's summary needs no runtime, frontends or passes
     from dovetail.api import load_model
 
     return load_model(file)
@@ -66,12 +66,12 @@ def _load(file: Path) -> Model:
 def _verify(file: Path) -> None:
     if damage := find_damage(file):
         raise ContainerError(
-            f"is damaged: {len(damage)} fault(s)",
+            f"the file is damaged: {len(damage)} fault(s)",
             where=str(file),
-            hint="make or fetch the file again",
+            hint="create or fetch the file again",
             problems=damage,
         )
-    current_output().message(f"{file}: every byte is as it was written")
+    current_output().message(f"{file}: all checksums are correct")
 
 
 def _show_container(file: Path, summary: Summary, *, verified: bool) -> None:
@@ -80,7 +80,7 @@ def _show_container(file: Path, summary: Summary, *, verified: bool) -> None:
     packages = ", ".join(f"{n} {v}" for n, v in summary.op_packages.items()) or "none"
     head = [
         f"{file}: {summary.kind}, format {summary.format_version}, {summary.file_bytes:,} bytes",
-        f"made by {producer.tool} {producer.version}{source}",
+        f"written by {producer.tool} {producer.version}{source}",
         f"op packages: {packages}",
         f"blobs: {summary.blobs}, {summary.blob_bytes:,} bytes"
         f" ({summary.shared_blob_bytes:,} of them shared)",

@@ -1,4 +1,4 @@
-"""What commands print: data to stdout, as text or as JSON; messages to stderr."""
+"""Output of commands: data on stdout, as text or as JSON; messages on stderr."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where a command's results and messages go.
+    """Prints a command's results and messages.
 
     Attributes:
         json: Whether results are printed as JSON.
@@ -23,12 +23,12 @@ class Output:
     json: bool = False
 
     def data(self, obj: object, text: str) -> None:
-        """Print a result to stdout: `obj` as JSON if that was asked for, otherwise `text`.
+        """Print a result to stdout: `obj` as JSON with --json, otherwise `text`.
 
         Args:
-            obj: Plain data: mappings, sequences, text, numbers. Numbers that JSON lacks (infinite
-                ones, NaN) become the texts `inf`, `-inf` and `nan`.
-            text: The same for people.
+            obj: Plain data: mappings, sequences, strings, numbers. Infinite numbers and NaN, which
+                JSON lacks, become the strings `inf`, `-inf` and `nan`.
+            text: The same as text for people.
         """
         import json  # imported here: a run that prints text needs none
 
@@ -44,17 +44,17 @@ _current: ContextVar[Output] = ContextVar("dovetail_output")
 
 
 def current_output() -> Output:
-    """Return the output of the command that runs; outside of one, plain text."""
+    """Return the output of the running command; without one, an output of plain text."""
     return _current.get(Output())
 
 
 def set_output(output: Output) -> None:
-    """Set the output of the command that is about to run."""
+    """Set the output of the command to run."""
     _current.set(output)
 
 
 def table(headers: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return a table as text: columns aligned on the left, two spaces apart, no lines."""
+    """Return a table as text: columns aligned on the left, two spaces apart, without lines."""
     cells = [[" ".join(str(cell).split("\n")) for cell in row] for row in [headers, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
     return "\n".join(
@@ -74,22 +74,22 @@ def _plain(obj: object) -> Any:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write text to stdout or stderr; what the encoding of the terminal lacks is escaped.
+    """Write text to stdout or stderr; characters that the terminal's encoding lacks are escaped.
 
     Raises:
-        ContainerError: It cannot be written (FILE_UNWRITABLE).
-        BrokenPipeError: Nobody reads any more.
+        ContainerError: The text cannot be written (FILE_UNWRITABLE).
+        BrokenPipeError: The reader has closed the pipe.
     """
     with _translated():
         try:
             stream.write(text)
-        except UnicodeEncodeError:  # a file name, for one, may be anything
+        except UnicodeEncodeError:  # file names may have any characters
             encoding = stream.encoding or "ascii"
             stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def flush(stream: TextIO) -> None:
-    """Write out what is waiting.
+    """Flush a stream.
 
     Raises:
         ContainerError, BrokenPipeError: As `write`.
@@ -105,6 +105,6 @@ def _translated() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        from dovetail.files import unwritable  # imported here: only a full disk needs it
+        from dovetail.files import unwritable  # imported here: needed only if a disk is full
 
         raise unwritable(Path("standard output"), error) from error

@@ -1,4 +1,4 @@
-"""`dovetail plugins`: what is installed, and in which state."""
+"""`dovetail plugins`: the installed plugins and their states."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 _PREFIX = "dovetail."
 _OP_PACKAGES = "dovetail.op_packages"
 _PRIORITY = """\
-A node of a foreign domain becomes an op of, in this order: a package brought with --op-packages,
-by the op's name; what the importers of its domain make; the package of the domain's name."""
+A node of another domain becomes an op of the first match: a package of --op-packages with an op of
+its name; the importers of its domain; the package that has the name of the domain."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """An op package and what other plugins bring for it.
+    """An op package, and the plugins that provide kernels and importers for it.
 
     Attributes:
-        name: Of the package.
-        dist: That brings it.
+        name: Name of the package.
+        dist: Dist that provides it.
         kernels: Dists with kernels for it, by backend.
-        importers: Dists with importers, as FRONTEND:DOMAIN: of its name, or of its dist.
+        importers: Dists with importers, by FRONTEND:DOMAIN: for the package's name, or of its dist.
     """
 
     name: str
@@ -40,22 +40,25 @@ class _Served:
 @app.command()
 def plugins(
     group: Annotated[
-        str | None, typer.Option(help="Only this group; `dovetail.` may be left out.")
+        str | None, typer.Option(help="List only this group; `dovetail.` may be omitted.")
     ] = None,
     load: Annotated[
-        bool, typer.Option("--load", help="Load each plugin to see if it can.")
+        bool,
+        typer.Option(
+            "--load", help="Load each plugin, and check it against the contract of its group."
+        ),
     ] = False,
 ) -> None:
     """List all plugins with their dist, version and status.
 
-    Nothing is imported, unless --load is given: `unloaded` means that a plugin was found and not
-    tried. The environment variable DOVETAIL_PLUGINS restricts the plugins to those whose dist or
-    name it lists, separated by commas; core's own commands always stay.
+    Nothing is imported unless --load is given: `unloaded` means that a plugin was found but not
+    tried. The environment variable DOVETAIL_PLUGINS restricts the plugins to the dists and names
+    that it lists, separated by commas; core's own commands are always enabled.
 
-    Of op packages it also says which kernels and importers serve them, and who wins a node.
+    A second table shows the kernels and importers of each op package.
     """
     found = list_plugins(None if group is None else _full_name(group))
-    if group is None:  # lines of help are no plugins of their own
+    if group is None:  # lines of help belong to their commands
         found = tuple(p for p in found if p.group != COMMAND_HELP)
     if load:
         found = tuple(_probed(p) for p in found)
@@ -71,7 +74,7 @@ def _full_name(group: str) -> str:
             return name
     names = [name.removeprefix(_PREFIX) for name in GROUPS]
     hint = suggest_name(short.removeprefix(_PREFIX), names)
-    raise ConfigError(f"there is no plugin group '{group}'", code="USAGE", hint=hint)
+    raise ConfigError(f"plugin group '{group}' not found", code="USAGE", hint=hint)
 
 
 def _probed(plugin: Plugin) -> Plugin:
@@ -94,7 +97,7 @@ def _served(package: Plugin) -> _Served:
 
 def _text(found: tuple[Plugin, ...], served: list[_Served]) -> str:
     if not found:
-        return "no plugin is installed"
+        return "no plugins are installed"
     rows = [
         (p.group.removeprefix(_PREFIX), p.name, p.dist, p.version, p.status, p.reason)
         for p in found

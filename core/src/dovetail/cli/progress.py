@@ -1,4 +1,4 @@
-"""Progress: a bar on a terminal and nowhere else, and a notice for hooks."""
+"""Progress of long tasks: a bar on a terminal, and notification of hooks."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ Advance = Callable[[], None]
 
 @contextmanager
 def progress(label: str, total: int | None) -> Iterator[Advance]:
-    """Return what is to be called after each inference; hooks are told, and a terminal shows a bar.
+    """Yield a function to call after each inference: it notifies hooks and moves a bar.
+
+    The bar is shown on a terminal only.
 
     Args:
-        label: What is being run.
-        total: How many there will be, where that is known.
+        label: Name of the task.
+        total: Number of inferences, if known.
     """
     counted = count(1)
 
-    def tell() -> None:
+    def notify() -> None:
         done = next(counted)
         if hooks.active:
             hooks.progress(Progress(label, done, total, "inferences"))
 
     if not sys.stderr.isatty():
-        yield tell
+        yield notify
         return
     # imported here: only a terminal needs it
     from rich.console import Console
@@ -45,7 +47,7 @@ def progress(label: str, total: int | None) -> Iterator[Advance]:
         task = bar.add_task(label, total=total)
 
         def advance() -> None:
-            tell()
+            notify()
             bar.advance(task)
 
         yield advance
@@ -53,7 +55,7 @@ def progress(label: str, total: int | None) -> Iterator[Advance]:
 
 @contextmanager
 def shown_progress() -> Iterator[None]:
-    """Show what long tasks tell the hooks, while a `with` block runs, on a terminal only."""
+    """Show the progress of long tasks during a `with` block, on a terminal only."""
     if not sys.stderr.isatty():
         yield
         return

@@ -8,31 +8,29 @@ from __future__ import annotations
 from dovetail.errors._entry import Entry
 
 API_CODES: tuple[Entry, ...] = (
-    # Codes that every part of the API may give
+    # Codes that every part of the API may return
     Entry(
         "COMMON_ERROR_NOT_SUPPORTED",
         7,
-        "The backend does not implement the call or option that was asked for.",
-        "Compare the call with the backend's capabilities; use another backend or leave the "
-        "option out.",
+        "The backend does not implement this call or option.",
+        "Compare the call with the backend's capabilities; use another backend or omit the option.",
         number=1000,
     ),
     Entry(
         "COMMON_ERROR_MEM_ALLOC",
         7,
-        "Memory of some kind could not be had, be it host memory, device mappings or on-chip "
-        "memory.",
-        "Read the message for which memory: one op too large for on-chip memory (tile it or lower "
-        "its precision), weights too large to map (split the model), all graphs of a context "
-        "loaded at once (enable fewer), or an op that could not be built at all.",
+        "Memory could not be allocated: host memory, device mappings or on-chip memory.",
+        "The message says which memory: one op too large for on-chip memory (tile it or lower its "
+        "precision), weights too large to map (split the model), all graphs of a context loaded "
+        "at once (enable fewer), or an op that could not be built at all.",
         number=1002,
     ),
     Entry(
         "COMMON_ERROR_SYSTEM",
         7,
-        "The operating system or the driver below the backend refused a request.",
-        "Look in the system's log at the time of the call; permissions, a missing device node and "
-        "a driver of another release are the usual causes.",
+        "The operating system or the driver below the backend rejected a request.",
+        "Read the system's log at the time of the call; permissions, a missing device node and a "
+        "driver of another release are the usual causes.",
         number=1003,
     ),
     Entry(
@@ -45,7 +43,7 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "COMMON_ERROR_OPERATION_NOT_PERMITTED",
         7,
-        "The call is a valid one but is not allowed in the present state or for this user.",
+        "The call is valid but not allowed in the present state or for this user.",
         "Check the order of calls (create, compose, finalize, execute, free) and the access "
         "rights to the device.",
         number=1005,
@@ -54,7 +52,7 @@ API_CODES: tuple[Entry, ...] = (
         "COMMON_ERROR_PLATFORM_NOT_SUPPORTED",
         7,
         "The backend cannot work on this kind of machine.",
-        "Run it on a platform that it lists, or choose another backend for this machine.",
+        "Run it on a supported platform, or choose another backend for this machine.",
         number=1006,
     ),
     Entry(
@@ -68,7 +66,7 @@ API_CODES: tuple[Entry, ...] = (
         "COMMON_ERROR_INCOMPATIBLE_BINARIES",
         5,
         "Libraries of different releases were loaded together.",
-        "Take the host library, the device library and the op packages from one release; an older "
+        "Use the host library, the device library and the op packages of one release; an older "
         "copy found earlier on the search path is the usual cause.",
         number=1008,
     ),
@@ -76,7 +74,7 @@ API_CODES: tuple[Entry, ...] = (
         "COMMON_ERROR_LOADING_BINARIES",
         7,
         "A library that the backend needs could not be loaded.",
-        "`dovetail doctor` tells which and why; with the vendor's SDK, check that the device "
+        "`dovetail doctor` says which and why; with the vendor's SDK, check that the device "
         "library for this chip's architecture is on its search path and that the process may load "
         "it.",
         number=1009,
@@ -84,14 +82,14 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "COMMON_ERROR_RESOURCE_UNAVAILABLE",
         7,
-        "A resource that the call needs is taken by another user of it.",
+        "A resource that the call needs is in use elsewhere.",
         "Free the contexts and sessions that are not used any more, or wait and try again.",
         number=1010,
     ),
     Entry(
         "COMMON_ERROR_SYSTEM_COMMUNICATION_FATAL",
         7,
-        "The connection to the accelerator broke and all handles made over it are lost.",
+        "The connection to the accelerator broke and all handles created over it are lost.",
         "Drop every handle, create backend, device and context anew, and look for a crash of the "
         "device process in the system's log.",
         number=1011,
@@ -99,24 +97,24 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "COMMON_ERROR_GENERAL",
         7,
-        "The call failed for a reason that has no code of its own.",
-        "The message is all there is to go by; run again with `--log-level debug` for the steps "
-        "before it.",
+        "The call failed for a reason without a more specific code.",
+        "Read the message; run again with `--log-level debug` for the steps before it.",
         number=1100,
     ),
     # Property: what a backend says it can do
     Entry(
         "PROPERTY_NOT_SUPPORTED",
         7,
-        "The backend knows the property that was asked about and does not have it.",
-        "This is an answer rather than a fault: take the path that does without the property.",
+        "The backend knows the queried property and does not have it.",
+        "This is not a failure: use a path that does not need the property.",
         number=1000,
     ),
     Entry(
         "PROPERTY_ERROR_UNKNOWN_KEY",
         2,
-        "The backend has never heard of the property key that was asked about.",
-        "Check the key's number; a key newer than the backend gives this too and then means no.",
+        "The backend does not know the queried property key.",
+        "Check the key's number; for a key newer than the backend this means that it lacks the "
+        "property.",
         number=2000,
     ),
     # Op packages
@@ -124,7 +122,7 @@ API_CODES: tuple[Entry, ...] = (
         "OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE",
         7,
         "The op package does not implement an optional function that was called.",
-        "Do without the function, or ask the package's authors whether a newer release has it.",
+        "Do not use the function, or ask the package's authors whether a newer release has it.",
         number=1000,
     ),
     Entry(
@@ -145,7 +143,7 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "OP_PACKAGE_ERROR_INVALID_HANDLE",
         7,
-        "An op package was given an op handle that it did not make or has freed.",
+        "An op package was given an op handle that it did not create or has freed.",
         "Look for an op implementation that is used after its graph was freed, or freed twice.",
         number=3002,
     ),
@@ -160,18 +158,18 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "OP_PACKAGE_ERROR_INVALID_INFO",
         6,
-        "The description that an op package gives of itself is incomplete or contradicts itself.",
+        "The description that an op package returns of itself is incomplete or contradictory.",
         "`dovetail plugins` shows what the package declares; its name, version and list of ops "
-        "must all be there.",
+        "are all required.",
         number=3101,
     ),
     Entry(
         "OP_PACKAGE_ERROR_VALIDATION_FAILURE",
         4,
-        "The op package rejects a node as it stands in the graph.",
-        "The code alone tells nothing, since wrong package, count, type, rank and unsupported "
-        "size all give it: read the rule and field in the message, or try the same node on the "
-        "cpu backend and then change type, rank and params one at a time.",
+        "The op package rejects a node of the graph.",
+        "The code covers a wrong package, count, type or rank and an unsupported size: read the "
+        "rule and field in the message, or try the same node on the cpu backend and then change "
+        "type, rank and params one at a time.",
         number=3110,
     ),
     Entry(
@@ -185,7 +183,7 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "OP_PACKAGE_ERROR_GENERAL",
         7,
-        "An op package failed for a reason that only it knows.",
+        "An op package failed for a reason that it does not report.",
         "Read the package's own message or log and report it to the package's authors.",
         number=1100,
     ),
@@ -201,7 +199,7 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "BACKEND_ERROR_UNSUPPORTED_PLATFORM",
         7,
-        "The backend was asked to start on a machine or operating system that it does not know.",
+        "The backend does not support this machine or operating system.",
         "`dovetail doctor` lists the backends that can start here; use one of them.",
         number=1006,
     ),
@@ -216,7 +214,7 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "BACKEND_ERROR_TERMINATE_FAILED",
         7,
-        "The backend could not give back everything when it was freed.",
+        "The backend could not release everything when it was freed.",
         "Free graphs, contexts and devices before the backend, and wait for asynchronous runs to "
         "end.",
         number=4002,
@@ -224,21 +222,21 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "BACKEND_ERROR_NOT_SUPPORTED",
         7,
-        "This backend does not offer the backend-level call that was made.",
-        "Ask its capabilities before the call, or choose a backend that has it.",
+        "This backend does not implement this backend-level call.",
+        "Query its capabilities before the call, or choose a backend that implements it.",
         number=4003,
     ),
     Entry(
         "BACKEND_ERROR_INVALID_ARGUMENT",
         7,
         "A call on the backend got an argument that is missing or malformed.",
-        "Check paths, names and targets given with the call, above all those of op packages.",
+        "Check the paths, names and targets passed to the call, above all those of op packages.",
         number=4004,
     ),
     Entry(
         "BACKEND_ERROR_OP_PACKAGE_NOT_FOUND",
         4,
-        "The op package that a node names, or that was to be registered, is not there.",
+        "The op package that a node names, or that is being registered, was not found.",
         "`dovetail plugins` lists the op packages installed; install the missing one or correct "
         "the package name in the model. With the SDK on a device, check that its library was "
         "copied there.",
@@ -247,7 +245,7 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "BACKEND_ERROR_OP_PACKAGE_IF_PROVIDER_NOT_FOUND",
         6,
-        "The library of an op package does not have the entry function that was named.",
+        "The library of an op package lacks the named entry function.",
         "Compare the name with what the package exports; in Dovetail an op package is an entry "
         "point and needs no such name.",
         number=4006,
@@ -256,7 +254,7 @@ API_CODES: tuple[Entry, ...] = (
         "BACKEND_ERROR_OP_PACKAGE_REGISTRATION_FAILED",
         6,
         "An op package was found but failed while it was being registered.",
-        "The package's own error is the cause named in the message; repair or update the package.",
+        "The message has the package's own error; repair or update the package.",
         number=4007,
     ),
     Entry(
@@ -264,8 +262,8 @@ API_CODES: tuple[Entry, ...] = (
         5,
         "An op package was built against a version of the op-package interface that the backend "
         "cannot use.",
-        "Rebuild or update the op package for this release; across releases of the SDK such "
-        "packages are not promised to keep working.",
+        "Rebuild or update the op package for this release; such packages are not guaranteed to "
+        "work across releases of the SDK.",
         number=4008,
     ),
     Entry(
@@ -278,9 +276,8 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "BACKEND_ERROR_INCONSISTENT_CONFIG",
         2,
-        "The backend runs already with options that differ from those given now.",
-        "Give every user of the backend in one process the same options, or use separate "
-        "processes.",
+        "The backend already runs with other options.",
+        "Use the same options for the backend everywhere in a process, or use separate processes.",
         number=4010,
     ),
     Entry(
@@ -294,7 +291,7 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "BACKEND_ERROR_INVALID_CONFIG",
         2,
-        "An option in the backend's config is not one it takes, or has a value that it refuses.",
+        "An option in the backend's config is unknown or has an unsupported value.",
         "Correct the option at the path in the config file that the message gives.",
         number=4012,
     ),
@@ -302,15 +299,15 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "SAVER_ERROR_DUMMY_RETVALUE",
         7,
-        "The Saver recorded a call whose answer only a real backend could give.",
-        "While recording, do not rely on what such queries return; replay the trace on a real "
-        "backend to get the answer.",
+        "The Saver recorded a call whose result only a real backend has.",
+        "While recording, do not rely on the results of queries; replay the trace on a real "
+        "backend to get them.",
         number=4950,
     ),
     Entry(
         "SAVER_ERROR_ALREADY_INSTANTIATED",
         7,
-        "The Saver was to be set up after its backend had been created.",
+        "The Saver was configured after its backend had been created.",
         "Set its output folder and options before any other call of the session.",
         number=4951,
     ),
@@ -318,8 +315,9 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "CONTEXT_ERROR_UNSUPPORTED_FEATURE",
         7,
-        "The backend's contexts cannot do what was asked, such as being saved to a file.",
-        "Check the context capabilities of the backend; not every backend makes context binaries.",
+        "The backend's contexts do not support the request, for example to be saved to a file.",
+        "Check the context capabilities of the backend; not every backend supports context "
+        "binaries.",
         number=1000,
     ),
     Entry(
@@ -342,7 +340,7 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "CONTEXT_ERROR_CTX_DOES_NOT_EXIST",
         7,
-        "The call needs a context and the backend has not made one yet.",
+        "The call needs a context, and none has been created yet.",
         "Create a context, or load one from a file, before this call.",
         number=5001,
     ),
@@ -364,38 +362,38 @@ API_CODES: tuple[Entry, ...] = (
         "CONTEXT_ERROR_BINARY_VERSION",
         5,
         "The context binary has a format version that this runtime does not read.",
-        "Make the binary again with the version in use, or install the version that made it; "
-        "`dovetail inspect FILE` shows which that was.",
+        "Create the binary again with the version in use, or install the version that created it; "
+        "`dovetail inspect FILE` shows that version.",
         number=5004,
     ),
     Entry(
         "CONTEXT_ERROR_CREATE_FROM_BINARY",
         5,
         "A context could not be built from a context binary.",
-        "The real cause stands in the message beside the code, for instance more on-chip memory "
-        "(VTCM) than the chip has: prepare the model again for the SoC profile it is to run on.",
+        "The message has the cause, for instance more on-chip memory (VTCM) than the chip has: "
+        "prepare the model again for the SoC profile that it runs on.",
         number=5005,
     ),
     Entry(
         "CONTEXT_ERROR_GET_BINARY_SIZE_FAILED",
         7,
-        "The size of the context binary could not be worked out.",
-        "Finalize all graphs first and look at the cause in the message; it fails for the same "
+        "The size of the context binary could not be determined.",
+        "Finalize all graphs first and read the cause in the message; it fails for the same "
         "reasons as saving does.",
         number=5006,
     ),
     Entry(
         "CONTEXT_ERROR_GET_BINARY_FAILED",
         7,
-        "The context could not be turned into a context binary.",
-        "Check that the buffer or the disk has room for the size reported, and that the context "
-        "was not changed since.",
+        "The context could not be saved as a context binary.",
+        "Check that the buffer or the disk has room for the reported size, and that the context "
+        "has not changed since.",
         number=5007,
     ),
     Entry(
         "CONTEXT_ERROR_BINARY_CONFIGURATION",
         5,
-        "The settings that a context binary was made with cannot be applied here.",
+        "The settings of a context binary cannot be applied here.",
         "Prepare the model again with settings that this device has, above all its SoC profile "
         "and its on-chip memory size.",
         number=5008,
@@ -410,7 +408,7 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "CONTEXT_ERROR_INVALID_CONFIG",
         2,
-        "An option of the context has an unknown name or a value that is refused.",
+        "An option of the context has an unknown name or an unsupported value.",
         "Correct the option that the message names; `enable_graphs`, for one, must name graphs "
         "that the file has.",
         number=5010,
@@ -418,8 +416,8 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "CONTEXT_ERROR_BINARY_SUBOPTIMAL",
         5,
-        "The context binary would run here but not use the hardware fully, and the strict check "
-        "was asked for.",
+        "The context binary would run here but not use the hardware fully, and the check was "
+        "strict.",
         "Prepare the model again for this SoC profile, or accept the loss with the permissive "
         "compatibility setting.",
         number=5011,
@@ -428,7 +426,7 @@ API_CODES: tuple[Entry, ...] = (
         "CONTEXT_ERROR_ABORTED",
         7,
         "Creating or loading the context was stopped by a signal from the caller.",
-        "Nothing to repair if the stop was meant; otherwise find who triggers the signal.",
+        "If the stop was not intended, find the code that triggers the signal.",
         number=5012,
     ),
     Entry(
@@ -442,16 +440,16 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "CONTEXT_ERROR_INCREMENT_INVALID_BUFFER",
         7,
-        "A part of an incremental context binary was given back in a buffer that the backend did "
+        "A part of an incremental context binary was returned in a buffer that the backend did "
         "not allocate.",
-        "Pass on the very buffer that the backend gave for this part, and release it once only.",
+        "Pass the buffer that the backend returned for this part, and release it only once.",
         number=5014,
     ),
     # Graph
     Entry(
         "GRAPH_ERROR_UNSUPPORTED_FEATURE",
         7,
-        "The backend's graphs cannot do what was asked, such as running asynchronously.",
+        "The backend's graphs do not support the request, for example asynchronous execution.",
         "Check the graph capabilities of the backend and use the plain call, for instance a "
         "synchronous execute.",
         number=1000,
@@ -467,9 +465,9 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "GRAPH_ERROR_GENERAL",
         7,
-        "The graph call failed for a reason that has no code of its own.",
-        "Run the model on the cpu backend to tell whether it is at fault; if it runs there, cut "
-        "the graph in halves until the node is found.",
+        "The graph call failed for a reason without a more specific code.",
+        "Run the model on the cpu backend to see whether the model is at fault; if it runs there, "
+        "bisect the graph to find the node.",
         number=1100,
     ),
     Entry(
@@ -483,41 +481,41 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "GRAPH_ERROR_INVALID_HANDLE",
         7,
-        "The graph handle is empty, was freed, or never came to be.",
+        "The graph handle is empty, was freed, or was never created.",
         "Go back to the first error before this one: usually creating, finalizing or loading the "
-        "graph failed and the result was used all the same.",
+        "graph failed and its result was used nevertheless.",
         number=6001,
     ),
     Entry(
         "GRAPH_ERROR_GRAPH_DOES_NOT_EXIST",
         7,
-        "The context has no graph of the name asked for.",
+        "The context has no graph of this name.",
         "`dovetail inspect FILE` lists the names of its graphs; names are matched exactly.",
         number=6002,
     ),
     Entry(
         "GRAPH_ERROR_INVALID_NAME",
         3,
-        "A graph or node has an empty name or one that is taken in this context.",
-        "Give each graph of a context, and each node of a graph, a name of its own.",
+        "The name of a graph or node is empty, or in use in this context.",
+        "Give each graph of a context, and each node of a graph, a unique name.",
         number=6003,
     ),
     Entry(
         "GRAPH_ERROR_INVALID_TENSOR",
         3,
-        "A tensor of a node, or one given to execute, is not what the graph expects.",
-        "Check that the tensor was created in this graph and that its type, shape and kind fit "
-        "the place where it is used.",
+        "A tensor of a node, or one passed to execute, is not what the graph expects.",
+        "Check that the tensor was created in this graph and that its type, shape and kind match "
+        "its use.",
         number=6004,
     ),
     Entry(
         "GRAPH_ERROR_INVALID_OP_CONFIG",
         3,
-        "A node's op, package, inputs, outputs or params do not make a valid operation for the "
+        "A node's op, package, inputs, outputs or params are not a valid operation for the "
         "backend.",
-        "Compare the node with the op's definition; a tensor type that can be created may still "
-        "be refused by the op (4-bit weights in MatMul are one case), and an op package that is "
-        "missing on the device ends here too.",
+        "Compare the node with the op's definition; an op may not support every tensor type that "
+        "can be created (for example 4-bit weights in MatMul), and an op package that is missing "
+        "on the device has this code, too.",
         number=6005,
     ),
     Entry(
@@ -539,31 +537,30 @@ API_CODES: tuple[Entry, ...] = (
         "GRAPH_ERROR_CREATE_FAILED",
         7,
         "The backend could not create an empty graph.",
-        "No node is to blame yet; look at the graph's options and at how many graphs the context "
-        "holds.",
+        "No node is involved yet; check the graph's options and the number of graphs in the "
+        "context.",
         number=6020,
     ),
     Entry(
         "GRAPH_ERROR_OPTIMIZATION_FAILED",
         7,
         "The backend failed while it was rewriting the graph to make it faster.",
-        "Finalize with a lower optimization level to get on, and report the graph to the "
-        "backend's authors.",
+        "Finalize with a lower optimization level, and report the graph to the backend's authors.",
         number=6021,
     ),
     Entry(
         "GRAPH_ERROR_FINALIZE_FAILED",
         7,
         "The backend could not prepare the graph for running.",
-        "Look for the first node refused: this error's cause names it, or an earlier 6005 or 3110 "
-        "does; an op with no implementation for its types, or an op package not on the device, "
-        "shows up only here.",
+        "Look for the first rejected node: this error's cause names it, or an earlier 6005 or "
+        "3110 does; an op with no implementation for its types, or an op package not on the "
+        "device, shows up only here.",
         number=6022,
     ),
     Entry(
         "GRAPH_ERROR_GRAPH_NOT_FINALIZED",
         7,
-        "The graph was to be run or saved before it was finalized.",
+        "The graph was executed or saved before it was finalized.",
         "Call finalize after the last node was added and check that it succeeded.",
         number=6023,
     ),
@@ -578,35 +575,35 @@ API_CODES: tuple[Entry, ...] = (
         "GRAPH_ERROR_EXECUTION_ASYNC_FIFO_FULL",
         7,
         "More asynchronous runs are waiting than the graph's queue can hold.",
-        "Wait for some runs to complete before giving more, or raise the queue depth.",
+        "Wait for some runs to complete before submitting more, or raise the queue depth.",
         number=6025,
     ),
     Entry(
         "GRAPH_ERROR_SIGNAL_IN_USE",
         7,
-        "The signal given to this graph call still serves another call.",
-        "Use one signal per call under way, or wait for the other call to end.",
+        "The signal passed to this graph call is in use by another call.",
+        "Use one signal per active call, or wait for the other call to end.",
         number=6030,
     ),
     Entry(
         "GRAPH_ERROR_ABORTED",
         7,
         "A finalize or execute was stopped by a signal from the caller.",
-        "The outputs are not valid; run again if the stop was not meant.",
+        "The outputs are not valid; run again if the stop was not intended.",
         number=6031,
     ),
     Entry(
         "GRAPH_ERROR_PROFILE_IN_USE",
         7,
-        "The profile given is bound to another graph.",
-        "Use a profile of its own for each graph that is profiled continuously.",
+        "The profile is bound to another graph.",
+        "Use a separate profile for each graph that is profiled continuously.",
         number=6032,
     ),
     Entry(
         "GRAPH_ERROR_TIMED_OUT",
         7,
         "A finalize or execute took longer than the time limit set.",
-        "Raise the limit; if time varies much, look for other work on the device or for a graph "
+        "Raise the limit; if the time varies a lot, look for other work on the device or a graph "
         "of higher priority.",
         number=6033,
     ),
@@ -627,9 +624,9 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "GRAPH_ERROR_DYNAMIC_TENSOR_SHAPE",
         3,
-        "A shape given at run time is not within what the tensor's dynamic dimensions allow.",
-        "Keep each extent within the maximum declared, or convert the model with the shape that "
-        "is needed.",
+        "A shape at run time is outside the range of the tensor's dynamic dimensions.",
+        "Keep each dimension within its declared maximum, or convert the model with the shape "
+        "needed.",
         number=6036,
     ),
     Entry(
@@ -642,9 +639,9 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "GRAPH_ERROR_EARLY_TERMINATION",
         7,
-        "The run ended early because a condition in the graph told it to.",
-        "Outputs behind that point were not computed; read those before it only, or turn early "
-        "termination off.",
+        "The run ended early because of a condition in the graph.",
+        "Later outputs were not computed; read only those before the condition, or disable early "
+        "termination.",
         number=6038,
     ),
     Entry(
@@ -659,7 +656,7 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "TENSOR_ERROR_INVALID_HANDLE",
         7,
-        "A tensor was to be created in a graph or context whose handle is not valid.",
+        "A tensor was created in a graph or context whose handle is not valid.",
         "Check that the graph or context was created without error and is still open.",
         number=7001,
     ),
@@ -673,30 +670,30 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "TENSOR_ERROR_ALREADY_EXISTS",
         3,
-        "The graph has a tensor of the same name already.",
-        "Give every tensor of a graph a name of its own.",
+        "The graph already has a tensor of this name.",
+        "Give every tensor of a graph a unique name.",
         number=7003,
     ),
     Entry(
         "TENSOR_ERROR_INVALID_TENSOR_PARAM",
         3,
-        "A property of the tensor makes no sense, such as its shape, type or encoding.",
-        "Check rank and extents, that constant data have the size that shape and type ask for, "
-        "and that the encoding fits the type.",
+        "A property of the tensor is invalid, such as its shape, type or encoding.",
+        "Check the rank and shape, that constant data have the size of shape and type, and that "
+        "the encoding fits the type.",
         number=7004,
     ),
     Entry(
         "TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM",
         3,
-        "A property of the tensor is valid but the backend does not take it.",
-        "The message names the property; often another data type, encoding or memory type is "
-        "needed, which quantizing the model differently gives.",
+        "A property of the tensor is valid but not supported by the backend.",
+        "The message names the property; often the model must be quantized with another data type "
+        "or encoding, or use another memory type.",
         number=7005,
     ),
     Entry(
         "TENSOR_ERROR_NAME_HASH_COLLISION",
         3,
-        "Two different tensor names lead to the same identifier in the backend.",
+        "Two different tensor names map to the same identifier in the backend.",
         "Rename one of the two tensors.",
         number=7006,
     ),
@@ -704,14 +701,14 @@ API_CODES: tuple[Entry, ...] = (
         "TENSOR_ERROR_INCOMPATIBLE_TENSOR_UPDATE",
         3,
         "New data for an updateable tensor do not fit the tensor in the graph.",
-        "Keep shape and type as they were at finalize; for an adapter, make sure that it was made "
-        "for this model.",
+        "Keep the shape and type that the tensor had at finalize; check that an adapter belongs "
+        "to this model.",
         number=7007,
     ),
     Entry(
         "TENSOR_ERROR_UNSUPPORTED_FEATURE",
         7,
-        "The backend does not offer the tensor call or kind that was asked for.",
+        "The backend does not support this tensor call or kind.",
         "Check the tensor capabilities of the backend; updateable and context tensors are "
         "optional.",
         number=1000,
@@ -721,14 +718,14 @@ API_CODES: tuple[Entry, ...] = (
         "MEM_ERROR_NOT_SUPPORTED",
         7,
         "The backend cannot register memory of the caller.",
-        "Pass plain arrays as inputs and outputs; this costs a copy and changes no result.",
+        "Pass plain arrays as inputs and outputs; this costs a copy, and results are the same.",
         number=1000,
     ),
     Entry(
         "MEM_ERROR_INVALID_ARGUMENT",
         7,
         "A memory descriptor is missing or incomplete.",
-        "Give data type, shape, memory type and the buffer's descriptor for each registration.",
+        "Pass data type, shape, memory type and the buffer's descriptor for each registration.",
         number=8000,
     ),
     Entry(
@@ -757,14 +754,14 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "MEM_ERROR_INVALID_SHAPE",
         3,
-        "The shape given for a buffer does not fit the tensor or the buffer's size.",
-        "Make the extents those of the tensor and the buffer at least as large as they need.",
+        "The shape of a buffer does not match the tensor or the buffer's size.",
+        "Use the tensor's shape and a buffer that is large enough for it.",
         number=8004,
     ),
     Entry(
         "MEM_ERROR_UNSUPPORTED_MEMTYPE",
         7,
-        "The backend does not take memory of this type.",
+        "The backend does not support memory of this type.",
         "Choose a memory type from the backend's capabilities, or pass plain arrays.",
         number=8005,
     ),
@@ -772,14 +769,14 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "SIGNAL_ERROR_UNSUPPORTED",
         7,
-        "The backend has no signals, or not of the type asked for.",
-        "Call without a signal; such a call can then be neither stopped nor timed.",
+        "The backend does not support signals, or not of this type.",
+        "Call without a signal; the call then cannot be stopped or limited in time.",
         number=1000,
     ),
     Entry(
         "SIGNAL_ERROR_SIGNAL_IN_USE",
         7,
-        "The signal is bound to a call under way, so it cannot be shared, changed or freed.",
+        "The signal is bound to an active call, so it cannot be shared, changed or freed.",
         "Wait for that call to end, or create a second signal.",
         number=9000,
     ),
@@ -788,14 +785,14 @@ API_CODES: tuple[Entry, ...] = (
         7,
         "The signal was triggered while no call was using it.",
         "Nothing was stopped: the call had ended or not begun. Trigger only while the call is "
-        "under way.",
+        "active.",
         number=9001,
     ),
     Entry(
         "SIGNAL_ERROR_INVALID_ARGUMENT",
         7,
         "The configuration of a signal is missing or not valid.",
-        "Give a signal type, and for a timeout a duration above zero.",
+        "Pass a signal type, and for a timeout a duration above zero.",
         number=9002,
     ),
     Entry(
@@ -809,21 +806,21 @@ API_CODES: tuple[Entry, ...] = (
         "SIGNAL_ERROR_TIMEOUT",
         7,
         "The time limit of a signal ran out.",
-        "Raise the limit, or find out with a profile what takes so long.",
+        "Raise the limit, or profile the graph to see what takes the time.",
         number=9004,
     ),
     Entry(
         "SIGNAL_ERROR_INCOMPATIBLE_SIGNAL_TYPE",
         7,
         "The signal is of a type that this call does not accept.",
-        "Use an abort signal where a trigger is meant and a timeout signal where a limit is meant.",
+        "Use an abort signal to stop a call and a timeout signal to limit its time.",
         number=9005,
     ),
     Entry(
         "SIGNAL_ERROR_MEM_ALLOC",
         7,
         "There was no memory left to create a signal.",
-        "Free signals that are not used any more; a signal is small, so the machine is likely "
+        "Free signals that are not used any more; a signal is small, so the machine is probably "
         "short of memory.",
         number=1002,
     ),
@@ -831,16 +828,16 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "ERROR_INVALID_ARGUMENT",
         7,
-        "A query about an error got no place to put the answer.",
+        "A query about an error has no destination for the result.",
         "Pass a valid destination for the message or the info.",
         number=10000,
     ),
     Entry(
         "ERROR_INVALID_ERROR_HANDLE",
         7,
-        "The number queried is not an error that the backend gave.",
-        "Pass the value exactly as a call returned it; `dovetail explain NUMBER` looks at its low "
-        "16 bits.",
+        "The queried number is not an error code of the backend.",
+        "Pass the value exactly as a call returned it; `dovetail explain NUMBER` uses its low 16 "
+        "bits.",
         number=10001,
     ),
     # Log
@@ -855,7 +852,7 @@ API_CODES: tuple[Entry, ...] = (
         "LOG_ERROR_INITIALIZATION",
         7,
         "The logger could not be started.",
-        "Check that its destination can be written to, or take the default one.",
+        "Check that its destination can be written to, or use the default one.",
         number=11002,
     ),
     Entry(
@@ -876,22 +873,22 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "PROFILE_ERROR_UNSUPPORTED",
         7,
-        "The backend does not have the profiling level or option asked for.",
-        "Use the level basic, the one most backends have, or leave the option out.",
+        "The backend does not support this profiling level or option.",
+        "Use the level basic, which most backends have, or omit the option.",
         number=1000,
     ),
     Entry(
         "PROFILE_ERROR_INVALID_ARGUMENT",
         7,
         "A profiling call got an argument that is missing or out of range.",
-        "Check the level, the event id and the place for the result.",
+        "Check the level, the event id and the destination of the result.",
         number=1004,
     ),
     Entry(
         "PROFILE_ERROR_MEM_ALLOC",
         7,
         "There was no memory left for profiling events.",
-        "Limit the number of events, profile fewer runs, or go down to the level basic.",
+        "Limit the number of events, profile fewer runs, or use the level basic.",
         number=1002,
     ),
     Entry(
@@ -920,8 +917,8 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "DEVICE_ERROR_UNSUPPORTED_FEATURE",
         7,
-        "The backend has no device calls, or not the one made.",
-        "Create contexts without a device; the backend then takes its default one.",
+        "The backend does not support device calls, or not this one.",
+        "Create contexts without a device; the backend then uses its default one.",
         number=1000,
     ),
     Entry(
@@ -948,16 +945,15 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "DEVICE_ERROR_INVALID_CONFIG",
         2,
-        "The device cannot be created with the options given.",
-        "Check device id, core ids, SoC model and architecture: they must describe one chip, and "
-        "outside emulation the one that is there. Leaving all of them out lets the backend detect "
-        "it.",
+        "The device cannot be created with these options.",
+        "Check device id, core ids, SoC model and architecture: they must describe one chip, "
+        "without emulation the one present. If all are omitted, the backend detects it.",
         number=14001,
     ),
     Entry(
         "DEVICE_ERROR_HARDWARE_UNAVAILABLE",
         7,
-        "The accelerator is not there, is switched off or is taken.",
+        "The accelerator is absent, switched off or in use.",
         "`dovetail doctor` shows what the backend finds; wake or free the device, or use an "
         "emulating backend.",
         number=14002,
@@ -965,15 +961,15 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "DEVICE_ERROR_ASSOCIATED_TO_CONTEXT",
         7,
-        "The device was to be freed while contexts still use it.",
-        "Free every context made on the device first.",
+        "The device was freed while contexts still use it.",
+        "Free every context of the device first.",
         number=14003,
     ),
     # Global config
     Entry(
         "GLOBAL_CONFIG_ERROR_INVALID_CONFIG",
         2,
-        "A setting for the whole process is unknown or has a value that is refused.",
+        "A setting for the whole process is unknown or has an unsupported value.",
         "Correct the setting named, and set it before the first backend is created.",
         number=15000,
     ),
@@ -981,24 +977,24 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "INTERFACE_ERROR_NOT_SUPPORTED",
         7,
-        "The library does not offer its calls through the interface asked for.",
-        "Take a backend library of a release that has the interface; in Dovetail backends are "
+        "The library does not offer its calls through this interface.",
+        "Use a backend library of a release that has the interface; in Dovetail backends are "
         "found by name instead.",
         number=1000,
     ),
     Entry(
         "INTERFACE_ERROR_INVALID_PARAMETER",
         7,
-        "The query for the table of calls got nowhere to put it.",
-        "Pass valid places for the list of providers and their number.",
+        "The query for the table of calls has no destination for it.",
+        "Pass valid destinations for the list of providers and their number.",
         number=1004,
     ),
     # System library: shared calls
     Entry(
         "SYSTEM_COMMON_ERROR_UNSUPPORTED_FEATURE",
         7,
-        "The system library does not have the call that was made.",
-        "Use a newer release of the system library, or do without the call.",
+        "The system library does not have this call.",
+        "Use a newer release of the system library, or do not use the call.",
         number=1000,
     ),
     Entry(
@@ -1020,20 +1016,20 @@ API_CODES: tuple[Entry, ...] = (
         "SYSTEM_CONTEXT_ERROR_UNSUPPORTED_FEATURE",
         7,
         "The system library cannot answer this question about a context binary.",
-        "Ask a newer release, or create the context and query that.",
+        "Use a newer release, or create the context and query it.",
         number=1000,
     ),
     Entry(
         "SYSTEM_CONTEXT_ERROR_INVALID_HANDLE",
         7,
         "The handle for reading context binaries is empty or was freed.",
-        "Create it anew, and copy what is read before freeing it.",
+        "Create it again, and copy the information before freeing it.",
         number=30000,
     ),
     Entry(
         "SYSTEM_CONTEXT_ERROR_INVALID_ARGUMENT",
         7,
-        "No context binary, or one of size zero, was given to be looked at.",
+        "The context binary to inspect is missing or has the size zero.",
         "Check that the file was read completely and that its size was passed on.",
         number=30001,
     ),
@@ -1041,16 +1037,16 @@ API_CODES: tuple[Entry, ...] = (
         "SYSTEM_CONTEXT_ERROR_OPERATION_FAILED",
         7,
         "The information in a context binary could not be extracted.",
-        "Most often the file was made by a newer release than the one reading it: read it with "
-        "that release, or make it again with this one.",
+        "Most often the file was created by a newer release than the one reading it: read it with "
+        "that release, or create it again with this one.",
         number=30002,
     ),
     Entry(
         "SYSTEM_CONTEXT_ERROR_MALFORMED_BINARY",
         3,
         "The data are not a context binary, or a damaged one.",
-        "Look at the first bytes: a file wrapped by another tool, or made for another backend, "
-        "starts with another mark. Unwrap it, fetch it again, or make it again for this backend.",
+        "Check the first bytes: a file wrapped by another tool, or created for another backend, "
+        "starts with another mark. Unwrap it, fetch it again, or create it again for this backend.",
         number=30010,
     ),
     # System library: model files of the SDK (DLC)
@@ -1072,7 +1068,7 @@ API_CODES: tuple[Entry, ...] = (
         "SYSTEM_DLC_ERROR_INVALID_ARGUMENT",
         7,
         "A call on a DLC file got an argument that is missing or malformed.",
-        "Check the path, the logger and the places for results given with the call.",
+        "Check the path, the logger and the destinations of results passed to the call.",
         number=30001,
     ),
     Entry(
@@ -1123,37 +1119,37 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "SYSTEM_INTERFACE_ERROR_NOT_SUPPORTED",
         7,
-        "The system library does not offer its calls through the interface asked for.",
-        "Take the system library from the same release as the backend.",
+        "The system library does not offer its calls through this interface.",
+        "Use the system library of the same release as the backend.",
         number=1000,
     ),
     Entry(
         "SYSTEM_INTERFACE_ERROR_INVALID_PARAMETER",
         7,
-        "The query for the system library's table of calls got nowhere to put it.",
-        "Pass valid places for the list of system providers and their number.",
+        "The query for the system library's table of calls has no destination for it.",
+        "Pass valid destinations for the list of system providers and their number.",
         number=1004,
     ),
     # System library: tensors
     Entry(
         "SYSTEM_TENSOR_ERROR_UNSUPPORTED_FEATURE",
         7,
-        "The system library cannot work out this about a tensor.",
-        "Work it out from shape and data type; dense tensors are the only ones supported.",
+        "The system library cannot compute this property of a tensor.",
+        "Compute it from shape and data type; only dense tensors are supported.",
         number=1000,
     ),
     Entry(
         "SYSTEM_TENSOR_ERROR_INVALID_ARGUMENT",
         7,
         "A tensor query of the system library got an argument that is missing.",
-        "Pass both the tensor and a place for the result.",
+        "Pass both the tensor and a destination for the result.",
         number=30001,
     ),
     Entry(
         "SYSTEM_TENSOR_ERROR_INVALID_TENSOR",
         3,
-        "The tensor description given is not valid.",
-        "Check the version of its structure, its rank, its extents and its data type.",
+        "The tensor description is not valid.",
+        "Check the version of its structure, its rank, shape and data type.",
         number=30002,
     ),
     # Performance infrastructure of the HTP
@@ -1174,8 +1170,8 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "HTP_PERF_INFRASTRUCTURE_ERROR_UNSUPPORTED_CONFIG",
         2,
-        "The chip does not have the power or performance option asked for.",
-        "Choose one of the named performance profiles, which leave out what a chip lacks.",
+        "The chip does not support this power or performance option.",
+        "Choose a named performance profile; these omit what a chip lacks.",
         number=13002,
     ),
     Entry(
@@ -1189,7 +1185,7 @@ API_CODES: tuple[Entry, ...] = (
         "HTP_PERF_INFRASTRUCTURE_ERROR_UNSUPPORTED",
         7,
         "This platform has no control over power and performance.",
-        "Leave the performance settings out; results do not depend on them.",
+        "Omit the performance settings; results do not depend on them.",
         number=13004,
     ),
     Entry(
@@ -1202,8 +1198,8 @@ API_CODES: tuple[Entry, ...] = (
     Entry(
         "HTP_PERF_INFRASTRUCTURE_ERROR_FAILED",
         7,
-        "The accelerator got the power request and refused it.",
-        "Thermal limits and other users' votes can forbid it: try a lower performance profile or "
+        "The accelerator rejected the power request.",
+        "Thermal limits and other users' votes can prevent it: try a lower performance profile or "
         "wait for the device to cool.",
         number=13006,
     ),

@@ -1,7 +1,7 @@
-"""The catalogue of codes: what `dovetail explain` prints and what every error must name.
+"""The catalogue of codes, which `dovetail explain` prints: every error has one of them.
 
-Entries come from two tables: ours (`_own_codes`) and the runtime API's, whose names and numbers
-are QNN's (`_api_codes`).
+Entries come from two tables: ours (`_own_codes`) and that of the runtime API, with QNN's names and
+numbers (`_api_codes`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dovetail.errors._own_codes import OWN_CODES
 
 
 class Catalogue:
-    """All known codes by name; numbers find their entries too."""
+    """All known codes, by name and by number."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: dict[str, Entry] = {}
@@ -25,10 +25,10 @@ class Catalogue:
         """Add a code; a plugin may add its own.
 
         Raises:
-            ValueError: The name is taken.
+            ValueError: The name is in use.
         """
         if entry.name in self._entries:
-            raise ValueError(f"error code {entry.name} is in the catalogue already")
+            raise ValueError(f"duplicate error code {entry.name}")
         self._entries[entry.name] = entry
 
     def __getitem__(self, name: str) -> Entry:

@@ -1,4 +1,4 @@
-"""One line of the catalogue of codes."""
+"""An entry of the catalogue of codes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One code.
+    """One code of the catalogue.
 
     Attributes:
         name: Symbolic name.
-        exit_code: Exit status of a command that ends with it.
-        meaning: What happened, one sentence.
+        exit_code: Exit status of a command that ends with the error.
+        meaning: What happened, in one sentence.
         remedy: What usually helps.
         number: QNN's number, for codes of the runtime API.
     """

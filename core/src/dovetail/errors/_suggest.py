@@ -1,4 +1,4 @@
-"""Did-you-mean: the sentence every refusal of an unknown name ends with."""
+"""Suggestions of valid names, for errors about unknown ones."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, valid: Iterable[str]) -> str | None:
-    """Return the valid name most like `name`, or None where none is near."""
-    import difflib  # imported here: only a refusal needs it
+    """Return the valid name most similar to `name`, or None if none is similar."""
+    import difflib  # imported here: only errors need it
 
     folded = {candidate.casefold(): candidate for candidate in valid}
     found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
@@ -15,12 +15,12 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
 
 
 def suggest_name(name: str, valid: Iterable[str]) -> str:
-    """Return a hint for a name that matches nothing: the nearest one, or the whole list."""
+    """Return a hint for an unknown name: the nearest valid name, or a list of all."""
     choices = sorted(set(valid))
     near = nearest(name, choices)
     if near is not None:
         return f"did you mean '{near}'?"
     if not choices:
-        return "there is none to choose from"
+        return "no valid names exist"
     shown = ", ".join(choices[:12])
     return f"valid names: {shown}" + (f" and {len(choices) - 12} more" if len(choices) > 12 else "")

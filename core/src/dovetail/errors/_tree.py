@@ -1,8 +1,8 @@
 """The error tree.
 
-Every error names its code (an entry of the catalogue), the object it is about in the user's own
-terms (`where`), and what to do (`hint`). A validator that found several faults raises one error
-that carries them all as `problems`.
+Every error has a code (an entry of the catalogue), names the object concerned in the user's terms
+(`where`) and says what to do (`hint`). A validator that finds several faults raises one error with
+all of them as `problems`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dovetail.errors._entry import Entry
 
 
 class ExitCode(enum.IntEnum):
-    """What a command's exit status says."""
+    """The exit statuses of commands."""
 
     OK = 0
     CHECK_FAILED = 1
@@ -39,19 +39,19 @@ class Problem:
     hint: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
-        return f"{place}{self.message}" + (f" ({self.hint})" if self.hint else "")
+        where = f"{self.where}: " if self.where else ""
+        return f"{where}{self.message}" + (f" ({self.hint})" if self.hint else "")
 
 
 class DovetailError(Exception):
-    """The root of every error that is the user's, a plugin's or a file's, never a bug of ours.
+    """The root of all errors caused by the user, a plugin or a file, never by a bug of ours.
 
     Args:
-        message: What failed and why, one sentence.
-        code: Symbolic name in the catalogue; each class has its own default.
-        where: The object in the user's own terms: graph, node, tensor or file and line.
-        hint: What to do about it.
-        problems: Every fault found, where there are several.
+        message: What failed and why, in one sentence.
+        code: Symbolic name in the catalogue; each class has a default.
+        where: The object in the user's terms: graph, node, tensor, or file and line.
+        hint: What to do.
+        problems: All faults found, if there are several.
     """
 
     default_code: ClassVar[str] = "DOVETAIL_ERROR"
@@ -79,7 +79,7 @@ class DovetailError(Exception):
 
     @property
     def number(self) -> int | None:
-        """QNN's number of the error, where it is one of the runtime API's."""
+        """QNN's number of the error if it is one of the runtime API, else None."""
         return self.entry.number
 
     @property
@@ -96,31 +96,31 @@ class DovetailError(Exception):
 
 
 class ConfigError(DovetailError):
-    """An option, a config file or a command line that cannot be taken."""
+    """An invalid option, config file or command line."""
 
     default_code = "CONFIG_INVALID"
 
 
 class PluginError(DovetailError):
-    """A plugin that is missing, broken, claimed twice or built for another core."""
+    """A plugin that is missing, broken, claimed twice or for another version of core."""
 
     default_code = "PLUGIN_BROKEN"
 
 
 class GraphError(DovetailError):
-    """A graph that is not well formed."""
+    """A graph that is not well-formed."""
 
     default_code = "GRAPH_INVALID"
 
 
 class OpError(DovetailError):
-    """A node that does not fit its op's schema."""
+    """A node that does not match its op's schema."""
 
     default_code = "OP_INVALID"
 
 
 class UnsupportedOpError(DovetailError):
-    """An op that nothing installed can convert or run."""
+    """An op that no installed plugin converts or runs."""
 
     default_code = "OP_UNSUPPORTED"
 
@@ -132,19 +132,19 @@ class FrontendError(DovetailError):
 
 
 class QuantizationError(DovetailError):
-    """Encodings or calibration data that make no sense."""
+    """Invalid encodings or calibration data."""
 
     default_code = "ENCODING_INVALID"
 
 
 class BackendError(DovetailError):
-    """The runtime API refused a call, or a backend failed in one."""
+    """A call of the runtime API that was rejected, or that failed in the backend."""
 
     default_code = "BACKEND_FAILED"
 
 
 class ContainerError(DovetailError):
-    """A container file that is damaged or not one."""
+    """A container file that is damaged, or a file that is none."""
 
     default_code = "CONTAINER_DAMAGED"
 

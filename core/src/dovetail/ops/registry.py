@@ -79,13 +79,19 @@ class OpRegistry:
         by_name = {package.name: package for package in packages}
         return cls(by_name.get, lambda: list(by_name))
 
-    def add(self, package: OpPackage) -> None:
+    def add(self, package: OpPackage, *, replace: bool = False) -> None:
         """Add a package that is not installed.
 
+        Args:
+            package: The package.
+            replace: Whether it replaces an installed package of its name.
+
         Raises:
-            PluginError: Another package has that name.
+            PluginError: Another package of its name was added before, or is installed.
         """
-        known = self._packages.get(package.name) or self._load(package.name)
+        known = next((p for p in self._added if p.name == package.name), None)
+        if known is None and not replace:
+            known = self._packages.get(package.name) or self._load(package.name)
         if known is not None and known is not package:
             raise PluginError(
                 f"duplicate op package '{package.name}'",

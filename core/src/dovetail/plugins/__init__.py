@@ -1,6 +1,6 @@
-"""Plugins: named things come from entry points (`registry`), events go to hooks (`hooks`).
+"""Plugins: named objects come from entry points (`registry`), events go to hooks (`hooks`).
 
-Only the registry is imported here: `hooks`, `hookspecs` and `ops` are modules of their own, so that
+Only the registry is imported here: `hooks`, `hookspecs` and `ops` are separate modules, so that
 listing commands for `dovetail --help` loads neither pluggy nor numpy.
 """
 
@@ -12,6 +12,7 @@ from dovetail.plugins.registry import (
     list_plugins,
     load,
     load_all,
+    load_usable,
     names,
     probe,
     refresh,
@@ -28,6 +29,7 @@ __all__ = [
     "list_plugins",
     "load",
     "load_all",
+    "load_usable",
     "names",
     "probe",
     "refresh",

@@ -1,4 +1,4 @@
-"""Judges from metadata alone whether a dist goes with the running core."""
+"""Compatibility of a dist with the running core, by its metadata alone."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": ope
 
 
 def core_fault(requires: Iterable[str], core: str) -> str:
-    """Return why a dist does not go with this core; an empty text where it does.
+    """Return why a dist is incompatible with this core; an empty string if it is compatible.
 
     Args:
         requires: The dist's requirements.
-        core: Version of dovetail-core; empty where core runs without being installed, which fits
-            everything.
+        core: Version of dovetail-core; empty if core runs without being installed, which satisfies
+            every requirement.
 
     Source: PEP 440 (versions), PEP 508 (requirements and markers), by `packaging`.
     """
@@ -35,10 +35,10 @@ def core_fault(requires: Iterable[str], core: str) -> str:
 
 
 def _plainly_fits(text: str, core: str) -> bool:
-    """Return whether a requirement is a plain one that this core meets: `packaging` takes 12 ms to load.
+    """Return whether a requirement is a plain one that this core meets.
 
-    Releases of plain numbers compare by them, and a missing one is 0. One that is met does no harm
-    whether its extra is wanted or not.
+    It saves loading `packaging`, which takes 12 ms. Releases compare number by number, a missing
+    number being 0. The extra of a requirement that is met does not matter.
     """
     found = _PLAIN.fullmatch(text)
     if found is None or normalize(found[1]) != CORE or not _RELEASE.fullmatch(core):
@@ -55,18 +55,18 @@ def _numbers(release: str) -> tuple[int, ...]:
 
 
 def _fault(text: str, core: str) -> str:
-    # imported here: plain requirements do without, and `dovetail --help` judges none
+    # imported here: plain requirements do without, and `dovetail --help` checks none
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
         requirement = Requirement(text)
     except InvalidRequirement as error:
-        return f"its requirement '{text}' cannot be read: {error}"
+        return f"invalid requirement '{text}': {error}"
     if normalize(requirement.name) != CORE:
         return ""
     if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
         return ""
-    # a development version of core is what it will be: its pre-releases are let in
+    # a development version of core counts as the coming release: pre-releases are allowed
     if core and not requirement.specifier.contains(core, prereleases=True):
-        return f"it requires {CORE}{requirement.specifier}, and this is {core}"
+        return f"requires {CORE}{requirement.specifier}, but {CORE} {core} is installed"
     return ""

@@ -1,4 +1,4 @@
-"""What one scan of the installed dists found, and what DOVETAIL_PLUGINS selects of it."""
+"""The plugins that one scan of the installed dists found, and those DOVETAIL_PLUGINS selects."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """What is known of a plugin without importing it.
+    """The description of a plugin, known without importing it.
 
     Attributes:
-        group: Entry-point group; empty where a dist's file of entry points cannot be read.
-        name: Within the group.
-        dist: Name of the dist that brings it.
-        version: Of the dist.
-        value: `module:attribute` that it loads, or a command's line of help.
-        status: `ok` once it was loaded, `unloaded` before; `broken` if that failed; `conflict` if
-            another dist claims the name too; `incompatible` if its dist requires another core;
-            `disabled` if DOVETAIL_PLUGINS leaves it out.
-        reason: Why it cannot be used; empty where it can.
+        group: Entry-point group; empty if the dist's file of entry points cannot be read.
+        name: Name within the group.
+        dist: Name of the dist that provides the plugin.
+        version: Version of the dist.
+        value: `module:attribute` to load, or a command's line of help.
+        status: `ok` once loaded, `unloaded` before; `broken` if loading failed or the object does
+            not meet its contract; `conflict` if another dist claims the name too; `incompatible`
+            if the dist requires another core; `disabled` if DOVETAIL_PLUGINS excludes it.
+        reason: Why the plugin is not usable; empty if it is.
     """
 
     group: str
@@ -44,7 +44,7 @@ class Plugin:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it was loaded, or may be."""
+        """True if the plugin is loaded or can be tried."""
         return self.status in ("ok", "unloaded")
 
 
@@ -52,11 +52,11 @@ class Found:
     """The claims of all installed dists.
 
     Args:
-        claims: From one scan.
-        selection: What DOVETAIL_PLUGINS says; None where it is unset.
+        claims: The result of one scan.
+        selection: Value of DOVETAIL_PLUGINS; None if unset.
 
     Raises:
-        ConfigError: The selection names what is not installed.
+        ConfigError: The selection names a plugin or dist that is not installed.
     """
 
     def __init__(self, claims: tuple[Claim, ...], selection: str | None) -> None:
@@ -73,41 +73,41 @@ class Found:
         self._faults: dict[str, str] = {}
 
     def selects(self, claim: Claim) -> bool:
-        """Return whether a claim is not left out."""
+        """Return whether the selection includes a claim."""
         if self._items is None or claim.is_core:
             return True
         return claim.name in self._items or normalize(claim.dist.name) in self._dists
 
     def winners(self, group: str) -> list[EntryPoint]:
-        """Return the entry points of a group whose names nobody else claims."""
+        """Return the entry points of a group whose names are claimed only once."""
         keys = (key for key in self.by_key if key[0] == group)
         return [self.by_key[key][0].entry_point for key in keys if len(self.by_key[key]) == 1]
 
     def verdict(self, claim: Claim) -> tuple[Status, str]:
-        """Return what the metadata alone say of a claim."""
+        """Return the status of a claim by its metadata alone, and the reason."""
         if not self.selects(claim):
-            return "disabled", f"{VARIABLE} leaves it out"
+            return "disabled", f"excluded by {VARIABLE}"
         if claim.dist.fault:
             return "broken", claim.dist.fault
         if claim.group not in GROUPS:
-            return "broken", f"there is no such group; {suggest_name(claim.group, GROUPS)}"
+            return "broken", f"unknown group; {suggest_name(claim.group, GROUPS)}"
         rivals = self.by_key[claim.key]
         if len(rivals) > 1:
             return "conflict", rivalry(rivals)
         if claim.group == COMMAND_HELP:
-            return "ok", ""  # there is nothing to load
+            return "ok", ""  # nothing to load
         if fault := self._fault(claim):
             return "incompatible", fault
         return "unloaded", ""
 
     def _fault(self, claim: Claim) -> str:
-        if claim.dist.name not in self._faults:  # once a dist, not once a plugin
+        if claim.dist.name not in self._faults:  # once per dist, not once per plugin
             self._faults[claim.dist.name] = core_fault(claim.dist.requires, self._core)
         return self._faults[claim.dist.name]
 
 
 def rivalry(rivals: Iterable[Claim]) -> str:
-    """Return the dists that claim one name, in words."""
+    """Return a text that lists the dists that claim one name."""
     return " and ".join(f"dist {c.dist.name} {c.dist.version} ({c.value})" for c in rivals)
 
 
@@ -119,7 +119,7 @@ def _check_selection(items: set[str], claims: tuple[Claim, ...]) -> None:
             near = nearest(item, known | dists)
             choices = ", ".join(sorted(dists))
             raise ConfigError(
-                f"'{item}' is neither an installed dist with plugins nor a plugin",
+                f"'{item}' is neither a plugin nor an installed dist with plugins",
                 where=VARIABLE,
                 hint=f"did you mean '{near}'?" if near else f"dists with plugins: {choices}",
             )

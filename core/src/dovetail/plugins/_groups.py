@@ -1,30 +1,104 @@
-"""The entry-point groups: every kind of named thing that a dist can bring."""
+"""The entry-point groups: every kind of named plugin that a dist can provide, with its contract."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from dovetail.plugins._contracts import (
+    Contract,
+    hook_faults,
+    kernel_faults,
+    pass_faults,
+    verifier_faults,
+)
+
 PREFIX = "dovetail."
 COMMANDS = "dovetail.commands"
 COMMAND_HELP = "dovetail.command_help"
 
-# Group -> what its entry points load.
-GROUPS: Mapping[str, str] = MappingProxyType(
+# Group -> contract of what its entry points load. A test compares members with the protocols.
+GROUPS: Mapping[str, Contract] = MappingProxyType(
     {
-        "dovetail.op_packages": "an OpPackage",
-        "dovetail.backends": "a Backend class",
-        "dovetail.kernels": "the kernels that an op package brings for a backend",
-        "dovetail.frontends": "a Frontend class",
-        "dovetail.importers": "converters of a foreign op domain into an op package's ops",
-        "dovetail.exporters": "an Exporter class",
-        "dovetail.passes": "a graph pass",
-        "dovetail.range_estimators": "a RangeEstimator class",
-        "dovetail.quantizers": "a Quantizer class",
-        "dovetail.quantization_algorithms": "a graph-level quantization algorithm",
-        "dovetail.verifiers": "a Verifier function",
-        "dovetail.hooks": "a module or object with hook implementations",
-        "dovetail.commands": "a typer app",
-        "dovetail.command_help": "nothing: the value itself is a command's line of help",
+        "dovetail.op_packages": Contract(
+            "an OpPackage", type="dovetail.ops.registry.OpPackage", named=("name",)
+        ),
+        "dovetail.backends": Contract(
+            "a Backend class",
+            is_class=True,
+            members=(
+                "name",
+                "options_type",
+                "__init__(ops)",
+                "capabilities()",
+                "validate(node)",
+                "prepare(graph, options, weights)",
+                "restore(image, weights)",
+            ),
+            named=("name",),
+        ),
+        "dovetail.kernels": Contract(
+            "a KernelRegistry",
+            type="dovetail.runtime.plan.kernels.KernelRegistry",
+            named=("backend", ""),
+            check=kernel_faults,
+        ),
+        "dovetail.frontends": Contract(
+            "a Frontend class",
+            is_class=True,
+            members=(
+                "name",
+                "suffixes",
+                "__init__()",
+                "recognises(path)",
+                "read(path, options, ops)",
+                "dry_run(path, options, ops)",
+            ),
+            named=("name",),
+        ),
+        # The frontend that reads importers checks their type; core only knows whose they are.
+        "dovetail.importers": Contract(
+            "importers of an operator domain", members=("domain",), named=("", "domain")
+        ),
+        "dovetail.exporters": Contract(
+            "an Exporter class",
+            is_class=True,
+            members=("name", "suffix", "__init__()", "export(graph, path, options)"),
+            named=("name",),
+        ),
+        "dovetail.passes": Contract(
+            "a graph pass", members=("name", "run(graph)"), named=("name",), check=pass_faults
+        ),
+        "dovetail.range_estimators": Contract(
+            "a RangeEstimator class",
+            is_class=True,
+            members=("__init__()", "observe(batch)", "range()"),
+        ),
+        "dovetail.quantizers": Contract(
+            "a Quantizer class",
+            is_class=True,
+            members=(
+                "__init__()",
+                "quantize(model, calibration, options, ops)",
+                "write_encodings(model, beside)",
+            ),
+        ),
+        "dovetail.quantization_algorithms": Contract(
+            "a QuantizationAlgorithm class",
+            is_class=True,
+            members=(
+                "name",
+                "__init__()",
+                "observe(graph, ops)",
+                "rewrite(work)",
+                "choose(work)",
+                "refine(work)",
+            ),
+            named=("name",),
+        ),
+        "dovetail.verifiers": Contract("a Verifier function", check=verifier_faults),
+        "dovetail.hooks": Contract("a module or object with hooks", check=hook_faults),
+        "dovetail.commands": Contract("a typer app", type="typer.main.Typer"),
+        "dovetail.command_help": Contract("no object: the value is a command's line of help"),
     }
 )

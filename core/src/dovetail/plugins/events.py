@@ -1,7 +1,7 @@
-"""What hooks are told: one small frozen type for each kind of event.
+"""The events that hooks receive: one small frozen type for each kind.
 
-Buffers in an event (arguments, results, outputs) are valid while the hook runs and not after: a
-hook that keeps data copies them.
+Buffers in an event (arguments, results, outputs) are valid only while the hook runs: a hook that
+needs the data later copies it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """A call of the runtime API: made, returned, or completed.
+    """A call of the runtime API: started, returned or completed.
 
     Attributes:
-        number: Counts calls in this process; the events of one call share it.
-        function: Name of the call in the API table.
-        arguments: By name, as the caller gave them.
-        result: What it returned; None before, and after an error.
-        error: What it raised instead.
-        start_ns: When it was made, on the clock of `time.perf_counter_ns`.
-        duration_ns: How long it took; None until it returned.
+        number: Number of the call in this process; all events of one call share it.
+        function: Name of the function in the API table.
+        arguments: Arguments by name, as passed.
+        result: The return value; None before the return, and after an error.
+        error: The exception raised instead of a return.
+        start_ns: Time of the call, on the clock of `time.perf_counter_ns`.
+        duration_ns: Duration of the call; None until it returns.
     """
 
     number: int
@@ -38,27 +38,27 @@ class ApiCall:
 
     @classmethod
     def begin(cls, function: str, arguments: Mapping[str, object]) -> ApiCall:
-        """Return the event of a call that is being made now."""
+        """Return the event of a call that starts now."""
         return cls(next(_numbers), function, arguments)
 
     def returned(self, result: object) -> ApiCall:
-        """Return the event of its return, now."""
+        """Return the event for a return of this call now."""
         return replace(self, result=result, duration_ns=time.perf_counter_ns() - self.start_ns)
 
     def failed(self, error: BaseException) -> ApiCall:
-        """Return the event of its failure, now."""
+        """Return the event for a failure of this call now."""
         return replace(self, error=error, duration_ns=time.perf_counter_ns() - self.start_ns)
 
 
 @dataclass(frozen=True, slots=True)
 class PassFinished:
-    """A pass went over a graph.
+    """A pass finished on a graph.
 
     Attributes:
         graph: Name of the graph.
         name: Name of the pass.
-        changed: Whether it changed the graph.
-        duration_ms: How long it took.
+        changed: Whether the pass changed the graph.
+        duration_ms: Duration of the pass.
     """
 
     graph: str
@@ -69,13 +69,13 @@ class PassFinished:
 
 @dataclass(frozen=True, slots=True)
 class NodeExecuted:
-    """A step of a watched run ended.
+    """A step of a watched run finished.
 
     Attributes:
         graph: Name of the graph.
-        nodes: Names of the nodes that the step ran; several where they are fused.
-        outputs: Tensors it wrote, by name: arrays of stored values.
-        duration_us: How long it took.
+        nodes: Names of the nodes that the step ran; several if they are fused.
+        outputs: Tensors that the step wrote, by name: arrays of stored values.
+        duration_us: Duration of the step.
     """
 
     graph: str
@@ -86,13 +86,13 @@ class NodeExecuted:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A long task got further.
+    """A long task made progress.
 
     Attributes:
-        task: What is being done, in a few words.
-        done: How much of it is.
-        total: How much there is; None where that is not known.
-        unit: What is counted: `inferences`, `graphs`.
+        task: The task, in a few words.
+        done: Number of units done.
+        total: Number of units in all; None if unknown.
+        unit: The unit counted: `inferences`, `graphs`.
     """
 
     task: str

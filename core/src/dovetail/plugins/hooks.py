@@ -1,12 +1,12 @@
-"""Hooks: who wants to know what happens, told by pluggy's rules.
+"""Hooks: notification of plugins about events, by pluggy's rules.
 
-Call sites are guarded inline, so that a run without hooks pays for one attribute:
+Call sites are guarded inline, so that a run without hooks costs one attribute access:
 
     if hooks.active:
         hooks.api_call(call)
 
 pluggy finds, checks and orders the implementations. They are called one by one here, since a
-failing one must neither harm the call it was told of nor keep the others from being told.
+failing one must not affect the call that it observes, or the other implementations.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ class Hooks:
         # Replaced as a whole, never changed: events read it without a lock.
         self._listeners: Mapping[str, tuple[_Listener, ...]] = {}
 
-    # -- who listens -----------------------------------------------------------------------------
+    # -- registration ----------------------------------------------------------------------------
 
     def register(self, plugin: object) -> None:
         """Add a module or object whose functions are marked with `hookimpl`.
 
         Raises:
-            PluginError: It has hooks that do not exist or take other arguments, hooks that are not
-                marked, wrappers, or no hooks at all; or it is registered already.
+            PluginError: The plugin has unknown hooks or hooks with other arguments, hooks that are
+                not marked, wrappers, or no hooks at all; or it is registered already.
         """
         with self._lock:
             manager = self._get_manager()
             if manager.is_registered(plugin):
-                raise _refused(plugin, "it is registered already", code="PLUGIN_CONFLICT")
+                raise _error(plugin, "already registered", code="PLUGIN_CONFLICT")
             try:
                 _register(manager, plugin)
             except BaseException:
@@ -80,13 +80,13 @@ class Hooks:
     def unregister(self, plugin: object) -> None:
         """Remove a plugin; nothing happens if it is not registered."""
         with self._lock:
-            if self._manager is not None and self._manager.is_registered(plugin):
+            if self._manager is not None and self._is_registered(plugin):
                 self._manager.unregister(plugin)
                 self._update(self._manager)
 
     @contextmanager
     def registered(self, plugin: object) -> Iterator[None]:
-        """Has a plugin registered for the length of a `with` block.
+        """Register a plugin for the duration of a `with` block.
 
         Raises:
             PluginError: As `register`.
@@ -98,53 +98,51 @@ class Hooks:
             self.unregister(plugin)
 
     def load_installed(self) -> None:
-        """Register the installed hook plugins; after the first time it does nothing.
-
-        One that is broken or refused is left out, with a warning in the log.
-        """
+        """Register the installed hook plugins, once; broken ones are left out with a warning."""
         generation = registry.generation()
         if self._installed_generation == generation:
             return
         with self._installing:
             if self._installed_generation == generation:
                 return
-            for name, plugin in registry.load_all(GROUP).items():
-                try:
+            for plugin in registry.load_all(GROUP).values():
+                if not self._is_registered(plugin):  # by hand, or before a refresh
                     self.register(plugin)
-                except PluginError as error:
-                    if error.code != "PLUGIN_CONFLICT":  # registered by hand, or before a refresh
-                        _log.warning("%s '%s' is left out: %s", GROUP, name, error.message)
             self._installed_generation = generation
 
     # -- events ----------------------------------------------------------------------------------
 
     def api_call(self, call: ApiCall) -> None:
-        """Tells of a call that is about to be made."""
-        self._tell("dovetail_api_call", call)
+        """Notify hooks that an API call is about to start."""
+        self._notify("dovetail_api_call", call)
 
     def api_return(self, call: ApiCall) -> None:
-        """Tells of a call that returned or failed."""
-        self._tell("dovetail_api_return", call)
+        """Notify hooks that an API call returned or failed."""
+        self._notify("dovetail_api_return", call)
 
     def api_complete(self, call: ApiCall) -> None:
-        """Tells of an asynchronous execution that ended."""
-        self._tell("dovetail_api_complete", call)
+        """Notify hooks that an asynchronous execution ended."""
+        self._notify("dovetail_api_complete", call)
 
     def pass_finished(self, event: PassFinished) -> None:
-        """Tells of a pass that went over a graph."""
-        self._tell("dovetail_pass_finished", event)
+        """Notify hooks that a pass finished on a graph."""
+        self._notify("dovetail_pass_finished", event)
 
     def node_executed(self, event: NodeExecuted) -> None:
-        """Tells of a step of a watched run."""
-        self._tell("dovetail_node_executed", event)
+        """Notify hooks that a step of a watched run finished."""
+        self._notify("dovetail_node_executed", event)
 
     def progress(self, event: Progress) -> None:
-        """Tells of the progress of a long task."""
-        self._tell("dovetail_progress", event)
+        """Notify hooks of the progress of a long task."""
+        self._notify("dovetail_progress", event)
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _tell(self, hook: str, event: object) -> None:
+    def _is_registered(self, plugin: object) -> bool:
+        with self._lock:
+            return self._manager is not None and self._manager.is_registered(plugin)
+
+    def _notify(self, hook: str, event: object) -> None:
         for listener in self._listeners.get(hook, ()):
             try:
                 listener.call(event)
@@ -155,10 +153,10 @@ class Hooks:
         with self._lock:
             manager = self._manager
             if manager is None or not manager.is_registered(listener.plugin):
-                return  # another thread saw it fail first and has reported it
+                return  # another thread has reported the failure
             self.unregister(listener.plugin)
         _log.error(
-            "%s failed in %s and is detached: %s: %s",
+            "%s failed in %s and was detached: %s: %s",
             listener.label,
             hook,
             type(error).__name__,
@@ -168,7 +166,7 @@ class Hooks:
 
     def _get_manager(self) -> pluggy.PluginManager:
         if self._manager is None:
-            # imported here: start-up counts, and most processes have no hooks
+            # imported here: start-up must be fast, and most processes have no hooks
             import pluggy
 
             from dovetail.plugins import hookspecs
@@ -187,8 +185,8 @@ class Hooks:
 
 
 def _register(manager: pluggy.PluginManager, plugin: object) -> None:
-    """Register with pluggy and refuses what pluggy lets pass."""
-    import pluggy  # by now it is loaded anyway
+    """Register with pluggy, and raise for faults that pluggy accepts."""
+    import pluggy  # loaded already
 
     unmarked = [
         name
@@ -198,19 +196,19 @@ def _register(manager: pluggy.PluginManager, plugin: object) -> None:
         and manager.parse_hookimpl_opts(plugin, name) is None
     ]
     if unmarked:
-        raise _refused(plugin, f"not marked with hookimpl: {', '.join(unmarked)}")
+        raise _error(plugin, f"not marked with hookimpl: {', '.join(unmarked)}")
     try:
         manager.register(plugin)
         manager.check_pending()
     except pluggy.PluginValidationError as error:
-        raise _refused(plugin, str(error), hint=_hint(manager, plugin)) from error
+        raise _error(plugin, str(error), hint=_hint(manager, plugin)) from error
     callers = manager.get_hookcallers(plugin) or []
     if not callers:
-        raise _refused(plugin, "it implements no hook")
+        raise _error(plugin, "no hook is implemented")
     for caller in callers:
         for impl in caller.get_hookimpls():
             if impl.plugin is plugin and (impl.hookwrapper or impl.wrapper):
-                raise _refused(plugin, f"{caller.name} is a wrapper; hooks are notices only")
+                raise _error(plugin, f"{caller.name} is a wrapper; hooks only observe")
 
 
 def _hint(manager: pluggy.PluginManager, plugin: object) -> str:
@@ -220,7 +218,7 @@ def _hint(manager: pluggy.PluginManager, plugin: object) -> str:
     return "; ".join(f"{name}: {suggest_name(name, known)}" for name in unknown)
 
 
-def _refused(
+def _error(
     plugin: object, message: str, *, code: str = "PLUGIN_BROKEN", hint: str = ""
 ) -> PluginError:
     return PluginError(message, code=code, where=f"hook plugin {_label(plugin)}", hint=hint)
@@ -228,7 +226,7 @@ def _refused(
 
 def _listener(impl: pluggy.HookImpl) -> _Listener:
     function = impl.function
-    # Every hook has one argument, and an implementation may leave it out.
+    # Every hook has one argument, which an implementation may omit.
     call = function if impl.argnames else (lambda _event: function())
     return _Listener(impl.plugin, f"hook plugin {_label(impl.plugin)}", call)
 

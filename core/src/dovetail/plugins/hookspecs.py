@@ -1,4 +1,4 @@
-"""The hooks there are.
+"""Specifications of all hooks.
 
 A plugin marks its functions with `hookimpl`:
 
@@ -8,8 +8,8 @@ A plugin marks its functions with `hookimpl`:
     def dovetail_api_return(call):
         print(call.function, call.duration_ns)
 
-Hooks are notices, never filters: what they return is ignored, wrappers are refused, and one that
-raises is reported and detached.
+Hooks observe and never change anything: their results are ignored, wrappers are rejected, and a
+hook that raises is reported and detached.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def dovetail_api_call(call: ApiCall) -> None:
-    """A call of the runtime API is about to be made; in the thread that makes it."""
+    """Observe the start of a call of the runtime API, in the calling thread."""
 
 
 @hookspec
 def dovetail_api_return(call: ApiCall) -> None:
-    """A call of the runtime API returned or failed; an asynchronous one was only queued."""
+    """Observe the end of a call of the runtime API; an asynchronous one is only queued by then."""
 
 
 @hookspec
 def dovetail_api_complete(call: ApiCall) -> None:
-    """An asynchronous execution ended and its outputs are valid; in the queue's thread."""
+    """Observe the end of an asynchronous execution, outputs being valid; in the queue's thread."""
 
 
 @hookspec
 def dovetail_pass_finished(event: PassFinished) -> None:
-    """A pass went over a graph."""
+    """Observe the end of a pass on a graph."""
 
 
 @hookspec
 def dovetail_node_executed(event: NodeExecuted) -> None:
-    """A step of a watched run ended; never sent in other runs."""
+    """Observe the end of a step of a watched run; not called in other runs."""
 
 
 @hookspec
 def dovetail_progress(event: Progress) -> None:
-    """A long task got further."""
+    """Observe the progress of a long task."""

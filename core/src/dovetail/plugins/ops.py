@@ -1,6 +1,8 @@
-"""The op packages that are installed, as one registry of ops."""
+"""The installed op packages as one registry of ops."""
 
 from __future__ import annotations
+
+from typing import cast
 
 from dovetail.errors import PluginError
 from dovetail.ops import OpPackage, OpRegistry
@@ -10,17 +12,27 @@ GROUP = "dovetail.op_packages"
 
 
 def installed_ops() -> OpRegistry:
-    """Return a registry of all installed op packages; each is loaded when first asked for.
+    """Return a new registry of all installed op packages; each is loaded on first use.
 
-    A new one every time: what is added to it by hand is nobody else's.
+    Packages added to one registry do not appear in others.
     """
     return OpRegistry(_load, _usable)
 
 
+def is_replaced(name: str, ops: OpRegistry) -> bool:
+    """Return whether a registry has another package of this name than the installed one."""
+    added = [package for package in ops.added if package.name == name]
+    return (
+        bool(added)
+        and name in registry.names(GROUP)
+        and registry.load_usable(GROUP, name) is not added[0]
+    )
+
+
 def _load(name: str) -> OpPackage | None:
-    """Return a package, or None where there is none: the op registry says which ones there are."""
+    """Return a package, or None if it is not installed: the op registry suggests others."""
     try:
-        return _checked(name, registry.load(GROUP, name))
+        return cast("OpPackage", registry.load(GROUP, name))
     except PluginError as error:
         if error.code == "PLUGIN_MISSING":
             return None
@@ -28,17 +40,4 @@ def _load(name: str) -> OpPackage | None:
 
 
 def _usable() -> list[str]:
-    # Whoever goes through all packages must not stumble over a broken one.
-    return [name for name, found in registry.load_all(GROUP).items() if _fault(name, found) == ""]
-
-
-def _checked(name: str, found: object) -> OpPackage:
-    if isinstance(found, OpPackage) and found.name == name:
-        return found
-    raise PluginError(_fault(name, found), where=f"{GROUP} '{name}'")
-
-
-def _fault(name: str, found: object) -> str:
-    if not isinstance(found, OpPackage):
-        return f"it loads a {type(found).__name__}, which is not an OpPackage"
-    return "" if found.name == name else f"it loads a package that calls itself '{found.name}'"
+    return list(registry.load_all(GROUP))  # a broken package does not stop an iteration over all

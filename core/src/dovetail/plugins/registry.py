@@ -1,14 +1,18 @@
-"""The registry of named things: stevedore behind one door, its three traps closed.
+"""The registry of named plugins, built on stevedore, with three of its defects avoided.
 
 * Its disk cache under the user's cache folder can be stale: it is neither read nor written, because
   stevedore's in-memory cache is always filled first, from the installed dists' metadata.
-* Its conflict check sees only neighbours: conflicts are found here, before stevedore sees anything.
+* Its conflict check compares adjacent entries only: conflicts are found here, beforehand.
 * Its managers drop plugins that fail to import: here they stay listed, with the reason.
 
+A loaded plugin is checked against the contract of its group (`_groups`); one that does not meet it
+is broken, exactly as one that fails to import.
+
 `DOVETAIL_PLUGINS` restricts the plugins: a comma-separated list, each item the name of a dist (in
-any spelling of PEP 503) or the exact name of a plugin, in whatever group. A plugin stays if its
-dist or its name is listed. Unset means all, empty means none; core's own commands always stay. An
-item that fits nothing installed is an error. It is read once, and again after `refresh()`.
+any spelling of PEP 503) or the exact name of a plugin, in any group. A plugin is enabled if its
+dist or its name is listed. Unset means all, empty means none; core's own commands are always
+enabled. An item that matches nothing installed is an error. The variable is read once, and again
+after `refresh()`.
 """
 
 from __future__ import annotations
@@ -26,17 +30,17 @@ from dovetail.plugins._scan import CORE, Claim, scan
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What came of loading: the object, or what was raised instead."""
+    """The result of loading a plugin: the object, or the error."""
 
     value: object = None
     error: BaseException | None = None
 
 
 class Registry:
-    """Finds plugins by group and name, and loads each when it is first asked for.
+    """Finds plugins by group and name, and loads each on first use.
 
-    Safe for threads. No lock is held while a plugin is imported, so that a plugin may use the
-    registry as it is imported; threads that load one plugin at once get the same object.
+    Thread-safe. No lock is held while a plugin is imported, so that a plugin may use the registry
+    during its import; threads that load one plugin at the same time get the same object.
     """
 
     def __init__(self) -> None:
@@ -50,7 +54,7 @@ class Registry:
         """Return all plugins, or those of one group, sorted; imports nothing.
 
         Raises:
-            ConfigError: There is no such group, or DOVETAIL_PLUGINS names what is not installed.
+            ConfigError: The group is unknown, or DOVETAIL_PLUGINS names something not installed.
         """
         if group is not None:
             _check_group(group)
@@ -62,9 +66,9 @@ class Registry:
         )
 
     def names(self, group: str) -> tuple[str, ...]:
-        """Return the names in a group that may be asked for, sorted; imports and judges nothing.
+        """Return the sorted names of a group's enabled plugins; imports nothing.
 
-        They are all but the disabled ones: whether a plugin can be used, loading it tells.
+        Whether a plugin is usable shows when it is loaded.
 
         Raises:
             ConfigError: As `list_plugins`.
@@ -73,12 +77,13 @@ class Registry:
         return tuple(name for of, name in self._scanned().by_key if of == group)
 
     def load(self, group: str, name: str) -> object:
-        """Return what a plugin's entry point loads; a command's help is given as it stands.
+        """Return the object that an entry point loads; for a line of help, its text.
 
         Raises:
             ConfigError: As `list_plugins`.
-            PluginError: PLUGIN_MISSING, PLUGIN_CONFLICT, PLUGIN_INCOMPATIBLE, or PLUGIN_BROKEN from
-                whatever importing it raised. A plugin that failed is not tried again.
+            PluginError: PLUGIN_MISSING, PLUGIN_CONFLICT, PLUGIN_INCOMPATIBLE, or PLUGIN_BROKEN if
+                importing it fails or it does not meet its contract. A plugin that failed is not
+                tried again.
         """
         _check_group(group)
         found = self._scanned()
@@ -92,32 +97,41 @@ class Registry:
             if status == "ok":
                 return claim.value
             if status != "unloaded":
-                raise _refusal(claim, status, reason)
+                raise _plugin_error(claim, status, reason)
             outcome = self._remember(claim, _attempt(claim, found.winners(group)))
         if outcome.error is not None:
-            raise _refusal(claim, "broken", _reason(outcome.error)) from outcome.error
+            raise _plugin_error(claim, "broken", _reason(outcome.error)) from outcome.error
         return outcome.value
 
-    def load_all(self, group: str) -> dict[str, object]:
-        """Return all of a group's plugins that load, by name.
+    def load_usable(self, group: str, name: str) -> object | None:
+        """Return what `load` returns, or None if the plugin is not usable.
 
-        The others are left out, each with one warning in the log.
+        An unusable plugin is reported once, by a warning in the log. To be used where the user
+        did not name the plugin.
+
+        Raises:
+            ConfigError: As `list_plugins`.
+            PluginError: PLUGIN_MISSING.
+        """
+        try:
+            return self.load(group, name)
+        except PluginError as error:
+            if error.code == "PLUGIN_MISSING":
+                raise
+            self._report(group, name, error)
+            return None
+
+    def load_all(self, group: str) -> dict[str, object]:
+        """Return the usable plugins of a group, by name; the others are left out with a warning.
 
         Raises:
             ConfigError: As `list_plugins`.
         """
-        loaded: dict[str, object] = {}
-        for plugin in self.list_plugins(group):
-            if plugin.status == "disabled":
-                continue
-            try:
-                loaded[plugin.name] = self.load(group, plugin.name)
-            except PluginError as error:
-                self._report(plugin, error)
-        return loaded
+        loaded = {name: self.load_usable(group, name) for name in self.names(group)}
+        return {name: found for name, found in loaded.items() if found is not None}
 
     def probe(self, group: str, name: str) -> Plugin:
-        """Try to load a plugin and return what is known of it then; never raises for a broken one.
+        """Try to load a plugin and return its description; a broken one does not raise.
 
         Raises:
             ConfigError: As `list_plugins`.
@@ -132,11 +146,11 @@ class Registry:
         return self._plugin(found, found.by_key[group, name][0])
 
     def refresh(self) -> None:
-        """Forget all that was found and loaded: after an install, or a change of the environment.
+        """Forget all plugins found and loaded: after an install or a change of the environment.
 
-        Modules that are imported stay so.
+        Imported modules stay imported.
         """
-        import importlib  # a submodule of it is what keeps directory listings
+        import importlib  # one of its submodules caches directory listings
 
         importlib.invalidate_caches()
         with self._lock:
@@ -146,7 +160,7 @@ class Registry:
             self._generation += 1
 
     def generation(self) -> int:
-        """Return a number that every `refresh` changes: what was made from plugins is stale then."""
+        """Return a number that every `refresh` changes: data derived from plugins is stale then."""
         return self._generation
 
     # -- inside ----------------------------------------------------------------------------------
@@ -169,45 +183,46 @@ class Registry:
         return Plugin(claim.group, claim.name, dist.name, dist.version, claim.value, status, reason)
 
     def _remember(self, claim: Claim, outcome: _Outcome) -> _Outcome:
-        with self._lock:  # of two threads that loaded it at once, the first one's is kept
+        with self._lock:  # of two threads that loaded it at once, the first result counts
             return self._outcomes.setdefault(claim.key, outcome)
 
     def _missing(self, found: Found, group: str, name: str) -> PluginError:
         for claim in found.claims:
             if claim.key == (group, name):
                 return PluginError(
-                    f"'{name}' (dist {claim.dist.name}) is installed, but {VARIABLE} leaves it out",
+                    f"plugin '{name}' (dist {claim.dist.name}) is disabled by {VARIABLE}",
                     code="PLUGIN_MISSING",
                     where=group,
-                    hint=f"add it to {VARIABLE}, or unset that",
+                    hint=f"add the plugin to {VARIABLE}, or unset the variable",
                 )
         return PluginError(
-            f"no plugin '{name}' is installed",
+            f"plugin '{name}' is not installed",
             code="PLUGIN_MISSING",
             where=group,
             hint=suggest_name(name, self.names(group)),
         )
 
-    def _report(self, plugin: Plugin, error: PluginError) -> None:
-        key = plugin.group, plugin.name
+    def _report(self, group: str, name: str, error: PluginError) -> None:
         with self._lock:
-            if key in self._reported:
+            if (group, name) in self._reported:
                 return
-            self._reported.add(key)
+            self._reported.add((group, name))
         import logging  # imported here: `dovetail --help` never needs it
 
-        logging.getLogger(__name__).warning("%s is left out: %s", error.where, error.message)
+        logging.getLogger(__name__).warning("%s is ignored: %s", error.where, error.message)
 
 
 def _attempt(claim: Claim, group: list[EntryPoint]) -> _Outcome:
     # imported here: listing plugins does without it
     from stevedore import DriverManager, ExtensionManager
 
-    # Filled for this group, so that stevedore never asks its disk cache. Of all its entries, since
-    # another thread may be loading another one.
+    # Filled for this group, so that stevedore never reads its disk cache. With all its entries,
+    # since another thread may be loading another one.
     ExtensionManager.ENTRY_POINT_CACHE[claim.group] = group
     try:
-        return _Outcome(DriverManager(claim.group, claim.name).driver)
+        found: object = DriverManager(claim.group, claim.name).driver
+        faults = GROUPS[claim.group].faults(found, claim.name)
+        return _Outcome(error=PluginError("; ".join(faults))) if faults else _Outcome(found)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  quarantine: a plugin may raise even SystemExit
@@ -221,20 +236,20 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def _refusal(claim: Claim, status: Status, reason: str) -> PluginError:
+def _plugin_error(claim: Claim, status: Status, reason: str) -> PluginError:
     where = f"{claim.group} '{claim.name}' (dist {claim.dist.name} {claim.dist.version})"
     if status == "conflict":
         return PluginError(
-            f"more than one dist claims this name: {reason}",
+            f"the name is claimed by {reason}",
             code="PLUGIN_CONFLICT",
             where=f"{claim.group} '{claim.name}'",
-            hint=f"uninstall one of the dists, or list in {VARIABLE} those that you want",
+            hint=f"uninstall one of the dists, or list the ones to use in {VARIABLE}",
         )
     if status == "incompatible":
-        hint = f"install versions of {claim.dist.name} and {CORE} that go together"
+        hint = f"install compatible versions of {claim.dist.name} and {CORE}"
         return PluginError(reason, code="PLUGIN_INCOMPATIBLE", where=where, hint=hint)
     return PluginError(
-        f"it cannot be loaded: {reason}",
+        f"cannot be loaded: {reason}",
         code="PLUGIN_BROKEN",
         where=where,
         hint=f"repair or uninstall {claim.dist.name}; `--log-level debug` prints the traceback",
@@ -243,7 +258,7 @@ def _refusal(claim: Claim, status: Status, reason: str) -> PluginError:
 
 def _check_group(group: str) -> None:
     if group not in GROUPS:
-        raise ConfigError(f"there is no plugin group '{group}'", hint=suggest_name(group, GROUPS))
+        raise ConfigError(f"plugin group '{group}' not found", hint=suggest_name(group, GROUPS))
 
 
 _REGISTRY = Registry()
@@ -252,6 +267,7 @@ list_plugins = _REGISTRY.list_plugins
 names = _REGISTRY.names
 load = _REGISTRY.load
 load_all = _REGISTRY.load_all
+load_usable = _REGISTRY.load_usable
 probe = _REGISTRY.probe
 refresh = _REGISTRY.refresh
 generation = _REGISTRY.generation

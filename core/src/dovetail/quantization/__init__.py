@@ -29,8 +29,8 @@ from dovetail.quantization.report import (
 from dovetail.quantization.roles import Bias, Granularity, Role, Weight
 
 __all__ = [
-    "Advice",
     "LEGACY_NAMES",
+    "Advice",
     "Bias",
     "Calibration",
     "Choice",

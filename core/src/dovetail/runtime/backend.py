@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 from weakref import WeakSet
 
 from dovetail import ir
-from dovetail.errors import BackendError, OpError, PluginError
+from dovetail.errors import BackendError, OpError
 from dovetail.ops import OpPackage, OpRegistry, node_faults
 from dovetail.plugins import load
 from dovetail.plugins.hooks import hooks
@@ -289,20 +289,4 @@ def backend_class(name: str) -> type[contract.Backend]:
     Raises:
         PluginError: It is not installed, cannot be loaded or does not meet the contract.
     """
-    plugin = backend_name(name)
-    found = load("dovetail.backends", plugin)
-    parts = ("name", "options_type", "capabilities", "validate", "prepare", "restore")
-    missing = [part for part in parts if not hasattr(found, part)]
-    if missing or not isinstance(found, type):
-        lacks = f"missing {', '.join(missing)}" if missing else "not a class"
-        raise PluginError(
-            f"backend '{plugin}' does not meet the contract: {lacks}", where=repr(found)
-        )
-    backend: type[contract.Backend] = found
-    if backend.name != plugin:
-        raise PluginError(
-            f"the entry point '{plugin}' loads a backend named '{backend.name}'",
-            where=repr(found),
-            hint="use the same name for the class and its entry point",
-        )
-    return backend
+    return cast("type[contract.Backend]", load("dovetail.backends", backend_name(name)))

@@ -77,7 +77,7 @@ def test_versions_before_the_first_are_refused(read, wobbling, installed) -> Non
     ("source", "message"),
     [
         ("raise RuntimeError('out of order')", "out of order"),
-        ("TABLE = 3", "which is not an Importers"),
+        ("TABLE = 3", "missing 'domain'"),
     ],
 )
 def test_broken_ones_say_why(read, wobbling, installed, source, message) -> None:

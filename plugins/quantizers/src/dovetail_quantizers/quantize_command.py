@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, takes_quantization
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -52,6 +53,7 @@ def quantize(
             help="Raw files contain values of the graph's types instead of float32.",
         ),
     ] = False,
+    op_packages: OpPackages = None,
     dump_encoding_json: DumpEncodingJson = False,
     report: ShowReport = False,
     quantization: Mapping[str, Any],
@@ -65,4 +67,7 @@ def quantize(
     from dovetail_quantizers.quantize_model import Files, quantize_model
 
     files = Files(model, output_path, dump_encoding_json)
-    quantize_model(files, input_list, quantization, native=use_native_input_files, show=report)
+    references = split_list(op_packages, "--op-packages")
+    quantize_model(
+        files, input_list, quantization, references, native=use_native_input_files, show=report
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dovetail.api import load_model
+from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.output import current_output
 from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
 from dovetail.errors import ConfigError
@@ -57,11 +58,20 @@ def quantize_model(
     files: Files,
     input_list: str | None,
     given: Mapping[str, Any],
+    op_packages: tuple[str, ...] = (),
     *,
     native: bool,
     show: bool,
 ) -> None:
     """Quantize a model file and print a summary.
+
+    Args:
+        files: Where the model is read and written.
+        input_list: Paths of lists of raw inputs, separated by commas; None for none.
+        given: The quantizer's options.
+        op_packages: Op packages that are not installed, as `--op-packages` names them.
+        native: Whether raw files hold values of the inputs' types.
+        show: Whether the report is printed.
 
     Raises:
         DovetailError: The model cannot be quantized or written; then no file is written.
@@ -69,6 +79,7 @@ def quantize_model(
     start = time.perf_counter()
     target = files.target
     ops = installed_ops()
+    add_op_packages(ops, load_op_packages(op_packages))
     made = quantized(load_model(files.model, ops), input_list, given, ops, native=native)
     made.model.save(target)
     dumped = dump_model_encodings(made.model, target) if files.dump else ()

@@ -1,1 +1,1 @@
-"""The command-line tools of Dovetail: convert and net-run."""
+"""The command-line tools of Dovetail: convert, export, net-run and the writers of plugins."""

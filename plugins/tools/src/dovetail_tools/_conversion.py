@@ -1,4 +1,4 @@
-"""What `dovetail convert` does once its options are read."""
+"""The work of `dovetail convert`, after its options are read."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dovetail.api import Model
 from dovetail.api import convert as convert_model
 from dovetail.api.conversion import find_frontend
 from dovetail.api.quantization import write_encodings
+from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.output import current_output
 from dovetail.cli.quantization_run import quantized, report_table, show_notes
 from dovetail.errors import ConfigError, Problem
@@ -23,7 +24,6 @@ from dovetail.ops import OpRegistry
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.ops import installed_ops
 from dovetail_tools._errors import usage
-from dovetail_tools._op_packages import load_op_packages
 from dovetail_tools.op_definitions import load_definitions
 
 SUFFIX = ".dvt"
@@ -31,14 +31,14 @@ SUFFIX = ".dvt"
 
 @dataclass(frozen=True, slots=True)
 class Quantizing:
-    """What the command line says of quantizing.
+    """The command line's options of quantization.
 
     Attributes:
-        input_list: Path of a list of raw inputs.
+        input_list: Path of an input list.
         given: The quantizer's options that were given.
-        native: Whether the raw inputs hold values of the inputs' types.
-        dump: Whether encodings are written beside the .dvt.
-        show: Whether the report is shown.
+        native: Whether raw inputs have values of the inputs' types.
+        dump: Whether encodings are written next to the .dvt.
+        show: Whether the report is printed.
     """
 
     input_list: str | None
@@ -49,15 +49,15 @@ class Quantizing:
 
     @property
     def wanted(self) -> bool:
-        """Whether the model is to be quantized."""
+        """True if the model is quantized."""
         half = self.given.get("float_bitwidth") == 16
         return self.input_list is not None or "float_fallback" in self.given or half
 
     def check(self) -> None:
-        """Refuses options of a quantizer that is not wanted.
+        """Raise if the quantizer's options are given, but the model is not quantized.
 
         Raises:
-            ConfigError: There are some; all are named.
+            ConfigError: Names all these options.
         """
         names = ["--" + name.replace("_", "-") for name in self.given]
         names += ["--use-native-input-files"] * self.native
@@ -65,7 +65,7 @@ class Quantizing:
         if self.wanted or not names:
             return
         raise usage(
-            f"{', '.join(names)} would do nothing: the model is not quantized",
+            f"no effect of {', '.join(names)}: the model is not quantized",
             where="dovetail convert",
             hint="give --input-list, --float-fallback or --float-bitwidth 16",
         )
@@ -78,10 +78,10 @@ def frontend_options(
     out_names: Sequence[str],
     dropout: str,
 ) -> FrontendOptions:
-    """Return what the command line says of reading a model.
+    """Return the frontend's options of the command line.
 
     Raises:
-        ConfigError: Values are no numbers, or a name is given twice; every fault is listed.
+        ConfigError: Values are not numbers, or names are repeated; lists every fault.
     """
     problems: list[Problem] = []
     shapes = _named("--input-dim", dims, problems)
@@ -91,7 +91,7 @@ def frontend_options(
     if dropout not in ("on", "off"):
         problems.append(Problem(f"unsupported value '{dropout}'; expected on or off", "--dropout"))
     if problems:
-        raise ConfigError("options cannot be taken", code="USAGE", problems=problems)
+        raise ConfigError("invalid options", code="USAGE", problems=problems)
     return FrontendOptions(
         input_dims=parsed,
         symbols=numbers,
@@ -102,19 +102,18 @@ def frontend_options(
 
 
 def ops_with(references: tuple[str, ...], configs: Sequence[Path]) -> OpRegistry:
-    """Return the installed ops and those that the command line brings.
+    """Return the installed ops and those of the command line.
 
     Args:
-        references: Op packages that are not installed, as `--op-packages` has them.
+        references: Op packages that are not installed, as given to `--op-packages`.
         configs: XML files of op definitions.
 
     Raises:
-        ConfigError: A reference is none, or a file is wrong; says everything that is.
+        ConfigError: A reference or a file is invalid; lists every fault.
         PluginError: A package cannot be loaded, or two have one name.
     """
     ops = installed_ops()
-    for package in (*load_op_packages(references), *load_definitions(configs)):
-        ops.add(package)
+    add_op_packages(ops, (*load_op_packages(references), *load_definitions(configs)))
     return ops
 
 
@@ -128,22 +127,22 @@ def convert_file(
     *,
     optimize: bool,
 ) -> None:
-    """Convert a model file and says in one line what came of it.
+    """Convert a model file and print a line about the result.
 
     Args:
         source: The model.
-        output: Where the .dvt goes; beside the model if left out.
-        options: What the user decides about reading it.
-        graph_name: Of its graph; the file's name without suffix if left out.
+        output: Path of the .dvt; None for that of the model with another suffix.
+        options: Options of the frontend.
+        graph_name: Name of the graph; None for the file's name without suffix.
         ops: Finds ops.
         quantizing: Whether and how it is quantized.
         optimize: Whether the passes run.
 
     Raises:
-        DovetailError: The model cannot be converted or the .dvt not written; then there is none.
+        DovetailError: The model cannot be converted or the .dvt not written; no file remains.
     """
     start = time.perf_counter()
-    find_frontend(source)  # what cannot be read at all is refused before anything else
+    find_frontend(source)  # report an unreadable file first
     target = _target(source, output)
     quantizing.check()
     model = convert_model(source, options, name=graph_name, optimize=optimize, ops=ops)
@@ -155,15 +154,15 @@ def convert_file(
     made.model.save(target)
     dumped = write_encodings(made.model, target) if quantizing.dump else ()
     show_notes(made.report)
-    told = {"encodings": [str(path) for path in dumped], "report": made.report.to_builtins()}
+    more = {"encodings": [str(path) for path in dumped], "report": made.report.to_builtins()}
     text = report_table(made.report) if quantizing.show else None
-    _report(source, target, made.model, time.perf_counter() - start, told, text)
+    _report(source, target, made.model, time.perf_counter() - start, more, text)
 
 
 def _target(source: Path, output: Path | None) -> Path:
     target = output or with_suffix(source, SUFFIX) or source
     check_suffix(target, SUFFIX, f"a converted model is a {SUFFIX} file", "--output-path")
-    # said now rather than after a long conversion
+    # reported now instead of after a long conversion
     if not target.parent.is_dir():
         code = errno.ENOTDIR if target.parent.exists() else errno.ENOENT
         raise unwritable(target, OSError(code, os.strerror(code)))
@@ -180,7 +179,7 @@ def _report(
     more: Mapping[str, Any] | None = None,
     text: str | None = None,
 ) -> None:
-    """Return what came of it: in a message, and as data with --json or where there is a text."""
+    """Report the result: in a message, and as data with --json or if there is a text."""
     nodes = [node for graph in model.graphs.values() for node in graph.nodes]
     sources = {name for node in nodes for name in node.sources}
     weights = _weight_bytes(model)
@@ -204,7 +203,7 @@ def _report(
 
 
 def _weight_bytes(model: Model) -> int:
-    """Bytes of static data, what several tensors share counted once."""
+    """Return the number of bytes of static data; shared data count once."""
     static = [t for graph in model.graphs.values() for t in graph.tensors.values()]
     static += [
         param
@@ -223,14 +222,14 @@ def _named(
     for name, text in pairs:
         if found.setdefault(name, text) != text:
             problems.append(
-                Problem(f"is given twice: {found[name]} and {text}", f"{option} {name}")
+                Problem(f"contradictory values {found[name]} and {text}", f"{option} {name}")
             )
     return found
 
 
 def _shape(where: str, text: str, problems: list[Problem]) -> Shape:
     before = len(problems)
-    shape = tuple(_number(where, extent, problems) for extent in text.split(",")) if text else ()
+    shape = tuple(_number(where, size, problems) for size in text.split(",")) if text else ()
     return shape if len(problems) == before else ()
 
 
@@ -238,5 +237,5 @@ def _number(where: str, text: str, problems: list[Problem]) -> int:
     try:
         return int(text)
     except ValueError:
-        problems.append(Problem(f"'{text}' is no whole number", where))
+        problems.append(Problem(f"expected an integer, got '{text}'", where))
         return 0

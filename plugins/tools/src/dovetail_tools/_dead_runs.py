@@ -1,4 +1,4 @@
-"""Ends of runs that come from outside: SIGTERM, and what a killed run left in its folder."""
+"""Runs ended from outside: SIGTERM, and temporary folders of killed runs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _LOG = logging.getLogger("dovetail.net-run")
 
 
 class _Terminated(BaseException):
-    """SIGTERM came; no error, so that nothing takes it for one."""
+    """SIGTERM arrived; not an error, so that no handler of errors catches it."""
 
 
 @contextmanager
 def unwound_by_sigterm() -> Iterator[None]:
-    """In the main thread, SIGTERM ends the block as an error would, then the command with 143."""
+    """Let SIGTERM unwind the block like an error, then end the command with status 143."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -41,23 +41,23 @@ def unwound_by_sigterm() -> Iterator[None]:
 
 
 def mark(folder: Path) -> None:
-    """Record in a temporary folder which process it is of.
+    """Record the owning process in a temporary folder.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The record cannot be written.
     """
     (folder / _OWNER).write_text(_owner(os.getpid()), "utf-8")
 
 
 def remove_dead(folder: Path) -> None:
-    """Remove temporary folders of processes of this host that are gone.
+    """Remove temporary folders of dead processes of this host.
 
-    One in which earlier results lie, put aside by a run that was killed just then, stays.
+    A folder with earlier results, moved there by a run that was killed, is not removed.
     """
     for entry in folder.glob(f"{PREFIX}*"):
         if not entry.is_symlink() and _is_dead(entry):
             if (entry / "old").exists():
-                _LOG.warning("%s: earlier results lie there, of a run that was killed", entry)
+                _LOG.warning("%s has earlier results, left by a run that was killed", entry)
             else:
                 shutil.rmtree(entry, ignore_errors=True)
 
@@ -66,9 +66,9 @@ def _is_dead(entry: Path) -> bool:
     try:
         text = (entry / _OWNER).read_text("utf-8")
     except (OSError, UnicodeDecodeError):
-        return False  # not surely ours
+        return False  # maybe not ours
     number = text.partition(" ")[0]
-    # elsewhere os.kill ends processes instead of asking for them
+    # on Windows os.kill ends a process instead of checking it
     if os.name != "posix" or not number.isdecimal() or text != _owner(int(number)):
         return False
     try:

@@ -1,4 +1,4 @@
-"""What `dovetail convert --dry-run` shows."""
+"""The report of `dovetail convert --dry-run`."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _PASSES = "dovetail.passes"
 def show_dry_run(
     source: Path, options: FrontendOptions, ops: OpRegistry, *, optimize: bool
 ) -> None:
-    """Print what converting a model would do, without writing anything.
+    """Print what a conversion would do, without writing anything.
 
     Args:
         source: The model.
-        options: What the user decides about reading it.
+        options: Options of the frontend.
         ops: Finds ops.
         optimize: Whether the passes would run.
 
     Raises:
-        DovetailError: The file cannot be read as a model at all.
+        DovetailError: The file is not a readable model.
         typer.Exit: The model cannot be converted; with the exit code of the attempt.
     """
     frontend = find_frontend(source)
@@ -50,11 +50,11 @@ def show_dry_run(
 
 
 def pass_origins() -> list[tuple[str, str]]:
-    """Return the conversion's passes in order: their names, and the dists that bring them."""
+    """Return the conversion's passes in order, with the dists that provide them."""
     dists = {plugin.name: plugin.dist for plugin in list_plugins(_PASSES)}
     others = [(each, dists[name]) for name, each in load_all(_PASSES).items() if name != PIPELINE]
     return [
-        # what no plugin brings by itself is the pipeline's own
+        # passes that are not plugins belong to the pipeline
         (step.name, next((dist for each, dist in others if each is step), dists[PIPELINE]))
         for step in pipeline_passes()
     ]
@@ -63,9 +63,9 @@ def pass_origins() -> list[tuple[str, str]]:
 def _attempt(
     frontend: Frontend, source: Path, options: FrontendOptions, ops: OpRegistry
 ) -> tuple[ExitCode, dict[str, int]]:
-    """How reading the model ends, and the ops that the nodes become."""
+    """Return the exit code of reading the model, and the numbers of ops that result."""
     try:
-        with _silence():  # the dry run has logged it all already
+        with _silence():  # the dry run has logged the same
             graph = frontend.read(source, options, ops)
     except DovetailError as error:
         return error.exit_code, {}
@@ -99,7 +99,7 @@ def _text(source: Path, passes: list[tuple[str, str]], found: DryRun, ops: dict[
     parts = [_passes_text(passes), _operators_text(found.operators)]
     if ops:
         parts.append(
-            f"they become, before the passes\n{_indented(table(('OP', 'NODES'), ops.items()))}"
+            f"resulting ops, before the passes\n{_indented(table(('OP', 'NODES'), ops.items()))}"
         )
     if found.unused_inputs:
         names = "\n".join(found.unused_inputs)

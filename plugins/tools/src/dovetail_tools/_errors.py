@@ -6,5 +6,5 @@ from dovetail.errors import ConfigError
 
 
 def usage(message: str, *, where: str = "", hint: str = "") -> ConfigError:
-    """Return the error for a command line that cannot be taken."""
+    """Return the error for an invalid command line."""
     return ConfigError(message, code="USAGE", where=where, hint=hint)

@@ -1,4 +1,4 @@
-"""The loop over one graph's inferences: read, execute, write; overlapping or one by one."""
+"""The loop over one graph's inferences: read, execute and write, with or without overlap."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from dovetail_tools._output_files import write_result
 from dovetail_tools._request import Request
 from dovetail_tools._timings import Timings
 
-# One execution runs, one waits, so that the backend never does; a third one is read or written.
+# One execution runs and one waits, so that the backend is never idle; a third is read or written.
 _IN_FLIGHT = 2
-# Executions shorter than this were measured to be slower, and fewer a second, with overlap: the
-# digits demo took 0.15 ms at the median instead of 0.054, and now and then 16 ms.
+# For shorter executions, overlap was measured to increase latency and to reduce throughput: the
+# digits demo took 0.15 ms at the median instead of 0.054, and occasionally 16 ms.
 _PAYS_US = 2000.0
-_PROBED = 3  # executions that decide
+_PROBED = 3  # executions measured before the decision
 
 
 @dataclass(slots=True)
 class _Slot:
-    """Buffers of one inference under way, used again and again."""
+    """The reusable buffers and handles of one inference in progress."""
 
     readers: Mapping[str, RawReader]
     outputs: Mapping[str, Array]
@@ -49,12 +49,12 @@ class JobRunner:
     """Runs one graph over its list.
 
     Args:
-        job: What to run.
+        job: The job to run.
         graph: Its handle, finalized.
-        request: How often, and what to keep.
-        level: How much to measure.
-        folder: Where results go; made when there is one.
-        timings: Gets the times.
+        request: Number of inferences, and results to keep.
+        level: Profiling level.
+        folder: Folder of the results; created for the first one.
+        timings: Receives the times.
     """
 
     def __init__(
@@ -72,6 +72,8 @@ class JobRunner:
         self._level = level
         self._folder = folder
         self._timings = timings
+        self._slots: list[_Slot] = []
+        self._free: list[_Slot] = []
         self.results = 0
 
     def run(self, queue_depth: int | None, advance: Advance) -> None:
@@ -88,30 +90,34 @@ class JobRunner:
         start = time.perf_counter()
         inferences = self._inferences()
         overlapping = () if queue_depth is None else self._overlapping(queue_depth, inferences)
-        # one by one: all that the other loop leaves, which is everything if it does not run
+        # one by one: the inferences that the overlapping loop leaves, maybe all
         for slot in chain(overlapping, self._one_by_one(inferences)):
             self._timings.take(slot.profile)
             self._write(slot)
+            self._free.append(slot)
             advance()
         self._timings.wall_s = time.perf_counter() - start
+        for slot in self._slots:  # after an error the backend's end frees them
+            slot.profile.free()
+            if slot.signal is not None:
+                slot.signal.free()
 
     def _one_by_one(self, inferences: Iterator[int]) -> Iterator[_Slot]:
-        slot = self._slot()
         for inference in inferences:
+            slot = self._take_slot()
             self._read(slot, inference)
             self._graph.execute(slot.inputs, slot.outputs, slot.profile, slot.signal)
             yield slot
 
     def _overlapping(self, queue_depth: int, inferences: Iterator[int]) -> Iterator[_Slot]:
-        """Return each slot whose execution ended, in order; it is free again after that.
+        """Yield each slot whose execution ended, in order.
 
-        Leaves the rest of the inferences where overlapping does not pay.
+        Stop and leave the other inferences if overlapping does not pay.
         """
         limit = min(_IN_FLIGHT, queue_depth)
-        free = [self._slot() for _ in range(limit + 1)]
         flying: deque[_Slot] = deque()
         for inference in inferences:
-            slot = free.pop()
+            slot = self._take_slot()
             self._read(slot, inference)
             ended = _landed(flying) if len(flying) == limit else None
             slot.execution = self._graph.execute_async(
@@ -120,29 +126,33 @@ class JobRunner:
             flying.append(slot)
             if ended is not None:
                 yield ended
-                free.append(ended)
                 if not self._pays():
                     break
         while flying:
             yield _landed(flying)
 
     def _pays(self) -> bool:
-        """Return whether executions are long enough to do something else meanwhile."""
+        """Return whether executions are long enough for overlap."""
         known = self._timings.execute_us
         return len(known) != _PROBED or min(known) >= _PAYS_US
 
-    def _slot(self) -> _Slot:
+    def _take_slot(self) -> _Slot:
+        """Return a slot that is free, a new one if there is none."""
+        if self._free:
+            return self._free.pop()
         backend = self._graph.context.backend
         timeout = self._request.timeout_us
-        return _Slot(
+        slot = _Slot(
             {name: RawReader(form) for name, form in self._job.feed.forms.items()},
             {t.name: np.empty(t.shape, t.dtype.storage) for t in self._graph.outputs},
             backend.create_profile(self._level),
             None if timeout is None else backend.create_signal(SignalKind.TIMEOUT, timeout),
         )
+        self._slots.append(slot)
+        return slot
 
     def _inferences(self) -> Iterator[int]:
-        """Numbers of the inferences, until there have been enough."""
+        """Yield the numbers of the inferences to run."""
         count, seconds = self._request.num_inferences, self._request.duration_s
         if count is None and seconds is None:
             count = self._job.feed.inferences
@@ -163,7 +173,7 @@ class JobRunner:
 
     def _write(self, slot: _Slot) -> None:
         feed, keep = self._job.feed, self._request.keep_outputs
-        if slot.inference >= feed.inferences:  # the first loop has written the same
+        if slot.inference >= feed.inferences:  # the first loop has written this result
             return
         start = time.perf_counter()
         group = feed.group(slot.inference)
@@ -175,9 +185,9 @@ class JobRunner:
             try:
                 write_result(self._folder / name, self._job.files, slot.outputs, part, feed.batch)
             except OSError as error:
-                # told under the name that it would have had at the end
-                place = self._request.output_dir / self._job.folder / name
-                raise unwritable(place, error) from error
+                # reported with its final path
+                path = self._request.output_dir / self._job.folder / name
+                raise unwritable(path, error) from error
             self.results += 1
         self._timings.write.add((time.perf_counter() - start) * 1e6)
 

@@ -1,4 +1,4 @@
-"""What `dovetail export` does once its options are read."""
+"""The work of `dovetail export`, after its options are read."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dovetail.ops.exporter import ExportOptions
 def export_file(
     source: Path, target: Path, format: str, graph: str | None, *, external_data: bool
 ) -> None:
-    """Export a model, says in one line what came of it, and lists what differs.
+    """Export a model, print a line about the result, and list the differences.
 
     Args:
         source: A model that can be loaded or converted.
-        target: Where the exported model goes.
+        target: Path of the exported model.
         format: Name of the exporter.
-        graph: Which graph; may be left out where there is one.
-        external_data: Whether weights go to a file of their own in any case.
+        graph: Name of the graph; None if the model has one graph.
+        external_data: Whether weights go to a separate file in any case.
 
     Raises:
         DovetailError: The model cannot be loaded or exported, or the file not written.

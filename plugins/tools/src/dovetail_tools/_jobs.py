@@ -1,4 +1,4 @@
-"""Jobs: each graph that is to be run, with its feed and its output files, checked together."""
+"""Jobs: the graphs to run, with their feeds and output files, checked together."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from dovetail_tools._request import Request
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One graph to be run.
+    """One graph to run.
 
     Attributes:
-        model: A model of this graph alone, everything to be written being an output.
+        model: A model of this graph alone, with all tensors to write as outputs.
         graph: The graph.
-        folder: Of its results, below the output folder.
-        feed: Its inputs.
-        files: What is written, by tensor name.
+        folder: Folder of its results, below the output folder.
+        feed: The feed of its inputs.
+        files: Files to write, by tensor name.
     """
 
     model: Model
@@ -48,11 +48,11 @@ class Job:
 
 
 def make_jobs(request: Request, config: RunConfig, ops: OpRegistry) -> list[Job]:
-    """Return the jobs of a request; nothing is written and no raw file read.
+    """Return the jobs of a request; nothing is written, and no raw file is read.
 
     Raises:
-        DovetailError: A model cannot be loaded; an option names what is not there; a list is wrong:
-            then every fault of all lists is told.
+        DovetailError: A model cannot be loaded; an option names unknown graphs, tensors or inputs;
+            a list is invalid: lists every fault of all lists.
     """
     graphs = _graphs([load_model(path, ops) for path in request.models], request.models)
     _check_references(request, config, [g for _, g in graphs])
@@ -65,14 +65,14 @@ def make_jobs(request: Request, config: RunConfig, ops: OpRegistry) -> list[Job]
         if path is not None:
             jobs += _job(request, model, graph, path, folders[graph.name], problems)
     if problems:
-        raise InputError("the input lists do not fit the models", problems=shortened(problems))
+        raise InputError("the input lists do not match the models", problems=shortened(problems))
     return jobs
 
 
 def _job(
     request: Request, model: Model, graph: Graph, path: Path, folder: str, problems: list[Problem]
 ) -> Iterator[Job]:
-    """Create a job, if nothing is wrong with its list."""
+    """Create a job if its list has no faults."""
     before = len(problems)
     listed = read_input_list(path)
     added = request.set_outputs.get(graph.name, ())
@@ -98,9 +98,9 @@ def _graphs(models: Sequence[Model], paths: Sequence[Path]) -> list[tuple[Model,
         for name, graph in model.graphs.items():
             if name in found:
                 raise FrontendError(
-                    f"two models have a graph named '{name}'",
+                    f"duplicate graph name '{name}' in several models",
                     where=str(path),
-                    hint="convert one of them again with another --graph-name",
+                    hint="convert one model again with another --graph-name",
                 )
             found[name] = model, graph
     return list(found.values())
@@ -110,24 +110,26 @@ def _check_references(request: Request, config: RunConfig, graphs: Sequence[Grap
     names = [graph.name for graph in graphs]
     if len(request.input_lists) != len(names):
         raise usage(
-            f"there are {len(names)} graphs ({', '.join(names)}), but {len(request.input_lists)} "
-            "input lists",
+            f"expected {len(names)} input lists for the graphs {', '.join(names)}, got "
+            f"{len(request.input_lists)}",
             where="--input-list",
-            hint="give one a graph, in this order, separated by commas; __ skips a graph",
+            hint="pass one list per graph, in this order, separated by commas; __ skips a graph",
         )
     inputs = [tensor.name for graph in graphs for tensor in graph.inputs]
     problems = _unknown("--set-output-tensors", "graph", request.set_outputs, names)
     for graph in graphs:
         added = request.set_outputs.get(graph.name, ())
-        what = f"computed tensor of graph '{graph.name}' called"
-        problems += _unknown("--set-output-tensors", what, added, computed(graph))
+        where = f"--set-output-tensors {graph.name}"
+        problems += _unknown(where, "computed tensor", added, computed(graph))
     problems += _unknown("--native-input-tensor-names", "input", request.native_names, inputs)
     if problems:
-        raise ConfigError("options name what is not there", code="USAGE", problems=problems)
+        raise ConfigError(
+            "options name unknown graphs, tensors or inputs", code="USAGE", problems=problems
+        )
     problems = _unknown("[[graph]]", "graph", [g.graph_name for g in config.graph], names)
     if problems:
         raise ConfigError(
-            "the config is about what is not there",
+            "the config names unknown graphs",
             where=str(request.config_file),
             problems=problems,
         )
@@ -137,7 +139,7 @@ def _unknown(
     where: str, what: str, given: Sequence[str] | Mapping[str, object], known: Sequence[str]
 ) -> list[Problem]:
     return [
-        Problem(f"there is no {what} '{name}'", where, suggest_name(name, known))
+        Problem(f"{what} '{name}' not found", where, suggest_name(name, known))
         for name in given
         if name not in known
     ]

@@ -1,4 +1,4 @@
-"""execution_metadata.yaml: what the files of a run hold. No time, no path."""
+"""execution_metadata.yaml: the contents of a run's files, without times and paths."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def graph_metadata(
     batch: int,
     files: Mapping[str, OutputFile],
 ) -> list[str]:
-    """Return the lines on one graph.
+    """Return the lines of one graph.
 
     Args:
-        name: Of the graph.
-        folder: Of its results, below the output folder; empty if that is it.
-        results: How many there are.
-        forms: Its inputs.
-        batch: Lines of the list that make up one inference; results hold one of so many parts.
-        files: Its outputs, by tensor name.
+        name: Name of the graph.
+        folder: Folder of its results below the output folder; empty for the output folder.
+        results: Number of results.
+        forms: Formats of its inputs.
+        batch: Lines of the list per inference; a result has one of as many parts.
+        files: Files of its outputs, by tensor name.
     """
     lines = [f"  - graph_name: {_scalar(name)}"]
     lines += [f"    folder: {_scalar(folder or '.')}", f"    results: {results}"]
@@ -47,12 +47,12 @@ def write_metadata(folder: Path, backend: str, graphs: Iterable[list[str]]) -> N
     """Write the file.
 
     Args:
-        folder: Where to.
+        folder: The folder to write to.
         backend: Name of the backend.
-        graphs: What `graph_metadata` gives, for each graph.
+        graphs: The lines of `graph_metadata` for each graph.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     lines = [f"backend: {_scalar(backend)}", "graphs:", *(line for g in graphs for line in g)]
     (folder / NAME).write_text("\n".join(lines) + "\n", "utf-8")
@@ -64,7 +64,7 @@ def _tensor(tensor: Tensor, in_file: Shape, form: RawFormat) -> list[str]:
     if tensor.source != tensor.name:
         origin.append(f"        source_name: {_scalar(tensor.source)}")
     if tensor.source_perm is not None:
-        # the axis of the source tensor that each axis of this one is
+        # for each axis, the axis of the source tensor
         origin.append(f"        source_axes: {json.dumps(tensor.source_perm)}")
     return [
         f"      - tensor_name: {_scalar(tensor.name)}",
@@ -81,5 +81,5 @@ def _part(shape: Shape, batch: int) -> Shape:
 
 
 def _scalar(text: str) -> str:
-    """A YAML scalar: JSON's strings are YAML's."""
+    """Return a YAML scalar: JSON strings are valid YAML."""
     return json.dumps(text)

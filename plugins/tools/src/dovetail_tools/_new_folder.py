@@ -1,4 +1,4 @@
-"""Folders of new files, written aside and put in place whole: for what writes projects."""
+"""Folders of new projects, written to a temporary folder and moved into position when complete."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dovetail_tools._output_folder import make_folders, remove_folders
 
 @dataclass(frozen=True, slots=True)
 class NewFolder:
-    """A folder to be written.
+    """A folder to write.
 
     Attributes:
-        path: Where it goes.
-        files: Texts by path below it, with forward slashes.
+        path: Path of the folder.
+        files: Texts by path below the folder, with forward slashes.
     """
 
     path: Path
@@ -29,26 +29,26 @@ class NewFolder:
 
 
 def in_the_way(path: Path) -> Problem | None:
-    """Return what of somebody's would be replaced by a folder; None where nothing would be."""
+    """Return a problem if a folder would replace foreign files, else None."""
     hint = "move it away, or choose another --output-path"
     if path.is_symlink() or (os.path.lexists(path) and not path.is_dir()):
-        return Problem("it exists and is not a folder", str(path), hint)
+        return Problem("the path exists and is not a folder", str(path), hint)
     if path.is_dir() and any(path.iterdir()):
-        return Problem("the folder holds something: it is not replaced", str(path), hint)
+        return Problem("the folder is not empty, and is not replaced", str(path), hint)
     return None
 
 
 def write_folders(
     folders: Sequence[NewFolder], keep: Callable[[Path], Path | None] | None = None
 ) -> None:
-    """Write folders, all or none, in UTF-8; whatever has their names gives way.
+    """Write folders, all or none, in UTF-8; they replace existing ones.
 
     Args:
-        folders: All in one folder, which is made if it is not there.
-        keep: Says where a folder that gives way is kept; None drops it.
+        folders: All in one parent folder, which is created if missing.
+        keep: Returns the path to which a replaced folder is moved; None to delete it.
 
     Raises:
-        ContainerError: They cannot be written; then everything is as it was.
+        ContainerError: The folders cannot be written; nothing has changed.
     """
     with _aside(folders[0].path.parent) as aside:
         moved: list[tuple[Path, Path]] = []
@@ -72,7 +72,7 @@ def write_folders(
 
 @contextmanager
 def _aside(parent: Path) -> Iterator[Path]:
-    """A folder beside the targets, so that what is made there can be moved in one step."""
+    """Yield a folder on the file system of the targets, from which files are moved in one step."""
     made: list[Path] = []
     try:
         made = make_folders(parent)
@@ -84,7 +84,7 @@ def _aside(parent: Path) -> Iterator[Path]:
         yield aside
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-        remove_folders(made)  # those that are empty still
+        remove_folders(made)  # those that are still empty
 
 
 def _fill(folder: Path, files: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Names and content of result files."""
+"""Names and contents of result files."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dovetail.errors import FrontendError, Problem
 from dovetail.files import safe_name
 from dovetail.ir import Array, DType, Graph, Tensor
 
-_LONGEST = 255  # bytes of a file's name, on all common file systems
+_LONGEST = 255  # bytes of a file name on all common file systems
 
 
 @dataclass(frozen=True, slots=True)
 class OutputFile:
-    """The file that a tensor goes to in each result.
+    """The file of a tensor in each result.
 
     Attributes:
-        name: Of the file.
-        form: How the values lie in it.
+        name: Name of the file.
+        form: Format of the file.
     """
 
     name: str
@@ -29,14 +29,14 @@ class OutputFile:
 
 
 def output_files(graph: Graph, names: Iterable[str], *, native: bool) -> dict[str, OutputFile]:
-    """Return the files of the tensors to be written, by tensor name.
+    """Return the files of the tensors to write, by tensor name.
 
-    What is float32 in the graph goes to NAME.raw either way.
+    Tensors that are float32 in the graph go to NAME.raw in any case.
 
     Args:
         graph: The graph.
-        names: Of the tensors.
-        native: Whether stored values are written; then NAME_native.raw for other types.
+        names: Names of the tensors.
+        native: Whether stored values are written, to NAME_native.raw for other types.
 
     Raises:
         FrontendError: A name is too long.
@@ -52,13 +52,13 @@ def output_files(graph: Graph, names: Iterable[str], *, native: bool) -> dict[st
 def distinct(
     what: str, wanted: Mapping[str, str], *, ending: str = "", taken: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Return names of files or folders side by side; later ones that clash get `_1`, `_2`...
+    """Return distinct names of files or folders; duplicates get `_1`, `_2`...
 
     Args:
-        what: They are.
-        wanted: The names they would have by their own names, without `ending`.
-        ending: Of all of them.
-        taken: Names that are not to be given.
+        what: Kind of the objects to name.
+        wanted: The preferred names, without `ending`.
+        ending: End of all names.
+        taken: Names in use.
 
     Raises:
         FrontendError: A name is too long.
@@ -75,13 +75,13 @@ def distinct(
             kept.add(given[own])
     files = [given[own] + ending for own in wanted]
     problems = [
-        Problem(f"'{name}' is {len(name)} characters long; file names have at most {_LONGEST}")
+        Problem(f"name '{name}' is too long for a file: {len(name)} characters, at most {_LONGEST}")
         for name in files
         if len(name) > _LONGEST
     ]
     if problems:
         raise FrontendError(
-            "results cannot be written under their names",
+            "names are too long for result files",
             hint=f"rename the {what} in the model",
             problems=problems,
         )
@@ -95,7 +95,7 @@ def unsplittable(
 
     Args:
         graph: The graph.
-        files: What is written, by tensor name.
+        files: Files to write, by tensor name.
         batch: Lines that are combined into one inference.
         where: The input list.
     """
@@ -103,9 +103,9 @@ def unsplittable(
         shape = graph.tensors[name].shape
         if not shape or shape[0] != batch:
             yield Problem(
-                f"output '{name}' of shape {shape} does not hold {batch} results side by side",
+                f"output '{name}' of shape {shape} cannot be split into {batch} results",
                 where,
-                "give files that hold whole batches",
+                "use files with whole batches",
             )
 
 
@@ -119,14 +119,14 @@ def write_result(
     """Write one result.
 
     Args:
-        folder: Made for it.
-        files: What is written, by tensor name.
+        folder: The folder, which is created.
+        files: Files to write, by tensor name.
         outputs: Stored values of an inference, by tensor name.
-        part: Which part of their leading axis is the result.
-        parts: How many there are.
+        part: Index of the part of the leading axis that is the result.
+        parts: Number of parts.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: A file cannot be written.
     """
     folder.mkdir(parents=True)
     for name, file in files.items():
@@ -136,7 +136,7 @@ def write_result(
 
 
 def graph_folder(name: str, graphs: Sized) -> str:
-    """Return the folder of a graph's results below the output folder; none for an only graph."""
+    """Return the folder of a graph's results below the output folder; empty for a single graph."""
     return safe_name(name) if len(graphs) > 1 else ""
 
 

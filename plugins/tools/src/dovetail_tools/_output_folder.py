@@ -1,4 +1,4 @@
-"""The output folder: results are made aside and put in place when all of them are there."""
+"""The output folder: results go to a temporary folder and are moved when all are complete."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _RESULT = re.compile(r"Result_\d+")
 
 
 class OutputFolder:
-    """A context manager; without `commit` nothing of it stays, nor of folders made for it.
+    """A context manager; without `commit` it removes everything, including folders it created.
 
     Args:
-        path: The output folder, made if it is not there.
+        path: The output folder, created if missing.
 
     Attributes:
-        staging: A folder on the same file system, where results are made.
+        staging: A folder on the same file system, to which results are written.
 
     Raises:
-        ContainerError: The folder cannot be made or written.
+        ContainerError: The folder cannot be created or written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,15 +60,15 @@ class OutputFolder:
         remove_folders(self._made)
 
     def commit(self, graphs: Iterable[str], summaries: Iterable[str]) -> None:
-        """Put everything that was made in place of what is there.
+        """Move the new results to the output folder, and remove earlier ones.
 
         Args:
-            graphs: Folders of the graphs that were run, below this one; all results that are there
-                give way, also those that have no successor.
-            summaries: Names of files of this folder that give way, too.
+            graphs: Folders of the graphs that were run, below this one; all earlier results in them
+                are removed, also those without a new result.
+            summaries: Names of files of this folder that are replaced, too.
 
         Raises:
-            ContainerError: It cannot be done; what was there stays.
+            ContainerError: The files cannot be moved; the earlier results remain.
         """
         moves = list(self._moves(tuple(graphs), tuple(summaries)))
         done: list[tuple[Path, Path]] = []
@@ -91,7 +91,7 @@ class OutputFolder:
     def _moves(
         self, graphs: tuple[str, ...], summaries: tuple[str, ...]
     ) -> Iterator[tuple[Path, Path]]:
-        """What is there moves to the side, then what was made moves in."""
+        """Move the earlier results away, then the new ones in."""
         new = [Path(entry.name) for entry in self.staging.iterdir() if entry.name not in graphs]
         new += [
             Path(graph, entry.name)
@@ -115,7 +115,7 @@ def _results(folder: Path) -> list[str]:
     for entry in found:
         if entry.is_symlink() or not entry.is_dir() or any(map(_is_foreign, entry.iterdir())):
             raise ContainerError(
-                "it is in the place of results, but holds more than .raw files: it is not replaced",
+                "the folder has the name of a result but other files than .raw; it is not replaced",
                 code="FILE_UNWRITABLE",
                 where=str(entry),
                 hint="move it away, or choose another --output-dir",
@@ -128,17 +128,17 @@ def _is_foreign(entry: Path) -> bool:
 
 
 def check_replaceable(path: Path, graphs: Iterable[str]) -> None:
-    """Check that nothing but results would be replaced.
+    """Check that only results would be replaced.
 
     Raises:
-        ContainerError: A folder that is named like a result holds something else.
+        ContainerError: A folder that is named like a result has other files.
     """
     for graph in graphs:
         _results(path / graph)
 
 
 def make_folders(path: Path) -> list[Path]:
-    """Create a folder and those it lies in; return the ones that were not there, innermost first."""
+    """Create a folder and its parents; return the folders created, innermost first."""
     missing: list[Path] = []
     at = path
     while not at.is_dir():
@@ -151,7 +151,7 @@ def make_folders(path: Path) -> list[Path]:
 
 
 def remove_folders(made: list[Path]) -> None:
-    """Remove folders made for a run that failed, unless something else is in them by now."""
+    """Remove folders created for a failed run, unless they have other files by now."""
     for folder in sorted(made, key=lambda path: len(path.parts), reverse=True):
         with suppress(OSError):
             folder.rmdir()

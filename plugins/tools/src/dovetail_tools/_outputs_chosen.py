@@ -1,4 +1,4 @@
-"""Which tensors are written: a copy of the graph that has them as outputs."""
+"""Selection of the tensors to write, and a copy of the graph with them as outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def computed(graph: Graph) -> tuple[str, ...]:
 def outputs_by_node(graph: Graph) -> dict[str, tuple[str, ...]]:
     """Return the tensors that nodes write, by the nodes' names here and in the user's model.
 
-    A node of the user's model that became several is what the last of them writes.
+    If a node of the user's model became several nodes, the outputs of the last one count.
     """
     found: dict[str, tuple[str, ...]] = {}
     for node in graph.nodes:
@@ -28,28 +28,30 @@ def outputs_by_node(graph: Graph) -> dict[str, tuple[str, ...]]:
 def chosen_outputs(
     graph: Graph, listed: InputList, added: Iterable[str], *, debug: bool
 ) -> tuple[tuple[str, ...], list[Problem]]:
-    """Return the tensors to be written, and what is wrong with the choice.
+    """Return the tensors to write, and the faults of the selection.
 
     Args:
         graph: The graph.
-        listed: Its input list, whose first lines may choose.
-        added: Tensors to be written besides (`--set-output-tensors`).
-        debug: Whether every tensor that a node writes is to be.
+        listed: Its input list, whose first lines may select tensors.
+        added: Additional tensors (`--set-output-tensors`).
+        debug: Whether to write every tensor that a node writes.
     """
     problems: list[Problem] = []
     names = computed(graph)
     if debug:
         if listed.layers or listed.tensors:
-            place = listed.place((*listed.layers, *listed.tensors)[0][0])
-            problems.append(Problem("the list chooses outputs, but --debug writes all", place))
+            where = listed.where((*listed.layers, *listed.tensors)[0][0])
+            problems.append(Problem("the list selects outputs, but --debug writes all", where))
         return names, problems
     wanted = resolve_layers(listed, outputs_by_node(graph), problems)
-    asked = [(listed.place(number), name) for number, name in listed.tensors]
+    asked = [(listed.where(number), name) for number, name in listed.tensors]
     asked += [("--set-output-tensors", name) for name in added]
-    for place, name in asked:
+    for where, name in asked:
         if name not in names:
             hint = suggest_name(name, names)
-            problems.append(Problem(f"the graph computes no tensor '{name}'", place, hint))
+            problems.append(
+                Problem(f"computed tensor '{name}' not found in the graph", where, hint)
+            )
     wanted += [name for _, name in asked if name in names]
     if not (listed.layers or listed.tensors):
         wanted = [*(t.name for t in graph.outputs), *wanted]
@@ -57,11 +59,11 @@ def chosen_outputs(
 
 
 def with_outputs(graph: Graph, names: Collection[str]) -> Graph:
-    """Return a graph in which tensors are outputs; its own outputs stay so.
+    """Return a graph with additional outputs.
 
     Args:
-        graph: Not changed; given back where it has these outputs.
-        names: Of tensors that nodes write.
+        graph: Not changed; returned itself if it has these outputs.
+        names: Names of tensors that nodes write.
     """
     if all(graph.tensors[name].kind.is_output for name in names):
         return graph

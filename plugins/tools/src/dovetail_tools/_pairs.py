@@ -1,4 +1,4 @@
-"""Options that take two values and may be repeated, which typer does not declare."""
+"""Repeatable options with two values, which typer does not support."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typer.core import TyperCommand
 
 from dovetail_tools._errors import usage
 
-# No argument of a process holds it, so that a pair can travel as one value.
+# Arguments of a process never contain it, so it can join a pair into one value.
 _JOINT = "\0"
 
 
 class PairCommand(TyperCommand):
-    """A command some of whose options take NAME VALUE.
+    """A command with options that take NAME VALUE.
 
     Attributes:
-        pairs: Their parameters' names; each is declared as a list of texts.
+        pairs: Names of the parameters of these options; each is declared as a list of strings.
     """
 
     pairs: ClassVar[tuple[str, ...]] = ()

@@ -1,4 +1,4 @@
-"""profiling_data.json: the times of a run. The SDK's binary log has no public description."""
+"""profiling_data.json: the times of a run, since the SDK's binary log is not documented."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def profiling_data(
     """Return the times of a run as plain data.
 
     Args:
-        level: Which of them.
+        level: Profiling level.
         backend: Name of the backend.
-        timings: By graph.
+        timings: Times by graph.
     """
     graphs = []
     for name, times in timings.items():
@@ -40,7 +40,7 @@ def write_profiling(folder: Path, data: Mapping[str, Any]) -> None:
     """Write the file.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     (folder / NAME).write_text(json.dumps(data, indent=2) + "\n", "utf-8")
 

@@ -1,4 +1,4 @@
-"""What the command line of `dovetail net-run` asks for."""
+"""The request that the command line of `dovetail net-run` states."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dovetail.cli.op_package_option import split_list
 from dovetail.errors import suggest_name
 from dovetail_tools._errors import usage
 
@@ -27,7 +28,7 @@ PERF_PROFILES = (
 
 
 class Profiling(enum.StrEnum):
-    """How much `--profiling-level` measures."""
+    """The values of `--profiling-level`."""
 
     BASIC = "basic"
     DETAILED = "detailed"
@@ -36,25 +37,25 @@ class Profiling(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is to be run.
+    """A request to run models.
 
     Attributes:
         models: Model files.
         backend: Name of the backend, or the SDK's library for it.
-        input_lists: One a graph, in the order of models and graphs; None skips the graph.
-        output_dir: Where results go.
-        native_inputs: Whether all raw inputs hold stored values.
-        native_names: Inputs whose raw files hold stored values.
+        input_lists: One per graph, in the order of models and graphs; None skips the graph.
+        output_dir: Folder of the results.
+        native_inputs: Whether all raw inputs have stored values.
+        native_names: Inputs whose raw files have stored values.
         native_outputs: Whether outputs are written as stored values.
         debug: Whether the outputs of all nodes are written.
-        set_outputs: Tensors to be written besides the outputs, by graph.
-        profiling: What to measure and write down.
+        set_outputs: Tensors to write in addition to the outputs, by graph.
+        profiling: Profiling level; None for no profile.
         config_file: Config of the run.
-        synchronous: Whether one inference ends before the next one's inputs are read.
-        num_inferences: Inferences of each graph; None is one pass over its list.
-        duration_s: Seconds after which no inference of a graph begins.
-        keep_outputs: Number of results of each graph that are kept; None keeps those of one pass.
-        timeout_us: Microseconds that one inference may take.
+        synchronous: Whether one inference ends before the inputs of the next are read.
+        num_inferences: Number of inferences of each graph; None for one pass over its list.
+        duration_s: Time after which no inference of a graph begins, in seconds.
+        keep_outputs: Number of results written for each graph; None for those of one pass.
+        timeout_us: Time limit of one inference, in microseconds.
         op_packages: Op packages that are not installed, as the command line names them.
     """
 
@@ -77,29 +78,15 @@ class Request:
     op_packages: tuple[str, ...] = ()
 
 
-def split_list(text: str | None, option: str) -> tuple[str, ...]:
-    """Return the items of a comma-separated option.
-
-    Raises:
-        ConfigError: An item is empty.
-    """
-    if text is None:
-        return ()
-    items = tuple(item.strip() for item in text.split(","))
-    if "" in items:
-        raise usage(f"an item of the list '{text}' is empty", where=option)
-    return items
-
-
 def parse_input_lists(text: str) -> tuple[Path | None, ...]:
-    """Return the input lists of `--input-list`, None for those that skip their graph.
+    """Return the input lists of `--input-list`; None skips a graph.
 
     Raises:
-        ConfigError: An item is empty, or every graph is skipped.
+        ConfigError: An item is empty, or all graphs are skipped.
     """
     lists = [None if n == SKIPPED else Path(n) for n in split_list(text, "--input-list")]
     if not any(lists):
-        raise usage("every graph is skipped", where=f"--input-list {text}")
+        raise usage("all graphs are skipped", where=f"--input-list {text}")
     return tuple(lists)
 
 
@@ -107,16 +94,16 @@ def parse_set_outputs(text: str | None) -> dict[str, tuple[str, ...]]:
     """Return the tensors of `graph0:tensor0,tensor1;graph1:tensor2` by graph.
 
     Raises:
-        ConfigError: It does not have this form.
+        ConfigError: The text does not have this form.
     """
     found: dict[str, tuple[str, ...]] = {}
     for part in text.split(";") if text else ():
         graph, colon, names = part.strip().partition(":")
         if not graph or not colon or not names or graph in found:
             raise usage(
-                f"'{part}' does not name tensors of a graph",
+                f"invalid selection '{part}'",
                 where="--set-output-tensors",
-                hint="say graph0:tensor0,tensor1;graph1:tensor2, each graph once",
+                hint="expected graph0:tensor0,tensor1;graph1:tensor2, with each graph once",
             )
         found[graph] = split_list(names, "--set-output-tensors")
     return found
@@ -126,34 +113,34 @@ def check_perf_profile(name: str) -> None:
     """Check the name of a performance profile.
 
     Raises:
-        ConfigError: There is none of that name.
+        ConfigError: The profile is unknown.
     """
     if name not in PERF_PROFILES:
         hint = suggest_name(name, PERF_PROFILES)
-        raise usage(f"there is no performance profile '{name}'", where="--perf-profile", hint=hint)
+        raise usage(f"unknown performance profile '{name}'", where="--perf-profile", hint=hint)
 
 
 def check_request(request: Request) -> None:
-    """Check what options demand of each other.
+    """Check that the options are consistent.
 
     Raises:
-        ConfigError: Two of them exclude each other.
+        ConfigError: Two options are mutually exclusive, or a value is out of range.
     """
     if request.native_inputs and request.native_names:
         raise usage(
-            "--use-native-input-files and --native-input-tensor-names exclude each other",
-            hint="the first one means every input, the second one those that it names",
+            "--use-native-input-files and --native-input-tensor-names are mutually exclusive",
+            hint="the first concerns all inputs, the second only those that it names",
         )
     if request.debug and request.set_outputs:
         raise usage(
-            "--debug and --set-output-tensors exclude each other",
-            hint="--debug writes every tensor anyway",
+            "--debug and --set-output-tensors are mutually exclusive",
+            hint="--debug writes all tensors",
         )
     if request.timeout_us == 0:
         raise usage(
-            "no inference ends within 0 microseconds",
+            "the timeout must be positive, got 0 microseconds",
             where="--timeout",
-            hint="give the microseconds that one may take, or leave --timeout out",
+            hint="pass the time limit of one inference in microseconds, or omit --timeout",
         )
     if request.duration_s is not None and not request.duration_s > 0:  # NaN neither
         raise usage("the duration must be more than 0 seconds", where="--duration")

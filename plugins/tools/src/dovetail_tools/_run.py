@@ -1,4 +1,4 @@
-"""What `dovetail net-run` does once its options are read."""
+"""The work of `dovetail net-run`, after its options are read."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.progress import progress
 from dovetail.files import unwritable
 from dovetail.runtime import Backend, Context, Graph, ProfileLevel, backend_name
@@ -16,7 +17,6 @@ from dovetail_tools import _metadata, _profiling
 from dovetail_tools._executor import JobRunner
 from dovetail_tools._jobs import Job, make_jobs
 from dovetail_tools._metadata import graph_metadata, write_metadata
-from dovetail_tools._op_packages import load_op_packages
 from dovetail_tools._output_folder import OutputFolder, check_replaceable
 from dovetail_tools._profiling import profiling_data, write_profiling
 from dovetail_tools._request import Profiling, Request
@@ -27,11 +27,11 @@ _LOG = logging.getLogger("dovetail.net-run")
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """What came of one graph.
+    """The result of one graph.
 
     Attributes:
-        job: What was run.
-        timings: How long it took.
+        job: The job that was run.
+        timings: Its times.
         results: Number of results written.
     """
 
@@ -42,13 +42,13 @@ class JobOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
         backend: Name of the backend.
-        output_dir: Where the results are.
-        jobs: What came of each graph.
-        profiling: What was measured, as plain data, if that was asked for.
+        output_dir: Folder of the results.
+        jobs: The result of each graph.
+        profiling: The times as plain data, if requested.
     """
 
     backend: str
@@ -58,21 +58,23 @@ class Outcome:
 
 
 def execute(request: Request, perf_profile: str | None = None) -> Outcome:
-    """Run what a request asks for; results appear in its output folder at the end.
+    """Execute a request; results appear in its output folder at the end.
 
     Args:
-        request: What to run.
-        perf_profile: The performance profile that was asked for.
+        request: The request.
+        perf_profile: The performance profile, if one is requested.
 
     Raises:
-        DovetailError: Anything failed; then the output folder is as it was.
+        DovetailError: Any step failed; the output folder is unchanged.
     """
     name = backend_name(request.backend)
     config = RunConfig() if request.config_file is None else load_config(request.config_file, name)
     with Backend.create(name, config.backend.get(name)) as backend:
         if perf_profile is not None:
-            _LOG.info("--perf-profile %s has no effect: there is no clock to set", perf_profile)
-        for package in load_op_packages(request.op_packages, name):
+            _LOG.info("--perf-profile %s has no effect on this machine", perf_profile)
+        packages = load_op_packages(request.op_packages, name)
+        add_op_packages(backend.ops, packages)
+        for package in packages:
             backend.register_op_package(package)
         _need(backend, request)
         jobs = make_jobs(request, config, backend.ops)
@@ -94,10 +96,11 @@ def execute(request: Request, perf_profile: str | None = None) -> Outcome:
 
 
 def _need(backend: Backend, request: Request) -> None:
-    """Refuses what the backend cannot do, before anything is read."""
+    """Raise if the backend lacks a capability of the request, before anything is read."""
     if request.timeout_us is not None:
         backend.require("cancel", "SIGNAL_ERROR_UNSUPPORTED")
-    backend.create_profile(_level(request)).free()
+    if _level(request) is ProfileLevel.DETAILED:
+        backend.require("watch", "PROFILE_ERROR_UNSUPPORTED")
 
 
 def _level(request: Request) -> ProfileLevel:
@@ -114,6 +117,7 @@ def _prepared(context: Context, job: Job, config: RunConfig, timings: Timings) -
     profile = context.backend.create_profile()
     graph.finalize(profile)
     timings.take(profile)
+    profile.free()
     timings.prepare_us = (time.perf_counter() - start) * 1e6
     return graph
 
@@ -131,7 +135,7 @@ def _run_job(
 
 
 def _queue_depth(graph: Graph, request: Request) -> int | None:
-    """Executions that may wait at once; None where they are to be synchronous."""
+    """Return the number of executions that may wait at once; None if they are synchronous."""
     if request.synchronous:
         return None
     if not graph.context.backend.capabilities.asynchronous:

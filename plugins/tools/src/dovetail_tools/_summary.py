@@ -1,4 +1,4 @@
-"""What `dovetail net-run` says at its end."""
+"""The final report of `dovetail net-run`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dovetail_tools._run import JobOutcome, Outcome
 
 
 def report(outcome: Outcome) -> None:
-    """Tells what came of a run: on stderr for people, as JSON on stdout if that was asked for."""
+    """Report the result of a run: as text on stderr, and with --json as data on stdout."""
     output = current_output()
     if output.json:
         output.data(_data(outcome), "")

@@ -1,4 +1,4 @@
-"""What a run measured: bounded in size, however long it is."""
+"""The times of a run: one number for each inference, and tallies of bounded size."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ class Tally:
 
     count: int = 0
     total: float = 0.0
-    least: float = float("inf")
-    greatest: float = 0.0
+    minimum: float = float("inf")
+    maximum: float = 0.0
 
     def add(self, value: float) -> None:
-        """Take one value more."""
+        """Add a value."""
         self.count += 1
         self.total += value
-        self.least = min(self.least, value)
-        self.greatest = max(self.greatest, value)
+        self.minimum = min(self.minimum, value)
+        self.maximum = max(self.maximum, value)
 
     def data(self) -> dict[str, float]:
-        """Return it as plain data, microseconds; nothing but the count where that is 0."""
+        """Return the tally as plain data, in microseconds; only the count if it is 0."""
         if not self.count:
             return {"count": 0}
         return {
             "count": self.count,
             "mean_us": self.total / self.count,
-            "min_us": self.least,
-            "max_us": self.greatest,
+            "min_us": self.minimum,
+            "max_us": self.maximum,
         }
 
 
@@ -43,12 +43,12 @@ class Timings:
     """Times of one graph.
 
     Attributes:
-        prepare_us: Composing and finalizing it.
-        finalize_us: What the backend says finalizing took.
-        wall_s: From the first input read to the last result written.
-        execute_us: Of each inference, without waiting.
-        read, write, wait: Reading inputs, writing results, waiting in the queue.
-        nodes: Of each step, by its nodes.
+        prepare_us: Time to compose and finalize the graph.
+        finalize_us: Time of finalizing as reported by the backend.
+        wall_s: Time from the first input read to the last result written.
+        execute_us: Time of each inference, without waiting.
+        read, write, wait: Times of reading inputs, writing results and waiting in the queue.
+        nodes: Times of each step, by the names of its nodes.
     """
 
     prepare_us: float = 0.0
@@ -61,7 +61,7 @@ class Timings:
     nodes: dict[str, Tally] = field(default_factory=dict)
 
     def take(self, profile: Profile) -> None:
-        """Take the events of a profile, and empties it."""
+        """Add the events of a profile, and clear it."""
         for event in profile.events:
             if event.type is EventType.FINALIZE:
                 self.finalize_us += event.value
@@ -76,11 +76,11 @@ class Timings:
 
     @property
     def inferences_per_s(self) -> float:
-        """Inferences a second, reading and writing included."""
+        """Inferences per second, including reads and writes."""
         return len(self.execute_us) / self.wall_s if self.wall_s else 0.0
 
     def inference_ms(self) -> dict[str, float]:
-        """Return mean, median, least and greatest milliseconds of an inference."""
+        """Return the mean, median, minimum and maximum time of an inference, in milliseconds."""
         return {
             "mean": statistics.fmean(self.execute_us) / 1e3,
             "median": statistics.median(self.execute_us) / 1e3,
@@ -89,7 +89,7 @@ class Timings:
         }
 
     def client_data(self) -> dict[str, Any]:
-        """Return what this tool measured itself, as plain data."""
+        """Return the times that the command measured, as plain data."""
         return {
             "inferences": len(self.execute_us),
             "wall_us": self.wall_s * 1e6,
@@ -99,7 +99,7 @@ class Timings:
         }
 
     def backend_data(self) -> dict[str, Any]:
-        """Return what the runtime measured, as plain data."""
+        """Return the times that the runtime measured, as plain data."""
         execute = Tally()
         for value in self.execute_us:
             execute.add(value)

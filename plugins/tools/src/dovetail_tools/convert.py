@@ -1,4 +1,4 @@
-"""`dovetail convert`: a model file of another format becomes a .dvt."""
+"""`dovetail convert`: conversion of a model file to a .dvt."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, takes_quantization
 from dovetail_tools._pairs import PairCommand, split_pairs
-from dovetail_tools._request import split_list
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -33,7 +33,7 @@ def convert(
             "-o",
             "--output-path",
             metavar="FILE",
-            help="Where the .dvt goes; by default beside the model, under its name.",
+            help="Path of the .dvt; by default that of the model with the suffix .dvt.",
         ),
     ] = None,
     input_dim: Annotated[
@@ -43,7 +43,7 @@ def convert(
             "--input-dim",
             "--desired-input-shape",
             metavar="NAME DIMS",
-            help="Shape of an input, as `data 1,224,224,3`; may be repeated.",
+            help="Shape of an input, for example `data 1,224,224,3`; may be repeated.",
         ),
     ] = None,
     define_symbol: Annotated[
@@ -53,7 +53,7 @@ def convert(
             "--define-symbol",
             "--onnx-define-symbol",
             metavar="NAME VALUE",
-            help="Value of a symbolic dimension, as `height 224`; may be repeated.",
+            help="Value of a symbolic dimension, for example `height 224`; may be repeated.",
         ),
     ] = None,
     batch: Annotated[
@@ -74,7 +74,7 @@ def convert(
             "--out-tensor-node",
             "--out-tensor-name",
             metavar="TENSOR",
-            help="A tensor that is to be an output, the model being cut there; may be repeated.",
+            help="A tensor at which the model is cut and that becomes an output; may be repeated.",
         ),
     ] = None,
     dropout: Annotated[
@@ -88,8 +88,8 @@ def convert(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Name of the graph; by default the file's without suffix. Models that run "
-            "together need different ones.",
+            help="Name of the graph; by default the file's name without suffix. Models that run "
+            "together need different names.",
         ),
     ] = None,
     no_simplification: Annotated[
@@ -98,47 +98,40 @@ def convert(
             "-n",
             "--no-simplification",
             "--onnx-no-simplification",
-            help="Run no passes: the graph stays as it is read, node by node.",
+            help="Run no passes: the graph has the nodes that the frontend reads.",
         ),
     ] = False,
-    op_packages: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE[:ATTRIBUTE[:TARGET]][,...]",
-            help="Op packages that are not installed, by module or by path of a Python file or "
-            "folder. A node that is named like one of their ops becomes that op.",
-        ),
-    ] = None,
+    op_packages: OpPackages = None,
     op_package_config: Annotated[
         list[Path] | None,
         typer.Option(
             "-opc",
             "--op-package-config",
             metavar="XML [XML ...]",
-            help="QNN's definitions of ops that have no code yet, as --op-packages has them. The "
-            "converted model runs once an op package brings the code.",
+            help="QNN's definitions of ops without code, used like --op-packages. The converted "
+            "model runs once an op package provides the code.",
         ),
     ] = None,
     input_list: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="List of raw inputs, as net-run takes it: the model is quantized with them.",
+            help="Input list, as for net-run: the model is quantized with its samples.",
         ),
     ] = None,
     use_native_input_files: Annotated[
         bool,
         typer.Option(
             "--use-native-input-files",
-            help="Raw inputs hold values of the graph's types instead of float32.",
+            help="Raw inputs have values of the graph's types instead of float32.",
         ),
     ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
             "--dry-run",
-            help="Convert nothing; show the passes in order, the operators of the model and why "
-            "any of them cannot be converted (then the exit code is not 0), and unused inputs.",
+            help="Write nothing; show the passes in order, the operators of the model, why any of "
+            "them cannot be converted (then the exit code is not 0), and unused inputs.",
         ),
     ] = False,
     dump_encoding_json: DumpEncodingJson = False,
@@ -147,10 +140,10 @@ def convert(
 ) -> None:
     """Convert a model file to a Dovetail model.
 
-    The format is found by the file's suffix, then by its content. The .dvt appears only when all
-    of it is written. With --input-list, --float-fallback or --float-bitwidth 16 the model is
-    quantized, too, as by `dovetail quantize`, whose options are the last ones below. `dovetail
-    explain compat` lists the SDK's options that are not offered.
+    The format is found by the file's suffix, then by its content. The .dvt appears only when it is
+    complete. With --input-list, --float-fallback or --float-bitwidth 16 the model is also
+    quantized, as by `dovetail quantize`, whose options are the last ones below. `dovetail explain
+    compat` lists the SDK's options that do not exist here.
     """
     # imported here: the help needs no numpy
     from dovetail_tools._conversion import Quantizing, convert_file, frontend_options, ops_with

@@ -1,4 +1,4 @@
-"""`dovetail export`: a model becomes a file of another format."""
+"""`dovetail export`: export of a model to another format."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def export(
-    model: Annotated[Path, typer.Argument(help="A .dvt file, or any model that can be converted.")],
+    model: Annotated[Path, typer.Argument(help="A .dvt file, or a model that can be converted.")],
     output_path: Annotated[
-        Path, typer.Option("-o", "--output-path", metavar="FILE", help="Where the model goes.")
+        Path,
+        typer.Option("-o", "--output-path", metavar="FILE", help="Path of the exported model."),
     ],
     format: Annotated[
         str,
@@ -22,26 +23,28 @@ def export(
             "-f",
             "--format",
             metavar="NAME",
-            help="The exporter; `dovetail plugins` lists those that are installed.",
+            help="The exporter; `dovetail plugins` lists the installed ones.",
         ),
     ] = "onnx-qdq",
     graph: Annotated[
         str | None,
-        typer.Option("--graph", metavar="NAME", help="Which graph, where the model has several."),
+        typer.Option(
+            "--graph", metavar="NAME", help="The graph to export, if the model has several."
+        ),
     ] = None,
     external_data: Annotated[
         bool,
         typer.Option(
             "--external-data",
-            help="Write weights to a file beside the model even where this can hold them.",
+            help="Write weights to a file next to the model in any case.",
         ),
     ] = False,
 ) -> None:
     """Write a model in another format: by default ONNX that ONNX Runtime runs.
 
     A quantized tensor becomes a QuantizeLinear and a DequantizeLinear; inputs and outputs are real
-    values. Where the written model differs from the graph, that is listed. The file appears only
-    when all of it is written.
+    values. Differences between the exported model and the graph are listed. The file appears only
+    when it is complete.
     """
     # imported here: the help needs no numpy
     from dovetail_tools._export import export_file

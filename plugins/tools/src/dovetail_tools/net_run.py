@@ -1,4 +1,4 @@
-"""`dovetail net-run`: a model over lists of raw inputs, on a backend."""
+"""`dovetail net-run`: runs of models on a backend, over lists of raw inputs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail_tools._request import (
     Profiling,
     Request,
@@ -14,7 +15,6 @@ from dovetail_tools._request import (
     check_request,
     parse_input_lists,
     parse_set_outputs,
-    split_list,
 )
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -32,107 +32,110 @@ def net_run(
         str,
         typer.Option(
             metavar="FILE[,FILE]",
-            help="Lists of raw inputs, one a graph, in order; __ skips a graph.",
+            help="Input lists, one per graph, in order; __ skips a graph.",
         ),
     ],
     backend: Annotated[
         str,
-        typer.Option(metavar="NAME", help="A backend, or the SDK's library of it: libQnnCpu.so."),
+        typer.Option(
+            metavar="NAME", help="A backend, or its library in the SDK, for example libQnnCpu.so."
+        ),
     ] = "cpu",
     output_dir: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where results go, in place of an earlier run's.")
+        Path,
+        typer.Option(
+            metavar="DIR", help="Folder of the results; those of an earlier run are replaced."
+        ),
     ] = Path("output"),
     use_native_input_files: Annotated[
         bool,
         typer.Option(
             "--use-native-input-files",
-            help="Raw inputs hold values of the graph's types instead of float32.",
+            help="Raw inputs have values of the graph's types instead of float32.",
         ),
     ] = False,
     native_input_tensor_names: Annotated[
         str | None,
-        typer.Option(metavar="NAME[,NAME]", help="The same for these inputs only."),
+        typer.Option(metavar="NAME[,NAME]", help="The same, for these inputs only."),
     ] = None,
     use_native_output_files: Annotated[
         bool,
         typer.Option(
             "--use-native-output-files",
-            help="Write outputs in the graph's types: NAME_native.raw where that is not float32.",
+            help="Write outputs in the graph's types: to NAME_native.raw, but float32 to NAME.raw.",
         ),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Write what every node computes, too.")
+        bool, typer.Option("--debug", help="Also write the outputs of every node.")
     ] = False,
     set_output_tensors: Annotated[
         str | None,
         typer.Option(
-            metavar="GRAPH:NAME[,NAME][;...]", help="Tensors to be written besides the outputs."
+            metavar="GRAPH:NAME[,NAME][;...]", help="Tensors to write in addition to the outputs."
         ),
     ] = None,
     profiling_level: Annotated[
         Profiling | None,
         typer.Option(
-            help="Write profiling_data.json: init and execution times (basic), those of each node "
-            "(detailed), or only what this tool measures itself (client).",
+            help="Write profiling_data.json: times of preparation and execution (basic), also of "
+            "each node (detailed), or only the times measured by this command (client).",
         ),
     ] = None,
     config_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Our .toml, or the SDK's backend-extension .json."),
+        typer.Option(metavar="FILE", help="A .toml file, or the SDK's backend-extension .json."),
     ] = None,
     synchronous: Annotated[
         bool,
         typer.Option(
             "--synchronous",
-            help="Read, execute, write, one after the other; otherwise they overlap where it "
-            "pays: the backend executes asynchronously, and for 2 ms or more.",
+            help="Read, execute and write in sequence. By default they overlap if the backend "
+            "executes asynchronously and an execution takes 2 ms or more.",
         ),
     ] = False,
     num_inferences: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Inferences of each graph, looping over its list."),
+        typer.Option(
+            min=1, metavar="N", help="Number of inferences of each graph, in a loop over its list."
+        ),
     ] = None,
     duration: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Loop over each list until this time has passed."),
+        typer.Option(metavar="SECONDS", help="Time for which each list is repeated."),
     ] = None,
     keep_num_outputs: Annotated[
         int | None,
         typer.Option(
             min=0,
             metavar="N",
-            help="Keep the first N results of each graph; loops after the first one keep none.",
+            help="Write only the first N results of each graph. Only the first loop is written.",
         ),
     ] = None,
     timeout: Annotated[
         int | None,
         typer.Option(
-            min=0, metavar="MICROSECONDS", help="That one inference may take, more than 0."
+            min=0, metavar="MICROSECONDS", help="Time limit of one inference; must be positive."
         ),
     ] = None,
-    op_packages: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE[:ATTRIBUTE[:TARGET]][,...]",
-            help="Op packages that are not installed, by module or by path of a Python file or "
-            "folder; TARGET is the backend that one is for.",
-        ),
-    ] = None,
+    op_packages: OpPackages = None,
     perf_profile: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="One of the SDK's; there is no clock to set here."),
+        typer.Option(
+            metavar="NAME", help="A performance profile of the SDK; it has no effect here."
+        ),
     ] = None,
 ) -> None:
     """Run a model on a backend over a list of inputs.
 
     A line of the list is one set of inputs: `name:=path` pairs separated by spaces, or the bare
-    path of the only input. Paths are relative to the working directory, then to the list. Files
-    are little-endian, C order, float32. Where the first dimension of all inputs is above 1 and the
-    files hold one element each, lines are combined; the last batch is filled up with zeros. First
-    lines `#node ...` or `%tensor ...` choose what is written.
+    path of the only input. A path with spaces is put in double quotes. Paths are relative to the
+    working directory, then to the list. Files are little-endian, C order, float32. If the leading
+    axis of all inputs is larger than 1 and the files have one element each, lines are combined; the
+    last batch is padded with zeros. First lines `#node ...` or `%tensor ...` select the outputs.
 
-    Line i gives DIR/Result_i/TENSOR.raw; with several graphs, DIR/GRAPH/Result_i/TENSOR.raw. They
-    appear when everything has been run, and replace all results that are there.
+    Results of line i are DIR/Result_i/TENSOR.raw, with several graphs
+    DIR/GRAPH/Result_i/TENSOR.raw. They appear when all runs are complete, and replace all earlier
+    results.
     """
     request = Request(
         models=tuple(Path(name) for name in split_list(model, "--model")),

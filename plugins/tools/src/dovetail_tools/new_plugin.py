@@ -1,4 +1,4 @@
-"""`dovetail new-plugin`: a dist with a working plugin, for its author to go on from."""
+"""`dovetail new-plugin`: a dist with a working plugin, as a start for its author."""
 
 from __future__ import annotations
 
@@ -26,24 +26,27 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def new_plugin(
-    kind: Annotated[PluginKind, typer.Argument(metavar="KIND", help="What the plugin is.")],
+    kind: Annotated[PluginKind, typer.Argument(metavar="KIND", help="Kind of the plugin.")],
     name: Annotated[
         str,
         typer.Argument(
             metavar="NAME",
-            help="The plugin's name, as `my-npu`; an op package's, as `my.ops`. Dist and module "
-            "are named after it.",
+            help="Name of the plugin, for example `my-npu`, or `my.ops` for an op package. Dist and "
+            "module are named after it.",
         ),
     ],
     output_path: Annotated[
         Path,
-        typer.Option("-o", "--output-path", metavar="DIR", help="Where the dist's folder goes."),
+        typer.Option(
+            "-o", "--output-path", metavar="DIR", help="Folder in which the dist is created."
+        ),
     ] = Path(),
 ) -> None:
     """Write a dist with a working plugin: source, tests, README, entry points.
 
-    It does something real and small, and passes its tests once it is installed. The folder, named
-    after the dist, appears only when all of it is written; one that holds something is refused.
+    The plugin has a small real function and passes its tests once it is installed. The folder has
+    the name of the dist and appears only when it is complete; a folder that is not empty is never
+    replaced.
     """
     names = _checked(kind, name)
     folder = output_path / names.dist
@@ -60,7 +63,7 @@ def _checked(kind: PluginKind, name: str) -> Names:
     """Return the names of the dist.
 
     Raises:
-        ConfigError: It cannot be named so; says every reason.
+        ConfigError: The name is not possible; lists every reason.
     """
     problems = form_faults(name)
     names = Names.of(name)
@@ -69,16 +72,16 @@ def _checked(kind: PluginKind, name: str) -> Names:
         problems = list(claim_faults(names, points))
     if problems:
         raise ConfigError(
-            f"{KINDS[kind].noun} cannot be named {name!r}",
+            f"invalid name {name!r} of {KINDS[kind].noun}",
             code="USAGE",
             problems=problems,
-            hint="choose another name for the plugin",
+            hint="choose another name",
         )
     return names
 
 
 def _report(kind: PluginKind, names: Names, folder: Path, files: list[str]) -> None:
-    """Print what was written, and what to type next."""
+    """Print the files written and the next commands."""
     points = entry_points(KINDS[kind], names)
     group = points[0][0].removeprefix("dovetail.").replace("_", "-")
     commands = [
@@ -102,5 +105,5 @@ def _report(kind: PluginKind, names: Names, folder: Path, files: list[str]) -> N
 
 
 def _shown(folder: Path) -> str:
-    """A folder as pip knows it for one: a bare name it would look up on an index."""
+    """Return a path that pip reads as a folder: it would look up a bare name on an index."""
     return str(folder) if folder.is_absolute() else f"./{folder}"

@@ -1,4 +1,4 @@
-"""`dovetail op-package-generator`: a dist for ops that are defined, or spelled on the spot."""
+"""`dovetail op-package-generator`: a dist for ops defined in XML or on the command line."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def op_package_generator(
             "-p",
             "--config-path",
             metavar="XML",
-            help="QNN's definitions of an op package; may be repeated, each becomes a dist.",
+            help="QNN's definitions of an op package; may be repeated, with one dist for each.",
         ),
     ] = None,
     output_path: Annotated[
         Path,
         typer.Option(
-            "-o", "--output-path", metavar="DIR", help="Where the folder of each dist goes."
+            "-o", "--output-path", metavar="DIR", help="Where the folder of each dist is created."
         ),
     ] = Path(),
     force_generation: Annotated[
@@ -32,15 +32,15 @@ def op_package_generator(
         typer.Option(
             "-f",
             "--force-generation",
-            help="Replace folders that this command wrote before. One that somebody has worked on "
-            "is moved aside. Others are never touched.",
+            help="Replace folders that this command wrote before. Folders with changes are renamed "
+            "instead. Other folders are never changed.",
         ),
     ] = False,
     backend: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A backend to write kernels for; may be repeated; cpu if left out.",
+            help="A backend to write kernels for; may be repeated; cpu by default.",
         ),
     ] = None,
     package_name: Annotated[
@@ -50,7 +50,7 @@ def op_package_generator(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Without XML: domain of its ONNX operators; the package's name if left out.",
+            help="Without XML: domain of its ONNX operators; the package's name by default.",
         ),
     ] = None,
     package_version: Annotated[
@@ -60,21 +60,21 @@ def op_package_generator(
         list[str] | None,
         typer.Option(
             metavar="'NAME(in x, out y, param alpha: float32 = 1.0)'",
-            help="Without XML: an op; may be repeated. A part is in, out or param, a name, ? if it "
-            "may be left out, * for any number; then : TYPE, or {A, B} for an enumeration; a shape "
+            help="Without XML: an op; may be repeated. A part has in, out or param, a name, ? if it "
+            "is optional, * for any number; then : TYPE, or {A, B} for an enumeration; a shape such "
             "as [n, 2 * c], [2D] or []; = DEFAULT.",
         ),
     ] = None,
     write_xml: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Without XML: write the definitions there, too."),
+        typer.Option(metavar="FILE", help="Without XML: also write the definitions to this file."),
     ] = None,
 ) -> None:
-    """Write an op package: a dist that can be installed, and lacks only what its ops compute.
+    """Write an op package: an installable dist that lacks only the computation of its ops.
 
-    Ops come from QNN's definitions in XML, or from --package-name and --op; with neither they are
-    asked for. The dist has schemas, shapes, tests that say what is left to do, and room for kernels
-    and importers. What the definitions say and no schema holds is listed.
+    The ops come from QNN's definitions in XML, or from --package-name and --op; without either, the
+    command asks for them. The dist has schemas, shape rules, tests that state what is left to do, and
+    modules for kernels and importers. Facts of the definitions that no schema expresses are listed.
     """
     # imported here: the help needs no numpy
     from dovetail_tools._generator._command import Request, run

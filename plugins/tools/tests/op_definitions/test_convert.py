@@ -94,7 +94,7 @@ def test_a_shape_that_nothing_says_is_refused(run: Any) -> None:
     done = run(*CONVERT)
     assert done.code == 3
     assert "node 'mine'" in done.err
-    assert "the shape of its output 'y' is not known (say it in the model (value_info)" in done.err
+    assert "unknown shape of output 'y' (state it in the model (value_info)" in done.err
     assert not Path("net.dvt").exists()
 
 
@@ -130,7 +130,7 @@ def test_two_packages_with_one_op_are_refused(run: Any) -> None:
     assert "'shop' and 'mall' both have an op 'Widen'" in done.err
     done = run(*CONVERT, "-opc", "shop.xml")
     assert done.code == 6
-    assert "two op packages named 'shop'" in done.err
+    assert "duplicate op package name 'shop'" in done.err
 
 
 def test_what_is_wrong_in_the_file_is_said_with_its_line(run: Any) -> None:
@@ -138,7 +138,7 @@ def test_what_is_wrong_in_the_file_is_said_with_its_line(run: Any) -> None:
     Path("shop.xml").write_text(XML.replace("<Default>2<", "<Default>two<"))
     done = run(*CONVERT)
     assert done.code == 2
-    assert "shop.xml:9: the default of 'by' 'two' is no number" in done.err
+    assert "shop.xml:9: invalid default of 'by': 'two' is neither a number" in done.err
 
 
 RUN = ("net-run", "--model", "net.dvt", "--input-list", "list.txt")

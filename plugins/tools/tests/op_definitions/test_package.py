@@ -141,19 +141,19 @@ def test_types_and_what_the_text_does_not_say_come_from_the_graph(blend: OpSchem
     ("ins", "outs", "said"),
     [
         ([Spec(FLOAT, (6, 1)), Spec(FLOAT, (1, 5, 7, 6))], [], r"'weights' has the shape \(6, 1\)"),
-        ([WEIGHTS, Spec(FLOAT, (5, 7, 6))], [], "its definition says 4D"),
-        ([WEIGHTS, Spec(FLOAT, (1, 5, 7, 6)), Spec(FLOAT, ())], [], "its definition says 4D"),
+        ([WEIGHTS, Spec(FLOAT, (5, 7, 6))], [], "its definition requires 4D"),
+        ([WEIGHTS, Spec(FLOAT, (1, 5, 7, 6)), Spec(FLOAT, ())], [], "its definition requires 4D"),
         ([WEIGHTS, Spec(FLOAT, (1, 5, 2, 6))], [], r"w - 3, c / 2\] would be \(1, 10, -1, 3\)"),
-        ([WEIGHTS], [], "there is no 'images'"),
+        ([WEIGHTS], [], "missing input 'images'"),
         (
             [WEIGHTS, Spec(FLOAT, (1, 5, 7, 6))],
             [None, Spec(DType.INT_32, (1,))],
-            r"'index' has the shape \(1,\); its definition says 2D",
+            r"'index' has the shape \(1,\); its definition requires 2D",
         ),
         (
             [WEIGHTS, Spec(FLOAT, (1, 5, 7, 6))],
             [Spec(DType.INT_8, (1, 10, 4, 3))],
-            "'y' is INT_8; its definition allows UFIXED_POINT_8, FLOAT_32",
+            "'y' is INT_8; the definition allows UFIXED_POINT_8, FLOAT_32",
         ),
     ],
 )
@@ -166,7 +166,7 @@ def test_what_the_definition_forbids_is_refused(
 
 def test_an_output_that_nothing_says_is_refused(package: OpPackage) -> None:
     schema = package.schemas["Any"]
-    with pytest.raises(OpError, match="the shape of its output 'y' is not known") as caught:
+    with pytest.raises(OpError, match="unknown shape of output 'y'") as caught:
         infer(schema, [WEIGHTS])
     assert "value_info" in caught.value.hint
     assert infer(schema, [None], [WEIGHTS]) == (WEIGHTS,)
@@ -177,18 +177,18 @@ def test_a_quotient_by_an_extent_of_0_is_refused(tmp_path: Path) -> None:
     path.write_text(XML.replace("c / 2", "h / c"))
     blend = make_package(read_definitions(path)).schemas["Blend"]
     assert infer(blend, [WEIGHTS, Spec(FLOAT, (1, 13, 7, 6))])[0].shape == (1, 26, 4, 2)
-    with pytest.raises(OpError, match=r"h / c\] is divided by 0"):
+    with pytest.raises(OpError, match=r"division by 0 in the shape .* h / c\]"):
         infer(blend, [Spec(FLOAT, (0,)), Spec(FLOAT, (1, 5, 7, 0))])
 
 
 def test_a_list_of_extents_is_a_rank(tmp_path: Path) -> None:
     path = tmp_path / "shop.xml"
     path.write_text(XML.replace("<Rank>4D", "<Rank>ND"))
-    with pytest.raises(OpError, match="its definition says 4D"):
+    with pytest.raises(OpError, match="its definition requires 4D"):
         infer(make_package(read_definitions(path)).schemas["Blend"], [WEIGHTS, Spec(FLOAT, (1, 2))])
 
 
 def test_there_is_no_code(blend: OpSchema) -> None:
     ones = np.ones((1, 5, 7, 6), np.float32)
-    with pytest.raises(UnsupportedOpError, match="op 'Blend' is defined, but there is no code"):
+    with pytest.raises(UnsupportedOpError, match="op 'Blend' is defined, but has no code"):
         blend.reference(blend.op([], limit=1.0), [ones], [Spec(FLOAT, (1, 10, 4, 3))])

@@ -156,67 +156,101 @@ def test_everything_is_read(definitions: Definitions) -> None:
     assert table.outputs[0].shape is None
 
 
+def test_types_of_a_supplement_join_those_of_the_definition(tmp_path: Path) -> None:
+    path = tmp_path / "shop.xml"
+    added = """<SupplementalOpDef>
+      <Name>Table</Name>
+      <Input><Name>x</Name><Datatype>QNN_DATATYPE_UFIXED_POINT_8</Datatype></Input>
+      <Output><Name>y</Name><Datatype>QNN_DATATYPE_FLOAT_32</Datatype></Output>
+    </SupplementalOpDef>
+  </SupplementalOpDefList>
+</OpDefCollection>"""
+    end = "</SupplementalOpDefList>\n</OpDefCollection>"
+    assert end in FULL
+    path.write_text(FULL.replace(end, added))
+    definitions = read_definitions(path)
+    table = definitions.ops[1]
+    assert table.inputs[0].all_dtypes == (DType.FLOAT_32, DType.UFIXED_POINT_8)
+    assert table.outputs[0].all_dtypes == (DType.FLOAT_32,)
+    told = [r.text for r in unexpressed(definitions) if r.op == "Table"]
+    assert "input 'x': HTP supports only UFIXED_POINT_8" in told
+
+
 def test_what_a_schema_cannot_hold_is_listed(definitions: Definitions) -> None:
     told = [f"{r.line} {r.op}: {r.text}" for r in unexpressed(definitions)]
     assert told == [
-        "5 Blend: UseDefaultTranslation: whether a converter knows the op is its importers' affair",
-        "5 Blend: the description's code: a * (1 - t) + b * t",
-        "9 Blend: input 'images': that CPU has it as FLOAT_32 only",
-        "9 Blend: input 'images': that HTP has it as UFIXED_POINT_8 only",
+        "5 Blend: UseDefaultTranslation: importers decide whether a model can have the op",
+        "5 Blend: code of the description: a * (1 - t) + b * t",
+        "9 Blend: input 'images': CPU supports only FLOAT_32",
+        "9 Blend: input 'images': HTP supports only UFIXED_POINT_8",
         "13 Blend: input 'images': constraint (Shape): All of one shape.",
-        "15 Blend: input 'images': the layout NHWC",
-        "18 Blend: output 'out[0]': that CPU has it as FLOAT_32 only",
-        "18 Blend: output 'out[0]': that HTP has it as UFIXED_POINT_8 only",
-        "22 Blend: output 'out[0]': the layout NHWC",
-        "31 Blend: parameter 'mode': that HTP supports only its default",
-        "43 Blend: parameter 'taps': a shape in words: 2 rows",
+        "15 Blend: input 'images': layout NHWC",
+        "18 Blend: output 'out[0]': CPU supports only FLOAT_32",
+        "18 Blend: output 'out[0]': HTP supports only UFIXED_POINT_8",
+        "22 Blend: output 'out[0]': layout NHWC",
+        "31 Blend: parameter 'mode': HTP supports only the default",
+        "43 Blend: parameter 'taps': shape in words: 2 rows",
         "44 Blend: parameter 'taps': constraint (Value): Rows add up to 1.",
-        "64 Table: input 'table': what it is where it is left out: zeros",
-        "64 Table: input 'table': that its data must be known before the graph runs "
-        "(IsStaticTensor)",
+        "64 Table: input 'table': default: zeros",
+        "64 Table: input 'table': data must be known before the graph runs (IsStaticTensor)",
         "85 Blend: input 'images': constraint (Number): At most 4. (HTP)",
     ]
 
 
 # (what is replaced in FULL, by what, line, what is said)
 FAULTS = [
-    ('PackageName="Shop"', "", 2, "lacks the attribute PackageName"),
-    ("Domain=", "Domian=", 2, "has no attribute 'Domian'; did you mean 'Domain'?"),
-    ("      <Name>Blend</Name>\n      <Desc", "      <Desc", 5, "<OpDef> lacks <Name>"),
-    ("<Name>Blend</Name>\n      <D", "<Name>Bl end</Name>\n      <D", 6, "'Bl end' is no name"),
-    ("<Name>Table</Name>", "<Name>Blend</Name>", 58, "there is another op named 'Blend' (line 5)"),
+    ('PackageName="Shop"', "", 2, "missing attribute PackageName"),
+    (
+        "Domain=",
+        "Domian=",
+        2,
+        "unknown attribute 'Domian' of <OpDefCollection>; did you mean 'Domain'?",
+    ),
+    ("      <Name>Blend</Name>\n      <Desc", "      <Desc", 5, "missing <Name> in <OpDef>"),
+    ("<Name>Blend</Name>\n      <D", "<Name>Bl end</Name>\n      <D", 6, "invalid name 'Bl end'"),
+    ("<Name>Table</Name>", "<Name>Blend</Name>", 58, "duplicate op 'Blend' (see line 5)"),
     (
         "<Mandatory>true</Mandatory>\n        <Con",
         "<Mandatory>maybe</Mandatory>\n<Con",
         12,
         "maybe",
     ),
-    ("<Rank>ND</Rank>", "<Rank>xD</Rank>", 62, "'xD' is no rank; say SCALAR, 1D, 2D, ... or ND"),
-    ("<Rank>4D</Rank><Layout>NHWC", "<Rank>3D</Rank><Layout>NHWC", 15, "has 4 dimensions, not 3"),
-    ("<Layout>NHWC", "<Layout>NWHC", 15, "'NWHC' is no layout; there are NHWC"),
-    ("INT_32</Data", "INT_33</Data", 26, "'QNN_DATATYPE_UINT_33' is no data type"),
+    (
+        "<Rank>ND</Rank>",
+        "<Rank>xD</Rank>",
+        62,
+        "invalid rank 'xD'; expected SCALAR, 1D, 2D, ... or ND",
+    ),
+    (
+        "<Rank>4D</Rank><Layout>NHWC",
+        "<Rank>3D</Rank><Layout>NHWC",
+        15,
+        "requires 4 dimensions, got 3",
+    ),
+    ("<Layout>NHWC", "<Layout>NWHC", 15, "unsupported layout 'NWHC'; expected one of NHWC"),
+    ("INT_32</Data", "INT_33</Data", 26, "unknown data type 'QNN_DATATYPE_UINT_33'"),
     ("<Repeated>true</Repeated>", "<Repetead/>", 16, "did you mean 'Repeated'?"),
     ('Type="Value"', 'Type="Vlaue"', 44, "did you mean 'Value'?"),
-    ("<Default>HARD", "<Default>HRD", 31, "the default of 'mode' 'HRD' is no number"),
-    ("<Default>HARD", "<Default>2", 31, "'2' is none of SOFT, HARD"),
-    ("[[0.5, 0.5], [1, 0]]", "[0.5, 1]", 39, "has rank 1, not 2"),
-    ("[[0.5, 0.5], [1, 0]]", "[[0.5], [1, 0]]", 39, "its rows differ in length"),
-    ("<Default>true", "<Default>2", 47, "'2' does not fit BOOL_8"),
-    ("<Enum>SOFT</Enum>", "<Enum>HARD</Enum>", 37, "<Enum> 'HARD' is there twice"),
-    ("<Name>mode</Name>\n", "<Name>source</Name>\n", 31, "no parameter can be named 'source'"),
-    ("<Name>mode</Name>\n", "<Name>ins</Name>\n", 31, "no parameter can be named 'ins'"),
-    ("<Name>mode</Name>\n", "<Name>__slots__</Name>\n", 31, "can be named '__slots__'"),
-    ("<Enum>SOFT</Enum>", "<Enum>mro</Enum>", 37, "<Enum> 'mro' cannot be one"),
+    ("<Default>HARD", "<Default>HRD", 31, "invalid default of 'mode': 'HRD' is neither a number"),
+    ("<Default>HARD", "<Default>2", 31, "'2' is unsupported; expected one of SOFT, HARD"),
+    ("[[0.5, 0.5], [1, 0]]", "[0.5, 1]", 39, "has rank 1; expected 2"),
+    ("[[0.5, 0.5], [1, 0]]", "[[0.5], [1, 0]]", 39, "its rows have different lengths"),
+    ("<Default>true", "<Default>2", 47, "'2' cannot be represented in BOOL_8"),
+    ("<Enum>SOFT</Enum>", "<Enum>HARD</Enum>", 37, "duplicate <Enum> 'HARD'"),
+    ("<Name>mode</Name>\n", "<Name>source</Name>\n", 31, "reserved parameter name 'source'"),
+    ("<Name>mode</Name>\n", "<Name>ins</Name>\n", 31, "reserved parameter name 'ins'"),
+    ("<Name>mode</Name>\n", "<Name>__slots__</Name>\n", 31, "reserved parameter name '__slots__'"),
+    ("<Enum>SOFT</Enum>", "<Enum>mro</Enum>", 37, "reserved name 'mro' in <Enum>"),
     (
         "<Name>exact</Name>",
         "<Name>mode</Name>",
         47,
-        "there is another parameter of op 'Blend' named",
+        "duplicate parameter of op 'Blend'",
     ),
-    (">HTP</Supp", ">HTTP</Supp", 56, "'HTTP' is no backend; there are CPU, GPU, HTP"),
-    ("<OpName>Table", "<OpName>Tabel", 75, "CPU has an op 'Tabel'; did you mean 'Table'?"),
-    ('Backend="CPU"', 'Backend="GPU"', 75, "supplemented for GPU, which is no <SupportedBackend>"),
-    ("<Input><Name>images</Name><D", "<Input><Name>imgs</Name><D", 78, "has no input 'imgs'"),
+    (">HTP</Supp", ">HTTP</Supp", 56, "unknown backend 'HTTP'; expected one of CPU, GPU, HTP"),
+    ("<OpName>Table", "<OpName>Tabel", 75, "unknown op 'Tabel' of CPU; did you mean 'Table'?"),
+    ('Backend="CPU"', 'Backend="GPU"', 75, "for GPU, which is not a <SupportedBackend>"),
+    ("<Input><Name>images</Name><D", "<Input><Name>imgs</Name><D", 78, "unknown input 'imgs'"),
     ("<Shape><Rank>4D</Rank></Shape>", "<Shape><Rank>2D</Rank></Shape>", 88, "has rank 2 on HTP"),
     ("<OpDef>\n      <Name>Table", "<OpDev>\n      <Name>Table", 58, "not XML: mismatched tag"),
     ("<OpDefCollection x", "<Collection x", 2, "mismatched tag"),
@@ -256,9 +290,9 @@ def test_all_faults_at_once_in_order(tmp_path: Path) -> None:
     [
         (b"", "no element found"),
         (b"\x00\xff\xfe", "not XML"),
-        (b"<a>" * 40, "more than 32 deep"),
-        (b"<OpDefCollection PackageName='x'/>", "it defines no op"),
-        (b"<OpDef/>", "its root is <OpDef>; it must be <OpDefCollection>"),
+        (b"<a>" * 40, "nested more than 32 deep"),
+        (b"<OpDefCollection PackageName='x'/>", "no op is defined"),
+        (b"<OpDef/>", "root element is <OpDef>; expected <OpDefCollection>"),
     ],
 )
 def test_what_is_no_collection(tmp_path: Path, content: bytes, said: str) -> None:

@@ -1,1 +1,1 @@
-"""Raw inputs of commands: lists of files, what the files hold, and which make up an inference."""
+"""Raw inputs of commands: input lists, file formats, and the files of each inference."""

@@ -1,4 +1,4 @@
-"""The error of input data, and how many of its problems are told."""
+"""The error for input data, and the limit of the problems that it lists."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from dovetail.errors import DovetailError, Problem
 
-# A list of thousands of lines may be wrong in each of them.
+# Thousands of lines of a list may be wrong.
 SHOWN = 50
 
 
 class InputError(DovetailError):
-    """Input data, or the list that names them, do not fit the model."""
+    """Input data, or their list, do not match the model."""
 
     default_code: ClassVar[str] = "INPUT_INVALID"
 

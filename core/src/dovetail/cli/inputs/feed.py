@@ -1,4 +1,4 @@
-"""The feed: which files make up each inference, checked before anything is read."""
+"""The feed of a graph: the files of each inference, checked before any is read."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Feed:
     """The inputs of all inferences of one pass over a list.
 
     Attributes:
-        forms: How the files of each input are read, by input name.
+        forms: Formats of the files, by input name.
         lines: Files by input name, for each line.
-        batch: Lines that make up one inference; 1 where each file holds a whole input.
+        batch: Number of lines per inference; 1 if each file has a whole input.
     """
 
     forms: Mapping[str, RawFormat]
@@ -32,7 +32,7 @@ class Feed:
         return -(-len(self.lines) // self.batch)
 
     def group(self, inference: int) -> range:
-        """Return the indices of the lines of an inference; the last ones may be fewer."""
+        """Return the indices of the lines of an inference; the last one may have fewer."""
         start = inference * self.batch
         return range(start, min(start + self.batch, len(self.lines)))
 
@@ -40,7 +40,7 @@ class Feed:
         """Read the inputs of an inference.
 
         Raises:
-            DovetailError: A file cannot be read, or holds what its input cannot.
+            DovetailError: A file cannot be read, or has values that its input cannot hold.
         """
         group = self.group(inference)
         for name, reader in readers.items():
@@ -50,41 +50,41 @@ class Feed:
 def make_feed(
     graph: Graph, listed: InputList, forms: Mapping[str, RawFormat]
 ) -> tuple[Feed, list[Problem]]:
-    """Return the feed of a list, and everything that is wrong with the list.
+    """Return the feed of an input list, and all faults of the list.
 
     Args:
-        graph: The graph that it feeds.
-        listed: The list.
-        forms: How the files of each input are read, by input name, in the graph's order.
+        graph: The graph to feed.
+        listed: The input list.
+        forms: Formats of the files, by input name, in the graph's order.
     """
     problems: list[Problem] = list(listed.problems)
-    extent = common_batch(graph)
+    size = common_batch(graph)
     resolved: list[dict[str, Path]] = []
-    first: tuple[int, bool] | None = None  # the line that settles it, and whether it is one element
+    first: tuple[int, bool] | None = None  # the first valid line, and whether it is one element
     for line in listed.lines:
         before = len(problems)
         files = resolve_line(listed, line, tuple(forms), problems)
-        whole = _Sizes(listed, line, extent).check(files, forms, problems)
+        whole = _Sizes(listed, line, size).check(files, forms, problems)
         resolved.append(files)
         if len(problems) > before or whole is None:
             continue
         if first is None:
             first = line.number, not whole
         elif first[1] is whole:
-            problems.append(_mixed(listed, line, first, extent))
-    batch = extent if first is not None and first[1] else 1
+            problems.append(_mixed(listed, line, first, size))
+    batch = size if first is not None and first[1] else 1
     return Feed(forms, tuple(resolved), batch), problems
 
 
 def common_batch(graph: Graph) -> int:
-    """Return the first extent that all inputs share, 1 where lines cannot be combined."""
-    extents = {t.shape[0] if t.shape else 1 for t in graph.inputs}
-    return extents.pop() if len(extents) == 1 else 1
+    """Return the size of the leading axis if all inputs share it; 1 if lines cannot be combined."""
+    sizes = {t.shape[0] if t.shape else 1 for t in graph.inputs}
+    return sizes.pop() if len(sizes) == 1 else 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """Checks the files of one line."""
+    """Checks the sizes of the files of one line."""
 
     listed: InputList
     line: Line
@@ -93,8 +93,8 @@ class _Sizes:
     def check(
         self, files: Mapping[str, Path], forms: Mapping[str, RawFormat], problems: list[Problem]
     ) -> bool | None:
-        """Return whether the files hold whole inputs rather than one element; None for neither."""
-        where = self.listed.place(self.line.number)
+        """Return whether the files have whole inputs instead of one element; None for neither."""
+        where = self.listed.where(self.line.number)
         verdicts: set[bool] = set()
         for name, path in files.items():
             size = _size(path)
@@ -105,37 +105,36 @@ class _Sizes:
             elif self.batch > 1 and size * self.batch == forms[name].nbytes:
                 verdicts.add(False)
             else:
-                problems.append(self._misfit(name, path, size, forms[name]))
+                problems.append(self._mismatch(name, path, size, forms[name]))
         if len(verdicts) == 2:
-            text = f"some files hold all {self.batch} elements of the batch, others one"
+            text = f"some files have all {self.batch} elements of the batch, others one"
             problems.append(Problem(text, where))
         return verdicts.pop() if len(verdicts) == 1 else None
 
-    def _misfit(self, name: str, path: Path, size: int, form: RawFormat) -> Problem:
+    def _mismatch(self, name: str, path: Path, size: int, form: RawFormat) -> Problem:
         one = form.nbytes // self.batch
-        either = f"; or {one} for one element of the batch" if self.batch > 1 else ""
+        either = f" or {one} (one element of the batch)" if self.batch > 1 else ""
         message = (
-            f"input '{name}': {path} holds {size} bytes, but {form.nbytes} are needed: "
-            f"{form}{either}"
+            f"input '{name}': expected {form.nbytes} bytes ({form}){either}, got {size} in {path}"
         )
         hint = "; ".join(_guesses(size, form, {1, self.batch}))
-        return Problem(message, self.listed.place(self.line.number), hint)
+        return Problem(message, self.listed.where(self.line.number), hint)
 
 
 def _guesses(size: int, form: RawFormat, parts: set[int]) -> Iterator[str]:
-    """What a file of another size may be."""
+    """Yield hints on what a file of another size may contain."""
     sizes: Sequence[int] = [form.count // part for part in sorted(parts)]
     other = RawFormat(form.tensor, native=not form.native)
     if size in [count * other.item.itemsize for count in sizes]:
         yield (
-            f"it has the size of {form.tensor.dtype.name} values: say --use-native-input-files "
-            f"or --native-input-tensor-names {form.tensor.name}"
+            f"the size fits {form.tensor.dtype.name} values: use --use-native-input-files or "
+            f"--native-input-tensor-names {form.tensor.name}"
             if other.native
-            else "it has the size of float32 values: read it without the native options"
+            else "the size fits float32 values: read the file without the native options"
         )
         return
     if not form.native and size in [count * 8 for count in sizes]:
-        yield "it has the size of float64 values: save them as float32"
+        yield "the size fits float64 values: save them as float32"
 
 
 def _size(path: Path) -> int | str:
@@ -153,8 +152,8 @@ def _mixed(listed: InputList, line: Line, first: tuple[int, bool], batch: int) -
     if not first[1]:
         here, there = there, here
     return Problem(
-        f"its files hold {here} of the {batch} elements of the batch, those of line {first[0]} "
-        f"{there}",
-        listed.place(line.number),
-        "all lines must be of one kind",
+        f"files of this line have {here} of the {batch} elements of the batch, those of line "
+        f"{first[0]} have {there}",
+        listed.where(line.number),
+        "use the same form in all lines",
     )

@@ -1,6 +1,6 @@
-"""Input lists: which raw files make up each set of inputs.
+"""Input lists: the raw files of each set of inputs.
 
-Source: spec/tools.md, "File conventions".
+Source: spec/tools.md, "File conventions"; quoted paths are an extension.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from dovetail.errors import Problem, suggest_name
 from dovetail.files import safe_name, unreadable
 
 _ASSIGN = ":="
+# A path in quotes ends where a quote precedes a space; any other quote is part of a name.
+_QUOTED = r'"([^"]+)"(?!\S)'
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One set of inputs.
+    """A line with one set of inputs.
 
     Attributes:
-        number: Of the line, from 1.
-        text: As written; what it means depends on the names of the inputs.
+        number: Number of the line, from 1.
+        text: The line as written; its meaning depends on the names of the inputs.
     """
 
     number: int
@@ -33,14 +35,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class InputList:
-    """A list as it is written.
+    """An input list as written.
 
     Attributes:
-        path: Its file.
-        lines: Its sets of inputs.
-        layers: Nodes whose outputs alone are to be written (`#`), with their lines' numbers.
-        tensors: Tensors that alone are to be written (`%`), likewise.
-        problems: What is wrong with it already.
+        path: Path of the list.
+        lines: The sets of inputs.
+        layers: Nodes whose outputs are written instead of all (`#`), with the lines' numbers.
+        tensors: Tensors that are written instead of all (`%`), likewise.
+        problems: Faults found so far.
     """
 
     path: Path
@@ -49,27 +51,29 @@ class InputList:
     tensors: tuple[tuple[int, str], ...]
     problems: tuple[Problem, ...]
 
-    def place(self, number: int) -> str:
-        """Name a line in errors."""
+    def where(self, number: int) -> str:
+        """Return the text that names a line in errors."""
         return f"{self.path}:{number}"
 
 
 def read_input_list(path: Path) -> InputList:
-    """Read a list; what is wrong with it is noted, not raised.
+    """Read an input list; faults of its lines are collected and not raised.
 
     Raises:
         FrontendError: The file cannot be read.
-        InputError: It is not UTF-8 text.
+        InputError: The file is not UTF-8 text.
     """
     try:
         text = path.read_text("utf-8-sig")
         if "\0" in text:
-            raise UnicodeDecodeError("utf-8", b"\0", 0, 1, "text holds no NUL")
+            raise UnicodeDecodeError("utf-8", b"\0", 0, 1, "NUL in text")
     except OSError as error:
         raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
         raise InputError(
-            "the input list is not UTF-8 text", where=str(path), hint="is it one of the raw files?"
+            "the input list is not UTF-8 text",
+            where=str(path),
+            hint="check that it is not a raw file",
         ) from error
     lines: list[Line] = []
     chosen: dict[str, list[tuple[int, str]]] = {"#": [], "%": []}
@@ -81,12 +85,12 @@ def read_input_list(path: Path) -> InputList:
         if content[0] not in chosen:
             lines.append(Line(number, content))
         elif lines:
-            message = "lines that choose outputs (# and %) come before the inputs"
+            message = "lines that select outputs (# and %) must precede the inputs"
             problems.append(Problem(message, f"{path}:{number}"))
         else:
             chosen[content[0]] += [(number, name) for name in content[1:].split()]
     if not lines:
-        problems.append(Problem("there is no line with inputs", str(path)))
+        problems.append(Problem("no line has inputs", str(path)))
     return InputList(path, tuple(lines), tuple(chosen["#"]), tuple(chosen["%"]), tuple(problems))
 
 
@@ -96,12 +100,12 @@ def resolve_line(
     """Return the files of a line by input name.
 
     Args:
-        listed: The list.
+        listed: The input list.
         line: One of its lines.
-        names: The graph's inputs.
-        problems: Gets every fault of the line.
+        names: Names of the graph's inputs.
+        problems: Every fault of the line is added.
     """
-    where = listed.place(line.number)
+    where = listed.where(line.number)
     found: dict[str, Path] = {}
     spelled = _spellings(names)
     items = _items(line.text, spelled)
@@ -113,17 +117,17 @@ def resolve_line(
         if isinstance(name, Problem):
             problems.append(Problem(name.message, where, name.hint))
         elif name in found:
-            problems.append(Problem(f"input '{name}' is given twice", where))
+            problems.append(Problem(f"duplicate input '{name}'", where))
         else:
             found[name] = _located(text, listed.path)
-    if len(items) == len(found):  # otherwise a misspelt one would be told of twice
-        absent = [Problem(f"input '{n}' is missing", where) for n in names if n not in found]
+    if len(items) == len(found):  # otherwise a misspelt name would be reported twice
+        absent = [Problem(f"missing input '{n}'", where) for n in names if n not in found]
         problems += absent
     return found
 
 
 def _spellings(names: Sequence[str]) -> dict[str, str]:
-    """Inputs by what a line may call them: their names, or those of their files where clear."""
+    """Return inputs by accepted names: their own, and those of their files if unique."""
     files = [safe_name(name) for name in names]
     exact = {name: name for name in names}
     pairs = zip(files, names, strict=True)
@@ -131,31 +135,32 @@ def _spellings(names: Sequence[str]) -> dict[str, str]:
 
 
 def _items(text: str, spelled: Mapping[str, str]) -> list[tuple[str | None, str]]:
-    """Name and paths of a line as written; a bare path has the name None."""
-    # names may hold spaces, so those that are known come first, the longest one before the others
+    """Return the names and paths of a line as written; a bare path has the name None."""
+    # names may contain spaces, so known ones come first, a longer one before its beginning
     known = "".join(f"{re.escape(name)}|" for name in sorted(spelled, key=len, reverse=True))
-    marks = list(re.finditer(rf"(?<!\S)({known}\S+?|){_ASSIGN}", text))
-    ends = [mark.start() for mark in marks] + [len(text)]
-    items: list[tuple[str | None, str]] = [(None, word) for word in text[: ends[0]].split()]
-    for mark, end in zip(marks, ends[1:], strict=True):
-        value = text[mark.end() : end]
-        path, *others = re.split(r"\s+", value.rstrip())  # a path begins right behind the mark
-        items += [(mark[1], path), *((None, word) for word in others)]
+    item = re.compile(rf"\s*(?:{_QUOTED}|(?:({known}\S+?|){_ASSIGN})?(?:{_QUOTED}|(\S*)))")
+    items: list[tuple[str | None, str]] = []
+    while found := item.match(text):
+        if not found[0]:
+            break
+        alone, name, quoted, plain = found.groups()
+        items.append((name, alone or quoted or plain or ""))
+        text = text[found.end() :].rstrip()
     return items
 
 
 def _name(given: str | None, text: str, spelled: Mapping[str, str]) -> str | Problem:
     if given is None:
-        message = f"'{text}' does not say which input it is for"
+        message = f"path '{text}' has no input name"
         return Problem(message, hint=_example(spelled))
     if given not in spelled:
         hint = suggest_name(given, list(dict.fromkeys(spelled.values())))
-        return Problem(f"the graph has no input '{given}'", hint=hint)
-    return spelled[given] if text else Problem(f"input '{given}' has no path")
+        return Problem(f"input '{given}' not found in the graph", hint=hint)
+    return spelled[given] if text else Problem(f"missing path of input '{given}'")
 
 
 def _example(spelled: Mapping[str, str]) -> str:
-    """A line that would do; every name in it has been read back."""
+    """Return a hint with a valid line; names in it were parsed again as a check."""
     chosen: dict[str, str] = {}  # by name; the names themselves come first in `spelled`
     for text, name in spelled.items():
         if name not in chosen and _is_writable(text, spelled):
@@ -163,8 +168,8 @@ def _example(spelled: Mapping[str, str]) -> str:
     names = list(dict.fromkeys(spelled.values()))
     lost = [repr(name) for name in names if name not in chosen]
     if lost:
-        return f"no list can name {', '.join(lost)}: rename it in the model"
-    return "the line is to be: " + " ".join(f"{chosen[name]}{_ASSIGN}PATH" for name in names)
+        return f"a list cannot name {', '.join(lost)}: rename the input in the model"
+    return "expected the form: " + " ".join(f"{chosen[name]}{_ASSIGN}PATH" for name in names)
 
 
 def _is_writable(text: str, spelled: Mapping[str, str]) -> bool:
@@ -173,11 +178,11 @@ def _is_writable(text: str, spelled: Mapping[str, str]) -> bool:
     return _items(f"{text}{_ASSIGN}PATH", spelled) == [(text, "PATH")]
 
 
-def _located(text: str, beside: Path) -> Path:
-    """Relative to the working directory, then to the list."""
-    # os.path's `exists`, since pathlib's raises where a name is too long
+def _located(text: str, listed: Path) -> Path:
+    """Return a path relative to the working directory, else to the list."""
+    # os.path's `exists`, since pathlib's raises if a name is too long
     direct = Path(text)
-    return direct if direct.is_absolute() or os.path.exists(direct) else beside.parent / direct
+    return direct if direct.is_absolute() or os.path.exists(direct) else listed.parent / direct
 
 
 def resolve_layers(
@@ -186,9 +191,9 @@ def resolve_layers(
     """Return the tensors that the nodes of `#` lines write.
 
     Args:
-        listed: The list.
+        listed: The input list.
         outputs_of: Tensors by node name.
-        problems: Gets a fault for each unknown node.
+        problems: A fault is added for each unknown node.
     """
     found: list[str] = []
     for number, layer in listed.layers:
@@ -196,6 +201,7 @@ def resolve_layers(
             found += outputs_of[layer]
         else:
             hint = suggest_name(layer, outputs_of)
-            place = listed.place(number)
-            problems.append(Problem(f"the graph has no node '{layer}'", place, hint))
+            problems.append(
+                Problem(f"node '{layer}' not found in the graph", listed.where(number), hint)
+            )
     return found

@@ -17,12 +17,12 @@ _FLOAT = np.dtype("<f4")
 
 @dataclass(frozen=True, slots=True)
 class RawFormat:
-    """How the values of one tensor lie in a raw file.
+    """The format of one tensor in a raw file.
 
     Attributes:
         tensor: The tensor.
-        native: Whether files hold stored values, one array item each (4-bit values take a byte);
-            otherwise they hold float32.
+        native: Whether the file has stored values, one array item each (4-bit values take a byte);
+            otherwise it has float32 values.
     """
 
     tensor: Tensor
@@ -30,22 +30,22 @@ class RawFormat:
 
     @property
     def item(self) -> np.dtype[np.generic]:
-        """Type of one value in the file."""
+        """Data type of a value in the file."""
         return self.tensor.dtype.storage if self.native else _FLOAT
 
     @property
     def count(self) -> int:
-        """Number of values of the whole tensor."""
+        """Number of values of the tensor."""
         return int(np.prod(self.tensor.shape, dtype=np.int64))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a file that holds the whole tensor."""
+        """Size of a file with the whole tensor, in bytes."""
         return self.count * self.item.itemsize
 
     @property
     def is_stored(self) -> bool:
-        """Whether a file's bytes are the tensor's own."""
+        """True if the file has the stored bytes of the tensor."""
         return self.item == self.tensor.dtype.storage
 
     def __str__(self) -> str:
@@ -54,27 +54,27 @@ class RawFormat:
 
 
 class RawReader:
-    """Fills the array of one input from raw files.
+    """Reads one input from raw files into an array.
 
     Attributes:
-        stored: Stored values of the input, its shape, C-contiguous.
+        stored: Stored values of the input, of its shape, C-contiguous.
     """
 
     def __init__(self, form: RawFormat) -> None:
         self._form = form
         tensor = form.tensor
         self.stored: Array = np.zeros(tensor.shape, tensor.dtype.storage)
-        # values that must be converted arrive here first
+        # buffer for values before their conversion
         self._staged = self.stored if form.is_stored else np.zeros(tensor.shape, form.item)
 
     def read(self, paths: list[Path], parts: int = 1) -> None:
-        """Read files, each of which holds one of `parts` equal parts of the leading axis.
+        """Read files, each with one of `parts` equal parts of the leading axis.
 
         Parts without a file become zeros.
 
         Raises:
             FrontendError: A file cannot be read.
-            InputError: A file is shorter than it was, or holds what the input cannot.
+            InputError: A file has become shorter, or has values that the input cannot hold.
         """
         if self._staged.size == 0:
             return
@@ -84,17 +84,17 @@ class RawReader:
             self._check(path, row)
         rows[len(paths) :] = 0
         if self._staged is not self.stored:
-            # beyond float16 is infinite there; NaN becomes something in fixed point
+            # values beyond float16 become infinite; NaN has no fixed-point value
             with np.errstate(over="ignore", invalid="ignore"):
                 self.stored[...] = from_real(self._staged, self._form.tensor.spec)
 
     def _check(self, path: Path, row: Array) -> None:
         dtype = self._form.tensor.dtype
         if dtype is DType.BOOL_8 and self._form.native:
-            # any byte may stand in a file, but only these two in an array of bools
-            _refuse(path, row.view(np.uint8), row.view(np.uint8) > 1, self._form)
+            # a file may have any byte, but an array of bools only these two
+            _check_values(path, row.view(np.uint8), row.view(np.uint8) > 1, self._form)
         elif not self._form.is_stored:
-            _refuse(path, row, unstorable(row, dtype), self._form)
+            _check_values(path, row, unstorable(row, dtype), self._form)
 
 
 def write_raw(path: Path, stored: Array, form: RawFormat) -> None:
@@ -103,14 +103,14 @@ def write_raw(path: Path, stored: Array, form: RawFormat) -> None:
     Args:
         path: The file.
         stored: Stored values.
-        form: How they are to lie in the file; values of types wider than float32 are rounded.
+        form: Format of the file; values of types wider than float32 are rounded.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     values = stored
     if not form.is_stored:
-        with np.errstate(over="ignore"):  # beyond float32 is infinite there
+        with np.errstate(over="ignore"):  # values beyond float32 become infinite
             values = to_real(stored, form.tensor.spec).astype(_FLOAT)
     path.write_bytes(np.ascontiguousarray(values).tobytes())
 
@@ -126,25 +126,25 @@ def _read_into(path: Path, row: Array) -> None:
         raise unreadable(path, error) from error
     if done < len(view):
         raise InputError(
-            f"the file holds {done} bytes now, but {len(view)} are needed",
+            f"expected {len(view)} bytes, got {done}",
             where=str(path),
-            hint="it was longer when the run began: does another program write it?",
+            hint="the file was longer when the run began: check whether another program writes it",
         )
 
 
-def _refuse(path: Path, row: Array, wrong: Array, form: RawFormat) -> None:
+def _check_values(path: Path, row: Array, wrong: Array, form: RawFormat) -> None:
     if not wrong.any():
         return
     at = int(np.argmax(wrong))
     hint = (
         "save the values 0 and 1"
         if form.native
-        else "if the file holds values of that type, say --use-native-input-files, or "
+        else "if the file has values of that type, use --use-native-input-files or "
         f"--native-input-tensor-names {form.tensor.name}"
     )
     raise InputError(
-        f"value {at} of the file is {row[at]!s}, which the type {form.tensor.dtype.name} of input "
-        f"'{form.tensor.name}' cannot hold",
+        f"value {at} of the file is {row[at]!s}, which type {form.tensor.dtype.name} of input "
+        f"'{form.tensor.name}' cannot represent",
         where=str(path),
         hint=hint,
     )

@@ -1,4 +1,4 @@
-"""An input list as samples: what calibrates a quantizer from the command line."""
+"""An input list as calibration samples of a quantizer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dovetail.ir import Array, Graph
 
 
 class ListedSamples:
-    """The samples of a list, read as they are asked for; they can be gone through again.
+    """The samples of a list, read one by one; they can be iterated over again.
 
     An array is valid until the next sample is read.
     """
@@ -35,18 +35,16 @@ def listed_samples(graph: Graph, path: Path, *, native: bool) -> ListedSamples:
     """Return the samples that a list names for a graph; no raw file is read yet.
 
     Args:
-        graph: The graph that they are for.
-        path: The list.
+        graph: The graph to calibrate.
+        path: The input list.
         native: Whether files hold values of the inputs' types instead of float32.
 
     Raises:
-        InputError: Files are missing, empty or of a wrong size, or lines are wrong; all are named.
+        InputError: Files are missing, empty or of a wrong size, or lines are invalid; lists all.
     """
     listed = read_input_list(path)
     forms = {t.name: RawFormat(t, native) for t in graph.inputs}
     feed, problems = make_feed(graph, listed, forms)
     if problems:
-        raise InputError(
-            "the input list cannot be used", where=str(path), problems=shortened(problems)
-        )
+        raise InputError("invalid input list", where=str(path), problems=shortened(problems))
     return ListedSamples(feed)

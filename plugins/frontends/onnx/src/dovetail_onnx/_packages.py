@@ -55,7 +55,8 @@ class PackageImporters(Importers):
 def importer_hint(domain: str) -> str:
     """Return what to do where a domain's operators are not simply ops of a package."""
     return (
-        f"install or write an importer for the domain (group dovetail.importers, entry point "
+        f"pass an op package with --op-packages or its definitions with --op-package-config, or "
+        f"install an importer for the domain (group dovetail.importers, entry point "
         f"'onnx:{domain}'; see docs/plugins.md)"
     )
 

@@ -1,4 +1,4 @@
-"""Writes op packages: from definitions of ops to dists that can be installed."""
+"""The generator of op packages: installable dists from definitions of ops."""
 
 from dovetail_tools._generator._write import Generated, generate
 

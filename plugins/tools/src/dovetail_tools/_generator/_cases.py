@@ -1,4 +1,4 @@
-"""The tests of a generated dist: for each op a case that lacks only its answer."""
+"""The tests of a generated dist: a case for each op, without its expected outputs."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from dovetail_tools.op_definitions import (
     param_field,
 )
 
-_LONGEST_ENTRY = 88  # behind twelve spaces
+_LONGEST_ENTRY = 88  # after twelve spaces
 _CURLY = ("{", "}")
 _OWN = ("CASES", "UNWRITTEN", "ramp")
 _RAMP = '''
 def ramp(dtype: DType, *shape: int) -> Array | Encoded:
-    """Gives different values of any type."""
+    """Return different values of any type."""
     count = int(np.prod(shape))
     if dtype.is_fixed_point:
-        least, greatest = dtype.stored_range()
-        stored = np.linspace(least, greatest, count).astype(dtype.storage).reshape(shape)
-        offset = 0 if dtype.is_signed else -(greatest // 2)
-        return Encoded(stored, dtype, ScaleOffset(2 / (greatest - least), offset))
+        minimum, maximum = dtype.stored_range()
+        stored = np.linspace(minimum, maximum, count).astype(dtype.storage).reshape(shape)
+        offset = 0 if dtype.is_signed else -(maximum // 2)
+        return Encoded(stored, dtype, ScaleOffset(2 / (maximum - minimum), offset))
     if dtype in (DType.BFLOAT_16, DType.STRING):
         return Encoded(np.zeros(shape, dtype.storage), dtype)
     low, high = (-1, 1) if dtype.is_float else (0, min(count, 100))
@@ -63,13 +63,13 @@ def cases_module(definitions: Definitions, names: Names) -> list[str]:
     module = f"{names.module}.ops"
     choices = [names.choices(op, p) for op in definitions.ops for p in op.params if p.choices]
     own = [(module, name) for name in ("PACKAGE", *choices)]
-    head = docstring("A case of each op: what it is given, and what it must give.", (), "")
+    head = docstring("A case of each op: inputs, and the expected outputs.", (), "")
     return [*head, "", *imports(code, *own), "", *code]
 
 
 _UNWRITTEN_TOLD = (
-    "# Ops whose `reference` is not written: their tests are expected to fail, and to fail in just",
-    "# this way. Once an op's reference and its answer below are there, take it out.",
+    "# Ops without a `reference`: their tests are expected to fail, for that reason only. Once the",
+    "# reference of an op and its expected outputs below are written, remove it.",
 )
 
 
@@ -85,8 +85,8 @@ def _answer(op: OpDefinition, name: str, function: str) -> Iterator[str]:
     is_single = len(op.outputs) == 1 and not op.outputs[0].is_repeated
     kind = "Array" if is_single else "tuple[Array, ...]"
     yield from laid_out(call(f"def {function}", *items), after=f" -> {kind}:")
-    yield f'    """What {name} must give, written out without its reference."""'
-    text = f"write in tests/cases.py what {op.name} must give"
+    yield f'    """Return the outputs of {name} without its reference."""'
+    text = f"write the expected outputs of {op.name} in tests/cases.py"
     yield from laid_out(call("NotImplementedError", literal(text)), "    ", before="raise ")
 
 
@@ -104,7 +104,7 @@ def _case(op: OpDefinition, schema: OpSchema, names: Names, answer: str) -> Part
 
 
 def _sample(op: OpDefinition, schema: OpSchema) -> tuple[list[Part], list[Spec], bool]:
-    """Return inputs that go together, and the outputs: inferred, or only of a likely shape."""
+    """Return consistent inputs, and the outputs: inferred, or of a likely shape."""
     for extents in (_Extents(2), _Extents(8)):
         ins = [Spec(_dtype(t), extents.shape(t)) for t in op.inputs]
         inputs: list[Part] = [
@@ -133,10 +133,10 @@ def _spec(spec: Spec) -> Part:
 
 
 class _Extents:
-    """Extents by the names of shape texts; every other one is a new number.
+    """Sizes by the names in shape texts; each new name gets a new number.
 
     Args:
-        first: The least.
+        first: The smallest size.
     """
 
     def __init__(self, first: int) -> None:
@@ -157,7 +157,7 @@ class _Extents:
 
 
 def _dtype(tensor: Tensor) -> DType:
-    """The type that is easiest to give values of."""
+    """Return the type for which values are simplest to write."""
     allowed = tensor.all_dtypes or (DType.FLOAT_32,)
     plain = [d for d in allowed if not d.is_fixed_point and d not in _HARD]
     return DType.FLOAT_32 if DType.FLOAT_32 in plain else (plain or list(allowed))[0]
@@ -172,7 +172,7 @@ def _required(op: OpDefinition) -> Mapping[str, object]:
 
 def _entry(param: Parameter, choices: str) -> str:
     entry = f"{literal(param.name)}: {_value(param, choices)}"
-    # the number of a choice means the same
+    # the number of a choice is equivalent
     return entry if len(entry) < _LONGEST_ENTRY else f"{literal(param.name)}: 0"
 
 

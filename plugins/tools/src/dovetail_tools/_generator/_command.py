@@ -1,4 +1,4 @@
-"""What `dovetail op-package-generator` does once its options are read."""
+"""The work of `dovetail op-package-generator`, after its options are read."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from dovetail_tools.op_definitions import Definitions, read_definitions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the command line asks for.
+    """The request of a command line.
 
     Attributes:
         configs: XML files.
-        output: Where the dists' folders go.
+        output: Folder in which the dists' folders are created.
         force: Whether generated folders are replaced.
-        backends: Those that kernels are written for.
-        package, domain, version: Of a package that is spelled; None where they are not given.
-        ops: Spelled ops.
-        write_xml: Where the definitions of spelled ops go.
+        backends: Backends to write kernels for.
+        package, domain, version: Of a package on the command line; None if not given.
+        ops: Ops on the command line.
+        write_xml: Path for the definitions of these ops.
     """
 
     configs: tuple[Path, ...]
@@ -48,11 +48,11 @@ class Request:
 
 
 def run(request: Request) -> None:
-    """Write the dists that are asked for, and says what is left to do.
+    """Write the requested dists, and print the next steps.
 
     Raises:
-        ConfigError: Options or definitions are wrong; says everything that is.
-        ContainerError: Something cannot be written; then no dist is.
+        ConfigError: Options or definitions are invalid; lists every fault.
+        ContainerError: A file cannot be written; no dist is written then.
     """
     backends = _backends(request.backends)
     text = None if request.configs else _spelled(request)
@@ -62,13 +62,13 @@ def run(request: Request) -> None:
     with _written(request.write_xml, text):
         found, kept = generate(collections, request.output, backends, force=request.force)
     for folder in kept:
-        current_output().message(f"what was there has been worked on; it is now {folder}")
+        current_output().message(f"the earlier folder has changes; it was renamed to {folder}")
     _report(found)
 
 
 @contextmanager
 def _written(path: Path | None, text: XmlText | None) -> Iterator[None]:
-    """The XML appears once the block is through."""
+    """Yield a block at whose end the XML file appears."""
     if path is None or text is None:
         yield
         return
@@ -81,12 +81,12 @@ def _backends(given: Sequence[str]) -> list[str]:
     names = list(dict.fromkeys(map(backend_name, given)))
     known = plugins.names("dovetail.backends")
     problems = [
-        Problem(f"there is no backend '{name}'", "--backend", suggest_name(name, known))
+        Problem(f"unknown backend '{name}'", "--backend", suggest_name(name, known))
         for name in names
         if name not in known or not name.isidentifier()
     ]
     if problems:
-        raise ConfigError("no kernels can be written", code="USAGE", problems=problems)
+        raise ConfigError("kernels cannot be written", code="USAGE", problems=problems)
     return names
 
 
@@ -100,8 +100,8 @@ def _refuse_both(request: Request) -> None:
     }
     if wrong := [option for option, value in given.items() if value]:
         raise usage(
-            f"{', '.join(wrong)} and --config-path exclude each other",
-            hint="the XML says what the package and its ops are",
+            f"{', '.join(wrong)} and --config-path are mutually exclusive",
+            hint="the XML file defines the package and its ops",
         )
 
 
@@ -110,15 +110,15 @@ def _spelled(request: Request) -> XmlText:
         problems: list[Problem] = []
         ops = [spelled_op(text, problems) for text in request.ops]
         if problems:
-            raise ConfigError("the ops are wrong", code="USAGE", problems=problems)
+            raise ConfigError("invalid ops", code="USAGE", problems=problems)
         return XmlText(request.package, request.domain or "", request.version or "1.0.0", ops)
     if any((request.package, request.ops, request.domain, request.version)):
         lacking = "--op" if request.package else "--package-name"
-        raise usage(f"{lacking} is missing", hint="--package-name and --op belong together")
+        raise usage(f"{lacking} is missing", hint="--package-name and --op must be used together")
     if not sys.stdin.isatty():
         raise usage(
-            "nothing says what the op package is",
-            hint="say --config-path XML, or --package-name and --op; on a terminal they are asked",
+            "the op package is not specified",
+            hint="pass --config-path XML, or --package-name and --op; a terminal has a dialogue",
         )
     return ask()
 
@@ -137,7 +137,7 @@ def _read(paths: Sequence[Path]) -> list[Definitions]:
                 raise
             problems.append(Problem(error.message, error.where, error.hint))
     if problems:
-        raise ConfigError("the op definitions are wrong", problems=problems)
+        raise ConfigError("invalid op definitions", problems=problems)
     return found
 
 
@@ -158,7 +158,7 @@ def _report(found: Sequence[Generated]) -> None:
 
 def _told(each: Generated) -> str:
     names = ", ".join(op.name for op in each.definitions.ops)
-    # with a ./, lest pip takes it for the name of a dist on an index
+    # with ./, since pip would look up a bare name on an index
     place = each.folder if each.folder.is_absolute() else f"./{each.folder}"
     lines = [
         f"{each.folder}: op package {each.definitions.package} with {names}",
@@ -168,7 +168,7 @@ def _told(each: Generated) -> str:
     if each.remarks:
         rows = [(r.op, r.line, one_line(r.text)) for r in each.remarks]
         lines += [
-            "said by the definitions, and by no schema:",
+            "facts of the definitions that no schema expresses:",
             "",
             table(("OP", "LINE", "WHAT"), rows),
         ]

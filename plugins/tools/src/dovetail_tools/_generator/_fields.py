@@ -26,8 +26,8 @@ def dtypes_of(dtypes: tuple[DType, ...], head: str = "") -> Group:
 
 
 def choices_class(name: str, param: Parameter) -> list[str]:
-    """Return the class of an enumeration, named as `Names.choices` says."""
-    said = docstring(f"What the param `{param.name}` may be.", (), "    ")
+    """Return the class of an enumeration, with the name of `Names.choices`."""
+    said = docstring(f"The choices of the param `{param.name}`.", (), "    ")
     if not any(_is_odd(choice) for choice in param.choices):
         members = [f"    {choice} = {i}" for i, choice in enumerate(param.choices)]
         return [f"class {name}(enum.IntEnum):", *said, "", *members]
@@ -42,7 +42,7 @@ def field_lines(param: Parameter, choices: str) -> list[str]:
 
     Args:
         param: The param.
-        choices: Name of its enumeration's class, where it has one.
+        choices: Name of its enumeration's class, if it has one.
     """
     made = _field(param, choices)
     return laid_out(made, "    ", before=f"{param.name} = ")
@@ -58,7 +58,7 @@ def value_code(param: Parameter, value: Any, choices: str) -> Part:
 
 def _field(param: Parameter, choices: str) -> Part:
     field = param_field(param)
-    default: Part | None = None  # no default at all
+    default: Part | None = None  # no default
     if field.default is None:
         default = "None"
     elif field.default is not REQUIRED:
@@ -79,7 +79,7 @@ def _field(param: Parameter, choices: str) -> Part:
 
 
 def _whole(param: Parameter, default: Part | None, choices: str) -> Group:
-    """The field in full, where none of the short forms says it."""
+    """Return the long form of a field, for which no short form suffices."""
     field = param_field(param)
     options: list[Part] = []
     if not param.is_scalar:

@@ -1,7 +1,7 @@
-"""Folders of generated dists: written aside, put in place whole, replaced only where they are ours.
+"""Folders of generated dists: written as a whole, and replaced only if they were generated.
 
-A generated folder holds a marker with the digests of its files, so that a later run knows what was
-generated and what somebody wrote.
+A generated folder has a marker with the digests of its files, so that a later run recognizes changed
+files.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from dovetail.errors import ConfigError, ContainerError, Problem
 from dovetail_tools._new_folder import NewFolder, write_folders
 
 MARKER = ".dovetail-op-package.json"
-# What tools leave in a dist's folder: nothing that anybody wrote.
+# Files and folders that tools create in a dist's folder.
 _CACHES = {"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"}
 
 
 @dataclass(frozen=True, slots=True)
 class Dist:
-    """A dist to be written.
+    """A dist to write.
 
     Attributes:
-        folder: Where it goes.
-        files: Their texts by path below the folder.
+        folder: Path of the dist.
+        files: Texts of its files, by path below the folder.
     """
 
     folder: Path
@@ -35,40 +35,40 @@ class Dist:
 
 
 def check_targets(dists: Sequence[Dist], *, force: bool) -> None:
-    """Check that no folder of somebody's is in the way.
+    """Check that no foreign folder would be replaced.
 
     Args:
-        dists: What is to be written.
+        dists: The dists to write.
         force: Whether generated folders are replaced.
 
     Raises:
         ConfigError: Two dists have one folder.
-        ContainerError: Folders are in the way; names all of them.
+        ContainerError: Folders exist and cannot be replaced; lists all.
     """
     folders = [dist.folder for dist in dists]
     if twice := sorted({str(f) for f in folders if folders.count(f) > 1}):
         raise ConfigError(
             f"two op packages would be written to {', '.join(twice)}",
             code="USAGE",
-            hint="write them one by one, each with an --output-path of its own",
+            hint="write them one by one, with different --output-path",
         )
     problems = [p for f in folders if (p := _in_the_way(f, force)) is not None]
     if problems:
-        raise ContainerError("nothing is written", code="FILE_UNWRITABLE", problems=problems)
+        raise ContainerError("nothing was written", code="FILE_UNWRITABLE", problems=problems)
 
 
 def _in_the_way(folder: Path, force: bool) -> Problem | None:
     if not os.path.lexists(folder):
         return None
     if folder.is_symlink() or not folder.is_dir():
-        return Problem("it exists and is not a folder", str(folder), "move it away")
+        return Problem("the path exists and is not a folder", str(folder), "move it away")
     if not any(folder.iterdir()):
         return None
     if not (folder / MARKER).is_file():
-        why = "it holds files that this command did not write; they are never replaced"
+        why = "the folder has files of other origin, which are never replaced"
         return Problem(why, str(folder), "move it away, or choose another --output-path")
     if not force:
-        return Problem("it exists", str(folder), "--force-generation (-f) replaces it")
+        return Problem("the folder exists", str(folder), "--force-generation (-f) replaces it")
     return None
 
 
@@ -76,10 +76,10 @@ def write_dists(dists: Sequence[Dist]) -> list[Path]:
     """Write dists, all or none.
 
     Returns:
-        Folders that what was there was moved to, where somebody had worked on it.
+        New paths of replaced folders that had changes.
 
     Raises:
-        ContainerError: They cannot be written; then everything is as it was.
+        ContainerError: The dists cannot be written; nothing has changed.
     """
     kept: list[Path] = []
 
@@ -99,7 +99,7 @@ def _marked(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_edited(folder: Path) -> bool:
-    """Return whether a generated folder holds anything that was not generated."""
+    """Return whether a generated folder has files that were not generated."""
     try:
         generated = json.loads((folder / MARKER).read_text("utf-8"))["files"]
         return any(
@@ -107,7 +107,7 @@ def _is_edited(folder: Path) -> bool:
             for path in _own_files(folder)
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return True  # who changed the marker has worked on it
+        return True  # a changed marker counts as a change
 
 
 def _own_files(folder: Path) -> Iterator[Path]:
@@ -118,7 +118,7 @@ def _own_files(folder: Path) -> Iterator[Path]:
 
 
 def _free(folder: Path) -> Path:
-    """A name beside a folder that nothing has."""
+    """Return an unused name next to a folder."""
     number = 1
     while os.path.lexists(folder.with_name(f"{folder.name}.old-{number}")):
         number += 1

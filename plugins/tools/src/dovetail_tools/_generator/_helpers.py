@@ -1,4 +1,4 @@
-"""Functions of generated modules; each goes only where it is used."""
+"""Functions of generated modules; each is written only where it is used."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from collections.abc import Iterable
 HELPERS = {
     "_need_rank": '''
 def _need_rank(port: Port, spec: Spec | None, rank: int) -> None:
-    """Refuses another rank than the definition's."""
+    """Raise if the rank differs from the definition's."""
     if spec is not None and len(spec.shape) != rank:
         raise OpError(f"'{port.name}' has the shape {spec.shape}; its rank must be {rank}")
 ''',
     "_at": '''
 def _at(specs: Specs, index: int) -> Spec | None:
-    """Gives one of several specs, None where it is left out."""
+    """Return one of several specs; None if it is missing."""
     return specs[index] if index < len(specs) else None
 ''',
     "_given": '''
 def _given(port: Port, ins: Specs, index: int) -> Spec:
-    """Gives the spec of an input that must be there."""
+    """Return the spec of a required input."""
     spec = _at(ins, index)
     if spec is None:
-        raise OpError(f"'{port.name}' is left out")
+        raise OpError(f"missing required input '{port.name}'")
     return spec
 ''',
     "_quotient": '''
 def _quotient(dividend: int, divisor: int) -> int:
-    """Gives a whole quotient of extents."""
+    """Return the integer quotient of two sizes."""
     if divisor == 0:
-        raise OpError(f"an extent of its output is {dividend} / 0")
+        raise OpError(f"the size of an output's axis is {dividend} / 0")
     return dividend // divisor
 ''',
     "_output": '''
 def _output(port: Port, out: Spec | None, shape: tuple[int, ...], like: Specs) -> Spec:
-    """Gives the spec of an output: the type that the graph declares, else the first input's."""
+    """Return the spec of an output: the type that the graph declares, else the first input's."""
     if min(shape, default=0) < 0:
         raise OpError(f"'{port.name}' would have the shape {shape}")
     if out is not None:
@@ -44,11 +44,11 @@ def _output(port: Port, out: Spec | None, shape: tuple[int, ...], like: Specs) -
 ''',
     "_declared": '''
 def _declared(port: Port, out: Spec | None, rank: int | None = None) -> Spec:
-    """Gives the spec that the graph declares: the definition does not say what comes out."""
+    """Return the spec that the graph declares, since the definition does not state it."""
     if out is None:
         raise OpError(
-            f"the shape of its output '{port.name}' is not known",
-            hint="say it in the model (value_info), or compute it in the op's `infer`",
+            f"unknown shape of output '{port.name}'",
+            hint="state it in the model (value_info), or compute it in the op's `infer`",
         )
     if rank is not None and len(out.shape) != rank:
         raise OpError(f"'{port.name}' has the shape {out.shape}; its rank must be {rank}")
@@ -57,7 +57,7 @@ def _declared(port: Port, out: Spec | None, rank: int | None = None) -> Spec:
 ''',
     "_unwritten": '''
 def _unwritten(name: str) -> UnsupportedOpError:
-    """Gives the refusal of an op whose code is still to be written."""
+    """Return the error of an op whose code is not written."""
     return UnsupportedOpError(
         f"the op {PACKAGE.name}::{name} has no code yet",
         hint=f"write its `reference` in {__file__}",
@@ -65,7 +65,7 @@ def _unwritten(name: str) -> UnsupportedOpError:
 ''',
     "_allowed": '''
 def _allowed(port: Port, spec: Spec) -> DType:
-    """Gives the type of a spec, which must be one of a port's."""
+    """Return the type of a spec; raise if the port does not allow it."""
     if port.dtypes and spec.dtype not in port.dtypes:
         names = ", ".join(dtype.name for dtype in port.dtypes)
         raise OpError(f"'{port.name}' is {spec.dtype.name}; allowed: {names}")
@@ -75,7 +75,7 @@ def _allowed(port: Port, spec: Spec) -> DType:
 
 
 def helpers_for(code: Iterable[str]) -> list[str]:
-    """Return the lines of the functions that some code needs, and of those that they need."""
+    """Return the lines of the functions that code uses, directly or indirectly."""
     wanted = _names("\n".join(code))
     while True:
         needed = {n for name in wanted & HELPERS.keys() for n in _names(HELPERS[name])}

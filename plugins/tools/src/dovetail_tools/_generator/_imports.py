@@ -1,4 +1,4 @@
-"""The import lines of generated modules: what their code uses, in the order of formatters."""
+"""The import lines of generated modules: the names used, in the order of formatters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from dovetail_tools._generator._layout import call, laid_out
 
-# Where the names come from that generated code may use; an empty module is imported itself.
+# Modules of the names that generated code may use; an empty entry imports the module itself.
 _ORIGINS: dict[str, tuple[str, ...]] = {
     "enum": ("",),
     "collections.abc": ("Callable",),
@@ -28,7 +28,7 @@ _ORIGINS: dict[str, tuple[str, ...]] = {
 _STANDARD = ("enum", "collections.abc", "typing")
 _BUILT_IN = ("None", "bool", "dict", "float", "int", "len", "list", "min", "next", "str", "tuple")
 
-# No op, param or extent may hide these.
+# Names that no op, param or dimension may hide.
 TAKEN = frozenset(
     {"PACKAGE", "np", "self", "super", *_BUILT_IN}
     | {name or module.split()[0] for module, names in _ORIGINS.items() for name in names}
@@ -36,11 +36,11 @@ TAKEN = frozenset(
 
 
 def imports(code: Iterable[str], *own: tuple[str, str]) -> list[str]:
-    """Return the lines that import what some code uses.
+    """Return the import lines for the names that code uses.
 
     Args:
-        code: Its lines.
-        own: Names of the generated package itself, each after its module.
+        code: Lines of the code.
+        own: Names of the generated package, each after its module.
     """
     tree = ast.parse("\n".join(code))
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -73,6 +73,6 @@ def _from_lines(parts: dict[str, list[str]]) -> list[str]:
 
 
 def _by_kind(name: str) -> tuple[int, str]:
-    """Constants first, then classes, then functions."""
+    """Return the sort key: constants first, then classes, then functions."""
     kind = 0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2
     return kind, name

@@ -1,4 +1,4 @@
-"""Expressions as a formatter lays them out: on one line, else one item a line."""
+"""Layout of expressions as by a formatter: on one line, else one item per line."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Group:
     """A call, tuple or list.
 
     Attributes:
-        head: What stands before the bracket: a function, a keyword, both or nothing.
-        brackets: The opening and the closing one.
-        items: What it holds.
+        head: Text before the bracket: a function, a keyword, both or nothing.
+        brackets: The opening and the closing bracket.
+        items: The items.
     """
 
     head: str
@@ -34,7 +34,7 @@ def call(function: str, *items: Part) -> Group:
 
 
 def sequence(*items: Part, head: str = "") -> Group:
-    """Return a tuple; a keyword's where `head` is `name=`."""
+    """Return a tuple; with the head `name=`, that of a keyword."""
     return Group(head, _ROUND, items if len(items) != 1 else (*items, ""))
 
 
@@ -48,9 +48,9 @@ def laid_out(part: Part, indent: str = "", before: str = "", after: str = "") ->
 
     Args:
         part: The expression.
-        indent: Before each line.
-        before: What stands before it on its first line.
-        after: What stands after it on its last line.
+        indent: Indentation of each line.
+        before: Text before the expression on its first line.
+        after: Text after the expression on its last line.
     """
     line = f"{indent}{before}{_flat(part)}{after}"
     if isinstance(part, str) or not part.items or width(line) <= WIDTH:
@@ -65,6 +65,6 @@ def _flat(part: Part) -> str:
     if isinstance(part, str):
         return part
     opening, closing = part.brackets
-    # a lone item with nothing after it: a tuple of one
+    # a single item without a comma: a tuple of one
     inner = ", ".join(map(_flat, part.items)).rstrip() if part.items else ""
     return f"{part.head}{opening}{inner}{closing}"

@@ -1,4 +1,4 @@
-"""The names of a generated dist: folder, module, classes, variables; and which names it refuses."""
+"""The names in a generated dist: folder, module, classes, variables; and rejected names."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from dovetail_tools._generator._imports import TAKEN
 from dovetail_tools._generator._text import literal
 from dovetail_tools.op_definitions import Definitions, OpDefinition, Parameter, Tensor
 
-LONGEST = 40  # more does not fit the lines of a formatter
+LONGEST = 40  # longer names do not fit a formatter's lines
 _LONGEST_CHOICES = 33
 _DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*")
 _VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9}){0,5}(?:(?:a|b|rc)\d{1,9})?(?:\.(?:post|dev)\d{1,9})?")
-# What a generated dist imports, beside the standard library.
+# Modules that a generated dist imports, in addition to the standard library.
 _THEIRS = frozenset({"cases", "dovetail", "numpy", "onnx", "pytest", "test", "tests"})
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names made of an op package's.
+    """Names derived from that of an op package.
 
     Attributes:
-        package: Of the op package, as nodes have it.
-        module: Of the Python package.
-        dist: Of the dist, and of its folder.
-        classes: Of the ops' classes, by op.
+        package: Name of the op package, as in nodes.
+        module: Name of the Python package.
+        dist: Name of the dist and of its folder.
+        classes: Names of the ops' classes, by op.
     """
 
     package: str
@@ -41,10 +41,10 @@ class Names:
 
     @classmethod
     def of(cls, definitions: Definitions) -> Names:
-        """Return the names for some definitions without faults."""
+        """Return the names for valid definitions."""
         words = re.sub(r"[^a-z0-9]+", "_", definitions.package.lower()).strip("_") or "package"
         if words in sys.stdlib_module_names | _THEIRS or words.startswith("dovetail_"):
-            words = f"{words}_ops"  # it would hide that module
+            words = f"{words}_ops"  # it would hide the module
         elif keyword.iskeyword(words) or words[0].isdigit():
             words = f"ops_{words}"
         taken = set(TAKEN)
@@ -56,7 +56,7 @@ class Names:
         name = f"{self.classes[op.name]}{class_name(param.name)}"
         if len(name) <= _LONGEST_CHOICES and name not in {*self.classes.values(), *TAKEN}:
             return name
-        # as no class of an op is named
+        # which is not the name of an op's class
         place = f"{list(self.classes).index(op.name)}_{op.params.index(param)}"
         return f"{self.classes[op.name][: _LONGEST_CHOICES - 8]}_{place}"
 
@@ -68,13 +68,13 @@ def class_name(name: str) -> str:
 
 
 def variable(name: str, taken: set[str]) -> str:
-    """Return a variable's name for a tensor's, and takes it: `in[0]` becomes `in_0`."""
+    """Return a variable name for a tensor, and reserve it: `in[0]` becomes `in_0`."""
     words = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
     return fresh(words if words and not words[0].isdigit() else f"x{words}", taken, "")
 
 
 def fresh(name: str, taken: set[str], suffix: str) -> str:
-    """Return a name, with something after it where it is taken; and takes it."""
+    """Return a name, with a suffix if it is in use, and reserve it."""
     while name in taken or keyword.iskeyword(name) or keyword.issoftkeyword(name):
         name += suffix or "_"
     taken.add(name)
@@ -82,19 +82,19 @@ def fresh(name: str, taken: set[str], suffix: str) -> str:
 
 
 def _claim_faults(definitions: Definitions) -> Iterator[Problem]:
-    """Return which other installed dist has an op package of the name: both would be refused."""
+    """Return a problem if another installed dist has an op package of this name: a conflict."""
     for plugin in list_plugins("dovetail.op_packages"):
         if plugin.name == definitions.package and plugin.dist != Names.of(definitions).dist:
             yield Problem(
-                f"the op package '{plugin.name}' is there already, by {plugin.dist} "
-                f"{plugin.version}",
+                f"op package '{plugin.name}' is installed already (dist {plugin.dist} "
+                f"{plugin.version})",
                 definitions.file,
                 "choose another PackageName",
             )
 
 
 def name_faults(definitions: Definitions) -> list[Problem]:
-    """Return what of some definitions cannot be a name in a dist; nothing if all can."""
+    """Return the names in definitions that a dist cannot have; empty if there are none."""
     package, domain, version = definitions.package, definitions.domain, definitions.version
     found = package_faults(package, domain, version, definitions.file)
     found += _claim_faults(definitions)
@@ -105,22 +105,22 @@ def name_faults(definitions: Definitions) -> list[Problem]:
 
 
 def package_faults(package: str, domain: str, version: str, where: str = "") -> list[Problem]:
-    """Return what of a package's own names cannot be one; nothing if all can.
+    """Return the faults of a package's names; empty if there are none.
 
     Args:
-        package: Its name.
-        domain: Of its operators; may be empty.
-        version: Of it.
-        where: Where they stand.
+        package: Name of the package.
+        domain: Domain of its operators; may be empty.
+        version: Version of the package.
+        where: Location of the names.
     """
     found = []
     form = f"up to {LONGEST} letters, digits and _, in parts joined by . or -"
     for what, text in (("package name", package), ("domain", domain)):
         if (text or what != "domain") and (not _DOTTED.fullmatch(text) or len(text) > LONGEST):
-            found.append(Problem(f"the {what} {text!r} cannot be one", where, form))
+            found.append(Problem(f"invalid {what} {text!r}", where, form))
     if not _VERSION.fullmatch(version):
-        text = f"the version {version!r} is none that a dist can have"
-        found.append(Problem(text, where, "say it as 1.2.3"))
+        text = f"invalid version {version!r} of a dist"
+        found.append(Problem(text, where, "expected the form 1.2.3"))
     return found
 
 
@@ -131,9 +131,9 @@ def _op_faults(op: OpDefinition) -> Iterator[str]:
         if len(name) > LONGEST:
             yield f"the name '{name[:20]}...' is longer than {LONGEST} characters"
         elif not name.isprintable():
-            yield f"the name {name!r} has characters that cannot be seen"
+            yield f"the name {name!r} has invisible characters"
     for param in op.params:
         if param.all_dtypes[0] is DType.STRING and len(literal(param.default)) > LONGEST:
             yield f"the default of '{param.name}' is longer than {LONGEST} characters"
         if param.name in TAKEN:
-            yield f"the parameter '{param.name}' would hide what generated code needs by that name"
+            yield f"the parameter '{param.name}' would hide a name that generated code needs"

@@ -1,4 +1,4 @@
-"""The module `ops` of a generated dist: each op as a class, the way one writes it by hand."""
+"""The module `ops` of a generated dist: each op as a class, as written by hand."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def ops_module(definitions: Definitions, names: Names) -> list[str]:
     named = call("OpPackage", literal(definitions.package), literal(definitions.version))
     package = laid_out(named, before="PACKAGE = ")
     classes = [line for op in definitions.ops for line in _op(op, definitions, names)]
-    # alone in its file, so that the file can be named without being installed (--op-packages)
+    # the file imports no other one, so that it can be passed without installation (--op-packages)
     helpers = helpers_for([*package, *classes])
     code = [*package, *classes, *helpers]
     head = docstring(f"The op package `{definitions.package}`.", [[_TOLD]], "")
-    quiet = ["# ruff: noqa: D102 - what `infer` and `reference` do is said once, by the class"]
+    quiet = ["# ruff: noqa: D102 - the class documents `infer` and `reference`"]
     return [*head, "", *quiet, "", *imports(code), "", *code]
 
 
 _TOLD = (
-    "Schema and shapes are as the definitions of the ops have them; what `reference` computes is "
-    "to be written here."
+    "Schemas and shapes come from the definitions of the ops; `reference` of each op is to be "
+    "written here."
 )
 
 
@@ -57,7 +57,7 @@ def _op(op: OpDefinition, definitions: Definitions, names: Names) -> Iterator[st
 
 
 def source_of(op: OpDefinition, definitions: Definitions) -> str:
-    """Return where an op comes from: its first reference if that is short, else its definition."""
+    """Return the source of an op: its first reference if that is short, else its definition."""
     for reference in op.references:
         text = one_line(", ".join(filter(None, reference)))
         if text and width(literal(text)) <= _LONGEST_SOURCE:
@@ -93,7 +93,7 @@ def _reference(op: OpDefinition, signature: Signature) -> list[str]:
     return [*head, f"        raise _unwritten({literal(op.name)})"]
 
 
-# -- what the class says in words ----------------------------------------------------------------
+# -- the docstring of the class ------------------------------------------------------------------
 
 
 def _docstring(op: OpDefinition, package: str) -> list[str]:
@@ -109,9 +109,9 @@ def _tensor(tensor: Tensor) -> str:
     shape = _shape(tensor)
     said = [shape] if shape else []
     said += ["any number of tensors"] if tensor.is_repeated else []
-    said += [] if tensor.is_mandatory else ["may be left out"]
+    said += [] if tensor.is_mandatory else ["optional"]
     said += ["known before the graph runs"] if tensor.is_static else []
-    left_out = f"Where it is left out: {tensor.default}" if tensor.default else ""
+    left_out = f"By default: {tensor.default}" if tensor.default else ""
     return _entry(tensor, ", ".join(said), left_out)
 
 

@@ -1,4 +1,4 @@
-"""The modules `kernels` and `importers` of a generated dist: room for what is not there yet."""
+"""The modules `kernels` and `importers` of a generated dist, without functions of their own yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def kernels_name(backend: str) -> str:
 
 
 def kernels_module(definitions: Definitions, names: Names, backends: Sequence[str]) -> list[str]:
-    """Return the lines of the module `kernels`: one for each op, which leaves all to the op."""
+    """Return the lines of the module `kernels`: one for each op, which uses its reference."""
     code = [f"{kernels_name(b)} = KernelRegistry({literal(b)})" for b in backends]
     taken = set(TAKEN)
     for backend in backends:
@@ -28,7 +28,7 @@ def kernels_module(definitions: Definitions, names: Names, backends: Sequence[st
             code += ["", "", *laid_out(call(register, "PACKAGE.name", literal(op.name)))]
             code += [
                 f"def {function}(call: KernelCall) -> Step | None:",
-                '    """Leaves every call to the reference: there is no kernel yet."""',
+                '    """Leave every call to the reference: no kernel is written yet."""',
                 "    return None",
             ]
     own = (f"{names.module}.ops", "PACKAGE")
@@ -36,7 +36,7 @@ def kernels_module(definitions: Definitions, names: Names, backends: Sequence[st
 
 
 def importers_module(definitions: Definitions, names: Names) -> list[str]:
-    """Return the lines of the module `importers`: operators become the ops of their names."""
+    """Return the lines of the module `importers`: operators become the ops of the same names."""
     arguments = call("PackageImporters", "PACKAGE", literal(definitions.domain))
     code = laid_out(arguments, before="IMPORTERS = ")
     told = _lines(IMPORTERS_TOLD.replace("@domain@", definitions.domain))

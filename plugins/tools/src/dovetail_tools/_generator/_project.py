@@ -18,9 +18,9 @@ def files_of(definitions: Definitions, names: Names, backends: Sequence[str]) ->
     """Return the files of a dist by their paths in it.
 
     Args:
-        definitions: What the ops are, without faults.
-        names: Of the dist.
-        backends: Those that kernels are to be written for; at least one.
+        definitions: Valid definitions of the ops.
+        names: Names of the dist.
+        backends: Backends to write kernels for; at least one.
     """
     source = f"src/{names.module}"
     modules = {
@@ -55,7 +55,7 @@ def _tests(names: Names, backends: Sequence[str]) -> str:
 def _plugins(
     definitions: Definitions, names: Names, backends: Sequence[str]
 ) -> list[tuple[str, str, str]]:
-    """Groups, names and values of the dist's entry points."""
+    """Return groups, names and values of the dist's entry points."""
     found = [("dovetail.op_packages", names.package, f"{names.module}.ops:PACKAGE")]
     for backend in backends:
         value = f"{names.module}.kernels:{kernels_name(backend)}"
@@ -86,7 +86,7 @@ def _pyproject(
 
 
 def _filled(template: str, names: Names, **values: str) -> str:
-    """A template with `@name@` replaced; no value holds foreign text."""
+    """Return a template with each `@name@` replaced; no value has foreign text."""
     known = {"package": names.package, "dist": names.dist, "module": names.module, **values}
     for name, value in known.items():
         template = template.replace(f"@{name}@", value)

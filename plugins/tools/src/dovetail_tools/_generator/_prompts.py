@@ -1,4 +1,4 @@
-"""Asks for an op package on the terminal; each thing again until it is right."""
+"""Questions for an op package on the terminal, repeated until the input is valid."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dovetail_tools._generator._spelled import SpelledOp, spelled_op, spelled_pa
 from dovetail_tools._generator._xml_text import XmlText
 
 _SIDES = (
-    ("in", "inputs, as `x: float32 [n, c]`, or just `x`; an empty line ends them"),
-    ("out", "outputs, in the same way, maybe of the inputs' extents: `y [n, 2 * c]`"),
-    ("param", "params, as `alpha: float32 = 1.0` or `mode: {SOFT, HARD} = SOFT`"),
+    ("in", "inputs, for example `x: float32 [n, c]` or `x`; an empty line ends the list"),
+    ("out", "outputs, in the same way; shapes may use names of the inputs: `y [n, 2 * c]`"),
+    ("param", "params, for example `alpha: float32 = 1.0` or `mode: {SOFT, HARD} = SOFT`"),
 )
 
 
 def ask() -> XmlText:
-    """Return the op package that the answers describe."""
+    """Return the op package that the user describes."""
     while True:
         package = _asked("name of the op package")
         domain = _asked("domain of its ONNX operators, empty for the package's name", "")
@@ -66,8 +66,8 @@ def _asked(what: str, default: str | None = None) -> str:
 
 
 def _shown(problems: list[Problem]) -> bool:
-    """Return what is wrong with an answer, and whether anything is."""
+    """Print the faults of an input; return whether there are any."""
     for problem in problems:
         hint = f" ({problem.hint})" if problem.hint else ""
-        current_output().message(f"  that cannot be taken: {problem.message}{hint}")
+        current_output().message(f"  invalid input: {problem.message}{hint}")
     return bool(problems)

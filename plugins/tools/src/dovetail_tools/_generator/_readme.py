@@ -1,4 +1,4 @@
-"""The README of a generated dist: what is left to do, and what the schemas do not hold."""
+"""The README of a generated dist: next steps, and facts that the schemas do not express."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def readme(definitions: Definitions, names: Names, plugins: Sequence[tuple[str, 
 
     Args:
         definitions: The ops.
-        names: Of the dist.
+        names: Names of the dist.
         plugins: Groups, names and values of its entry points.
     """
     source = f"src/{names.module}"
@@ -25,7 +25,7 @@ def readme(definitions: Definitions, names: Names, plugins: Sequence[tuple[str, 
 # {names.dist}
 
 The op package `{names.package}` for Dovetail. Schemas and shapes of its ops were generated from
-their definitions; what the ops compute is written by hand.
+their definitions. The code of the ops is written by hand.
 
 ```sh
 pip install -e '.[test]'
@@ -39,19 +39,20 @@ ONNX nodes of the domain `{domain}` become these ops when a model is converted:
 
 ## To do, op by op
 
-1. Write `reference` in `{source}/ops.py`, in NumPy. That alone makes the op run on every backend
-   that takes op packages. Until then it is refused with the name of this file.
-2. Write what it must give in `tests/cases.py`, in other words than the reference, and add cases.
-3. Take the op out of `UNWRITTEN` in `tests/cases.py`: its tests now count.
-4. Where it must be fast, write a kernel in `{source}/kernels.py`.
+1. Write `reference` in `{source}/ops.py`, in NumPy. The op then runs on every backend that supports
+   op packages. Until then, errors name this file.
+2. Write the expected outputs in `tests/cases.py`, computed in another way than by the reference,
+   and add cases.
+3. Remove the op from `UNWRITTEN` in `tests/cases.py`: its tests are now required to pass.
+4. If it must be fast, write a kernel in `{source}/kernels.py`.
 
-## What finds it
+## Entry points
 
 | group | name | loads |
 |---|---|---|
 {points}
 
-## What the definitions say and no schema holds
+## Facts of the definitions that no schema expresses
 
 {_remarks(definitions)}
 """
@@ -60,8 +61,8 @@ ONNX nodes of the domain `{domain}` become these ops when a model is converted:
 def _remarks(definitions: Definitions) -> str:
     found = unexpressed(definitions)
     if not found:
-        return "Nothing: they are expressed in full."
-    told = "It stands in the classes' docstrings where it is about meaning; no code checks it yet."
-    # indented, so that nothing in it is markup
+        return "None: the schemas express the definitions in full."
+    told = "The docstrings of the classes have the parts about meaning. No code checks them yet."
+    # indented, so that it is not read as markup
     lines = [f"    {r.op}: {one_line(r.text)}" for r in found]
     return "\n".join([told, "", *lines])

@@ -22,11 +22,11 @@ _OWN = ("ins", "outs", "found", "spec", *HELPERS)
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """How a generated class's methods name their arguments.
+    """The names of arguments in a generated class's methods.
 
     Attributes:
-        is_long: Whether they take sequences, as ops with repeated tensors must.
-        inputs, outputs: Names for the tensors, in order.
+        is_long: Whether the methods have sequences as arguments, for ops with repeated tensors.
+        inputs, outputs: Names of the tensors, in order.
     """
 
     is_long: bool
@@ -73,7 +73,7 @@ class _Rules:
         op = self._op
         return len(op.outputs) == 1 and not self._names.is_long and not self._may_lack(0)
 
-    # -- what is asked of the inputs -------------------------------------------------------------
+    # -- checks of the inputs --------------------------------------------------------------------
 
     def _ranks(self) -> Iterator[str]:
         for i, (tensor, name) in enumerate(zip(self._op.inputs, self._names.inputs, strict=True)):
@@ -96,7 +96,7 @@ class _Rules:
         for i, (tensor, name) in enumerate(zip(self._op.inputs, self._names.inputs, strict=True)):
             if not self._learns_from(i):
                 continue
-            assert tensor.shape is not None  # it has extents
+            assert tensor.shape is not None  # its dimensions have names
             places = ["_"] * (tensor.shape.rank or 0)
             for extent in self._extents.values():
                 if extent.input == i and extent.name in self._used:
@@ -108,7 +108,7 @@ class _Rules:
             else:
                 yield from _in_body(sequence(*places), after=f" = {given}.shape")
 
-    # -- what comes out --------------------------------------------------------------------------
+    # -- outputs ---------------------------------------------------------------------------------
 
     def _result(self) -> list[str]:
         outputs = self._op.outputs
@@ -124,7 +124,7 @@ class _Rules:
         depth = 0
         for i in rest:
             lines += self._more(i, made[i], depth)
-            # within: after one that is left out, nothing comes
+            # nested: after a missing output there are none
             depth += 0 if outputs[i].is_repeated else 1
         return [*lines, "return found"]
 
@@ -154,7 +154,7 @@ class _Rules:
         return call("_declared", port, given, *([] if rank is None else [str(rank)]))
 
     def _likes(self) -> Part:
-        """The inputs that the type of an output may come from: the first one that is there."""
+        """Return the inputs of which the first present one has the type of an output."""
         if self._names.is_long:
             return "ins"
         found = []
@@ -165,7 +165,7 @@ class _Rules:
         return sequence(*found)
 
     def _may_lack(self, i: int) -> bool:
-        """Return whether nothing is known of an output that may be left out, nor of those after it."""
+        """Return whether this and all later outputs are optional and of unknown shape."""
         return all(not t.is_mandatory and self._terms(t) is None for t in self._op.outputs[i:])
 
     # -- terms -----------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class _Rules:
             yield from tensor.shape.dims.wanted
 
     def _terms(self, tensor: Tensor) -> list[str] | None:
-        """An output's extents as code, None where the definition does not say them."""
+        """Return the dimensions of an output as code; None if the definition has none."""
         rule = tensor.shape
         if rule is None:
             return None
@@ -197,7 +197,7 @@ class _Extent:
 
 
 def _extents(op: OpDefinition, signature: Signature) -> dict[str, _Extent]:
-    """The names that shapes of inputs give to extents, each at its first place."""
+    """Return the names of dimensions in the inputs' shapes, each with its first location."""
     taken = {*TAKEN, *_OWN, *signature.inputs, *signature.outputs, "_"}
     found: dict[str, _Extent] = {}
     for i, tensor in enumerate(op.inputs):
@@ -213,7 +213,7 @@ def _plain(name: str) -> str:
 
 
 class _Coded(ast.NodeTransformer):
-    """Terms with the method's own names, and quotients that are whole."""
+    """Replace names by variables of the method, and quotients by integer ones."""
 
     def __init__(self, names: dict[str, str]) -> None:
         self._names = names
@@ -231,7 +231,7 @@ class _Coded(ast.NodeTransformer):
 
 
 def _in_body(part: Part, depth: int = 0, before: str = "", after: str = "") -> list[str]:
-    """Lines of a method's body, which fit once they are moved there."""
+    """Return lines that fit within the indented body of a method."""
     indent = _BODY + _STEP * depth
     return [line[len(_BODY) :] for line in laid_out(part, indent, before, after)]
 

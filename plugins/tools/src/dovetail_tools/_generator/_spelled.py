@@ -1,12 +1,12 @@
-"""Ops spelled on a command line: `Scale(in x: float32 [n, c], out y, param by: float32 = 2)`.
+"""Ops written on a command line: `Scale(in x: float32 [n, c], out y, param by: float32 = 2)`.
 
     op      NAME(part, part, ...)
     part    in|out|param NAME [?] [*] [: TYPE|TYPE...] [SHAPE] [= DEFAULT]
 
-`?` may be left out; `*` any number of tensors, for the last input or output. TYPE is float32,
-uint8, ufixed_point_8 and so on; an enumeration of a param is {FIRST, SECOND}. SHAPE is [n, 2 * c],
-extents by name; [2D], a rank; [ND], any; [], a scalar. Without a type a tensor is of any and a
-param is float32; without a shape a tensor is of any and a param is a scalar.
+`?` means optional; `*` means any number of tensors, for the last input or output. TYPE is float32,
+uint8, ufixed_point_8 and so on; an enumeration of a param is {FIRST, SECOND}. SHAPE is a list of
+named dimensions, [n, 2 * c]; a rank, [2D]; any rank, [ND]; or a scalar, []. By default a tensor has
+any type and any shape, and a param is a float32 scalar.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _RANK = re.compile(r"\[\s*(?P<rank>\d{1,2}D|ND)\s*\]", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class SpelledPart:
-    """An input, output or param as it is spelled.
+    """An input, output or param as written.
 
     Attributes:
         side: in, out or param.
-        name: Its name.
-        is_optional, is_repeated: Its flags.
-        types: Its types.
-        choices: Those of an enumeration.
-        rank: As definitions have it: SCALAR, 2D, ND.
-        shape: The list of its extents; may be empty.
-        default: Its value; empty for none.
-        place: Where it stands.
+        name: Name.
+        is_optional, is_repeated: Flags.
+        types: Types.
+        choices: Choices of an enumeration.
+        rank: Rank as in definitions: SCALAR, 2D, ND.
+        shape: List of dimensions; may be empty.
+        default: Default value; empty for none.
+        where: Location in the text.
     """
 
     side: str
@@ -56,52 +56,52 @@ class SpelledPart:
     rank: str
     shape: str
     default: str
-    place: str
+    where: str
 
 
 @dataclass(frozen=True, slots=True)
 class SpelledOp:
-    """An op as it is spelled."""
+    """An op as written."""
 
     name: str
     parts: tuple[SpelledPart, ...]
-    place: str
+    where: str
 
 
 def spelled_op(text: str, problems: list[Problem], where: str = "--op") -> SpelledOp:
-    """Return an op from its text, and adds what is wrong with it to `problems`.
+    """Parse an op; faults are added to `problems`.
 
     Args:
         text: See the module's docstring.
-        problems: Gets everything that is wrong, with its place.
-        where: What the text is.
+        problems: Receives all faults, with their locations.
+        where: Name of the text in errors.
     """
     found = _OP.fullmatch(text)
     if found is None or not text.replace("\n", " ").isprintable():
-        hint = "say it as 'Name(in x, out y, param alpha: float32 = 1.0)'"
-        problems.append(Problem(f"{text!r} is no op", where, hint))
+        hint = "expected 'Name(in x, out y, param alpha: float32 = 1.0)'"
+        problems.append(Problem(f"invalid op {text!r}", where, hint))
         return SpelledOp("", (), where)
-    place = f"{where} {found['name']}"
+    op = f"{where} {found['name']}"
     parts = []
     for start, part in _split(found["parts"]):
-        at = f"{place}, character {found.start('parts') + start + 1}"
+        at = f"{op}, character {found.start('parts') + start + 1}"
         if (made := spelled_part(part, at, problems)) is not None:
             parts.append(made)
-    return SpelledOp(found["name"], tuple(parts), place)
+    return SpelledOp(found["name"], tuple(parts), op)
 
 
 def spelled_part(text: str, where: str, problems: list[Problem]) -> SpelledPart | None:
-    """Return an input, output or param from its text, None where it cannot be read.
+    """Parse an input, output or param; return None if the text is invalid.
 
     Args:
         text: See the module's docstring.
-        where: Its place.
-        problems: Gets everything that is wrong.
+        where: Location of the text.
+        problems: Receives all faults.
     """
     found = _PART.fullmatch(text)
     if found is None:
-        hint = "say in NAME, out NAME or param NAME, then : TYPE, [SHAPE] and = DEFAULT as needed"
-        problems.append(Problem(f"'{text.strip()}' is no part of an op", where, hint))
+        hint = "expected in, out or param, and NAME, followed by : TYPE, [SHAPE] and = DEFAULT as needed"
+        problems.append(Problem(f"invalid part '{text.strip()}' of an op", where, hint))
         return None
     types, choices = _types(found["types"], where, problems)
     is_param = found["side"] == "param"
@@ -110,10 +110,10 @@ def spelled_part(text: str, where: str, problems: list[Problem]) -> SpelledPart 
     rank, shape = _shape(found["shape"], is_param, where, problems)
     named = f"'{found['name']}'"
     if is_param and "*" in found["flags"]:
-        problems.append(Problem(f"{named} is a param, which cannot be repeated", where))
+        problems.append(Problem(f"{named} is a param and cannot be repeated", where))
     if not is_param and (choices or found["default"]):
         what = "choices" if choices else "a default"
-        problems.append(Problem(f"{named} is no param, and only params have {what}", where))
+        problems.append(Problem(f"{named} is not a param; only params have {what}", where))
     return SpelledPart(
         side=found["side"],
         name=found["name"],
@@ -124,12 +124,12 @@ def spelled_part(text: str, where: str, problems: list[Problem]) -> SpelledPart 
         rank=rank,
         shape=shape,
         default=(found["default"] or "").strip(),
-        place=where,
+        where=where,
     )
 
 
 def _split(text: str) -> Iterator[tuple[int, str]]:
-    """The parts between commas that are in no brackets, each with where it begins."""
+    """Yield the parts between commas outside of brackets, with their offsets."""
     depth = start = 0
     for i, character in enumerate(text):
         depth += (character in "([{") - (character in ")]}")
@@ -158,7 +158,7 @@ def _types(
         dtype = _TYPES.get(key) or _WORDS.get(key)
         if dtype is None:
             hint = suggest_name(word.strip(), [d.name.lower() for d in _TYPES.values()])
-            problems.append(Problem(f"'{word.strip()}' is no data type", where, hint))
+            problems.append(Problem(f"unknown data type '{word.strip()}'", where, hint))
         else:
             found.append(dtype)
     return tuple(dict.fromkeys(found)), ()
@@ -167,14 +167,14 @@ def _types(
 def _shape(
     text: str | None, is_param: bool, where: str, problems: list[Problem]
 ) -> tuple[str, str]:
-    """The rank and the list of extents."""
+    """Return the rank and the list of dimensions."""
     if text is None:
         return ("SCALAR" if is_param else "ND"), ""
     if (rank := _RANK.fullmatch(text)) is not None:
         return rank["rank"].upper(), ""
     dims = ShapeText.parse(text)
     if dims is None:
-        hint = "say [n, 2 * c], or a rank: [2D]; or [] for a scalar"
-        problems.append(Problem(f"'{text}' is no shape", where, hint))
+        hint = "expected [n, 2 * c], a rank as in [2D], or [] for a scalar"
+        problems.append(Problem(f"invalid shape '{text}'", where, hint))
         return "ND", ""
     return (f"{len(dims.terms)}D", text) if dims.terms else ("SCALAR", "")

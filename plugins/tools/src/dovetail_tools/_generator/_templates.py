@@ -1,4 +1,4 @@
-"""Texts of generated files that are the same for every op package, but for `@name@`s."""
+"""Texts of generated files that differ between op packages only in their `@name@`s."""
 
 PYPROJECT = """\
 [build-system]
@@ -17,7 +17,7 @@ dependencies = [
 ]
 
 [project.optional-dependencies]
-# What its own tests run with.
+# Requirements of its tests.
 test = [
     "dovetail-core[testing]>=0.1,<0.2",
     "dovetail-cpu>=0.1,<0.2",
@@ -51,8 +51,8 @@ select = ["E", "F", "W", "I", "UP", "B", "D", "RUF", "SIM"]
 ignore = [
     "D105",
     "D107",
-    # Names and words are those of the op package's definition: a parameter may be called `l`, and
-    # a description may be in any language and have a line that looks like a heading.
+    # Names and texts come from the op package's definition: a parameter may be named `l`, and a
+    # description may be in any language and have a line that looks like a heading.
     "D4",
     "E741",
     "RUF001",
@@ -65,10 +65,10 @@ convention = "google"
 """
 
 KERNELS_TOLD = '''
-"""Faster code for the ops, one kernel for each backend and op.
+"""Kernels: faster code for the ops, one for each backend and op.
 
-An op needs none: without one its `reference` runs. A kernel gives None for a call that it is not
-made for, before it declares anything. Else it declares what it reads and writes, and gives a
+An op without a kernel runs by its `reference`. A kernel returns None for a call that it does not
+support, before it declares anything. Otherwise it declares what it reads and writes, and returns a
 function of the arrays, in the order of these declarations:
 
     if call.spec(0).dtype is not DType.FLOAT_32:
@@ -85,10 +85,10 @@ function of the arrays, in the order of these declarations:
 '''
 
 IMPORTERS_TOLD = '''
-"""How ONNX operators of `@domain@` become the ops.
+"""Importers of the ONNX operators of `@domain@`.
 
-By itself an operator becomes the op of its name, and its attributes the params of theirs. Where the
-two differ, a function says how:
+By default an operator becomes the op of the same name, and its attributes become the params of the
+same names. If they differ, write a function:
 
     @IMPORTERS.importer("Name", versions=(1,))
     def name(op: OpContext) -> Tensor:
@@ -98,7 +98,7 @@ two differ, a function says how:
 '''
 
 TESTS = '''\
-"""The ops keep what every op package must keep, and give the answers of their cases."""
+"""The ops meet the requirements on op packages, and their cases have the expected outputs."""
 
 from __future__ import annotations
 
@@ -129,15 +129,15 @@ BACKENDS = [@backends@]
 
 
 def marks(op: str) -> tuple[pytest.MarkDecorator, ...]:
-    """An op without code must fail for that reason, and for no other one."""
+    """Return marks that expect an op without code to fail, for that reason only."""
     if op not in UNWRITTEN:
         return ()
-    todo = f"if {op} is written, take it out of UNWRITTEN in tests/cases.py"
+    todo = f"once {op} is written, remove it from UNWRITTEN in tests/cases.py"
     return (pytest.mark.xfail(raises=UnsupportedOpError, strict=True, reason=todo),)
 
 
 def need_code(case: OpCase) -> None:
-    """Runs a reference, whatever it gives."""
+    """Run a reference, and ignore its result."""
     schema = PACKAGE.schemas[case.op_type]
     ins = [None if x is None else spec_of(x) for x in case.inputs]
     op = schema.op(ins, **case.params)
@@ -146,14 +146,14 @@ def need_code(case: OpCase) -> None:
 
 
 def spec_of(given: Array | Encoded) -> Spec:
-    """Gives type and shape of an input."""
+    """Return the type and shape of an input."""
     if isinstance(given, Encoded):
         return given.spec
     return Spec(DType.of(given.dtype), given.shape)
 
 
 def conclude(outcome: Outcome) -> None:
-    """Ends a test."""
+    """Skip or fail a test by its outcome."""
     if outcome.status is Status.UNSUPPORTED:
         pytest.skip(outcome.reason)
     assert outcome.status is Status.PASSED, outcome.reason
@@ -173,7 +173,7 @@ def conclude(outcome: Outcome) -> None:
     ],
 )
 def test_op(subject: OpSubject, aspect: Callable[[OpSubject], None]) -> None:
-    """An op is defined, means what its cases say, runs quantized, and refuses what is no input."""
+    """An op is defined, computes its cases, runs quantized and rejects invalid inputs."""
     if aspect.__name__ != "definition":
         for case in subject.cases:
             need_code(case)
@@ -185,13 +185,13 @@ def test_op(subject: OpSubject, aspect: Callable[[OpSubject], None]) -> None:
     "case", [pytest.param(case, id=case.id, marks=marks(case.op_type)) for case in CASES]
 )
 def test_backend(backend: str, case: OpCase) -> None:
-    """A backend gives the answer of a case, by a kernel or by the reference."""
+    """A backend computes a case as expected, by a kernel or by the reference."""
     need_code(case)
     conclude(run_case(Bench(backend, packages=[PACKAGE]), case))
 
 
 def test_it_is_installed() -> None:
-    """What the dist announces can be loaded: install it first, `pip install -e '.[test]'`."""
+    """The plugins of the dist load; install it first: `pip install -e '.[test]'`."""
     assert plugins.load("dovetail.op_packages", PACKAGE.name) is PACKAGE
     for backend in BACKENDS:
         kernels = plugins.load("dovetail.kernels", f"{backend}:{PACKAGE.name}")

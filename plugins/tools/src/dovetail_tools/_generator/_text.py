@@ -1,6 +1,6 @@
-"""Foreign text made safe for generated files: literals, docstrings, lines.
+"""Escaping of foreign text in generated files: literals, docstrings, lines.
 
-Whatever a definition says reaches a generated module through these functions or is a checked name.
+All text of a definition reaches a generated module through these functions, or is a checked name.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _SENTENCE = re.compile(r"(.+?[.!?])(?:\s+|$)")
 
 
 def width(text: str) -> int:
-    """Return the columns that a text takes, as formatters count: wide characters take two."""
+    """Return the width of a text as formatters count it: wide characters take two columns."""
     return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line, with everything that cannot be seen escaped."""
+    """Return a text as one line, with invisible characters escaped."""
     joined = " ".join(text.split())
     return "".join(c if c.isprintable() else _escape(c) for c in joined)
 
 
 def literal(value: Any) -> str:
-    """Return a number, bool, text or None as Python code, as a formatter would leave it."""
+    """Return a number, bool, text or None as formatted Python code."""
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -51,16 +51,16 @@ def docstring(summary: str, paragraphs: Iterable[Iterable[str]], indent: str) ->
     """Return the lines of a docstring.
 
     Args:
-        summary: Its first line, as foreign as the rest.
-        paragraphs: Of entries, each wrapped by itself; empty ones are left out.
-        indent: Before each line.
+        summary: First line, foreign text like the rest.
+        paragraphs: Paragraphs of entries, which are wrapped separately; empty ones are omitted.
+        indent: Indentation of each line.
     """
     body: list[str] = []
     for paragraph in paragraphs:
         wrapped = [line for entry in paragraph if entry for line in _wrapped(entry, indent)]
         body += ["", *wrapped] if wrapped else []
     first = _prose(summary)
-    # a raw docstring, since a backslash of somebody's formula is no escape
+    # a raw docstring, since a backslash in a formula is not an escape
     quotes = 'r"""' if any("\\" in line for line in (first, *body)) else '"""'
     if not body:
         return [f'{indent}{quotes}{first}"""']
@@ -72,7 +72,7 @@ def summary_of(text: str, otherwise: str) -> tuple[str, str]:
 
     Args:
         text: A description.
-        otherwise: The first line where the sentence is missing or too long for one.
+        otherwise: The first line if the sentence is missing or too long.
     """
     text = one_line(text)
     found = _SENTENCE.match(text if text.endswith((".", "!", "?")) else f"{text}.")
@@ -91,5 +91,5 @@ def _wrapped(entry: str, indent: str) -> list[str]:
 
 
 def _prose(text: str) -> str:
-    """Text that ends no docstring: double quotes become single ones."""
+    """Return text that cannot end a docstring: double quotes become single ones."""
     return one_line(text).replace('"', "'")

@@ -1,4 +1,4 @@
-"""From definitions to dists on disk."""
+"""Writing of dists for definitions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Generated:
     """A dist that was written.
 
     Attributes:
-        definitions: What it was written from.
-        names: Of the dist.
-        folder: Where it is.
-        files: Their paths below the folder.
-        remarks: What the definitions say and the code does not.
+        definitions: The definitions.
+        names: Names of the dist.
+        folder: Path of the dist.
+        files: Paths of its files below the folder.
+        remarks: Facts of the definitions that the code does not express.
     """
 
     definitions: Definitions
@@ -39,20 +39,19 @@ def generate(
 
     Args:
         collections: At least one.
-        output: Folder that the dists' folders go to; made if it is not there.
-        backends: Those that kernels are to be written for; at least one.
+        output: Folder in which the dists' folders are created; it is created if missing.
+        backends: Backends to write kernels for; at least one.
         force: Whether folders that were generated before are replaced.
 
     Returns:
-        What was written, and the folders that replaced ones were moved to because somebody had
-        worked on them.
+        The dists written, and the new paths of replaced folders that had changes.
 
     Raises:
-        ConfigError: Names cannot be those of a dist; says all of them.
-        ContainerError: Folders are in the way or cannot be written; then nothing has changed.
+        ConfigError: Names are not valid for a dist; lists all.
+        ContainerError: Folders exist or cannot be written; nothing has changed.
     """
     if faults := [fault for definitions in collections for fault in name_faults(definitions)]:
-        raise ConfigError("no dist can be made of the definitions", problems=faults)
+        raise ConfigError("a dist cannot be written for the definitions", problems=faults)
     named = [(definitions, Names.of(definitions)) for definitions in collections]
     dists = [Dist(output / n.dist, files_of(d, n, backends)) for d, n in named]
     check_targets(dists, force=force)

@@ -1,4 +1,4 @@
-"""Op definitions as QNN's op-package XML, from ops that somebody spelled."""
+"""Op definitions as QNN's op-package XML, from ops on the command line."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _TAGS = {"in": "Input", "out": "Output", "param": "Parameter"}
 
 
 class XmlText:
-    """The XML of a package, and which of its lines come from where.
+    """The XML of a package, with the origins of its lines.
 
     Args:
         package: Name of the op package.
-        domain: Of its operators; may be empty.
-        version: Of the package.
-        ops: Its ops.
+        domain: Domain of its operators; may be empty.
+        version: Version of the package.
+        ops: The ops.
     """
 
     def __init__(self, package: str, domain: str, version: str, ops: Sequence[SpelledOp]) -> None:
@@ -40,10 +40,10 @@ class XmlText:
         return "\n".join(self._lines) + "\n"
 
     def definitions(self) -> Definitions:
-        """Return what the XML says.
+        """Return the definitions of the XML.
 
         Raises:
-            ConfigError: It is wrong; says everything that is, at the places of what was spelled.
+            ConfigError: The definitions are invalid; lists all faults, located in the command line.
         """
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "ops.xml")
@@ -52,7 +52,7 @@ class XmlText:
                 found = read_definitions(path)
             except ConfigError as error:
                 raise ConfigError(
-                    "the ops are wrong", problems=[self._placed(p) for p in error.problems]
+                    "invalid ops", problems=[self._placed(p) for p in error.problems]
                 ) from error
         return Definitions(found.package, found.domain, found.version, found.ops, "")
 
@@ -61,13 +61,13 @@ class XmlText:
         return Problem(problem.message, self._places[line - 1], problem.hint)
 
     def _op(self, op: SpelledOp) -> None:
-        self._add(op.place, "    <OpDef>", f"      <Name>{escape(op.name)}</Name>")
-        # the order that the SDK's schema wants
+        self._add(op.where, "    <OpDef>", f"      <Name>{escape(op.name)}</Name>")
+        # the order of the SDK's schema
         for side in _TAGS:
             for part in op.parts:
                 if part.side == side:
                     self._part(part)
-        self._add(op.place, "    </OpDef>")
+        self._add(op.where, "    </OpDef>")
 
     def _part(self, part: SpelledPart) -> None:
         tag = _TAGS[part.side]
@@ -89,9 +89,9 @@ class XmlText:
         if not is_param and part.is_repeated:
             body.append("<Repeated>true</Repeated>")
         lines = [f"      <{tag}>", *(f"        {line}" for line in body), f"      </{tag}>"]
-        self._add(part.place, *lines)
+        self._add(part.where, *lines)
 
     def _add(self, place: str, *lines: str) -> None:
-        whole = [" ".join(line.splitlines()) for line in lines]  # a line more would shift the rest
+        whole = [" ".join(line.splitlines()) for line in lines]  # another line would shift the rest
         self._lines += whole
         self._places += [place] * len(whole)

@@ -1,4 +1,4 @@
-"""The dists that `dovetail new-plugin` writes: kinds, names, templates."""
+"""The dists that `dovetail new-plugin` writes: kinds, names and templates."""
 
 from dovetail_tools._scaffold._kinds import KINDS, Kind, PluginKind
 from dovetail_tools._scaffold._names import Names, claim_faults, form_faults

@@ -1,4 +1,4 @@
-"""The kinds of plugin that there is a template for."""
+"""The kinds of plugins with a template."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 
 class PluginKind(enum.StrEnum):
-    """What the command is asked for."""
+    """The kinds that the command accepts."""
 
     BACKEND = "backend"
     OP_PACKAGE = "op-package"
@@ -20,12 +20,12 @@ class PluginKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """An entry point of a generated dist; `{name}`, `{module}` and `{Words}` stand for its names.
+    """An entry point of a generated dist; its names replace `{name}`, `{module}` and `{Words}`.
 
     Attributes:
         group: Entry-point group.
-        name: Within the group.
-        value: What it loads.
+        name: Name within the group.
+        value: `module:attribute` to load.
     """
 
     group: str
@@ -38,10 +38,10 @@ class Kind:
     """A template.
 
     Attributes:
-        noun: What the plugin is, with its article.
-        description: Of the dist.
-        entry_points: The plugin's own first.
-        tested_with: Dists of ours that the generated tests need beside core.
+        noun: Kind of the plugin, with an article.
+        description: Description of the dist.
+        entry_points: Entry points, that of the plugin first.
+        tested_with: Dists of ours that the generated tests need in addition to core.
     """
 
     noun: str

@@ -1,4 +1,4 @@
-"""The names of a generated dist, all made of one; and which names it refuses."""
+"""The names in a generated dist, all derived from one, and the names that are rejected."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from importlib.metadata import PackageNotFoundError, distribution
 from dovetail.errors import Problem
 from dovetail.plugins import list_plugins
 
-# More does not fit the lines of the templates as a formatter leaves them.
+# Longer names do not fit the formatted lines of the templates.
 LONGEST = 30
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[._-][A-Za-z0-9]+)*")
 _WORD = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z][a-z0-9]*|[0-9]+")
-# What generated files import, or lies beside them.
+# Modules that generated files import, and names of generated modules.
 _TAKEN = frozenset({"cases", "dovetail", "test", "tests"})
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names made of a plugin's.
+    """Names derived from that of a plugin.
 
     Attributes:
-        name: Of the plugin, as given.
-        words: The same in capitalized words, for classes: `my-npu` becomes `MyNpu`.
-        module: Of the Python package: `my_npu`.
-        dist: Of the dist, and of its folder: `my-npu`.
+        name: Name of the plugin, as given.
+        words: The name in capitalized words, for classes: `my-npu` becomes `MyNpu`.
+        module: Name of the Python package: `my_npu`.
+        dist: Name of the dist and of its folder: `my-npu`.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Names:
 
     @classmethod
     def of(cls, name: str) -> Names:
-        """Return the names; see `form_faults` for what is not one."""
+        """Return the names derived from a valid name (`form_faults`)."""
         words = _WORD.findall(name)
         module = "_".join(word.lower() for word in words)
         capitalized = "".join(word[0].upper() + word[1:] for word in words)
@@ -47,23 +47,23 @@ class Names:
 
 
 def form_faults(name: str) -> list[Problem]:
-    """Return why a text cannot be a plugin's name; nothing if it can."""
+    """Return why a text is not a valid plugin name; empty if it is."""
     if not _NAME.fullmatch(name) or len(Names.of(name).module) > LONGEST:
         hint = f"up to {LONGEST} letters and digits in parts joined by -, _ or ., a letter first"
-        return [Problem(f"{name!r} cannot be a plugin's name", hint=hint)]
+        return [Problem(f"invalid plugin name {name!r}", hint=hint)]
     module = Names.of(name).module
     if module.startswith("dovetail_"):
-        return [Problem("dists that are named dovetail-... are Dovetail's own")]
+        return [Problem("names dovetail-... are reserved for Dovetail's own dists")]
     if keyword.iskeyword(module) or module in _TAKEN | sys.stdlib_module_names:
         return [Problem(f"the module '{module}' would hide Python's or Dovetail's own")]
     return []
 
 
 def claim_faults(names: Names, points: list[tuple[str, str]]) -> Iterator[Problem]:
-    """Return who has a name already, of all that is installed here; imports nothing.
+    """Return the installed plugins, modules and dists that have a name; imports nothing.
 
     Args:
-        names: Of the plugin.
+        names: Names of the plugin.
         points: Groups and names of its entry points.
     """
     for group, name in points:
@@ -77,6 +77,6 @@ def claim_faults(names: Names, points: list[tuple[str, str]]) -> Iterator[Proble
         found = distribution(names.dist)
     except PackageNotFoundError:
         if importlib.util.find_spec(names.module) is not None:
-            yield Problem(f"a module '{names.module}' is installed: this one would hide it")
+            yield Problem(f"module '{names.module}' is installed, and the new one would hide it")
     else:
-        yield Problem(f"a dist '{names.dist}' is installed, version {found.version}")
+        yield Problem(f"dist '{names.dist}' {found.version} is installed")

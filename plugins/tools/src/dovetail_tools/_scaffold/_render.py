@@ -1,8 +1,8 @@
-"""Templates filled: the files of a dist by their paths.
+"""Rendering of templates to the files of a dist.
 
-A template is a file below `templates/KIND` or `templates/common` that is named as what it becomes,
-with `.template` after it and `module` for the package's name. In it, `{{name}}`, `{{words}}`,
-`{{module}}` and `{{dist}}` are the plugin's names; `common` knows a few more.
+A template is a file below `templates/KIND` or `templates/common`, named like the file to write,
+with `.template` appended and `module` for the package's name. In it, `{{name}}`, `{{words}}`,
+`{{module}}` and `{{dist}}` are the plugin's names; `common` has a few more fields.
 """
 
 from __future__ import annotations

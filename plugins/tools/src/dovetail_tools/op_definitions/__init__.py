@@ -1,7 +1,7 @@
-"""QNN's op-package XML: op definitions as data, and as op packages that have no code yet.
+"""QNN's op-package XML: op definitions as data, and as op packages without code.
 
-`read_definitions` reads a file in full and reports all faults with their lines, `make_package`
-gives the ops of it, `unexpressed` lists what a schema cannot hold.
+`read_definitions` reads a file and reports all faults with their lines, `make_package` creates the
+ops, `unexpressed` lists the facts that a schema cannot express.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def load_definitions(paths: Sequence[Path]) -> list[OpPackage]:
     """Return the op packages of XML files.
 
     Raises:
-        ConfigError: A file cannot be read, or is wrong; says everything that is, with lines.
+        ConfigError: A file cannot be read or is invalid; lists all faults with their lines.
     """
     return [make_package(read_definitions(path)) for path in paths]
 

@@ -1,4 +1,4 @@
-"""Where the parts of a file of op definitions contradict each other."""
+"""Contradictions between the parts of a file of op definitions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Fault = tuple[int, str]
 def disagreements(
     ops: Sequence[OpDefinition], supplements: Sequence[Supplement], unread: Set[str]
 ) -> Iterator[Fault]:
-    """Return lines and texts of what contradicts something else.
+    """Yield the lines and texts of contradictions.
 
     Args:
         ops: The definitions.
-        supplements: What backends add.
-        unread: Names of all ops of the file, those with faults of their own included.
+        supplements: The supplements of backends.
+        unread: Names of all ops of the file, including ops with faults.
     """
     by_name = {op.name: op for op in ops}
     for supplement in supplements:
@@ -28,7 +28,7 @@ def disagreements(
             yield from _supplement(by_name[supplement.op], supplement)
         elif supplement.op not in unread:
             hint = suggest_name(supplement.op, by_name)
-            yield supplement.line, f"{supplement.backend} has an op '{supplement.op}'; {hint}"
+            yield supplement.line, f"unknown op '{supplement.op}' of {supplement.backend}; {hint}"
     for op in ops:
         yield from _backend_specific(op)
         for param in op.params:
@@ -39,8 +39,8 @@ def _supplement(op: OpDefinition, supplement: Supplement) -> Iterator[Fault]:
     if op.backends and supplement.backend not in op.backends:
         yield (
             supplement.line,
-            f"op '{op.name}' is supplemented for {supplement.backend}, which is no "
-            f"<SupportedBackend> of it (line {op.line})",
+            f"supplement of op '{op.name}' for {supplement.backend}, which is not a "
+            f"<SupportedBackend> of the op (line {op.line})",
         )
     sides: dict[str, Sequence[Tensor | Parameter]] = {
         "in": op.inputs,
@@ -51,26 +51,20 @@ def _supplement(op: OpDefinition, supplement: Supplement) -> Iterator[Fault]:
     for (side, name), port in supplement.ports.items():
         known = {part.name: part for part in sides[side]}
         if name not in known:
-            text = f"op '{op.name}' has no {words[side]} '{name}'; {suggest_name(name, known)}"
+            text = f"unknown {words[side]} '{name}' of op '{op.name}'; {suggest_name(name, known)}"
             yield port.line, text
             continue
         part = known[name]
-        if foreign := [d.name for d in port.dtypes if part.dtypes and d not in part.dtypes]:
-            yield (
-                port.line,
-                f"{words[side]} '{name}' is {', '.join(foreign)} on {supplement.backend}, but "
-                f"{', '.join(d.name for d in part.dtypes)} by its definition (line {part.line})",
-            )
         if (ranks := _ranks(part.shape, port.shape)) is not None:
             yield (
                 port.line,
-                f"{words[side]} '{name}' has rank {ranks[1]} on {supplement.backend}, but "
-                f"{ranks[0]} by its definition (line {part.line})",
+                f"{words[side]} '{name}' has rank {ranks[1]} on {supplement.backend}, but rank "
+                f"{ranks[0]} in its definition (line {part.line})",
             )
 
 
 def _ranks(one: ShapeRule | None, other: ShapeRule | None) -> tuple[int, int] | None:
-    """Return the ranks of two shapes that contradict each other."""
+    """Return the ranks of two shapes if they differ."""
     if one is None or other is None or one.rank is None or other.rank is None:
         return None
     return None if one.rank == other.rank else (one.rank, other.rank)
@@ -84,16 +78,19 @@ def _backend_specific(op: OpDefinition) -> Iterator[Fault]:
         if missing := [b for b in op.backends if b not in part.by_backend]:
             yield (
                 part.line,
-                f"the data types of '{part.name}' are BACKEND_SPECIFIC, but no supplement gives "
-                f"those of {', '.join(missing)}",
+                f"data types of '{part.name}' are BACKEND_SPECIFIC, but no supplement has those of "
+                f"{', '.join(missing)}",
             )
 
 
 def _default(param: Parameter) -> Iterator[Fault]:
     if param.default and (fault := value_fault(param)) is not None:
-        yield param.line, f"the default of '{param.name}' {fault}"
+        yield param.line, f"invalid default of '{param.name}': {fault}"
     if param.only_default and not param.default:
         backends = ", ".join(param.only_default)
-        yield param.line, f"{backends} supports only the default of '{param.name}', which has none"
+        yield (
+            param.line,
+            f"{backends} supports only the default of '{param.name}', which is missing",
+        )
     if param.choices and not param.is_scalar:
-        yield param.line, f"'{param.name}' is an enumeration and not a scalar"
+        yield param.line, f"the enumeration '{param.name}' must be a scalar"

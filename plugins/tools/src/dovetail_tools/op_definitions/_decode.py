@@ -1,4 +1,4 @@
-"""From XML elements to op definitions, reporting every fault with its line."""
+"""Decoding of XML elements to op definitions, with a report of every fault and its line."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _PREFIX = "QNN_DATATYPE_"
 _BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
 _CONSTRAINT_KINDS = ("Number", "Shape", "Value", "Datatype", "Description")
 _BACKENDS = ("CPU", "GPU", "HTP", "DSP", "HTA", "LPAI", "AIC")
-# Members of every op's class, which a param of that name would hide.
+# Members of every op's class, which a param of the same name would hide.
 _RESERVED = (
     *("definition", "domain", "infer", "inputs", "is_pure", "outputs", "reference", "source"),
-    *("ins", "self"),  # of its constructor
+    *("ins", "self"),  # parameters of its constructor
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -41,14 +41,14 @@ def read_definitions(path: Path) -> Definitions:
     """Return the op definitions of an XML file.
 
     Raises:
-        ConfigError: It cannot be read, or is wrong; says everything that is, with lines.
+        ConfigError: The file cannot be read or is invalid; lists all faults with their lines.
     """
     root = read_xml(path)
     decoder = _Decoder(str(path))
     found = decoder.definitions(root)
     if decoder.problems or found is None:
         raise ConfigError(
-            "the op definitions are wrong",
+            "invalid op definitions",
             where=str(path),
             problems=sorted(decoder.problems, key=lambda p: int(p.where.rpartition(":")[2])),
         )
@@ -64,12 +64,12 @@ class _Decoder:
 
     def definitions(self, root: Element) -> Definitions | None:
         if root.tag != "OpDefCollection":
-            self._fault(root.line, f"its root is <{root.tag}>; it must be <OpDefCollection>")
+            self._fault(root.line, f"root element is <{root.tag}>; expected <OpDefCollection>")
             return None
         self._check(root, CHILDREN["OpDefCollection"])
         package = root.attributes.get("PackageName", "")
         if not package:
-            self._fault(root.line, "<OpDefCollection> lacks the attribute PackageName")
+            self._fault(root.line, "missing attribute PackageName of <OpDefCollection>")
         defined = [e for each in self._all(root, "OpDefList") for e in self._all(each, "OpDef")]
         for each in self._all(root, "OpDefList"):
             self._check(each, CHILDREN["OpDefList"])
@@ -77,7 +77,7 @@ class _Decoder:
             s for each in self._all(root, "SupplementalOpDefList") for s in self._supplements(each)
         ]
         if not defined:
-            self._fault(root.line, "it defines no op: there is no <OpDef>")
+            self._fault(root.line, "no op is defined: missing <OpDef>")
         ops = [op for e in defined if (op := self._op(e, supplements)) is not None]
         self._unique("op", [(op.name, op.line) for op in ops])
         for line, text in disagreements(ops, supplements, unread={self._name(e) for e in defined}):
@@ -102,13 +102,13 @@ class _Decoder:
             p for e in self._all(element, "Parameter") if (p := self._param(e, mine)) is not None
         ]
         if not outputs:
-            self._fault(element.line, f"op '{name}' has no <Output>")
+            self._fault(element.line, f"missing <Output> of op '{name}'")
         for what, parts in (("input", inputs), ("output", outputs)):
             self._unique(f"{what} of op '{name}'", [(t.name, t.line) for t in parts])
             for tensor in parts[:-1]:
                 if tensor.is_repeated:
                     self._fault(
-                        tensor.line, f"{what} '{tensor.name}' is repeated, but is not the last one"
+                        tensor.line, f"repeated {what} '{tensor.name}' must be the last one"
                     )
         self._unique(f"parameter of op '{name}'", [(p.name, p.line) for p in params])
         description, code = self._described(element)
@@ -134,10 +134,10 @@ class _Decoder:
         self._check(element, CHILDREN[element.tag])
         name = self._name(element)
         if not name:
-            self._fault(element.line, f"<{element.tag}> lacks <Name>")
+            self._fault(element.line, f"missing <Name> in <{element.tag}>")
         dtypes, specific = self._dtypes(element)
         if not dtypes and not specific:
-            self._fault(element.line, f"<{element.tag}> '{name}' lacks <Datatype>")
+            self._fault(element.line, f"missing <Datatype> in <{element.tag}> '{name}'")
         default = self._text(element, "Default")
         return Tensor(
             name,
@@ -159,12 +159,12 @@ class _Decoder:
         if name is None:
             return None
         if name in _RESERVED or keyword.iskeyword(name) or name.startswith("__"):
-            self._fault(element.line, f"no parameter can be named '{name}': ops need the name")
+            self._fault(element.line, f"reserved parameter name '{name}'")
             return None
         dtypes, specific = self._dtypes(element)
         choices = self._choices(element)
         if not dtypes and not specific and not choices:
-            self._fault(element.line, f"<Parameter> '{name}' lacks <Datatype>")
+            self._fault(element.line, f"missing <Datatype> in <Parameter> '{name}'")
         return Parameter(
             name,
             self._described(element)[0],
@@ -185,16 +185,16 @@ class _Decoder:
             self._check(enumeration, CHILDREN["Enumeration"])
             for choice in self._all(enumeration, "Enum"):
                 if not _IDENTIFIER.fullmatch(choice.text):
-                    self._fault(choice.line, f"<Enum> '{choice.text}' is no name")
+                    self._fault(choice.line, f"invalid name '{choice.text}' in <Enum>")
                 elif choice.text == "mro" or choice.text.startswith("_"):
-                    text = f"<Enum> '{choice.text}' cannot be one: Python needs the word"
+                    text = f"reserved name '{choice.text}' in <Enum>"
                     self._fault(choice.line, text)
                 elif choice.text in found:
-                    self._fault(choice.line, f"<Enum> '{choice.text}' is there twice")
+                    self._fault(choice.line, f"duplicate <Enum> '{choice.text}'")
                 else:
                     found.append(choice.text)
             if not found:
-                self._fault(enumeration.line, "<Enumeration> has no <Enum>")
+                self._fault(enumeration.line, "missing <Enum> in <Enumeration>")
         return tuple(found)
 
     def _shape(self, element: Element) -> ShapeRule | None:
@@ -206,24 +206,26 @@ class _Decoder:
         text, layout = self._text(shape, "Text"), self._layout(shape)
         dims = ShapeText.parse(text)
         if rank is not None and dims is not None and len(dims.terms) != rank:
-            self._fault(shape.line, f"its text {text} has {len(dims.terms)} dimensions, not {rank}")
+            self._fault(shape.line, f"expected {rank} dimensions, got {len(dims.terms)} in {text}")
         if rank is not None and rank != 4 and layout in (Layout.NHWC, Layout.NHCW):
-            self._fault(shape.line, f"the layout {layout.value} has 4 dimensions, not {rank}")
+            self._fault(shape.line, f"layout {layout.value} requires 4 dimensions, got {rank}")
         if rank is None and dims is not None:
-            rank = len(dims.terms)  # a list of extents says more than ND
+            rank = len(dims.terms)  # a list of dimensions is more precise than ND
         return ShapeRule(rank, layout, text, dims, shape.line)
 
     def _rank(self, shape: Element) -> int | None:
         element = self._one(shape, "Rank")
         text = "" if element is None else element.text.upper()
         if element is None:
-            self._fault(shape.line, "<Shape> lacks <Rank>")
+            self._fault(shape.line, "missing <Rank> in <Shape>")
         elif text == "SCALAR":
             return 0
         elif match := re.fullmatch(r"(\d{1,2})D?", text):
             return int(match[1])
         elif text != "ND":
-            self._fault(element.line, f"'{element.text}' is no rank; say SCALAR, 1D, 2D, ... or ND")
+            self._fault(
+                element.line, f"invalid rank '{element.text}'; expected SCALAR, 1D, 2D, ... or ND"
+            )
         return None
 
     def _layout(self, shape: Element) -> Layout:
@@ -234,11 +236,13 @@ class _Decoder:
             return Layout(element.text)
         except ValueError:
             names = ", ".join(each.value for each in Layout)
-            self._fault(element.line, f"'{element.text}' is no layout; there are {names}")
+            self._fault(
+                element.line, f"unsupported layout '{element.text}'; expected one of {names}"
+            )
             return Layout.UNDEFINED
 
     def _dtypes(self, element: Element) -> tuple[tuple[DType, ...], bool]:
-        """Return the types, and whether they are a backend's affair."""
+        """Return the types, and whether they depend on the backend."""
         found: list[DType] = []
         specific = False
         for each in self._all(element, "Datatype"):
@@ -250,8 +254,8 @@ class _Decoder:
                 found.append(DType[name])
             else:
                 hint = suggest_name(name, DType.__members__)
-                self._fault(each.line, f"'{each.text}' is no data type; {hint}")
-                specific = True  # whatever it was to be: one fault is enough
+                self._fault(each.line, f"unknown data type '{each.text}'; {hint}")
+                specific = True  # the type is unknown: report no further faults
         return tuple(dict.fromkeys(found)), specific
 
     def _constraints(self, element: Element) -> tuple[Constraint, ...]:
@@ -261,7 +265,7 @@ class _Decoder:
             kind = each.attributes.get("Type", "Description")
             if kind not in _CONSTRAINT_KINDS:
                 hint = suggest_name(kind, _CONSTRAINT_KINDS)
-                self._fault(each.line, f"'{kind}' is no type of constraint; {hint}")
+                self._fault(each.line, f"unknown type of constraint '{kind}'; {hint}")
             found.append(Constraint(kind, each.text, each.line))
         return tuple(found)
 
@@ -279,7 +283,7 @@ class _Decoder:
             self._check(each, CHILDREN["SupplementalOpDef"])
             name = self._name(each)
             if not name:
-                self._fault(each.line, "<SupplementalOpDef> lacks <Name>")
+                self._fault(each.line, "missing <Name> in <SupplementalOpDef>")
                 continue
             ports = {}
             for tag, side in (("Input", "in"), ("Output", "out"), ("Parameter", "param")):
@@ -297,8 +301,8 @@ class _Decoder:
 
     def _backend(self, text: str, line: int) -> str:
         if text not in _BACKENDS:
-            what = f"'{text}' is no backend" if text else "a backend is not named"
-            self._fault(line, f"{what}; there are {', '.join(_BACKENDS)}")
+            what = f"unknown backend '{text}'" if text else "missing name of a backend"
+            self._fault(line, f"{what}; expected one of {', '.join(_BACKENDS)}")
         return text
 
     # -- elements --------------------------------------------------------------------------------
@@ -307,19 +311,19 @@ class _Decoder:
         self.problems.append(Problem(text, f"{self._file}:{line}"))
 
     def _check(self, element: Element, children: Mapping[str, bool]) -> None:
-        """Refuses children and attributes that an element does not have, or not so often."""
+        """Report unknown and repeated children and attributes of an element."""
         seen: set[str] = set()
         for child in element.children:
             if child.tag not in children:
-                hint = suggest_name(child.tag, children) if children else "it has no elements"
-                self._fault(child.line, f"<{element.tag}> has no element <{child.tag}>; {hint}")
+                hint = suggest_name(child.tag, children) if children else "no elements are allowed"
+                self._fault(child.line, f"unknown element <{child.tag}> in <{element.tag}>; {hint}")
             elif child.tag in seen and not children[child.tag]:
-                self._fault(child.line, f"<{element.tag}> has <{child.tag}> twice")
+                self._fault(child.line, f"duplicate <{child.tag}> in <{element.tag}>")
             seen.add(child.tag)
         known = ATTRIBUTES.get(element.tag, set())
         for name in element.attributes.keys() - known:
-            hint = suggest_name(name, known) if known else "it has none"
-            self._fault(element.line, f"<{element.tag}> has no attribute '{name}'; {hint}")
+            hint = suggest_name(name, known) if known else "no attributes are allowed"
+            self._fault(element.line, f"unknown attribute '{name}' of <{element.tag}>; {hint}")
 
     def _all(self, element: Element, tag: str) -> list[Element]:
         return [child for child in element.children if child.tag == tag]
@@ -337,16 +341,16 @@ class _Decoder:
     def _identifier(self, element: Element, what: str) -> str | None:
         name = self._one(element, "Name")
         if name is None or not name.text:
-            self._fault(element.line, f"{what} lacks <Name>")
+            self._fault(element.line, f"missing <Name> in {what}")
             return None
         if not _IDENTIFIER.fullmatch(name.text):
-            text = f"'{name.text}' is no name of letters, digits and _ that begins with no digit"
+            text = f"invalid name '{name.text}'; expected letters, digits and _, without a leading digit"
             self._fault(name.line, text)
             return None
         return name.text
 
     def _described(self, element: Element) -> tuple[str, str]:
-        """Return a description's words and its code."""
+        """Return the text and the code of a description."""
         found = self._one(element, "Description")
         if found is None:
             return "", ""
@@ -358,14 +362,14 @@ class _Decoder:
         if found is None:
             return default
         if found.text.lower() not in ("true", "false", "1", "0"):
-            self._fault(found.line, f"<{tag}> is '{found.text}'; it must be true or false")
+            self._fault(found.line, f"expected true or false in <{tag}>, got '{found.text}'")
         return found.text.lower() in ("true", "1")
 
     def _unique(self, what: str, named: Iterable[tuple[str, int]]) -> None:
         seen: dict[str, int] = {}
         for name, line in named:
             if name and name in seen:
-                self._fault(line, f"there is another {what} named '{name}' (line {seen[name]})")
+                self._fault(line, f"duplicate {what} '{name}' (see line {seen[name]})")
             seen.setdefault(name, line)
 
 

@@ -1,8 +1,8 @@
-"""Which elements and attributes a file of op definitions may hold."""
+"""The elements and attributes of a file of op definitions."""
 
 from __future__ import annotations
 
-# Each element's children: True where there may be many.
+# Children of each element: True if repeatable.
 CHILDREN: dict[str, dict[str, bool]] = {
     "OpDefCollection": {"OpDefList": True, "SupplementalOpDefList": True},
     "OpDefList": {"OpDef": True},

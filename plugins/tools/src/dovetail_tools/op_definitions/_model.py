@@ -1,4 +1,4 @@
-"""Op definitions as QNN's op-package XML states them."""
+"""Op definitions of QNN's op-package XML, as data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dovetail_tools.op_definitions._shapes import ShapeText
 
 
 class Layout(enum.Enum):
-    """Layouts that a shape may name."""
+    """The layouts of shapes."""
 
     NHWC = "NHWC"
     NHCW = "NHCW"
@@ -20,12 +20,12 @@ class Layout(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What a definition demands in words.
+    """A constraint in words.
 
     Attributes:
         kind: Number, Shape, Value, Datatype or Description.
-        text: The words.
-        line: Where it stands.
+        text: The text.
+        line: Line in the file.
     """
 
     kind: str
@@ -35,14 +35,14 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class ShapeRule:
-    """What a definition says of a shape.
+    """The shape of a tensor or param in a definition.
 
     Attributes:
         rank: Number of dimensions; None for any.
         layout: Meaning of the dimensions.
         text: As written; may be empty.
-        dims: The text as terms, where it is a list of them.
-        line: Where it stands.
+        dims: The text as terms, if it is a list of them.
+        line: Line in the file.
     """
 
     rank: int | None
@@ -57,17 +57,17 @@ class Tensor:
     """A declared input or output.
 
     Attributes:
-        name: Its name.
-        description: In words.
-        is_mandatory: Whether it must be there.
-        is_repeated: Whether it stands for any number of tensors.
-        is_static: Whether its data must be known when the graph is made.
+        name: Name.
+        description: Description in words.
+        is_mandatory: Whether it is required.
+        is_repeated: Whether it represents any number of tensors.
+        is_static: Whether its data must be known when the graph is composed.
         dtypes: Allowed types; empty for any.
-        by_backend: Types that a supplement allows a backend, by its name.
-        shape: What is said of its shape.
-        default: What a left-out input means, in words.
-        constraints: Further demands in words.
-        line: Where it stands.
+        by_backend: Additional types that supplements allow, by backend.
+        shape: Shape; None for any.
+        default: Meaning of a missing input, in words.
+        constraints: Further constraints in words.
+        line: Line in the file.
     """
 
     name: str
@@ -84,8 +84,8 @@ class Tensor:
 
     @property
     def all_dtypes(self) -> tuple[DType, ...]:
-        """Types that any backend allows; empty for any type."""
-        return self.dtypes or _union(self.by_backend)
+        """Types that the definition or any backend allows; empty for any type."""
+        return _union(self.dtypes, self.by_backend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +93,17 @@ class Parameter:
     """A declared param.
 
     Attributes:
-        name: Its name.
-        description: In words.
-        is_mandatory: Whether a node must give it.
-        dtypes: Allowed types, the usual one first.
+        name: Name.
+        description: Description in words.
+        is_mandatory: Whether a node must have it.
+        dtypes: Allowed types, the preferred one first.
         by_backend: As for a tensor.
-        only_default: Backends that support the default alone.
-        shape: What is said of its shape; a scalar has rank 0.
-        default: Its value as text; empty for none.
+        only_default: Backends that support only the default.
+        shape: Shape; a scalar has rank 0.
+        default: Default value as text; empty for none.
         choices: Names of an enumeration, numbered from 0.
-        constraints: Further demands in words.
-        line: Where it stands.
+        constraints: Further constraints in words.
+        line: Line in the file.
     """
 
     name: str
@@ -120,28 +120,28 @@ class Parameter:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it is one value."""
+        """True if the param is a single value."""
         return self.shape is None or self.shape.rank == 0
 
     @property
     def all_dtypes(self) -> tuple[DType, ...]:
-        """Types that any backend allows; UINT_32 where nothing is said."""
-        return self.dtypes or _union(self.by_backend) or (DType.UINT_32,)
+        """Types that the definition or any backend allows; UINT_32 by default."""
+        return _union(self.dtypes, self.by_backend) or (DType.UINT_32,)
 
 
 @dataclass(frozen=True, slots=True)
 class OpDefinition:
-    """An op.
+    """The definition of an op.
 
     Attributes:
-        name: Its name.
-        description: In words.
+        name: Name of the op.
+        description: Description in words.
         code: Code or formula of the description.
-        references: Where it comes from: source and address.
-        inputs, outputs, params: What it is made of.
-        backends: Backends that are to support it.
-        uses_default_translation: Whether the SDK's converters would translate it by themselves.
-        line: Where it stands.
+        references: Sources, each with its address.
+        inputs, outputs, params: The ports and params.
+        backends: Backends that support the op.
+        uses_default_translation: Whether the SDK's converters translate the op by default.
+        line: Line in the file.
     """
 
     name: str
@@ -158,14 +158,14 @@ class OpDefinition:
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """A file of op definitions.
+    """The op definitions of a file.
 
     Attributes:
         package: Name of the op package.
         domain: Name of the package's domain; may be empty.
-        version: Of the package.
-        ops: In order.
-        file: Where they stand.
+        version: Version of the package.
+        ops: The ops, in order.
+        file: Path of the file.
     """
 
     package: str
@@ -175,5 +175,8 @@ class Definitions:
     file: str
 
 
-def _union(by_backend: dict[str, tuple[DType, ...]]) -> tuple[DType, ...]:
-    return tuple(dict.fromkeys(d for dtypes in by_backend.values() for d in dtypes))
+def _union(
+    dtypes: tuple[DType, ...], by_backend: dict[str, tuple[DType, ...]]
+) -> tuple[DType, ...]:
+    added = (dtype for supplement in by_backend.values() for dtype in supplement)
+    return tuple(dict.fromkeys((*dtypes, *added)))

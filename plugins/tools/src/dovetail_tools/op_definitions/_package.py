@@ -1,4 +1,4 @@
-"""From op definitions to an op package whose ops have a schema and a shape rule, but no code."""
+"""Op packages from op definitions: ops with a schema and a shape rule, but without code."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from dovetail_tools.op_definitions._values import default_value
 
 
 class DefinedOp(Op):
-    """An op of a definition: its schema, and shapes as far as the definition says them."""
+    """An op of a definition, with its schema and the shapes that the definition states."""
 
     definition: ClassVar[OpDefinition]
 
     def infer(self, ins: Sequence[Spec | None], outs: Sequence[Spec | None]) -> list[Spec]:
-        """Return the output specs: as the definition says, else as the graph declares them.
+        """Return the output specs: those of the definition, else those that the graph declares.
 
         Raises:
-            OpError: A rank is not the defined one, or nothing says what an output is.
+            OpError: A rank differs from the definition, or the spec of an output is unknown.
         """
         inputs, outputs = self.definition.inputs, self.definition.outputs
         names: dict[str, int] = {}
@@ -40,17 +40,19 @@ class DefinedOp(Op):
                 if tensor.is_mandatory and tensor.shape is not None and tensor.shape.dims:
                     tensor.shape.dims.learn(spec.shape, names)
         if inputs and inputs[-1].is_repeated and inputs[-1].is_mandatory and len(ins) < len(inputs):
-            raise OpError(f"there is no '{inputs[-1].name}'; its definition demands one at least")
+            raise OpError(
+                f"missing input '{inputs[-1].name}'; its definition requires at least one"
+            )
         sure = self._count_of_sure()
         found = []
         for i, (tensor, spec) in enumerate(zip(_repeated(outputs, len(outs)), outs, strict=False)):
             if spec is None and i >= sure and not tensor.is_repeated:
-                break  # it is left out, and so are all after it
+                break  # it is missing, and so are all after it
             found.append(_output(tensor, spec, ins, names))
         return found + [_output(tensor, None, ins, names) for tensor in outputs[len(found) : sure]]
 
     def _count_of_sure(self) -> int:
-        """How many outputs there are at least; nothing is said of those after them."""
+        """Return the number of outputs up to the last one that the definition determines."""
         inputs = (t.shape for t in self.definition.inputs if t.is_mandatory)
         names = {name for rule in inputs if rule and rule.dims for name in rule.dims.names}
         outputs = self.definition.outputs
@@ -61,19 +63,19 @@ class DefinedOp(Op):
         return 0
 
     def reference(self, ins: Arrays, outs: Sequence[Spec]) -> list[Array]:
-        """Refuses: a definition is no code.
+        """Raise: a definition has no code.
 
         Raises:
             UnsupportedOpError: Always.
         """
         raise UnsupportedOpError(
-            f"op '{self.definition.name}' is defined, but there is no code for it",
-            hint="write it: `dovetail op-package-generator --config-path XML` begins the package",
+            f"op '{self.definition.name}' is defined, but has no code",
+            hint="write it: `dovetail op-package-generator --config-path XML` writes a start of the package",
         )
 
 
 def make_package(definitions: Definitions) -> OpPackage:
-    """Return the op package of some definitions."""
+    """Return an op package for definitions."""
     package = OpPackage(definitions.package, definitions.version)
     for definition in definitions.ops:
         members: dict[str, Any] = {
@@ -90,7 +92,7 @@ def make_package(definitions: Definitions) -> OpPackage:
 
 
 def port(kind: type[Port], tensor: Tensor) -> Port:
-    """Return the declared port of a definition's input or output."""
+    """Return the port for an input or output of a definition."""
     return kind(
         tensor.name,
         dtypes=tensor.all_dtypes,
@@ -100,7 +102,7 @@ def port(kind: type[Port], tensor: Tensor) -> Port:
 
 
 def param_field(param: Parameter) -> ParamField[Any]:
-    """Return the declared param of a definition's."""
+    """Return the param for one of a definition."""
     default: Any = REQUIRED if param.is_mandatory and not param.default else None
     if param.default:
         default = default_value(param)
@@ -117,14 +119,14 @@ def param_field(param: Parameter) -> ParamField[Any]:
 
 
 def choices_of(param: Parameter) -> type[enum.IntEnum] | None:
-    """Return the enumeration of a param, numbered from 0; None where it has none."""
+    """Return the enumeration of a param, numbered from 0; None if it has none."""
     if not param.choices:
         return None
     return cast("type[enum.IntEnum]", enum.IntEnum(param.name, param.choices, start=0))
 
 
 def _repeated(tensors: Sequence[Tensor], count: int) -> Iterator[Tensor]:
-    """Return the definitions for so many tensors, the last one again where it is repeated."""
+    """Return a definition for each of a number of tensors, the last one repeatedly if repeatable."""
     yield from tensors
     if tensors and tensors[-1].is_repeated:
         for _ in range(len(tensors), count):
@@ -134,7 +136,9 @@ def _repeated(tensors: Sequence[Tensor], count: int) -> Iterator[Tensor]:
 def _need_rank(tensor: Tensor, spec: Spec) -> None:
     rank = None if tensor.shape is None else tensor.shape.rank
     if rank is not None and len(spec.shape) != rank:
-        raise OpError(f"'{tensor.name}' has the shape {spec.shape}; its definition says {rank}D")
+        raise OpError(
+            f"'{tensor.name}' has the shape {spec.shape}; its definition requires {rank}D"
+        )
 
 
 def _output(
@@ -149,15 +153,15 @@ def _output(
         return declared if shape is None else replace(declared, shape=shape)
     if shape is None:
         raise OpError(
-            f"the shape of its output '{tensor.name}' is not known",
-            hint="say it in the model (value_info), or in the definition as a list of names of the "
-            "inputs' extents: <Text>[batch, 2 * height, width, channel]</Text>",
+            f"unknown shape of output '{tensor.name}'",
+            hint="state it in the model (value_info), or in the definition as a list of names of the "
+            "inputs' dimensions: <Text>[batch, 2 * height, width, channel]</Text>",
         )
     return Spec(_dtype(tensor, ins), shape)
 
 
 def _says(rule: ShapeRule | None, names: Set[str]) -> bool:
-    """Return whether a rule is a shape, once some names are known."""
+    """Return whether a rule determines a shape, given the known names."""
     if rule is None or rule.dims is None:
         return rule is not None and rule.rank == 0
     return rule.dims.wanted <= names
@@ -170,11 +174,11 @@ def _said(rule: ShapeRule | None, names: dict[str, int]) -> tuple[int, ...] | No
 
 
 def _dtype(tensor: Tensor, ins: Sequence[Spec | None]) -> DType:
-    """The first input's type if it is allowed, as for most ops; else the first allowed one."""
+    """Return the first input's type if it is allowed, as for most ops, else the first allowed one."""
     first = next((s.dtype for s in ins if s is not None), DType.FLOAT_32)
     allowed = tensor.all_dtypes
     return first if not allowed or first in allowed else allowed[0]
 
 
 def _allowed(tensor: Tensor) -> str:
-    return f"its definition allows {', '.join(d.name for d in tensor.all_dtypes)}"
+    return f"the definition allows {', '.join(d.name for d in tensor.all_dtypes)}"

@@ -21,17 +21,17 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class ShapeText:
-    """A shape as terms: whole numbers, names, and their sums, differences, products, quotients.
+    """A shape as terms: integers, names, and their sums, differences, products and quotients.
 
     Attributes:
-        terms: One for each dimension.
+        terms: One term for each dimension.
     """
 
     terms: tuple[ast.expr, ...]
 
     @classmethod
     def parse(cls, text: str) -> ShapeText | None:
-        """Return the terms of a text, None where it is prose."""
+        """Return the terms of a text; None if it is prose."""
         if not (text.startswith("[") and text.endswith("]")) or len(text) > _LONGEST:
             return None
         try:
@@ -44,32 +44,32 @@ class ShapeText:
 
     @property
     def names(self) -> set[str]:
-        """Name that are terms by themselves: a shape gives their extents."""
+        """Names that are terms: a known shape has their values."""
         return {term.id for term in self.terms if isinstance(term, ast.Name)}
 
     @property
     def wanted(self) -> set[str]:
-        """All names that the terms use."""
+        """All names in the terms."""
         return {n.id for term in self.terms for n in ast.walk(term) if isinstance(n, ast.Name)}
 
     def learn(self, shape: tuple[int, ...], names: dict[str, int]) -> None:
-        """Take the extents of a known shape for the terms that are mere names."""
+        """Read the values of names from a known shape."""
         for term, extent in zip(self.terms, shape, strict=False):
             if isinstance(term, ast.Name):
                 names.setdefault(term.id, extent)
 
     def shape(self, names: Mapping[str, int]) -> tuple[int, ...] | None:
-        """Return the shape, None where a name is not known.
+        """Return the shape; None if a name is unknown.
 
         Raises:
-            OpError: An extent would be less than 0, or divided by 0.
+            OpError: A dimension would be negative, or a division is by 0.
         """
         try:
             found = tuple(_value(term, names) for term in self.terms)
         except KeyError:
             return None
         except ZeroDivisionError:
-            raise OpError(f"an extent of {self} is divided by 0") from None
+            raise OpError(f"division by 0 in the shape {self}") from None
         if min(found, default=0) < 0:
             raise OpError(f"{self} would be {found}")
         return found
@@ -97,4 +97,4 @@ def _value(node: ast.expr, names: Mapping[str, int]) -> int:
             return value
         case ast.BinOp(left=left, op=op, right=right):
             return _OPERATORS[type(op)](_value(left, names), _value(right, names))
-    raise AssertionError(f"{ast.dump(node)} is no term")
+    raise AssertionError(f"unsupported term {ast.dump(node)}")

@@ -1,4 +1,4 @@
-"""What one backend adds to the definition of an op."""
+"""Supplements: additions of a backend to the definition of an op."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dovetail_tools.op_definitions._model import Constraint, ShapeRule
 
 @dataclass(frozen=True, slots=True)
 class SupplementPort:
-    """What a backend says of an input, output or param.
+    """The supplement of an input, output or param.
 
     Attributes:
-        dtypes: Types that it allows.
-        shape: Shapes that it allows.
-        only_default: Whether a param may have its default only.
-        constraints: Further demands in words.
-        line: Where it stands.
+        dtypes: Types that the backend allows.
+        shape: Shapes that the backend allows.
+        only_default: Whether the backend supports only the default of a param.
+        constraints: Further constraints in words.
+        line: Line in the file.
     """
 
     dtypes: tuple[DType, ...]
@@ -29,13 +29,14 @@ class SupplementPort:
 
 @dataclass(frozen=True, slots=True)
 class Supplement:
-    """What a backend says of an op.
+    """The supplement of an op.
 
     Attributes:
-        backend: Its name.
-        op: The op's name.
-        line: Where it stands.
-        ports: By side (`in`, `out`, `param`) and name; none where it only says that it has the op.
+        backend: Name of the backend.
+        op: Name of the op.
+        line: Line in the file.
+        ports: Supplements by side (`in`, `out`, `param`) and name; empty if the backend only states
+            its support of the op.
     """
 
     backend: str
@@ -44,6 +45,6 @@ class Supplement:
     ports: dict[tuple[str, str], SupplementPort]
 
     def only_default(self, param: str) -> bool:
-        """Return whether the backend supports a param's default alone."""
+        """Return whether the backend supports only the default of a param."""
         port = self.ports.get(("param", param))
         return port is not None and port.only_default

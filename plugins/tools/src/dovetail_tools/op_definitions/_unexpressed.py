@@ -1,4 +1,4 @@
-"""What a definition says that a schema cannot hold: somebody must write it as code."""
+"""Facts of a definition that a schema cannot express, and that must be written as code."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dovetail_tools.op_definitions._model import (
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something that is not expressed.
+    """A fact that is not expressed.
 
     Attributes:
-        op: The op that it is about.
-        line: Where it stands.
-        text: What it is.
+        op: Name of the op.
+        line: Line in the file.
+        text: The fact.
     """
 
     op: str
@@ -30,7 +30,7 @@ class Remark:
 
 
 def unexpressed(definitions: Definitions) -> list[Remark]:
-    """Return what the schemas of some definitions do not say, in the file's order."""
+    """Return the facts that the schemas of definitions do not express, in the file's order."""
     return sorted(
         (remark for op in definitions.ops for remark in _of(op)), key=lambda remark: remark.line
     )
@@ -38,10 +38,10 @@ def unexpressed(definitions: Definitions) -> list[Remark]:
 
 def _of(op: OpDefinition) -> Iterator[Remark]:
     if op.uses_default_translation:
-        text = "UseDefaultTranslation: whether a converter knows the op is its importers' affair"
+        text = "UseDefaultTranslation: importers decide whether a model can have the op"
         yield Remark(op.name, op.line, text)
     if op.code:
-        yield Remark(op.name, op.line, f"the description's code: {op.code}")
+        yield Remark(op.name, op.line, f"code of the description: {op.code}")
     for what, parts in (("input", op.inputs), ("output", op.outputs)):
         for tensor in parts:
             for line, text in _tensor(tensor):
@@ -54,15 +54,15 @@ def _of(op: OpDefinition) -> Iterator[Remark]:
 def _tensor(tensor: Tensor) -> Iterator[tuple[int, str]]:
     yield from _common(tensor)
     if tensor.default:
-        yield tensor.line, f"what it is where it is left out: {tensor.default}"
+        yield tensor.line, f"default: {tensor.default}"
     if tensor.is_static:
-        yield tensor.line, "that its data must be known before the graph runs (IsStaticTensor)"
+        yield tensor.line, "data must be known before the graph runs (IsStaticTensor)"
 
 
 def _param(param: Parameter) -> Iterator[tuple[int, str]]:
     yield from _common(param)
     for backend in param.only_default:
-        yield param.line, f"that {backend} supports only its default"
+        yield param.line, f"{backend} supports only the default"
 
 
 def _common(part: Tensor | Parameter) -> Iterator[tuple[int, str]]:
@@ -70,9 +70,9 @@ def _common(part: Tensor | Parameter) -> Iterator[tuple[int, str]]:
         yield constraint.line, f"constraint ({constraint.kind}): {constraint.text}"
     if len(part.by_backend) > 1 or (part.dtypes and part.by_backend):
         for backend, dtypes in part.by_backend.items():
-            yield part.line, f"that {backend} has it as {', '.join(d.name for d in dtypes)} only"
+            yield part.line, f"{backend} supports only {', '.join(d.name for d in dtypes)}"
     if (shape := part.shape) is not None:
         if shape.layout is not Layout.UNDEFINED:
-            yield shape.line, f"the layout {shape.layout.value}"
+            yield shape.line, f"layout {shape.layout.value}"
         if shape.text and shape.dims is None:
-            yield shape.line, f"a shape in words: {shape.text}"
+            yield shape.line, f"shape in words: {shape.text}"

@@ -1,4 +1,4 @@
-"""Defaults of params: from text to values."""
+"""Values of params' defaults, from their text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORDS = {"true": True, "false": False}
 
 
 def value_fault(param: Parameter) -> str | None:
-    """Return what is wrong with a param's default, None if nothing is."""
+    """Return the fault of a param's default, or None."""
     try:
         default_value(param)
     except ValueError as error:
@@ -26,7 +26,7 @@ def default_value(param: Parameter) -> Any:
     """Return a param's default: a number, a bool, text, or an array.
 
     Raises:
-        ValueError: The text is no value of the param's type and rank.
+        ValueError: The text is not a value of the param's type and rank.
     """
     dtype = param.all_dtypes[0]
     if param.choices and param.default in param.choices:
@@ -39,12 +39,14 @@ def default_value(param: Parameter) -> Any:
     try:
         array = np.asarray(value)
     except ValueError:
-        raise ValueError(f"{param.default!r} is no array: its rows differ in length") from None
+        raise ValueError(
+            f"{param.default!r} is not an array: its rows have different lengths"
+        ) from None
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{param.default!r} is no array of numbers")
+        raise ValueError(f"{param.default!r} is not an array of numbers")
     rank = None if param.shape is None else param.shape.rank
     if rank is not None and array.ndim != rank:
-        raise ValueError(f"{param.default!r} has rank {array.ndim}, not {rank}")
+        raise ValueError(f"{param.default!r} has rank {array.ndim}; expected {rank}")
     for each in array.ravel().tolist():
         _scalar(param, dtype, each)
     return array
@@ -52,15 +54,17 @@ def default_value(param: Parameter) -> Any:
 
 def _scalar(param: Parameter, dtype: DType, value: Any) -> Any:
     if isinstance(value, list):
-        raise ValueError(f"{param.default!r} is a list; the parameter is a scalar")
+        raise ValueError(f"{param.default!r} is a list, but the parameter is a scalar")
     if dtype is DType.BOOL_8 and value in (0, 1):
         value = bool(value)
     elif dtype.is_float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not Scalar(dtype, value).fits:
-        raise ValueError(f"{param.default!r} does not fit {dtype.name}")
+        raise ValueError(f"{param.default!r} cannot be represented in {dtype.name}")
     if param.choices and value not in range(len(param.choices)):
-        raise ValueError(f"{param.default!r} is none of {', '.join(param.choices)}")
+        raise ValueError(
+            f"{param.default!r} is unsupported; expected one of {', '.join(param.choices)}"
+        )
     return value
 
 
@@ -70,7 +74,7 @@ def _parsed(text: str) -> Any:
     try:
         return json.loads(text.replace("{", "[").replace("}", "]"), parse_constant=_refused)
     except (ValueError, RecursionError):
-        raise ValueError(f"{text!r} is no number and no list of numbers") from None
+        raise ValueError(f"{text!r} is neither a number nor a list of numbers") from None
 
 
 def _refused(text: str) -> Any:

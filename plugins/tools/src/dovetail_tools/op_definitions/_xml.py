@@ -1,4 +1,4 @@
-"""XML from strangers as plain elements that know their lines; DTDs and entities are refused."""
+"""Untrusted XML as plain elements with their lines; DTDs and entities are rejected."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from xml.parsers import expat
 from dovetail.errors import ConfigError, Problem
 from dovetail.files import unreadable
 
-MOST_BYTES = 16 << 20  # hundreds of times the largest real file
+MOST_BYTES = 16 << 20  # hundreds of times the size of the largest known file
 DEEPEST = 32
 
 
 @dataclass(slots=True)
 class Element:
-    """An element.
+    """An XML element.
 
     Attributes:
-        tag: Its name without prefix.
-        attributes: By name without prefix.
-        line: Where it begins.
-        text: Its own text, without spaces around it.
-        children: In order.
+        tag: Name without prefix.
+        attributes: Attributes by name without prefix.
+        line: First line.
+        text: Text of the element itself, stripped.
+        children: Child elements, in order.
     """
 
     tag: str
@@ -36,7 +36,7 @@ def read_xml(path: Path) -> Element:
     """Return the root element of a file.
 
     Raises:
-        ConfigError: The file cannot be read, is no XML, or has what is refused.
+        ConfigError: The file cannot be read, is not XML, or has rejected content.
     """
     try:
         with path.open("rb") as file:
@@ -44,16 +44,16 @@ def read_xml(path: Path) -> Element:
     except OSError as error:
         raise unreadable(path, error) from error
     if len(data) > MOST_BYTES:
-        raise _refused(path, 1, f"it is larger than {MOST_BYTES >> 20} MiB")
+        raise _refused(path, 1, f"the file is larger than {MOST_BYTES >> 20} MiB")
     builder = _Builder(path)
     try:
         builder.parser.Parse(data, True)
     except expat.ExpatError as error:
-        why = f"it is not XML: {expat.ErrorString(error.code)}"
+        why = f"the file is not XML: {expat.ErrorString(error.code)}"
         raise _refused(path, error.lineno, why) from error
     except (UnicodeError, ValueError, LookupError) as error:
-        raise _refused(path, builder.line, f"it is not XML: {error}") from error
-    assert builder.root is not None  # else the parser would have raised
+        raise _refused(path, builder.line, f"the file is not XML: {error}") from error
+    assert builder.root is not None  # otherwise the parser has raised
     return builder.root
 
 
@@ -77,7 +77,7 @@ class _Builder:
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if len(self._open) == DEEPEST:
-            raise _refused(self.path, self.line, f"elements are more than {DEEPEST} deep")
+            raise _refused(self.path, self.line, f"elements are nested more than {DEEPEST} deep")
         named = {
             _local(name): value
             for name, value in attributes.items()
@@ -98,7 +98,9 @@ class _Builder:
         self._texts[-1].append(text)
 
     def _doctype(self, *_: object) -> None:
-        raise _refused(self.path, self.line, "it has a document type, which may hold entities")
+        raise _refused(
+            self.path, self.line, "a document type is not allowed, since it may define entities"
+        )
 
 
 def _local(name: str) -> str:
@@ -108,5 +110,5 @@ def _local(name: str) -> str:
 def _refused(path: Path, line: int, why: str) -> ConfigError:
     return ConfigError(
         "the op definitions cannot be read",
-        problems=[Problem(why, f"{path}:{line}", "see docs/op_packages.md for what it may hold")],
+        problems=[Problem(why, f"{path}:{line}", "docs/op_packages.md describes the format")],
     )

@@ -1,4 +1,4 @@
-"""Op packages that the command line names: objects of Python modules, by name or by path."""
+"""The option `--op-packages`: op packages of Python modules that are not installed."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import importlib
 import importlib.util
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from types import ModuleType
 
-from dovetail.errors import PluginError, suggest_name
-from dovetail.ops import OpPackage
-from dovetail_tools._errors import usage
+from dovetail.cli.output import current_output
+from dovetail.errors import ConfigError, PluginError, suggest_name
+from dovetail.ops import OpPackage, OpRegistry
+from dovetail.plugins import list_plugins
+from dovetail.plugins.ops import GROUP, is_replaced
 
-_LOG = logging.getLogger("dovetail.tools")
+_LOG = logging.getLogger("dovetail.op-packages")
 _OPTION = "--op-packages"
 _COMPILED = (".so", ".dll", ".dylib")
 
@@ -27,10 +29,10 @@ class Reference:
     """An op package as the command line names it.
 
     Attributes:
-        text: As given.
-        module: A module's name, or the path of a Python file or package folder.
-        attribute: Of the module; empty for the only OpPackage that it has.
-        target: The backend that it is for; empty for all.
+        text: The reference as given.
+        module: Name of a module, or path of a Python file or package folder.
+        attribute: Attribute of the module; empty for its only OpPackage.
+        target: Backend that the package is for; empty for all.
     """
 
     text: str
@@ -44,21 +46,37 @@ class Reference:
         return f"{_OPTION} {self.text}"
 
 
-def load_op_packages(texts: tuple[str, ...], backend: str | None = None) -> list[OpPackage]:
+def add_op_packages(ops: OpRegistry, packages: Iterable[OpPackage]) -> None:
+    """Add op packages that the command line names; they replace installed ones, with a note.
+
+    Raises:
+        PluginError: Two of the packages have one name.
+    """
+    dists = {p.name: f"dist {p.dist} {p.version}" for p in list_plugins(GROUP)}
+    for package in packages:
+        ops.add(package, replace=True)
+        if is_replaced(package.name, ops):
+            current_output().message(
+                f"note: op package '{package.name}' of the command line replaces the installed one "
+                f"({dists[package.name]}) and its kernels"
+            )
+
+
+def load_op_packages(texts: Iterable[str], backend: str | None = None) -> list[OpPackage]:
     """Return op packages that are not installed.
 
     Args:
         texts: `module[:attribute[:target]]`, or a path instead of the module's name.
-        backend: Those for another one are left out; None keeps all.
+        backend: Packages for other backends are left out; None includes all.
 
     Raises:
         ConfigError: A reference does not have this form, or names a compiled library.
-        PluginError: A package cannot be loaded, or is none.
+        PluginError: A module cannot be imported, or has no such op package.
     """
     found = []
     for reference in [_parse(text) for text in texts]:
         if backend and reference.target and reference.target.lower() != backend:
-            _LOG.info("%s is left out: it is for %s", reference.where, reference.target)
+            _LOG.info("%s is ignored: it is for %s", reference.where, reference.target)
         else:
             found.append(_package(reference))
     return found
@@ -67,17 +85,20 @@ def load_op_packages(texts: tuple[str, ...], backend: str | None = None) -> list
 def _parse(text: str) -> Reference:
     module, *rest = text.split(":")
     if PurePath(module).suffix.lower() in _COMPILED:
-        raise usage(
+        raise ConfigError(
             "a compiled op package of the vendor's SDK cannot be used here",
+            code="USAGE",
             where=f"{_OPTION} {text}",
-            hint="write the ops in Python (`dovetail op-package-generator` begins it) and name the "
-            "module, as module.path:attribute",
+            hint="write the ops in Python (`dovetail op-package-generator` writes a start) and "
+            "pass the module, as module.path:attribute",
         )
     if not module or len(rest) > 2 or (rest and not rest[0]):
-        raise usage(
-            f"'{text}' names no op package",
+        raise ConfigError(
+            f"invalid reference '{text}'",
+            code="USAGE",
             where=_OPTION,
-            hint="say module.path:attribute or path/to/module.py:attribute, maybe with :target",
+            hint="expected module.path:attribute or path/to/module.py:attribute, optionally "
+            "followed by :target",
         )
     return Reference(text, module, *rest)
 
@@ -88,19 +109,23 @@ def _package(reference: Reference) -> OpPackage:
     if not reference.attribute:
         if len(set(map(id, packages.values()))) == 1:
             return next(iter(packages.values()))
-        named = f"it has several: {', '.join(packages)}" if packages else "it has no OpPackage"
-        raise PluginError(named, where=reference.where, hint="say module.path:attribute")
+        several = f"the module has several op packages: {', '.join(packages)}"
+        raise PluginError(
+            several if packages else "the module has no OpPackage",
+            where=reference.where,
+            hint="pass module.path:attribute",
+        )
     try:
         found = getattr(module, reference.attribute)
     except AttributeError as error:
         raise PluginError(
-            f"it cannot be loaded: AttributeError: {error}",
+            f"cannot be loaded: AttributeError: {error}",
             where=reference.where,
-            hint=f"the module is there; {suggest_name(reference.attribute, packages)}",
+            hint=f"the module was imported; {suggest_name(reference.attribute, packages)}",
         ) from error
     if not isinstance(found, OpPackage):
         kind = type(found).__name__
-        raise PluginError(f"it is a {kind}, not an OpPackage", where=reference.where)
+        raise PluginError(f"expected an OpPackage, got a {kind}", where=reference.where)
     return found
 
 
@@ -112,7 +137,7 @@ def _module(reference: Reference) -> ModuleType:
             return importlib.import_module(reference.module)
     except Exception as error:  # a module may raise anything as it is imported
         raise PluginError(
-            f"it cannot be loaded: {type(error).__name__}: {error}",
+            f"cannot be loaded: {type(error).__name__}: {error}",
             where=reference.where,
             hint=_hint(error, reference.module),
         ) from error
@@ -123,22 +148,22 @@ def _is_path(text: str) -> bool:
 
 
 def _module_at(path: Path) -> ModuleType:
-    """Import a Python file, or a folder with an `__init__.py`; once for each place.
+    """Import a Python file, or a folder with an `__init__.py`, once per path.
 
-    Modules beside it can be imported by it, as when it is run.
+    Like a script, it can import the other modules of its folder.
     """
     file = (path / "__init__.py" if path.is_dir() else path).resolve(strict=True)
     is_package = path.is_dir()
-    # a name of its own, so that it hides nothing that is installed
-    place = hashlib.sha256(str(file).encode()).hexdigest()[:12]
-    name = f"_dovetail_op_package_{place}"
+    # a unique name, which shadows nothing that is installed
+    digest = hashlib.sha256(str(file).encode()).hexdigest()[:12]
+    name = f"_dovetail_op_package_{digest}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(
         name, file, submodule_search_locations=[str(file.parent)] if is_package else None
     )
     if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is no Python file")
+        raise ImportError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -152,7 +177,7 @@ def _module_at(path: Path) -> ModuleType:
 
 @contextmanager
 def _importable_from(folder: Path) -> Iterator[None]:
-    """Modules of a folder can be imported; they shadow none that is installed."""
+    """Allow imports from a folder; its modules do not shadow installed ones."""
     sys.path.append(str(folder))
     try:
         yield
@@ -162,7 +187,7 @@ def _importable_from(folder: Path) -> Iterator[None]:
 
 def _hint(error: Exception, module: str) -> str:
     if isinstance(error, FileNotFoundError):
-        return "there is no such file; give the path of a Python file or of a package's folder"
+        return "pass the path of a Python file or of a package's folder"
     if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-        return "the module must be installed, in the working folder, or in one of PYTHONPATH"
-    return f"'{module}' was found, but fails as it is imported: correct it"
+        return "the module must be installed, in the working folder or on PYTHONPATH"
+    return f"'{module}' was found, but its import fails: correct the module"

@@ -1,0 +1,243 @@
+"""Contracts of entry-point groups: what they demand is what core uses, and shapes that differ."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+from typing import Any
+
+import pytest
+from typer import Typer
+
+from dovetail.calibration import RangeEstimator
+from dovetail.errors import PluginError
+from dovetail.ir import Pass
+from dovetail.ops.exporter import Exporter
+from dovetail.ops.frontend import Frontend
+from dovetail.plugins import COMMAND_HELP, GROUPS, list_plugins, load, load_all, load_usable, probe
+from dovetail.quantization import QuantizationAlgorithm, Quantizer
+from dovetail.runtime import contract
+
+PROTOCOLS = {
+    "dovetail.backends": contract.Backend,
+    "dovetail.frontends": Frontend,
+    "dovetail.exporters": Exporter,
+    "dovetail.passes": Pass,
+    "dovetail.range_estimators": RangeEstimator,
+    "dovetail.quantizers": Quantizer,
+    "dovetail.quantization_algorithms": QuantizationAlgorithm,
+}
+
+
+def members_of(protocol: type) -> set[str]:
+    """Return a protocol's members as a contract spells them, without a constructor."""
+    found = set(inspect.get_annotations(protocol))
+    for name, value in vars(protocol).items():
+        if isinstance(value, property):
+            found.add(name)
+        elif inspect.isfunction(value) and not name.startswith("_"):
+            _self, *parameters = inspect.signature(value).parameters
+            found.add(f"{name}({', '.join(parameters)})")
+    return found
+
+
+@pytest.mark.parametrize("group", PROTOCOLS)
+def test_contract_has_the_members_of_the_protocol(group: str) -> None:
+    declared = {m for m in GROUPS[group].members if not m.startswith("__init__")}
+    assert declared == members_of(PROTOCOLS[group])
+
+
+@pytest.mark.parametrize("group", [g for g in GROUPS if GROUPS[g].type])
+def test_contract_names_a_type_that_exists(group: str) -> None:
+    module, _, name = GROUPS[group].type.rpartition(".")
+    assert isinstance(getattr(importlib.import_module(module), name), type)
+
+
+def test_every_installed_plugin_meets_its_contract() -> None:
+    found = [p for p in list_plugins() if p.group != COMMAND_HELP]
+    assert found
+    assert [(p.name, p.reason) for p in (probe(q.group, q.name) for q in found) if p.reason] == []
+
+
+ESTIMATOR = "class thing:\n    def observe(self, batch): ...\n    def range(self): ...\n"
+BACKEND = """
+class thing:
+    name = "{name}"
+    options_type = object
+    def __init__(self, ops{init}): ...
+    def capabilities(self): ...
+    def validate(self, node): ...
+    def prepare(self, {prepare}): ...
+    {restore}
+"""
+GOOD_BACKEND = {
+    "name": "odd",
+    "init": "",
+    "prepare": "graph, options, weights",
+    "restore": "def restore(self, image, weights): ...",
+}
+KERNELS = """
+from dovetail.runtime.plan import KernelRegistry
+thing = KernelRegistry("{backend}")
+thing.register("{package}", "Thing")(print)
+"""
+PASS = """
+class Thing:
+    name = "odd"
+    phase, after = "late", None
+    def run(self, {parameters}): ...
+thing = Thing()
+"""
+HOOKS = """
+from dovetail.plugins.hookspecs import hookimpl
+class Thing:
+    @hookimpl
+    def dovetail_{hook}(self, event): ...
+thing = Thing()
+"""
+ODD = [
+    ("op_packages", "odd", "thing = 3", "expected an OpPackage, got an object of type int"),
+    (
+        "op_packages",
+        "odd",
+        "from dovetail.ops import OpPackage\nthing = OpPackage('even')",
+        "'name' is 'even', but the entry point is named 'odd'",
+    ),
+    ("backends", "odd", "def thing(ops): ...", "expected a Backend class, got an object of type"),
+    (
+        "backends",
+        "odd",
+        BACKEND.format(**GOOD_BACKEND | {"name": "even"}),
+        "'name' is 'even', but the entry point is named 'odd'",
+    ),
+    (
+        "backends",
+        "odd",
+        BACKEND.format(**GOOD_BACKEND | {"restore": "", "prepare": "graph, options"}),
+        "'prepare' takes (self, graph, options); expected 'prepare(graph, options, weights)'; "
+        "missing 'restore(image, weights)'",
+    ),
+    (
+        "backends",
+        "odd",
+        BACKEND.format(**GOOD_BACKEND | {"init": ", path"}),
+        "'__init__' takes (ops, path); expected '__init__(ops)'",
+    ),
+    ("kernels", "cpu:odd", "thing = {}", "expected a KernelRegistry, got an object of type dict"),
+    (
+        "kernels",
+        "cpu:odd",
+        KERNELS.format(backend="gpu", package="odd"),
+        "'backend' is 'gpu', but the entry point is named 'cpu:odd'",
+    ),
+    (
+        "kernels",
+        "cpu:odd",
+        KERNELS.format(backend="cpu", package="even"),
+        "kernels for other packages: even",
+    ),
+    (
+        "kernels",
+        "odd",
+        KERNELS.format(backend="cpu", package="odd"),
+        "the entry point's name 'odd' must have 2 parts around ':'",
+    ),
+    ("frontends", "odd", "class thing: ...", "missing 'name', 'suffixes', 'recognises(path)'"),
+    ("importers", "onnx:odd", "thing = 3", "missing 'domain'"),
+    ("exporters", "odd", "class thing: ...", "missing 'name', 'suffix', 'export(graph, path"),
+    ("passes", "odd", "def thing(graph): ...", "missing 'name', 'run(graph)'"),
+    ("passes", "odd", PASS.format(parameters=""), "'run' takes (); expected 'run(graph)'"),
+    (
+        "passes",
+        "odd",
+        PASS.format(parameters="graph").replace("thing = Thing()", "thing = Thing"),
+        "expected a graph pass, got the class Thing",
+    ),
+    (
+        "passes",
+        "odd",
+        PASS.format(parameters="graph").replace("phase, after", "phase, _"),
+        "missing 'after'",
+    ),
+    ("range_estimators", "odd", "class thing:\n    range = print", "missing 'observe(batch)'"),
+    (
+        "range_estimators",
+        "odd",
+        ESTIMATOR + "    def __init__(self, percent): ...",
+        "'__init__' takes (percent); expected '__init__()'",
+    ),
+    (
+        "range_estimators",
+        "odd",
+        ESTIMATOR + "    observe = 3",
+        "'observe' cannot be called; expected 'observe(batch)'",
+    ),
+    ("quantizers", "odd", "class thing: ...", "missing 'quantize(model, calibration, options"),
+    (
+        "quantization_algorithms",
+        "odd",
+        "class thing:\n    name = 'odd'\n    def rewrite(self, work): ...",
+        "missing 'observe(graph, ops)', 'choose(work)', 'refine(work)'",
+    ),
+    ("verifiers", "odd", "thing = 3", "expected a function, got an object of type int"),
+    ("verifiers", "odd", "def thing(golden): ...", "(golden, target, *, ...)"),
+    ("hooks", "odd", "thing = 3", "no hook is implemented"),
+    ("hooks", "odd", HOOKS.format(hook="api_cal"), "did you mean 'dovetail_api_call'?"),
+    ("commands", "odd", "def thing(): ...", "expected a typer app, got an object of type function"),
+]
+
+
+@pytest.mark.parametrize(("group", "name", "source", "reason"), ODD)
+def test_plugin_of_another_shape_is_broken(
+    site: Any, caplog: Any, group: str, name: str, source: str, reason: str
+) -> None:
+    group = f"dovetail.{group}"
+    site.module("odd_plugin", source)
+    site.dist("odd-dist", {group: {name: "odd_plugin:thing"}})
+    with pytest.raises(PluginError) as caught:
+        load(group, name)
+    assert caught.value.code == "PLUGIN_BROKEN"
+    assert reason in caught.value.message
+    assert caught.value.where == f"{group} '{name}' (dist odd-dist 1.0)"
+    assert (probe(group, name).status, reason in probe(group, name).reason) == ("broken", True)
+    with caplog.at_level(logging.WARNING):
+        assert load_usable(group, name) is None
+        assert name not in load_all(group)
+    assert len([r for r in caplog.records if "odd-dist" in r.getMessage()]) == 1
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "source"),
+    [
+        ("backends", "odd", BACKEND.format(**GOOD_BACKEND)),
+        # static and class methods take no `self`; `*` parameters take anything
+        (
+            "backends",
+            "odd",
+            BACKEND.format(
+                **GOOD_BACKEND
+                | {
+                    "prepare": "*given, **more",
+                    "restore": "@staticmethod\n    def restore(image, weights): ...",
+                }
+            ),
+        ),
+        (
+            "kernels",
+            "cpu:no.such.package",
+            KERNELS.format(backend="cpu", package="no.such.package"),
+        ),
+        ("passes", "odd", PASS.format(parameters="graph, level=1")),
+        ("range_estimators", "odd", ESTIMATOR),
+        ("hooks", "odd", HOOKS.format(hook="progress")),
+    ],
+)
+def test_plugin_of_the_right_shape_loads(site: Any, group: str, name: str, source: str) -> None:
+    site.module("right_plugin", source)
+    site.dist("right-dist", {f"dovetail.{group}": {name: "right_plugin:thing"}})
+    assert load(f"dovetail.{group}", name) is not None
+
+
+def test_typer_is_the_contract_of_commands() -> None:
+    assert GROUPS["dovetail.commands"].faults(Typer(), "any") == []

@@ -1,0 +1,118 @@
+"""`--op-packages` on every command that needs ops, and packages that are installed as well."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import forked
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+PACKAGE = """
+from dovetail.ir import DType
+from dovetail.ops import In, Op, OpPackage
+from dovetail.runtime.plan import KernelRegistry
+
+PACKAGE = OpPackage("my.ops")
+KERNELS = KernelRegistry("cpu")
+
+@PACKAGE.op("Times")
+class Times(Op):
+    inputs = (In("x"),)
+
+    def infer(self, x, out):
+        return x
+
+    def reference(self, x):
+        return {factor} * x
+
+@KERNELS.register("my.ops", "Times")
+def times(call):
+    if call.spec(0).dtype is not DType.FLOAT_32:
+        return None
+    call.read(0)
+    call.write()
+    return call.array_step(lambda x, out: out.__setitem__(..., {factor} * x))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model with the op my.ops::Times, a list of one input, and ops.py, where it triples."""
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4]) for n in "xy"]
+    node = helper.make_node("Times", ["x"], ["y"], domain="my.ops")
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my.ops", 1)]
+    graph = helper.make_graph([node], "net", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "net.onnx")
+    np.arange(4, dtype=np.float32).tofile(tmp_path / "x.raw")
+    (tmp_path / "list.txt").write_text("x.raw\n")
+    (tmp_path / "ops.py").write_text(PACKAGE.format(factor=3))
+    return tmp_path
+
+
+@pytest.fixture
+def site(folder: Path) -> Path:
+    """A folder with an installed op package of the same name, where the op doubles."""
+    info = folder / "site" / "my_ops-1.0.dist-info"
+    info.mkdir(parents=True)
+    (folder / "site" / "my_ops.py").write_text(PACKAGE.format(factor=2))
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-ops\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[dovetail.op_packages]\nmy.ops = my_ops:PACKAGE\n"
+        "[dovetail.kernels]\ncpu:my.ops = my_ops:KERNELS\n"
+    )
+    return folder / "site"
+
+
+def run(folder: Path, command: str, *path: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = forked.run(f"dovetail {command}", folder, path=path)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def result(folder: Path) -> list[float]:
+    values: list[float] = np.fromfile(folder / "output" / "Result_0" / "y.raw", np.float32).tolist()
+    return values
+
+
+QUANTIZE = "quantize -i net.dvt --input-list list.txt --act-bitwidth 16"
+RUN = "net-run --model net.quantized.dvt --input-list list.txt"
+
+
+def test_package_that_is_not_installed(folder: Path) -> None:
+    refused = run(folder, "convert -i net.onnx", code=4).stderr
+    assert "--op-packages" in refused
+    assert "--op-package-config" in refused
+    option = "--op-packages ops.py:PACKAGE"
+    run(folder, f"convert -i net.onnx {option}")
+    refused = run(folder, QUANTIZE, code=4).stderr
+    assert "--op-packages" in refused
+    run(folder, f"{QUANTIZE} {option}")
+    done = run(folder, f"{RUN} {option}")
+    np.testing.assert_allclose(result(folder), [0, 3, 6, 9], atol=1e-3)  # 16 bits
+    assert "note:" not in done.stderr
+
+
+def test_package_of_the_command_line_wins_over_the_installed_one(folder: Path, site: Path) -> None:
+    option = "--op-packages ops.py:PACKAGE"
+    for command in ("convert -i net.onnx", QUANTIZE, RUN):
+        assert "note:" not in run(folder, command, site).stderr
+    np.testing.assert_allclose(result(folder), [0, 2, 4, 6], atol=1e-3)  # 16 bits
+    for command in ("convert -i net.onnx", QUANTIZE, RUN):
+        assert run(folder, f"{command} {option}", site).stderr.startswith(
+            "note: op package 'my.ops' of the command line replaces the installed one "
+            "(dist my-ops 1.0) and its kernels\n"
+        )
+    np.testing.assert_allclose(result(folder), [0, 3, 6, 9], atol=1e-3)  # 16 bits
+    # the installed package itself, by its module, replaces nothing
+    done = run(folder, f"{RUN} --op-packages my_ops:PACKAGE", site)
+    assert "note:" not in done.stderr
+
+
+def test_two_packages_of_one_name_on_the_command_line_conflict(folder: Path) -> None:
+    (folder / "more.py").write_text((folder / "ops.py").read_text())
+    done = run(folder, "convert -i net.onnx --op-packages ops.py:PACKAGE,more.py:PACKAGE", code=6)
+    assert "error[PLUGIN_CONFLICT]: duplicate op package name 'my.ops'" in done.stderr
