@@ -6,6 +6,7 @@ import functools
 
 import numpy as np
 
+from dovetail.ir.storage import saturate
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step
 from dovetail_cpu.kernels._registry import KERNELS, PACKAGE
 
@@ -22,9 +23,13 @@ def cast(call: KernelCall) -> Step | None:
     if target.is_packed or is_truncated:
         return None
     x, out = call.read(0), call.write()
+    target = call.outputs[0].dtype
 
     def bind(buffers: Buffers) -> Bound:
-        arrays = buffers.array(out), buffers.array(x)
-        return functools.partial(np.copyto, *arrays, casting="unsafe")
+        result, values = buffers.array(out), buffers.array(x)
+        if values.dtype.kind == "f" and result.dtype.kind in "iu":
+            # NumPy leaves NaN and what is out of range to the processor
+            return lambda: np.copyto(result, saturate(values, target))
+        return functools.partial(np.copyto, result, values, casting="unsafe")
 
     return call.step(bind)
