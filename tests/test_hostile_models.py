@@ -1,4 +1,4 @@
-"""Small hostile models, one for each finding of the fuzzer: each is an error that names the node."""
+"""Small hostile models, one for each finding of the fuzzer; each error names the node."""
 
 from __future__ import annotations
 

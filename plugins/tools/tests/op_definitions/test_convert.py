@@ -110,7 +110,7 @@ def test_a_shape_that_contradicts_the_text_is_told(run: Any) -> None:
 @pytest.mark.parametrize(
     ("attributes", "said"),
     [
-        ({"byy": 1.0}, "has no param 'byy'; did you mean 'by'?"),
+        ({"byy": 1.0}, "unknown attribute 'byy'; did you mean 'by'?"),
         ({"mode": "MIDDLE"}, "'MIDDLE'"),
         ({"mode": 2}, "allowed: FIRST=0, LAST=1"),
     ],

@@ -171,7 +171,7 @@ def test_a_shape_that_stays_open_says_how_to_bind_it(save) -> None:
     assert "Session(..., specialize=['x'])" in caught.value.hint
     with dovetail.Session(path, specialize=["x"]) as net:
         np.testing.assert_array_equal(net.run({"x": [[-1, 2, 3]]})["y"], [[0, 2, 3]])
-        with pytest.raises(ConfigError, match="the input's rank is 2, and not 1"):
+        with pytest.raises(ConfigError, match="expected rank 2, got 1"):
             net.run({"x": [1, 2]})
 
 

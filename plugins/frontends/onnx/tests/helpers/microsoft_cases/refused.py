@@ -207,7 +207,7 @@ REFUSED = (
         "plain cache",
     ),
     Refused(
-        case("GroupQueryAttention", "a past of which a part is looked at", PART, **GROUPED),
+        case("GroupQueryAttention", "a past that is used in part", PART, **GROUPED),
         "unsupported partial use of a past of 4 rows: with 1 new rows, attention",
         "for the prompt",
     ),
