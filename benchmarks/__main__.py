@@ -83,9 +83,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
-    parser.add_argument("--engines", type=names(ENGINES), default=COMPARED, metavar="A,B")
-    parser.add_argument("--networks", type=names(NETWORKS), default=list(NETWORKS), metavar="A,B")
-    parser.add_argument("--parts", type=names(PARTS), default=list(PARTS), metavar="A,B")
+    parser.add_argument(
+        "--engines", type=names(ENGINES), default=COMPARED, metavar="A,B", help=_some(ENGINES)
+    )
+    parser.add_argument(
+        "--networks",
+        type=names(NETWORKS),
+        default=list(NETWORKS),
+        metavar="A,B",
+        help=_some(NETWORKS),
+    )
+    parser.add_argument(
+        "--parts", type=names(PARTS), default=list(PARTS), metavar="A,B", help=_some(PARTS)
+    )
     parser.add_argument(
         "--busy",
         type=loads,
@@ -118,12 +128,16 @@ def names(known: Collection[str]) -> Callable[[str], list[str]]:
         unknown = [name for name in given if name not in known]
         if unknown:
             near = [m for name in unknown for m in difflib.get_close_matches(name, known, 1)]
-            expected = f"expected some of {', '.join(known)}"
+            expected = f"expected {_some(known)}"
             hint = f"did you mean {', '.join(near)}?" if near else expected
             raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; {hint}")
         return list(dict.fromkeys(given))
 
     return read
+
+
+def _some(known: Collection[str]) -> str:
+    return f"some of {', '.join(known)}"
 
 
 def count(text: str) -> int:

@@ -85,7 +85,8 @@ def test_every_bfloat16_widens_to_the_number_it_is() -> None:
 @given(bits=npst.arrays(np.uint32, 64))
 def test_rounding_to_bfloat16_is_to_the_nearest_and_half_to_even(bits: np.ndarray) -> None:
     values = bits.view(np.float32)
-    mine, theirs = float32_to_bfloat16(values), values.astype(ml_dtypes.bfloat16)
+    with np.errstate(invalid="ignore"):  # signalling NaN, on some processors
+        mine, theirs = float32_to_bfloat16(values), values.astype(ml_dtypes.bfloat16)
     number = ~np.isnan(values)
     np.testing.assert_array_equal(mine[number], theirs.view(np.uint16)[number])
     assert np.isnan(bfloat16_to_float32(mine)[~number]).all()

@@ -117,9 +117,7 @@ def test_an_old_instruction_set_is_rejected(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(_library, "declare", declared)
     monkeypatch.setattr(_library, "candidates", lambda: iter([path, "libno-such.so.3"]))
-    with pytest.raises(
-        PluginError, match=r"instruction set is too old: AVX; .* from AVX2"
-    ) as caught:
+    with pytest.raises(PluginError, match="from AVX2 on, and this processor has AVX") as caught:
         library()
     assert caught.value.code == "PLUGIN_INCOMPATIBLE"
 

@@ -100,11 +100,12 @@ def about() -> tuple[str, ...]:
         library = checked_library((Kind.PRODUCT,))
     except DovetailError as error:
         problems = [f"  {p.where}: {p.message} {p.hint}".rstrip() for p in error.problems]
-        return (f"engine numpy: {error.message}", *problems, f"  {error.hint}")
+        hint = [f"  {error.hint}"] if error.hint else []
+        return (f"engine numpy: {error.message}", *problems, *hint)
     name = f"engine onednn {library.version_text}, {library.instruction_set_name}"
     try:
         checked_library()
     except DovetailError as error:
         return f"{name}, but numpy for some kernels: {error.message}", f"  {error.hint}"
     note = threads_note(library)
-    return (f"{name}, known answers right", f"  {library.path}", *([f"  {note}"] if note else ()))
+    return (f"{name}, known results correct", f"  {library.path}", *([f"  {note}"] if note else ()))

@@ -84,7 +84,7 @@ class Library:
     @property
     def instruction_set_name(self) -> str:
         """The name of the instruction set."""
-        return _INSTRUCTION_SETS.get(self.instruction_set, f"set {self.instruction_set:x}")
+        return _INSTRUCTION_SETS.get(self.instruction_set, f"set {self.instruction_set:#x}")
 
     @property
     def has_bfloat16(self) -> bool:
@@ -120,9 +120,12 @@ def _first() -> Library:
     faults: list[PluginError] = []
     for path in candidates():
         try:
-            return load(path)
+            found = load(path)
         except PluginError as error:
             faults.append(error)
+        else:
+            _check_processor(found)
+            return found
     code, hint = "PLUGIN_MISSING", f"set {VARIABLE} to the path of a {SONAME}"
     if present := [fault for fault in faults if fault.code != code]:
         code = present[0].code
@@ -138,6 +141,16 @@ def _first() -> Library:
         hint=hint,
         problems=[Problem(fault.message, fault.where, fault.hint) for fault in faults],
     )
+
+
+def _check_processor(found: Library) -> None:
+    """Raise if NumPy's kernels are the better choice on this processor."""
+    if found.instruction_set & _AVX2 != _AVX2:
+        raise PluginError(
+            f"oneDNN is used from AVX2 on, and this processor has {found.instruction_set_name}",
+            code="PLUGIN_INCOMPATIBLE",
+            where=found.path,
+        )
 
 
 def _is_packaged() -> bool:
@@ -189,8 +202,7 @@ def load(path: str) -> Library:
     """Load a library and check that it can be used.
 
     Raises:
-        PluginError: It does not exist, cannot be loaded, is too old or too new, or supports no
-            instruction set of this processor that it is fast with.
+        PluginError: It does not exist, cannot be loaded, or is too old or too new.
     """
     try:
         with short_spin() as openmp_came_first:
@@ -219,12 +231,5 @@ def load(path: str) -> Library:
             where=path,
         )
     isa = int(functions["get_effective_cpu_isa"]())
-    if isa & _AVX2 != _AVX2:
-        name = _INSTRUCTION_SETS.get(isa, "none that it knows")
-        raise PluginError(
-            f"the processor's instruction set is too old: {name}; oneDNN is used from AVX2 on",
-            code="PLUGIN_INCOMPATIBLE",
-            where=path,
-        )
     contention = contention_of(found)
     return Library(path, version, isa, functions, *_openmp(held), contention, openmp_came_first)
