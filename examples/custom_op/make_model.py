@@ -1,10 +1,10 @@
-"""Writes a small ONNX model that contains the custom op, and an input for it.
+"""Write a small ONNX model with the custom op, and an input for it.
 
     python make_model.py FOLDER [--log-scale]
 
-FOLDER gets wave.onnx (a convolution, Snake, a convolution; weights drawn with a fixed seed),
-wave.raw (one input) and inputs.txt (the input list for `dovetail net-run`). With --log-scale the
-model holds the logarithm of alpha, which only the importer of this dist understands.
+The files in FOLDER are wave.onnx (a convolution, Snake, a convolution; random weights with a fixed
+seed), wave.raw (one input) and inputs.txt (the input list for `dovetail net-run`). With --log-scale
+the model has the logarithm of alpha, which only the importer of this dist supports.
 """
 
 from __future__ import annotations

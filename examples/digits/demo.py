@@ -1,8 +1,8 @@
-"""The digits demo: convert the model, quantize it, run the held-out images, count right answers.
+"""The digits demo: convert and quantize the model, run the held-out images, print accuracies.
 
     python examples/digits/demo.py [--output-dir DIR]
 
-It types nothing that you could not type: each command is printed before it runs.
+Each command is printed before it runs.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-# Images that the network was trained on; the held-out ones have no part in calibration.
+# Images of the training set; the held-out images are not used for calibration.
 CALIBRATION = HERE.parent / "trained" / "calibration.npz"
 CALIBRATED_WITH = 100
 DOVETAIL = Path(sys.executable).with_name("dovetail")
 
 
 def dovetail(*arguments: str | Path) -> dict[str, object]:
-    """Run a command with `--json`, showing it without; return what it printed.
+    """Print a command and run it with `--json`; return its result.
 
     Raises:
-        SystemExit: The command failed; its own message is on stderr by then.
+        SystemExit: The command failed, and its message is on stderr.
     """
     words = [str(argument) for argument in arguments]
     print(f"$ dovetail {shlex.join(words)}", flush=True)
@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def run(model: Path, listed: Path, results: Path) -> dict[str, object]:
-    """Run a model over a list; return what `net-run --json` prints."""
+    """Run a model over a list; return the result of `net-run --json`."""
     return dovetail(
         "net-run", "--model", model, "--backend", "cpu", "--input-list", listed,
         "--output-dir", results,
@@ -119,7 +119,7 @@ def run(model: Path, listed: Path, results: Path) -> dict[str, object]:
 
 
 def median_ms(timing: dict[str, object]) -> float:
-    """Return the median time of an inference from what `net-run --json` prints."""
+    """Return the median time of an inference in the result of `net-run --json`."""
     graphs = timing["graphs"]
     if not isinstance(graphs, list):
         raise TypeError("net-run printed no list of graphs")

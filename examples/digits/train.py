@@ -1,17 +1,16 @@
 """Train the digits network and write ``digits.onnx`` and ``heldout.npz``.
 
-Both files are committed, so nothing in Dovetail needs this script; it is here to show where they
-come from and to make them again. It needs three packages that Dovetail does not depend on, plus
-``onnx`` and ``onnxruntime``. In a virtual environment of its own::
+Both files are committed, so Dovetail does not need this script; it documents their origin and can
+create them again. It needs two packages that Dovetail does not depend on, and ``onnx`` and
+``onnxruntime``. In a separate virtual environment::
 
     pip install torch==2.13.0 scikit-learn onnx onnxruntime     # the CPU build of torch is enough
     python examples/digits/train.py                             # about 15 seconds on one core
 
-The data are the 1,797 images that ship inside scikit-learn (``load_digits``; nothing is
-downloaded). 360 of them, stratified by digit, are held out before anything else happens. The
-recipe (widths, schedule, augmentation) was judged only with ``--cross-validate``, which never
-sees those 360; the final training runs a fixed number of epochs and keeps the last weights, so
-no choice is made on them either.
+The data are the 1,797 images in scikit-learn (``load_digits``; nothing is downloaded). First, 360
+of them, stratified by digit, are held out. The recipe (widths, schedule, augmentation) was selected
+only with ``--cross-validate``, which does not use these 360. The final training runs a fixed number
+of epochs and keeps the last weights, so it makes no choice on them either.
 
 Seed, thread count and algorithms are fixed: on one machine with one set of package versions a
 second run writes the same bytes; elsewhere rounding may differ, the accuracy should not.
@@ -48,8 +47,8 @@ WIDTH, HEAD_WIDTH, CLASSES = 32, 64, 10
 class DigitsNet(nn.Module):
     """A small residual network: image ``(n, 1, 8, 8)`` in 0..1 gives scores ``(n, 10)``.
 
-    The last convolution has a bias and no batch normalization, the others the reverse, so that a
-    converter meets both forms.
+    The last convolution has a bias and no batch normalization, the others the reverse, so that the
+    model has both forms.
     """
 
     def __init__(self) -> None:
@@ -75,10 +74,10 @@ class DigitsNet(nn.Module):
 
 
 def augment(images: Tensor) -> Tensor:
-    """Turn, scale, slant and shift each image ``(n, 1, 8, 8)`` a little, by its own random amounts.
+    """Rotate, scale, shear and shift each image ``(n, 1, 8, 8)`` by small random amounts.
 
-    Up to 12 degrees, 10 %, a slant of 0.15 and 0.8 pixels: about what handwriting varies by. More
-    would push strokes, which reach the border of an 8x8 image, out of it.
+    Up to 12 degrees, 10 %, a shear of 0.15 and 0.8 pixels: about the variation of handwriting. More
+    would move strokes, which reach the border of an 8x8 image, out of it.
     """
     n = images.shape[0]
     angle, log_scale, slant = (torch.rand(3, n) * 2 - 1) * torch.tensor(
@@ -95,12 +94,12 @@ def augment(images: Tensor) -> Tensor:
 
 
 def as_input(images: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Bring images ``(n, 8, 8)``, 0..16, to what the network takes: ``(n, 1, 8, 8)``, 0..1."""
+    """Convert images ``(n, 8, 8)``, 0..16, to the network's input ``(n, 1, 8, 8)``, 0..1."""
     return (images[:, None].astype(np.float32) / 16).astype(np.float32)
 
 
 def split() -> list[NDArray[np.uint8]]:
-    """Return the images to train on, the held-out images, and the labels of either."""
+    """Return the training images, the held-out images, and the labels of both."""
     data = load_digits()
     parts: list[NDArray[np.uint8]] = train_test_split(
         data.images.astype(np.uint8),
@@ -129,7 +128,7 @@ def train(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peak_learning_rate, steps)
     for _ in range(epochs):
         order = torch.randperm(len(x))
-        for step in range(len(x) // BATCH):  # the last, shorter batch would make noisy statistics
+        for step in range(len(x) // BATCH):  # the last, shorter batch would have noisy statistics
             picked = order[step * BATCH : (step + 1) * BATCH]
             loss = functional.cross_entropy(
                 net(augment(x[picked])), y[picked], label_smoothing=0.05
@@ -158,7 +157,7 @@ class GraphWriter:
         output: str = "",
         **attributes: Any,
     ) -> str:
-        """Add a node on the tensors ``inputs`` and then its own ``weights``; gives its output."""
+        """Add a node with the tensors ``inputs``, then its ``weights``; return its output."""
         given = {f"{name}/{part}": w for part, w in (weights or {}).items() if w is not None}
         for key, weight in given.items():
             self.weights.append(numpy_helper.from_array(weight.detach().numpy(), key))
@@ -198,7 +197,7 @@ def to_onnx(net: DigitsNet) -> onnx.ModelProto:
 
 
 def model_of(w: GraphWriter, name: str, producer: str, opset: int = 17) -> onnx.ModelProto:
-    """Create the model of what was written, from the tensor ``image`` to the tensor ``scores``."""
+    """Return the model of all nodes, from the tensor ``image`` to the tensor ``scores``."""
     graph = helper.make_graph(
         w.nodes,
         name,
@@ -216,7 +215,7 @@ def model_of(w: GraphWriter, name: str, producer: str, opset: int = 17) -> onnx.
 def onnx_accuracy(
     model: bytes, net: nn.Module, images: NDArray[np.uint8], labels: NDArray[np.uint8]
 ) -> float:
-    """Top-1 accuracy (0..1) of the ONNX model in onnxruntime, after comparing it with ``net``."""
+    """Return the top-1 accuracy (0..1) in onnxruntime, after a comparison with ``net``."""
     x = as_input(images)
     session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
     scores = np.asarray(session.run(["scores"], {"image": x})[0])
@@ -249,20 +248,20 @@ def run_script(
     folder: Path,
     fit: Callable[[NDArray[np.uint8], NDArray[np.uint8]], nn.Module],
     to_onnx: Callable[[Any], onnx.ModelProto],
-    beside: tuple[str, Callable[..., Mapping[str, NDArray[np.uint8]]]],
+    data: tuple[str, Callable[..., Mapping[str, NDArray[np.uint8]]]],
     limits: tuple[float, int],
 ) -> int:
-    """Run a training script; gives 1, and writes nothing, when the model misses a target.
+    """Run a training script; return 1, and write nothing, if the model misses a target.
 
     Args:
-        name: Of the network and of its file.
-        folder: Where files go if the caller does not say.
+        name: Name of the network and of its file.
+        folder: Default folder of the files.
         fit: Trains on images ``(n, 8, 8)`` and labels ``(n,)``.
-        to_onnx: Writes the trained network.
-        beside: Name of the `.npz` that is written too, and what gives its arrays from `split`.
-        limits: The least accuracy, 0..1, and more bytes than the model may have.
+        to_onnx: Returns the trained network as ONNX.
+        data: Name of an `.npz` to write, and a function that returns its arrays from `split`.
+        limits: The minimum accuracy, 0..1, and an upper bound of the model's bytes.
     """
-    parser = argparse.ArgumentParser(description=f"Make {name}.onnx and {beside[0]}.")
+    parser = argparse.ArgumentParser(description=f"Create {name}.onnx and {data[0]}.")
     parser.add_argument("--out", type=Path, default=folder, help="folder to write")
     parser.add_argument("--cross-validate", action="store_true", help="five folds, no files")
     arguments = parser.parse_args()
@@ -284,10 +283,10 @@ def run_script(
     print(f"held-out top-1: {accuracy:.2%} ({right} of {HELD_OUT_IMAGES}); {len(content)} bytes")
     min_accuracy, max_model_bytes = limits
     if accuracy < min_accuracy or len(content) >= max_model_bytes:
-        print(f"wanted {min_accuracy:.1%} and under {max_model_bytes} bytes", file=sys.stderr)
+        print(f"expected {min_accuracy:.1%} and under {max_model_bytes} bytes", file=sys.stderr)
         return 1
     (arguments.out / f"{name}.onnx").write_bytes(content)
-    np.savez_compressed(arguments.out / beside[0], **beside[1](*parts))
+    np.savez_compressed(arguments.out / data[0], **data[1](*parts))
     return 0
 
 
@@ -297,15 +296,15 @@ def held_out(
     labels: NDArray[np.uint8],
     held_labels: NDArray[np.uint8],
 ) -> dict[str, NDArray[np.uint8]]:
-    """Return what nothing is trained on."""
+    """Return the arrays of the held-out images."""
     return {"images": held_images, "labels": held_labels}
 
 
 def main() -> int:
-    """Run the script; gives 1, and writes nothing, when the model misses a target."""
+    """Run the script; return 1, and write nothing, if the model misses a target."""
     limits = MIN_ACCURACY, MAX_MODEL_BYTES
-    beside = "heldout.npz", held_out
-    return run_script("digits", Path(__file__).parent, train, to_onnx, beside, limits)
+    data = "heldout.npz", held_out
+    return run_script("digits", Path(__file__).parent, train, to_onnx, data, limits)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Train the attention network and write ``attention.onnx``.
 
-In the repository's root, with what ``examples/digits/train.py`` names installed::
+In the repository's root, with the packages of ``examples/digits/train.py`` installed::
 
     python -m examples.trained.attention
 
@@ -26,7 +26,7 @@ INNER = 2 * WIDTH
 
 
 class Layer(nn.Module):
-    """An encoder layer: each token looks at all, then at itself; ``(n, tokens, width)``."""
+    """An encoder layer: attention, then a feed-forward network; ``(n, tokens, width)``."""
 
     def __init__(self) -> None:
         """Create the layers with torch's default initial weights."""
@@ -36,7 +36,7 @@ class Layer(nn.Module):
         self.widen, self.narrow = nn.Linear(WIDTH, INNER), nn.Linear(INNER, WIDTH)
 
     def attend(self, x: Tensor) -> Tensor:
-        """Return what the heads gather for each token."""
+        """Return the attention of all heads for each token."""
         shape = (len(x), TOKENS, HEADS, WIDTH // HEADS)
         q, k, v = (
             part(x).reshape(shape).transpose(1, 2) for part in (self.query, self.key, self.value)
@@ -53,7 +53,7 @@ class Layer(nn.Module):
 
 
 class AttentionNet(nn.Module):
-    """Image ``(n, 1, 8, 8)`` in 0..1 gives scores ``(n, 10)``."""
+    """The network, from image ``(n, 1, 8, 8)`` in 0..1 to scores ``(n, 10)``."""
 
     def __init__(self) -> None:
         """Create the layers."""
@@ -74,10 +74,10 @@ class AttentionNet(nn.Module):
 
 
 class Writer(GraphWriter):
-    """Writes this network's layers."""
+    """Adds the layers of this network."""
 
     def linear(self, name: str, layer: nn.Linear, x: str, *, output: str = "") -> str:
-        """Add a linear layer as exporters do: a product with the turned weight, and the bias."""
+        """Add a linear layer as exporters do: a product with the transposed weight, and a bias."""
         y = self.node(
             "MatMul", f"{name}/matmul", x, weights={"weight": layer.weight.T.contiguous()}
         )
@@ -127,7 +127,7 @@ class Writer(GraphWriter):
 def to_onnx(net: AttentionNet) -> onnx.ModelProto:
     """Write the trained network, one node per step, nothing fused."""
     w = Writer()
-    # A zero keeps an extent: the batch.
+    # A zero keeps the size of an axis: the batch.
     constant(w, "heads", np.array([0, TOKENS, HEADS, WIDTH // HEADS]))
     constant(w, "tokens", np.array([0, TOKENS, WIDTH]))
     constant(w, "channels", np.array([0, WIDTH, TOKENS]))

@@ -1,6 +1,6 @@
 """Train the depthwise-separable network and write ``depthwise.onnx``.
 
-In the repository's root, with what ``examples/digits/train.py`` names installed::
+In the repository's root, with the packages of ``examples/digits/train.py`` installed::
 
     python -m examples.trained.depthwise
 
@@ -19,12 +19,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 WIDTH, HEAD_WIDTH, EXPANSION = 16, 96, 4
-# What each block gives, and the stride of its depthwise convolution.
+# Channels of each block, and the stride of its depthwise convolution.
 BLOCKS = ((16, 1), (24, 2), (24, 1))
 
 
 class Normalized(nn.Module):
-    """A convolution without bias that keeps the size but for its stride, and its normalization."""
+    """A padded convolution without bias, and its normalization."""
 
     def __init__(
         self, given: int, made: int, kernel: int, stride: int = 1, groups: int = 1
@@ -62,7 +62,7 @@ class Block(nn.Module):
 
 
 class DepthwiseNet(nn.Module):
-    """Image ``(n, 1, 8, 8)`` in 0..1 gives scores ``(n, 10)``."""
+    """The network, from image ``(n, 1, 8, 8)`` in 0..1 to scores ``(n, 10)``."""
 
     def __init__(self) -> None:
         """Create the layers."""
@@ -86,7 +86,7 @@ class DepthwiseNet(nn.Module):
 
 
 class Writer(GraphWriter):
-    """Writes this network's layers."""
+    """Adds the layers of this network."""
 
     def normalized(self, name: str, layer: Normalized, x: str) -> str:
         """Add a convolution and its batch normalization."""

@@ -1,12 +1,12 @@
-"""Quantize the trained networks with Dovetail and count the right answers.
+"""Quantize the trained networks with Dovetail and print their accuracies.
 
 In the repository's root, with Dovetail installed::
 
     python examples/trained/quantize.py [NETWORK ...]
 
 Each is calibrated with 200 images and simulated on the CPU, with biases of 32 bits. The last column
-is the signal-to-quantization-noise ratio of the scores of the 360 held-out images. Beside
-``quantize_with_onnxruntime.py`` it has what learns: corrected biases and learned rounding.
+is the signal-to-quantization-noise ratio of the scores of the 360 held-out images. In addition to
+``quantize_with_onnxruntime.py`` it has bias correction and learned rounding.
 """
 
 import argparse
@@ -28,7 +28,7 @@ NETWORKS = {
         for name in ("depthwise", "scaled", "attention", "recurrent")
     },
 }
-# Its channels are out of scale: without equalization no 8 bits span its activations.
+# Its channels are badly scaled: without equalization, 8 bits do not span its activations.
 BEFORE = {"scaled": ("cle",)}
 PER_CHANNEL = {"use_per_channel_quantization": True, "use_per_row_quantization": True}
 FOUR_BITS = {**PER_CHANNEL, "weights_bitwidth": 4}
@@ -44,14 +44,14 @@ Images = NDArray[np.float32]
 
 
 def load_images(path: Path) -> tuple[list[Images], NDArray[np.uint8]]:
-    """Load images as the networks take them, batches ``(20, 1, 8, 8)`` in 0..1, and the labels."""
+    """Load the networks' inputs, batches ``(20, 1, 8, 8)`` in 0..1, and the labels."""
     with np.load(path) as file:
         images = file["images"][:, None].astype(np.float32) / 16
         return [images[i : i + BATCH] for i in range(0, len(images), BATCH)], file["labels"]
 
 
 def scores_of(model: dt.Model, batches: list[Images]) -> Images:
-    """Run a model on all images; gives scores ``(n, 10)``."""
+    """Run a model on all images; return scores ``(n, 10)``."""
     with dt.Session(model) as session:
         return np.concatenate([session.run({"image": each})["scores"] for each in batches])
 
@@ -62,8 +62,10 @@ def main() -> None:
     parser.add_argument("networks", nargs="*", default=list(NETWORKS), metavar="NETWORK")
     arguments = parser.parse_args()
     if unknown := set(arguments.networks) - set(NETWORKS):
-        parser.error(f"no network {', '.join(sorted(unknown))}: there are {', '.join(NETWORKS)}")
-    logging.disable(logging.WARNING)  # the batch is given for good reason
+        parser.error(
+            f"unknown network {', '.join(sorted(unknown))}; expected one of {', '.join(NETWORKS)}"
+        )
+    logging.disable(logging.WARNING)  # the batch size is set on purpose
     batches, labels = load_images(EXAMPLES / "digits" / "heldout.npz")
     samples, _ = load_images(EXAMPLES / "trained" / "calibration.npz")
 

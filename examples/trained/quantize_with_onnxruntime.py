@@ -1,6 +1,6 @@
-"""Quantize the trained networks with onnxruntime and count the right answers: a peer's figures.
+"""Quantize the trained networks with onnxruntime and print their accuracies, to compare.
 
-In the repository's root, where ``pip install onnx onnxruntime`` is all that it needs::
+In the repository's root, after ``pip install onnx onnxruntime``::
 
     python examples/trained/quantize_with_onnxruntime.py [NETWORK ...] [--scheme SCHEME ...]
 
@@ -48,10 +48,10 @@ Images = NDArray[np.float32]
 
 
 class Reader(CalibrationDataReader):
-    """Hands out the images one by one."""
+    """Returns the images one by one."""
 
     def __init__(self, images: Images) -> None:
-        """Take the images ``(n, 1, 8, 8)``."""
+        """Store the images ``(n, 1, 8, 8)``."""
         self.images: Iterator[Images] = iter(images)
 
     def get_next(self) -> dict[str, Images] | None:
@@ -61,16 +61,16 @@ class Reader(CalibrationDataReader):
 
 
 def load_images(path: Path) -> tuple[Images, NDArray[np.uint8]]:
-    """Load images as the networks take them, ``(n, 1, 8, 8)`` in 0..1, and their labels."""
+    """Load the networks' inputs, ``(n, 1, 8, 8)`` in 0..1, and the labels."""
     with np.load(path) as file:
         return file["images"][:, None].astype(np.float32) / 16, file["labels"]
 
 
 def scores_of(model: Path, images: Images) -> Images:
-    """Run a model on all images; gives scores ``(n, 10)``."""
+    """Run a model on all images; return scores ``(n, 10)``."""
     options = ort.SessionOptions()
     options.log_severity_level = 3
-    # As written: fused integer kernels saturate on some processors, and figures would differ.
+    # Without fusion: fused integer kernels saturate on some processors, and figures would differ.
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     return np.asarray(session.run(["scores"], {"image": images})[0])
@@ -83,8 +83,10 @@ def main() -> None:
     parser.add_argument("--scheme", action="append", choices=SCHEMES)
     arguments = parser.parse_args()
     if unknown := set(arguments.networks) - set(NETWORKS):
-        parser.error(f"no network {', '.join(sorted(unknown))}: there are {', '.join(NETWORKS)}")
-    logging.disable(logging.WARNING)  # its tools advise on every tensor that they skip
+        parser.error(
+            f"unknown network {', '.join(sorted(unknown))}; expected one of {', '.join(NETWORKS)}"
+        )
+    logging.disable(logging.WARNING)  # its tools log every tensor that they skip
     images, labels = load_images(EXAMPLES / "digits" / "heldout.npz")
     samples, _ = load_images(EXAMPLES / "trained" / "calibration.npz")
 

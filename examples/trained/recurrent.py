@@ -1,11 +1,11 @@
 """Train the recurrent network and write ``recurrent.onnx``.
 
-In the repository's root, with what ``examples/digits/train.py`` names installed::
+In the repository's root, with the packages of ``examples/digits/train.py`` installed::
 
     python -m examples.trained.recurrent
 
-The image is read as a sequence of eight rows, by an LSTM in both directions; the two last states
-decide.
+An LSTM in both directions reads the image as a sequence of eight rows. The scores are computed from
+its two last states.
 """
 
 import sys
@@ -21,7 +21,7 @@ WIDTH = 48
 
 
 class RecurrentNet(nn.Module):
-    """Image ``(n, 1, 8, 8)`` in 0..1 gives scores ``(n, 10)``."""
+    """The network, from image ``(n, 1, 8, 8)`` in 0..1 to scores ``(n, 10)``."""
 
     def __init__(self) -> None:
         """Create the layers with torch's default initial weights."""
@@ -37,13 +37,13 @@ class RecurrentNet(nn.Module):
 
 
 def gates_reordered(weight: Tensor) -> Tensor:
-    """Bring the gates of torch (input, forget, cell, output) into ONNX's order."""
+    """Reorder the gates of torch (input, forget, cell, output) to ONNX's order."""
     i, f, c, o = weight.detach().chunk(4)
     return torch.cat([i, o, f, c])
 
 
 def both_directions(lstm: nn.LSTM, *names: str) -> Tensor:
-    """Return weights as ONNX has them: a direction each, what `names` names in one row of gates."""
+    """Return weights in ONNX's form: per direction, the named tensors in one row of gates."""
     directions = [
         torch.cat([gates_reordered(getattr(lstm, f"{name}_l0{suffix}")) for name in names])
         for suffix in ("", "_reverse")
@@ -63,7 +63,7 @@ def to_onnx(net: RecurrentNet) -> onnx.ModelProto:
         "bias": both_directions(net.lstm, "bias_ih", "bias_hh"),
     }
     w.node("LSTM", "lstm", x, weights=weights, hidden_size=WIDTH, direction="bidirectional")
-    w.nodes[-1].output[:] = ["", "lstm"]  # of its three outputs the last states
+    w.nodes[-1].output[:] = ["", "lstm"]  # of the three outputs, the last states
     x = w.node("Transpose", "head/turned", "lstm", perm=[1, 0, 2])
     x = w.node("Flatten", "head/flatten", x, axis=1)
     gemm = {"weight": net.gemm.weight, "bias": net.gemm.bias}

@@ -1,14 +1,15 @@
 """Train a plain network, scale its channels badly, and write ``scaled.onnx``.
 
-In the repository's root, with what ``examples/digits/train.py`` names installed::
+In the repository's root, with the packages of ``examples/digits/train.py`` installed::
 
     python -m examples.trained.scaled
 
 After training, batch normalizations are folded into their convolutions. Then each channel between
-two layers is multiplied by a power of two of its own, from 2^-6 to 2^6, and what reads it is
-divided by the same. What lies between (ReLU, pooling) passes a positive factor on, and powers of
-two round nothing, so the function stays. Networks whose normalizations were folded look like this,
-less so; one 8-bit scale for all channels cannot hold them, cross-layer equalization undoes it.
+two layers is multiplied by a power of two, from 2^-6 to 2^6, and the weights that read it are
+divided by the same. The ops between (ReLU, pooling) commute with positive factors, and products
+with powers of two are exact, so the function is the same. Networks with folded normalizations are
+similar, to a lesser degree. One 8-bit scale for all channels cannot represent them; cross-layer
+equalization restores the scales.
 """
 
 import itertools
@@ -31,7 +32,7 @@ MAX_EXPONENT = 6
 
 
 class PlainNet(nn.Module):
-    """Convolutions in a row: image ``(n, 1, 8, 8)`` in 0..1 gives scores ``(n, 10)``."""
+    """A stack of convolutions, from image ``(n, 1, 8, 8)`` in 0..1 to scores ``(n, 10)``."""
 
     def __init__(self) -> None:
         """Create the layers with torch's default initial weights."""
@@ -54,14 +55,14 @@ class PlainNet(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What a layer multiplies by and adds: output channels first, then input channels."""
+    """Weight and bias of a layer: output channels first, then input channels."""
 
     weight: Tensor
     bias: Tensor
 
 
 def fold(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> Layer:
-    """Return the convolution that does what a convolution and its normalization do."""
+    """Return a convolution equivalent to a convolution and its normalization."""
     factors = norm.weight / torch.sqrt(norm.running_var + norm.eps)
     weight = conv.weight * factors[:, None, None, None]
     return Layer(weight.detach(), (norm.bias - norm.running_mean * factors).detach())
@@ -83,7 +84,7 @@ def rescale(layers: list[Layer]) -> list[Layer]:
 
 
 def write(layers: list[Layer]) -> onnx.ModelProto:
-    """Write the network that the layers are of."""
+    """Return the network of the layers as ONNX."""
     w = GraphWriter()
     x = "image"
     *convs, gemm = layers
@@ -101,19 +102,19 @@ def write(layers: list[Layer]) -> onnx.ModelProto:
 
 
 def scores(model: onnx.ModelProto, images: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return what onnxruntime makes of images ``(n, 1, 8, 8)``."""
+    """Return onnxruntime's scores for images ``(n, 1, 8, 8)``."""
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return np.asarray(session.run(["scores"], {"image": images})[0])
 
 
 def to_onnx(net: PlainNet) -> onnx.ModelProto:
-    """Write the trained network, folded and badly scaled, once its function is seen to be kept."""
+    """Return the trained network, folded and badly scaled, after a check of its function."""
     layers = [fold(conv, norm) for conv, norm in zip(net.convs, net.norms, strict=True)]
     layers.append(Layer(net.gemm.weight.detach(), net.gemm.bias.detach()))
     plain, scaled = write(layers), write(rescale(layers))
     images = as_input(split()[0])
     first, second = (scores(model, images) for model in (plain, scaled))
-    # Powers of two round nothing, so only the order in which a kernel adds could differ.
+    # Powers of two are exact, so results can differ only by a kernel's order of additions.
     np.testing.assert_allclose(second, first, rtol=0, atol=1e-5)
     return scaled
 

@@ -33,7 +33,7 @@ class TrainedNetwork:
     right: int
 
     def count_right(self, scores: Images) -> int:
-        """Return how many of the held-out images these scores `(n, 10)` of all of them get right."""
+        """Return how many held-out images the scores `(n, 10)` classify right."""
         _, labels = held_out()
         if scores.shape != (len(labels), 10):
             raise ValueError(f"scores of {len(labels)} images wanted, not of shape {scores.shape}")

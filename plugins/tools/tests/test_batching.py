@@ -97,7 +97,7 @@ def test_mixed_lists_are_refused(
     assert [where for where, _ in problems] == ["list.txt:2", "list.txt:3", "list.txt:4"]
     assert "some files have all 2 elements of the batch, others one" in problems[0][1]
     assert "have all of the 2 elements of the batch, those of line 1 have one" in problems[1][1]
-    assert "or 8 for one element of the batch" in problems[2][1]
+    assert "or 8 (one element of the batch), got 12" in problems[2][1]
     assert entries() == before
 
 

@@ -1,4 +1,4 @@
-"""How ONNX models say it: operator `Snake` of the domain `com.example.audio`."""
+"""The importer of the ONNX operator `Snake` of the domain `com.example.audio`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TABLE = Importers("com.example.audio")
 
 @TABLE.importer("Snake", versions=(1,))
 def snake(op: OpContext) -> Tensor:
-    """Snake; with the attribute `log_scale` the model holds the logarithm of alpha."""
+    """Import Snake; with the attribute `log_scale` the model has the logarithm of alpha."""
     alpha = op.tensor(1)
     if op.attr.integer("log_scale", 0):
         values = op.need_constant(1, "alpha")

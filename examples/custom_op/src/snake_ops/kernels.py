@@ -1,4 +1,4 @@
-"""How the backend `cpu` computes it: float32 without temporaries, 8 bits by table."""
+"""Kernels for the backend `cpu`: float32 without temporaries, 8 bits by a table."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def _floats(call: KernelCall, alpha: Array) -> Step:
 
 
 def _bytes(call: KernelCall, alpha: Array) -> Step | None:
-    """One table of 256 results for each number of alpha: the same bits as by the reference."""
+    """Compute by a table of 256 results for each value of alpha, with the bits of the reference."""
     x, y = call.spec(0), call.outputs[0].spec
     axis = _only_axis(alpha, len(x.shape))
     if axis is None or not (_is_per_tensor(x) and _is_per_tensor(y)):
         return None
     table = _table(call, alpha.reshape(-1, 1), x, y)
-    # where the row of each element's number of alpha begins
+    # start of the row of the table for each element's alpha
     rows = np.arange(alpha.size) * _LEVELS
     rows = rows.reshape([-1 if i == axis else 1 for i in range(len(x.shape))])
     call.read(0)
@@ -62,13 +62,15 @@ def _bytes(call: KernelCall, alpha: Array) -> Step | None:
     def run(x: Array, table: Array, rows: Array, y: Array, scratch: Array) -> None:
         places = scratch.view(rows.dtype).reshape(x.shape)
         np.add(x, rows, out=places)
-        np.take(table, places, out=y, mode="clip")  # nothing to clip, but checking would copy
+        np.take(
+            table, places, out=y, mode="clip"
+        )  # no index is out of range, but a check would copy
 
     return call.array_step(run)
 
 
 def _only_axis(alpha: Array, rank: int) -> int | None:
-    """Return the axis of x along which alpha varies; None if there are several."""
+    """Return the axis of x along which alpha varies; None if there are several axes."""
     aligned = (1,) * (rank - alpha.ndim) + alpha.shape
     axes = [i for i, extent in enumerate(aligned) if extent != 1]
     return None if len(axes) > 1 else axes[0] if axes else max(rank - 1, 0)

@@ -31,8 +31,8 @@ def new_plugin(
         str,
         typer.Argument(
             metavar="NAME",
-            help="Name of the plugin, for example `my-npu`, or `my.ops` for an op package. Dist and "
-            "module are named after it.",
+            help="Name of the plugin, for example `my-npu`, or `my.ops` for an op package. Dist "
+            "and module are named after it.",
         ),
     ],
     output_path: Annotated[

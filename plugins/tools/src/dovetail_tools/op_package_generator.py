@@ -60,9 +60,9 @@ def op_package_generator(
         list[str] | None,
         typer.Option(
             metavar="'NAME(in x, out y, param alpha: float32 = 1.0)'",
-            help="Without XML: an op; may be repeated. A part has in, out or param, a name, ? if it "
-            "is optional, * for any number; then : TYPE, or {A, B} for an enumeration; a shape such "
-            "as [n, 2 * c], [2D] or []; = DEFAULT.",
+            help="Without XML: an op; may be repeated. A part is in, out or param, a name, ? "
+            "if optional, * for any number; then : TYPE, or {A, B} for an enumeration; a shape "
+            "such as [n, 2 * c], [2D] or []; = DEFAULT.",
         ),
     ] = None,
     write_xml: Annotated[
@@ -73,8 +73,9 @@ def op_package_generator(
     """Write an op package: an installable dist that lacks only the computation of its ops.
 
     The ops come from QNN's definitions in XML, or from --package-name and --op; without either, the
-    command asks for them. The dist has schemas, shape rules, tests that state what is left to do, and
-    modules for kernels and importers. Facts of the definitions that no schema expresses are listed.
+    command asks for them. The dist has schemas, shape rules, tests that state what is left to do,
+    and modules for kernels and importers. Facts of the definitions that no schema expresses are
+    listed.
     """
     # imported here: the help needs no numpy
     from dovetail_tools._generator._command import Request, run

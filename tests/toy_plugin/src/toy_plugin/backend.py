@@ -60,11 +60,11 @@ class ToyBackend:
         return ToyPrepared(graph, [NodeView.of(n, self._ops) for n in graph.nodes], options)
 
     def restore(self, image: Image, weights: WeightStore) -> NoReturn:
-        """Refuses: there is nothing to restore from."""
+        """Raise: context binaries are not supported."""
         raise _not_supported("caching")
 
     def doctor(self) -> list[str]:
-        """Return something of the installation."""
+        """Return a line about the installation."""
         return [f"runs tensors up to rank {MAX_RANK}"]
 
 
@@ -99,11 +99,11 @@ class ToyPrepared:
                     np.copyto(outputs[tensor.name], result)
 
     def image(self) -> NoReturn:
-        """Refuses: it makes no context binaries."""
+        """Raise: context binaries are not supported."""
         raise _not_supported("caching")
 
     def update(self, tensors: Sequence[Tensor]) -> NoReturn:
-        """Refuses: it has no tensors that change."""
+        """Raise: updateable tensors are not supported."""
         raise _not_supported("updates")
 
     def _check(self, view: NodeView, result: Array) -> None:

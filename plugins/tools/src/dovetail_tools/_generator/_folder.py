@@ -1,7 +1,7 @@
 """Folders of generated dists: written as a whole, and replaced only if they were generated.
 
-A generated folder has a marker with the digests of its files, so that a later run recognizes changed
-files.
+A generated folder has a marker with the digests of its files, so that a later run recognizes
+changed files.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def spelled_part(text: str, where: str, problems: list[Problem]) -> SpelledPart 
     """
     found = _PART.fullmatch(text)
     if found is None:
-        hint = "expected in, out or param, and NAME, followed by : TYPE, [SHAPE] and = DEFAULT as needed"
+        hint = "expected in, out or param, then NAME, optionally : TYPE, [SHAPE] and = DEFAULT"
         problems.append(Problem(f"invalid part '{text.strip()}' of an op", where, hint))
         return None
     types, choices = _types(found["types"], where, problems)

@@ -344,7 +344,7 @@ class _Decoder:
             self._fault(element.line, f"missing <Name> in {what}")
             return None
         if not _IDENTIFIER.fullmatch(name.text):
-            text = f"invalid name '{name.text}'; expected letters, digits and _, without a leading digit"
+            text = f"invalid name '{name.text}'; expected an identifier of letters, digits and _"
             self._fault(name.line, text)
             return None
         return name.text

@@ -70,7 +70,7 @@ class DefinedOp(Op):
         """
         raise UnsupportedOpError(
             f"op '{self.definition.name}' is defined, but has no code",
-            hint="write it: `dovetail op-package-generator --config-path XML` writes a start of the package",
+            hint="write it: `dovetail op-package-generator --config-path XML` writes the package",
         )
 
 
@@ -126,7 +126,7 @@ def choices_of(param: Parameter) -> type[enum.IntEnum] | None:
 
 
 def _repeated(tensors: Sequence[Tensor], count: int) -> Iterator[Tensor]:
-    """Return a definition for each of a number of tensors, the last one repeatedly if repeatable."""
+    """Return a definition for each of some tensors, repeating the last one if repeatable."""
     yield from tensors
     if tensors and tensors[-1].is_repeated:
         for _ in range(len(tensors), count):
@@ -154,14 +154,14 @@ def _output(
     if shape is None:
         raise OpError(
             f"unknown shape of output '{tensor.name}'",
-            hint="state it in the model (value_info), or in the definition as a list of names of the "
-            "inputs' dimensions: <Text>[batch, 2 * height, width, channel]</Text>",
+            hint="state it in the model (value_info), or in the definition as a list of names of "
+            "the inputs' dimensions: <Text>[batch, 2 * height, width, channel]</Text>",
         )
     return Spec(_dtype(tensor, ins), shape)
 
 
 def _says(rule: ShapeRule | None, names: Set[str]) -> bool:
-    """Return whether a rule determines a shape, given the known names."""
+    """Return whether a rule determines a shape, given known names."""
     if rule is None or rule.dims is None:
         return rule is not None and rule.rank == 0
     return rule.dims.wanted <= names
@@ -174,7 +174,7 @@ def _said(rule: ShapeRule | None, names: dict[str, int]) -> tuple[int, ...] | No
 
 
 def _dtype(tensor: Tensor, ins: Sequence[Spec | None]) -> DType:
-    """Return the first input's type if it is allowed, as for most ops, else the first allowed one."""
+    """Return the first input's type if it is allowed, else the first allowed type."""
     first = next((s.dtype for s in ins if s is not None), DType.FLOAT_32)
     allowed = tensor.all_dtypes
     return first if not allowed or first in allowed else allowed[0]
