@@ -87,5 +87,5 @@ def test_an_op_that_is_not_listed_is_refused() -> None:
             package.op(name)(Same)
     assert package.op("Same")(Same) is Same
     assert package.schemas["Same"].full_name == "some.ops::Same"
-    with pytest.raises(PluginError, match="defines 'Same' twice"):
+    with pytest.raises(PluginError, match="duplicate op 'Same'"):
         package.op("Same")(Same)
