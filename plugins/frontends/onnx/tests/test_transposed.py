@@ -146,7 +146,7 @@ def test_filters_keep_their_name_and_type(check, rng) -> None:
         ((2, 4, 3, 3), {"output_padding": [1]}, "output_padding"),
         ((2, 4, 3, 3), {"output_shape": [9]}, "output_shape"),
         ((2, 4, 3, 3), {"auto_pad": "ROUGHLY"}, "auto_pad"),
-        ((2, 4, 1, 1), {"pads": [9, 0, 9, 0]}, "takes more off"),
+        ((2, 4, 1, 1), {"pads": [9, 0, 9, 0]}, "removes more"),
     ],
 )
 def test_contradictions_name_the_node(model, read, rng, shape, attributes, message) -> None:
