@@ -47,7 +47,7 @@ class PackageImporters(Importers):
         """Return why an operator cannot be converted, and what to do."""
         near = suggest_name(op_type, self._package.schemas)
         return (
-            f"the op package '{self._package.name}' has no op '{op_type}'",
+            f"op '{op_type}' not found in op package '{self._package.name}'",
             f"{near}; or {importer_hint(self.domain)}",
         )
 

@@ -59,7 +59,7 @@ def test_a_wrong_number_of_inputs() -> None:
     prepared = backend.prepare(reshaping())
     with pytest.raises(BackendError, match="expected 3 inputs, got 1"):
         prepared.run([X])
-    with pytest.raises(BackendError, match="there is no 'shape'"):
+    with pytest.raises(BackendError, match="missing input 'shape'"):
         prepared.run({"x": X})
 
 

@@ -150,7 +150,7 @@ def reshaping(save: Save, **more: object) -> Path:
         (["sahpe"], {"sahpe": [24], "zero": [0]}, ConfigError, "did you mean 'shape'?"),
         (["shape", "zero"], {"shape": [25], "zero": [0]}, FrontendError, "cannot be reshaped"),
         (["shape", "zero"], {"shape": [24.5], "zero": [0]}, ConfigError, "is 24.5, which INT64"),
-        (["shape", "zero"], {"shape": [24]}, BackendError, "there is no 'zero'"),
+        (["shape", "zero"], {"shape": [24]}, BackendError, "missing input 'zero'"),
         ([], {"shape": [24], "zero": [0]}, UnsupportedOpError, "specialize=['shape', 'zero']"),
     ],
 )
