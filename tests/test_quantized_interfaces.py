@@ -173,6 +173,6 @@ def test_entries_for_what_is_no_float_are_noted(tmp_path: Path) -> None:
     given.write_text(json.dumps(content))
     made = converted(path, quantization_overrides=given)
     (note,) = [note for note in made.report.notes if "entries" in note]
-    assert note.endswith("no float numbers here: 'a', 'y'")
+    assert note.endswith("tensors without float numbers: 'a', 'y'")
     (conv,) = [n for n in only_graph(made.model).nodes if n.op_type == "Conv2d"]
     assert conv.outputs[0].encoding == ScaleOffset(float(np.float32(20 / 255)), -128)
