@@ -86,7 +86,7 @@ def test_a_backend_alone_needs_no_cases(tmp_path: Path) -> None:
     [
         (
             ("--backend", "my_backends:Dead"),
-            "backend 'dead': the backend cannot be started: OSError: gone",
+            "'dead': the backend cannot be started: OSError: gone",
         ),
         ((), "needs --backend NAME or --op-package NAME"),
         (("--backend", "reference_backend:ReferenceBackened"), "did you mean 'ReferenceBackend'?"),

@@ -140,8 +140,8 @@ def _check_samples(samples: object, where: str) -> None:
     raise ConfigError(
         f"expected a sequence of samples, got {kind}",
         where=where,
-        hint="give a list of inputs: arrays by input name, or bare arrays for a graph with one "
-        "input; or one array of them all",
+        hint="pass a list of inputs: arrays by input name, or plain arrays for a graph with one "
+        "input; or one array of all samples",
     )
 
 

@@ -139,6 +139,7 @@ class Session:
         Raises:
             BackendError: Inputs do not match the graph (every mismatch is listed), or the run
                 failed.
+            ContainerError: A file that the run reads weights from has changed.
         """
         self._backend.require_alive()
         if self._specializer is None:

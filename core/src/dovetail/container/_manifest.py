@@ -168,7 +168,7 @@ class ModelManifest(Manifest, frozen=True):
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """Return a manifest as JSON; equal manifests give equal bytes.
+    """Return a manifest as JSON; equal manifests produce equal bytes.
 
     Raises:
         ContainerError: A name is not valid Unicode text.

@@ -251,6 +251,7 @@ class Graph(Handle):
         Raises:
             BackendError: The graph is not finalized, the buffers do not match, the backend does not
                 support watching, the run was stopped, or the backend failed.
+            ContainerError: A file that the run reads weights from has changed.
         """
         if watch is not None:  # otherwise it would look like a run without steps
             self.context.backend.require("watch", "GRAPH_ERROR_UNSUPPORTED_FEATURE")
