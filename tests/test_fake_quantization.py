@@ -142,28 +142,28 @@ def test_fake_quantization_becomes_encodings(tmp_path: Path, form: str) -> None:
         (
             [node("FakeQuantize", "x a b a c", "y", domain="org.openvinotoolkit", levels=256)],
             {"a": np.float32(-1), "b": np.float32(1), "c": np.float32(2)},
-            "another range than its input",
+            "output range that differs from the input range",
         ),
         (
             [node("FakeQuantize", "x a b a b", "y", domain="org.openvinotoolkit", levels=256)],
             {"a": np.float32(-1), "b": np.float32(1)},
-            "zero is none of its levels",
+            "not one of the levels",
         ),
         (
             [node("Quant", "x a b c", "y", domain="qonnx.custom_op.general",
                   rounding_mode="FLOOR")],
             {"a": np.float32(1), "b": np.float32(0), "c": np.float32(8)},
-            "its rounding mode is FLOOR",
+            "unsupported rounding mode FLOOR",
         ),
         (
             [node("Quant", "x a b c", "y", domain="qonnx.custom_op.general")],
             {"a": np.float32(1), "b": np.float32(0), "c": np.float32(1)},
-            "its bit width is 1",
+            "unsupported bit width 1",
         ),
         (
             [node("ATen", "x", "y", domain="org.pytorch.aten", operator="index_put")],
             {},
-            "it is torch's 'index_put'",
+            "index_put",
         ),
     ],
 )  # fmt: skip

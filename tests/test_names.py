@@ -139,7 +139,7 @@ def assert_names(graph: Graph, model: ModelProto) -> None:
     assert [t.name for t in graph.outputs] == [o.name for o in model.graph.output]
 
 
-@settings(max_examples=30, deadline=None)  # the first one loads the plugins
+@settings(max_examples=30)  # the first one loads the plugins
 @given(model=models())
 def test_drawn_networks(tmp_path_factory: pytest.TempPathFactory, model: ModelProto) -> None:
     graph = convert(model, tmp_path_factory.getbasetemp() / "drawn.onnx")

@@ -115,4 +115,4 @@ def test_package_of_the_command_line_wins_over_the_installed_one(folder: Path, s
 def test_two_packages_of_one_name_on_the_command_line_conflict(folder: Path) -> None:
     (folder / "more.py").write_text((folder / "ops.py").read_text())
     done = run(folder, "convert -i net.onnx --op-packages ops.py:PACKAGE,more.py:PACKAGE", code=6)
-    assert "error[PLUGIN_CONFLICT]: duplicate op package name 'my.ops'" in done.stderr
+    assert "error[PLUGIN_CONFLICT]: duplicate op package 'my.ops'" in done.stderr

@@ -255,7 +255,7 @@ def test_what_cannot_be_specialized(frontend: Doubler, tmp_path: Path) -> None:
             dovetail.Session(given, "reference", ops=OPS, specialize=["x"])
     with pytest.raises(ConfigError, match="requires one model, got 2"):
         dovetail.Session(["a.toy", "b.toy"], "reference", ops=OPS, specialize=["x"])
-    with pytest.raises(ConfigError, match="names twice: x"):
+    with pytest.raises(ConfigError, match="duplicate names in `specialize`: x"):
         session("x", "x")
     with pytest.raises(ConfigError, match="0 graphs cannot be kept"):
         session(max_specializations=0)

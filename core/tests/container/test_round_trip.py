@@ -177,7 +177,7 @@ def model_of(*given: Graph) -> Model:
     return Model({g.name: g for g in given}, MADE_BY, {"qti.aisw": "1", "my.pkg": "2"})
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, suppress_health_check=list(HealthCheck))
 @given(st.lists(graphs(), max_size=2, unique_by=lambda g: g.name))
 def test_every_graph_comes_back(given_graphs: list[Graph]) -> None:
     model = model_of(*given_graphs)

@@ -18,7 +18,7 @@ def elements(seed, dtype, *shape):
     return np.random.default_rng(seed).integers(0, 99, shape).astype(dtype)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.tuples(extents, extents, extents, extents), st.tuples(extents, extents), dtypes)
 @pytest.mark.parametrize("mode", [0, 1])
 def test_depth_and_space(check_op, mode, shape, block, dtype):
@@ -30,7 +30,7 @@ def test_depth_and_space(check_op, mode, shape, block, dtype):
     check_op("SpaceToDepth", wide, block_size=block, mode=mode)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(shapes, st.integers(1, 7), st.integers(1, 7), st.integers(0, 4), dtypes)
 def test_channel_shuffle(check_op, shape, groups, each, at, dtype):
     axis = min(at, len(shape))
@@ -38,14 +38,14 @@ def test_channel_shuffle(check_op, shape, groups, each, at, dtype):
     check_op("ChannelShuffle", x, num_groups=groups, axis=axis)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(shapes, st.data(), dtypes)
 def test_tile(check_op, shape, data, dtype):
     multiples = [data.draw(st.integers(1, 3)) for _ in shape]
     check_op("Tile", elements(1, dtype, *shape), multiples=multiples)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(shapes, st.integers(1, 3), st.integers(0, 4), dtypes)
 def test_pack_and_unpack(check_op, shape, count, at, dtype):
     axis = min(at, len(shape))

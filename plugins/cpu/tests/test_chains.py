@@ -56,7 +56,7 @@ def chain(whole, op_type, kinds, *, batch=2):
     return graph, {"x": whole(5, *shape)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(["Conv2d", "pointwise", "DepthWiseConv2d", "FullyConnected", "MatMul"]),
     st.lists(st.sampled_from(TAILS), min_size=1, max_size=4),

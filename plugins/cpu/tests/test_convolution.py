@@ -31,7 +31,7 @@ def windows(draw, axes):
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data(), small, st.integers(1, 3), st.integers(1, 4), small, st.booleans())
 def test_convolution(check_op, whole, axes, data, batch, group, taken, made, has_bias):
     extents, size, params = data.draw(windows(axes))
@@ -42,7 +42,7 @@ def test_convolution(check_op, whole, axes, data, batch, group, taken, made, has
 
 
 @pytest.mark.parametrize("axes", [1, 2])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.data(), small, st.integers(1, 5), small, st.booleans())
 def test_depthwise(check_op, whole, axes, data, batch, channels, multiple, has_bias):
     extents, size, params = data.draw(windows(axes))

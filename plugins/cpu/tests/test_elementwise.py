@@ -73,7 +73,7 @@ def test_hard_swish_far_out(run_graph, op_graph):
 
 
 @pytest.mark.parametrize(("op_type", "params"), ROUNDED)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(shapes, st.integers(0, 99))
 def test_other_order_of_roundings(check_op, op_type, params, shape, seed):
     check_op(op_type, numbers(seed, *shape), rtol=ROUNDINGS, atol=1e-7, **params)
@@ -167,7 +167,7 @@ BY_NUMBER |= {16: False, 17: True, 18: True}
 
 
 @pytest.mark.parametrize("name", BINARY)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), max_size=4),
     st.integers(0, 3),
@@ -181,7 +181,7 @@ def test_two_tensors_broadcast(check_op, name, axes, cut, seed):
 
 
 @pytest.mark.parametrize("name", OF_INTEGERS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.sampled_from(INTEGERS),
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), max_size=4),
@@ -241,7 +241,7 @@ def test_prelu_with_one_slope(check_op, slope):
     check_op("Prelu", x, np.array([slope], np.float32), static=(1,))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple), st.booleans(), st.booleans())
 def test_prelu_by_column(check_op, shape, is_static, has_ones):
     slopes = (*(1,) * (len(shape) - 1), shape[-1]) if has_ones else shape[-1:]

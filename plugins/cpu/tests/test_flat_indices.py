@@ -40,7 +40,7 @@ def part_of(data, shape, axis):
     return wanted
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(some, st.data(), dtypes, known)
 def test_gather_elements(check_op, shape, data, dtype, static):
     axis = data.draw(st.integers(0, len(shape) - 1))
@@ -48,7 +48,7 @@ def test_gather_elements(check_op, shape, data, dtype, static):
     check_op("GatherElements", elements(1, dtype, *shape), wanted, static=static, axis=axis)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(some, shapes, shapes, st.integers(0, 2), st.data(), dtypes, known)
 def test_gather_nd(check_op, inner, many, slices, batch_dims, data, dtype, static):
     batch = (2, 3)[:batch_dims]
@@ -57,7 +57,7 @@ def test_gather_nd(check_op, inner, many, slices, batch_dims, data, dtype, stati
     check_op("GatherNd", x, wanted, static=static, batch_dims=batch_dims)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(some, st.data(), st.sampled_from([np.float32, np.int64, np.uint16]), known)
 @pytest.mark.parametrize("reduction", [0, 1, 2, 3])
 def test_scatter_elements(check_op, reduction, shape, data, dtype, static):
@@ -68,7 +68,7 @@ def test_scatter_elements(check_op, reduction, shape, data, dtype, static):
     check_op("ScatterElements", x, wanted, updates, static=static, **params)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(some, shapes, shapes, st.data(), st.sampled_from([np.float32, np.int64, np.uint16]), known)
 @pytest.mark.parametrize("reduction", [0, 1, 2])
 def test_scatter_nd(check_op, reduction, inner, many, slices, data, dtype, static):

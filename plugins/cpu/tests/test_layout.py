@@ -61,14 +61,14 @@ def test_views_of_the_inputs_follow_new_buffers(prepare, whole):
         np.testing.assert_array_equal(out, np.abs(feed).reshape(2, 12))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(shapes, st.data(), dtypes)
 def test_transpose(check_op, shape, data, dtype):
     perm = data.draw(st.permutations(range(len(shape))))
     check_op("Transpose", elements(1, dtype, *shape), perm=np.array(perm, np.uint32))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(shapes, st.data(), dtypes, st.lists(st.integers(1, 4), min_size=2, max_size=4))
 def test_concat_and_split(check_op, shape, data, dtype, extents):
     axis = data.draw(st.integers(0, len(shape) - 1))
@@ -91,7 +91,7 @@ def test_concat_of_a_tensor_with_itself(run_graph, whole):
     np.testing.assert_array_equal(out, np.concatenate([-feed, -feed]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(shapes, st.data(), st.sampled_from([np.float32, np.int8, np.int64]))
 def test_pad(check_op, shape, data, dtype):
     pairs = [[data.draw(st.integers(0, 3)), data.draw(st.integers(0, 3))] for _ in shape]

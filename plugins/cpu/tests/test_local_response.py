@@ -15,7 +15,7 @@ def numbers(seed, *shape):
     return np.random.default_rng(seed).normal(0, 2, shape).astype(np.float32)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=4).map(tuple),
     st.integers(0, 12),

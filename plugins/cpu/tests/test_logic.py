@@ -24,7 +24,7 @@ def arrays(axes, count, seed, dtype):
 
 
 @pytest.mark.parametrize("name", COMPARISONS + LOGIC)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(axes_of_three, st.sampled_from(DTYPES), st.integers(0, 99))
 def test_two_tensors_broadcast(check_op, name, axes, dtype, seed):
     a, b = arrays(axes, 2, seed, dtype)
@@ -47,7 +47,7 @@ def test_nan_and_infinity(check_op, name):
     check_op(f"ElementWise{name}", x[:, None], x)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(axes_of_three, st.sampled_from(DTYPES), st.integers(0, 99))
 def test_select_broadcasts(check_op, axes, dtype, seed):
     condition, a, b = arrays(axes, 3, seed, dtype)

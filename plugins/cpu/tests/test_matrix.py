@@ -10,7 +10,7 @@ from dovetail_cpu.kernels import convolution
 extent = st.integers(1, 5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(extent, min_size=0, max_size=3),
     extent,
@@ -32,7 +32,7 @@ def test_fully_connected_takes_an_image_as_one_row(check_op, whole):
     assert out["y0"].shape == (2, 5)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2)), max_size=2),
     extent,

@@ -29,7 +29,7 @@ def pools(draw, axes):
 
 
 @pytest.mark.parametrize("axes", [2, 3])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.data(), st.integers(1, 2), st.integers(1, 4), st.booleans(), st.integers(0, 99))
 def test_max(check_op, whole, axes, data, batch, channels, is_negative, seed):
     extents, params = data.draw(pools(axes))
@@ -39,7 +39,7 @@ def test_max(check_op, whole, axes, data, batch, channels, is_negative, seed):
 
 
 @pytest.mark.parametrize("axes", [2, 3])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.data(), st.integers(1, 2), st.integers(1, 4), st.booleans(), st.integers(0, 99))
 def test_average(check_op, whole, axes, data, batch, channels, counts_edges, seed):
     extents, params = data.draw(pools(axes))

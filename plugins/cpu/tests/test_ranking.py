@@ -11,7 +11,7 @@ filled = st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple)
 
 
 @pytest.mark.parametrize("op_type", ["Argmax", "Argmin"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     filled,
     st.data(),

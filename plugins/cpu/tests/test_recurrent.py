@@ -42,7 +42,7 @@ LSTM = {"static": (*range(1, 10), *range(12, 24)), "outputs": ["out", "c", "h"],
 GRU = {"static": range(1, 13), **TOLERANCE}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     st.tuples(small, small, small, small),
     st.sampled_from(["time", "batch", "step"]),
@@ -74,7 +74,7 @@ def gru_inputs(rng, x, batch, units, left_out=()):
     ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.tuples(small, small, small, small),
     st.booleans(),

@@ -27,7 +27,7 @@ def spec_of(x, shape):
     return [Spec(DType.of(x.dtype), shape)]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     spatial,
     st.integers(1, 2),
@@ -43,7 +43,7 @@ def test_weighted(check_op, axes, batch, channels, places, mode, exclude):
     check_op("Resize", x, specs=spec_of(x, new), interpolation_mode=mode, **params)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     spatial,
     st.integers(1, 2),

@@ -10,7 +10,7 @@ from dovetail_cpu.kernels import sampling
 extent = st.integers(1, 5)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(st.tuples(extent, extent), min_size=2, max_size=3),
     st.integers(1, 2),

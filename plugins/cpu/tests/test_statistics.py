@@ -23,7 +23,7 @@ def with_axes(draw):
 
 
 @pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(with_axes(), st.booleans(), st.integers(0, 99))
 def test_reductions(check_op, whole, op_type, shape_axes, keeps, seed):
     shape, axes = shape_axes
@@ -37,7 +37,7 @@ def test_nothing_to_reduce_is_left_to_the_reference(check_op):
 
 
 @pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax"])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(filled, st.data(), st.sampled_from([1.0, 0.5, 2.0, -1.0]), st.integers(0, 99))
 def test_softmax(check_op, op_type, shape, data, beta, seed):
     axis = data.draw(st.integers(0, len(shape) - 1))
@@ -58,7 +58,7 @@ def test_softmax_far_out(run_graph, op_graph):
 
 
 @pytest.mark.parametrize("op_type", ["LayerNorm", "RmsNorm"])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(filled, st.data(), st.booleans(), st.booleans(), st.integers(0, 99))
 def test_row_norms(check_op, op_type, shape, data, has_gamma, has_beta, seed):
     first = data.draw(st.integers(0, len(shape) - 1))
@@ -70,7 +70,7 @@ def test_row_norms(check_op, op_type, shape, data, has_gamma, has_beta, seed):
     check_op(op_type, numbers(seed, *shape), gamma, beta, rtol=1e-5, atol=1e-5, **params)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(filled, st.data(), st.integers(0, 99))
 def test_l2_norm(check_op, shape, data, seed):
     first = data.draw(st.integers(0, len(shape) - 1))
@@ -95,7 +95,7 @@ def test_norms_over_other_axes_are_left_to_the_reference(check_op, op_type, axes
 batches = st.lists(st.integers(1, 5), min_size=2, max_size=4).map(tuple)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(batches, st.integers(1, 3), st.booleans(), st.booleans(), st.integers(0, 99))
 def test_item_norms(check_op, shape, size, has_gamma, has_beta, seed):
     channels = shape[-1] * size
@@ -125,7 +125,7 @@ def test_item_norms_of_far_numbers_keep_their_digits(run_graph, op_graph):
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(filled, st.booleans(), st.booleans(), st.integers(0, 99))
 def test_batchnorm(check_op, whole, shape, has_bias, is_static, seed):
     weight = whole(seed + 1, shape[-1])

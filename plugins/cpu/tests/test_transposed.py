@@ -36,7 +36,7 @@ def spreads(draw, axes):
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data(), small, st.integers(1, 3), small, small, st.booleans())
 def test_spreads(check_op, whole, axes, data, batch, group, taken, made, has_bias):
     extents, size, params = data.draw(spreads(axes))

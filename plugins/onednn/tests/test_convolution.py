@@ -64,7 +64,7 @@ def geometries(draw: st.DrawFn) -> dict[str, Any]:
 
 
 # each example compiles a primitive or two, for which no deadline is known
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(geometry=geometries(), tail=st.sampled_from(["", "relu", "add"]))
 def test_any_geometry(new_model: Any, close: Any, geometry: dict[str, Any], tail: str) -> None:
     model = new_model()
@@ -109,7 +109,7 @@ def other_axes(draw: st.DrawFn) -> dict[str, Any]:
 
 
 # each example compiles a primitive or two, for which no deadline is known
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(case=other_axes(), has_tail=st.booleans())
 def test_along_one_axis_and_three(
     new_model: Any, agrees: Any, case: dict[str, Any], has_tail: bool

@@ -86,7 +86,7 @@ def broadcasts(draw: st.DrawFn) -> dict[str, Any]:
 
 
 # each example compiles a primitive, for which no deadline is known
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(case=broadcasts())
 def test_functions_of_two_tensors(new_model: Any, agrees: Any, case: dict[str, Any]) -> None:
     model = new_model()

@@ -38,7 +38,7 @@ def with_tail(model: Any, y: Any, tail: list[str]) -> Any:
 
 
 # each example compiles a primitive, for which no deadline is known
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     lead=st.lists(st.integers(1, 4), max_size=3),
     depth=extents,
@@ -86,7 +86,7 @@ def stacks(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     return found[0], found[1]
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(
     batches=stacks(),
     m=extents,

@@ -33,7 +33,7 @@ def check(model: Any, out: Any) -> None:
 shapes = st.lists(st.integers(1, 7), min_size=1, max_size=5).map(tuple)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(shape=shapes, data=st.data())
 def test_transpose(new_model: Any, shape: tuple[int, ...], data: st.DataObject) -> None:
     model = new_model()
@@ -41,7 +41,7 @@ def test_transpose(new_model: Any, shape: tuple[int, ...], data: st.DataObject) 
     check(model, model.add("Transpose", model.input("x", *shape), name="y", perm=perm))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(shape=shapes, groups=st.integers(1, 5), data=st.data())
 def test_channel_shuffle(
     new_model: Any, shape: tuple[int, ...], groups: int, data: st.DataObject
@@ -52,7 +52,7 @@ def test_channel_shuffle(
     check(model, model.add("ChannelShuffle", x, name="y", num_groups=groups, axis=axis))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     shape=shapes.filter(lambda s: len(s) > 1),
     extents=st.lists(st.integers(1, 9), min_size=2, max_size=6),

@@ -67,7 +67,7 @@ def geometries(draw: st.DrawFn) -> dict[str, Any]:
 
 
 # each example compiles a primitive, for which no deadline is known
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120, derandomize=True)
 @given(case=geometries(), has_tail=st.booleans())
 def test_any_geometry(new_model: Any, agrees: Any, case: dict[str, Any], has_tail: bool) -> None:
     model = new_model()

@@ -98,7 +98,7 @@ def gru_shapes(features: int, batch: int, units: int, left_out: set[int] = froze
 
 
 # each example compiles a primitive, for which no deadline is known
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     extents=st.tuples(small, small, small, st.integers(1, 40)),
     form=st.sampled_from(["time", "batch", "step"]),
@@ -120,7 +120,7 @@ def test_lstm(
     agrees(model)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     extents=st.tuples(small, small, small, st.integers(1, 40)),
     time_major=st.booleans(),
@@ -144,7 +144,7 @@ def test_gru(
     agrees(model)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     extents=st.tuples(small, small, small, st.integers(1, 40)),
     form=st.sampled_from(["time", "batch", "step"]),
@@ -169,7 +169,7 @@ def test_lstm_in_both_directions(
     close(model.run(model.prepare(), feeds)["y"], model.expected(feeds)["y"])
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     extents=st.tuples(small, small, small, st.integers(1, 40)),
     time_major=st.booleans(),

@@ -24,7 +24,7 @@ def reductions(draw: st.DrawFn) -> dict[str, Any]:
 
 
 # each example compiles a primitive, for which no deadline is known
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(case=reductions())
 def test_any_axes(new_model: Any, agrees: Any, case: dict[str, Any]) -> None:
     model = new_model()

@@ -29,7 +29,7 @@ def sizes(draw: st.DrawFn) -> dict[str, Any]:
 
 
 # each example compiles a primitive, for which no deadline is known
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(case=sizes())
 def test_any_size(new_model: Any, agrees: Any, case: dict[str, Any]) -> None:
     model = new_model()

@@ -80,7 +80,7 @@ def geometries(draw: st.DrawFn) -> dict[str, Any]:
 
 
 # each example compiles a primitive or two, for which no deadline is known
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(case=geometries(), has_tail=st.booleans())
 def test_any_geometry(new_model: Any, agrees: Any, case: dict[str, Any], has_tail: bool) -> None:
     model = new_model()

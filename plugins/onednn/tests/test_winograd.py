@@ -65,7 +65,7 @@ def layers(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(layer=layers())
 def test_any_layer(new_model: Any, close: Any, layer: dict[str, Any]) -> None:
     model = new_model()

@@ -294,8 +294,8 @@ def test_weights_that_are_not_finite_are_named(wrong: float) -> None:
     [
         ({"act_bitwith": 8}, "act_bitwidth"),
         ({"act_bitwidth": 7}, "7"),
-        ({"act_bw": 8, "act_bitwidth": 16}, "given twice"),
-        ({"act_quantizer": "tf", "act_quantizer_schema": "symmetric"}, "older way"),
+        ({"act_bw": 8, "act_bitwidth": 16}, "set twice"),
+        ({"act_quantizer": "tf", "act_quantizer_schema": "symmetric"}, "mutually exclusive"),
         ({"ignore_encodings": True, "quantization_overrides": "x"}, "ignore_encodings"),
         ({"ignore_encodings": True, "float_fallback": True}, "float_fallback"),
         ({"percentile_calibration_value": 99.0}, "percentile"),
@@ -312,7 +312,7 @@ def test_options_that_cannot_be_taken(options: dict[str, Any], said: str) -> Non
 @pytest.mark.parametrize("samples", [5, "images.npy", np.float32(3), np.array(1.0), {"net": 5}])
 def test_what_holds_no_samples_is_refused(samples: Any) -> None:
     model = model_of(dense(np.eye(2, dtype=np.float32), None))
-    with pytest.raises(ConfigError, match="is no set of samples") as caught:
+    with pytest.raises(ConfigError, match="expected a sequence of samples") as caught:
         dt.quantize(model, samples)
     assert "list of inputs" in str(caught.value.hint)
 

@@ -286,7 +286,7 @@ def test_an_output_that_is_no_dvt_is_refused(
 ) -> None:
     done = run("--json", "convert", "-i", steps, "-d", "x", "1,4", "-o", output)
     assert done.code == 2
-    assert done.error["hint"] == f"say --output-path {better}"
+    assert done.error["hint"] == f"use --output-path {better}"
 
 
 def test_what_quantize_shows_convert_shows(run: Any, raw: Any, listing: Any, steps: str) -> None:

@@ -44,7 +44,7 @@ def columns_of(x: Array, g: dict[str, Any]) -> Array:
     return y
 
 
-@settings(deadline=None, max_examples=50)  # the loops take their time
+@settings(max_examples=50)  # the loops take their time
 @given(images, params, st.sampled_from([np.float32, np.float16, np.int64, np.bool_]))
 def test_im2col(run_op: Run, shape: tuple[int, ...], g: dict[str, Any], dtype: Any) -> None:
     x = np.random.default_rng(1).integers(0, 99, shape).astype(dtype)
@@ -53,7 +53,7 @@ def test_im2col(run_op: Run, shape: tuple[int, ...], g: dict[str, Any], dtype: A
     np.testing.assert_array_equal(y, columns_of(x, g))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(images, params, st.sampled_from([np.float32, np.float64, np.int32]))
 def test_col2im(run_op: Run, shape: tuple[int, ...], g: dict[str, Any], dtype: Any) -> None:
     # what each element of a column goes to is found by sending the elements' numbers through

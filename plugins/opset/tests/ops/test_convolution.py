@@ -62,7 +62,7 @@ def geometries(axes: int, most: int) -> st.SearchStrategy[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("axes", "most"), [(1, 9), (2, 7), (3, 5)])
-@settings(deadline=None, max_examples=30)  # the loops take their time
+@settings(max_examples=30)  # the loops take their time
 @given(data=st.data(), seed=st.integers(0, 99))
 def test_convolution(run_op: Run, axes: int, most: int, data: st.DataObject, seed: int) -> None:
     g = data.draw(geometries(axes, most))
@@ -77,7 +77,7 @@ def test_convolution(run_op: Run, axes: int, most: int, data: st.DataObject, see
 
 
 @pytest.mark.parametrize(("axes", "most"), [(1, 9), (2, 7)])
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(data=st.data(), channels=sizes, each=sizes, seed=st.integers(0, 99))
 def test_depthwise(
     run_op: Run, axes: int, most: int, data: st.DataObject, channels: int, each: int, seed: int

@@ -38,7 +38,7 @@ def patches_of(x: Array, size: Any, stride: Any, rate: Any, padding: PatchPaddin
     return found.reshape(n, *counts, size[0] * size[1] * channels)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(pair, pair, pair, st.sampled_from(PatchPadding), st.integers(7, 9), st.integers(0, 2))
 def test_patches(
     run_op: Run, size: Any, stride: Any, rate: Any, padding: PatchPadding, h: int, n: int
@@ -76,7 +76,7 @@ def begin_of(offset: float, extent: int, size: int, *, centered: bool, normalize
     return math.trunc(offset * extent if normalized else offset)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.data(), st.booleans(), st.booleans())
 def test_glimpse(run_op: Run, data: st.DataObject, centered: bool, normalized: bool) -> None:
     size = data.draw(st.tuples(st.integers(1, 8), st.integers(1, 8)))

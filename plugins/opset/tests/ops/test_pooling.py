@@ -55,7 +55,7 @@ both = pytest.mark.parametrize("axes", [2, 3])
 
 
 @both
-@settings(deadline=None, max_examples=50)  # the loops take their time
+@settings(max_examples=50)  # the loops take their time
 @given(data=st.data(), rounding=roundings, seed=st.integers(0, 99))
 def test_pool_max(
     run_op: Run, axes: int, data: st.DataObject, rounding: Rounding, seed: int
@@ -73,7 +73,7 @@ def test_pool_max(
 
 
 @both
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(data=st.data(), rounding=roundings, count_pads=st.booleans(), seed=st.integers(0, 99))
 def test_pool_avg(
     run_op: Run, axes: int, data: st.DataObject, rounding: Rounding, count_pads: bool, seed: int
@@ -91,7 +91,7 @@ def test_pool_avg(
         np.testing.assert_allclose(y[(slice(None), *place)], want, rtol=1e-5, atol=2e-6)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(shape=images(2), g=geometries(2), seed=st.integers(0, 99))
 def test_l2_pool(run_op: Run, shape: tuple[int, ...], g: dict[str, Any], seed: int) -> None:
     x = np.random.default_rng(seed).standard_normal(shape, np.float32)

@@ -96,7 +96,7 @@ modes = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(spatial, modes, st.integers(0, 99))
 def test_resize(run_op: Run, axes: list[tuple[int, int]], params: Any, seed: int) -> None:
     x = np.random.default_rng(seed).standard_normal((2, *(o for o, _ in axes), 2), np.float32)
@@ -111,7 +111,7 @@ def test_resize(run_op: Run, axes: list[tuple[int, int]], params: Any, seed: int
         np.testing.assert_allclose(y, want, rtol=1e-5, atol=5e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(extent, extent, extent, extent, st.sampled_from(["legacy", "corners", "half"]))
 def test_bilinear(run_op: Run, h: int, w: int, nh: int, nw: int, which: str) -> None:
     x = np.random.default_rng(h * 10 + w).standard_normal((2, h, w, 3))
@@ -162,7 +162,7 @@ def nearest_row(which: str, i: int, old: int, new: int) -> int:
     return min(found, old - 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(extent, extent, extent, extent, st.sampled_from(["legacy", "corners", "half"]))
 def test_nearest_neighbor(run_op: Run, h: int, w: int, nh: int, nw: int, which: str) -> None:
     x = np.arange(2 * h * w, dtype=np.int32).reshape(1, h, w, 2)

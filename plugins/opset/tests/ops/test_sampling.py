@@ -64,7 +64,7 @@ def grids(draw: st.DrawFn) -> tuple[Array, Array]:
     return x, rng.uniform(-2.5, 2.5, (2, *new, axes)).astype(np.float32)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(grids(), st.booleans(), st.sampled_from(GridPadding))
 def test_grid_sample(
     run_op: Run, drawn: tuple[Array, Array], corners: bool, padding: GridPadding

@@ -69,7 +69,7 @@ def geometries(draw: st.DrawFn, axes: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
-@settings(deadline=None, max_examples=40)  # the loops take their time
+@settings(max_examples=40)  # the loops take their time
 @given(data=st.data(), group=small, taken=small, each=small, seed=st.integers(0, 99))
 def test_spreads(
     run_op: Run, axes: int, data: st.DataObject, group: int, taken: int, each: int, seed: int

@@ -36,7 +36,7 @@ def interface(graph: Graph) -> list[tuple[str, DType, tuple[int, ...], TensorKin
 
 
 @pytest.mark.parametrize("passes", [(ChannelsLast(),), CONVERT_DEFAULT.passes])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_random_networks_keep_their_results(
     passes: tuple[Any, ...], evaluate: Evaluate, network: Any, feeds: Any, seed: int
@@ -51,7 +51,7 @@ def test_random_networks_keep_their_results(
         np.testing.assert_allclose(after[tensor.name], before[tensor.name], **TOLERANCE)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_moved_tensors_show_their_source(
     evaluate: Evaluate, network: Any, feeds: Any, seed: int
@@ -67,7 +67,7 @@ def test_moved_tensors_show_their_source(
         np.testing.assert_allclose(shown, before[tensor.source], **TOLERANCE)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_one_transpose_at_each_edge(network: Any, seed: int) -> None:
     graph = network(seed)

@@ -60,7 +60,7 @@ def channels(draw: st.DrawFn) -> tuple[tuple[int, ...], int, int]:
     return tuple(shape), axis, count
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(channels(), st.data())
 def test_reshapes(drawn: tuple[tuple[int, ...], int, int], data: st.DataObject) -> None:
     shape, axis, count = drawn
@@ -89,7 +89,7 @@ def test_what_reshapes_keep_and_what_they_break() -> None:
     assert not reshaped((1, 6, 2, 2), (1, 24), 1, 6)  # channels first
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(channels(), st.data())
 def test_transposes_and_reductions(
     drawn: tuple[tuple[int, ...], int, int], data: st.DataObject
@@ -106,7 +106,7 @@ def test_transposes_and_reductions(
     assert check(graph, axis, count, 4) is (axis not in over)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_pools(data: st.DataObject) -> None:
     params = {

@@ -157,7 +157,7 @@ def test_unsigned_storage_is_chosen_for_as_it_is() -> None:
     assert below.range() == chosen(Mse, DATA["normal"], 4, True)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)  # a search takes milliseconds
+@settings(derandomize=True, max_examples=60)  # a search takes milliseconds
 @given(
     values=st.lists(st.floats(-1000, 1000, width=32), min_size=1, max_size=30),
     bitwidth=st.sampled_from([2, 4, 8, 16]),

@@ -78,7 +78,7 @@ def again(folder: Path, text: str) -> EncodingsFile:
 
 
 @pytest.mark.parametrize("version", WRITTEN)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(file=files())
 def test_what_is_held_comes_back_to_the_last_digit(
     tmp_path_factory: pytest.TempPathFactory, version: str, file: EncodingsFile
@@ -94,7 +94,7 @@ def test_what_is_held_comes_back_to_the_last_digit(
     assert dump_encodings(read, version).text == dumped.text
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(file=files(), chain=st.lists(st.sampled_from(WRITTEN), min_size=1, max_size=5))
 def test_no_chain_of_versions_changes_what_passes_through(
     tmp_path_factory: pytest.TempPathFactory, file: EncodingsFile, chain: list[str]

@@ -130,7 +130,7 @@ def test_two_packages_with_one_op_are_refused(run: Any) -> None:
     assert "'shop' and 'mall' both have an op 'Widen'" in done.err
     done = run(*CONVERT, "-opc", "shop.xml")
     assert done.code == 6
-    assert "duplicate op package name 'shop'" in done.err
+    assert "duplicate op package 'shop'" in done.err
 
 
 def test_what_is_wrong_in_the_file_is_said_with_its_line(run: Any) -> None:
@@ -151,7 +151,7 @@ def test_without_code_the_model_does_not_run(run: Any, raw: Any, listing: Any) -
     listing("x.raw")
     done = run(*RUN)
     assert done.code == 4
-    assert "no op package 'shop' is installed" in done.err
+    assert "op package 'shop' not found" in done.err
     assert "Widen" in done.err
     assert not Path("output").exists()
 
