@@ -13,7 +13,7 @@ from reference_backend import OPS, ReferenceBackend, Scale, chain
 
 import dovetail
 from dovetail.container import Model, Producer
-from dovetail.errors import BackendError, ConfigError, ContainerError, FrontendError, PluginError
+from dovetail.errors import BackendError, ConfigError, ContainerError, FrontendError
 from dovetail.ir import DType, Graph, ScaleOffset, Tensor, TensorKind
 from dovetail.plugins import registry
 
@@ -282,10 +282,3 @@ def test_sessions_and_handles_are_neither_pickled_nor_copied(act: Any) -> None:
             with pytest.raises(BackendError, match="cannot be pickled or copied") as caught:
                 act(each)
             assert caught.value.hint
-
-
-def test_a_backend_has_the_name_of_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dovetail.runtime.backend.load", lambda group, name: ReferenceBackend)
-    with pytest.raises(PluginError, match="'other' loads a backend named 'reference'") as caught:
-        dovetail.Session(model(chain("Scale")), "other", ops=OPS)
-    assert caught.value.exit_code == 6
