@@ -257,10 +257,10 @@ def test_what_cannot_be_specialized(frontend: Doubler, tmp_path: Path) -> None:
         dovetail.Session(["a.toy", "b.toy"], "reference", ops=OPS, specialize=["x"])
     with pytest.raises(ConfigError, match="duplicate names in `specialize`: x"):
         session("x", "x")
-    with pytest.raises(ConfigError, match="0 graphs cannot be kept"):
+    with pytest.raises(ConfigError, match="at least 1, got 0"):
         session(max_specializations=0)
     for wrong in ("3", 2.0, None, True):
-        with pytest.raises(ConfigError, match="`max_specializations` is a whole number"):
+        with pytest.raises(ConfigError, match="`max_specializations` must be an integer"):
             session(max_specializations=wrong)
 
 

@@ -253,7 +253,7 @@ class Graph:
             self.set_inputs(node, [new if t is old else t for t in node.inputs])
 
     def rename(self, tensors: Mapping[Tensor, str], nodes: Mapping[Node, str]) -> None:
-        """Rename tensors and nodes, params of the nodes too; names may change places.
+        """Rename tensors and nodes, params of the nodes too; two of them may exchange names.
 
         Args:
             tensors: The new names of tensors of the graph.

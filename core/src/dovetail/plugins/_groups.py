@@ -80,7 +80,7 @@ GROUPS: Mapping[str, Contract] = MappingProxyType(
             members=(
                 "__init__()",
                 "quantize(model, calibration, options, ops)",
-                "write_encodings(model, beside)",
+                "write_encodings(model, model_path)",
             ),
         ),
         "dovetail.quantization_algorithms": Contract(

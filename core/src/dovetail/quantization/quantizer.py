@@ -60,7 +60,7 @@ class Quantizer(Protocol):
             ConfigError: An option refers to something unknown.
         """
 
-    def write_encodings(self, model: Model, model_path: Path, /) -> tuple[Path, ...]:
+    def write_encodings(self, model: Model, model_path: Path) -> tuple[Path, ...]:
         """Write the encodings of each graph of a quantized model and return the paths.
 
         Args:

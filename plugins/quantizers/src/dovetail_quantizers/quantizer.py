@@ -142,9 +142,9 @@ class DefaultQuantizer:
         )
         return Quantized(made, report)
 
-    def write_encodings(self, model: Model, beside: Path) -> tuple[Path, ...]:
+    def write_encodings(self, model: Model, model_path: Path) -> tuple[Path, ...]:
         """Write the encodings of each graph; see `dovetail.quantization.Quantizer`."""
-        return dump_model_encodings(model, beside)
+        return dump_model_encodings(model, model_path)
 
 
 def _check_entries(
