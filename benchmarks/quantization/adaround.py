@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from benchmarks.tables import table
 
 NETWORKS = ("examples/digits/digits.onnx", "examples/trained/depthwise.onnx")
 SAMPLES = 8
-OPTIONS = {"weights_bitwidth": 4, "bias_bitwidth": 32, "skip_algorithm_check": True}
+OPTIONS: dict[str, Any] = {"weights_bitwidth": 4, "bias_bitwidth": 32, "skip_algorithm_check": True}
 
 
 def seconds(work: Callable[[], object], rounds: int) -> float:

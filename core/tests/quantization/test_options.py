@@ -138,7 +138,7 @@ def test_parameters_of_algorithms_are_gathered() -> None:
         "cle": {"rounds": "5"},
     }
     for wrong in ("adaround.seed", "seed=3", ".seed=3", "adaround.=3"):
-        with pytest.raises(ConfigError, match="names no parameter"):
+        with pytest.raises(ConfigError, match="invalid parameter"):
             wrapped(algorithm_params=[wrong])
 
 

@@ -265,7 +265,8 @@ def test_every_bad_channel_is_named() -> None:
     assert [str(problem) for problem in caught.value.problems] == [
         "channel 1: the range nan to 1 is not finite in float32",
         "channel 2: the range -1 to -3 is not in order",
-        "channel 3: the range -2 to 1 contains negative values, which an unsigned symmetric grid cannot represent",
+        "channel 3: the range -2 to 1 contains negative values, which an unsigned symmetric grid "
+        "cannot represent",
     ]
 
 

@@ -174,7 +174,7 @@ def test_options_without_effect_are_noted() -> None:
     assert "restrict_quantization_steps" not in notes(
         graph, SAMPLES, restrict_quantization_steps=steps, act_bitwidth=16
     )
-    assert "none were given" in notes(graph, None, float_fallback=True)
+    assert "no encodings were given" in notes(graph, None, float_fallback=True)
 
 
 def test_joined_tensors_of_unlike_ranges_are_noted() -> None:

@@ -15,65 +15,69 @@ from dovetail.errors import ConfigError
 _BITS = "BITS"
 _ESTIMATOR = "min-max, percentile, mse, entropy, sqnr or any installed estimator"
 _SCHEMA = "asymmetric (default), symmetric or unsignedsymmetric"
-_MODES = "Older way to say estimator and schema: tf, enhanced, adjusted or symmetric"
+_MODES = "Older option for estimator and schema: tf, enhanced, adjusted or symmetric"
 
-# Nothing of `dovetail.quantization` is imported here, which would load numpy for a command's help;
-# a test compares. Field of QuantizationOptions -> type on the command line, metavar, help.
+# `dovetail.quantization` is not imported here, because it loads numpy, which slows down the help of
+# commands; a test compares both. Field of QuantizationOptions -> type, metavar, help.
 _VALUES: Mapping[str, tuple[Any, str, str]] = {
-    "quantization_overrides": (Path, "FILE", "Encodings that count instead of calibration's."),
-    "act_bitwidth": (int, _BITS, "Of activations: 8 (default) or 16."),
-    "weights_bitwidth": (int, _BITS, "Of weights: 4, 8 (default) or 16."),
-    "bias_bitwidth": (int, _BITS, "Of biases: 8 (default) or 32."),
-    "float_bitwidth": (int, _BITS, "Of what stays float: 32 (default) or 16."),
-    "float_bias_bitwidth": (int, _BITS, "Of biases that stay float."),
+    "quantization_overrides": (Path, "FILE", "Encodings file that replaces calibration."),
+    "act_bitwidth": (int, _BITS, "Bitwidth of activations: 8 (default) or 16."),
+    "weights_bitwidth": (int, _BITS, "Bitwidth of weights: 4, 8 (default) or 16."),
+    "bias_bitwidth": (int, _BITS, "Bitwidth of biases: 8 (default) or 32."),
+    "float_bitwidth": (int, _BITS, "Bitwidth of tensors that stay float: 32 (default) or 16."),
+    "float_bias_bitwidth": (int, _BITS, "Bitwidth of biases that stay float."),
     "act_quantizer_calibration": (str, "NAME", f"Range of activations: {_ESTIMATOR}."),
     "param_quantizer_calibration": (str, "NAME", f"Range of weights: {_ESTIMATOR}."),
     "act_quantizer_schema": (str, "NAME", f"Grid of activations: {_SCHEMA}."),
     "param_quantizer_schema": (str, "NAME", f"Grid of weights: {_SCHEMA}."),
     "act_quantizer": (str, "MODE", f"{_MODES}, for activations."),
     "param_quantizer": (str, "MODE", f"{_MODES}, for weights."),
-    "percentile_calibration_value": (float, "PERCENT", "90 to 100; 99.99 if left out."),
-    "weights_block_size": (int, "N", "One scale for N weights along the axis of a product's sum."),
-    "restrict_quantization_steps": (str, '"MIN MAX"', 'Ends of the grid, as "-0x80 0x7F".'),
-    "concat": (str, "HOW", "Whether joined tensors share (default) an encoding or requantize."),
+    "percentile_calibration_value": (
+        float,
+        "PERCENT",
+        "Percentile from 90 to 100; 99.99 by default.",
+    ),
+    "weights_block_size": (int, "N", "One scale per N weights along the summed axis."),
+    "restrict_quantization_steps": (str, '"MIN MAX"', 'Ends of the grid, such as "-0x80 0x7F".'),
+    "concat": (str, "HOW", "Encodings of a Concat: share (default) or requantize."),
     "algorithms": (
         list[str],
         "NAME [NAME ...]",
-        "Algorithms that improve the result, in order; commas may stand between them.",
+        "Algorithms that improve the result, in order; commas may separate them.",
     ),
     "algorithm_params": (
         list[str],
         "NAME.KEY=VALUE",
-        "A parameter of an algorithm; as often as needed.",
+        "A parameter of an algorithm; repeat for several.",
     ),
-    "calibration_backend": (str, "NAME", "Backend that runs the float model; cpu if left out."),
-    "calibration_cache": (Path, "FILE", "Keeps observed ranges for the next time."),
+    "calibration_backend": (str, "NAME", "Backend that runs the float model; cpu by default."),
+    "calibration_cache": (Path, "FILE", "File that stores observed ranges for later runs."),
 }
 _FLAGS: Mapping[str, str] = {
-    "use_per_channel_quantization": "A scale for each output channel of a convolution.",
-    "use_per_row_quantization": "A scale for each output of MatMul and FullyConnected.",
-    "ignore_encodings": "Leave out what encodings the model brings.",
-    "float_fallback": "Keep float what no encoding reaches, instead of calibrating.",
-    "disable_relu_squashing": "Give a place in the range to what only a Relu or clip reads and "
-    "cuts off, and to what a Sigmoid, Softmax or the like does not tell apart.",
-    "skip_algorithm_check": "Keep what algorithms change even if the outputs' error does not fall.",
-    "lenient": "Pass over entries that match nothing, and over infinities.",
-    "pack_4_bit_weights": "Store 4-bit weights in half a byte each.",
+    "use_per_channel_quantization": "One scale per output channel of a convolution.",
+    "use_per_row_quantization": "One scale per output of MatMul and FullyConnected.",
+    "ignore_encodings": "Ignore the encodings in the model.",
+    "float_fallback": "Keep tensors without an encoding float instead of calibrating.",
+    "disable_relu_squashing": "Include values in ranges that a Relu or clip cuts off, or for "
+    "which a Sigmoid, Softmax or similar op is flat.",
+    "skip_algorithm_check": "Keep changes of algorithms even if the error does not fall.",
+    "lenient": "Ignore entries that match no tensor, and infinities.",
+    "pack_4_bit_weights": "Store 4-bit weights in half a byte.",
     "preserve_io_datatype": "Keep inputs and outputs of the model float.",
 }
-# What commands that write a quantized model offer besides.
+# Further options of commands that write a quantized model.
 DumpEncodingJson = Annotated[
     bool,
     typer.Option(
         "--dump-encoding-json",
-        help="Write all encodings beside the model, as MODEL_GRAPH.encodings.",
+        help="Write all encodings to MODEL_GRAPH.encodings next to the model.",
     ),
 ]
 ShowReport = Annotated[
-    bool, typer.Option("--report", help="Show what became of each tensor, and why.")
+    bool, typer.Option("--report", help="Show the encoding of each tensor, and the reason.")
 ]
 
-# Those of older tools; no option is abbreviated otherwise.
+# Names in older tools; other options have no abbreviations.
 OTHER_SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "act_bitwidth": ("--act-bw",),
     "bias_bitwidth": ("--bias-bw",),
@@ -85,11 +89,11 @@ OTHER_SPELLINGS: Mapping[str, tuple[str, ...]] = {
 
 
 def takes_quantization(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that takes the quantizer's options besides its own.
+    """Return a command with the quantizer's options in addition to its own.
 
     Args:
-        command: Has a parameter `quantization`, a mapping: gets the options that were given, as
-            `dovetail.quantize` takes them.
+        command: A function with a parameter `quantization`: the mapping of given options, in the
+            form of `dovetail.quantize`.
     """
     declared = inspect.signature(command, eval_str=True).parameters.values()
     own = [p for p in declared if p.name != "quantization"]
@@ -115,17 +119,17 @@ def takes_quantization(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _by_algorithm(texts: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return what NAME.KEY=VALUE says, by name and key."""
+    """Return the values of NAME.KEY=VALUE texts, by name and key."""
     found: dict[str, dict[str, str]] = {}
     for text in texts:
         target, equals, value = text.partition("=")
         name, dot, key = target.partition(".")
         if not (equals and dot and name and key):
             raise ConfigError(
-                f"'{text}' names no parameter of an algorithm",
+                f"invalid parameter '{text}' of an algorithm",
                 code="USAGE",
                 where="--algorithm-param",
-                hint="say NAME.KEY=VALUE, such as adaround.iterations=2000",
+                hint="use NAME.KEY=VALUE, such as adaround.iterations=2000",
             )
         found.setdefault(name, {})[key] = value
     return found

@@ -28,7 +28,7 @@ def quantized(
 
     Args:
         model: Not changed.
-        input_list: Paths of input lists, one per graph, separated by commas; None if there are none.
+        input_list: Paths of input lists, one per graph, separated by commas; None without lists.
         given: Options by name.
         ops: Finds ops.
         native: Whether raw files contain values of the inputs' types.

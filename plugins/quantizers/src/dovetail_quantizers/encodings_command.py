@@ -44,7 +44,8 @@ def convert(
 ) -> None:
     """Write an encodings file in another version.
 
-    Numbers keep all digits. Versions up to 1.0.0 do not define the axis of channels, which later ones do: --model defines it, and which tensors are weights.
+    Numbers keep all digits. --model provides what versions up to 1.0.0 leave out and later ones
+    need: the axis of channels, and which tensors are weights.
     """
     file = read_encodings(source)
     misfits: tuple[Problem, ...] = ()

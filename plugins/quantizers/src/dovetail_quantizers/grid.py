@@ -1,4 +1,4 @@
-"""The arithmetic of one encoding: from a range of real values to scale and offset.
+"""The arithmetic of encodings: from a range of real values to scale and offset.
 
 `real = (q + offset) * scale`. A range is first widened to hold zero and to span at least 0.0001;
 zero then is a point of the grid, so the ends of the grid may differ from those of the range by up
@@ -103,7 +103,9 @@ def grids_for(
     Args:
         minimum: The smallest values, (n,).
         maximum: The largest values, (n,).
-        bitwidth, scheme, steps: As for `grid_for`, for all ranges.
+        bitwidth: As for `grid_for`.
+        scheme: As for `grid_for`.
+        steps: As for `grid_for`.
 
     Returns:
         Scales (n,) and offsets (n,).

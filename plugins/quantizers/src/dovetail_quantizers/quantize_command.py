@@ -36,7 +36,7 @@ def quantize(
             "--output-path",
             "--output-dlc",
             metavar="FILE",
-            help="The quantized model; by default NAME.quantized.dvt in the folder of the float model.",
+            help="The quantized model; by default NAME.quantized.dvt next to the float model.",
         ),
     ] = None,
     input_list: Annotated[

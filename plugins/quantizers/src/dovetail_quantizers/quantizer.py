@@ -114,7 +114,7 @@ class DefaultQuantizer:
                 uncovered[name] = overrides.uncovered(work)
             observed = _observe(plan, samples_given, options)
             plan.notes += unlike_members(plan, observed.members)
-            decisions = annotate(plan, decide(plan, observed.extents))
+            decisions = annotate(plan, decide(plan, observed.ranges))
             plan.notes += without_effect(plan, decisions)
             check_ops(work, ops)
             walk = Walk(plan, float_graph, learning, decisions)
@@ -218,7 +218,7 @@ def _observe(plan: Plan, calibration: Calibration | None, options: QuantizationO
             "the ranges were not cached: the calibration cache cannot store infinities"
         )
     elif cache is not None:
-        cache.put(observed.extents, observed.samples)
+        cache.put(observed.ranges, observed.samples)
     return observed
 
 

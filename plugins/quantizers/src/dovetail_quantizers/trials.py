@@ -147,7 +147,7 @@ class Trials:
                 counting=counting,
             )
             for names, (_, signature) in new.items():
-                self._extents[names, signature] = seen.extents[names[0]]
+                self._extents[names, signature] = seen.ranges[names[0]]
         extents = {
             name: [self._extents[names, how[name]] for names in each]
             for name, each in parts.items()

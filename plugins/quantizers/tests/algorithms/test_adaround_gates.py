@@ -18,7 +18,7 @@ from dovetail_quantizers.algorithms.adaround_gates import Recurrence, recurrence
 
 RNG = np.random.default_rng(8)
 STEPS, BATCH, READ, UNITS = 7, 3, 16, 12
-OPTIONS = {"weights_bitwidth": 4, "act_bitwidth": 16, "bias_bitwidth": 32}
+OPTIONS: dict[str, Any] = {"weights_bitwidth": 4, "act_bitwidth": 16, "bias_bitwidth": 32}
 
 # Of each gate: weights of x, weights of the state, biases.
 LSTM = {"i": (16, 17, (21,)), "f": (1, 4, (7,)), "c": (2, 5, (8,)), "o": (3, 6, (9,))}

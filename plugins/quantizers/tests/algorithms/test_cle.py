@@ -157,7 +157,7 @@ def test_high_biases_are_absorbed_by_what_no_sample_falls_below() -> None:
     graph = dense_pair(first, bias, second, rows=300)
     samples = list(RNG.standard_normal((4, 300, 6)).astype(np.float32))
     made, notes = rewritten(graph, samples, CrossLayerEqualization())
-    assert any("2 high biases absorbed" in note for note in notes)
+    assert any("2 high biases moved" in note for note in notes)
     assert_same_function(graph, made, samples)
 
     rows = np.concatenate(samples).astype(np.float64) @ first.astype(np.float64).T + bias
@@ -173,7 +173,7 @@ def test_high_biases_are_absorbed_by_what_no_sample_falls_below() -> None:
 
     # 900 values of a channel say too little of those to come
     _, notes = rewritten(graph, samples[:3], CrossLayerEqualization())
-    assert not any("absorbed" in note for note in notes)
+    assert not any("biases moved" in note for note in notes)
 
 
 @pytest.mark.parametrize("padding", [0, 1])
@@ -189,7 +189,7 @@ def test_high_biases_are_absorbed_where_nothing_pads(padding: int) -> None:
     output(layer(graph, "Conv2d", x, "two", second[:, :, :, :6], 6, group=3, **padded))
     samples = list(RNG.standard_normal((20, 1, 8, 8, 4)).astype(np.float32))
     made, notes = rewritten(graph, samples, CrossLayerEqualization())
-    assert any("absorbed" in note for note in notes) is (padding == 0)
+    assert any("biases moved" in note for note in notes) is (padding == 0)
     assert_same_function(graph, made, samples)
 
 
@@ -208,11 +208,15 @@ def test_relu6_becomes_relu_and_what_it_cut_off_is_told(spelling: str) -> None:
     low = [np.full((1, 6), v, np.float32) for v in (-1, 5)]
     made, notes = rewritten(graph, low, CrossLayerEqualization())
     assert made.node("cut").op_type == "Relu"
-    assert any("'cut' was replaced by Relu; it clipped nothing (at most 5)" in n for n in notes)
+    assert any(
+        "'cut' was replaced by Relu; the Relu6 clipped nothing (at most 5)" in n for n in notes
+    )
     assert_same_function(graph, made, low)
 
     _, notes = rewritten(graph, [np.full((1, 6), 8, np.float32)], CrossLayerEqualization())
-    assert any("'cut' was replaced by Relu; it clipped up to 2 in the samples" in n for n in notes)
+    assert any(
+        "'cut' was replaced by Relu; the Relu6 clipped up to 2 in the samples" in n for n in notes
+    )
 
     made, notes = rewritten(graph, low, CrossLayerEqualization(replace_relu6=False))
     assert made.node("cut").op_type == spelling
@@ -261,7 +265,7 @@ def test_shared_weights_are_left() -> None:
     for name in ("one", "two"):
         x = relu(graph, add(graph, "FullyConnected", [x, shared], name=name))
     output(x)
-    unchanged(graph, "other nodes share its weights 'w'")
+    unchanged(graph, "other nodes share the weights 'w'")
 
 
 def test_what_is_quantized_already_is_left() -> None:
@@ -309,7 +313,7 @@ def test_layers_of_no_channels_are_left() -> None:
             name="one")  # fmt: skip
     output(relu(graph, x))
     _, notes = rewritten(graph, VECTORS, CrossLayerEqualization(absorb_biases=False))
-    assert notes[0] == "FullyConnected 'one' is unchanged: it has no output channels"
+    assert notes[0] == "FullyConnected 'one' is unchanged: the layer has no output channels"
 
 
 def test_values_that_are_not_finite_are_left_for_calibration_to_name() -> None:

@@ -167,7 +167,7 @@ def test_layers_before_layers_take_a_division() -> None:
     samples = list(RNG.standard_normal((4, 1, 4, 4, 3)).astype(np.float32))
     made, notes = rewritten(graph, samples, SmoothQuant())
     assert notes[0].startswith("Conv2d 'one' -> FullyConnected 'two': 5 channels divided")
-    assert notes[1] == "Conv2d 'one' is unchanged: its data is an input of the graph"
+    assert notes[1] == "Conv2d 'one' is unchanged: the data is an input of the graph"
     assert_same_function(graph, made, samples)
     # each channel is read at nine places
     parts = np.abs(made.tensor("w2").values().reshape(4, 9, 5)).max(axis=(0, 1))
@@ -205,7 +205,7 @@ def test_shared_weights_are_left() -> None:
     shared = static(graph, "w", WEIGHTS["q"])
     made = [add(graph, "MatMul", [x, shared], name=name) for name in "ab"]
     output(add(graph, "ElementWiseAdd", made, name="sum"))
-    why = "is unchanged: MatMul 'a' cannot be rewritten: other nodes share its weights 'w'"
+    why = "is unchanged: MatMul 'a' cannot be rewritten: other nodes share the weights 'w'"
     unchanged(graph, f"MatMul 'a' {why}", f"MatMul 'b' {why}")
 
 

@@ -19,12 +19,15 @@ OLD = '{"activation_encodings": {"t": [{"bitwidth": 8, "scale": %s, "offset": 0}
         ("", "not valid JSON"),
         ("[]", "must be a JSON object"),
         ("{", "not valid JSON"),
-        ("{}", "no activation_encodings"),
-        ('{"version": "0.6.1", "encodings": []}', "no activation_encodings and no param_encodings"),
-        ('{"version": "2.0.0", "activation_encodings": {}}', "no encodings"),
-        ('{"version": "3.0.0", "encodings": []}', "'3.0.0' is not known"),
-        ('{"version": ["1.0.0"]}', "is not known"),
-        ('{"version": {"a": {}}}', "is not known"),
+        ("{}", "missing activation_encodings"),
+        (
+            '{"version": "0.6.1", "encodings": []}',
+            "missing activation_encodings and param_encodings",
+        ),
+        ('{"version": "2.0.0", "activation_encodings": {}}', "missing encodings"),
+        ('{"version": "3.0.0", "encodings": []}', "unknown version '3.0.0'"),
+        ('{"version": ["1.0.0"]}', "unknown version"),
+        ('{"version": {"a": {}}}', "unknown version"),
         ("[" * 100_000, "not usable JSON"),
         ('{"a":' * 100_000, "not usable JSON"),
         ('{"a": ' + "9" * 10_000 + "}", "not usable JSON"),
@@ -101,7 +104,7 @@ def test_an_error_lists_all_faults(tmp_path: Path) -> None:
     path.write_text(OLD % ("-1", '"param_encodings": {"w": [1, 2]}'))
     with pytest.raises(QuantizationError) as caught:
         read_encodings(path)
-    assert caught.value.message == "it has 3 faults"
+    assert caught.value.message == "3 faults in an encodings file"
     assert len(caught.value.problems) == 3
 
 

@@ -51,7 +51,7 @@ def test_good_entries_are_left_alone(fine: TensorEncoding) -> None:
     [
         (entry(scale=[0.1, 0.2], offset=[-128, -7]), "asymmetric-per-channel", "PER_CHANNEL"),
         (entry(symmetric=True), "symmetric-offset", "offset -61"),
-        (entry(scale=[1e-9, 0.1], offset=[-128, -128]), "range-tiny", "1 of 2 have"),
+        (entry(scale=[1e-9, 0.1], offset=[-128, -128]), "range-tiny", "1 of 2 encodings"),
         (entry(scale=1e30), "range-huge", "2.55e+32"),
         (entry(minimum=-6.13, maximum=19.37), "zero-not-representable", "no point of the grid"),
         (entry(minimum=-6.2, maximum=19.3), "range-mismatch", "up to 1 steps"),
@@ -96,7 +96,7 @@ def test_a_bias_s_scale_is_input_times_weight() -> None:
     assert remarks(x, w, bias(0.05, 0.1, 0.2, bitwidth=8), graph=dense()) == []
     (found,) = remarks(x, w, bias(0.05, 0.1, 0.3), graph=dense())
     assert (found.level, found.rule) == ("smell", "bias-scale")
-    assert "0.5 of it" in found.problem.message
+    assert "up to 0.5 from" in found.problem.message
     assert "FullyConnected node 'fc'" in found.problem.hint
     assert remarks(x, w, bias(0.0, 0.0, 0.0), graph=dense())[0].rule == "derived"
 

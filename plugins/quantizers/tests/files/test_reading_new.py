@@ -169,7 +169,7 @@ def test_lpbq_of_2_1_0_says_the_same_in_other_words(read: Any, onnx_like: Any) -
         ({"axis": None}, "no axis"),
         ({"axis": -1}, "axis -1"),
         ({"y_zero_point": [1, 2, 3]}, "shape (3,)"),
-        ({"y_zero_point": [0, 9]}, "between -8 and 7"),
+        ({"y_zero_point": [0, 9]}, "from -8 to 7"),
         ({"y_zero_point": [0, 0.5]}, "whole number"),
         ({"block_size": 4}, "blocks along axis 1"),
         ({"block_size": -4, "y_scale": [[1, 1]]}, "block size of -4"),

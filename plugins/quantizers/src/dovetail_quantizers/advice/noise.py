@@ -38,7 +38,7 @@ class Noise:
 
     Attributes:
         total: Their sum.
-        savings: What a remedy would take from the sum, by remedy and by name in the user's model.
+        savings: The part of the sum that a remedy would remove, by remedy and by tensor.
         counts: Number of tensors that a remedy could change, by remedy.
     """
 
@@ -47,7 +47,7 @@ class Noise:
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, name: str, share: float, saved: Mapping[str, float]) -> None:
-        """Add the share of one tensor, and what each remedy would take from it."""
+        """Add the share of one tensor, and the part that each remedy would remove."""
         self.total += share
         for remedy, part in saved.items():
             found = self.savings.setdefault(remedy, {})
@@ -68,7 +68,7 @@ def noise_of(plan: Plan, float_graph: Graph, drawn: Mapping[str, list[Array]]) -
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """What is known of the output that weights and biases add their errors to.
+    """The output that weights and biases add their errors to.
 
     Attributes:
         power: The mean of its squares.

@@ -25,23 +25,22 @@ _CUTS: dict[str, Cut] = {"Relu": (0.0, math.inf), "Relu6": (0.0, 6.0), "Relu1": 
 
 @dataclass(frozen=True)
 class AdaRound(QuantizationAlgorithm):
-    """Rounds each weight up or down, whichever leaves the layer's results nearest the float ones.
+    """Rounds each weight up or down, to minimize the error of the layer's output.
 
-    Layers come in order. Each is fed with what the quantized network gives it, and what is to come
-    out is what comes out of the float network, both after the Relu or clip behind it, if there is
-    one. Weights stay on their grid; each goes to one of the two points beside it. Of a recurrent
-    layer it is the sums in the gates that are to come out.
+    Layers are learned in order, each on its inputs in the quantized network. The target is the
+    output in the float network, both after a following Relu or clip. Each weight goes to one of the
+    two nearest points of its grid. For a recurrent layer, the targets are the sums in the gates.
 
     Attributes:
-        samples: As many of the first samples are learned from. Memory grows with it.
-        rows: Of a layer's results, as many positions are learned from, drawn from all samples.
-        batch: As many of them are looked at in each iteration.
-        iterations: Of each layer.
+        samples: Number of samples to learn from, from the first. Memory grows with it.
+        rows: Output positions of a layer to learn from, drawn from all samples.
+        batch: Positions per iteration.
+        iterations: Iterations per layer.
         rate: Adam's learning rate.
-        regularization: Weight of what drives decisions to up or down.
-        warm_start: Share of the iterations without that.
-        first_beta, last_beta: Its exponent, from the warm start to the end.
-        seed: Of the positions that are drawn.
+        regularization: Weight of the rounding regularizer.
+        warm_start: Share of the iterations without the regularizer.
+        first_beta, last_beta: Exponent of the regularizer after the warm start and at the end.
+        seed: Seed for drawing positions.
 
     Source: Nagel et al. 2020, Up or Down? Adaptive Rounding for Post-Training Quantization.
     """
@@ -63,12 +62,12 @@ class AdaRound(QuantizationAlgorithm):
         """Check the parameters.
 
         Raises:
-            ConfigError: A value is of the wrong type, or out of range; says all that are.
+            ConfigError: Values have the wrong type or are out of range; all are listed.
         """
         check_parameters(self, self.name)
 
     def refine(self, work: Refinement) -> Sequence[str]:
-        """Round the weights of each layer; the notes say what became of its error."""
+        """Round the weights of each layer and return notes on the errors."""
         return tuple(self._notes(work))
 
     def _notes(self, work: Refinement) -> Iterator[str]:
@@ -81,12 +80,12 @@ class AdaRound(QuantizationAlgorithm):
             self.first_beta,
             self.last_beta,
         )
-        twins = {node.name: node for node in work.float_graph.nodes}
+        siblings = {node.name: node for node in work.float_graph.nodes}
         for count, each in enumerate(work.weighted(self.samples)):
             if each.layer is None and not is_standard(each.node, *RECURRENT, *LINEAR):
                 continue
             draw = Draw(self.rows, np.random.default_rng((self.seed, count)))
-            readers = work.float_graph.consumers(twins[each.node.name].outputs[0])
+            readers = work.float_graph.consumers(siblings[each.node.name].outputs[0])
             cut = _cut(readers[0]) if len(readers) == 1 else UNCUT
             tasks = tasks_of(each, work.ops, cut, draw)
             if isinstance(tasks, str):
@@ -109,7 +108,7 @@ def _told(learned: Sequence[Learned]) -> str:
 
 
 def _cut(node: Node) -> Cut:
-    """Return the ends at which a node cuts its input off, if that is all it does."""
+    """Return the bounds of a node that only clips; infinite bounds for other nodes."""
     if is_standard(node, "ReluMinMax"):
         return number(node, "min_value"), number(node, "max_value")
     if is_standard(node, "ElementWiseNeuron"):

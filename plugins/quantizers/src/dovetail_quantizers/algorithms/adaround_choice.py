@@ -1,4 +1,4 @@
-"""The two points of the grid beside each weight, between which rounding is learned."""
+"""The two points of the grid next to each weight, between which rounding is learned."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The two points of the grid beside each weight, all of the weight's shape.
+    """The two points of the grid next to each weight, all of the weight's shape.
 
     Attributes:
-        below, above: As stored integers.
-        low: The real value of the one below.
-        step: What the one above has more.
-        fraction: Where between them the weight is.
-        nearest: Where rounding to nearest takes the one above.
+        below, above: The points as stored integers.
+        low: The real value of the lower point.
+        step: The difference of the real values.
+        fraction: The position of the weight between them, 0 to 1.
+        nearest: Whether rounding to nearest gives the upper point.
     """
 
     below: Array
@@ -33,7 +33,7 @@ class Choice:
 
     @classmethod
     def of(cls, tensor: Tensor, values: Floats) -> Choice:
-        """Return those of a fixed-point weight, and what it was before it was quantized."""
+        """Return the points of a fixed-point weight, from its float values."""
         assert tensor.encoding is not None
         dtype, encoding = tensor.dtype, tensor.encoding
         scale, offset = encoding.scales_and_offsets(values.shape)
@@ -53,5 +53,5 @@ class Choice:
         )
 
     def stored(self, up: NDArray[np.bool_]) -> Array:
-        """Return the integers to store where some are rounded up."""
+        """Return the stored integers for weights that are rounded up or down."""
         return np.where(up, self.above, self.below)

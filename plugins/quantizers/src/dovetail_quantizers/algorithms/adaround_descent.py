@@ -1,8 +1,8 @@
 """Which weights to round up, by gradient descent on a rectified sigmoid, in NumPy.
 
-A weight is `low + step * h(v)`, where h is a sigmoid stretched to -0.1 .. 1.1 and cut off at 0 and
-1. The error of a layer's results pulls at v; so does, after a warm start, a regularizer that drives
-h to 0 or 1, sooner for those near either at first, later for all.
+A weight is `low + step * h(v)`, where h is a sigmoid stretched to -0.1 .. 1.1 and clipped at 0 and
+1. The loss is the error of the layer's output plus, after a warm start, a regularizer that drives h
+to 0 or 1: at first those near either, later all.
 Source: Nagel et al. 2020, Up or Down? Adaptive Rounding for Post-Training Quantization.
 """
 
@@ -18,20 +18,21 @@ from dovetail_quantizers.algorithms.adaround_problem import Problem, Schedule
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
-# The sigmoid goes from -0.1 to 1.1: so much more than from 0 to 1.
+# The length of -0.1 .. 1.1.
 _STRETCH = 1.2
 _LEAST, _MOST = np.float32(-1), np.float32(1)
-# With it the regularizer decides what the error leaves open; 10 to 1000 do as well.
+# Scale of the error relative to the regularizer; 10 to 1000 work equally well.
 _CURVATURE = np.float32(100)
-_CHUNK = 1 << 14  # weights that are moved at a time
-_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8  # Adam's, as everybody has them
+_CHUNK = 1 << 14  # weights per piece
+_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8  # Adam's usual constants
 
 
 class Descent:
     """The descent of one problem.
 
-    In place of h it has each weight's side, 2h - 1. With half of v for v, that is 1.2 tanh(v), cut
-    off at -1 and 1. A weight is the middle of its step and half a step times its side.
+    It stores 2h - 1, the side of each weight, instead of h, and half of v as v: the side is
+    1.2 tanh(v), clipped at -1 and 1. A weight is the middle of its step plus half a step times its
+    side.
     """
 
     def __init__(self, problem: Problem, schedule: Schedule) -> None:
@@ -39,7 +40,7 @@ class Descent:
         self._schedule = schedule
         self._target = np.clip(problem.target, *problem.cut) if problem.is_cut else problem.target
         self._pull = np.float32(2) / _unit(problem)
-        # flat, so that they can be taken in pieces
+        # flat, to be processed in pieces
         self._half = _flat(problem.step) * np.float32(0.5)
         self._middle = _flat(problem.low) + self._half
         self._side = 2 * _flat(problem.fraction) - np.float32(1)
@@ -51,14 +52,14 @@ class Descent:
         self._scratch = np.empty((2, min(_CHUNK, self._v.size)), np.float32)
 
     def rounded_up(self) -> Bools:
-        """Return which weights are nearer to being rounded up by now."""
+        """Return which weights are currently rounded up."""
         return np.asarray(self._side >= 0).reshape(self._problem.low.shape)
 
     def step(self, iteration: int) -> None:
-        """Go one step down."""
+        """Do one step of the descent."""
         self._of_error(iteration)
         beta = self._schedule.beta(iteration)
-        # in pieces that stay in a processor's cache
+        # in pieces that fit a core's cache
         for first in range(0, self._v.size, _CHUNK):
             piece = slice(first, first + _CHUNK)
             gradient, side, half = self._gradient[piece], self._side[piece], self._half[piece]
@@ -75,12 +76,12 @@ class Descent:
             weight += self._middle[piece]
 
     def _of_error(self, iteration: int) -> None:
-        """Find the gradient by the weights of the mean square error of a batch, in its unit."""
+        """Compute the gradient of the mean squared error of a batch, in the unit of errors."""
         problem = self._problem
         shape = problem.low.shape
         count = problem.rows.shape[1]
         size = min(self._schedule.batch, count)
-        # rows are in no order, so that batches are taken as they lie
+        # rows are in random order, so batches are consecutive
         first = iteration % max(count // size, 1) * size
         batch = slice(first, first + size)
         rows = problem.rows[:, batch]
@@ -98,15 +99,15 @@ class Descent:
         np.matmul(rows.swapaxes(1, 2), error, out=self._gradient.reshape(shape))
 
     def _descend(self, piece: slice, count: int, scratch: Floats) -> None:
-        """Move v down a gradient by the sides, which become what they were: Adam's step."""
+        """Update v with Adam, from the gradient by the sides."""
         gradient, side = self._gradient[piece], self._side[piece]
         mean, square = self._mean[piece], self._square[piece]
         some, _ = scratch
-        # the slope of the sides but for its scale, which Adam takes out; 0 where they are cut off
+        # the slope of the sides up to its scale, which Adam removes; 0 where they are clipped
         np.multiply(side, side, out=some)
         np.subtract(_MOST, some, out=some)
         gradient *= some
-        # both are sums, not means, of which the scale is in the rate
+        # both are sums instead of means; the rate includes their scale
         mean *= np.float32(_BETA_1)
         mean += gradient
         square *= np.float32(_BETA_2)
@@ -117,14 +118,14 @@ class Descent:
         np.divide(mean, some, out=some)
         of_mean = (1 - _BETA_1) / (1 - _BETA_1**count)
         of_root = math.sqrt((1 - _BETA_2) / (1 - _BETA_2**count))
-        some *= np.float32(self._schedule.rate / 2 * of_mean / of_root)  # v is half of what it was
+        some *= np.float32(self._schedule.rate / 2 * of_mean / of_root)  # v is stored as a half
         self._v[piece] -= some
 
 
 def _regularize(
     gradient: Floats, side: Floats, beta: float, weight: float, scratch: Floats
 ) -> None:
-    """Take from a gradient how fast 1 - |side| ** beta falls as h grows, weighted."""
+    """Add the gradient of the regularizer 1 - |side| ** beta, weighted."""
     power, _ = scratch
     np.abs(side, out=power)
     np.power(power, np.float32(beta - 1), out=power)
@@ -134,9 +135,9 @@ def _regularize(
 
 
 def _unit(problem: Problem) -> Floats:
-    """What errors of each output channel are measured in, (groups, 1, n).
+    """Return the unit of squared errors of each output channel, (groups, 1, n).
 
-    It is the mean square of what one weight's step changes, so that the regularizer weighs as much
+    It is the mean square of the effect of one weight's step, so the regularizer has the same weight
     in every layer and channel, whatever their scales are.
     """
     power = np.square(problem.rows).mean(axis=(1, 2))

@@ -1,8 +1,8 @@
-"""Recurrent layers as products: the rows that the weights of their gates are multiplied with.
+"""Recurrent layers as matrix products: the rows that the weights of gates multiply.
 
-What goes into a gate is a sum over the step's input and over the state that the step before left.
-Both are known for every step once the layer has run, so the weights of both are the columns of one
-product, and gates that read the same are columns side by side.
+The input of a gate is a sum over the step's input and over the state of the step before. Both are
+known for every step after the layer has run, so the weights of both are the columns of one product,
+and gates with the same inputs are adjacent columns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Ports = tuple[int, ...]
 Statics = Mapping[int, Floats]
 
 RECURRENT = ("Lstm", "Gru")
-# The state before the first step, and the flag of what goes on where the last call stopped.
+# The initial state, and the flag that continues from the last call.
 _LSTM_STATE, _LSTM_FLAG = 10, 24
 _GRU_STATE, _GRU_FLAG = 13, 14
 
@@ -36,10 +36,10 @@ class Gates:
     """Gates that read the same rows.
 
     Attributes:
-        inputs: The weights of the step's input, a port for each gate; none if they read none.
-        states: The weights of the state, likewise.
-        biases: What is added to each gate, ports of vectors.
-        is_reset: Whether the state is multiplied by the reset gate before (Gru).
+        inputs: Ports of the weights of the step's input, one per gate, or none.
+        states: Ports of the weights of the state, likewise.
+        biases: Ports of the biases of each gate.
+        is_reset: Whether the state is first multiplied by the reset gate (Gru).
     """
 
     inputs: Ports
@@ -53,12 +53,12 @@ class Gates:
         return (*self.inputs, *self.states)
 
     def columns(self, values: Mapping[int, Array]) -> Array:
-        """Return anything of the weights' shapes as (1, k, gates * units)."""
+        """Return arrays of the weights' shapes as (1, k, gates * units)."""
         parts = [np.concatenate([values[i] for i in ports]).T for ports in self._kinds]
         return np.ascontiguousarray(np.concatenate(parts)[None])
 
     def split(self, columns: Array, values: Mapping[int, Array]) -> dict[int, Array]:
-        """Return columns in the weights' shapes: the way back."""
+        """Return columns in the weights' shapes: the inverse of `columns`."""
         found: dict[int, Array] = {}
         first = 0
         for ports in self._kinds:
@@ -69,7 +69,7 @@ class Gates:
         return found
 
     def bias(self, statics: Statics) -> Floats:
-        """Return what is added to the product, (1, 1, gates * units)."""
+        """Return the sums of biases, (1, 1, gates * units)."""
         units = len(statics[self.weights[0]])
         zero = np.zeros(units, np.float32)
         sums = [sum((statics[i] for i in ports if i in statics), zero) for ports in self.biases]
@@ -82,12 +82,12 @@ class Gates:
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """A recurrent layer whose gates are products of what both networks show.
+    """A recurrent layer whose gates are products of known values.
 
     Attributes:
-        op: It.
-        gates: All gates, those that read the same together.
-        state: Number of the input that is the state before the first step.
+        op: The op.
+        gates: All gates, grouped by their inputs.
+        state: Number of the input that is the initial state.
     """
 
     op: Lstm | Gru
@@ -96,24 +96,24 @@ class Recurrence:
 
     @property
     def weights(self) -> Ports:
-        """All weights of gates."""
+        """The ports of all weights of gates."""
         return tuple(i for gates in self.gates for i in gates.weights)
 
     @property
     def biases(self) -> Ports:
-        """All biases of gates, left-out ones among them."""
+        """The ports of all biases of gates, present or not."""
         return tuple(i for gates in self.gates for ports in gates.biases for i in ports)
 
     def rows(
         self, gates: Gates, x: Floats, states: Floats, start: Floats | None, statics: Statics
     ) -> Floats:
-        """Return what some gates' weights are multiplied with, (steps * batch, k).
+        """Return the rows that the weights of some gates multiply, (steps * batch, k).
 
         Args:
             gates: Some gates.
-            x: The layer's input, as it is declared.
-            states: Its first output: the states that the steps leave.
-            start: The state before the first step, None for zeros.
+            x: The layer's input, in its declared layout.
+            states: Its first output: the state after each step.
+            start: The initial state, None for zeros.
             statics: Weights and biases of the float network.
         """
         left = self.op.in_order(states)
@@ -129,9 +129,9 @@ class Recurrence:
 
 
 def recurrence_of(node: Node, ops: OpRegistry) -> Recurrence | None:
-    """Return how a node's gates are products; None if it is no recurrent layer, or keeps states.
+    """Return the gates of a node as products; None if it is not recurrent, or keeps its state.
 
-    What a call finds that another call left is not among what the networks show.
+    A state that is kept from call to call is unknown here.
     """
     op = bind_node(ops.find(node.package, node.op_type), node)
     ports = {i for i, tensor in enumerate(node.inputs) if tensor is not None}
@@ -145,10 +145,10 @@ def recurrence_of(node: Node, ops: OpRegistry) -> Recurrence | None:
 def rows_of_gates(
     each: WeightedNode, recurrence: Recurrence, gates: Gates, *, exact: bool
 ) -> Iterator[Floats]:
-    """Return what some gates' weights are multiplied with in one of the networks, sample by sample.
+    """Yield the rows that the weights of some gates multiply in one of the networks, by sample.
 
-    Each is (steps * batch, k). States are always those of the float network: what the other one's
-    own are off by comes from the very weights that are to be learned, and will be gone with it.
+    Each is (steps * batch, k). States are always those of the float network: errors of the
+    quantized states come from the weights that are being learned.
     """
     statics = statics_of(each, recurrence, exact=True)
     flowing = each.float_inputs if exact else each.quantized_inputs
@@ -159,14 +159,14 @@ def rows_of_gates(
 
 
 def statics_of(each: WeightedNode, recurrence: Recurrence, *, exact: bool) -> dict[int, Floats]:
-    """Return the weights and biases of a layer's gates, of the float network or of the other."""
+    """Return weights and biases of a layer's gates, of the float network or the quantized one."""
     read = each.float_static if exact else each.quantized_static
     found = {i: read(i) for i in (*recurrence.weights, *recurrence.biases, recurrence.state)}
     return {i: values for i, values in found.items() if values is not None}
 
 
 def _lstm(ports: set[int]) -> Gates:
-    """All gates of an Lstm; a norm takes the place of the bias, and comes after the product."""
+    """Return all gates of an Lstm; a normalization after the product replaces the bias."""
     gates = ((16, 17, 21), (1, 4, 7), (2, 5, 8), (3, 6, 9))[0 if 16 in ports else 1 :]
     normed = 13 in ports
     return Gates(
@@ -177,7 +177,7 @@ def _lstm(ports: set[int]) -> Gates:
 
 
 def _gru(*, linear: bool) -> tuple[Gates, ...]:
-    """The gates z and r of a Gru; then n, whose state the reset gate multiplies first or last."""
+    """Return the gates z and r of a Gru; then n, with the reset before or after its product."""
     opened = Gates((1, 2), (4, 5), ((7, 10), (8, 11)))
     if linear:
         return opened, Gates((3,), (), ((9,),)), Gates((), (6,), ((12,),))

@@ -16,12 +16,12 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What came of it.
+    """The result of learning.
 
     Attributes:
         up: Which weights to round up, (groups, k, n).
-        before: The sum of squares that rounding to nearest leaves.
-        after: The one that is left.
+        before: The sum of squared errors with rounding to nearest.
+        after: The sum of squared errors with `up`.
         changed: Number of weights that are not rounded to nearest.
     """
 
@@ -34,7 +34,7 @@ class Learned:
 def learn(problem: Problem, schedule: Schedule) -> Learned:
     """Return which weights to round up.
 
-    No output channel comes out worse on the rows than rounding to nearest leaves it.
+    No output channel has a larger error on the rows than with rounding to nearest.
     """
     descent = Descent(problem, schedule)
     for iteration in range(schedule.iterations):

@@ -1,8 +1,8 @@
-"""Flipping single weights after learning, as long as that lowers the error of a layer's sums.
+"""Flips of single weights after learning, as long as the error of a layer's sums falls.
 
-The error of the sums is a quadratic form of the weights, so once the products of all pairs of
-inputs are there, what a flip is worth costs next to nothing. Learning finds weights that belong
-together; this finds what it left lying. What is cut off behind the layer does not count here.
+The error of the sums is a quadratic form of the weights. With the products of all pairs of inputs,
+the effect of a flip costs almost nothing. Learning finds combinations of weights; this finds single
+improvements. A following clip is ignored here.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
 _SWEEPS = 8
-# Rounds that flip a smaller share of the weights than this are not worth another one.
+# Stop after a round that flips a smaller share of the weights.
 _SETTLED = 1e-3
-# Inputs whose pairs are held at once: 64 MiB of products; more inputs take turns.
+# Inputs per block of pairs: 64 MiB of products.
 _SPAN = 4096
-# Inputs after which what they changed is told to all others, in one product of matrices.
+# Inputs after which the slopes of all inputs are updated, in one matrix product.
 _BLOCK = 64
 
 
 def polished(rows: Floats, error: Floats, step: Floats, up: Bools) -> Bools:
-    """Return which weights to round up, each channel's sum of squares no greater than before.
+    """Return which weights to round up, without a larger error of any channel.
 
     Args:
-        rows: What weights are multiplied with, (groups, m, k).
-        error: What the sums are off by, (groups, m, n).
-        step: What rounding up adds to a weight, (groups, k, n).
-        up: Which are rounded up by now.
+        rows: The rows that weights multiply, (groups, m, k).
+        error: The errors of the sums, (groups, m, n).
+        step: The steps of the weights, (groups, k, n).
+        up: Which weights are rounded up now.
     """
     change = np.where(up, -step, step)
     before = change.copy()
@@ -48,12 +48,12 @@ def polished(rows: Floats, error: Floats, step: Floats, up: Bools) -> Bools:
 
 
 def _sweep(pairs: Floats, slope: Floats, change: Floats) -> int:
-    """Flips what lowers the error, one input after the other; gives how many were flipped.
+    """Flip weights that lower the error, input by input; return the number of flips.
 
     Args:
-        pairs: The sums of products of each two inputs, (groups, k, k).
-        slope: Those of each input and the error, (groups, k, n); kept up to date.
-        change: What a flip would add to each weight; kept up to date.
+        pairs: Sums of products of pairs of inputs, (groups, k, k).
+        slope: Sums of products of inputs and errors, (groups, k, n); updated.
+        change: The change of each weight by a flip; updated.
     """
     count = 0
     for block in _pieces(change.shape[1], _BLOCK):
@@ -74,7 +74,7 @@ def _sweep(pairs: Floats, slope: Floats, change: Floats) -> int:
 
 
 def _moved(old: Floats, new: Floats) -> Floats:
-    """Return by what weights have become greater, of what a flip would add before and after."""
+    """Return the changes of weights, from the possible flips before and after."""
     return np.where(old != new, old, np.float32(0))
 
 

@@ -1,4 +1,4 @@
-"""What is to be learned of a layer, and how: a product of rows and weights, and a schedule."""
+"""A learning problem, a product of rows and weights, and a schedule."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The weights of a layer as (groups, k, n), and rows that they are multiplied with.
+    """The weights of a layer as (groups, k, n), and the rows that they multiply.
 
     Attributes:
-        low: The weight rounded down.
-        step: What rounding up adds; 0 where the grid ends.
-        fraction: Where between the two the weight is, 0 to 1.
-        nearest: Which weights rounding to nearest rounds up.
-        rows: What the quantized network multiplies with them, (groups, m, k).
-        target: The float network's results, before they are cut off, (groups, m, n).
+        low: The weights rounded down.
+        step: The difference of rounding up; 0 at the end of the grid.
+        fraction: The position of the weight between both, 0 to 1.
+        nearest: Which weights are rounded up by rounding to nearest.
+        rows: The rows in the quantized network, (groups, m, k).
+        target: The outputs of the float network, before clipping, (groups, m, n).
         bias: (groups, 1, n).
-        cut: Ends at which what follows the layer cuts its results off.
+        cut: Bounds of a following clip.
     """
 
     low: Floats
@@ -37,14 +37,14 @@ class Problem:
     cut: tuple[float, float] = (-math.inf, math.inf)
 
     def off_by(self, up: Bools) -> Floats:
-        """Return what is added to the results, (groups, m, n), before they are cut off."""
+        """Return the errors of the outputs, (groups, m, n), before clipping."""
         made = self.rows @ (self.low + self.step * up)
         made += self.bias
         made -= self.target
         return np.asarray(made, np.float32)
 
     def errors(self, up: Bools) -> NDArray[np.float64]:
-        """Return the sum of squares that is left of each output channel, (groups, n)."""
+        """Return the sum of squared errors of each output channel, (groups, n)."""
         off = self.off_by(up)
         if self.is_cut:
             off += self.target
@@ -54,21 +54,21 @@ class Problem:
 
     @property
     def is_cut(self) -> bool:
-        """Whether anything follows the layer that cuts its results off."""
+        """True if a clip follows the layer."""
         return self.cut != (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How to learn.
+    """The schedule of learning.
 
     Attributes:
         iterations: Steps of the descent.
-        batch: Rows of each.
+        batch: Rows per step.
         rate: Adam's learning rate.
         regularization: Weight of the regularizer.
-        warm_start: Share of the iterations without it.
-        first_beta, last_beta: Its exponent, from the warm start to the end.
+        warm_start: Share of the iterations without the regularizer.
+        first_beta, last_beta: Its exponent after the warm start and at the end.
     """
 
     iterations: int
@@ -80,7 +80,7 @@ class Schedule:
     last_beta: float
 
     def beta(self, iteration: int) -> float | None:
-        """Return the exponent at an iteration, None in the warm start."""
+        """Return the exponent at an iteration, None during the warm start."""
         start = self.warm_start * self.iterations
         if iteration < start:
             return None

@@ -1,4 +1,4 @@
-"""Layers as products of rows and columns: what of the data each output element is summed from."""
+"""Layers as matrix products: the rows of data for each output position."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dovetail_opset.ops.matrix import FullyConnected, MatMul
 from dovetail_opset.ops.transposed import TransposeConv1d, TransposeConv2d, TransposeConv3d
 
 Floats = NDArray[np.float32]
-ModelTensors = NDArray[np.int64]
+Positions = NDArray[np.int64]
 
 _TRANSPOSED = (TransposeConv1d, TransposeConv2d, TransposeConv3d)
 _GROUPED = (Conv1d, Conv2d, Conv3d, *_TRANSPOSED)
@@ -30,23 +30,23 @@ _DEPTHWISE = (DepthWiseConv1d, DepthWiseConv2d)
 
 
 class Rows(Protocol):
-    """How a layer is `rows @ columns`, (groups, m, k) times (groups, k, n).
+    """The form of a layer as `rows @ columns`, (groups, m, k) times (groups, k, n).
 
-    Places number the positions of the output, (positions, groups * n), in order.
+    Positions of the output (positions, groups * n) are numbered in order.
     """
 
     def columns(self, weight: Array) -> Array:
-        """Return anything of the weight's shape as (groups, k, n)."""
+        """Return an array of the weight's shape as (groups, k, n)."""
 
     def weight(self, columns: Array) -> Array:
-        """Return columns in the weight's shape: the way back."""
+        """Return columns in the weight's shape: the inverse of `columns`."""
 
-    def rows(self, data: Array, places: ModelTensors) -> Array:
-        """Return what of the layer's data is multiplied for some places, (groups, m, k)."""
+    def rows(self, data: Array, positions: Positions) -> Array:
+        """Return the rows of data for some output positions, (groups, m, k)."""
 
 
 def rows_of(node: Node, ops: OpRegistry) -> Rows | None:
-    """Return how a node is a product; None if it is none, or one of several matrices."""
+    """Return a node as a product; None if it is not one, or has several matrices."""
     data, weight = node.inputs[0], node.inputs[1]
     assert data is not None
     assert weight is not None
@@ -72,10 +72,10 @@ def rows_of(node: Node, ops: OpRegistry) -> Rows | None:
     )
 
 
-def outputs_at(output: Array, groups: int, places: ModelTensors) -> Array:
-    """Return an output (..., groups * n) at some places, as (groups, m, n)."""
-    flat = output.reshape(-1, output.shape[-1])[places]
-    return flat.reshape(len(places), groups, -1).swapaxes(0, 1)
+def outputs_at(output: Array, groups: int, positions: Positions) -> Array:
+    """Return an output (..., groups * n) at some positions, as (groups, m, n)."""
+    flat = output.reshape(-1, output.shape[-1])[positions]
+    return flat.reshape(len(positions), groups, -1).swapaxes(0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +94,15 @@ class _Matrix:
         (matrix,) = columns
         return np.asarray((matrix.T if self.transposed_weight else matrix).reshape(self.shape))
 
-    def rows(self, data: Array, places: ModelTensors) -> Array:
+    def rows(self, data: Array, positions: Positions) -> Array:
         turned = data.swapaxes(-1, -2) if self.transposed_data else data
         summed = self.shape[-1 if self.transposed_weight else -2]
-        return np.asarray(turned.reshape(-1, summed)[places][None])
+        return np.asarray(turned.reshape(-1, summed)[positions][None])
 
 
 @dataclass(frozen=True, slots=True)
 class _Sliding:
-    """A convolution; one that spreads gives each element of the data a window of the output."""
+    """A convolution; if it spreads, it is transposed: an input element has an output window."""
 
     shape: Shape
     positions: Shape
@@ -124,16 +124,16 @@ class _Sliding:
         inner = split.transpose(1, 0, 2, 3) if self.spreads else split.transpose(1, 2, 0, 3)
         return inner.reshape(self.shape)
 
-    def rows(self, data: Array, places: ModelTensors) -> Array:
+    def rows(self, data: Array, positions: Positions) -> Array:
         channels = data.shape[-1]
-        at = np.unravel_index(places, self.positions)
-        found = np.zeros((len(places), math.prod(self.size), channels), np.float32)
+        at = np.unravel_index(positions, self.positions)
+        found = np.zeros((len(positions), math.prod(self.size), channels), np.float32)
         for number, tap in enumerate(np.ndindex(*self.size)):
             within, where = self._read(at[1:], tap, data.shape[1:-1])
             index = (at[0][within], *(axis[within] for axis in where))
             found[within, number] = data[index]
-        split = found.reshape(len(places), -1, self.groups, channels // self.groups)
-        return split.transpose(2, 0, 1, 3).reshape(self.groups, len(places), -1)
+        split = found.reshape(len(positions), -1, self.groups, channels // self.groups)
+        return split.transpose(2, 0, 1, 3).reshape(self.groups, len(positions), -1)
 
     @property
     def _inner(self) -> tuple[int, int, int]:
@@ -143,18 +143,18 @@ class _Sliding:
         return taken, self.groups, made // self.groups
 
     def _read(
-        self, at: tuple[ModelTensors, ...], tap: tuple[int, ...], extents: Shape
-    ) -> tuple[NDArray[np.bool_], list[ModelTensors]]:
-        """Return which output positions a tap reads anything for, and where along each axis."""
+        self, at: tuple[Positions, ...], tap: tuple[int, ...], extents: Shape
+    ) -> tuple[NDArray[np.bool_], list[Positions]]:
+        """Return which output positions a tap reads data for, and the index along each axis."""
         within = np.ones(len(at[0]), np.bool_)
         where = []
         axes = zip(at, tap, extents, self.stride, self.dilation, self.before, strict=True)
-        for place, t, extent, stride, dilation, before in axes:
+        for position, t, extent, stride, dilation, before in axes:
             if self.spreads:
-                position, rest = np.divmod(place + before - t * dilation, stride)
+                position, rest = np.divmod(position + before - t * dilation, stride)
                 within &= rest == 0
             else:
-                position = place * stride + t * dilation - before
+                position = position * stride + t * dilation - before
             within &= (position >= 0) & (position < extent)
             where.append(position)
         return within, where

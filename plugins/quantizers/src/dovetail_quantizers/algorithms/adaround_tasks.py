@@ -1,4 +1,4 @@
-"""What adaround has to learn for a node: each product of rows and weights, and where it goes."""
+"""The learning tasks of a node: products of rows and weights."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ UNCUT: Cut = (-math.inf, math.inf)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One thing to learn.
+    """A learning task.
 
     Attributes:
-        problem: It.
-        store: Takes which weights to round up, as the problem has them, and stores them so.
+        problem: The problem.
+        store: Stores the weights, from a mask of those to round up in the form of the problem.
     """
 
     problem: Problem
@@ -46,23 +46,23 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """How positions are drawn.
+    """The drawing of positions.
 
     Attributes:
-        rows: As many, of all samples together.
-        random: By what.
+        rows: Number of positions, from all samples together.
+        random: The random generator.
     """
 
     rows: int
     random: np.random.Generator
 
-    def places(self, positions: int, samples: int) -> NDArray[np.int64]:
-        """Return a sample's share, of as many positions as it has."""
+    def positions(self, positions: int, samples: int) -> NDArray[np.int64]:
+        """Return the drawn positions of one sample."""
         share = max(-(-self.rows // samples), 1)
         return self.random.permutation(positions)[:share]
 
     def mixed(self, rows: Sequence[Array], targets: Sequence[Array]) -> tuple[Floats, Floats]:
-        """Return rows of all samples, (groups, m, k), and what belongs to them, in random order."""
+        """Return the rows of all samples, (groups, m, k), and their targets, in random order."""
         order = self.random.permutation(sum(each.shape[1] for each in rows))
         return _ordered(rows, order), _ordered(targets, order)
 
@@ -77,27 +77,27 @@ def tasks_of(each: WeightedNode, ops: OpRegistry, cut: Cut, draw: Draw) -> list[
     Args:
         each: The node.
         ops: Finds its op.
-        cut: Ends at which what follows the node cuts its results off.
-        draw: How positions are drawn.
+        cut: Bounds of a following clip.
+        draw: The drawing of positions.
     """
     if each.layer is not None:
         form = rows_of(each.node, ops)
         if form is None:
-            return "its weight is not one constant matrix"
+            return "the weight is not one constant matrix"
         return [_of_layer(each.layer, form, cut, draw)]
     if not is_standard(each.node, *RECURRENT):
-        return "its weight or its bias is not a constant"
+        return "the weight or the bias is not a constant"
     recurrence = recurrence_of(each.node, ops)
     if recurrence is None:
-        return "it keeps its state from call to call"
+        return "the layer keeps its state from call to call"
     inputs = (each.node.inputs[i] for i in (*recurrence.weights, *recurrence.biases))
     if any(t is not None and not t.kind.is_static for t in inputs):
-        return "a weight or a bias of its gates is not a constant"
+        return "a weight or a bias of the gates is not a constant"
     if any(
         t is None or t.encoding is None
         for t in map(each.node.inputs.__getitem__, recurrence.weights)
     ):
-        return "a weight of its gates is not fixed-point"
+        return "a weight of the gates is not fixed-point"
     return list(_of_gates(each, recurrence, draw))
 
 
@@ -109,9 +109,9 @@ def _of_layer(layer: Layer, form: Rows, cut: Cut, draw: Draw) -> Task:
     groups = len(low)
     taken, target = [], []
     for data, output in zip(layer.quantized_inputs, layer.float_outputs, strict=True):
-        places = draw.places(math.prod(output.shape[:-1]), len(layer.float_outputs))
-        taken.append(form.rows(data, places))
-        target.append(outputs_at(output, groups, places))
+        positions = draw.positions(math.prod(output.shape[:-1]), len(layer.float_outputs))
+        taken.append(form.rows(data, positions))
+        target.append(outputs_at(output, groups, positions))
     rows, wanted = draw.mixed(taken, target)
     bias = layer.quantized_bias
     if bias is None:
@@ -139,9 +139,9 @@ def _of_gates(each: WeightedNode, recurrence: Recurrence, draw: Draw) -> Iterato
         taken, target = [], []
         found = (rows_of_gates(each, recurrence, gates, exact=exactly) for exactly in (False, True))
         for rows, wanted in zip(*found, strict=True):
-            places = draw.places(len(rows), len(each.float_outputs))
-            taken.append(rows[None, places])
-            target.append(wanted[None, places] @ columns + bias)
+            positions = draw.positions(len(rows), len(each.float_outputs))
+            taken.append(rows[None, positions])
+            target.append(wanted[None, positions] @ columns + bias)
         drawn, results = draw.mixed(taken, target)
         problem = Problem(
             gates.columns({i: choice.low for i, choice in choices.items()}),

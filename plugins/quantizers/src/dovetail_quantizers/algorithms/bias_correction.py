@@ -1,4 +1,4 @@
-"""The algorithm `bias-correction`: takes the mean error of each output channel off its bias."""
+"""The algorithm `bias-correction`: subtracts the mean error of each channel from its bias."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from dovetail_quantizers.algorithms.channel_paths import title
 from dovetail_quantizers.algorithms.linear_layer import LINEAR, is_standard
 from dovetail_quantizers.algorithms.parameters import Between, check_parameters
 
-_NOT_CONSTANT = "its weight or its bias is not a constant"
+_NOT_CONSTANT = "the weight or the bias is not a constant"
 
 
 @dataclass(frozen=True)
 class BiasCorrection(QuantizationAlgorithm):
-    """Moves biases until each output channel has the mean that it has in the float network.
+    """Moves biases so that each output channel has the same mean as in the float network.
 
-    Layers come in order, and each is computed from what the quantized network gives it, with all
-    that was corrected before: so a layer makes up for the errors of its inputs, too. One that has
-    no bias gets one.
+    Layers are corrected in order, each on its inputs in the quantized network with all earlier
+    corrections: so a layer also compensates for errors of its inputs. A layer without a bias gets
+    one.
 
     Attributes:
-        samples: As many of the first samples are compared. Memory grows with it.
+        samples: Number of samples to compare, from the first. Memory grows with it.
 
     Source: Nagel et al. 2019, Data-Free Quantization Through Weight Equalization and Bias
     Correction, appendix D (empirical bias correction).
@@ -40,12 +40,12 @@ class BiasCorrection(QuantizationAlgorithm):
         """Check the parameters.
 
         Raises:
-            ConfigError: A value is of the wrong type, or out of range; says all that are.
+            ConfigError: Values have the wrong type or are out of range; all are listed.
         """
         check_parameters(self, self.name)
 
     def refine(self, work: Refinement) -> Sequence[str]:
-        """Corrects each layer; the notes say by how much."""
+        """Correct each layer and return notes on the corrections."""
         notes = []
         for each in work.weighted(self.samples):
             layer = each.layer
@@ -56,7 +56,7 @@ class BiasCorrection(QuantizationAlgorithm):
             error = _mean_error(layer)
             if not error.any():
                 continue
-            # accumulated() adds the bias as it is stored, so that is what the error lies beside
+            # accumulated() adds the stored bias, so the error is relative to it
             present = layer.quantized_bias
             bias = error if present is None else present.astype(np.float64) + error
             layer.set_bias(bias.astype(np.float32))
@@ -67,7 +67,7 @@ class BiasCorrection(QuantizationAlgorithm):
 
 
 def _mean_error(layer: Layer) -> NDArray[np.float64]:
-    """Return what the float network's results have more, on the mean, by output channel."""
+    """Return the mean difference of the float outputs from the quantized ones, by channel."""
     count = layer.float_outputs[0].shape[-1]
     total, rows = np.zeros(count), 0
     for exact, near in zip(layer.float_outputs, layer.accumulated(), strict=True):

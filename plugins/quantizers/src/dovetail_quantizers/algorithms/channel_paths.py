@@ -1,4 +1,4 @@
-"""Where the channels of a tensor go, through ops that pass positive factors of them on."""
+"""Consumers of channels, through ops that pass on positive factors."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _REDUCTIONS = ("ReduceMean", "ReduceMax", "ReduceSum")
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A layer whose data are the channels that were followed.
+    """A layer that reads the followed channels.
 
     Attributes:
         node: The layer.
-        data: Its data, along whose `axis` the channels repeat as often as they fit.
+        data: Its data; along `axis` the channels repeat.
         axis: The axis that it sums over.
-        path: The nodes between.
+        path: The nodes before it.
     """
 
     node: Node
@@ -40,7 +40,7 @@ class Channels:
         count: Number of channels.
         relu6: Whether Relu6 counts as Relu.
         branches: Whether several nodes may read them.
-        given: Names of tensors whose encodings are given, and fit only what they hold now.
+        given: Names of tensors with given encodings, which are valid only for their current values.
     """
 
     graph: Graph
@@ -50,10 +50,10 @@ class Channels:
     given: Collection[str] = ()
 
     def arrivals(self, tensor: Tensor, axis: int, path: tuple[Node, ...] = ()) -> list[Arrival]:
-        """Return all layers that the channels along an axis of a tensor reach.
+        """Return all layers that read the channels along an axis of a tensor.
 
         Raises:
-            AstrayError: They reach something else, too.
+            AstrayError: Other ops read them, too.
         """
         if tensor.kind is not TensorKind.NATIVE:
             raise AstrayError(f"'{tensor.source}' is an output of the graph")
@@ -62,10 +62,10 @@ class Channels:
         if tensor.name in self.given:
             raise AstrayError(f"an encoding is given for '{tensor.source}'")
         if not self.count:
-            raise AstrayError("it has no output channels")
+            raise AstrayError("the layer has no output channels")
         readers = self.graph.consumers(tensor)
         if not readers:
-            raise AstrayError("nothing reads its output")
+            raise AstrayError("nothing reads the output")
         if len(readers) > 1 and not self.branches:
             raise AstrayError(f"{len(readers)} nodes read '{tensor.source}'")
         return [found for each in readers for found in self._through(each, tensor, axis, path)]
@@ -92,7 +92,7 @@ class Channels:
 
 
 class AstrayError(Exception):
-    """Channels come where no factor of them can go; it says where."""
+    """Channels reach an op that does not pass on factors; the message names it."""
 
 
 def title(node: Node) -> str:
@@ -125,14 +125,14 @@ def is_relu6(node: Node) -> bool:
 
 
 def passes(node: Node) -> bool:
-    """Return whether a node passes factors of channels on, along some axis at least."""
+    """Return whether a node passes on factors of channels along some axis."""
     return is_relu(node) or is_standard(node, *POOLS, *_REDUCTIONS, "Transpose", "Reshape")
 
 
 def moved_axis(node: Node, axis: int, count: int, *, relu6: bool) -> int | None:
-    """Return the axis along which a node's result has the channels that its input has along one.
+    """Return the axis of a node's output for the channels along an axis of its input.
 
-    Each channel's result grows by the factor that the channel grows by. None where that is not so.
+    A factor of a channel multiplies its output. None if the node has no such axis.
     """
     if not node.inputs or node.inputs[0] is None:
         return None
@@ -145,8 +145,8 @@ def moved_axis(node: Node, axis: int, count: int, *, relu6: bool) -> int | None:
         return integers(node, "perm").index(axis)
     if is_standard(node, *_REDUCTIONS):
         over = {a % len(before) for a in integers(node, "axes")}
-        removed_sources = 0 if number(node, "keep_dims") else sum(a < axis for a in over)
-        return None if axis in over else axis - removed_sources
+        removed = 0 if number(node, "keep_dims") else sum(a < axis for a in over)
+        return None if axis in over else axis - removed
     if is_standard(node, "Reshape"):
         return _reshaped(before, after, axis, count)
     return None

@@ -12,7 +12,7 @@ from dovetail.ops import OpRegistry
 from dovetail.quantization import Observation, QuantizationAlgorithm, Workspace
 from dovetail_opset import PACKAGE
 from dovetail_quantizers.algorithms.channel_paths import is_relu6, title
-from dovetail_quantizers.algorithms.cle_absorption import can_absorb, extract_qdq
+from dovetail_quantizers.algorithms.cle_absorption import can_absorb, move_high_biases
 from dovetail_quantizers.algorithms.cle_pairs import Pair, Search
 from dovetail_quantizers.algorithms.cle_scales import equalize, level
 from dovetail_quantizers.algorithms.parameters import Between, check_parameters
@@ -22,21 +22,20 @@ from dovetail_quantizers.algorithms.parameters import Between, check_parameters
 class CrossLayerEqualization(QuantizationAlgorithm):
     """Moves scales between layers until the channels between them have equal ranges in both.
 
-    It works on convolutions, depthwise ones too, and FullyConnected or MatMul with constant
-    weights, where just one node reads each result between two of them, and where what is between
-    is Relu, Relu6, pooling, a mean over other axes, Reshape or Transpose.
+    Layers are convolutions, depthwise ones too, and FullyConnected or MatMul with constant weights.
+    Between two layers each result must have one consumer, and only Relu, Relu6, pooling, a mean
+    over other axes, Reshape and Transpose are allowed.
 
-    Biases that are so high that an activation never comes near zero are then absorbed into the next
-    layer, where that does not pad. So are mean and deviation taken from the samples, for the
-    batch normalizations that the paper takes them from are folded.
+    High biases, with which an activation is never near zero, are then moved into the next layer,
+    unless that one pads. Mean and deviation are taken from the samples: the paper takes them from
+    batch normalizations, which are folded here.
 
     Attributes:
-        rounds: Most rounds over all pairs of layers.
-        tolerance: Ranges have settled where a round changes none by more than this share.
-        replace_relu6: Whether Relu6 becomes Relu where it is between two layers; else it ends the
-            chain.
-        absorb_biases: Whether high biases are absorbed; else no samples are needed.
-        deviations: As many standard deviations below the mean a bias must be to be absorbed.
+        rounds: Maximum number of rounds over all pairs of layers.
+        tolerance: Stop if a round changes no range by more than this share.
+        replace_relu6: Whether Relu6 between two layers is replaced by Relu; else it ends the chain.
+        absorb_biases: Whether high biases are moved; else no samples are needed.
+        deviations: Standard deviations below the mean from which a bias is high.
 
     Source: Nagel et al. 2019, Data-Free Quantization Through Weight Equalization and Bias
     Correction; SDK reference, Enhanced Quantization Techniques.
@@ -54,12 +53,12 @@ class CrossLayerEqualization(QuantizationAlgorithm):
         """Check the parameters.
 
         Raises:
-            ConfigError: A value is of the wrong type, or out of range; says all that are.
+            ConfigError: Values have the wrong type or are out of range; all are listed.
         """
         check_parameters(self, self.name)
 
     def observe(self, graph: Graph, ops: OpRegistry) -> Sequence[Observation]:
-        """Ask for the results of layers whose biases could be absorbed, and what Relu6 cuts."""
+        """Return the outputs of layers with high biases, and the inputs of Relu6."""
         pairs = self._search(graph).pairs
         cut = {_read(node): Observation(_read(node)) for pair in pairs for node in _relu6(pair)}
         if not self.absorb_biases:
@@ -69,13 +68,13 @@ class CrossLayerEqualization(QuantizationAlgorithm):
         return tuple((cut | highs).values())
 
     def rewrite(self, work: Workspace) -> Sequence[str]:
-        """Equalizes and absorbs; the notes say what became of each layer."""
+        """Equalize layers and move high biases; return notes on each layer."""
         search = self._search(work.graph, work.given)
         pairs = search.pairs
         if not pairs:
             return (*search.notes, "no two layers could be equalized")
         rounds, moved = self._equalize(search.chains())
-        absorbed = extract_qdq(pairs, work.seen, self.deviations) if self.absorb_biases else {}
+        absorbed = move_high_biases(pairs, work.seen, self.deviations) if self.absorb_biases else {}
         notes = [_summary(pair, absorbed.get(pair.first.node, 0)) for pair in pairs]
         notes += [_without_relu6(work, node) for pair in pairs for node in _relu6(pair)]
         for layer in search.layers_in_pairs():
@@ -88,7 +87,7 @@ class CrossLayerEqualization(QuantizationAlgorithm):
         return Search(graph, relu6=self.replace_relu6, given=given)
 
     def _equalize(self, chains: Sequence[Sequence[Pair]]) -> tuple[int, float]:
-        """Return the number of rounds, and by what share the last one changed a range at most."""
+        """Return the number of rounds, and the largest change of a range in the last one."""
         done, moved = 0, math.inf
         while done < self.rounds and moved > self.tolerance:
             for chain in chains:
@@ -108,13 +107,15 @@ def _read(node: Node) -> str:
 
 
 def _without_relu6(work: Workspace, node: Node) -> str:
-    """Put Relu where Relu6 was, and return a note on what that may change."""
+    """Replace a Relu6 by a Relu, and return a note on the effect."""
     graph, seen = work.graph, work.seen.get(_read(node))
     note = f"{title(node)} was replaced by Relu"
     if seen is not None:
         most = float(seen.maximum.max(initial=0))
-        reached = f"it clipped nothing (at most {most:.3g})"
-        note += f"; {f'it clipped up to {most - 6:.3g}' if most > 6 else reached} in the samples"
+        reached = f"the Relu6 clipped nothing (at most {most:.3g})"
+        note += (
+            f"; {f'the Relu6 clipped up to {most - 6:.3g}' if most > 6 else reached} in the samples"
+        )
     inputs, outputs = node.inputs, node.outputs
     graph.remove_node(node)
     graph.add_node(Node(node.name, PACKAGE.name, "Relu", inputs, outputs, {}, sources=node.sources))
@@ -127,4 +128,4 @@ def _summary(pair: Pair, absorbed: int) -> str:
         f"{title(pair.first.node)} -> {title(pair.second.node)}: {len(pair.factors)} channels "
         f"divided by {minimum:.3g} to {maximum:.3g}"
     )
-    return f"{note}, {absorbed} high biases absorbed" if absorbed else note
+    return f"{note}, {absorbed} high biases moved" if absorbed else note

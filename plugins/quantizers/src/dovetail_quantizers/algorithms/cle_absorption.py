@@ -1,4 +1,4 @@
-"""High biases: constants that an activation never falls below, added in the next layer instead."""
+"""High biases: lower bounds of activations, moved into the next layer."""
 
 from __future__ import annotations
 
@@ -13,36 +13,35 @@ from dovetail_quantizers.algorithms.channel_paths import POOLS
 from dovetail_quantizers.algorithms.cle_pairs import Pair
 from dovetail_quantizers.algorithms.linear_layer import TRANSPOSED, integers, is_standard, number
 
-# Three deviations say little of values to come where the deviation is that of a few.
+# The deviation of a few values predicts little.
 _ENOUGH = 1000
 
 
 def can_absorb(pair: Pair) -> bool:
-    """Return whether a constant less in the channels between is a constant less in the second's outputs.
+    """Return whether shifting the channels of a pair shifts the outputs of its second layer.
 
-    Beside a padding it is not, for zero stays zero there. Nor is it behind a sum over windows.
+    Padding and sums over windows prevent this, because padded zeros do not shift.
     """
     if is_standard(pair.second.node, *TRANSPOSED) or any(integers(pair.second.node, "pad_amount")):
         return False
     return all(_passes_constants(node) for node in pair.path)
 
 
-def extract_qdq(
+def move_high_biases(
     pairs: Sequence[Pair], seen: Mapping[str, Statistics], deviations: float
 ) -> dict[Node, int]:
-    """Absorbs the high biases of equalized pairs.
+    """Move the high biases of equalized pairs into the second layers.
 
-    The paper takes what lies some deviations below the mean, and calls it harmless to cut what is
-    lower. Here nothing is cut that a sample held, and nothing is absorbed where a channel had less
-    than a thousand values.
+    The paper moves the part that is some deviations below the mean, and accepts clipping of lower
+    values. Here no value of a sample is clipped, and a channel needs a thousand values.
 
     Args:
-        pairs: Those of a graph.
-        seen: What was observed before they were equalized, by channel of a first layer's result.
-        deviations: As many standard deviations below the mean.
+        pairs: The pairs of a graph.
+        seen: Statistics from before equalization, by channel of a first layer's output.
+        deviations: Number of standard deviations below the mean.
 
     Returns:
-        How many channels there are of it, by first layer.
+        The number of changed channels, by first layer.
     """
     counts: dict[Node, int] = {}
     for pair in pairs:
@@ -50,7 +49,7 @@ def extract_qdq(
         if found is None or not can_absorb(pair) or found.mean.shape != pair.factors.shape:
             continue
         if found.count < _ENOUGH or not np.isfinite(found.mean_square).all():
-            continue  # what is not finite calibration will name
+            continue  # calibration reports values that are not finite
         low = np.minimum(found.mean - deviations * np.sqrt(found.variance), found.minimum)
         high = np.maximum(low, 0) / pair.factors
         if high.any():
@@ -64,7 +63,7 @@ def _passes_constants(node: Node) -> bool:
     if is_standard(node, "ReduceSum"):
         return False
     if is_standard(node, *POOLS):
-        # a window that reaches beyond the input holds zeros, or less than the others
+        # a window beyond the input contains zeros, or fewer values
         padded = any(integers(node, "pad_amount"))
         return not padded and number(node, "rounding_mode") == Rounding.FLOOR
     return True

@@ -1,4 +1,4 @@
-"""Layers in a row whose channels can be scaled against each other."""
+"""Pairs of layers whose channels can be scaled against each other."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _BIAS_SHARE = 1 / 64
 
 @dataclass(slots=True)
 class Pair:
-    """Two layers, the second of which alone reads what the first makes.
+    """Two layers; the second is the only consumer of the first.
 
     Attributes:
         first, second: The layers.
-        path: The nodes between.
-        factors: What the channels between are divided by, so far.
+        path: The nodes between them.
+        factors: The divisors of the channels between them, so far.
     """
 
     first: LinearLayer
@@ -42,10 +42,10 @@ class Pair:
         self.factors = np.ones(self.first.made)
 
     def ranges(self) -> tuple[Vector, Vector]:
-        """Return those of the channels between, as the first layer makes them and the second reads.
+        """Return the ranges of the channels between, in the weights of the first and second layer.
 
-        A bias counts as a weight of a share of it: a channel that the normalization before folding
-        switched off has hardly any weights, and equalizing those alone would blow its bias up.
+        A share of the bias counts as a weight: a channel that a folded normalization switched off
+        has tiny weights, and equalizing only those would make its bias huge.
         """
         made = np.maximum(self.first.output_ranges(), np.abs(self.first.bias) * _BIAS_SHARE)
         return made, self.second.input_ranges(len(self.factors))
@@ -63,11 +63,11 @@ class Search:
     Args:
         graph: The graph.
         relu6: Whether Relu6 counts as Relu.
-        given: Names of tensors whose encodings are given: layers beside them stay as they are.
+        given: Names of tensors with given encodings: layers next to them are unchanged.
 
     Attributes:
         pairs: In the order of computation.
-        notes: What keeps layers out, in the user's names.
+        notes: Reasons why layers are left out, with names of the user's model.
     """
 
     def __init__(self, graph: Graph, *, relu6: bool, given: Collection[str] = ()) -> None:
@@ -86,7 +86,7 @@ class Search:
         return list({id(x): x for pair in self.pairs for x in (pair.first, pair.second)}.values())
 
     def chains(self) -> list[list[Pair]]:
-        """Return the pairs in rows in which the second layer of each is the first of the next."""
+        """Return the pairs in chains: the second layer of each is the first of the next."""
         following = {pair.first.node: pair for pair in self.pairs}
         later = {pair.second.node for pair in self.pairs}
         found = []

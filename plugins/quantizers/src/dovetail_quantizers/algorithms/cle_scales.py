@@ -1,4 +1,4 @@
-"""The factors that make the ranges of channels equal in the layers on both sides."""
+"""The factors that equalize the ranges of channels in the layers on both sides."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from dovetail_quantizers.algorithms.cle_pairs import Pair
 from dovetail_quantizers.algorithms.linear_layer import Vector
 
-# No channel is scaled further than that, so that no float32 overflows.
+# Limit of the factors, so that no float32 overflows.
 _FURTHEST = 2.0**40
 
 
 def level(chain: Sequence[Pair]) -> None:
-    """Evens out how large the weights of whole layers are.
+    """Equalize the magnitudes of whole layers.
 
-    Channels then need few rounds, where such a difference would creep from pair to pair through
-    all of them. One factor t for each pair, in logarithms, is to make the ranges equal on average:
+    Channels then need few rounds; otherwise such a difference would move slowly from pair to pair.
+    One factor t for each pair, in logarithms, makes the ranges equal on average:
     `made + t[i - 1] - t[i] = taken + t[i] - t[i + 1]`.
     """
     excess = np.zeros(len(chain))
@@ -31,7 +31,7 @@ def level(chain: Sequence[Pair]) -> None:
 
 
 def equalize(pair: Pair) -> float:
-    """Create the ranges of a pair's channels equal; return by what share a range changed at most."""
+    """Equalize the ranges of a pair's channels; return the largest relative change."""
     made, taken, both = _comparable(pair)
     exponents = np.zeros(len(made))
     exponents[both] = (np.log(made[both]) - np.log(taken[both])) / 2
@@ -41,7 +41,7 @@ def equalize(pair: Pair) -> float:
 def _comparable(
     pair: Pair,
 ) -> tuple[Vector, Vector, np.ndarray[tuple[int, ...], np.dtype[np.bool]]]:
-    """Return the ranges on both sides, and where both are some: none equals that of zeros."""
+    """Return the ranges on both sides, and where both are positive and finite."""
     made, taken = pair.ranges()
     return made, taken, (made > 0) & (taken > 0) & np.isfinite(made) & np.isfinite(taken)
 

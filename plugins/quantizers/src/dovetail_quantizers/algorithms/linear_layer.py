@@ -1,4 +1,4 @@
-"""Layers that multiply channels with static weights, and factors moved into their weights."""
+"""Layers with static weights, and factors that are moved into the weights."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ LINEAR = frozenset((*CONVOLUTIONS, *TRANSPOSED, "FullyConnected", "MatMul"))
 
 
 class LinearLayer:
-    """A convolution, FullyConnected or MatMul with weights and bias that it alone reads.
+    """A convolution, FullyConnected or MatMul that is the only consumer of its weights.
 
-    Weights are seen as (taps, taken, groups, made): input channel i of a group makes output channel
-    o of it. All channels of the node are those of its first group, then those of its second, ...
+    Weights are viewed as (taps, taken, groups, made): from input channel i to output channel o of a
+    group. The channels of the node are those of its first group, then those of its second, ...
 
-    Factors gather here and are applied once, by `store`. Those of input channels may be fewer than
-    there are: then they repeat.
+    Factors are collected and applied once, by `store`. Factors of input channels repeat if there
+    are fewer than channels.
 
     Attributes:
         node: The node.
         taken, made: Numbers of input and output channels.
-        bias: (made,), zeros where there is none; as the factors have it by now.
+        bias: (made,), zeros without a bias; with the factors so far.
     """
 
     def __init__(self, node: Node) -> None:
@@ -47,43 +47,43 @@ class LinearLayer:
         self.bias = np.zeros(self.made) if bias is None else bias.values().astype(np.float64)
 
     def repeat_inputs(self, count: int) -> None:
-        """Promises that factors of input channels will come by `count`: ranges then cost less."""
+        """Declare that factors of input channels repeat after `count`: ranges are then cheaper."""
         if len(self._times) == 1:
             self._period = count
 
     @cached_property
     def _magnitudes(self) -> NDArray[np.float32]:
-        """The greatest of all that gets the same factors, (period, groups, made)."""
+        """Maximum magnitudes of the weights with the same factors, (period, groups, made)."""
         values = _view(self.node, np.asarray(self._weight.values(), np.float32))
         values = values.reshape(-1, self._period, *self._over.shape)
         maximum, minimum = values.max(axis=0, initial=0.0), values.min(axis=0, initial=0.0)
         return np.asarray(np.maximum(maximum, -minimum), np.float32)
 
     def output_ranges(self) -> Vector:
-        """Return the greatest magnitude of the weights of each output channel, (made,)."""
+        """Return the maximum magnitude of the weights of each output channel, (made,)."""
         times = self._times[:, : self._period].astype(np.float32)
         maximum = (self._magnitudes * times.T[:, :, None]).max(axis=0, initial=0.0)
         return np.asarray((maximum / self._over).ravel(), np.float64)
 
     def input_ranges(self, count: int) -> Vector:
-        """Return the greatest magnitude of the weights of each of `count` input channels."""
+        """Return the maximum magnitude of the weights of each of `count` input channels."""
         scaled = (self._magnitudes / self._over.astype(np.float32)).max(axis=2, initial=0.0)
         ranges = (scaled.T * self._times[:, : self._period]).reshape(-1, count)
         return np.asarray(ranges.max(axis=0, initial=0.0), np.float64)
 
     def divide_outputs(self, factors: Vector) -> None:
-        """Create each output channel smaller by its factor, (made,)."""
+        """Divide the output channels by factors, (made,)."""
         self._over *= factors.reshape(self._over.shape)
         self.bias = self.bias / factors
 
     def multiply_inputs(self, factors: Vector) -> None:
-        """Expects each input channel to be smaller by its factor."""
+        """Multiply the weights of each input channel, which is divided by its factor."""
         self._times *= self._spread(factors)
 
     def response(self, shift: Vector) -> Vector:
-        """Return what input channels that are higher by a shift add to outputs, (made,).
+        """Return the change of the outputs for a shift of the input channels, (made,).
 
-        That is so where all taps see the shift: not beside a zero padding.
+        All taps must see the shift: this excludes zero padding.
         """
         shifts = self._spread(shift) * self._times
         some = shifts.any(axis=0)
@@ -92,9 +92,9 @@ class LinearLayer:
         return np.asarray((reached / self._over).ravel(), np.float64)
 
     def store(self, graph: Graph) -> None:
-        """Write the weights and the bias anew."""
+        """Store the changed weights and bias."""
         values = np.asarray(self._weight.values(), np.float32)
-        # one after the other, for all factors at once would take twice the weights' memory
+        # one after the other: all factors at once would take twice the memory of the weights
         scaled = _view(self.node, values) * self._times.T[:, :, None].astype(np.float32)
         scaled /= self._over.astype(np.float32)
         self._weight.data = pack(_unview(self.node, scaled, values.shape), self._weight.dtype)
@@ -112,30 +112,30 @@ def has_weights(node: Node) -> bool:
 
 
 def why_not_linear(graph: Graph, node: Node, given: Collection[str] = ()) -> str | None:
-    """Return why the weights of a node of LINEAR cannot be rewritten; None where they can.
+    """Return why the weights of a node of LINEAR cannot be rewritten; None if they can.
 
     Args:
         graph: The graph.
         node: The node.
-        given: Names of tensors whose encodings are given.
+        given: Names of tensors with given encodings.
     """
     present = [t for t in node.inputs[1:] if t is not None]
     if any(t.name in given for t in present):
-        return "an encoding is given for its weights or its bias"
+        return "an encoding is given for the weights or the bias"
     if not present or any(t.kind is not TensorKind.STATIC or t.data is None for t in present):
-        return "its weights or its bias are not constant"
+        return "the weights or the bias are not constant"
     if any(t.dtype is not DType.FLOAT_32 for t in present):
-        return "its weights or its bias are not FLOAT_32"
+        return "the weights or the bias are not FLOAT_32"
     weight = present[0]
     if len(graph.consumers(weight)) > 1 or node.inputs.count(weight) > 1:
-        return f"other nodes share its weights '{weight.source}'"
+        return f"other nodes share the weights '{weight.source}'"
     if node.op_type == "MatMul" and math.prod(weight.shape[:-2]) != 1:
-        return "it multiplies with a batch of matrices"
+        return "the weights are a batch of matrices"
     return None
 
 
 def store_vector(graph: Graph, node: Node, port: int, values: Vector) -> None:
-    """Create a vector an input of a node, in place of the one there, which others may read."""
+    """Set a vector as an input of a node; a shared vector is replaced, not changed."""
     inputs = [*node.inputs, *[None] * (port + 1 - len(node.inputs))]
     old = inputs[port]
     if old is not None and len(graph.consumers(old)) == 1 and inputs.count(old) == 1:
@@ -158,13 +158,13 @@ def is_standard(node: Node, *op_types: str) -> bool:
 
 
 def number(node: Node, name: str, default: float = 0) -> float:
-    """Return a scalar among a node's params, or what stands for one that is left out."""
+    """Return a scalar among a node's params, or the default."""
     param = node.params.get(name)
     return float(param.value) if isinstance(param, Scalar) else default
 
 
 def integers(node: Node, name: str) -> tuple[int, ...]:
-    """Return the numbers of a tensor or a scalar among a node's params, none if it is left out."""
+    """Return the numbers of a tensor or scalar param of a node, none if it is absent."""
     param = node.params.get(name)
     if isinstance(param, Tensor):
         return tuple(int(v) for v in param.values().ravel())
@@ -190,7 +190,7 @@ _Arrange = Callable[[Array], Array]
 
 
 def _shaped(node: Node, shape: tuple[int, ...]) -> tuple[_Arrange, _Arrange]:
-    """Return how weights of a shape become (taps, taken, groups, made), and the way back."""
+    """Return the functions to and from the view (taps, taken, groups, made) of weights."""
     taps, (taken, made) = math.prod(shape[:-2]), shape[-2:]
     groups = int(number(node, "group", 1))
     if node.op_type in TRANSPOSED:
@@ -199,6 +199,6 @@ def _shaped(node: Node, shape: tuple[int, ...]) -> tuple[_Arrange, _Arrange]:
     if node.op_type in DEPTHWISE:
         groups = _input(node, 0).shape[-1]
     if node.op_type == "FullyConnected" or number(node, "transpose_in1"):
-        turned = (1, made, 1, taken)  # it is (made, taken), read the wrong way round
+        turned = (1, made, 1, taken)  # (made, taken) in memory
         return lambda w: w.swapaxes(-1, -2).reshape(turned), lambda v: v[0, :, 0].T
     return lambda w: w.reshape(taps, taken, groups, made // groups), lambda v: v

@@ -1,4 +1,4 @@
-"""The algorithm `mixed-precision`: the cheapest width of each layer that keeps the outputs good."""
+"""The algorithm `mixed-precision`: the cheapest bitwidths of layers within a budget."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dovetail_quantizers.algorithms.mixed_precision_state import State
 from dovetail_quantizers.algorithms.parameters import Between, check_parameters
 
 Outputs = Sequence[Mapping[str, Array]]
-# Takes what the float network and the quantized one give for each sample; more is better.
+# A function of the outputs of the float and the quantized network; larger is better.
 Metric = Callable[[Outputs, Outputs], float]
 SQNR = "sqnr"
 _BEST_DB = 200.0  # of outputs without any error
@@ -27,24 +27,24 @@ _BEST_DB = 200.0  # of outputs without any error
 
 @dataclass(frozen=True)
 class MixedPrecision(QuantizationAlgorithm):
-    """Finds widths of weights and activations, layer by layer, that cost least within a budget.
+    """Finds the cheapest bitwidths of weights and activations of each layer, within a budget.
 
-    It begins with the dearest candidate everywhere. Each layer is tried alone with each cheaper
-    one; then the changes that save most for what they spoil are made for good, one after the other,
-    as long as the metric stays within the budget. The cost is that of bit operations
-    (multiplications times the widths of both sides) and of the weights' bytes, both as shares of
-    what the dearest candidate takes.
+    It starts with the most expensive candidate for all layers. Each layer is tried alone with each
+    cheaper one; then the changes with the largest saving for the smallest loss are made permanent,
+    one after the other, as long as the metric meets the budget. The cost combines bit operations
+    (multiplications times both bitwidths) and the bytes of weights, both as shares of the cost of
+    the most expensive candidate.
 
     Attributes:
-        budget: What the metric must reach: decibels for `sqnr`.
-        metric: `sqnr`, of the outputs; or MODULE:FUNCTION, a function of what the float network and
-            the quantized one give for each sample (mappings from outputs to arrays), where more is
-            better.
-        candidates: Widths of a layer, as w4a8 or fp16, with commas between.
-        memory_share: How much bytes count in the cost; bit operations count the rest.
-        samples: As many of the first samples are looked at.
-        state: Path of a file that keeps what was tried, so that a search goes on where it was
-            interrupted. Without a path nothing is kept.
+        budget: Minimum of the metric; dB for `sqnr`.
+        metric: `sqnr`, of the outputs; or MODULE:FUNCTION, a function of the outputs of the float
+            network and of the quantized one for each sample (mappings from outputs to arrays);
+            larger is better.
+        candidates: Bitwidths of a layer, such as w4a8 or fp16, separated by commas.
+        memory_share: Weight of bytes in the cost; the rest is the weight of bit operations.
+        samples: Number of samples to compare, from the first.
+        state: Path of a file that stores all trials, to continue an interrupted search. Empty:
+            nothing is stored.
     """
 
     name: ClassVar[str] = "mixed-precision"
@@ -60,16 +60,16 @@ class MixedPrecision(QuantizationAlgorithm):
         """Check the parameters.
 
         Raises:
-            ConfigError: A value is of the wrong type, out of range or means nothing; says all.
+            ConfigError: Values have the wrong type, are out of range or invalid; all are listed.
         """
         check_parameters(self, self.name)
         candidates_from(self.candidates)
 
     def choose(self, work: Trials) -> Choice:
-        """Search; the notes have the table of what was gone through, and the result.
+        """Search; the notes list the steps and the result.
 
         Raises:
-            QuantizationError: The budget cannot be kept.
+            QuantizationError: The budget cannot be met.
         """
         metric = metric_of(self.metric)
         layers = layers_of(work.graph, work.ops, work.options.act_bitwidth)
@@ -89,10 +89,10 @@ class MixedPrecision(QuantizationAlgorithm):
 
 
 def metric_of(name: str) -> Metric:
-    """Return the metric that a user names.
+    """Return a metric by name.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: The metric is unknown.
     """
     if name == SQNR:
         return sqnr
@@ -108,7 +108,7 @@ def metric_of(name: str) -> Metric:
 
 
 def sqnr(exact: Outputs, near: Outputs) -> float:
-    """Return the power of the outputs over that of their error, in decibels: of the worst output."""
+    """Return the signal-to-quantization-noise ratio of the worst output, in dB."""
     found = _BEST_DB
     for name in exact[0]:
         signal = sum(float(np.square(each[name], dtype=np.float64).sum()) for each in exact)
@@ -124,5 +124,5 @@ def sqnr(exact: Outputs, near: Outputs) -> float:
 
 
 def noise(score: float) -> float:
-    """Return the error's share of the power that decibels stand for: such shares add up."""
+    """Return the noise share of a ratio in dB; noise shares are additive."""
     return float(10 ** (-score / 10))

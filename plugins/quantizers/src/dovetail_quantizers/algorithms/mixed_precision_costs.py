@@ -1,4 +1,4 @@
-"""What layers cost in each precision: bit operations and bytes of weights."""
+"""The cost of layers in each precision: bit operations and bytes of weights."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _FLOAT = re.compile(r"fp(16|32)")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A precision that a layer may get.
+    """A precision to try for layers.
 
     Attributes:
-        name: As the user writes it.
-        precision: What it is.
-        weight_bits, activation_bits: Widths of what is multiplied, and of the results.
+        name: The name in the options.
+        precision: The precision.
+        weight_bits, activation_bits: Bitwidths of the weights and of the outputs.
     """
 
     name: str
@@ -41,13 +41,13 @@ class Layer:
     """A node with weights.
 
     Attributes:
-        name: The node's.
-        title: What the user knows it by.
+        name: Name of the node.
+        title: Name for messages.
         products: Multiplications of one run.
         weights: Number of weights.
-        sources: Names of the layers whose results it reads, as far as only ops that have no
-            weights lie between; empty where it reads an input of the graph.
-        input_bits: Width of what it reads where no layer says it.
+        sources: Names of the layers that compute its inputs, possibly through ops without
+            weights; empty if it reads a graph input.
+        input_bits: Bitwidth of inputs that no layer computes.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Layer:
     input_bits: int
 
     def operations(self, chosen: Mapping[str, Candidate]) -> int:
-        """Return the bit operations of a run: products times the widths of both sides."""
+        """Return the bit operations of a run: products times both bitwidths."""
         mine = chosen[self.name]
         read = [chosen[name].activation_bits for name in self.sources]
         bits = mine.activation_bits if _is_float(mine) else max(read, default=self.input_bits)
@@ -70,10 +70,10 @@ class Layer:
 
 
 def candidates_from(text: str) -> tuple[Candidate, ...]:
-    """Return the candidates that a text such as "w4a8,w8a16,fp16" names.
+    """Return the candidates of a text such as "w4a8,w8a16,fp16".
 
     Raises:
-        ConfigError: Names that are none; all are listed.
+        ConfigError: Some names are invalid; all are listed.
     """
     found: dict[str, Candidate] = {}
     problems: list[Problem] = []
@@ -98,7 +98,7 @@ def candidates_from(text: str) -> tuple[Candidate, ...]:
 def layers_of(graph: Graph, ops: OpRegistry, input_bits: int) -> tuple[Layer, ...]:
     """Return the layers of a float graph, in order."""
     found: dict[Node, Layer] = {}
-    # of each tensor, the layers that its values come from
+    # the layers that compute each tensor
     behind: dict[Tensor, tuple[str, ...]] = {}
     for node in graph.nodes:
         read = [t for t in node.inputs if t is not None and not t.kind.is_static]
@@ -114,7 +114,7 @@ def layers_of(graph: Graph, ops: OpRegistry, input_bits: int) -> tuple[Layer, ..
 
 
 def _weight(node: Node, ops: OpRegistry) -> Tensor | None:
-    """The weight of a node that multiplies its data with one."""
+    """Return the weight of a layer, None for other nodes."""
     return next(_weights(node, ops), None)
 
 
@@ -128,7 +128,7 @@ def _weights(node: Node, ops: OpRegistry) -> Iterator[Tensor]:
 
 
 def _positions(node: Node) -> int:
-    """How often each weight is used in a run."""
+    """Return how often each weight is used in a run."""
     data = node.inputs[0]
     assert data is not None
     used = data if node.op_type in TRANSPOSED else node.outputs[0]

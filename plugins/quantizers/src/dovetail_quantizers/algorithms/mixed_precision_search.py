@@ -1,4 +1,4 @@
-"""The search for the cheapest precisions: each layer alone first, then greedily all together."""
+"""The search for the cheapest precisions: each layer alone, then greedily all together."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ TASK = "trying precisions"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An assignment that keeps the budget, cheaper than the one before.
+    """An assignment within the budget, cheaper than the one before.
 
     Attributes:
         chosen: Candidates by layer.
-        score: What the metric says.
-        cost: Share of the dearest assignment's.
-        changed: Name of the layer that was changed; empty for the first.
+        score: Value of the metric.
+        cost: Share of the most expensive assignment.
+        changed: Name of the changed layer; empty for the first step.
     """
 
     chosen: Chosen
@@ -34,7 +34,7 @@ class Step:
 
     @property
     def precisions(self) -> dict[str, Precision]:
-        """What the layers get."""
+        """The precisions of the layers."""
         return {name: each.precision for name, each in self.chosen.items()}
 
 
@@ -42,12 +42,12 @@ class Search:
     """A search.
 
     Args:
-        layers: What is to be decided on.
-        candidates: What each may get.
-        score: Tries precisions, by layer; more is better.
-        spoilt: Turns a score into what adds up over layers; less is better.
-        memory_share: How much bytes count in the cost.
-        state: What was tried before, and what is tried now.
+        layers: The layers to decide on.
+        candidates: The candidates of each.
+        score: Tries precisions, by layer; larger is better.
+        spoilt: Converts a score to an additive loss; smaller is better.
+        memory_share: Weight of bytes in the cost.
+        state: Stored trials.
     """
 
     def __init__(
@@ -72,16 +72,16 @@ class Search:
         self._bytes = sum(layer.bytes(dearest) for layer in layers) or 1
 
     def run(self, budget: float) -> list[Step]:
-        """Return the steps that were taken, the last one being the result.
+        """Return the steps; the last one is the result.
 
         Raises:
-            QuantizationError: The dearest assignment does not keep the budget.
+            QuantizationError: The most expensive assignment does not meet the budget.
         """
         step = self._step(self._first)
         if step.score < budget:
             raise QuantizationError(
-                f"the metric is {step.score:.4g} with the dearest candidate in every layer, and "
-                f"the budget asks for {budget:.4g}",
+                f"the metric is {step.score:.4g} with the most expensive candidate in every "
+                f"layer, and the budget asks for {budget:.4g}",
                 where="algorithm 'mixed-precision'",
                 hint="lower the budget, add a wider candidate, or widen what has no weights "
                 "(act_bitwidth)",
@@ -98,7 +98,7 @@ class Search:
         return steps
 
     def _moves(self, first: Step) -> list[tuple[str, Candidate]]:
-        """Return changes of one layer, those first that spoil least for what they save."""
+        """Return changes of single layers, the smallest loss for the saving first."""
         rated = []
         moves = [(layer, each) for layer in self._layers for each in self._candidates]
         for number, (layer, candidate) in enumerate(moves, 1):
@@ -133,11 +133,13 @@ class Search:
 
 
 def table(steps: Sequence[Step], layers: Sequence[Layer], tried: int) -> list[str]:
-    """Return the steps as lines, and what became of each layer."""
+    """Return the steps as lines, and the candidate of each layer."""
     titles = {layer.name: layer.title for layer in layers}
-    lines = [f"{tried} assignments tried; cost (share of the dearest) and metric of those kept:"]
+    lines = [
+        f"{tried} assignments tried; cost (share of the most expensive) and metric of the steps:"
+    ]
     for step in steps:
-        what = "every layer at the dearest"
+        what = "every layer with the most expensive candidate"
         if step.changed:
             what = f"{titles[step.changed]} to {step.chosen[step.changed].name}"
         lines.append(f"{step.cost:8.4f} {step.score:10.4f}  {what}")

@@ -1,4 +1,4 @@
-"""What a search has tried so far, in a file of JSON that outlives an interruption."""
+"""The trials of a search, in a JSON file that survives an interruption."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class _File(msgspec.Struct):
 
 
 class State:
-    """Scores by assignment, of one search; a context manager, which reads the file.
+    """The scores of one search by assignment; a context manager, which reads the file.
 
-    Each new score is written at once, so that nothing that was tried is lost.
+    Each new score is written immediately, so no trial is lost.
 
     Args:
-        path: The file, which need not be there; None keeps nothing.
-        key: What the scores depend on; those of other keys stay in the file.
+        path: The file, which may be missing; None stores nothing.
+        key: A text of what scores depend on; scores of other keys stay in the file.
     """
 
     def __init__(self, path: Path | None, key: str) -> None:
@@ -39,8 +39,8 @@ class State:
         """Read the file.
 
         Raises:
-            FrontendError: It cannot be read.
-            QuantizationError: It is damaged, or something else.
+            FrontendError: The file cannot be read.
+            QuantizationError: The file is damaged, or not a state file.
         """
         if self._path is not None:
             self._file = _read(self._path)
@@ -53,18 +53,18 @@ class State:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Does nothing: all is written already."""
+        """Do nothing: all scores are already written."""
 
     def __len__(self) -> int:
         return len(self._asked)
 
     def get(self, assignment: str) -> float | None:
-        """Return a score that is known."""
+        """Return a known score, None for an unknown one."""
         self._asked.add(assignment)
         return self._scores.get(assignment)
 
     def put(self, assignment: str, score: float) -> None:
-        """Keep a score.
+        """Store a score.
 
         Raises:
             ContainerError: The file cannot be written.

@@ -1,4 +1,4 @@
-"""Parameters of algorithms: fields of a frozen dataclass, checked when one is made."""
+"""Parameters of algorithms: checked fields of a frozen dataclass."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEY = "between"
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """The range of a number, its ends included.
+    """The closed range of a number.
 
     rounds: int = field(default=100, metadata=Between(1, 1000).metadata)
     """
@@ -24,7 +24,7 @@ class Between:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What a dataclass field keeps of it."""
+        """The metadata for a dataclass field."""
         return {_KEY: self}
 
 
@@ -35,10 +35,10 @@ class Parameterized(Protocol):
 
 
 def check_parameters(algorithm: Parameterized, name: str) -> None:
-    """Check the fields of an algorithm: each is of its default's type, and within its range.
+    """Check that each field of an algorithm has the type of its default and is in range.
 
     Raises:
-        ConfigError: Some are not; it says all.
+        ConfigError: Some do not; all are listed.
     """
     problems = [
         Problem(text, f"parameter '{each.name}'")

@@ -1,4 +1,4 @@
-"""The algorithm `smooth-quant`: outliers of activations moved into the weights that read them."""
+"""The algorithm `smooth-quant`: moves outliers of activations into weights."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from dovetail_quantizers.algorithms.linear_layer import Vector
 from dovetail_quantizers.algorithms.parameters import Between, check_parameters
 from dovetail_quantizers.algorithms.smooth_quant_groups import Group, Search
 
-# A channel is made larger or smaller by no more than that.
+# Limit of the factors.
 _FURTHEST = 1e5
 
 
 @dataclass(frozen=True)
 class SmoothQuant(QuantizationAlgorithm):
-    """Divides channels of activations, and multiplies the weights that read them by the same.
+    """Divides channels of activations, and multiplies the weights that read them.
 
-    A channel with the greatest magnitude a, read by weights with the greatest magnitude w, is
-    divided by `a ** alpha / w ** (1 - alpha)`. What makes the channels takes the division into its
-    own weights: LayerNorm, RmsNorm and the other normalizations, a convolution, FullyConnected or
-    MatMul, from which they come directly or through Relu, pooling, a mean over other axes, Reshape
-    or Transpose. All that reads them must be a convolution, FullyConnected or MatMul with constant
-    weights; else the layers stay as they are.
+    A channel with the maximum magnitude a, read by weights with the maximum magnitude w, is divided
+    by `a ** alpha / w ** (1 - alpha)`. The division goes into the weights of the producer:
+    LayerNorm, RmsNorm and the other normalizations, a convolution, FullyConnected or MatMul,
+    directly or through Relu, pooling, a mean over other axes, Reshape or Transpose. All consumers
+    must be convolutions, FullyConnected or MatMul with constant weights; else the layers are
+    unchanged.
 
     Attributes:
-        alpha: How much goes into the weights: 0 evens these out, 1 the activations.
+        alpha: The balance: 0 equalizes the weights, 1 the activations.
 
     Source: Xiao et al. 2022, SmoothQuant: Accurate and Efficient Post-Training Quantization for
     Large Language Models, eq. 4.
@@ -47,18 +47,18 @@ class SmoothQuant(QuantizationAlgorithm):
         """Check the parameters.
 
         Raises:
-            ConfigError: A value is of the wrong type, or out of range; says all that are.
+            ConfigError: Values have the wrong type or are out of range; all are listed.
         """
         check_parameters(self, self.name)
 
     def observe(self, graph: Graph, ops: OpRegistry) -> Sequence[Observation]:
-        """Ask for the magnitudes of the channels that can be divided."""
+        """Return the channels that can be divided, to observe their magnitudes."""
         arrivals = [each for group in Search(graph).groups for each in group.arrivals]
         wanted = {each.data.name: Observation(each.data.name, axis=each.axis) for each in arrivals}
         return tuple(wanted.values())
 
     def rewrite(self, work: Workspace) -> Sequence[str]:
-        """Smooths; the notes say what became of each layer."""
+        """Smooth the groups and return notes on each layer."""
         search = Search(work.graph, work.given)
         notes = []
         for group in search.groups:

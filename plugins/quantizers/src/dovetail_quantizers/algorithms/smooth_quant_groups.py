@@ -1,4 +1,4 @@
-"""What makes channels, and all that reads them: the groups that smoothing works on."""
+"""Groups for smoothing: the producer of channels, and all their consumers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NORMS = (*_OVER_AXES, "Batchnorm", "InstanceNorm", "GroupNorm")
 
 
 class Norm:
-    """A normalization whose result is multiplied by one vector, and shifted by another.
+    """A normalization with a vector of scales and one of shifts.
 
     Attributes:
         node: The node.
@@ -42,11 +42,11 @@ class Norm:
         self._over = np.ones(channels)
 
     def divide_outputs(self, factors: Vector) -> None:
-        """Create each channel smaller by its factor, (c,)."""
+        """Divide the channels by factors, (c,)."""
         self._over *= factors
 
     def store(self, graph: Graph) -> None:
-        """Write both vectors anew."""
+        """Store the changed vectors."""
         gamma, beta = [*self.node.inputs, None, None][1:3]
         ones = np.ones(len(self._over))
         scale = ones if gamma is None else gamma.values().astype(np.float64)
@@ -60,10 +60,10 @@ class Group:
     """Channels that can be divided.
 
     Attributes:
-        source: What makes them.
+        source: Their producer.
         count: Number of channels.
-        arrivals: Where they go.
-        layers: The layers there, in that order.
+        arrivals: Their consumers.
+        layers: The layers of the consumers, in the same order.
     """
 
     source: LinearLayer | Norm
@@ -77,11 +77,11 @@ class Search:
 
     Args:
         graph: The graph.
-        given: Names of tensors whose encodings are given: layers beside them stay as they are.
+        given: Names of tensors with given encodings: layers next to them are unchanged.
 
     Attributes:
         groups: In the order of computation.
-        notes: What keeps layers out, in the user's names.
+        notes: Reasons why layers are left out, with names of the user's model.
     """
 
     def __init__(self, graph: Graph, given: Collection[str] = ()) -> None:
@@ -147,26 +147,26 @@ class Search:
                 return failed[source]
             if source is not None and not passes(source):
                 return f"{title(source)} cannot divide its channels"
-        return "its data is an input of the graph"
+        return "the data is an input of the graph"
 
 
 def why_not_norm(node: Node, given: Collection[str] = ()) -> str | None:
-    """Return why the vectors of a normalization cannot be rewritten; None where they can."""
+    """Return why the vectors of a normalization cannot be rewritten; None if they can."""
     present = [t for t in node.inputs[1:] if t is not None]
     if any(t.name in given for t in present):
-        return "an encoding is given for its weights or its bias"
+        return "an encoding is given for the weights or the bias"
     if any(t.kind is not TensorKind.STATIC or t.data is None for t in present):
-        return "its weights or its bias are not constant"
+        return "the weights or the bias are not constant"
     if any(t.dtype is not DType.FLOAT_32 for t in present):
-        return "its weights or its bias are not FLOAT_32"
+        return "the weights or the bias are not FLOAT_32"
     return None
 
 
 def _channel_axis(node: Node) -> int:
-    """Return the axis along which a node has weights of its own for each index.
+    """Return the axis along which a node has a weight for each index.
 
     Raises:
-        AstrayError: There is more than one.
+        AstrayError: There are several axes.
     """
     rank = len(node.outputs[0].shape)
     if not is_standard(node, *_OVER_AXES):

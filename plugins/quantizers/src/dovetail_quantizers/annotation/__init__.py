@@ -1,1 +1,1 @@
-"""Annotation: a plan's decisions written into the graph."""
+"""Annotation: writing the decisions of a plan into its graph."""

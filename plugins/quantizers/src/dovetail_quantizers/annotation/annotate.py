@@ -1,7 +1,7 @@
-"""Writing decisions into a graph: types, encodings, stored weights, and ops between differing ones.
+"""Writing decisions into a graph: types, encodings, stored weights, and Convert nodes.
 
-A tensor is stored as its producer writes it. Where a reader wants it otherwise, a Convert stands
-between; a static tensor is stored once for each way in which it is wanted.
+A tensor is stored as its producer writes it. A Convert is inserted for consumers with another
+encoding; a static tensor is stored once for each encoding that its consumers need.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Decisions = dict[Tensor, EncodingDecision]
 
 
 def annotate(plan: Plan, decided: Mapping[Group, EncodingDecision]) -> Decisions:
-    """Write a plan into its graph and return what each tensor of it got.
+    """Write a plan into its graph and return the decision on each tensor.
 
     Args:
         plan: The plan; its graph is changed.
@@ -58,7 +58,7 @@ class _Writer:
             self._wants.setdefault(tensor, []).append((node, i, wanted))
 
     def write_static(self, tensor: Tensor) -> None:
-        """Store a static tensor in each way in which it is wanted."""
+        """Store a static tensor once for each encoding that its consumers need."""
         variants: dict[Spec, tuple[EncodingDecision, list[tuple[Node, int]]]] = {}
         for node, i, wanted in self._wants.get(tensor, ()):
             spec = Spec(wanted.dtype, tensor.shape, wanted.encoding)
@@ -83,7 +83,7 @@ class _Writer:
             self.decisions[made] = wanted
 
     def write_flowing(self, tensor: Tensor) -> None:
-        """Return a tensor what its producer writes, and readers that want another type a Convert."""
+        """Set the encoding of a tensor, and insert Converts for consumers with another one."""
         stored = self._stored(tensor)
         if stored is None:
             return
@@ -97,13 +97,13 @@ class _Writer:
             if spec != inner.spec:
                 copies.setdefault(spec, []).append((node, i))
         for spec, places in copies.items():
-            # an input that stays float is what float readers want
+            # float consumers read the float input itself
             same = shown is not None and tensor.kind.is_input and spec == tensor.spec
             made = tensor if same else self._converted(inner, spec, "Convert")
             self._redirect(inner, made, places)
 
     def _stored(self, tensor: Tensor) -> EncodingDecision | None:
-        """What the producer writes; an input is what its readers want, if any is fixed-point."""
+        """Return the decision of a tensor's producer; that of the consumers for an input."""
         producer = self._graph.producer(tensor)
         if producer is not None and producer in self._plan.floats:
             chosen = self._plan.floats[producer]
@@ -120,7 +120,7 @@ class _Writer:
         return None if group is None else self._decided.get(group)
 
     def _kept_float(self, tensor: Tensor, stored: EncodingDecision) -> Tensor | None:
-        """Where an interface stays float: what stands for it inside, else None."""
+        """Return the inner tensor of an interface that stays float, None for other tensors."""
         kind = tensor.kind
         if not self._plan.options.preserve_io_datatype or stored.dtype is tensor.dtype:
             return None
@@ -148,7 +148,7 @@ class _Writer:
         return made
 
     def _converted(self, tensor: Tensor, spec: Spec, op_type: str) -> Tensor:
-        made = self._inner_like(tensor, op_type.lower())  # as files know it: CONVERTED
+        made = self._inner_like(tensor, op_type.lower())  # the suffix in encodings files: CONVERTED
         made.dtype, made.encoding = spec.dtype, spec.encoding
         return add(
             self._graph, op_type, [tensor], name=f"{tensor.name}.{op_type.lower()}", outputs=made,
@@ -174,7 +174,7 @@ class _Writer:
 
 
 def _store(tensor: Tensor, values: np.ndarray, wanted: EncodingDecision) -> None:
-    """Create a static tensor hold values in a type and encoding."""
+    """Store values in a static tensor, in a type and an encoding."""
     tensor.dtype, tensor.encoding = wanted.dtype, wanted.encoding
     if wanted.encoding is None:
         tensor.data = (

@@ -1,4 +1,4 @@
-"""Where a model that was quantized before and what it became here are not the same."""
+"""Differences between a model that was quantized before and the result."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _SUMMARY = {
 def differences_of(
     plan: Plan, decisions: Mapping[Tensor, EncodingDecision]
 ) -> Iterator[Difference]:
-    """Return where a quantized graph is quantized and the model was not, or the other way round.
+    """Return the differences in quantization between a graph and the model.
 
     Args:
         plan: The plan; its graph is annotated.
-        decisions: What each tensor got.
+        decisions: The decision on each tensor.
     """
     given = {*plan.overrides.encodings, *plan.overrides.interfaces}
     for tensor, got in decisions.items():
@@ -57,7 +57,7 @@ def differences_of(
 
 
 def dropped(changes: Sequence[Difference]) -> list[Difference]:
-    """Return what became of quantizing that is there and not to count."""
+    """Return the changes for ignored quantization of the model."""
     left_out = ("encoding", "weight", "bias", "constant")
     return [
         Difference(tensor=each.tensor, kind="dropped", text="left out: ignore_encodings")

@@ -1,4 +1,4 @@
-"""Notes on what a quantization did not do, or did badly, without a word."""
+"""Notes on effects of a quantization that are not visible otherwise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
 from dovetail_quantizers.planning.rules import JOINERS, is_quantized
 from dovetail_quantizers.planning.value_range import ValueRange, span
 
-# A tensor with so small a share of a grid of 8 bits has fewer than 5 bits of its own.
+# A tensor with this share of an 8-bit grid has fewer than 5 bits.
 _SHARE = 1 / 8
 _SHOWN = 12
 
@@ -25,8 +25,8 @@ def already_fixed(
     """Return a note on the tensors of a graph that were fixed-point before it was quantized.
 
     Args:
-        graph: The graph as it is before.
-        algorithms: Names of what is to work on it.
+        graph: The graph before quantization.
+        algorithms: Names of the algorithms to run.
         interfaces: Tensors that do not count.
 
     Raises:
@@ -48,7 +48,7 @@ def already_fixed(
 
 
 def without_effect(plan: Plan, decisions: Mapping[Tensor, EncodingDecision]) -> Iterator[str]:
-    """Return a note for each option that nothing came of, with the reason."""
+    """Yield a note for each option without effect, with the reason."""
     options = plan.options
     block = options.weights_block_size
     if block is not None and not any(isinstance(d.encoding, Block) for d in decisions.values()):
@@ -58,16 +58,18 @@ def without_effect(plan: Plan, decisions: Mapping[Tensor, EncodingDecision]) -> 
     if options.restrict_quantization_steps and not any(recipe.steps for recipe in recipes):
         widths = " and ".join(str(recipe.bitwidth) for recipe in recipes)
         yield (
-            "restrict_quantization_steps had no effect: the steps match neither the width of activations nor "
-            f"that of weights, {widths} bits"
+            "restrict_quantization_steps had no effect: the steps match neither activations nor "
+            f"weights, which have {widths} bits"
         )
     if options.float_fallback and not any(d.encoding is not None for d in decisions.values()):
-        why = "none fits a node" if plan.overrides.encodings else "none were given"
-        yield f"float_fallback leaves all of graph '{plan.graph.name}' float: of encodings, {why}"
+        why = (
+            "no encoding matches a node" if plan.overrides.encodings else "no encodings were given"
+        )
+        yield f"float_fallback leaves graph '{plan.graph.name}' float: {why}"
 
 
 def _no_blocks(plan: Plan, block: int) -> str:
-    """Why no weight is in blocks."""
+    """Return the reason why no weight has blocks."""
     found = {}
     for node in plan.graph.nodes:
         roles = roles_of(node, plan.ops)
@@ -78,7 +80,7 @@ def _no_blocks(plan: Plan, block: int) -> str:
                 if summed is not None:
                     found[tensor] = tensor.shape[summed]
     if not found:
-        return "there are no constant weights of MatMul or FullyConnected"
+        return "the graph has no constant weights of MatMul or FullyConnected"
     if all(extent % block for extent in found.values()):
         sizes = ", ".join(str(size) for size in sorted(set(found.values()))[:_SHOWN])
         return f"{block} divides no axis that weights are summed over, of size ({sizes})"
@@ -86,11 +88,11 @@ def _no_blocks(plan: Plan, block: int) -> str:
 
 
 def unlike_members(plan: Plan, members: Mapping[str, ValueRange]) -> Iterator[str]:
-    """Return a note for each grid that joined tensors share though some hardly use it.
+    """Yield a note for each shared grid of a join that some tensors hardly use.
 
     Args:
         plan: The plan.
-        members: What was observed of each tensor, by name.
+        members: The observed range of each tensor, by name.
     """
     for group in plan.needed():
         joiners = [n for n in group.inside if n.op_type in JOINERS]

@@ -1,4 +1,4 @@
-"""What each node is to read: the encoding of every input, as the plan and the values decide it."""
+"""The encoding that each node needs for each of its inputs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from dovetail_quantizers.planning.roles import present, roles_of
 from dovetail_quantizers.planning.rules import is_quantized
 from dovetail_quantizers.planning.value_range import value_range_of
 
-# By a node and the number of its input.
+# By node and number of the input.
 InputEncodings = dict[tuple[Node, int], EncodingDecision]
 
 
 def input_encodings(plan: Plan, decided: Mapping[Group, EncodingDecision]) -> InputEncodings:
-    """Return what each input of each node is to be; inputs that stay as they are have no entry."""
+    """Return the decision on each input of each node; unchanged inputs have no entry."""
     found: InputEncodings = {}
     for node in plan.graph.nodes:
         if plan.is_fixed(node):
@@ -63,7 +63,7 @@ def _fixed(
 
 @contextmanager
 def _named(tensor: Tensor) -> Iterator[None]:
-    """Return in an error which tensor it is about: values that no grid spans, for one."""
+    """Name the tensor in errors, such as for values that no grid spans."""
     try:
         yield
     except QuantizationError as error:
@@ -76,7 +76,7 @@ def _one(
 ) -> EncodingDecision:
     if not tensor.kind.is_static:
         return decided[plan.groups[tensor]]
-    # a constant that does not share has nobody to share with: no group of its own is decided
+    # a constant that does not share has no group
     group = plan.groups.get(tensor)
     if group is not None and group in decided:
         return decided[group]
@@ -125,5 +125,5 @@ def _float(plan: Plan, node: Node, found: InputEncodings) -> None:
 
 
 def as_float(dtype: DType, why: str) -> EncodingDecision:
-    """Return what a tensor that stays float gets."""
+    """Return the decision on a tensor that stays float."""
     return EncodingDecision(dtype, None, why)

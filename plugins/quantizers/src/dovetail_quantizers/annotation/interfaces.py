@@ -1,4 +1,4 @@
-"""Fixed-point interfaces joined with a graph that became fixed-point too."""
+"""Joining of fixed-point interfaces with a fixed-point graph."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dovetail_quantizers.planning.plan import Plan
 
 
 def join_interfaces(plan: Plan, decisions: MutableMapping[Tensor, EncodingDecision]) -> None:
-    """Take out conversions to float and back between tensors of the same encoding.
+    """Remove conversions to float and back between tensors of the same encoding.
 
     Args:
         plan: The plan; its graph is annotated, and changed.
-        decisions: What each tensor got; tensors that go are taken out.
+        decisions: The decision on each tensor; removed tensors are removed here, too.
     """
     graph, interfaces = plan.graph, plan.overrides.interfaces
     for stored in interfaces:
@@ -32,7 +32,7 @@ def join_interfaces(plan: Plan, decisions: MutableMapping[Tensor, EncodingDecisi
 
 
 def _join_made(graph: Graph, stored: Tensor) -> bool:
-    """Put what a Quantize reads, or a Convert before it, in the place of its result if it can."""
+    """Replace the output of a Quantize by its input, or by that of a Convert before it."""
     quantize = graph.producer(stored)
     if quantize is None or not _is(quantize, "Quantize"):
         return False
@@ -49,7 +49,7 @@ def _join_made(graph: Graph, stored: Tensor) -> bool:
 
 
 def _join_given(graph: Graph, stored: Tensor) -> None:
-    """Put it in the place of what a Dequantize and a Convert make of it, if that is the same."""
+    """Replace the result of a Dequantize and a Convert by their input, if it is the same."""
     for dequantize in graph.consumers(stored):
         if not _is(dequantize, "Dequantize"):
             continue

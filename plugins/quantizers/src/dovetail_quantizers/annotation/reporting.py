@@ -1,4 +1,4 @@
-"""The report of a graph: what each tensor got, and why."""
+"""The report of a graph: the decision on each tensor, and the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dovetail_quantizers.planning.roles import present, roles_of
 def decisions_of(
     plan: Plan, decisions: Mapping[Tensor, EncodingDecision]
 ) -> tuple[TensorDecision, ...]:
-    """Return one line for each tensor of a plan's graph that got a type."""
+    """Return the decisions on the tensors of a plan's graph."""
     roles = _roles(plan)
     told = [tensor for tensor in plan.graph.tensors.values() if tensor in decisions]
     lines = Counter(tensor.source for tensor in told)
@@ -89,7 +89,7 @@ def _scales(encoding: Encoding) -> int:
 
 
 def _ends(tensor: Tensor) -> tuple[float | None, float | None]:
-    """The least and the greatest value that a tensor's encoding holds."""
+    """Return the minimum and maximum of a tensor's encoding."""
     if tensor.encoding is None or not all(tensor.shape):
         return None, None
     scale, offset = tensor.encoding.scales_and_offsets(tensor.shape)

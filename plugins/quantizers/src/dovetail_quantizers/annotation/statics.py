@@ -1,4 +1,4 @@
-"""Encodings of static tensors: weights, biases, and constants that are read like activations."""
+"""Encodings of static tensors: weights, biases and other constants."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
 from dovetail_quantizers.planning.rules import is_quantized
 from dovetail_quantizers.planning.value_range import EVERYTHING_COUNTS, Far, value_range_of
 
-# A bias of 32 bits stays this far within its type, so that rounding its scale cannot overflow it.
+# Limit of 32-bit biases: rounding the scale cannot overflow the type.
 _MOST = 2.0**31 - 2.0**8
 _PACKED = {DType.SFIXED_POINT_8: DType.SFIXED_POINT_4, DType.UFIXED_POINT_8: DType.UFIXED_POINT_4}
 
@@ -40,13 +40,13 @@ def constant_encoding(
 
     Args:
         values: Any shape.
-        recipe: How it gets its grid.
-        across: How far from zero what stands for infinity must lie.
-        far: What stands for it.
+        recipe: The recipe for the grid.
+        across: Minimum distance from zero of values that represent infinity.
+        far: The limits of these values.
     """
     extent = value_range_of(values, far)
     grid = recipe.grid(*extent.reaching(across))
-    why = "its own values" + (
+    why = "the values of the tensor" + (
         ", infinities far from the other values" if extent.has_infinity else ""
     )
     return EncodingDecision(grid.dtype, grid.encoding, why, (extent.minimum, extent.maximum))
@@ -87,11 +87,11 @@ def bias_encoding(
 
     Args:
         values: The bias, (n,).
-        role: What it belongs to.
-        data: What the data got.
-        weight: What the weight got.
-        bitwidth: 8 for a range of its own, 32 for the product of their scales.
-        recipe: Of a range of its own.
+        role: Its role, with the inputs that it belongs to.
+        data: The decision on the data.
+        weight: The decision on the weight.
+        bitwidth: 8 for its own range, 32 for the product of their scales.
+        recipe: The recipe for its own range.
     """
     scales = None
     if bitwidth == 32 and role.data is not None and data is not None and weight is not None:
@@ -99,7 +99,9 @@ def bias_encoding(
     if scales is None:
         own = recipe if bitwidth == 8 else recipe.symmetric()
         found = constant_encoding(values, own.with_bitwidth(bitwidth))
-        return EncodingDecision(found.dtype, found.encoding, "its own values", found.observed)
+        return EncodingDecision(
+            found.dtype, found.encoding, "the values of the tensor", found.observed
+        )
     encoding: Encoding
     if scales.size == 1 and isinstance(weight and weight.encoding, ScaleOffset):
         encoding = ScaleOffset(float(scales[0]))
@@ -113,14 +115,14 @@ def bias_encoding(
 def product_of_scales(
     data: Encoding | None, weight: Encoding | None, channels: int
 ) -> NDArray[np.float32] | None:
-    """Return the scales of a bias, (1,) or (channels,); None where there is no one product."""
+    """Return the scales of a bias, (1,) or (channels,); None without a unique product."""
     if not isinstance(data, ScaleOffset):
         return None
     if isinstance(weight, ScaleOffset):
         return np.asarray([np.float64(data.scale) * weight.scale], np.float32)
     if not isinstance(weight, AxisScaleOffset) or channels % len(weight.scales):
         return None
-    # a transposed convolution in groups has the scales of one group for all of them
+    # a grouped transposed convolution has the scales of one group for all groups
     scales = np.tile(weight.scales, channels // len(weight.scales)).astype(np.float64)
     return np.asarray(scales * data.scale, np.float32)
 
@@ -128,9 +130,9 @@ def product_of_scales(
 def with_room_for_bias(
     weight: EncodingDecision, bias: Array, data: EncodingDecision | None
 ) -> EncodingDecision:
-    """Return a weight's encoding with scales large enough for its bias to fit 32 bits.
+    """Return a weight's encoding with scales large enough for a 32-bit bias.
 
-    A channel of tiny weights makes tiny steps, of which a bias may need more than there are.
+    A channel of tiny weights has tiny steps; a bias may need more of them than 32 bits have.
     """
     if data is None or not isinstance(data.encoding, ScaleOffset) or not bias.size:
         return weight
@@ -153,10 +155,10 @@ def with_room_for_bias(
 
 
 def check_statics(graph: Graph, ops: OpRegistry) -> None:
-    """Refuses weights and biases that are not finite, and constants that hold NaN.
+    """Raise if weights or biases are not finite, or constants contain NaN.
 
     Raises:
-        QuantizationError: There are some; all are named.
+        QuantizationError: There are some; all are listed.
     """
     roles: dict[Tensor, bool] = {}
     for node in graph.nodes:
@@ -173,13 +175,13 @@ def check_statics(graph: Graph, ops: OpRegistry) -> None:
         raise QuantizationError(
             "some weights cannot be quantized",
             where=f"graph '{graph.name}'",
-            problems=list(dict.fromkeys(problems)),  # copies have one source, and one fault
+            problems=list(dict.fromkeys(problems)),  # copies have the same source and fault
             hint="check how the model was trained or exported",
         )
 
 
 def values_of(tensor: Tensor) -> NDArray[np.float32]:
-    """Return a static tensor's numbers."""
+    """Return the values of a static tensor as float32."""
     return np.asarray(tensor.values(), np.float32)
 
 
@@ -221,7 +223,7 @@ def _range_of(values: Array, recipe: Recipe) -> tuple[float, float]:
 
 
 def _ranges_of(rows: Array, recipe: Recipe) -> tuple[Array, Array]:
-    """Return the least and the greatest value to hold of each row, (n,) each."""
+    """Return the minimum and maximum of each row, (n,) each."""
     if not rows.size:
         return np.zeros(len(rows)), np.zeros(len(rows))
     if recipe.estimator == MIN_MAX:
@@ -241,7 +243,7 @@ def _whole(minimum: Array, maximum: Array) -> tuple[float, float]:
 
 
 def packed(given: EncodingDecision, options: QuantizationOptions) -> EncodingDecision:
-    """Return an encoding that was given with 4 bits in half a byte, where that is asked for."""
+    """Return a given 4-bit encoding in half a byte, if the options ask for it."""
     if given.encoding is None or given.dtype not in _PACKED:
         return given
     dtype, encoding = _stored(given.dtype, given.encoding, options)
@@ -251,7 +253,7 @@ def packed(given: EncodingDecision, options: QuantizationOptions) -> EncodingDec
 def _stored(
     dtype: DType, encoding: Encoding, options: QuantizationOptions
 ) -> tuple[DType, Encoding]:
-    """Return a type of half a byte for 4 bits, where that is asked for."""
+    """Return a type of half a byte for 4 bits, if the options ask for it."""
     if not options.pack_4_bit_weights or encoding.bitwidth != 4:
         return dtype, encoding
     packed = _PACKED[dtype]

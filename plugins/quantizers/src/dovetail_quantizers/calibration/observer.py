@@ -35,14 +35,14 @@ class Observed:
     """The result of a calibration.
 
     Attributes:
-        extents: The estimated ranges, by the name of the group's leader.
+        ranges: The estimated ranges, by the name of the group's leader.
         samples: Number of runs.
         members: The range of all values of each tensor; empty if no sample was run.
         is_infinite: Whether some values were infinite or huge.
         drawn: Some values of each tensor from the first samples; empty if no sample was run.
     """
 
-    extents: dict[str, ValueRange] = field(default_factory=dict)
+    ranges: dict[str, ValueRange] = field(default_factory=dict)
     samples: int = 0
     members: dict[str, ValueRange] = field(default_factory=dict)
     is_infinite: bool = False
@@ -95,14 +95,14 @@ def observe(
                     is_bad |= sight.is_bad
                     estimators[name].observe(sight.values)
                     before = seen.members.get(tensor.name, NOTHING)
-                    seen.members[tensor.name] = before.joined(sight.extent)
+                    seen.members[tensor.name] = before.joined(sight.range)
             if is_bad:
                 _refuse(graph, shown, tensors, looks, seen.samples, lenient=lenient)
                 seen.is_infinite = True
             if hooks.active:
                 hooks.progress(Progress(TASK, seen.samples, total, "samples"))
     for name, group in watched.items():
-        seen.extents[name] = _extent(graph, name, group, seen, estimators[name])
+        seen.ranges[name] = _extent(graph, name, group, seen, estimators[name])
     return seen
 
 

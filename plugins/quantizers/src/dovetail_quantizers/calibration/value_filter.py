@@ -20,12 +20,12 @@ class FilteredValues:
 
     Attributes:
         values: The values that count, or only their extremes.
-        extent: Their range, and whether some values represent infinities.
+        range: Their range, and whether some values represent infinities.
         is_bad: Whether there is NaN, or an unexpected infinity.
     """
 
     values: Array
-    extent: ValueRange
+    range: ValueRange
     is_bad: bool
 
 

@@ -1,4 +1,4 @@
-"""Range estimators: what is observed of a tensor while calibrating, and the range chosen of it."""
+"""Range estimators: they observe the values of a tensor and choose its range."""
 
 from dovetail_quantizers.estimators.adjusted import Adjusted
 from dovetail_quantizers.estimators.enhanced import Enhanced

@@ -1,4 +1,4 @@
-"""What the estimators that choose a range by the squared error share."""
+"""The common part of the estimators that minimize the squared error."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dovetail_quantizers.estimators.search import cheapest_range
 from dovetail_quantizers.estimators.squared_error import squared_error
 from dovetail_quantizers.estimators.target import Target
 
-# What the search begins with: a bin is then about a step of an 8-bit grid.
+# Bins for the first search: each is about a step of an 8-bit grid.
 _ROUGH_BINS = 512
 
 
 class LeastSquares:
-    """Gives the range with the least squared error, where clipping may weigh more than rounding."""
+    """A search for the range with the minimum squared error, with a weight for clipping."""
 
     _clipping_weight = 1.0
 
@@ -31,11 +31,11 @@ class LeastSquares:
         self._histogram = Histogram(bins=bins)
 
     def observe(self, batch: Array) -> None:
-        """Take the values of one run into account, any shape."""
+        """Observe the values of one run, of any shape."""
         self._histogram.observe(batch)
 
     def range(self) -> tuple[float, float]:
-        """Return the range that was found best; the whole range where none is better.
+        """Return the best range; the whole range if no other is better.
 
         Raises:
             QuantizationError: No finite value was observed (CALIBRATION_EMPTY).

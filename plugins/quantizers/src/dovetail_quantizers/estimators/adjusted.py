@@ -1,4 +1,4 @@
-"""The range estimator `adjusted`, the SDK's quantizer mode of this name."""
+"""The range estimator `adjusted`, the SDK's quantizer mode of that name."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
 class Adjusted:
-    """Expands the greatest or lowers the minimum until zero is a point of the grid.
+    """Expands one end of the range until zero is a point of the grid.
 
-    The grid of the plain extremes is shifted by up to half a step for zero's sake, which clips one
-    end. This range is expanded instead, at the end where less is needed, so that nothing clips. The
-    reference tells no more than that one end is expanded where necessary.
+    The grid of the plain extremes is shifted by up to half a step, so that zero is a point; this
+    clips one end. This estimator expands the range instead, at the end that needs less, so nothing
+    clips. The reference only says that one end is expanded if necessary.
 
     Args:
-        bitwidth: Of the grid to come, 2 to 16.
-        symmetric: Whether that grid is symmetric: it then clips nothing as it is.
-        unsigned_symmetric: Whether a symmetric grid is unsigned where no value is below zero; it
-            makes no difference here.
+        bitwidth: Bits of the grid, 2 to 16.
+        symmetric: Whether the grid is symmetric: then it never clips.
+        unsigned_symmetric: Whether a symmetric grid is unsigned if no value is negative; has no
+            effect here.
 
     Raises:
         ConfigError: The bitwidth is out of range.
@@ -38,26 +38,26 @@ class Adjusted:
         self._extremes = Extremes()
 
     def observe(self, batch: Array) -> None:
-        """Take the values of one run into account, any shape."""
+        """Observe the values of one run, of any shape."""
         self._extremes.observe(batch)
 
     def range(self) -> tuple[float, float]:
-        """Return the least and the greatest value, one of them moved out.
+        """Return the minimum and the maximum, one of them expanded.
 
         Raises:
             QuantizationError: No finite value was observed (CALIBRATION_EMPTY).
         """
         minimum, maximum = self._extremes.range()
-        # A range to one side of zero has zero at an end, a tiny one is widened by the grid itself.
+        # A range on one side of zero ends at zero; a tiny range is widened by the grid.
         if self._target.symmetric or not minimum < 0 < maximum or maximum - minimum < MINIMUM_RANGE:
             return minimum, maximum
         steps = (1 << self._target.bitwidth) - 1
         ratio = -minimum / (maximum - minimum) * steps
-        # The steps below zero are some of these; the scale is what both sides need with them.
+        # Candidates for the number of steps below zero; the scale must fit both sides.
         choices = {min(max(int(ratio) + more, 1), steps - 1) for more in (0, 1)}
         scale, below = min(
             (max(-minimum / below, maximum / (steps - below)), below) for below in choices
         )
-        # Not past what a float32 holds, unless the values themselves are.
+        # Within float32, unless the values themselves are not.
         moved = np.clip([-scale * below, scale * (steps - below)], -_FLOAT_MAX, _FLOAT_MAX)
         return min(float(moved[0]), minimum), max(float(moved[1]), maximum)

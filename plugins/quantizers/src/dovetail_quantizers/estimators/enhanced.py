@@ -1,4 +1,4 @@
-"""The range estimator `enhanced`, the SDK's quantizer mode of this name."""
+"""The range estimator `enhanced`, the SDK's quantizer mode of that name."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dovetail_quantizers.estimators._least_squares import LeastSquares
 
 
 class Enhanced(LeastSquares):
-    """Cuts long tails off, where that makes what remains enough better.
+    """Clips long tails if this improves the remaining values enough.
 
-    The reference tells the purpose only. Here it is the least squared error in which a squared
-    error of clipping counts three times: rounding errors have either sign and cancel out in sums,
-    errors of clipping have one. Tails are so cut later than by `mse`.
+    The reference only states the purpose. Here it is the minimum squared error, with errors of
+    clipping counted three times: rounding errors have both signs and cancel out in sums, errors of
+    clipping have one sign. So fewer tails are clipped than by `mse`.
 
     Args:
-        bitwidth: Of the grid to come, 2 to 16.
-        symmetric: Whether that grid is symmetric.
-        unsigned_symmetric: Whether a symmetric grid is unsigned where no value is below zero.
+        bitwidth: Bits of the grid, 2 to 16.
+        symmetric: Whether the grid is symmetric.
+        unsigned_symmetric: Whether a symmetric grid is unsigned if no value is negative.
         bins: Of the histogram.
 
     Raises:

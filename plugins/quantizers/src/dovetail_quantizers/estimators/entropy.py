@@ -18,22 +18,21 @@ _LEAST_MEAN_COUNT = 16
 
 
 class Entropy:
-    """Gives the range whose grid loses least information: the least Kullback-Leibler divergence.
+    """Minimizes the lost information: the Kullback-Leibler divergence of the quantized values.
 
-    P is the histogram with what lies beyond the grid moved to the last bin within. Q is what the
-    grid knows of it: all bins that round to one point are equal, and what was beyond is unknown.
-    Both are of the bins that are not empty, on the very grid that the range will get, so both sides
-    are cut by themselves; zeros are left out, since every grid holds them.
+    P is the histogram, with values beyond the grid moved to the last bin within. Q is what the grid
+    preserves of it: all bins that round to one point are equal, and values beyond are unknown. Both
+    cover the bins that are not empty, on the final grid of the range, so both sides are clipped
+    independently. Zeros are left out, because every grid represents them.
 
-    No range is cut so far that a step would be less than a bin, for what rounding loses could not
-    be seen any more. With 16 bits that leaves the whole range. So do few values: the bins are
-    merged until one holds 16 on average, or chance differences between bins would pass for
-    information.
+    No range is clipped so far that a step is smaller than a bin: the loss by rounding would be
+    invisible. With 16 bits this leaves the whole range. So do few values: bins are merged until one
+    has 16 values on average, because random differences between bins would count as information.
 
     Args:
-        bitwidth: Of the grid to come, 2 to 16.
-        symmetric: Whether that grid is symmetric.
-        unsigned_symmetric: Whether a symmetric grid is unsigned where no value is below zero.
+        bitwidth: Bits of the grid, 2 to 16.
+        symmetric: Whether the grid is symmetric.
+        unsigned_symmetric: Whether a symmetric grid is unsigned if no value is negative.
         bins: Of the histogram.
 
     Raises:
@@ -54,11 +53,11 @@ class Entropy:
         self._histogram = Histogram(bins=bins)
 
     def observe(self, batch: Array) -> None:
-        """Take the values of one run into account, any shape."""
+        """Observe the values of one run, of any shape."""
         self._histogram.observe(batch)
 
     def range(self) -> tuple[float, float]:
-        """Return the range of least divergence; the whole range where none is better.
+        """Return the range of minimum divergence; the whole range if no other is better.
 
         Raises:
             QuantizationError: No finite value was observed (CALIBRATION_EMPTY).
@@ -78,9 +77,9 @@ class Entropy:
 
 
 def divergence(bins: Bins, grids: Grids) -> Floats:
-    """Return the divergence of the values from what each of several grids (g,) keeps of them, (g,).
+    """Return the divergence of the values on each of several grids (g,), (g,).
 
-    A grid on which all is beyond its ends has an infinite one.
+    It is infinite for a grid with all values beyond its ends.
     """
     full = bins.counts > 0
     centres = ((bins.edges[:-1] + bins.edges[1:]) / 2)[full]
@@ -101,7 +100,7 @@ def _of_one(counts: Floats, steps: Floats, below: float, above: float) -> float:
     if start == stop:
         return math.inf
     held = counts[start:stop]
-    # Bins of one point are a run; each gets the mean of its run.
+    # Bins that round to one point form a run; each gets the mean of its run.
     firsts = np.flatnonzero(np.diff(steps[start:stop], prepend=-math.inf))
     lengths = np.diff(firsts, append=held.size)
     known = np.repeat(np.add.reduceat(held, firsts) / lengths, lengths) / held.sum()

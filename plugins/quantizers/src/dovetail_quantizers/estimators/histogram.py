@@ -1,9 +1,9 @@
-"""A streaming histogram: bounded memory, and the same counts whatever the batches were.
+"""A streaming histogram, with bounded memory and counts that do not depend on the batches.
 
 A bin is 2^k wide and bin i holds the values from i * 2^k up to (i + 1) * 2^k, so zero is an edge
-and two bins of one width make exactly one of the next. k is the least that lets the bins reach from
-zero to both extremes; when they move out, bins merge. The counts thus depend on the values alone,
-not on their order or on how they were split.
+and two bins of one width are exactly one bin of the next. k is the smallest number with which the
+bins cover zero and both extremes; if these move, bins are merged. So the counts depend only on the
+values, not on their order or on the batches.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """What a histogram holds, without long stretches of nothing.
+    """The contents of a histogram, without long empty parts.
 
-    edges: in order, (n + 1,), from the least to the greatest value, zero among them if there are
-    zeros; counts: of the values from edge to edge that are not zero, (n,); zeros: how many are;
-    width: of a bin, where nothing was left out and none was cut off at an extreme.
+    edges: in order, (n + 1,), from the minimum to the maximum, with zero if there are zeros;
+    counts: number of nonzero values between two edges, (n,); zeros: number of zeros;
+    width: of a bin that is neither merged nor clipped at an extreme.
     """
 
     edges: Floats
@@ -43,12 +43,12 @@ class Bins:
 
     @property
     def minimum(self) -> float:
-        """The least value observed."""
+        """The smallest observed value."""
         return float(self.edges[0])
 
     @property
     def maximum(self) -> float:
-        """The greatest value observed."""
+        """The largest observed value."""
         return float(self.edges[-1])
 
 
@@ -56,7 +56,7 @@ class Histogram:
     """Counts values in bins of one width.
 
     Args:
-        bins: The most bins that there may be; half of them are in use at least, once values differ.
+        bins: The maximum number of bins; at least half are used once values differ.
 
     Raises:
         ConfigError: Too few bins.
@@ -65,7 +65,7 @@ class Histogram:
     def __init__(self, *, bins: int = DEFAULT_BINS) -> None:
         if isinstance(bins, bool) or not isinstance(bins, int) or bins < 16:
             raise ConfigError(
-                f"a histogram of {bins} bins", hint=f"give 16 or more, such as {DEFAULT_BINS}"
+                f"a histogram of {bins} bins", hint=f"pass 16 or more, such as {DEFAULT_BINS}"
             )
         self._bins = bins
         self._extremes = Extremes()
@@ -86,10 +86,10 @@ class Histogram:
             self._zeros += int(np.count_nonzero(piece == 0))
 
     def contents(self, most: int | None = None) -> Bins:
-        """Return what was counted.
+        """Return the contents.
 
         Args:
-            most: The most bins wanted, 2 at least, where fewer will do: they are merged.
+            most: The maximum number of bins, at least 2; bins are merged to reach it.
 
         Raises:
             QuantizationError: No finite value was observed (CALIBRATION_EMPTY).
@@ -102,7 +102,7 @@ class Histogram:
         exponent, first, size = layout
         counts[-first] -= self._zeros
         edges = np.ldexp(np.arange(first, first + size + 1).astype(np.float64), exponent)
-        # An edge counts if there is something on one side of it; all between two others is empty.
+        # Keep edges with values on one side; the bins between two other edges are empty.
         kept = np.zeros(edges.size, np.bool_)
         kept[:-1] |= counts > 0
         kept[1:] |= counts > 0
@@ -111,26 +111,28 @@ class Histogram:
         return Bins(edges, counts[kept[:-1]], self._zeros, math.ldexp(1.0, exponent))
 
     def _indices(self, values: Array) -> NDArray[np.intp]:
-        """Return the place in `counts` of each value, which is within reach."""
+        """Return the index in `counts` of each value; all values must be covered by the bins."""
         if self._exponent > _GREATEST_FLOAT_32_EXPONENT:
             values = values.astype(np.float64)
         # A product with a power of two is exact.
         scaled: Array = values * values.dtype.type(math.ldexp(1.0, -self._exponent))
         if self._first < 0:
-            np.floor(scaled, out=scaled)  # a cast alone rounds to zero, which is down above zero
+            np.floor(
+                scaled, out=scaled
+            )  # a cast alone rounds towards zero, which is down only for positive values
             scaled -= scaled.dtype.type(self._first)
         return scaled.astype(np.intp)
 
     def _reach(self, minimum: float, maximum: float) -> None:
-        """Widen the bins, or adds some, so that they hold both values."""
+        """Widen the bins, or add some, so that they cover both values."""
         layout = self._layout(min(minimum, 0.0), max(maximum, 0.0), self._bins)
         if layout != (self._exponent, self._first, self._counts.size):
             self._counts = self._laid_out(*layout)
             self._exponent, self._first, _ = layout
 
     def _laid_out(self, exponent: int, first: int, size: int) -> Counts:
-        """Return the counts of wider or of more bins, (size,)."""
-        # 2^40 old bins to a new one are as many as there are any
+        """Return the counts for wider or more bins, (size,)."""
+        # 2^40 old bins per new one are more than all bins
         shift = min(exponent - self._exponent, 40)
         places = (np.arange(self._first, self._first + self._counts.size) >> shift) - first
         counts = np.zeros(size, np.int64)
@@ -138,8 +140,8 @@ class Histogram:
         return counts
 
     def _layout(self, minimum: float, maximum: float, most: int) -> tuple[int, int, int]:
-        """Return exponent of the width, first bin and number of bins for extremes about zero."""
-        # Halves, since the whole may be beyond a float64.
+        """Return exponent of the width, first bin and number of bins for extremes around zero."""
+        # Halves, because the whole range may exceed float64.
         half = maximum / most / 2 - minimum / most / 2
         exponent = max(self._exponent, math.frexp(half)[1]) if half else self._exponent
         while True:

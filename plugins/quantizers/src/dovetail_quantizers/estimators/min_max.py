@@ -7,7 +7,7 @@ from dovetail_quantizers.estimators.extremes import Extremes
 
 
 class MinMax:
-    """Gives the least and the greatest value observed.
+    """The smallest and the largest observed value.
 
     Source: SDK reference, "Quantization Modes", TF.
     """
@@ -16,11 +16,11 @@ class MinMax:
         self._extremes = Extremes()
 
     def observe(self, batch: Array) -> None:
-        """Take the values of one run into account, any shape."""
+        """Observe the values of one run, of any shape."""
         self._extremes.observe(batch)
 
     def range(self) -> tuple[float, float]:
-        """Return the least and the greatest value.
+        """Return the minimum and the maximum.
 
         Raises:
             QuantizationError: No finite value was observed (CALIBRATION_EMPTY).

@@ -1,4 +1,4 @@
-"""The SDK's quantizer modes (`--act_quantizer`, `--param_quantizer`) in terms of estimators."""
+"""The SDK's quantizer modes (`--act_quantizer`, `--param_quantizer`) as estimators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dovetail_quantizers.grid import Scheme
 
 @dataclass(frozen=True, slots=True)
 class QuantizerMode:
-    """The range estimator, by the name of its entry point, and the scheme of a mode."""
+    """A quantizer mode: the entry point of its range estimator, and its scheme."""
 
     estimator: str
     scheme: Scheme

@@ -6,12 +6,12 @@ from dovetail_quantizers.estimators._least_squares import LeastSquares
 
 
 class Mse(LeastSquares):
-    """Gives the range on whose grid the mean squared error of the values is least.
+    """Minimizes the mean squared error of the quantized values.
 
     Args:
-        bitwidth: Of the grid to come, 2 to 16.
-        symmetric: Whether that grid is symmetric.
-        unsigned_symmetric: Whether a symmetric grid is unsigned where no value is below zero.
+        bitwidth: Bits of the grid, 2 to 16.
+        symmetric: Whether the grid is symmetric.
+        unsigned_symmetric: Whether a symmetric grid is unsigned if no value is negative.
         bins: Of the histogram.
 
     Raises:

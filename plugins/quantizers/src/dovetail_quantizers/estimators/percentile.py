@@ -11,14 +11,13 @@ from dovetail_quantizers.estimators.histogram import DEFAULT_BINS, Bins, Histogr
 
 
 class Percentile:
-    """Leaves out what lies beyond a percentile at either end.
+    """Clips the values beyond a percentile at both ends.
 
-    With 99.99 the range begins where 0.01 % of the values are below, and ends where 0.01 % are
-    above.
+    With 99.99, 0.01 % of the values are below the range, and 0.01 % above.
 
     Args:
-        percentile: From 90 to 100; 100 leaves out nothing.
-        bins: Of the histogram: the result is off by at most one of them.
+        percentile: From 90 to 100; 100 clips nothing.
+        bins: Of the histogram; the error of the result is at most one bin.
 
     Raises:
         ConfigError: The percentile or the number of bins is out of range.
@@ -30,13 +29,13 @@ class Percentile:
         number = isinstance(percentile, int | float) and not isinstance(percentile, bool)
         if not number or not 90 <= percentile <= 100:
             raise ConfigError(
-                f"the percentile is {percentile}", hint="it must be from 90 to 100, such as 99.99"
+                f"the percentile is {percentile}", hint="pass 90 to 100, such as 99.99"
             )
         self._percentile = float(percentile)
         self._histogram = Histogram(bins=bins)
 
     def observe(self, batch: Array) -> None:
-        """Take the values of one run into account, any shape."""
+        """Observe the values of one run, of any shape."""
         self._histogram.observe(batch)
 
     def range(self) -> tuple[float, float]:
@@ -55,10 +54,10 @@ class Percentile:
 
 
 def _cumulative(bins: Bins) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return edges and how many values are below each: zeros are a bin of no width."""
+    """Return edges and the number of values below each; zeros are a bin without width."""
     edges, counts = bins.edges, bins.counts
     if bins.zeros:
-        # Zero is an edge: one of the histogram's own, or the least or the greatest value.
+        # Zero is an edge: of a bin, or the minimum or the maximum.
         place = int(np.searchsorted(edges, 0.0))
         edges, counts = np.insert(edges, place, 0.0), np.insert(counts, place, bins.zeros)
     return edges, np.concatenate([[0.0], np.cumsum(counts)])

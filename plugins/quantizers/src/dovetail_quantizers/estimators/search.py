@@ -1,4 +1,4 @@
-"""The search for the range whose grid costs least, whatever the cost is."""
+"""The search for the range with the minimum cost, for any cost function."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dovetail_quantizers.grid import Scheme, grids_for, storage_type
 
 Floats = NDArray[np.float64]
 
-# A side is cut to 2^-c of its length: first c in steps of 1/4, then finer ones about the best, and
-# in the end on the bins as they are.
+# A side is clipped to 2^-c of its length: first c in steps of 1/4, then in finer steps around the
+# best one, at last on all bins.
 _COARSE = np.arange(0, 12.1, 0.25)
 _FINER = (1 / 8, 1 / 16)
 _FINEST = 1 / 32
 _AROUND = np.arange(-2.0, 3.0)
 _DEEPEST_OF_NET = 8
-_MOST_MOVES = 4  # at each fineness, before a finer one
+_MOST_MOVES = 4  # per step size
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Grids:
     above: Floats
 
     def part(self, start: int, stop: int) -> Grids:
-        """Return the grids from one on and up to another."""
+        """Return the grids with indices from `start` to before `stop`."""
         some = slice(start, stop)
         return Grids(self.scales[some], self.below[some], self.above[some])
 
@@ -41,7 +41,7 @@ Cost = Callable[[Bins, Grids], Floats]
 
 
 def grids_of(minimum: Floats, maximum: Floats, bitwidth: int, scheme: Scheme) -> Grids:
-    """Return the grids that quantizing with these ranges (g,) would use."""
+    """Return the grids of ranges (g,)."""
     scales, offsets = grids_for(minimum, maximum, bitwidth, scheme)
     low, high = storage_type(bitwidth, scheme).stored_range(bitwidth)
     steps = offsets.astype(np.float64)
@@ -57,17 +57,17 @@ def cheapest_range(
     rough: Bins | None = None,
     deepest: float = 12.0,
 ) -> tuple[float, float]:
-    """Return the part of a histogram's range that costs least when quantized.
+    """Return the part of a histogram's range with the minimum cost.
 
-    The whole range is among those compared, and wins a tie.
+    The whole range is compared, too, and wins a tie.
 
     Args:
         bins: The values.
-        cost: Gives the cost of each of several grids.
+        cost: Returns the cost of each of several grids.
         bitwidth: Of the grids.
         scheme: Of the grids.
-        rough: The same in fewer bins, to look for the right place on.
-        deepest: How far a side is cut at most: to 2^-deepest of its length.
+        rough: The same values in fewer bins, for a first search.
+        deepest: Limit of clipping: to 2^-deepest of the length of a side.
     """
     search = _Search(bins if rough is None else rough, cost, bitwidth, scheme, deepest)
     best = search.coarse()
@@ -79,7 +79,7 @@ def cheapest_range(
 
 
 class _Search:
-    """Cuts are (c, d): the sides below and above zero shrink to 2^-c and 2^-d of their lengths."""
+    """A search over cuts (c, d): the sides below and above zero shrink to 2^-c and 2^-d."""
 
     def __init__(
         self, bins: Bins, cost: Cost, bitwidth: int, scheme: Scheme, deepest: float
@@ -95,14 +95,14 @@ class _Search:
         self._below, self._above = below, above
 
     def coarse(self) -> Floats:
-        """Return the best of cuts all over, (2,)."""
+        """Return the best cut of a coarse net, (2,)."""
         cuts = _COARSE[self._deepest >= _COARSE]
         if self._joined or self._below == 0 or self._above == 0:
             return self._best(self._pairs(cuts))
         return self._best_of_both(cuts)
 
     def around(self, best: Floats, fineness: float) -> Floats:
-        """Return the best cut near another, (2,): moves there and on, while that helps."""
+        """Return the best cut near another, (2,); move on while that helps."""
         for _ in range(_MOST_MOVES):
             moves: Floats = _AROUND * fineness
             near = best + self._pairs(moves)
@@ -114,13 +114,13 @@ class _Search:
         return best
 
     def range(self, cut: Floats) -> tuple[float, float]:
-        """Return the range of a cut, (2,): no wider than what was observed."""
+        """Return the range of a cut (2,), no wider than the observed range."""
         below, above = self._below * 2.0 ** -cut[0], self._above * 2.0 ** -cut[1]
         minimum, maximum = np.clip([self._bins.minimum, self._bins.maximum], below, above)
         return float(minimum), float(maximum)
 
     def _best(self, cuts: Floats) -> Floats:
-        """Return the cheapest of cuts (n, 2) and of none at all, of equal ones the first."""
+        """Return the cheapest of cuts (n, 2) and of no cut; the first one of equal ones."""
         cuts = np.concatenate([np.zeros((1, 2)), cuts])
         shrunk = 2.0**-cuts
         minimum, maximum = self._below * shrunk[:, 0], self._above * shrunk[:, 1]
@@ -128,7 +128,7 @@ class _Search:
         return np.asarray(cuts[int(np.argmin(self._cost(self._bins, grids)))])
 
     def _best_of_both(self, cuts: Floats) -> Floats:
-        """Return the best pair of cuts, from a net of some: one side, the other, till none moves."""
+        """Return the best pair of cuts: search a net, then alternate between both sides."""
         best = self._best(self._pairs(cuts[cuts <= _DEEPEST_OF_NET][::2]))
         for _ in range(_MOST_MOVES):
             before = best
@@ -141,7 +141,7 @@ class _Search:
         return best
 
     def _pairs(self, moves: Floats) -> Floats:
-        """Return each move below zero with each above, (n, 2); none where there is no value."""
+        """Return all pairs of moves below and above zero, (n, 2); no moves for an empty side."""
         if self._joined:
             return np.stack([moves, moves], 1)
         none = np.zeros(1)

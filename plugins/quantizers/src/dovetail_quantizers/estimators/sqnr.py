@@ -6,15 +6,15 @@ from dovetail_quantizers.estimators._least_squares import LeastSquares
 
 
 class Sqnr(LeastSquares):
-    """Gives the range on whose grid the signal-to-quantization-noise ratio is greatest.
+    """Maximizes the signal-to-quantization-noise ratio.
 
-    That is the range of `mse`, and by the same search: the power of the signal is what it is, so
-    the ratio is greatest where the error is least.
+    It returns the range of `mse`: the power of the signal is constant, so the ratio is largest
+    where the error is smallest.
 
     Args:
-        bitwidth: Of the grid to come, 2 to 16.
-        symmetric: Whether that grid is symmetric.
-        unsigned_symmetric: Whether a symmetric grid is unsigned where no value is below zero.
+        bitwidth: Bits of the grid, 2 to 16.
+        symmetric: Whether the grid is symmetric.
+        unsigned_symmetric: Whether a symmetric grid is unsigned if no value is negative.
         bins: Of the histogram.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The squared error that quantization on a grid makes of what a histogram holds."""
+"""The squared error of quantizing the values of a histogram."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from dovetail_quantizers.estimators.search import Grids
 
 Floats = NDArray[np.float64]
 
-# A bin narrower than this many steps is one value; the difference of integrals has no digits there.
+# A bin narrower than this many steps is one value; a difference of integrals would cancel.
 _NO_WIDTH = 1e-6
-# Edges times grids in one go: what is computed of them stays in a core's own cache.
+# Edges times grids per block; its arrays fit a core's cache.
 _BLOCK = 1 << 14
 
 
 def squared_error(bins: Bins, grids: Grids, *, clipping_weight: float = 1.0) -> Floats:
     """Return the sum of squared errors on each of several grids.
 
-    Values are taken to be spread evenly over their bin, and the error is integrated over it in
-    closed form: it is right also where a bin is wider than a step. Zeros are exact on any grid.
+    Values are assumed to be spread evenly over their bin, and the error is integrated in closed
+    form, so it is correct even if a bin is wider than a step. Zeros are exact on any grid.
 
     Args:
         bins: The values.
         grids: Of g grids.
-        clipping_weight: How much more a squared error beyond a grid's ends counts than rounding.
+        clipping_weight: Weight of the squared error of clipping, relative to that of rounding.
 
     Returns:
         float64 (g,).
@@ -44,8 +44,8 @@ def _sums(bins: Bins, grids: Grids, clipping_weight: float) -> Floats:
     held = np.clip(steps, grids.below[:, np.newaxis], grids.above[:, np.newaxis])
     nearest = np.rint(held)
     inner, outer = held - nearest, steps - held
-    # The integral from 0: of the squared distance to the nearest point, 1/12 for each step, then
-    # of the squared distance to the end. Products, for `**` is far slower.
+    # The integral from 0: of the squared distance to the nearest point, 1/12 per step, then of the
+    # squared distance to the end. Products, because `**` is far slower.
     cubes = inner * inner * inner + clipping_weight * (outer * outer * outer)
     width, area = np.diff(steps), np.diff(nearest / 12 + cubes / 3)
     thin = width < _NO_WIDTH

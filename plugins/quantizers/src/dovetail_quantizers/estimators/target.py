@@ -1,4 +1,4 @@
-"""What the estimators that weigh quantization's error must know of the grid to come."""
+"""The grid that an estimator minimizes the error for."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Target:
     """The grid that a range is chosen for.
 
     bitwidth: 2 to 16; symmetric: whether the grid is; unsigned_symmetric: whether a symmetric grid
-    is unsigned where no value is below zero.
+    is unsigned if no value is negative.
 
     Raises:
-        ConfigError: The bitwidth is none of these.
+        ConfigError: The bitwidth is out of range.
     """
 
     bitwidth: int = 8
@@ -32,7 +32,7 @@ class Target:
             )
 
     def scheme(self, minimum: float) -> Scheme:
-        """Return the scheme of the grid for values from `minimum` up."""
+        """Return the scheme of the grid for values of at least `minimum`."""
         if not self.symmetric:
             return Scheme.ASYMMETRIC
         unsigned = self.unsigned_symmetric and minimum >= 0

@@ -1,4 +1,4 @@
-"""Encodings files: AIMET's of every version, the SDK's overrides, the ones in `model_net.json`."""
+"""Encodings files: all versions of AIMET, the SDK's overrides, and `model_net.json`."""
 
 from dovetail_quantizers.files.form import (
     CONVERTED,

@@ -1,4 +1,4 @@
-"""Blocks: in the order of channels, as 1.0.0 lists them, or along the tensor's own axes."""
+"""The order of blocks: by channel, as in 1.0.0, or along the tensor's axes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ N = TypeVar("N", np.float64, np.int64)
 
 
 def channel_axis_of(block_axis: int) -> int:
-    """Return the output channels' axis of a weight whose inputs are cut into blocks."""
+    """Return the output channels' axis of a weight with blocks along its input axis."""
     return 1 if block_axis == 0 else 0
 
 
@@ -27,9 +27,9 @@ def block_axis_of(channel_axis: int) -> int:
 
 
 def flat(entry: TensorEncoding) -> TensorEncoding | None:
-    """Return an entry with its numbers channel by channel, as 1.0.0 lists them.
+    """Return an entry with its numbers channel by channel, as in 1.0.0.
 
-    None where blocks differ along further axes than the channels' and the blocked one.
+    None if blocks differ along axes other than the channels' and the blocked one.
     """
     axis, scales, offsets = entry.axis, entry.scales, entry.offsets
     if not entry.form.is_blocked or axis is None or scales is None or offsets is None:
@@ -54,15 +54,15 @@ def flat(entry: TensorEncoding) -> TensorEncoding | None:
 
 
 def placed(entry: TensorEncoding, shape: Shape, channel_axis: int | None) -> TensorEncoding:
-    """Return an entry with its axis, its numbers along the axes of a tensor.
+    """Return an entry with its axis, and its numbers along the axes of a tensor.
 
     Args:
-        entry: What a file says.
-        shape: Of the tensor in the user's model.
-        channel_axis: Of the output channels there, where the file does not say it.
+        entry: The entry of a file.
+        shape: Shape of the tensor in the user's model.
+        channel_axis: Axis of the output channels there, if the file does not define it.
 
     Raises:
-        QuantizationError: The numbers do not fit the shape, or an axis is needed and not known.
+        QuantizationError: The numbers do not match the shape, or the axis is unknown.
     """
     if entry.scales is None or entry.form is Form.PER_TENSOR:
         return entry
@@ -114,7 +114,7 @@ def _placed_blocks(entry: TensorEncoding, shape: Shape, channel: int) -> TensorE
 def _along_axes(
     array: NDArray[N] | None, full: Shape, channel: int, axis: int
 ) -> NDArray[N] | None:
-    """(channels * blocks,) or (channels, blocks) along the axes of a tensor, of shape `full`."""
+    """Return (channels * blocks,) or (channels, blocks) numbers in the shape `full`."""
     if array is None:
         return None
     rows = array.reshape(full[channel], full[axis])
@@ -144,7 +144,7 @@ def _check_fit(entry: TensorEncoding, shape: Shape) -> None:
 
 
 def _by_channel(array: NDArray[N], axis: int) -> NDArray[N] | None:
-    """(channels, blocks) of numbers along the tensor's axes; None if they differ beyond."""
+    """Return numbers as (channels, blocks); None if they differ along other axes."""
     moved = np.moveaxis(array, (channel_axis_of(axis), axis), (0, 1))
     rows = moved.reshape(*moved.shape[:2], -1)
     return rows[:, :, 0] if np.all(rows == rows[:, :, :1]) else None

@@ -1,4 +1,4 @@
-"""What is wrong with a file, and what was read otherwise than written: collected, not raised."""
+"""Collected faults and notes of a file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Findings:
     notes: list[Problem] = field(default_factory=list)
 
     def at(self, path: str, name: str | None = None) -> FileLocation:
-        """Return a place in the file to report to: a JSON path, and the tensor it is about."""
+        """Return a location in the file for reports: a JSON path, and the tensor."""
         return FileLocation(self, path, name)
 
 
 @dataclass(frozen=True, slots=True)
 class FileLocation:
-    """A place in a file."""
+    """A location in a file."""
 
     findings: Findings
     path: str
@@ -32,16 +32,16 @@ class FileLocation:
         self.findings.faults.append(Problem(message, self._where(below), hint))
 
     def note(self, message: str, below: str = "") -> None:
-        """Report what was read otherwise than written."""
+        """Report a number that was read differently from what is written."""
         self.findings.notes.append(Problem(message, self._where(below)))
 
     def below(self, more: str, name: str | None = None) -> FileLocation:
-        """Return a place further down."""
+        """Return a location below this one."""
         return FileLocation(self.findings, self.path + more, self.name if name is None else name)
 
     @property
     def faults(self) -> int:
-        """How many faults the file has so far."""
+        """The number of faults so far."""
         return len(self.findings.faults)
 
     def _where(self, below: str) -> str:

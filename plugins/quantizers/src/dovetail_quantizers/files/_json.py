@@ -1,4 +1,4 @@
-"""JSON from strangers: every key once, every value of its type, all faults at once."""
+"""Strict JSON: unique keys, typed values, and all faults at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEPTH = 40
 
 
 class _Repeating(dict[str, Any]):
-    """An object in which keys came more than once."""
+    """An object with duplicate keys."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -34,7 +34,7 @@ class _Repeating(dict[str, Any]):
 
 
 def load_object(path: Path, findings: Findings) -> dict[str, Any]:
-    """Return the object that a JSON file holds; keys that come twice are reported.
+    """Return the object of a JSON file; report duplicate keys.
 
     Raises:
         FrontendError: The file cannot be read.
@@ -45,7 +45,7 @@ def load_object(path: Path, findings: Findings) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         place = f"{path}:{error.lineno}:{error.colno}"
         raise QuantizationError(f"not valid JSON: {error.msg}", where=place) from error
-    except (ValueError, RecursionError) as error:  # digits without end, brackets without end
+    except (ValueError, RecursionError) as error:  # too many digits, or brackets nested too deeply
         raise QuantizationError(f"not usable JSON: {error}", where=str(path)) from error
     if not isinstance(data, dict):
         raise QuantizationError("an encodings file must be a JSON object", where=str(path))
@@ -55,11 +55,11 @@ def load_object(path: Path, findings: Findings) -> dict[str, Any]:
 
 
 def decode(data: object, to: type[S], at: FileLocation) -> S | None:
-    """Return plain data as a Struct; otherwise each of its keys that is wrong is reported."""
+    """Return plain data as a Struct; report every wrong key."""
     try:
         return msgspec.convert(data, to)
     except msgspec.ValidationError:
-        pass  # by key, to find all of them
+        pass  # key by key, to find all faults
     if not isinstance(data, dict):
         at.fault(f"expected an object, got {shown(data)}")
         return None
@@ -75,14 +75,14 @@ def decode(data: object, to: type[S], at: FileLocation) -> S | None:
 
 
 def take(data: dict[str, Any], key: str, to: Any, at: FileLocation) -> Any:
-    """Return the value of a key as a type; None if it is missing, or wrong and reported."""
+    """Return the typed value of a key; None if it is missing or wrong, which is reported."""
     if key not in data or not _check(data[key], to, at, f".{key}"):
         return None
     return data[key]
 
 
 def array(value: object, at: FileLocation, below: str) -> Floats | None:
-    """Return a number or a regular nested list of numbers as an array; reports anything else."""
+    """Return a number or a regular nested list of numbers as an array; report anything else."""
     try:
         found = np.asarray(value)
     except (ValueError, RecursionError):
@@ -95,12 +95,12 @@ def array(value: object, at: FileLocation, below: str) -> Floats | None:
 
 
 def finite(value: object) -> bool:
-    """Return whether a number is one that JSON has; true of everything else."""
+    """Return whether a value is not an infinite or NaN number."""
     return not isinstance(value, float) or math.isfinite(value)
 
 
 def shown(value: object) -> str:
-    """Return a value for a message, not too long."""
+    """Return a short text of a value for messages."""
     return reprlib.repr(value)
 
 
@@ -137,7 +137,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _repeated(data: object, path: str) -> Iterator[tuple[str, str]]:
     if path.count("[") + path.count(".") > _DEPTH:
-        return  # deeper than any object that is read
+        return  # deeper than any valid object
     if isinstance(data, _Repeating):
         yield from ((path, key) for key in data.repeated)
     if isinstance(data, dict):

@@ -1,4 +1,4 @@
-"""Scales, offsets and ranges as files give them: checked, and brought to one convention."""
+"""Checks of scales, offsets and ranges, and their conversion to one convention."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dovetail_quantizers.files._findings import FileLocation
 from dovetail_quantizers.files.form import Floats, Ints
 from dovetail_quantizers.grid import Scheme, grids_for
 
-# Ends of a range that are more steps than this away from what scale and offset make contradict
+# Ends of a range that are more than this many steps from those of scale and offset contradict
 # them: a symmetric range may leave out the lowest step, and text is rounded.
 STEPS_APART = 1.01
 _FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
 def are_scales(scales: Floats, at: FileLocation, key: str) -> bool:
-    """Return whether scales can be float32 scales: all positive, or all 0; reports what they are not."""
+    """Return whether scales are valid: float32, all positive or all 0; report faults."""
     before = at.faults
     if np.any(wrong := ~np.isfinite(scales)):
         at.fault(f"{_first(scales, wrong)} is not a valid scale", key)
@@ -34,7 +34,7 @@ def are_scales(scales: Floats, at: FileLocation, key: str) -> bool:
 
 
 def are_ranges(minimum: Floats | None, maximum: Floats | None, at: FileLocation) -> bool:
-    """Return whether two arrays are ends of ranges: finite and in order; reports what they are not."""
+    """Return whether ranges are valid: finite and in order; report faults."""
     if minimum is None or maximum is None:
         return False
     before = at.faults
@@ -48,7 +48,7 @@ def are_ranges(minimum: Floats | None, maximum: Floats | None, at: FileLocation)
 
 
 def whole(values: Floats, at: FileLocation, key: str) -> Ints | None:
-    """Return numbers as integers; reports the first that is none."""
+    """Return numbers as integers; report the first that is not whole."""
     wrong = ~((np.abs(values) < 2.0**53) & (np.rint(values) == values))
     if np.any(wrong):
         at.fault(f"{_first(values, wrong)} is not a whole number", key)
@@ -57,10 +57,10 @@ def whole(values: Floats, at: FileLocation, key: str) -> Ints | None:
 
 
 def on_unsigned_grid(offsets: Ints, bitwidth: int, at: FileLocation, key: str) -> Ints | None:
-    """Return offsets on the unsigned grid, positive ones taken as zero points; or reports."""
+    """Return offsets on the unsigned grid, positive ones read as zero points; or report."""
     steps = (1 << bitwidth) - 1
     if np.any(outside := np.abs(offsets) > steps):
-        hint = f"offsets lie between -{steps} and 0"
+        hint = f"offsets must be from -{steps} to 0"
         at.fault(f"{_first(offsets, outside)} is outside the grid of {bitwidth} bits", key, hint)
         return None
     if np.any(positive := offsets > 0):
@@ -71,7 +71,7 @@ def on_unsigned_grid(offsets: Ints, bitwidth: int, at: FileLocation, key: str) -
 def given_numbers(
     scales: Floats, offsets: Floats, bitwidth: int, at: FileLocation, keys: tuple[str, str]
 ) -> tuple[Floats, Ints] | None:
-    """Return scales, and offsets on the unsigned grid, as a file gives both; or reports."""
+    """Return the scales and offsets of a file, on the unsigned grid; or report faults."""
     found = whole(offsets, at, keys[1])
     if not are_scales(scales, at, keys[0]) or found is None:
         return None
@@ -84,7 +84,7 @@ def given_numbers(
 def placeholder(
     scales: Floats, offsets: Floats | None, at: FileLocation, key: str = ".offset"
 ) -> tuple[Floats, Ints] | None:
-    """Return scales of 0 with offsets of 0; reports offsets that are not 0."""
+    """Return scales of 0 with offsets of 0; report other offsets."""
     if offsets is not None and np.any(offsets != 0):
         at.fault(f"{_first(offsets, offsets != 0)} with a scale of 0", key)
         return None
@@ -94,7 +94,7 @@ def placeholder(
 def grid_of(
     minimum: Floats | None, maximum: Floats | None, bitwidth: int, symmetric: bool, at: FileLocation
 ) -> tuple[Floats, Ints] | None:
-    """Return scales and offsets (unsigned grid) of ranges, as the quantizer itself makes them."""
+    """Return scales and offsets (unsigned grid) of ranges, as the quantizer computes them."""
     if minimum is None or maximum is None:
         return None
     if np.any(away := (minimum > 0) | (maximum < 0)):
@@ -114,15 +114,15 @@ def grid_of(
 def steps_apart(
     scales: Floats, offsets: Ints, bitwidth: int, ranges: tuple[Floats, Floats]
 ) -> Floats:
-    """Return how many steps the ends of ranges are from what scales and offsets make."""
+    """Return the distance of ranges from those of scales and offsets, in steps."""
     last = offsets + ((1 << bitwidth) - 1)
-    with np.errstate(over="ignore"):  # infinitely far is far
+    with np.errstate(over="ignore"):  # an infinite distance is fine
         low, high = np.abs(ranges[0] / scales - offsets), np.abs(ranges[1] / scales - last)
     return np.maximum(low, high)
 
 
 def _first(values: Floats | Ints, wrong: NDArray[np.bool_]) -> str:
-    """Name the first of the values that are wrong, and which of how many it is."""
+    """Return the first wrong value as text, with its index and the number of values."""
     i = int(np.flatnonzero(wrong)[0])
     return _at(values, i) if values.size == 1 else f"{_at(values, i)} (at {i} of {values.size})"
 

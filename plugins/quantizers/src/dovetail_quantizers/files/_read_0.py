@@ -1,4 +1,4 @@
-"""Versions 0.4.0, 0.5.0 and 0.6.1, and the SDK's own override form: objects of lists.
+"""Versions 0.4.0, 0.5.0 and 0.6.1, and the SDK's overrides: objects of lists.
 
 Source: spec/aimet_encodings.md, section 3; SDK reference, "Quantization Overrides".
 """
@@ -34,7 +34,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def says_symmetric(self) -> bool | None:
-        """Whether it says so; None if it says nothing."""
+        """True or False as the entry says; None if it does not."""
         if isinstance(self.is_symmetric, str):
             return self.is_symmetric.lower() == "true"
         return self.is_symmetric
@@ -42,7 +42,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The numbers of a list of encodings, each () or (n,), None where the file has none."""
+    """The numbers of a list of encodings, each () or (n,); None if the file has none."""
 
     scale: Floats | None
     offset: Floats | None
@@ -51,7 +51,7 @@ class _Columns:
 
 
 def read_tensor(name: str, data: Any, is_param: bool, at: FileLocation) -> TensorEncoding | None:
-    """Return the entry that a list of encodings makes, one for each channel; or reports."""
+    """Return the entry of a list of encodings, one per channel; or report faults."""
     if not isinstance(data, list) or not data:
         at.fault(f"expected a list of encodings, got {shown(data)}")
         return None
@@ -75,15 +75,15 @@ def read_tensor(name: str, data: Any, is_param: bool, at: FileLocation) -> Tenso
 def _decoded(data: list[Any], at: FileLocation) -> list[Entry]:
     try:
         return msgspec.convert(data, list[Entry])
-    except msgspec.ValidationError:  # one by one, to find all that is wrong
+    except msgspec.ValidationError:  # one by one, to find all faults
         found = (decode(item, Entry, at.below(f"[{i}]")) for i, item in enumerate(data))
         return [entry for entry in found if entry is not None]
 
 
 def _agree(entries: Sequence[Entry], at: FileLocation) -> bool:
-    """Return whether the encodings of a tensor's channels are of one kind; reports if not."""
+    """Return whether the encodings of a tensor's channels agree; report if not."""
     before = at.faults
-    # as they are spelt first: there may be very many, and they are mostly spelt alike
+    # compare the text first: there may be very many, and most are equal
     kinds = {(entry.bitwidth, entry.dtype, entry.is_symmetric): entry for entry in entries}
     for key in ("bitwidth", "dtype", "says_symmetric"):
         values = sorted({str(getattr(entry, key)) for entry in kinds.values()})
@@ -136,7 +136,7 @@ def _entry(
         numbers = _given(columns, columns.scale, first, at)
     elif ranged:
         numbers = _numbers.grid_of(minimum, maximum, first.bitwidth, symmetric, at)
-        minimum = maximum = None  # the range is the grid's now
+        minimum = maximum = None  # the range is now that of the grid
     else:
         return bare
     if numbers is None:
@@ -151,14 +151,14 @@ def _entry(
         maximum=maximum,
     )
     if first.says_symmetric is None and scales.ndim and made.is_centred:
-        return dataclasses.replace(made, symmetric=True)  # per channel there is no other
+        return dataclasses.replace(made, symmetric=True)  # the only scheme per channel
     return made
 
 
 def _given(
     columns: _Columns, scales: Floats, first: Entry, at: FileLocation
 ) -> tuple[Floats, Ints] | None:
-    """Return the scales and offsets that a file gives itself, checked against its ranges."""
+    """Return the scales and offsets of a file, checked against its ranges."""
     if not np.any(scales):
         return _numbers.placeholder(scales, columns.offset, at)
     ranges = None
@@ -201,7 +201,7 @@ def _offsets(
 
 
 def _by_range(offsets: Ints, scales: Floats, half: int, minimum: Floats, at: FileLocation) -> Ints:
-    """Return offsets of another convention as the range says they are meant."""
+    """Return offsets of another convention as their range defines them."""
     zeros = -minimum / scales
     if np.any(positive := offsets > 0) and np.all(np.abs(zeros - offsets)[positive] <= 1.01):
         at.note("a positive offset was read as the zero point that min and scale give", ".offset")

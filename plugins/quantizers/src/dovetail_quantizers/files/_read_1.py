@@ -39,7 +39,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_tensor(data: Any, is_param: bool, at: FileLocation) -> TensorEncoding | None:
-    """Return the entry that an object makes; or reports."""
+    """Return the entry of an object; or report faults."""
     raw = decode(data, Entry, at)
     if raw is None:
         return None

@@ -36,7 +36,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Expansion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `y_scale` is for LPBQ in 2.1.0."""
+    """The value of `y_scale` for LPBQ in 2.1.0."""
 
     x: list[Any]
     x_scale: list[Any]
@@ -44,7 +44,7 @@ class _Expansion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_tensor(data: Any, at: FileLocation) -> TensorEncoding | None:
-    """Return the entry that an object makes; or reports."""
+    """Return the entry of an object; or report faults."""
     raw = decode(data, Entry, at)
     if raw is None:
         return None
@@ -80,7 +80,7 @@ def _plain(raw: Entry, signed: bool, bitwidth: int, at: FileLocation) -> TensorE
     if form is None or zero_points is None:
         return None
     half = 1 << (bitwidth - 1) if signed else 0
-    if not np.any(scales):  # a placeholder: what is derived has no zero point of its own
+    if not np.any(scales):  # a placeholder: a derived encoding has no zero point
         half = 0
     offsets = (-zero_points - half).astype(np.float64)
     numbers = _numbers.given_numbers(scales, offsets, bitwidth, at, (".y_scale", ".y_zero_point"))
@@ -136,13 +136,13 @@ def _zero_points(
     low = -(1 << (bitwidth - 1)) if signed else 0
     high = low + (1 << bitwidth) - 1
     if np.any(found < low) or np.any(found > high):
-        at.fault(f"zero points lie between {low} and {high}", ".y_zero_point")
+        at.fault(f"zero points must be from {low} to {high}", ".y_zero_point")
         return None
     return found.reshape(scales.shape)
 
 
 def _expanded(raw: Entry, signed: bool, bitwidth: int, at: FileLocation) -> TensorEncoding | None:
-    """LPBQ: scales of channels, and factors of blocks."""
+    """Return the entry of LPBQ: scales of channels, and factors of blocks."""
     keys, axis = _LPBQ_KEYS, raw.axis
     factors_given, scales_given = raw.per_block_int_scale, raw.per_channel_float_scale
     if isinstance(raw.y_scale, dict):
@@ -161,7 +161,7 @@ def _expanded(raw: Entry, signed: bool, bitwidth: int, at: FileLocation) -> Tens
     if not signed or bitwidth > 16 or raw.y_zero_point is not None:
         at.fault("blocks with factors are signed integers of at most 16 bits, without zero points")
     elif _is_expansion(raw, axis, whole, scales, 1 << bitwidth, at.below("", raw.name), keys):
-        wide = 2 * bitwidth  # the format's rule
+        wide = 2 * bitwidth  # a rule of the format
         offsets = np.full(scales.shape, -(1 << (wide - 1)), np.int64)
         made = TensorEncoding(
             raw.name, "int", wide, Form.LPBQ, True, scales, offsets, axis, raw.block_size,
@@ -180,7 +180,7 @@ def _is_expansion(
     at: FileLocation,
     keys: tuple[str, str],
 ) -> bool:
-    """Return whether the numbers of LPBQ fit each other; reports what does not."""
+    """Return whether the numbers of LPBQ are consistent; report faults."""
     before = at.faults
     if not np.any(scales):
         at.fault("blocks with a scale of 0", keys[1])
@@ -195,7 +195,7 @@ def _is_expansion(
 
 
 def _fit(factors: Ints, scales: Floats, axis: int) -> bool:
-    """Return whether scales have the axes of the factors, and extent 1 at all but the channel's."""
+    """Return whether scales have the axes of the factors, of size 1 except the channel axis."""
     if factors.ndim < 2 or scales.ndim != factors.ndim:
         return False
     channel = channel_axis_of(axis)

@@ -1,4 +1,4 @@
-"""The encodings in a converter's `model_net.json`.
+"""The encodings in the `model_net.json` of a converter.
 
 Source: spec/netron_qnn.md, sections 3 and 4. Names are the converted model's.
 """
@@ -20,12 +20,12 @@ from dovetail_quantizers.files.form import Form, TensorEncoding
 DEFINED = 1
 SCALE_OFFSET, AXIS, NARROW, NARROW_AXIS = 0, 1, 2, 3
 
-# Other keys than these are the model's, and none of ours.
+# Other keys belong to the model and are ignored.
 
 
 class _ScaleOffset(msgspec.Struct, frozen=True):
     scale: float
-    offset: float  # bounded by its type; a whole number
+    offset: float  # bounded by the type; an integer
     bitwidth: int | None = None
 
 
@@ -52,7 +52,7 @@ class _Tensor(msgspec.Struct, frozen=True):
 
 
 def read_tensor(name: str, data: Any, at: FileLocation) -> TensorEncoding | None:
-    """Return the entry of a tensor; None if it is neither quantized nor float, or reports."""
+    """Return the entry of a tensor; None if it is neither quantized nor float; report faults."""
     raw = decode(data, _Tensor, at)
     if raw is None:
         return None

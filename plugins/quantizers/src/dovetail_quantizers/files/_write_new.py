@@ -1,4 +1,4 @@
-"""Entries as versions 2.0.0, 2.1.0 and `model_net.json` write them: on the stored type's grid."""
+"""Entries in versions 2.0.0, 2.1.0 and `model_net.json`: on the grid of the stored type."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NEEDS_MODEL = "has scales along an unknown axis; pass --model"
 
 
 def onnx_entry(entry: TensorEncoding, version: str) -> dict[str, Any]:
-    """Return an entry as 2.0.0 or 2.1.0 has it.
+    """Return an entry in the form of 2.0.0 or 2.1.0.
 
     Raises:
-        NotHeldError: It cannot.
+        NotHeldError: The version cannot represent the entry.
     """
     if entry.kind == "float":
         raise NotHeldError("is float")
@@ -47,10 +47,10 @@ def onnx_entry(entry: TensorEncoding, version: str) -> dict[str, Any]:
 
 
 def qnn_entry(entry: TensorEncoding) -> dict[str, Any]:
-    """Return an entry as a tensor of `model_net.json` has it.
+    """Return an entry in the form of a tensor in `model_net.json`.
 
     Raises:
-        NotHeldError: It cannot.
+        NotHeldError: The form cannot represent the entry.
     """
     made: dict[str, Any] = {}
     if entry.is_param is not None:
@@ -115,7 +115,7 @@ def _expansion(entry: TensorEncoding, version: str) -> dict[str, Any]:
 
 
 def _stored_offsets(entry: TensorEncoding) -> Ints:
-    """Offsets on the grid of the stored type; 0 for what is derived."""
+    """Return offsets on the grid of the stored type; 0 for a derived encoding."""
     if entry.offsets is None:
         return np.zeros((), np.int64)
     if entry.is_derived:

@@ -1,4 +1,4 @@
-"""Entries as versions 0.6.1 and 1.0.0 write them: offsets on the unsigned grid."""
+"""Entries in versions 0.6.1 and 1.0.0: offsets on the unsigned grid."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dovetail_quantizers.files.form import Form, TensorEncoding
 
 
 class NotHeldError(Exception):
-    """A version cannot hold an entry; the message says what of it. Caught in this package."""
+    """A version cannot represent an entry; the message says why. Caught in this package."""
 
 
 def old_entry(entry: TensorEncoding) -> list[dict[str, Any]]:
-    """Return an entry as 0.6.1 has it.
+    """Return an entry in the form of 0.6.1.
 
     Raises:
-        NotHeldError: It cannot.
+        NotHeldError: The version cannot represent the entry.
     """
     if entry.kind == "float":
         return [{"bitwidth": entry.bitwidth, "dtype": "float"}]
@@ -43,10 +43,10 @@ def old_entry(entry: TensorEncoding) -> list[dict[str, Any]]:
 
 
 def new_entry(entry: TensorEncoding) -> dict[str, Any]:
-    """Return an entry as 1.0.0 has it.
+    """Return an entry in the form of 1.0.0.
 
     Raises:
-        NotHeldError: It cannot.
+        NotHeldError: The version cannot represent the entry.
     """
     made: dict[str, Any] = {
         "name": entry.name,
@@ -65,7 +65,7 @@ def new_entry(entry: TensorEncoding) -> dict[str, Any]:
     made |= {
         "is_sym": entry.symmetric,
         "scale": np.ravel(listed.scales).tolist(),
-        # as AIMET itself writes them
+        # as AIMET writes them
         "offset": whole if entry.form is Form.LPBQ else [float(offset) for offset in whole],
     }
     if entry.block_size is not None:

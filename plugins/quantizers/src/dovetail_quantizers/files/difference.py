@@ -1,4 +1,4 @@
-"""What two encodings files say differently, whatever their versions."""
+"""Differences of two encodings files of any versions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dovetail_quantizers.files.form import EncodingsFile, Floats, TensorEncoding
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a second file says otherwise than a first.
+    """Differences of a second file from a first.
 
     Attributes:
-        added: Tensors of the second alone.
-        removed: Tensors of the first alone.
-        changed: What differs, by tensor.
-        same: How many entries mean the same.
+        added: Tensors that only the second has.
+        removed: Tensors that only the first has.
+        changed: Differences by tensor.
+        same: Number of entries with the same meaning.
     """
 
     added: tuple[str, ...]
@@ -28,16 +28,16 @@ class Difference:
 
     @property
     def is_none(self) -> bool:
-        """Whether the files mean the same."""
+        """True if the files have the same meaning."""
         return not (self.added or self.removed or self.changed)
 
 
 def difference(first: EncodingsFile, second: EncodingsFile, rtol: float = 0.0) -> Difference:
-    """Compare two files by what their entries mean.
+    """Compare two files by the meaning of their entries.
 
     Args:
         first: A file.
-        second: Another; its version may be another.
+        second: Another file, of any version.
         rtol: Maximum relative difference of scales that counts as equal.
     """
     common = [name for name in first.entries if name in second.entries]
@@ -54,7 +54,7 @@ def difference(first: EncodingsFile, second: EncodingsFile, rtol: float = 0.0) -
 
 
 def changes(first: TensorEncoding, second: TensorEncoding, rtol: float) -> list[str]:
-    """Return what differs in the meaning of two entries."""
+    """Return the differences in the meaning of two entries."""
     if first.kind != second.kind or first.bitwidth != second.bitwidth:
         return [f"{first.kind}{first.bitwidth} became {second.kind}{second.bitwidth}"]
     first, second = flat(first) or first, flat(second) or second

@@ -1,8 +1,8 @@
-"""The one form in memory of encodings files of every version.
+"""The form in memory of encodings files of all versions.
 
 Integers of an entry are on the unsigned grid, as in versions up to 1.0.0:
 `real = (q + offset) * scale`, q from 0 to 2^bitwidth - 1, offset = -zero_point. A symmetric entry
-whose offset is -2^(bitwidth - 1) is stored signed by everybody.
+whose offset is -2^(bitwidth - 1) is stored signed in all versions.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Ints = NDArray[np.int64]
 Plain = bool | int | float | str | None
 
 QNN_JSON = "qnn-json"
-# Ends the name of what a Convert makes of a tensor. A file may use such a name before there is a
-# Convert: the tensor is float, as its own entry says, and this is what other readers want.
+# Suffix of the output of a Convert. A file may use such a name without a Convert in the graph: the
+# tensor is float by its own entry, and other consumers need this encoding.
 CONVERTED = ".convert"
 VERSIONS = ("0.4.0", "0.5.0", "0.6.1", "1.0.0", "2.0.0", "2.1.0", QNN_JSON)
 
 
 class Form(enum.Enum):
-    """What has its own scale; the values are the names of version 1.0.0."""
+    """The granularity of scales; the values are the names of version 1.0.0."""
 
     PER_TENSOR = "PER_TENSOR"
     PER_CHANNEL = "PER_CHANNEL"
@@ -39,37 +39,37 @@ class Form(enum.Enum):
 
     @property
     def is_blocked(self) -> bool:
-        """Whether an axis is cut into blocks."""
+        """True if an axis is divided into blocks."""
         return self in (Form.PER_BLOCK, Form.LPBQ)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorEncoding:
-    """What a file says of one tensor of the user's model.
+    """The entry of one tensor of the user's model.
 
-    Shapes: per tensor, scales are (); per channel (channels,). Where `axis` of a blocked form is
-    known, `scales` (per block) or `block_scales` (LPBQ) have the tensor's own axes, the blocked one
-    divided, and the `scales` of LPBQ have extent 1 at all axes but the channel's. Where the file
-    does not say it, scales are flat, channel by channel: (channels * blocks,) per block;
-    (channels,) and (channels, blocks) for LPBQ. Offsets have the shape of the scales.
+    Shapes: per tensor, scales are (); per channel (channels,). If the `axis` of a blocked form is
+    known, `scales` (per block) or `block_scales` (LPBQ) have the axes of the tensor, the blocked
+    one divided, and the `scales` of LPBQ have size 1 along all axes except the channel axis. If the
+    file does not define the axis, scales are flat, channel by channel: (channels * blocks,) per
+    block; (channels,) and (channels, blocks) for LPBQ. Offsets have the shape of the scales.
 
     Attributes:
         name: Of the tensor in the user's model.
         kind: Whether integers are stored, or floats of `bitwidth` bits.
         bitwidth: Of a stored number; for LPBQ, of a decompressed one.
-        form: What has its own scale.
+        form: The granularity of scales.
         symmetric: Whether the file says so, or stores signed integers with zero points of 0.
-        scales: None for floats, and where type and bitwidth are all that is said.
+        scales: None for floats, and for entries with only a type and a bitwidth.
         offsets: On the unsigned grid.
-        axis: Of the channels, or the blocked one; in the user's model, None if the file is silent.
+        axis: Axis of channels or blocks in the user's model; None if the file does not define it.
         block_size: Elements of a block along the axis.
         block_scales: LPBQ's integer factors.
         compressed_bitwidth: LPBQ's bits of a stored integer.
-        minimum: Least value of the range as the file says it; shape of the scales.
-        maximum: Greatest value.
+        minimum: Minimum of the range in the file, of the shape of the scales.
+        maximum: Maximum of that range.
         signed: Whether the file says that integers are stored signed.
         is_param: Whether it is a weight or bias; None if the file does not say.
-        zero_point_shift: As 1.0.0 gives it.
+        zero_point_shift: As in 1.0.0.
     """
 
     name: str
@@ -99,7 +99,7 @@ class TensorEncoding:
 
     @property
     def steps(self) -> int:
-        """The greatest integer of the unsigned grid."""
+        """The largest integer of the unsigned grid."""
         return (1 << self.bitwidth) - 1
 
     @property
@@ -109,47 +109,47 @@ class TensorEncoding:
 
     @property
     def is_open(self) -> bool:
-        """Whether type and bitwidth are all that is said: the range is calibration's."""
+        """True if the entry has only a type and a bitwidth; calibration chooses the range."""
         return self.kind == "int" and self.scales is None
 
     @property
     def is_derived(self) -> bool:
-        """Whether scales of 0 hold the place of what is derived, as a bias's are."""
+        """True if scales of 0 are placeholders of a derived encoding, such as that of a bias."""
         return self.scales is not None and not np.any(self.scales)
 
     @property
     def is_centred(self) -> bool:
-        """Whether every offset is a symmetric grid's."""
+        """True if every offset is that of a symmetric grid."""
         return self.offsets is not None and bool(np.all(self.offsets == self.centre))
 
     @property
     def is_stored_signed(self) -> bool:
-        """Whether its integers are stored signed: as the file says, or on a symmetric grid."""
+        """True if integers are stored signed: as the file says, or on a symmetric grid."""
         return self.signed or (self.symmetric and self.is_centred)
 
     @property
     def role_is_param(self) -> bool:
-        """Whether it is a weight or bias, guessed where the file does not say."""
+        """True for a weight or bias; a guess if the file does not say."""
         if self.is_param is not None:
             return self.is_param
         return self.form is not Form.PER_TENSOR or self.bitwidth == 32 or self.is_centred
 
     @property
     def range(self) -> tuple[Floats, Floats] | None:
-        """The least and greatest values: the file's, or those of scale and offset."""
+        """The minimum and maximum: of the file, or of scale and offset."""
         if self.minimum is not None and self.maximum is not None:
             return self.minimum, self.maximum
         return self.grid_range
 
     @property
     def grid_range(self) -> tuple[Floats, Floats] | None:
-        """The least and greatest values that scale and offset make."""
+        """The minimum and maximum of scale and offset."""
         if self.scales is None or self.offsets is None:
             return None
         return self.offsets * self.scales, (self.offsets + self.steps) * self.scales
 
     def with_factors(self, factors: Ints, compressed_bitwidth: int) -> TensorEncoding:
-        """Return LPBQ's entry with its integer factors."""
+        """Return an entry of LPBQ with its integer factors."""
         return dataclasses.replace(
             self, block_scales=factors, compressed_bitwidth=compressed_bitwidth
         )
@@ -157,15 +157,15 @@ class TensorEncoding:
 
 @dataclass(frozen=True, slots=True)
 class EncodingsFile:
-    """What an encodings file says.
+    """An encodings file.
 
     Attributes:
-        version: One of VERSIONS; 0.4.0 also for files that name none.
-        entries: By the names of the tensors, in the file's order.
-        producer: Who made it.
-        quantizer_args: What it was made with.
+        version: One of VERSIONS; 0.4.0 also for files without a version.
+        entries: By the names of the tensors, in the order of the file.
+        producer: The tool that wrote it.
+        quantizer_args: The options of that tool.
         excluded_layers: Layers left in float.
-        notes: What was read otherwise than it is written.
+        notes: Numbers that were read differently from what is written.
     """
 
     version: str
@@ -177,7 +177,7 @@ class EncodingsFile:
 
     @classmethod
     def of(cls, version: str, entries: Iterable[TensorEncoding]) -> EncodingsFile:
-        """Return a file of some entries; their names must differ."""
+        """Return a file with some entries of different names."""
         return cls(version, {entry.name: entry for entry in entries})
 
     @property

@@ -1,4 +1,4 @@
-"""What a quantized graph says of its tensors, in the names and layouts of the user's model."""
+"""The encodings of a quantized graph, in the names and layouts of the user's model."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ _FLOATS = (DType.FLOAT_16, DType.FLOAT_32)
 
 
 def encodings_of(graph: Graph, version: str = "1.0.0") -> EncodingsFile:
-    """Return the encodings of a quantized graph, as the user's model names and lays out its tensors.
+    """Return the encodings of a quantized graph, in the names and layouts of the user's model.
 
-    Integers without an encoding, such as indices, have no entry. Where several tensors come from
-    one of the user's model and differ, all but the first go by their names in the graph.
+    Integers without an encoding, such as indices, have no entry. If several tensors come from one
+    tensor of the user's model and differ, all but the first have their names in the graph.
 
     Args:
         graph: Any graph.
-        version: Of the file that is to come of it.
+        version: Version of the resulting file.
 
     Raises:
-        QuantizationError: Encodings that no file can hold; all are listed.
+        QuantizationError: No file can represent some encodings; all are listed.
     """
     entries: dict[str, TensorEncoding] = {}
     problems: list[Problem] = []
     left_out = _follow_from_others(graph)
-    # a constant that a pass made of an activation bears its name, and gives way
+    # a constant that a pass folded from an activation has its name; the activation comes first
     for tensor in sorted(graph.tensors.values(), key=lambda t: t.kind.is_static):
         if tensor in left_out:
             continue
@@ -68,10 +68,10 @@ def encodings_of(graph: Graph, version: str = "1.0.0") -> EncodingsFile:
 
 
 def _follow_from_others(graph: Graph) -> set[Tensor]:
-    """Return float tensors whose names in the user's model others have.
+    """Return float tensors that share their names in the user's model with other tensors.
 
-    They are copies for float readers, and interfaces that stay float (preserve_io_datatype) where
-    the graph itself is fixed-point: a file that called those float would make it so.
+    They are copies for float consumers, and interfaces that stay float (preserve_io_datatype) while
+    the graph is fixed-point: a file with float entries for them would make the graph float.
     """
     found = set()
     for node in graph.nodes:
@@ -91,7 +91,7 @@ def entry_of(tensor: Tensor) -> TensorEncoding | None:
     """Return the entry of one tensor; None if it is neither quantized nor float.
 
     Raises:
-        QuantizationError: Its blocks are none that a file can hold.
+        QuantizationError: No file can represent its blocks.
     """
     name, is_param, encoding = tensor.source, tensor.kind.is_static, tensor.encoding
     if tensor.dtype in _FLOATS:
@@ -131,7 +131,7 @@ def _entry(
         bitwidth,
         form,
         signed and not np.any(offsets),
-        # float32 to the shortest float64 that reads the same: 0.1, not 0.10000000149011612
+        # float32 to the shortest float64 with the same text: 0.1, not 0.10000000149011612
         _exact(scales),
         offsets.astype(np.int64) - half,
         axis,
@@ -142,11 +142,11 @@ def _entry(
 
 
 def _blocks(tensor: Tensor, encoding: Block, bitwidth: int) -> TensorEncoding:
-    """Blocks along one axis; along others every element has its own copy of the numbers."""
+    """Return blocks along one axis; each element along the others has a copy of the numbers."""
     perm = _to_source(tensor)
     sizes = tuple(encoding.block_size[p] for p in perm)
     shape = tuple(tensor.shape[p] for p in perm)
-    # the axis that is cut; where none is, the one that a block spans
+    # the axis that is divided; if none is, the one that a block spans
     axis = max(range(len(shape)), key=lambda i: (1 < sizes[i] < shape[i], sizes[i] > 1, i))
     given = encoding.offsets
     scales = encoding.scales.transpose(perm)
@@ -183,7 +183,7 @@ def _expansion(tensor: Tensor, encoding: BlockwiseExpansion, bitwidth: int) -> T
 
 
 def _cut_axis(extents: Shape, length: int) -> tuple[int | None, int]:
-    """Return the axis that blocks of `length` elements in C order cut, and their size along it."""
+    """Return the axis that blocks of `length` elements in C order divide, and their size."""
     behind = 1
     for axis in reversed(range(len(extents))):
         size, left = divmod(length, behind)
@@ -203,7 +203,7 @@ def _source_axis(tensor: Tensor, axis: int) -> int:
 
 
 def _to_source(tensor: Tensor) -> Shape:
-    """Return the perm that leads back to the layout of the user's model."""
+    """Return the permutation to the layout of the user's model."""
     if tensor.source_perm is None:
         return tuple(range(len(tensor.shape)))
     return tuple(int(i) for i in np.argsort(tensor.source_perm))
@@ -216,10 +216,10 @@ def _exact(scales: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
 
 
 def _arguments(entries: Iterable[TensorEncoding]) -> dict[str, Plain]:
-    """What 1.0.0 says of a whole file; by the widths that most tensors have."""
+    """Return the global settings of 1.0.0, by the most common bitwidths."""
     widths: dict[bool, list[int]] = {False: [], True: []}
     for entry in entries:
-        if entry.kind == "int" and entry.bitwidth < 32:  # biases apart
+        if entry.kind == "int" and entry.bitwidth < 32:  # without biases
             widths[bool(entry.is_param)].append(entry.bitwidth)
     kind: Literal["int", "float"] = "int" if widths[False] or widths[True] else "float"
     made: dict[str, Plain] = {"dtype": kind}
@@ -232,5 +232,5 @@ def _arguments(entries: Iterable[TensorEncoding]) -> dict[str, Plain]:
 
 def _unheld(tensor: Tensor, what: str) -> QuantizationError:
     return QuantizationError(
-        f"it has {what}, which no encodings file can represent", where=f"tensor '{tensor.source}'"
+        f"no encodings file can represent {what}", where=f"tensor '{tensor.source}'"
     )

@@ -1,4 +1,4 @@
-"""What is wrong or odd in an encodings file."""
+"""Checks of an encodings file."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from dovetail_quantizers.files.to_graph import to_encoding
 from dovetail_quantizers.grid import MINIMUM_RANGE
 from dovetail_quantizers.planning.roles import roles_of
 
-# Text keeps 7 digits of a float32 range, at worst some hundredths of a step of 16 bits.
+# Text has 7 digits of a float32 range: an error of at most some hundredths of a 16-bit step.
 _STEPS_OFF = 0.05
 _HUGE_RANGE = 1e10
-# Bias scales are products of two rounded numbers; files that keep 4 digits are still meant well.
+# Bias scales are products of two rounded numbers; files with 4 digits are acceptable.
 _BIAS_RTOL = 1e-3
 
 Level = Literal["fault", "smell", "note"]
@@ -31,12 +31,12 @@ Level = Literal["fault", "smell", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One thing about a file.
+    """One finding in a file.
 
     Attributes:
-        level: A fault cannot be read or used, a smell hardly be meant, a note is for information.
-        rule: Which check found it.
-        problem: What, where, and what to do.
+        level: A fault cannot be read or used, a smell is probably a mistake, a note is information.
+        rule: The check that found it.
+        problem: The message, location and hint.
     """
 
     level: Level
@@ -45,21 +45,21 @@ class Remark:
 
 
 def lint(
-    file: EncodingsFile, faults: Iterable[Problem], places: ModelTensors | None = None
+    file: EncodingsFile, faults: Iterable[Problem], model: ModelTensors | None = None
 ) -> list[Remark]:
-    """Return all that is wrong or odd: faults first, then smells, then notes.
+    """Return all findings: faults first, then smells, then notes.
 
     Args:
-        file: What could be read.
-        faults: What could not.
-        places: The model that the file is for.
+        file: The entries that could be read.
+        faults: Faults of reading.
+        model: The model of the file.
     """
     found = [Remark("fault", "format", problem) for problem in faults]
     found += [Remark("note", "reading", problem) for problem in file.notes]
     for entry in file.entries.values():
         found += _of_entry(entry)
-    if places is not None:
-        found += _against_model(file, places)
+    if model is not None:
+        found += _against_model(file, model)
     order = ("fault", "smell", "note")
     return sorted(found, key=lambda remark: order.index(remark.level))
 
@@ -74,18 +74,18 @@ def _of_entry(entry: TensorEncoding) -> Iterator[Remark]:
         yield _note(entry, "derived", "scales of 0: they are derived from other tensors")
         return
     if entry.form is not Form.PER_TENSOR and not entry.is_centred:
-        text = f"its {entry.form.value} encodings are not symmetric, as backends need them"
+        text = f"{entry.form.value} encodings are not symmetric, which backends require"
         yield _smell(entry, "asymmetric-per-channel", text, f"every offset {entry.centre}")
     elif entry.symmetric and not (entry.is_centred or _is_strict(entry)) and np.any(offsets):
         text = f"symmetric, but with the offset {int(offsets)}"
         yield _smell(entry, "symmetric-offset", text, f"{entry.centre} is the symmetric one")
     spans = scales * entry.steps
     if np.any(tiny := spans < MINIMUM_RANGE * (1 - 1e-6)):
-        text = f"{_count(tiny)} a range below {MINIMUM_RANGE}, down to {spans.min():.3g}"
+        text = f"{_count(tiny)} with a range below {MINIMUM_RANGE}, down to {spans.min():.3g}"
         yield _smell(entry, "range-tiny", text, "constants and dead channels look like this")
     if np.any(huge := spans > _HUGE_RANGE):
-        text = f"{_count(huge)} a range of up to {spans.max():.3g}"
-        yield _smell(entry, "range-huge", text, "look for overflow in what was calibrated")
+        text = f"{_count(huge)} with a range of up to {spans.max():.3g}"
+        yield _smell(entry, "range-huge", text, "check the calibration for overflow")
     yield from _of_range(entry, scales)
 
 
@@ -94,8 +94,8 @@ def _of_range(entry: TensorEncoding, scales: Floats) -> Iterator[Remark]:
         return
     zeros = entry.minimum / scales
     if np.any(off := np.abs(zeros - np.rint(zeros)) > _STEPS_OFF):
-        text = f"{_count(off)} a range on which zero is no point of the grid"
-        yield _smell(entry, "zero-not-representable", text, "min is a whole number of scales")
+        text = f"{_count(off)} with a range on which zero is not a point of the grid"
+        yield _smell(entry, "zero-not-representable", text, "min should be a multiple of the scale")
     ranges = (entry.minimum, entry.maximum)
     apart = _numbers.steps_apart(scales, entry.offsets, entry.bitwidth, ranges)
     if entry.is_centred:  # a symmetric range may leave out the lowest step
@@ -103,19 +103,19 @@ def _of_range(entry: TensorEncoding, scales: Floats) -> Iterator[Remark]:
         strict = _numbers.steps_apart(scales, entry.offsets, entry.bitwidth, ranges)
         apart = np.minimum(apart, strict)
     if np.any(off := apart > _STEPS_OFF):
-        text = f"{_count(off)} min and max up to {apart.max():.3g} steps from scale and offset"
-        yield _smell(entry, "range-mismatch", text, "scale and offset are what counts")
+        text = f"{_count(off)} with min and max up to {apart.max():.3g} steps from scale and offset"
+        yield _smell(entry, "range-mismatch", text, "scale and offset are used")
 
 
-def _against_model(file: EncodingsFile, places: ModelTensors) -> Iterator[Remark]:
-    covered = coverage_of(file, places)
+def _against_model(file: EncodingsFile, model: ModelTensors) -> Iterator[Remark]:
+    covered = coverage_of(file, model)
     for problem in covered.unmatched:
         yield Remark("fault", "unknown-tensor", problem)
     for name in covered.removed_sources:
         text = "the conversion does away with this tensor"
         yield Remark("note", "tensor-gone", Problem(text, f"'{name}'"))
     for name, entry in file.entries.items():
-        place = places.find(name)
+        place = model.find(name)
         if place is None or entry.scales is None or entry.is_derived:
             continue
         try:
@@ -123,8 +123,8 @@ def _against_model(file: EncodingsFile, places: ModelTensors) -> Iterator[Remark
         except QuantizationError as error:
             problem = Problem(error.message, f"'{name}'", error.hint)
             yield Remark("fault", "misfit", problem)
-    for graph in places.graphs:
-        yield from _biases(file, graph, places.ops)
+    for graph in model.graphs:
+        yield from _biases(file, graph, model.ops)
 
 
 def _biases(file: EncodingsFile, graph: Graph, ops: OpRegistry) -> Iterator[Remark]:
@@ -146,15 +146,15 @@ def _bias(
         return
     if bias.is_derived or weight.is_derived or weight.form.is_blocked or x.scales.size > 1:
         return
-    hint = f"it is the bias of {where}"
+    hint = f"the bias of {where}"
     wanted, given = (x.scales * weight.scales).ravel(), bias.scales.ravel()
     if given.size not in (1, wanted.size):
-        text = f"it has {given.size} scales, its weight {wanted.size}"
+        text = f"{given.size} scales for a weight with {wanted.size}"
         yield _smell(bias, "bias-scale", text, hint)
         return
     apart = float(np.max(np.abs(given - wanted) / wanted))
     if apart > _BIAS_RTOL:
-        text = f"its scale is up to {apart:.3g} of it away from input scale x weight scale"
+        text = f"scale differs by up to {apart:.3g} from input scale x weight scale"
         yield _smell(bias, "bias-scale", text, hint)
 
 
@@ -170,7 +170,7 @@ def _is_strict(entry: TensorEncoding) -> bool:
 
 
 def _count(which: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> str:
-    return "it has" if which.size == 1 else f"{np.count_nonzero(which)} of {which.size} have"
+    return f"{np.count_nonzero(which)} of {which.size} encodings"
 
 
 def _smell(entry: TensorEncoding, rule: str, text: str, hint: str) -> Remark:

@@ -1,4 +1,4 @@
-"""The tensors of a model that entries of a file can be for."""
+"""The tensors of a model that entries of a file can name."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from dovetail_quantizers.planning.roles import channel_axes
 
 @dataclass(frozen=True, slots=True)
 class ModelTensor:
-    """A tensor that an entry can be for.
+    """A tensor that an entry can name.
 
     Attributes:
-        tensor: In the converted graph.
-        axis: Of its output channels, in its own layout, where its use says one.
+        tensor: The tensor in the converted graph.
+        axis: Axis of its output channels in its layout, if its use defines one.
     """
 
     tensor: Tensor
@@ -33,7 +33,7 @@ class ModelTensor:
 
     @property
     def source_shape(self) -> Shape:
-        """Its shape in the user's model."""
+        """The shape in the user's model."""
         perm = self.tensor.source_perm or range(len(self.tensor.shape))
         return tuple(self.tensor.shape[i] for i in np.argsort(list(perm)))
 
@@ -46,15 +46,14 @@ class ModelTensor:
 
 @dataclass(frozen=True, slots=True)
 class ModelTensors:
-    """What a model has for the entries of a file.
+    """The tensors of a model, by the names that entries can use.
 
     Attributes:
-        graphs: The model's.
+        graphs: The graphs of the model.
         ops: Finds their ops.
-        tensors: Those that can be quantized, by their names in the user's model.
-        inner: The same and those that share a name of the user's, by their names in the graph;
-            also by those of what a Convert makes of them.
-        removed_sources: Names that the user's model has and its conversion does away with.
+        tensors: Tensors that can be quantized, by their names in the user's model.
+        inner: All of these by their names in the graph, and by the names of outputs of a Convert.
+        removed_sources: Names of the user's model that conversion removes.
     """
 
     graphs: tuple[Graph, ...]
@@ -64,16 +63,16 @@ class ModelTensors:
     removed_sources: frozenset[str]
 
     def find(self, name: str) -> ModelTensor | None:
-        """Return the tensor that a file means by a name: the user's, or else the graph's."""
+        """Return the tensor of a name: first of the user's model, then of the graph."""
         return self.tensors.get(name) or self.inner.get(name)
 
     def names(self) -> set[str]:
-        """All names that a file may use."""
+        """All names that a file can use."""
         return {*self.tensors, *self.removed_sources}
 
 
 def model_tensors_in(path: str | os.PathLike[str]) -> ModelTensors:
-    """Load or converts a model file and return its tensors.
+    """Load or convert a model file and return its tensors.
 
     Raises:
         DovetailError: The file cannot be loaded or converted.
@@ -104,23 +103,23 @@ def model_tensors_of(graphs: Iterable[Graph], ops: OpRegistry) -> ModelTensors:
 
 
 def _rank(place: ModelTensor) -> tuple[bool, bool]:
-    """Which of several tensors from one of the user's model an entry means."""
-    # a bias that was folded out of an activation bears its name, but is none of the user's
+    """Return the rank of a tensor among those from one tensor of the user's model."""
+    # a bias that was folded from an activation has its name, but is not the user's tensor
     return not place.tensor.kind.is_static, place.axis is not None
 
 
-def fitted(file: EncodingsFile, places: ModelTensors) -> tuple[EncodingsFile, tuple[Problem, ...]]:
-    """Return a file with what a model says of its tensors: axes, blocks, and which are weights.
+def fitted(file: EncodingsFile, model: ModelTensors) -> tuple[EncodingsFile, tuple[Problem, ...]]:
+    """Return a file completed by a model: axes, blocks, and which tensors are weights.
 
-    Entries for tensors that the model lacks stay as they are.
+    Entries without a tensor in the model are unchanged.
 
     Returns:
-        The file without the entries that do not fit their tensors, and what is wrong with those.
+        The file without the entries that do not match their tensors, and the problems of those.
     """
     problems: list[Problem] = []
     entries: dict[str, TensorEncoding] = {}
     for name, entry in file.entries.items():
-        place = places.find(name)
+        place = model.find(name)
         if place is None:
             entries[name] = entry
             continue

@@ -1,4 +1,4 @@
-"""Reads encodings files of every version."""
+"""Reading of encodings files of all versions."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def read_encodings(path: str | os.PathLike[str]) -> EncodingsFile:
 
     Raises:
         FrontendError: The file cannot be read.
-        QuantizationError: It is no encodings file, or has faults: all are listed, each with the
-            tensor's name and the place in the file.
+        QuantizationError: It is not an encodings file, or has faults: all are listed, each with the
+            name of the tensor and the location in the file.
     """
     file, faults = parse_encodings(path)
     if faults:
         raise QuantizationError(
-            f"it has {len(faults)} fault{'s' * (len(faults) > 1)}",
+            f"{len(faults)} fault{'s' * (len(faults) > 1)} in an encodings file",
             where=str(path),
             problems=faults,
             hint="run `dovetail encodings lint` for details",
@@ -39,11 +39,11 @@ def read_encodings(path: str | os.PathLike[str]) -> EncodingsFile:
 
 
 def parse_encodings(path: str | os.PathLike[str]) -> tuple[EncodingsFile, tuple[Problem, ...]]:
-    """Read what can be read of an encodings file; return it and the faults.
+    """Read the valid part of an encodings file; return it and the faults.
 
     Raises:
         FrontendError: The file cannot be read.
-        QuantizationError: It is no encodings file, or of a version that is not known.
+        QuantizationError: It is not an encodings file, or of an unknown version.
     """
     findings = Findings()
     data = load_object(Path(path), findings)
@@ -80,13 +80,13 @@ def _version(data: dict[str, Any], where: str, findings: Findings) -> str:
     if version not in VERSIONS[:-1]:
         known = ", ".join(VERSIONS[:-1])
         raise QuantizationError(
-            f"version {shown(version)} is not known", where=where, hint=f"known are {known}"
+            f"unknown version {shown(version)}", where=where, hint=f"known versions: {known}"
         )
     new = version.startswith("2.")
     wanted = ("encodings",) if new else _SECTIONS
     if missing := [key for key in wanted if key not in data]:
         raise QuantizationError(
-            f"it has no {' and no '.join(missing)}, which version {version} has",
+            f"missing {' and '.join(missing)}, required by version {version}",
             where=where,
             hint="the file is not an encodings file, or its `version` is wrong",
         )

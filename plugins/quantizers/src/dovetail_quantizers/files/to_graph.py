@@ -1,4 +1,4 @@
-"""Entries of files as the graph's types and encodings."""
+"""Conversion of entries to types and encodings of a graph."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from dovetail_quantizers.grid import Scheme, storage_type
 def to_encoding(
     entry: TensorEncoding, tensor: Tensor, axis: int | None
 ) -> tuple[DType, Encoding | None]:
-    """Return the type and the encoding that an entry means for a tensor of a graph.
+    """Return the type and the encoding of an entry for a tensor of a graph.
 
     Args:
-        entry: What a file says; with numbers, not open and not derived.
-        tensor: Its shape and layout count; where its layout was changed, the file's axis moves.
-        axis: Of the tensor's output channels, in its own layout; used where the file is silent.
+        entry: An entry with numbers, neither open nor derived.
+        tensor: The tensor; if its layout was changed, the axis of the file is moved.
+        axis: Axis of output channels in the layout of the tensor, if the file has none.
 
     Returns:
         The type, and the encoding; None for floats. Symmetric ones are signed with offset 0.
 
     Raises:
-        QuantizationError: The entry has no numbers, or they do not fit the tensor.
+        QuantizationError: The entry has no numbers, or they do not match the tensor.
     """
     if entry.kind == "float":
         return (DType.FLOAT_16 if entry.bitwidth == 16 else DType.FLOAT_32), None
     where = f"tensor '{entry.name}'"
     if entry.scales is None or entry.offsets is None or entry.is_derived:
         raise QuantizationError(
-            "its encoding gives no scale", where=where, hint="the entry has no range"
+            "the encoding has no scale", where=where, hint="the entry has no range"
         )
     if entry.zero_point_shift is not None:
         raise QuantizationError(
-            "its encoding shifts the zero point", where=where, hint="no backend has such a grid"
+            "the encoding shifts the zero point", where=where, hint="no backend supports this"
         )
     perm = tensor.source_perm or tuple(range(len(tensor.shape)))
     shape = tuple(tensor.shape[i] for i in np.argsort(perm))  # in the user's model
@@ -83,7 +83,7 @@ def _require_symmetric(entry: TensorEncoding, where: str) -> None:
 
 
 def _centred(entry: TensorEncoding) -> bool:
-    """Return whether the grid lies about zero; strict ones leave out the lowest integer, and say so."""
+    """Return whether the grid is symmetric; strict grids without the lowest integer say so."""
     if entry.offsets is None:
         return False
     beside = entry.offsets - entry.centre
@@ -95,7 +95,7 @@ def _along_axes(
 ) -> Encoding:
     scales, axis = entry.scales, entry.axis
     if scales is None or axis is None:
-        raise AssertionError("it was placed")
+        raise AssertionError("the entry was not placed")
     narrow = scales.astype(np.float32)
     if entry.form is Form.PER_CHANNEL:
         return AxisScaleOffset(perm.index(axis), narrow, None, bitwidth)
@@ -113,10 +113,10 @@ def _expansion(
     perm: Shape,
     bitwidth: int | None,
 ) -> BlockwiseExpansion:
-    """LPBQ in the tensor's layout, where blocks follow one another in C order in a channel."""
+    """Return the encoding of LPBQ in the tensor's layout, with contiguous blocks in a channel."""
     factors, size, cut = entry.block_scales, entry.block_size, entry.axis
     if factors is None or size is None or cut is None:
-        raise AssertionError("it was placed")
+        raise AssertionError("the entry was not placed")
     channel, cut_here = perm.index(channel_axis_of(cut)), perm.index(cut)
     every = np.moveaxis(np.repeat(factors, size, cut).transpose(perm), channel, 0)
     after = [n for i, n in enumerate(tensor.shape) if i > cut_here and i != channel]

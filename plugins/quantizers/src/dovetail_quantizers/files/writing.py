@@ -1,4 +1,4 @@
-"""Writes encodings files of every version."""
+"""Writing of encodings files."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Dumped:
 
     Attributes:
         text: JSON; equal contents give equal text.
-        left_out: Tensors that the version cannot hold, and why.
-        notes: What else of the file is not in it, or was guessed.
+        left_out: Tensors that the version cannot represent, and why.
+        notes: Other parts of the file that are missing or guessed.
     """
 
     text: str
@@ -39,17 +39,17 @@ def write_encodings(
     """Write an encodings file; after an error there is no file, or the old one.
 
     Args:
-        file: What to write.
-        path: Where to.
+        file: The contents.
+        path: The file to write.
         version: One of WRITTEN.
-        lossy: Whether entries that the version cannot hold are left out.
+        lossy: Whether entries that the version cannot represent are left out.
 
     Returns:
-        What was written, and what was not.
+        The written text, and what is missing in it.
 
     Raises:
-        ConfigError: There is no such version.
-        QuantizationError: The version cannot hold some entries; all are listed.
+        ConfigError: The version is unknown.
+        QuantizationError: The version cannot represent some entries; all are listed.
         ContainerError: The file cannot be written.
     """
     dumped = dump_encodings(file, version)
@@ -66,13 +66,13 @@ def write_encodings(
 
 
 def dump_encodings(file: EncodingsFile, version: str) -> Dumped:
-    """Return an encodings file as text, without what the version cannot hold.
+    """Return an encodings file as text, without entries that the version cannot represent.
 
     Raises:
-        ConfigError: There is no such version.
+        ConfigError: The version is unknown.
     """
     if version not in WRITTEN:
-        hint = f"it is one of {', '.join(WRITTEN)}"
+        hint = f"expected one of {', '.join(WRITTEN)}"
         raise ConfigError(f"version {version!r} cannot be written", hint=hint)
     left_out: list[Problem] = []
     notes: list[Problem] = []
@@ -105,7 +105,8 @@ def _sections(
     if guessed:
         text = (
             f"the file does not say which of {len(guessed)} tensors are weights; those with "
-            "several scales, 32 bits or a symmetric grid were taken for weights (pass --model to be sure)"
+            "several scales, 32 bits or a symmetric grid were taken for weights "
+            "(pass --model to be sure)"
         )
         notes.append(Problem(text))
     return data

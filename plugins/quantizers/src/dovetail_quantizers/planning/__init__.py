@@ -1,1 +1,1 @@
-"""Planning: which tensor gets which encoding, and what must be observed to choose it."""
+"""Planning: the encoding of each tensor, and the observations that it needs."""

@@ -1,7 +1,7 @@
-"""Weights behind a flattening, with their columns put back in the order of the user's model.
+"""Weights after a flattening, with their columns in the order of the user's model.
 
-Conversion lets them take flattened channels-last data as they lie. Scales for blocks of columns are
-for the order of the user's model, and there is none for the other.
+Conversion reorders their columns for flattened channels-last data. Scales of blocks of columns only
+exist for the order of the user's model.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from dovetail_opset.passes import COLUMNS_LAST, COLUMNS_MOVED, DeadCode
 
 
 def has_moved_columns(tensor: Tensor) -> bool:
-    """Return whether a static tensor's columns are in another order than in the user's model."""
+    """Return whether conversion reordered the columns of a static tensor."""
     return any(m in tensor.name and m not in tensor.source for m in (COLUMNS_LAST, COLUMNS_MOVED))
 
 
 def put_columns_back(graph: Graph, weight: Tensor) -> Tensor:
-    """Return weights in the user's order in the place of others; what they multiply is transposed.
+    """Replace weights by weights in the user's order, transpose their input, and return them.
 
     Args:
         graph: Changed.
-        weight: Of a FullyConnected; its columns were moved.
+        weight: Weights of a FullyConnected with reordered columns.
 
     Raises:
-        QuantizationError: It is not known how, or not where.
+        QuantizationError: The order or the node to change is unknown.
     """
     (layer, *others) = graph.consumers(weight)
     flat = layer.inputs[0]
@@ -60,13 +60,13 @@ def put_columns_back(graph: Graph, weight: Tensor) -> Tensor:
 
 
 def put_back_for_blocks(graph: Graph, size: int | None) -> None:
-    """Put the columns back of all weights that are to get blocks of a size, if any are."""
+    """Restore the columns of all weights that get blocks of a size."""
     if size is not None:
         put_back_where(graph, lambda tensor: tensor.shape[-1] % size == 0)
 
 
 def put_back_where(graph: Graph, is_blocked: Callable[[Tensor], bool]) -> None:
-    """Put the columns back of all weights of which something holds."""
+    """Restore the columns of all weights with some property."""
     for tensor in list(graph.tensors.values()):
         if tensor.kind.is_static and has_moved_columns(tensor) and is_blocked(tensor):
             put_columns_back(graph, tensor)

@@ -1,4 +1,4 @@
-"""Which values of a tensor count for its range, where not all of them do."""
+"""Values of a tensor that count for its range, if not all do."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ import numpy as np
 
 from dovetail.ir import Array
 
-# Half of the least number that masks are made of (-10000), so that it is found though something
-# is added to it. Rows that lie beyond it as a whole are masked as a whole: they do not count.
+# Half of the smallest common mask value (-10000), to recognize sums with it. Rows that are entirely
+# below are masked as a whole: they do not count.
 MASK = 5e3
 
 
 @dataclass(frozen=True, slots=True)
 class RowFloor:
-    """What counts of a tensor that only a Softmax reads.
+    """The values that count in a tensor that only a Softmax reads.
 
     Attributes:
-        axis: Along which the Softmax takes rows.
-        depth: So far below the greatest value of its row, a value is as good as any lesser one.
+        axis: The axis of the Softmax.
+        depth: Distance below the maximum of a row from which values no longer matter.
     """
 
     axis: int
     depth: float
 
     def counting(self, values: Array) -> Array:
-        """Return the values that count, raised to the floor of their row; NaN stays."""
+        """Return the values that count, clipped at the floor of their row; NaN stays."""
         if not values.size:
             return values
         maximum = values.max(axis=self.axis, keepdims=True)
         raised = np.maximum(values, maximum - values.dtype.type(self.depth))
-        masked = maximum <= -MASK  # not of NaN
+        masked = maximum <= -MASK  # except NaN
         if masked.all() or not masked.any():
             return values if masked.all() else raised
         return np.asarray(raised[np.broadcast_to(~masked, raised.shape)])

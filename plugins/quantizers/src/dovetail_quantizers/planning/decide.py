@@ -1,4 +1,4 @@
-"""Decisions: the encoding of each group, from what was given, known and observed."""
+"""The encoding of each group, from given, known and observed ranges."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDe
 
     Args:
         plan: The plan.
-        seen: What was observed, by the name of the group's leader.
+        seen: Observed ranges, by the name of the group's leader.
 
     Raises:
-        QuantizationError: Ranges that no grid spans; all of them are listed.
+        QuantizationError: No grid spans some ranges; all of these are listed.
     """
     found: dict[Group, EncodingDecision] = {}
     problems: list[Problem] = []

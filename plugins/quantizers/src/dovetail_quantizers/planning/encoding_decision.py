@@ -1,4 +1,4 @@
-"""What a tensor gets: a type, an encoding, and the reason."""
+"""The decision on a tensor: a type, an encoding, and the reason."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dovetail_quantizers.planning.value_range import Range
 
 @dataclass(frozen=True, slots=True)
 class EncodingDecision:
-    """What a tensor gets.
+    """The type and encoding of a tensor.
 
     Attributes:
-        dtype: A fixed-point type, or a float one without an encoding.
-        encoding: Of a fixed-point type.
-        why: What decided it.
-        observed: The range that was seen.
+        dtype: A fixed-point type, or a float type without an encoding.
+        encoding: The encoding of a fixed-point type.
+        why: The reason.
+        observed: The observed range.
     """
 
     dtype: DType
@@ -26,7 +26,7 @@ class EncodingDecision:
 
     @property
     def ends(self) -> Range | None:
-        """The least and the greatest point of its grid; None unless it has just one scale."""
+        """The first and the last point of the grid; None unless it has exactly one scale."""
         if not isinstance(self.encoding, ScaleOffset):
             return None
         low, high = self.dtype.stored_range(self.encoding.bitwidth)

@@ -1,6 +1,6 @@
-"""Nodes that stay float for want of encodings, and whole graphs that do.
+"""Nodes and graphs that stay float because encodings are missing.
 
-What can be propagated has been by then: tensors between which values are only moved share.
+Encodings are propagated before: tensors between which values are only moved share one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def fallen_back(
     overrides: Overrides,
     bitwidth: int,
 ) -> dict[Node, Float]:
-    """Return the nodes that stay float for want of an encoding."""
+    """Return the nodes that stay float because an encoding is missing."""
     known = {t for g in groups.values() for t in g.members if _is_known(g, overrides)}
     known |= overrides.encodings.keys()
     found: dict[Node, Float] = {}
@@ -40,7 +40,7 @@ def fallen_back(
 
 
 def all_float(graph: Graph, ops: OpRegistry, bitwidth: int) -> dict[Node, Float]:
-    """Return every node, float in a width: in 32 bits where its op does not take that."""
+    """Return all nodes as float of a bitwidth, or of 32 bits if the op does not support it."""
     found: dict[Node, Float] = {}
     for node in graph.nodes:
         why = refusal(node, ops, float_type(bitwidth))

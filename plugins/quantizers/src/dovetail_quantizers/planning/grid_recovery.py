@@ -1,7 +1,7 @@
-"""Finding the grid that float weights already lie on, as those of a quantized model do.
+"""Recovery of the grid of float weights from a quantized model.
 
-A model that was quantized in its framework brings weights that are integers times a scale. Once
-they are folded to floats the scale is gone, but not the grid. It is found again from the values;
+The weights of a model that was quantized in its framework are integers times a scale. After folding
+to floats, the scale is lost, but the values are still on the grid. It is recovered from them;
 storing them on it loses nothing.
 """
 
@@ -16,13 +16,13 @@ from dovetail.ir import AxisScaleOffset, DType, Encoding, ScaleOffset
 
 # A product of an integer of 8 bits and a scale, rounded to a float32, and divided again.
 _NEAR = 1e-4
-# The same of an integer of more bits: the products of it and of the greatest value are each off
-# by up to 2**-24 of themselves; as much again is for scales that were rounded on the way.
+# The same for an integer of more bits: its product and that of the maximum each have a relative
+# error of up to 2**-24; as much again is for scales that were rounded before.
 _NEAR_BY_SIZE = 2.0**-22
-# So many values decide which grids are looked at closely, and so many of these come first.
+# Number of values that select grids for a full check, and number of those to try first.
 _FEW = 96
 _FIRST = 4
-# Any few numbers lie near some grid of 16 bits: it counts if that happens less often by chance.
+# Any few numbers are near some grid of 16 bits: the maximum probability of that by chance.
 _CHANCE = 1e-6
 # Signed and unsigned, by bits, from the narrowest.
 _TYPES = {
@@ -34,10 +34,10 @@ _Grid = tuple[DType, NDArray[np.float32], NDArray[np.int32]]
 
 
 def recover_grid(values: NDArray[np.float32], axis: int | None) -> tuple[DType, Encoding] | None:
-    """Return the grid that values lie on, or None.
+    """Return the grid of values, or None.
 
-    One of 8 bits for all is preferred, then one of 8 bits for each slice along the axis, then the
-    same of 16 bits.
+    A grid of 8 bits for all values is preferred, then one of 8 bits for each slice along the axis,
+    then the same with 16 bits.
     """
     if not values.size or not np.isfinite(values).all():
         return None
@@ -68,7 +68,7 @@ def _grid(rows: NDArray[np.float32], bits: int) -> _Grid | None:
         return None
     size = np.abs(rows).max(axis=1).astype(np.float64)
     scales = np.where(size > 0, size / counts, 1.0).astype(np.float32)
-    if (scales < np.finfo(np.float32).tiny).any():  # values that float32 hardly holds
+    if (scales < np.finfo(np.float32).tiny).any():  # subnormal values
         return None
     minimum = np.rint(rows.min(axis=1) / scales).astype(np.int64)
     maximum = np.rint(rows.max(axis=1) / scales).astype(np.int64)
@@ -83,7 +83,7 @@ def _grid(rows: NDArray[np.float32], bits: int) -> _Grid | None:
 
 
 def _steps(values: NDArray[np.float32], most: int) -> int | None:
-    """How many steps the greatest value has, where all are whole multiples of the largest step."""
+    """Return the steps of the maximum, on the coarsest grid of all values; None for no grid."""
     size = np.abs(values.astype(np.float64))
     maximum = float(size.max())
     if maximum == 0:
@@ -91,7 +91,7 @@ def _steps(values: NDArray[np.float32], most: int) -> int | None:
     counts = np.arange(1, most + 1)
     few = np.unique(size[:: max(len(size) // _FEW, 1)])
     few = few[(few > 0) & (few < maximum)] / maximum
-    # the first values, one after the other, leave few of the counts to the rest
+    # the first values, one by one, leave few candidates
     for value in few[:_FIRST]:
         counts = counts[_distance(counts * value) < _near(counts)]
     off = _distance(few[None, :] * counts[:, None]).max(axis=1, initial=0.0)
@@ -102,7 +102,7 @@ def _steps(values: NDArray[np.float32], most: int) -> int | None:
 
 
 def _is_meant(rows: NDArray[np.float32], counts: list[int]) -> bool:
-    """Return whether it is no chance that every row lies on a grid of so many steps."""
+    """Return whether rows on grids of so many steps are unlikely by chance."""
     chance = 0.0
     for row, count in zip(rows, counts, strict=True):
         others = len(np.unique(np.abs(row[row != 0]))) - 1
@@ -113,10 +113,10 @@ def _is_meant(rows: NDArray[np.float32], counts: list[int]) -> bool:
 
 
 def _near(counts: NDArray[np.int64] | int) -> NDArray[np.float64]:
-    """How far from whole numbers values may be that have up to so many steps."""
+    """Return the tolerance for whole numbers of up to so many steps."""
     return np.asarray(np.maximum(_NEAR, np.asarray(counts) * _NEAR_BY_SIZE))
 
 
 def _distance(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far values are from whole numbers."""
+    """Return the distance of values from whole numbers."""
     return np.asarray(np.abs(values - np.rint(values)))

@@ -1,8 +1,8 @@
-"""The range of each group: what was seen of it, and how far off its infinities have to lie.
+"""The range of each group: observed values, and the distance of its infinities.
 
-A mask of zeros and minus infinity has no finite number for the latter, so one is chosen: far enough
-for a masked sum to reach the end of the sum's grid, whatever was masked. That end in turn lies well
-below every other sum, so that a Softmax makes nothing of it.
+A mask of zeros and minus infinity needs a finite number for the latter: far enough for a masked sum
+to reach the end of the sum's grid, whatever was masked. That end is well below every other sum, so
+that a Softmax gives 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class GroupRanges:
 
     Args:
         plan: The plan.
-        seen: What was observed, by the name of the group's leader.
+        seen: Observed ranges, by the name of the group's leader.
     """
 
     def __init__(self, plan: Plan, seen: Mapping[str, ValueRange]) -> None:
@@ -36,18 +36,18 @@ class GroupRanges:
         self._found: dict[Group, Range] = {}
 
     def extent(self, group: Group) -> ValueRange:
-        """Return what is in a group: observed, constant, and known without looking."""
+        """Return the values of a group: observed, constant, and known from ops."""
         parts = [self._seen.get(group.leader.name), group.known_extent()]
         known = [part for part in parts if part is not None]
         return known[0].joined(known[-1]) if known else _NOTHING
 
     def range(self, group: Group) -> Range:
-        """Return the range that a group's grid is to span."""
+        """Return the range that the grid of a group must span."""
         if group in self._plan.given:
             return self._plan.given[group].ends or (0.0, 0.0)
         if group not in self._found:
             extent = self.extent(group)
-            self._found[group] = extent.reaching(0.0)  # for what leads back here
+            self._found[group] = extent.reaching(0.0)  # for cycles
             if extent.has_infinity:
                 across = [self._across(node, group) for node in self._readers(group)]
                 self._found[group] = extent.reaching(max(across, default=0.0))
@@ -59,7 +59,7 @@ class GroupRanges:
         return [node for node in readers if node not in group.inside]
 
     def _across(self, node: Node, group: Group) -> float:
-        """How far from zero a node must find an infinity, for its result to reach its end."""
+        """Return the distance from zero that an infinity needs for the result to reach its end."""
         operation = binary_of(node, self._plan.ops)
         if operation in (Binary.ADD, Binary.SUBTRACT):
             others = [t for t in (*node.inputs, *node.outputs) if t is not None]
@@ -81,14 +81,14 @@ class GroupRanges:
 def across(
     plan: Plan, decided: Mapping[Group, EncodingDecision], node: Node, constant: Tensor
 ) -> float:
-    """Return how far from zero a node must find the infinities of a constant that it reads."""
+    """Return the distance from zero that infinities of a node's constant input need."""
     others = (t for t in (*node.inputs, *node.outputs) if t is not None and t is not constant)
     groups = [plan.groups[t] for t in others if t in plan.groups]
     return sum(span(decided[group].ends or (0.0, 0.0)) for group in groups if group in decided)
 
 
 def _factors(node: Node) -> np.ndarray | None:
-    """Sizes of the constant that a node multiplies or divides by, zeros left out."""
+    """Return the magnitudes of the constant that a node multiplies or divides by, without zeros."""
     statics = [t for t in node.inputs if t is not None and _is_static(t)]
     if len(statics) != 1:
         return None

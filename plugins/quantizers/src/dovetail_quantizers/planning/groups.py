@@ -1,7 +1,7 @@
-"""Groups of tensors that share one encoding, found by what the ops do to values.
+"""Groups of tensors that share one encoding.
 
-Tensors between which values are only moved share; so does, unless that is switched off, what a
-Relu or clip cuts off with what it leaves: values that it would clip need no place on the grid.
+Tensors between which values are only moved share an encoding. So do, unless this is switched off,
+the input and output of a Relu or clip: clipped values need no points on the grid.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class Group:
     """Tensors with one encoding.
 
     Attributes:
-        members: In the graph's order, constants among them.
-        sources: Those that bring values of their own: what is to be observed.
+        members: In the order of the graph, with constants.
+        sources: Members with new values, which are observed.
         constants: Static members.
-        bounds: Ranges that are known without looking, with the node that gives each.
+        bounds: Ranges that are known from ops, with their nodes.
         inside: Nodes that only move or clip values within the group.
-        squashed: Members whose own range does not count, by the node that clips them.
-        needed: What the readers tell apart: values beyond need no place.
-        floors: Members that only Softmaxes read, and what counts of them; see `masks`.
-        far: From where on members' numbers stand for an infinity.
+        squashed: Members whose own range does not count, with the nodes that clip them.
+        needed: The range in which the consumers are not flat: values beyond are clipped.
+        floors: Members that only Softmaxes read, and their values that count; see `masks`.
+        far: The limits from which numbers represent infinity.
     """
 
     members: dict[Tensor, None] = field(default_factory=dict)
@@ -56,11 +56,11 @@ class Group:
 
     @property
     def leader(self) -> Tensor:
-        """The tensor that the others are said to share with."""
+        """The tensor that the others share the encoding of."""
         return next(iter(self.sources or self.members))
 
     def known_extent(self) -> ValueRange | None:
-        """Return what is known without observing: constants and bounds."""
+        """Return the range that is known without observing: constants and bounds."""
         extents = [ValueRange(*ends) for ends, _ in self.bounds]
         for tensor in self.constants:
             values = np.asarray(tensor.values(), np.float32)
@@ -82,9 +82,9 @@ def find_groups(
     Args:
         graph: A float graph; not changed.
         ops: Finds ops.
-        concat: Whether what is joined shares.
-        squash: Whether producers share with the Relu that reads them.
-        claims: What is given for tensors; those with differing claims do not share.
+        concat: Whether the tensors of a Concat share.
+        squash: Whether the input of a Relu shares with its output.
+        claims: Given encodings and widths; tensors with different ones do not share.
     """
     finder = _Finder(graph, ops, claims)
     for node in graph.nodes:
@@ -110,7 +110,7 @@ class _Finder:
             self.groups[tensor] = Group({tensor: None}, {tensor: None})
 
     def move(self, node: Node, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
-        """Join what a node only moves values between."""
+        """Join the tensors between which a node only moves values."""
         if not inputs:
             return
         for tensor in (t for t in inputs if t not in self.groups):  # constants
@@ -130,14 +130,14 @@ class _Finder:
             merged.bounds.append((added, node.where))
 
     def squash(self, node: Node) -> None:
-        """Join what a node clips with what it leaves, if nobody else sees the former."""
+        """Join input and output of a clipping node, if the input has no other consumer."""
         cut, left = node.inputs[0], node.outputs[0]
         if cut is None or cut not in self.groups or left not in self.groups:
             return
         before, after = self.groups[cut], self.groups[left]
         if before is after or before.constants or before.bounds:
             return
-        # an encoding that was given for what is clipped is not for what is left
+        # an encoding of the input is not valid for the output
         if self._claimed(before) and self._claimed(before) != self._claimed(after):
             return
         if any(not self._is_hidden(t, before, node) for t in before.members):
@@ -150,7 +150,7 @@ class _Finder:
         merged.inside.add(node)
 
     def limit(self) -> None:
-        """Find what the readers of each group tell apart."""
+        """Find the ranges in which the consumers of each group are not flat."""
         for group in dict.fromkeys(self.groups.values()):
             if any(t.kind is not TensorKind.NATIVE for t in group.members):
                 continue
@@ -161,7 +161,7 @@ class _Finder:
                 group.needed = (min(low, 0.0), max(high, 0.0))
 
     def fix(self, node: Node, known: Range) -> None:
-        """Take an output's range from the op instead of from what is observed."""
+        """Use the fixed range of an op's output instead of observing it."""
         group = self.groups.get(node.outputs[0])
         if group is not None and node.outputs[0] in group.sources:
             del group.sources[node.outputs[0]]
@@ -190,7 +190,7 @@ class _Finder:
 
 
 def _flowing(graph: Graph) -> Iterator[Tensor]:
-    """Inputs and results of nodes: every quantized tensor that is not static."""
+    """Yield every quantized tensor that is not static: inputs and outputs of nodes."""
     for tensor in graph.tensors.values():
         if is_quantized(tensor) and not tensor.kind.is_static:
             yield tensor

@@ -1,8 +1,8 @@
-"""Integers that the application gives or takes, and what they stand for in the model.
+"""Integer inputs and outputs of a graph that represent real numbers.
 
-They stay integers for the application. Inside, a Cast tells what they stand for: to fixed-point
-integers of the same bits, which is no work, and a Dequantize or Quantize makes the numbers between
-them and the rest of the graph real until that is fixed-point itself.
+They stay integers for the application. Inside the graph, a Cast gives them a fixed-point type with
+the same bits, at no cost. A Dequantize or Quantize connects them to the rest of the graph while it
+is float.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from dovetail_quantizers.planning.rules import is_quantized
 def open_inputs(
     graph: Graph, found: Overrides, take: Callable[[QdqPattern, EncodingDecision], None]
 ) -> None:
-    """Create integers that the application gives real in one place.
+    """Dequantize each integer input at one point of the graph.
 
     Args:
         graph: Changed.
-        found: Gets the fixed-point tensors.
-        take: Takes out what makes them real elsewhere; is given what quantizes them.
+        found: Collects the fixed-point tensors.
+        take: Removes the other ops that dequantize them; called with the quantizing pattern.
     """
     for x in graph.inputs:
         given = integers_given(graph, x)
@@ -49,11 +49,11 @@ def open_inputs(
 
 
 def open_integers(graph: Graph, found: Overrides) -> None:
-    """Create one Quantize of what makes integers that are not made real again.
+    """Replace ops that compute integers that are not dequantized by one Quantize each.
 
     Args:
         graph: Changed.
-        found: Gets the encodings, and the fixed-point tensors.
+        found: Collects the encodings and the fixed-point tensors.
     """
     for node in graph.nodes:
         made = integers_made(graph, node)
@@ -72,7 +72,7 @@ def open_integers(graph: Graph, found: Overrides) -> None:
         found.covered.add(x.source)
         encoded = _encoded(spec)
         if found.encodings.setdefault(x, encoded) is encoded:
-            text = f"of integers that are not made real again: {integers.dtype.name}"
+            text = f"of integers that are not dequantized: {integers.dtype.name}"
             found.change(x, "encoding", text)
         DeadCode().run(graph)
 

@@ -1,8 +1,8 @@
-"""Masks: large numbers that are added for a Softmax to make nothing of what they are added to.
+"""Masks: large numbers that are added to scores before a Softmax.
 
-A Softmax looks at each value beside the greatest of its row. What lies far enough below it is as
-good as nothing, however far that is, and needs no place on the grid of what the Softmax reads; in
-what is added up to that, a number that no score comes near stands for minus infinity.
+A Softmax depends on the distance of each value from the maximum of its row. Values far enough below
+give 0, however far they are, so the grid of the Softmax input does not represent them. In the
+operands of that sum, numbers far below all scores represent minus infinity.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _FAR = {1: Far(below=-MASK), -1: Far(above=MASK)}
 
 
 class Masks:
-    """What only Softmaxes read in a graph, and what is added up to that.
+    """The tensors of a graph that only Softmaxes read, and the operands of their sums.
 
     Args:
         graph: The graph; not changed.
         ops: Finds its ops.
-        groups: Of its tensors.
+        groups: The groups of its tensors.
     """
 
     def __init__(self, graph: Graph, ops: OpRegistry, groups: Mapping[Tensor, Group]) -> None:
@@ -41,16 +41,16 @@ class Masks:
         self._floors: dict[Group, dict[Tensor, RowFloor]] = {}
 
     def find(self) -> None:
-        """Write what it finds into the groups."""
+        """Set `floors` and `far` of the groups."""
         each = list(dict.fromkeys(self._groups.values()))
         for group in each:
             group.floors = self._floors_of(group)
-        # sums of sums come last, and what is added up to them is asked for first
+        # last nodes first: the floors of a sum decide on its operands
         for node in reversed(self._graph.nodes):
             self._look_at_sum(node)
 
     def _floors_of(self, group: Group) -> dict[Tensor, RowFloor]:
-        """What counts of the members that others than moving nodes read, if it is but a part."""
+        """Return the values that count of a group's members; nothing if all of them do."""
         if group not in self._floors:
             self._floors[group] = self._found(group)
         return self._floors[group]
@@ -69,7 +69,7 @@ class Masks:
         return found
 
     def _floor(self, node: Node, tensor: Tensor) -> RowFloor | None:
-        """What a node tells apart of what it reads."""
+        """Return the values of an input that matter to a node; None if all do."""
         if node.package != PACKAGE.name:
             return None
         if node.op_type == "Softmax":
@@ -84,7 +84,7 @@ class Masks:
         return None if after is None else RowFloor(after.axis, after.depth / factor)
 
     def _factor(self, node: Node, tensor: Tensor) -> float | None:
-        """What a node multiplies a tensor by, above zero; 1 where it cuts off what is masked."""
+        """Return the positive factor of a node, 1 if it clips masked values; None for none."""
         operation = binary_of(node, self._ops)
         other = next((t for t in node.inputs if t is not tensor), None)
         if other is None or not other.kind.is_static or other.data is None:
@@ -105,7 +105,7 @@ class Masks:
         )
 
     def _look_at_sum(self, node: Node) -> None:
-        """Find where numbers stand for infinity in what is added up for a Softmax alone."""
+        """Find the limits from which operands of a sum for Softmaxes represent infinity."""
         signs = mask_signs(node, self._ops, self._groups)
         for tensor, sign in zip(node.inputs, signs, strict=False):
             if tensor is None or tensor not in self._groups:
@@ -117,7 +117,7 @@ class Masks:
                 group.far = _FAR[sign]
 
     def _sign(self, node: Node, group: Group) -> int:
-        """With which sign a node adds a group up for a Softmax; 0 where it does not."""
+        """Return the sign with which a node adds a group for a Softmax; 0 if it does not."""
         signs = mask_signs(node, self._ops, self._groups)
         mine = {
             sign
@@ -128,7 +128,7 @@ class Masks:
 
 
 def mask_signs(node: Node, ops: OpRegistry, groups: Mapping[Tensor, Group]) -> tuple[int, ...]:
-    """Return the signs with which a node adds its inputs up for a Softmax; none if it does not."""
+    """Return the signs with which a node adds its inputs for a Softmax; none if it does not."""
     operation = binary_of(node, ops)
     if operation not in (Binary.ADD, Binary.SUBTRACT):
         return ()
@@ -139,6 +139,6 @@ def mask_signs(node: Node, ops: OpRegistry, groups: Mapping[Tensor, Group]) -> t
 
 
 def far_of(node: Node, i: int, ops: OpRegistry, groups: Mapping[Tensor, Group]) -> Far:
-    """Return from where on numbers stand for an infinity in a constant that a node reads."""
+    """Return the limits from which numbers of a node's constant represent infinity."""
     signs = mask_signs(node, ops, groups)
     return _FAR[signs[i]] if signs else EVERYTHING_COUNTS

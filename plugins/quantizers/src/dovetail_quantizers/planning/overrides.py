@@ -1,4 +1,4 @@
-"""What an encodings file decides: encodings, widths, and which nodes stay float."""
+"""Given encodings, bitwidths and float nodes, from an encodings file or the model."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from dovetail_quantizers.planning.rules import is_quantized
 
 GIVEN_BY_MODEL = "given by the model, which was quantized before"
 _WHY = "given by the encodings file"
-# So many names are in one note.
+# Maximum number of names in one note.
 _SHOWN = 12
 
 
 @dataclass(slots=True)
 class Overrides:
-    """What was given for the tensors of one graph.
+    """Given decisions on the tensors of one graph.
 
     Attributes:
         encodings: Types and encodings.
-        widths: Bitwidths of tensors of which nothing else is said.
-        floats: Nodes that are to stay float.
-        float_inputs: Inputs of the graph that are to stay float.
-        covered: Names in the user's model that something was said of.
-        remarks: What the user should know of tensors.
-        changes: What became of the quantizing that the model brought, where it brought some.
-        interfaces: Fixed-point tensors that stand for integers of the application.
-        idle: Names of entries for tensors that the model has, but none that is quantized.
+        widths: Bitwidths of tensors without a given encoding.
+        floats: Nodes that stay float.
+        float_inputs: Inputs of the graph that stay float.
+        covered: Names in the user's model with an entry.
+        remarks: Notes on tensors.
+        changes: Changes of the quantization in the model, if there was one.
+        interfaces: Fixed-point tensors that represent integers of the application.
+        idle: Names of entries for tensors of the model that are not quantized.
     """
 
     encodings: dict[Tensor, EncodingDecision] = field(default_factory=dict)
@@ -55,20 +55,20 @@ class Overrides:
     idle: list[str] = field(default_factory=list)
 
     def change(self, tensor: Tensor, kind: str, text: str) -> None:
-        """Keep what became of something that the model says of a tensor, once."""
+        """Record a change of the model's quantization of a tensor, once."""
         told = Difference(tensor=tensor.source, kind=kind, text=text)
         if told not in self.changes:
             self.changes.append(told)
 
     @property
     def claims(self) -> Mapping[Tensor, Hashable]:
-        """What tensors that share an encoding must agree on."""
+        """The given types, encodings and widths, which tensors that share must agree on."""
         widths = {t: ("width", width) for t, width in self.widths.items()}
         return widths | {t: (e.dtype, e.encoding) for t, e in self.encodings.items()}
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know, one line for each kind, with the names that the user knows."""
+        """Notes for the user, one per kind, with names of the user's model."""
         names: dict[str, list[str]] = {}
         for tensor, remark in self.remarks.items():
             names.setdefault(remark, []).append(f"'{tensor.source}'")
@@ -80,13 +80,13 @@ class Overrides:
 
     @property
     def given(self) -> frozenset[str]:
-        """Name of tensors whose present values something was said of."""
+        """Names of tensors whose values must not change, because something was given for them."""
         float_results = (t.name for node in self.floats for t in node.outputs)
         said = (t.name for t in (*self.encodings, *self.float_inputs))
         return frozenset((*said, *float_results))
 
     def under(self, other: Overrides) -> Overrides:
-        """Return both together; where both say something of a tensor, the other counts."""
+        """Return the union of both; the other takes precedence for a tensor."""
         said = other.encodings.keys() | other.widths.keys()
         return Overrides(
             {t: e for t, e in self.encodings.items() if t not in said} | other.encodings,
@@ -101,7 +101,7 @@ class Overrides:
         )
 
     def uncovered(self, graph: Graph) -> tuple[str, ...]:
-        """Return the names in the user's model that nothing was said of."""
+        """Return the names in the user's model without an entry."""
         names = dict.fromkeys(t.source for t in graph.tensors.values() if is_quantized(t))
         return tuple(name for name in names if name not in self.covered)
 
@@ -112,17 +112,17 @@ def _listed(names: list[str]) -> str:
 
 
 def read_overrides(options: QuantizationOptions) -> EncodingsFile | None:
-    """Return the encodings file that the options name, if they name one.
+    """Return the encodings file of the options, None without one.
 
     Raises:
-        FrontendError, QuantizationError: It cannot be read, or has faults.
+        FrontendError, QuantizationError: The file cannot be read, or has faults.
     """
     path = options.quantization_overrides
     return None if path is None else read_encodings(path)
 
 
 def unmatched(file: EncodingsFile, graphs: Sequence[Graph]) -> list[Problem]:
-    """Return a problem for each entry that no tensor of the user's model goes by."""
+    """Return a problem for each entry without a tensor in the user's model."""
     names = {t.name for graph in graphs for t in graph.tensors.values()}
     known = names.union(t.source for graph in graphs for t in graph.tensors.values())
     removed_sources = _gone(graphs)
@@ -138,7 +138,7 @@ def unmatched(file: EncodingsFile, graphs: Sequence[Graph]) -> list[Problem]:
 
 
 def without_tensor(file: EncodingsFile, graphs: Sequence[Graph]) -> str:
-    """Return a note on the entries for tensors that conversion does away with; "" for none."""
+    """Return a note on the entries for tensors that conversion removes; "" for none."""
     removed_sources = _gone(graphs)
     left = [f"'{name}'" for name in file.entries if name in removed_sources]
     if not left:
@@ -147,7 +147,7 @@ def without_tensor(file: EncodingsFile, graphs: Sequence[Graph]) -> str:
 
 
 def _gone(graphs: Sequence[Graph]) -> frozenset[str]:
-    """Name of tensors of the user's model that no graph has any more."""
+    """Return the names of the user's model that no graph has."""
     here = {t.source for graph in graphs for t in graph.tensors.values()}
     return frozenset(name for graph in graphs for name in graph.removed_sources) - here
 
@@ -155,16 +155,16 @@ def _gone(graphs: Sequence[Graph]) -> frozenset[str]:
 def overrides_of(
     file: EncodingsFile, graph: Graph, ops: OpRegistry, known: Container[str] = ()
 ) -> Overrides:
-    """Return what a file says of a graph.
+    """Return the overrides of a graph from a file.
 
     Args:
         file: The file.
-        graph: Changed where weights have blocks: their columns get the order that these are for.
+        graph: Changed if weights have blocks: their columns get the order of the blocks.
         ops: Finds ops.
-        known: Names of tensors before quantizing was taken out of the graph.
+        known: Names of tensors before quantization was extracted from the graph.
 
     Raises:
-        QuantizationError: Entries that do not fit their tensors; all of them are listed.
+        QuantizationError: Entries do not match their tensors; all of these are listed.
     """
     found = Overrides()
     axes = channel_axes(graph, ops)
@@ -196,7 +196,7 @@ def _matches(entry: TensorEncoding, graph: Graph) -> Iterator[Tensor]:
     read = graph.tensors.get(entry.name.removesuffix(CONVERTED))
     if not named and read is not None and entry.kind == "int":
         named = [read]
-    # a bias that a fold made goes by the name of the result that it was folded from
+    # a folded bias has the name of the output that it was folded from
     of_kind = [t for t in named if t.kind.is_static == bool(entry.is_param)]
     if entry.is_param is not None and of_kind:
         named = of_kind

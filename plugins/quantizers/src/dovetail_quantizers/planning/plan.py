@@ -1,4 +1,4 @@
-"""The plan of one graph: which nodes are fixed-point, and where each encoding comes from."""
+"""The plan of one graph: its fixed-point nodes, and the source of each encoding."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be done with a float graph.
+    """The plan for quantizing a float graph.
 
     Attributes:
         graph: The graph.
         ops: Finds its ops.
-        options: The user's.
-        recipes: What they mean.
-        groups: Of each tensor that takes an encoding as an activation does.
+        options: The user's options.
+        recipes: The recipes of the options.
+        groups: The group of each tensor that is encoded like an activation.
         floats: Nodes that stay float.
-        overrides: What somebody gave.
-        given: Encodings that need no calibration, by the group they are for.
-        widths: Bitwidths that were given for groups of which nothing else was.
-        notes: What the user should know.
+        overrides: Given decisions.
+        given: Given encodings, by group; these groups need no calibration.
+        widths: Given bitwidths of groups without a given encoding.
+        notes: Notes for the user.
     """
 
     graph: Graph
@@ -76,7 +76,7 @@ class Plan:
         }
 
     def counting(self) -> dict[str, RowFloor | Far]:
-        """Return what counts of watched tensors, by name; of those left out, everything does."""
+        """Return which values of watched tensors count, by name; all values of others do."""
         found: dict[str, RowFloor | Far] = {}
         for group in self.needed():
             found |= {tensor.name: floor for tensor, floor in group.floors.items()}
@@ -85,20 +85,20 @@ class Plan:
         return found
 
     def how(self, group: Group) -> str:
-        """Return what a group's range depends on besides the values that are observed."""
+        """Return what the range of a group depends on, besides the observed values, as text."""
         return f"{self.recipe(group).signature} {list(group.floors.values())} {group.far}"
 
     def note_infinities(self, tensor: Tensor) -> None:
-        """Record, once, that a tensor's grid holds something in the place of infinities."""
+        """Record, once, that an end of a tensor's grid represents infinities."""
         note = (
-            f"values that represent infinities in '{tensor.source}': an end of its grid, far from the "
-            "rest, is theirs"
+            f"an end of the grid of '{tensor.source}', far from the other values, represents "
+            "infinities"
         )
         if note not in self.notes:
             self.notes.append(note)
 
     def recipe(self, group: Group) -> Recipe:
-        """Return how a group gets its grid from its range."""
+        """Return the recipe for the grid of a group."""
         recipe = self.recipes.activation
         width = self.widths.get(group, recipe.bitwidth)
         return recipe if width == recipe.bitwidth else recipe.with_bitwidth(width)
@@ -124,12 +124,12 @@ def make_plan(
     """Return the plan of a float graph.
 
     Args:
-        graph: Not changed; the plan's to be written into.
+        graph: The graph that the plan will annotate; not changed here.
         ops: Finds ops.
-        options: The user's.
-        recipes: What they mean.
-        overrides: What was given for the graph's tensors.
-        floats_only: Whether nothing is to become fixed-point.
+        options: The user's options.
+        recipes: The recipes of the options.
+        overrides: Given decisions on the graph's tensors.
+        floats_only: Whether all tensors stay float.
     """
     groups = find_groups(
         graph,

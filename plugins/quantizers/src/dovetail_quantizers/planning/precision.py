@@ -1,4 +1,4 @@
-"""Which nodes stay float: those whose op takes no fixed point, and those that somebody chose."""
+"""Nodes that stay float: without fixed-point support, or by choice."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dovetail_quantizers.planning.roles import present, schema_of
 from dovetail_quantizers.planning.rules import is_quantized
 
 _ANY = ScaleOffset(1.0)
-# It looks at shapes only, so what is stored does not matter to it.
+# It only reads shapes, so stored values do not matter.
 _SHAPES_ONLY = ("Shape",)
 
 
 @dataclass(frozen=True, slots=True)
 class Float:
-    """Why a node stays float, and how wide it is then."""
+    """The reason why a node stays float, and its bitwidth."""
 
     bitwidth: int
     why: str
@@ -38,10 +38,10 @@ def float_nodes(
     Args:
         graph: The float graph.
         ops: Finds ops.
-        groups: Those of its tensors.
-        chosen: Nodes that are to be float in any case.
-        pinned: Tensors that are to be fixed-point, whatever they are computed from.
-        bitwidth: Of what has to stay float.
+        groups: The groups of its tensors.
+        chosen: Nodes that are float in any case.
+        pinned: Tensors that are fixed-point in any case.
+        bitwidth: Of the other nodes that stay float.
     """
     found: dict[Node, Float] = {}
     for node in graph.nodes:
@@ -60,12 +60,12 @@ def float_nodes(
 
 
 def touches_floats(node: Node) -> bool:
-    """Return whether a node reads or writes anything that could be quantized."""
+    """Return whether a node reads or writes a tensor that could be quantized."""
     return any(is_quantized(t) for t in (*(t for _, t in present(node)), *node.outputs))
 
 
 def refusal(node: Node, ops: OpRegistry, dtype: DType = DType.UFIXED_POINT_8) -> str:
-    """Return why a node's op cannot work on tensors of a type; nothing if it can."""
+    """Return why a node's op does not support tensors of a type; None if it does."""
     schema = schema_of(node, ops)
     stored = schema.domain is Domain.STORED and node.op_type not in _SHAPES_ONLY
     if stored and dtype.is_fixed_point:
@@ -107,7 +107,7 @@ def _faults(ports: tuple[Port, ...], specs: list[Spec] | list[Spec | None]) -> l
 def _moved_from(
     graph: Graph, node: Node, groups: Mapping[Tensor, Group], found: Mapping[Node, Float]
 ) -> Node | None:
-    """The float node whose results this one only moves, if it moves nothing else."""
+    """Return the float node whose outputs a node only moves; None if it moves others, too."""
     inputs = [t for _, t in present(node) if is_quantized(t) and not t.kind.is_static]
     if not inputs or any(node not in groups[t].inside for t in inputs):
         return None

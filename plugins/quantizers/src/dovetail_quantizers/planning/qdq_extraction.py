@@ -1,8 +1,8 @@
-"""Quantizing that a model brings with it, taken out of its graph and kept as encodings.
+"""Extraction of the quantization in a model, as encodings of its tensors.
 
-A model that was quantized in its framework holds pairs of Quantize and Dequantize, or what a
-frontend makes of them. They go; what they say is remembered for the tensor that they stood behind.
-A Relu that they did the work of comes back.
+A model that was quantized in its framework contains pairs of Quantize and Dequantize, or the ops
+that a frontend creates for them. They are removed; their numbers become the encoding of the tensor
+before them. A Relu that they replaced is restored.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from dovetail_quantizers.planning.rules import is_quantized
 from dovetail_quantizers.planning.stored_weights import describe_encoding, recover_encodings
 
 _INTEGERS = (DType.UINT_8, DType.INT_8, DType.UINT_16, DType.INT_16)
-_COMPUTED = "it has several scales, or its integers have other consumers"
+_COMPUTED = "several scales, or other consumers of the integers"
 
 
 def extract_qdq(graph: Graph, ops: OpRegistry) -> Overrides:
-    """Take quantizing out of a graph and return what it said.
+    """Extract the quantization of a graph and return it as overrides.
 
     Args:
-        graph: Changed: it computes the same without rounding, and without clipping but at zero.
+        graph: Changed: it computes the same without rounding, and with clipping only at zero.
         ops: Finds ops.
     """
-    work = _Absorption(graph, ops)
+    work = _Extraction(graph, ops)
     for node in graph.nodes:
         x = node.inputs[0] if node.inputs else None
         if x is None or graph.tensors.get(x.name) is not x:
@@ -50,7 +50,7 @@ def extract_qdq(graph: Graph, ops: OpRegistry) -> Overrides:
             work.take(quantizing)
     open_inputs(graph, work.found, work.take_given)
     if work.found.changes:
-        DeadCode().run(graph)  # the scales and zero points that nobody reads any more
+        DeadCode().run(graph)  # the unused scales and zero points
     open_integers(graph, work.found)
     recover_encodings(graph, ops, work.found)
     if work.found.changes:
@@ -59,7 +59,7 @@ def extract_qdq(graph: Graph, ops: OpRegistry) -> Overrides:
 
 
 def _note_kept(graph: Graph, found: Overrides) -> None:
-    """Record what still quantizes, or makes real, by ops of its own."""
+    """Record the ops that still quantize or dequantize."""
     for node in graph.nodes:
         if any(tensor in found.interfaces for tensor in (*node.inputs, *node.outputs)):
             continue
@@ -73,25 +73,25 @@ def _note_kept(graph: Graph, found: Overrides) -> None:
             found.change(x, "kept", text)
 
 
-class _Absorption:
-    """The work on one graph.
+class _Extraction:
+    """The extraction from one graph.
 
     Attributes:
-        found: What the quantizing said that was taken out.
+        found: The extracted quantization.
     """
 
     def __init__(self, graph: Graph, ops: OpRegistry) -> None:
         self.found = Overrides()
         self._graph = graph
         self._ops = ops
-        self._clipped: dict[Tensor, Tensor] = {}  # results of clips by what they read
+        self._clipped: dict[Tensor, Tensor] = {}  # outputs of clips by their inputs
         self._moved: dict[tuple[Node, Tensor], tuple[Tensor, ...]] = {}
         self._given: dict[
             Tensor, EncodingDecision
-        ] = {}  # of what was not clipped: it keeps to it by itself
+        ] = {}  # of tensors that need no clip: they stay within the grid
 
     def take(self, quantizing: QdqPattern) -> None:
-        """Take out what makes one tensor's integers real, wherever that is."""
+        """Remove all ops that dequantize the integers of a tensor."""
         x = quantizing.x
         if quantizing.encoding is None:
             self._drop(quantizing)
@@ -108,15 +108,15 @@ class _Absorption:
                     self._given.setdefault(tensor, encoded)
             if kept:
                 self._tell(kept[0], encoded, clip)
-                x = kept[0]  # an output's name may have taken the place of its own
+                x = kept[0]  # the name of an output may have replaced its name
 
     def take_given(self, quantizing: QdqPattern, encoded: EncodingDecision) -> None:
-        """Take the same out of what the application gives in integers, which clip nothing."""
+        """Do the same for integers of the application, which clip nothing."""
         self._given[quantizing.x] = encoded
         self.take(quantizing)
 
     def _clip_themselves(self, ends: tuple[DequantizePoint, ...], clip: str | None) -> bool:
-        """Return whether all that reads what is real again clips as a grid does."""
+        """Return whether all consumers of dequantized tensors clip like the grid."""
         for end in ends:
             y = end.node.outputs[0]
             readers = self._graph.consumers(y)
@@ -127,16 +127,16 @@ class _Absorption:
         return True
 
     def _drop(self, quantizing: QdqPattern) -> None:
-        """Take out what fits its grid to each sample: there is none to keep."""
+        """Remove dynamic quantization: it has no fixed grid."""
         x = quantizing.x
         for end in quantizing.ends:
             kept = self._bypass(x, end, None)
             if kept:
                 x = kept[0]
-                self.found.change(x, "dropped", "its range is computed at run time, for each input")
+                self.found.change(x, "dropped", "the range is computed at run time, for each input")
 
     def _apart(self, end: DequantizePoint, encoding: Encoding) -> DequantizePoint:
-        """Take the product that makes integers real out of the factor of a Softmax."""
+        """Separate the dequantizing product from the factor of a Softmax."""
         factor = factor_of(end.node)
         if factor is None or not isinstance(encoding, ScaleOffset):
             return end
@@ -146,7 +146,7 @@ class _Absorption:
         real = add(graph, "ElementWiseMultiply", [x, scale], name=f"{x.name}.real", sources=())
         graph.set_inputs(node, [real, *node.inputs[1:]])
         rest = factor / encoding.scale
-        # what is left of a float32 that was multiplied by nothing else
+        # a float32 that was multiplied by nothing else
         node.params["beta"] = Scalar(DType.FLOAT_32, 1.0 if abs(rest - 1) < 1e-6 else rest)
         product = graph.producer(real)
         assert product is not None
@@ -160,16 +160,16 @@ class _Absorption:
             self.found.change(tensor, "clip", text)
 
     def _bypass(self, x: Tensor, end: DequantizePoint, clip: str | None) -> tuple[Tensor, ...]:
-        """Take what makes integers real out, with a clip in its place if it did the work of one.
+        """Remove a dequantization; insert a clip if the grid replaced one.
 
         Args:
-            x: What is quantized.
-            end: Where it is real again.
+            x: The quantized tensor.
+            end: The point of the dequantization.
             clip: The op of the clip.
 
         Returns:
-            The tensors that are left and have the encoding, `x` or what stands for it first; none
-            if the end may not go.
+            The remaining tensors with the encoding, first `x` or its replacement; none if the
+            dequantization must stay.
         """
         graph, y = self._graph, end.node.outputs[0]
         if y.dtype is not x.dtype or (not end.path and y.shape != x.shape):
@@ -196,7 +196,7 @@ class _Absorption:
         return (x,)
 
     def _write_instead(self, x: Tensor, y: Tensor) -> None:
-        """Create what writes one tensor write another in its place."""
+        """Redirect the producer of one tensor to write another."""
         producer = self._graph.producer(x)
         assert producer is not None
         self._graph.replace_uses(x, y)
@@ -213,7 +213,7 @@ class _Absorption:
         return self._clipped[x]
 
     def _move(self, x: Tensor, path: tuple[Tensor, ...], y: Tensor) -> Tensor:
-        """Move real numbers as nodes move the integers of them, to where a tensor was."""
+        """Move real numbers as nodes moved their integers, up to a tensor."""
         graph = self._graph
         for moved in path:
             node = graph.producer(moved)
@@ -228,7 +228,7 @@ class _Absorption:
         return y
 
     def _repeat(self, node: Node, x: Tensor) -> tuple[Tensor, ...]:
-        """Add a node that does to real numbers what one does to integers; return its outputs."""
+        """Add a copy of a node that moves real numbers instead of integers; return its outputs."""
         graph = self._graph
         made = tuple(
             graph.add_tensor(

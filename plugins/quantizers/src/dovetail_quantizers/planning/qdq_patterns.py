@@ -1,7 +1,7 @@
-"""Recognizes quantizing in a graph: what rounds a tensor to a grid, and what makes it real again.
+"""Patterns of quantization in a graph: rounding a tensor to a grid, and dequantizing it.
 
-Either they are ops of their own, or what a frontend makes of them: a quotient, rounded, moved by
-the zero point, clipped, and all of it back.
+The patterns consist of Quantize and Dequantize, or of the ops that a frontend creates for them: a
+quotient, rounded, shifted by the zero point, clipped, and the inverse.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dovetail.ir import DType, Encoding, Graph, Node, Scalar, ScaleOffset, Spec, Tensor, TensorKind
 from dovetail_opset import PACKAGE
 
-# What only moves integers, all of which come from its first input.
+# Ops that only move integers of their first input.
 _MOVERS = frozenset(
     (
         "ChannelShuffle", "DepthToSpace", "ExpandDims", "Gather", "PoolMax2d", "PoolMax3d",
@@ -22,7 +22,7 @@ _MOVERS = frozenset(
     )
 )  # fmt: skip
 _CASTS = ("Cast", "Convert")
-# Between a quotient and what makes it real there are no more.
+# Maximum number of steps between a quotient and its dequantization.
 _MOST_STEPS = 10
 # Offsets have 32 bits.
 _GREATEST_ZERO = 2**30
@@ -36,11 +36,11 @@ _STORED = {
 
 @dataclass(frozen=True, slots=True)
 class DequantizePoint:
-    """Where what was quantized is real again.
+    """The point where a tensor is dequantized.
 
     Attributes:
-        node: Writes it; or a Softmax, which reads it once its factor is taken apart.
-        path: What nodes in between make that move integers, in order.
+        node: The node that dequantizes; or a Softmax whose factor includes the product.
+        path: The nodes before it that move integers, in order.
     """
 
     node: Node
@@ -49,13 +49,13 @@ class DequantizePoint:
 
 @dataclass(frozen=True, slots=True)
 class QdqPattern:
-    """What quantizes one tensor, and what makes it real again.
+    """The quantization of one tensor, and its dequantization.
 
     Attributes:
         x: The tensor.
-        dtype: What it is stored as.
-        encoding: Of that; None where scale and zero point are computed from the tensor itself.
-        ends: Where it is real again; none where the integers go elsewhere.
+        dtype: Its stored type.
+        encoding: Its encoding; None if scale and zero point are computed from the tensor.
+        ends: The points of dequantization; none if the integers have other consumers.
     """
 
     x: Tensor
@@ -64,14 +64,14 @@ class QdqPattern:
     ends: tuple[DequantizePoint, ...]
 
 
-# A number that is known, or the tensor that holds it.
+# A known number, or the tensor that contains it.
 _Operand = float | Tensor
 
 
 def quantizing_of(graph: Graph, node: Node) -> QdqPattern | None:
-    """Return the quantizing that begins with a node, None if none does that is understood.
+    """Return the quantization pattern that starts at a node; None if there is none.
 
-    It has a single scale and zero point, both ways the same.
+    It has a single scale and zero point, the same in both directions.
     """
     if not node.inputs or node.inputs[0] is None or node.inputs[0].kind.is_static:
         return None
@@ -79,7 +79,7 @@ def quantizing_of(graph: Graph, node: Node) -> QdqPattern | None:
 
 
 def begins_quantizing(graph: Graph, node: Node) -> bool:
-    """Return whether a node begins what looks like quantizing, be it understood or not."""
+    """Return whether a node starts an apparent quantization, even if unsupported."""
     if node.inputs and node.inputs[0] is not None and node.inputs[0].kind.is_static:
         return False
     if _is(node, "Quantize"):
@@ -89,13 +89,13 @@ def begins_quantizing(graph: Graph, node: Node) -> bool:
 
 
 def ends_quantizing(node: Node) -> bool:
-    """Return whether a node makes a computed tensor real that is stored in integers."""
+    """Return whether a node dequantizes a computed integer tensor."""
     x = node.inputs[0] if node.inputs else None
     return x is not None and _is(node, "Dequantize") and not x.kind.is_static
 
 
 def makes_real(graph: Graph, node: Node) -> bool:
-    """Return whether a node begins to make integers real: a cast to float, and a product behind it."""
+    """Return whether a node starts a dequantization: a cast to float followed by a product."""
     if not _is(node, *_CASTS) or not node.outputs[0].dtype.is_float:
         return False
     after = _only_reader(graph, node.outputs[0])
@@ -105,7 +105,7 @@ def makes_real(graph: Graph, node: Node) -> bool:
 
 
 def is_number(tensor: Tensor | None) -> float | None:
-    """Return the one number that a static tensor holds, None for anything else."""
+    """Return the number in a static tensor of one element; None for anything else."""
     if tensor is None or tensor.kind is not TensorKind.STATIC or tensor.encoding is not None:
         return None
     if tensor.dtype is DType.STRING:
@@ -115,18 +115,18 @@ def is_number(tensor: Tensor | None) -> float | None:
 
 
 def factor_of(node: Node) -> float | None:
-    """Return the factor that a Softmax multiplies its input by, where it has one.
+    """Return the factor that a Softmax applies to its input, None without one.
 
-    A pass put it there: the product that makes integers real may be part of it.
+    A pass fused it; the dequantizing product may be part of it.
     """
     beta = node.params.get("beta") if _is(node, "Softmax", "LogSoftmax") else None
     return float(beta.value) if isinstance(beta, Scalar) else None
 
 
 def storage_of(levels: tuple[int, int]) -> tuple[DType, int | None] | None:
-    """Return the type that holds integers of a range, and their bits where it has more of them.
+    """Return the type for integers of a range, and their bits if the type has more.
 
-    Ranges are those of 2 to 16 bits; one about zero may leave the lowest integer out.
+    Ranges are those of 2 to 16 bits; a symmetric one may leave out the lowest integer.
     """
     low, high = levels
     bits = high.bit_length() + (low < 0)
@@ -140,7 +140,7 @@ def storage_of(levels: tuple[int, int]) -> tuple[DType, int | None] | None:
 
 
 def _explicit(graph: Graph, node: Node) -> QdqPattern | None:
-    """A Quantize, with a Dequantize behind it."""
+    """Return the pattern of a Quantize followed by a Dequantize."""
     x, stored = node.inputs[0], node.outputs[0]
     if not _is(node, "Quantize") or not isinstance(stored.encoding, ScaleOffset) or x is None:
         return None
@@ -149,7 +149,7 @@ def _explicit(graph: Graph, node: Node) -> QdqPattern | None:
 
 
 def _written_out(graph: Graph, node: Node) -> QdqPattern | None:
-    """The same in small ops, from the quotient to the product."""
+    """Return the pattern of small ops, from the quotient to the product."""
     found = _quotient(graph, node)
     if found is None:
         return None
@@ -163,7 +163,7 @@ def _written_out(graph: Graph, node: Node) -> QdqPattern | None:
 
 @dataclass(frozen=True, slots=True)
 class _Quotient:
-    """A quotient, rounded, moved by the zero point and clipped."""
+    """A quotient, rounded, shifted by the zero point and clipped."""
 
     x: Tensor
     scale: _Operand
@@ -187,7 +187,7 @@ def _quotient(graph: Graph, node: Node) -> _Quotient | None:
 
 
 def _is_no_grid(scale: _Operand, zero: _Operand) -> bool:
-    """Return whether numbers that are known cannot be a scale and a zero point."""
+    """Return whether known numbers cannot be a scale and a zero point."""
     if isinstance(scale, float) and not 0 < scale < math.inf:
         return True
     return isinstance(zero, float) and not (zero.is_integer() and abs(zero) < _GREATEST_ZERO)
@@ -200,7 +200,7 @@ def _encoding(found: _Quotient) -> ScaleOffset:
 
 
 def counted_from_lowest(dtype: DType, encoding: ScaleOffset) -> tuple[DType, ScaleOffset]:
-    """Return the same grid unsigned, if it is signed and has another zero point than 0."""
+    """Return a signed grid with a nonzero zero point as the same unsigned grid; others as given."""
     if not encoding.offset or not dtype.is_signed:
         return dtype, encoding
     low, _ = dtype.stored_range(encoding.bitwidth)
@@ -209,7 +209,7 @@ def counted_from_lowest(dtype: DType, encoding: ScaleOffset) -> tuple[DType, Sca
 
 
 def integers_made(graph: Graph, node: Node) -> tuple[Tensor, Spec, Tensor] | None:
-    """Return what a node begins to quantize, to what, and the integers; None for anything else."""
+    """Return the input, encoding and integers of a quantization that starts at a node, or None."""
     found = _quotient(graph, node) if _is(node, "ElementWiseDivide") else None
     if found is None or isinstance(found.scale, Tensor) or isinstance(found.zero, Tensor):
         return None
@@ -220,9 +220,9 @@ def integers_made(graph: Graph, node: Node) -> tuple[Tensor, Spec, Tensor] | Non
 
 
 def integers_given(graph: Graph, x: Tensor) -> tuple[Spec, tuple[DequantizePoint, ...]] | None:
-    """Return what integers of the application stand for, and where they are made real.
+    """Return the encoding of integers of the application, and the points of dequantization.
 
-    None if they are not, or not with a single scale and zero point that are known.
+    None if they are not dequantized, or not with one known scale and zero point.
     """
     dtype = _STORED.get((x.dtype.bits, x.dtype.is_signed)) if x.dtype.is_int else None
     numbers = next(_numbers(graph, x), None)
@@ -234,7 +234,7 @@ def integers_given(graph: Graph, x: Tensor) -> tuple[Spec, tuple[DequantizePoint
 
 
 def _numbers(graph: Graph, stored: Tensor) -> Iterator[tuple[float, float]]:
-    """Return the scales and zero points that integers are made real with."""
+    """Yield the scales and zero points of the dequantizations of integers."""
     for node in graph.consumers(stored):
         if _is(node, *_MOVERS) and node.inputs[0] is stored:
             for moved in node.outputs:
@@ -251,7 +251,7 @@ def _numbers(graph: Graph, stored: Tensor) -> Iterator[tuple[float, float]]:
 
 
 def _clipped(graph: Graph, rounded: Tensor) -> tuple[_Operand, tuple[int, int] | None, Tensor]:
-    """Return the zero point and the range of integers behind a rounded quotient, and the last."""
+    """Return zero point and range of the integers of a rounded quotient, and their tensor."""
     zero: _Operand = 0.0
     low, high, last = None, None, rounded
     for _ in range(_MOST_STEPS):
@@ -274,12 +274,12 @@ def _clipped(graph: Graph, rounded: Tensor) -> tuple[_Operand, tuple[int, int] |
 
 
 def _narrows(node: Node) -> bool:
-    """Return whether a cast makes integers; the one behind them makes them real."""
+    """Return whether a cast is to integers, not the following one to float."""
     return not node.outputs[0].dtype.is_float
 
 
 def _bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
-    """Return what a node clips to, with infinities for what it leaves open; None for no clip."""
+    """Return the bounds of a clip, infinite if open; None for other nodes."""
     if _is(node, "ReluMinMax"):
         ends = [node.params.get(name) for name in ("min_value", "max_value")]
         values = [float(e.value) for e in ends if isinstance(e, Scalar)]
@@ -297,12 +297,12 @@ def _ends(
     numbers: tuple[_Operand, _Operand] | None,
     path: tuple[Tensor, ...] = (),
 ) -> Iterator[DequantizePoint]:
-    """Return where integers are made real again.
+    """Yield the points where integers are dequantized.
 
     Args:
         graph: The graph.
         stored: The integers.
-        numbers: Scale and zero point; None where they are the tensors' encodings.
+        numbers: Scale and zero point; None if the tensors' encodings have them.
         path: As in `DequantizePoint`, so far.
     """
     for node in graph.consumers(stored):
@@ -321,7 +321,7 @@ def _ends(
 def _real_ends(
     graph: Graph, node: Node, numbers: tuple[_Operand, _Operand], path: tuple[Tensor, ...]
 ) -> Iterator[DequantizePoint]:
-    """Return the ends behind a node that reads integers and does not move them."""
+    """Yield the points of dequantization at a node that does not move integers."""
     scale, zero = numbers
     shift = _second(graph, node, "ElementWiseSubtract")
     if _is(node, *_CASTS) and node.outputs[0].dtype.is_float:
@@ -342,7 +342,7 @@ def _only_reader(graph: Graph, tensor: Tensor) -> Node | None:
 
 
 def _second(graph: Graph, node: Node, op_type: str) -> _Operand | None:
-    """The one number that an op's second input is, or the tensor that it is computed in."""
+    """Return the second input of an op: a number if it is known, else the tensor."""
     if not _is(node, op_type) or len(node.inputs) != 2:
         return None
     other = node.inputs[1]

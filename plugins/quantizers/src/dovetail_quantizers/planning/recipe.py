@@ -1,4 +1,4 @@
-"""From options to what is done: an estimator and a grid for activations, weights and biases."""
+"""Recipes from options: an estimator and a grid for activations, weights and biases."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _SCHEMES = {
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one kind of tensor gets its grid.
+    """The recipe for the grids of one kind of tensor.
 
     Attributes:
-        bitwidth: Of a stored integer.
-        scheme: How the grid lies about zero.
+        bitwidth: Bits of a stored integer.
+        scheme: The position of the grid relative to zero.
         estimator: Name of the range estimator.
-        parameters: The estimator's.
-        steps: Ends of the stored integers, where they are restricted.
+        parameters: Parameters of the estimator.
+        steps: First and last stored integer, if restricted.
     """
 
     bitwidth: int
@@ -45,14 +45,14 @@ class Recipe:
 
     @property
     def signature(self) -> str:
-        """What ranges depend on besides the values: estimator, parameters, grid."""
+        """A text of what ranges depend on besides the values: estimator, parameters, grid."""
         return f"{self.estimator} {sorted(self.parameters.items())} {self.bitwidth} {self.scheme}"
 
     def new_estimator(self) -> RangeEstimator:
         """Create an estimator for one tensor, or one channel of it.
 
         Raises:
-            PluginError: There is no such estimator, or it does not take the parameters.
+            PluginError: The estimator is missing, or does not accept the parameters.
         """
         made = cast("type[RangeEstimator]", load_plugin(GROUP, self.estimator))
         try:
@@ -82,8 +82,8 @@ class Recipe:
         return Recipe(bitwidth, self.scheme, self.estimator, self.parameters)
 
     def _accepted(self, made: type[RangeEstimator]) -> dict[str, Any]:
-        # What chooses a range by the error of the grid asks for the grid; the others do not.
-        import inspect  # imported here: most quantizing asks min-max, which takes nothing
+        # Estimators that minimize the error of the grid need the grid; others do not.
+        import inspect  # imported here: min-max, the most common estimator, has no parameters
 
         names = inspect.signature(made).parameters
         about = {"bitwidth": self.bitwidth, "symmetric": self.scheme is not Scheme.ASYMMETRIC}
@@ -92,12 +92,12 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Recipes:
-    """Those of one quantization.
+    """The recipes of one quantization.
 
     Attributes:
-        activation: Of activations, and of constants that are read like them.
-        weight: Of weights.
-        bias: Of biases with a range of their own.
+        activation: For activations, and for constants that are encoded like them.
+        weight: For weights.
+        bias: For biases with their own range.
     """
 
     activation: Recipe
@@ -106,22 +106,22 @@ class Recipes:
 
 
 def recipes_of(options: QuantizationOptions) -> Recipes:
-    """Return what the options ask for.
+    """Return the recipes of options.
 
     Raises:
         PluginError: An estimator is not installed.
-        ConfigError: The steps fit no bitwidth.
+        ConfigError: The steps are invalid.
     """
     activation = _recipe(options, "act", options.act_bitwidth)
     weight = _recipe(options, "param", options.weights_bitwidth)
     bias = Recipe(8, weight.scheme if options.bias_bitwidth == 8 else Scheme.SYMMETRIC)
     for each in (activation, weight):
-        each.new_estimator()  # what is not there is said before anything is run
+        each.new_estimator()  # raise for a missing estimator before anything is run
     return Recipes(activation, weight, bias)
 
 
 def float_type(bitwidth: int) -> DType:
-    """Return the float type of a width."""
+    """Return the float type of a bitwidth."""
     return {16: DType.FLOAT_16, 32: DType.FLOAT_32}[bitwidth]
 
 
@@ -136,7 +136,7 @@ def _recipe(options: QuantizationOptions, what: str, bitwidth: int) -> Recipe:
     mode: str | None = getattr(options, f"{what}_quantizer")
     given = options.restrict_quantization_steps
     steps = parse_steps(given) if isinstance(given, str) else given
-    # A pair of ends is meant for the width that it just fits: weights may have another one.
+    # The ends apply to the bitwidth that they match; weights may have another one.
     if steps is not None and not 1 << (bitwidth - 1) <= steps[1] - steps[0] < 1 << bitwidth:
         steps = None
     if mode is not None:

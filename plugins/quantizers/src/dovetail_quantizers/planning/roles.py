@@ -43,7 +43,7 @@ ROLES: Mapping[str, Mapping[int, Role]] = {
     "Gru": {**dict.fromkeys(range(1, 7), Weight()), **dict.fromkeys(range(7, 13), Bias())},
 }
 
-# Either all of a node of these is float, or nothing is: output, weights and bias go together.
+# Nodes of these are float as a whole: output, weights and bias.
 FLOAT_TOGETHER = frozenset(
     name for name in ROLES if name.startswith(("Conv", "DepthWise", "Transpose"))
 ) | {"FullyConnected", "MatMul"}
@@ -68,7 +68,7 @@ def weight_axes(role: Weight, node: Node, rank: int) -> tuple[int | None, int | 
 
 
 def channel_axes(graph: Graph, ops: OpRegistry) -> dict[Tensor, int]:
-    """Return the axis of the output channels of weights, in their own layout, and 0 for biases."""
+    """Return the axes of output channels of weights, in their layouts, and 0 for biases."""
     found: dict[Tensor, int] = {}
     for node in graph.nodes:
         roles = roles_of(node, ops)
@@ -95,5 +95,5 @@ def schema_of(node: Node, ops: OpRegistry) -> OpSchema:
 
 
 def present(node: Node) -> list[tuple[int, Tensor]]:
-    """Return a node's inputs with their numbers, those left out excepted."""
+    """Return the present inputs of a node with their numbers."""
     return [(i, t) for i, t in enumerate(node.inputs) if t is not None and t.kind.name != "NULL"]

@@ -1,4 +1,4 @@
-"""What ops do to ranges: which keep them, which cut them off, which have one of their own."""
+"""The effects of ops on ranges: moving, clipping, or fixed ranges."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dovetail_quantizers.planning.value_range import HUGE, Range
 # Types whose tensors are quantized; integers, bools and text stay what they are.
 QUANTIZED = (DType.FLOAT_32, DType.FLOAT_16, DType.BFLOAT_16)
 
-# Beside the ops whose domain is MOVE, these give no value that their inputs do not have: the
-# numbers of the inputs that they take values from, and of the outputs that get them.
+# Besides the ops with domain MOVE, these return only values of their inputs: the numbers of the
+# inputs with these values, and of the outputs.
 _KEEPERS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "PoolMax2d": ((0,), (0,)),
     "PoolMax3d": ((0,), (0,)),
@@ -32,7 +32,7 @@ _KEEPERS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "ScatterNd": ((0, 2), (0,)),
     "TopK": ((0,), (0,)),
 }
-# These put several tensors into one.
+# Ops that join several tensors.
 JOINERS = ("Concat", "Pack")
 _UNIT, _SIGNED_UNIT = (0.0, 1.0), (-1.0, 1.0)
 _FIXED = {
@@ -46,7 +46,7 @@ _FIXED_NEURONS = {
     Neuron.HARD_SIGMOID: _UNIT,
     Neuron.TANH: _SIGNED_UNIT,
 }
-# Beyond these inputs a function is flat, or nearer to its limit than half a step of 16 bits.
+# Beyond these inputs a function is flat, or closer to its limit than half a 16-bit step.
 _EVERYTHING = (-math.inf, math.inf)
 _FLAT = {
     "HardSwish": (-3.0, math.inf),
@@ -72,7 +72,7 @@ _CUTTING_NEURONS = (Neuron.RELU, Neuron.RELU_MIN_MAX)
 
 
 def is_quantized(tensor: Tensor) -> bool:
-    """Return whether a tensor is of a type that a quantizer turns into fixed point."""
+    """Return whether a tensor is of a type that is quantized."""
     return tensor.dtype in QUANTIZED and tensor.kind is not TensorKind.NULL
 
 
@@ -97,9 +97,9 @@ def kept_by(
 
 
 def added_by(node: Node, ops: OpRegistry) -> Range | None:
-    """Return the range of what a moving node adds to its inputs' values.
+    """Return the range of values that a moving node adds to those of its inputs.
 
-    An infinity fills the border of a maximum pool, where the grid's own end will do for it.
+    The border of a maximum pool is infinite; the end of the grid is enough for it.
     """
     if node.package != PACKAGE.name or node.op_type != "Pad":
         return None
@@ -112,7 +112,7 @@ def added_by(node: Node, ops: OpRegistry) -> Range | None:
 
 
 def fixed_range(node: Node, ops: OpRegistry) -> Range | None:
-    """Return the range that an op's output has whatever it is given."""
+    """Return the fixed range of an op's output, None if it depends on the input."""
     if node.package != PACKAGE.name:
         return None
     op = _bound(node, ops)
@@ -122,7 +122,7 @@ def fixed_range(node: Node, ops: OpRegistry) -> Range | None:
 
 
 def needed_by(node: Node, ops: OpRegistry) -> Range:
-    """Return the inputs that a node tells apart; beyond them its result does not change."""
+    """Return the range of inputs in which a node is not flat."""
     if node.package != PACKAGE.name:
         return _EVERYTHING
     op = _bound(node, ops)
@@ -144,7 +144,7 @@ def cuts_off(node: Node, ops: OpRegistry) -> bool:
 
 
 def binary_of(node: Node, ops: OpRegistry) -> Binary | None:
-    """Return the function of two tensors that an op is, by its number; None for any other op."""
+    """Return the binary function of an op, None for other ops."""
     if node.package != PACKAGE.name:
         return None
     if node.op_type in _BINARIES:

@@ -1,4 +1,4 @@
-"""Weights and biases of a model that was quantized before: the integers that it stored them in."""
+"""Stored weights and biases of a model that was quantized before."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ _ON_NO_GRID = "are on no grid of 8 or 16 bits: they are quantized as float weigh
 _ASYMMETRIC = (
     "keep the offsets of channels or blocks from the model; the SDK accepts only scales there"
 )
-# Scales may be half floats, whose products with integers of 8 bits are off by up to 1/16 of a step.
+# Scales may be float16: their products with 8-bit integers have errors of up to 1/16 of a step.
 _NEAR = 0.125
 
 
 def recover_encodings(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
-    """Find the grids of weights; a bias is then one of 32 bits, as such models have it.
+    """Recover the encodings of weights; their biases get 32 bits, as in such models.
 
     Args:
-        graph: Changed where weights have blocks: their columns get the order that these are for.
+        graph: Changed if weights have blocks: their columns get the order of the blocks.
         ops: Finds ops.
-        found: What the model's activations said; gets what the constants say.
+        found: The encodings of activations; those of constants are added.
     """
     searches = bool(found.encodings)
     put_back_where(graph, lambda tensor: _has_blocks(graph.source_encodings.get(tensor.source)))
@@ -71,14 +71,14 @@ def _has_blocks(grid: Spec | None) -> bool:
 
 
 def leave_to_channels(graph: Graph, ops: OpRegistry, found: Overrides) -> None:
-    """Take back what was found of filters that have one scale for all of their channels.
+    """Remove the encodings of filters with one scale for all channels.
 
-    They are to get one for each channel, which replaces what the model says, as in the SDK.
+    They get one scale per channel instead, as in the SDK.
 
     Args:
         graph: Not changed.
         ops: Finds ops.
-        found: What the model said.
+        found: The encodings of the model.
     """
     left: dict[str, None] = {}
     for node in graph.nodes:
@@ -107,7 +107,7 @@ def _take_bias(graph: Graph, tensor: Tensor, found: Overrides) -> None:
 
 
 def _take_stored(graph: Graph, tensor: Tensor, kind: str, found: Overrides) -> bool:
-    """Take the grid that the frontend saw, if the values still lie on it."""
+    """Use the encoding that the frontend recorded, if the values are still on its grid."""
     grid = stored_grid(graph, tensor)
     if grid is None or grid.encoding is None:
         return False
@@ -125,9 +125,9 @@ def _take_stored(graph: Graph, tensor: Tensor, kind: str, found: Overrides) -> b
 
 
 def stored_grid(graph: Graph, tensor: Tensor) -> Spec | None:
-    """Return the grid of a static float tensor that the graph knows of, in the tensor's layout.
+    """Return the recorded encoding of a static float tensor, in the tensor's layout.
 
-    None where there is none, or its values were changed and no longer lie on it.
+    None if there is none, or if the values were changed and are no longer on its grid.
     """
     spec = graph.source_encodings.get(tensor.source)
     if spec is None or spec.encoding is None:

@@ -1,4 +1,4 @@
-"""What a tensor holds: the ends of its finite values, and whether some stand for infinity."""
+"""The range of a tensor, and whether some values represent infinity."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import NamedTuple
 
 from dovetail.ir import Array
 
-# From here on a number stands for an infinity: a mask, or what fills the border of a maximum pool.
+# Numbers from here represent infinity: masks, or the border of a maximum pool.
 HUGE = 1e30
 
-# What stands for an infinity lies at least so far beyond every other value. Before a Softmax that
-# leaves it exp(-16) = 1e-7 of the greatest: a thousand of them are a quarter of a thousandth.
+# Minimum distance of a number that represents infinity from all other values. After a Softmax it is
+# exp(-16) = 1e-7 of the maximum: a thousand of them sum up to 0.0001.
 MARGIN = 16.0
 
 Range = tuple[float, float]
 
 
 class ValueRange(NamedTuple):
-    """What was found in a tensor, or in several.
+    """The range of the values of one or more tensors.
 
     Attributes:
-        minimum: The least value that stands for itself.
-        maximum: The greatest such value.
-        below: Whether some values stand for minus infinity.
-        above: Whether some stand for infinity.
+        minimum: The smallest value that does not represent infinity.
+        maximum: The largest value that does not represent infinity.
+        below: Whether some values represent minus infinity.
+        above: Whether some values represent infinity.
     """
 
     minimum: float
@@ -34,11 +34,11 @@ class ValueRange(NamedTuple):
 
     @property
     def has_infinity(self) -> bool:
-        """Whether some values stand for an infinity."""
+        """True if some values represent an infinity."""
         return self.below or self.above
 
     def joined(self, other: ValueRange) -> ValueRange:
-        """Return that of both together."""
+        """Return the union of two ranges."""
         return ValueRange(
             min(self.minimum, other.minimum),
             max(self.maximum, other.maximum),
@@ -47,10 +47,10 @@ class ValueRange(NamedTuple):
         )
 
     def reaching(self, across: float) -> Range:
-        """Return a range with room for what stands for infinity.
+        """Return a range with room for values that represent infinity.
 
         Args:
-            across: How far from zero it must lie, for those who read it to find it far away.
+            across: Their minimum distance from zero, so that consumers see them far away.
         """
         minimum, maximum = self.minimum, self.maximum
         if self.below:
@@ -62,11 +62,11 @@ class ValueRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Far:
-    """From where on numbers stand for an infinity.
+    """The limits from which numbers represent an infinity.
 
     Attributes:
-        below: These and lesser ones stand for minus infinity.
-        above: These and greater ones stand for infinity.
+        below: Numbers up to this one represent minus infinity.
+        above: Numbers from this one represent infinity.
     """
 
     below: float = -HUGE
@@ -77,7 +77,7 @@ EVERYTHING_COUNTS = Far()
 
 
 def value_range_of(values: Array, far: Far = EVERYTHING_COUNTS) -> ValueRange:
-    """Return the extent of numbers, any shape; 0 to 0 where none stands for itself."""
+    """Return the range of numbers of any shape; 0 to 0 if all represent infinities."""
     if not values.size:
         return ValueRange(0.0, 0.0)
     minimum, maximum = float(values.min()), float(values.max())
@@ -89,5 +89,5 @@ def value_range_of(values: Array, far: Far = EVERYTHING_COUNTS) -> ValueRange:
 
 
 def span(ends: Range) -> float:
-    """Return the length of a range that is widened to hold zero."""
+    """Return the length of a range that is widened to contain zero."""
     return max(ends[1], 0.0) - min(ends[0], 0.0)

@@ -1,1 +1,1 @@
-"""What algorithms are given: statistics of the float graph, and both networks layer by layer."""
+"""Views for algorithms: statistics of the float graph, and both networks layer by layer."""

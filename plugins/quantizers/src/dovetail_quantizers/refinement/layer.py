@@ -1,4 +1,4 @@
-"""A layer as algorithms see it: data, one weight and a bias, and what changes these."""
+"""A layer for algorithms: data, one weight and a bias, and methods to change them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class RefinedLayer:
 
     Args:
         within: The node.
-        bias: Number of the bias's input, whether or not it is there.
-        role: Its role, which names data and weight.
+        bias: Number of the bias input, which may be absent.
+        role: Its role, with the numbers of data and weight.
     """
 
     def __init__(self, within: RefinedNode, bias: int, role: Bias) -> None:
@@ -51,42 +51,42 @@ class RefinedLayer:
 
     @property
     def float_weight(self) -> Floats:
-        """The weight before it was quantized."""
+        """The weight before quantization."""
         found = self._within.float_static(self.weight)
         assert found is not None
         return found
 
     @property
     def float_bias(self) -> Floats | None:
-        """The bias before it was quantized, None where there is none."""
+        """The bias before quantization, None without one."""
         return self._within.float_static(self._bias)
 
     @property
     def quantized_bias(self) -> Floats | None:
-        """The bias that the quantized network adds by now, None where there is none."""
+        """The current bias of the quantized network, None without one."""
         return self._within.quantized_static(self._bias)
 
     @property
     def float_inputs(self) -> Sequence[Floats]:
-        """What the float network gives to the layer."""
+        """The inputs of the layer in the float network."""
         return self._within.float_inputs[self._data]
 
     @property
     def quantized_inputs(self) -> Sequence[Floats]:
-        """What the quantized network gives to it."""
+        """The inputs of the layer in the quantized network."""
         return self._within.quantized_inputs[self._data]
 
     @property
     def float_outputs(self) -> Sequence[Floats]:
-        """What the float network computes."""
+        """The outputs of the layer in the float network."""
         return self._within.float_outputs
 
     def accumulated(self) -> Iterator[Floats]:
-        """Compute from the quantized inputs and the present weights, in real numbers."""
+        """Compute from the quantized inputs and the current weights, in real numbers."""
         return self._within.accumulated()
 
     def run(self, inputs: Floats, weight: Floats, bias: Floats | None) -> Floats:
-        """Compute the layer from any real values."""
+        """Run the layer on any real values."""
         statics = self._within.float_statics()
         statics[self.weight] = weight
         if bias is not None:
@@ -96,11 +96,11 @@ class RefinedLayer:
         return next(self._within.computed(iter([{self._data: inputs}]), statics))
 
     def set_weight(self, stored: Array) -> None:
-        """Store other integers in the weight's type, of its shape and under its encoding."""
+        """Store other integers for the weight, of the same shape, type and encoding."""
         self._within.set_stored(self.weight, stored)
 
     def set_weight_values(self, values: Floats, encoding: Encoding | None = None) -> None:
-        """Store real values, rounded to the nearest, under another encoding if one is given."""
+        """Store real values, rounded to nearest, with another encoding if one is given."""
         tensor = self._within.own(self.weight)
         if encoding is not None:
             if faults := encoding.faults(tensor.shape, tensor.dtype):
@@ -110,7 +110,7 @@ class RefinedLayer:
         _store(tensor, values)
 
     def set_bias(self, values: Floats) -> None:
-        """Store a bias, adding one to a node that has none; its encoding is chosen anew."""
+        """Store a bias, adding one to a node without; a new encoding is chosen."""
         plan = self._within.plan
         data = _encoded(static(self.node, self._data))
         weight = _encoded(static(self.node, self.weight))

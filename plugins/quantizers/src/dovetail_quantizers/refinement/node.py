@@ -1,4 +1,4 @@
-"""A node with weights as algorithms see it: its inputs in both networks, and its stored numbers."""
+"""A node with weights for algorithms: its inputs in both networks, and its weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dovetail_quantizers.planning.roles import present
 from dovetail_quantizers.refinement.node_runner import NodeRunner
 
 Floats = NDArray[np.float32]
-# What flows into a node, by the number of the input: an array for each sample.
+# Values of inputs by number: an array for each sample.
 Flowing = Mapping[int, Sequence[Floats]]
 
 
@@ -28,10 +28,10 @@ class RefinedNode:
     Args:
         plan: The plan; its graph is the quantized one.
         node: The node in it.
-        twin: The node in the float graph.
+        sibling: The node in the float graph.
         flowing: Real values of its inputs in the float network, and in the quantized one.
-        outputs: What the float network computes as its first output.
-        decisions: Get what is decided for tensors that are new.
+        outputs: Its first output in the float network.
+        decisions: The decision on each tensor; those on new tensors are added.
     """
 
     layer: Layer | None = None
@@ -40,37 +40,37 @@ class RefinedNode:
         self,
         plan: Plan,
         node: Node,
-        twin: Node,
+        sibling: Node,
         flowing: tuple[Flowing, Flowing],
         outputs: Sequence[Floats],
         decisions: Decisions,
     ) -> None:
         self.node = node
-        self.twin = twin
+        self.sibling = sibling
         self.float_inputs, self.quantized_inputs = flowing
         self.float_outputs = outputs
         self.plan = plan
         self.decisions = decisions
 
     def float_static(self, i: int) -> Floats | None:
-        """Return a static input before it was quantized, None where there is none."""
-        tensor = _statics(self.twin).get(i)
+        """Return a static input before quantization, None without one."""
+        tensor = _statics(self.sibling).get(i)
         return None if tensor is None else values_of(tensor)
 
     def quantized_static(self, i: int) -> Floats | None:
-        """Return the real values of a static input as it is by now, None where there is none."""
+        """Return the current real values of a static input, None without one."""
         tensor = _statics(self.node).get(i)
         return None if tensor is None else real_values(tensor)
 
     def accumulated(self) -> Iterator[Floats]:
-        """Compute from the quantized inputs and the present weights, in real numbers."""
+        """Compute from the quantized inputs and the current weights, in real numbers."""
         statics = {i: real_values(t) for i, t in _statics(self.node).items()}
         count = len(self.float_outputs)
         given = ({i: each[s] for i, each in self.quantized_inputs.items()} for s in range(count))
         yield from self.computed(given, statics)
 
     def set_stored(self, i: int, stored: Array) -> None:
-        """Store other integers in a static input's type, of its shape, under its encoding."""
+        """Store other integers for a static input, of the same shape, type and encoding."""
         tensor = self.own(i)
         if stored.shape != tensor.shape:
             raise QuantizationError(
@@ -80,20 +80,20 @@ class RefinedNode:
         tensor.data = pack(stored, tensor.dtype)
 
     def float_statics(self) -> dict[int, Array]:
-        """Return all static inputs before they were quantized, by number."""
-        return {i: values_of(t) for i, t in _statics(self.twin).items()}
+        """Return all static inputs before quantization, by number."""
+        return {i: values_of(t) for i, t in _statics(self.sibling).items()}
 
     def computed(
         self, given: Iterator[Mapping[int, Floats]], statics: Mapping[int, Array]
     ) -> Iterator[Floats]:
-        """Compute the first output from real values, some of them the same each time."""
+        """Compute the first output from real values and static inputs."""
         shape = Node(
-            self.twin.name,
-            self.twin.package,
-            self.twin.op_type,
+            self.sibling.name,
+            self.sibling.package,
+            self.sibling.op_type,
             self.node.inputs,
             self.node.outputs,
-            self.twin.params,
+            self.sibling.params,
         )
         run = NodeRunner(shape, statics, self.plan.ops, self.plan.options.calibration_backend)
         try:
@@ -103,7 +103,7 @@ class RefinedNode:
             run.close()
 
     def own(self, i: int) -> Tensor:
-        """Return a static input as a tensor that no other node reads."""
+        """Return a static input, copied if other nodes read it."""
         tensor = static(self.node, i)
         graph = self.plan.graph
         if len(graph.consumers(tensor)) == 1 and self.node.inputs.count(tensor) == 1:
@@ -127,7 +127,7 @@ class RefinedNode:
 
 
 def static(node: Node, i: int) -> Tensor:
-    """Return an input that must be there."""
+    """Return an input that must be present."""
     found = _tensor(node, i)
     if found is None:
         raise AssertionError(f"{node.where} has no input {i}")

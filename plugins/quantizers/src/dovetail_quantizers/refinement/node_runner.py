@@ -1,4 +1,4 @@
-"""Running one node alone on real values, on any backend."""
+"""Runs of a single node on real values, on any backend."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dovetail_quantizers.planning.roles import present
 
 
 class NodeRunner:
-    """Runs a node of a float graph, given real values; a context manager by `close`.
+    """A runner of one node on real values; call `close` at the end.
 
     Args:
-        node: The node; its tensors' types and shapes count.
-        fixed: Values of inputs that stay the same from run to run, by number.
+        node: The node, with the types and shapes of its tensors.
+        fixed: Values of inputs that are the same in each run, by number.
         ops: Finds its op.
         backend: Name of the backend.
     """
@@ -46,7 +46,7 @@ class NodeRunner:
             inputs: Real values of the inputs that are not fixed, by number.
 
         Returns:
-            The outputs, real values of their own.
+            The outputs, as new arrays of real values.
         """
         given = {
             tensor.name: np.asarray(from_real(inputs[i], tensor.spec), order="C")
@@ -56,7 +56,7 @@ class NodeRunner:
         return [np.array(to_real(shown[t.name], t.spec)) for t in self._outputs]
 
     def close(self) -> None:
-        """Free what it holds."""
+        """Free all resources."""
         self._stack.close()
 
 

@@ -1,4 +1,4 @@
-"""Statistics that algorithms ask for, streamed over the samples."""
+"""Statistics for algorithms, streamed over the samples."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def gather(
     ops: OpRegistry,
     backend: str,
 ) -> dict[str, Statistics]:
-    """Return what was asked for, by tensor name.
+    """Return the requested statistics, by tensor name.
 
     Raises:
-        QuantizationError: There are no samples, or they do not fit.
+        QuantizationError: There are no samples, or they do not match.
         GraphError: A tensor is not in the graph.
     """
     if not wanted:

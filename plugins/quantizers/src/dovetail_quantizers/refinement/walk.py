@@ -1,4 +1,4 @@
-"""Both networks, node by node over the samples: what `Refinement.layers` gives its layers from."""
+"""Runs of both networks, node by node over the samples, for `Refinement.layers`."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Walk:
 
     Args:
         plan: The plan, annotated: its graph is the quantized one.
-        float_graph: The float graph that it was.
+        float_graph: The float graph.
         calibration: The samples.
-        decisions: Get what layers decide.
+        decisions: The decision on each tensor; layers update them.
     """
 
     def __init__(
@@ -74,19 +74,19 @@ class Walk:
         taken = self._samples(samples)
         exact = _Values(self._float, taken)
         rounded = _Values(self.graph, taken)
-        twins = {node.name: node for node in self._float.nodes}
+        siblings = {node.name: node for node in self._float.nodes}
         for node in self.graph.nodes:
-            twin = twins.get(node.name)
-            if twin is None:  # a Convert that the quantizer put there
+            sibling = siblings.get(node.name)
+            if sibling is None:  # a Convert that the quantizer inserted
                 rounded.set(node.outputs[0], rounded.of(node.inputs[0]))
                 rounded.release(node)
                 continue
-            exact.run(twin, twin, self._plan)
+            exact.run(sibling, sibling, self._plan)
             if self._has_weights(node):
-                yield self._weighted(node, twin, exact, rounded)
-            rounded.run(node, twin, self._plan)
+                yield self._weighted(node, sibling, exact, rounded)
+            rounded.run(node, sibling, self._plan)
             rounded.release(node)
-            exact.release(twin)
+            exact.release(sibling)
 
     def _samples(self, count: int) -> list[dict[str, Array]]:
         given = self._calibration
@@ -115,13 +115,13 @@ class Walk:
         is_fixed = any(t.kind.is_static and t.dtype.is_fixed_point for t in weights)
         return is_fixed and all(node.outputs[0].shape)
 
-    def _weighted(self, node: Node, twin: Node, exact: _Values, rounded: _Values) -> RefinedNode:
+    def _weighted(self, node: Node, sibling: Node, exact: _Values, rounded: _Values) -> RefinedNode:
         made = RefinedNode(
             self._plan,
             node,
-            twin,
-            (exact.flowing(twin), rounded.flowing(node)),
-            exact.of(twin.outputs[0]),
+            sibling,
+            (exact.flowing(sibling), rounded.flowing(node)),
+            exact.of(sibling.outputs[0]),
             self._decisions,
         )
         if (bias := self._bias(node)) is not None:
@@ -129,9 +129,9 @@ class Walk:
         return made
 
     def _bias(self, node: Node) -> tuple[int, Bias] | None:
-        """The bias's input of a fixed-point node whose weight is static, and its role.
+        """Return the bias input of a fixed-point node with a static weight, and its role.
 
-        None too where the bias is computed or fed at run time.
+        None if there is none, or if the bias is computed or fed at run time.
         """
         inputs = dict(present(node))
         for i, role in roles_of(node, self.ops).items():
@@ -148,9 +148,9 @@ class Walk:
 
 
 def _interface(node: Node, values: list[Array]) -> list[Array]:
-    """What becomes of real values where the float network has fixed-point tensors already.
+    """Return values after a node between integers of the application and fixed-point tensors.
 
-    They stand for integers of the application, and only change their type.
+    The values represent these integers; only their type changes.
     """
     (x,), (y,) = node.inputs, node.outputs
     assert x is not None
@@ -165,7 +165,7 @@ def _interface(node: Node, values: list[Array]) -> list[Array]:
 
 
 class _Values:
-    """The values of one network's tensors for all samples, as long as some node waits for them."""
+    """The values of one network's tensors for all samples, until all consumers have run."""
 
     def __init__(self, graph: Graph, samples: Sequence[dict[str, Array]]) -> None:
         self._graph = graph
@@ -185,19 +185,23 @@ class _Values:
         return {i: self._values[t] for i, t in present(node) if not t.kind.is_static}
 
     def set(self, tensor: Tensor, values: list[Array]) -> None:
-        """Keep values, as near to them as the tensor's type and encoding allow."""
+        """Store values, rounded to the tensor's type and encoding."""
         spec = tensor.spec
         self._values[tensor] = [to_real(from_real(v, spec), spec) for v in values]
         self._waiting[tensor] = len(self._graph.consumers(tensor))
 
-    def run(self, node: Node, twin: Node, plan: Plan) -> None:
-        """Compute a node's outputs, in real numbers, by its float twin's params."""
-        if any(t is not None and t.dtype.is_fixed_point for t in (*twin.inputs, *twin.outputs)):
+    def run(self, node: Node, sibling: Node, plan: Plan) -> None:
+        """Compute the outputs of a node in real numbers, with the params of its sibling."""
+        if any(
+            t is not None and t.dtype.is_fixed_point for t in (*sibling.inputs, *sibling.outputs)
+        ):
             self.set(node.outputs[0], _interface(node, self.of(node.inputs[0])))
             return
         inputs = [(i, t) for i, t in present(node)]
         fixed = {i: real_values(t) for i, t in inputs if t.kind.is_static}
-        shape = Node(node.name, node.package, node.op_type, node.inputs, node.outputs, twin.params)
+        shape = Node(
+            node.name, node.package, node.op_type, node.inputs, node.outputs, sibling.params
+        )
         run = NodeRunner(shape, fixed, plan.ops, plan.options.calibration_backend)
         try:
             results = [
@@ -210,7 +214,7 @@ class _Values:
             self.set(tensor, [each[i] for each in results])
 
     def release(self, node: Node) -> None:
-        """Lets go of what no node reads after this one."""
+        """Free tensors without further consumers after a node."""
         for tensor in {t for _, t in present(node) if not t.kind.is_static}:
             self._waiting[tensor] -= 1
             if self._waiting[tensor] == 0:
