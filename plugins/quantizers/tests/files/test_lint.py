@@ -53,7 +53,7 @@ def test_good_entries_are_left_alone(fine: TensorEncoding) -> None:
         (entry(symmetric=True), "symmetric-offset", "offset -61"),
         (entry(scale=[1e-9, 0.1], offset=[-128, -128]), "range-tiny", "1 of 2 encodings"),
         (entry(scale=1e30), "range-huge", "2.55e+32"),
-        (entry(minimum=-6.13, maximum=19.37), "zero-not-representable", "no point of the grid"),
+        (entry(minimum=-6.13, maximum=19.37), "zero-not-representable", "not a point of the grid"),
         (entry(minimum=-6.2, maximum=19.3), "range-mismatch", "up to 1 steps"),
     ],
 )
