@@ -201,7 +201,7 @@ def test_changed_weights_are_not_on_the_grid_any_more(tmp_path: Path) -> None:
     (weight,) = weights(only_graph(made.model))
     assert isinstance(weight.encoding, ScaleOffset)
     assert weight.encoding.scale == pytest.approx(0.006, rel=1e-5)
-    assert "found again" in kinds(made)["weight"][0].text
+    assert "recovered" in kinds(made)["weight"][0].text
 
 
 @pytest.mark.parametrize("channels", [False, True])

@@ -121,7 +121,8 @@ class DefaultQuantizer:
             notes += algorithms.refine(walk, decisions, judge)
             if judge is not None and judge.judgements:
                 judgements[name] = tuple(judge.judgements)
-            advice.append(advice_on(noise_of(plan, float_graph, observed.drawn)))
+            measured = None if judge is None else judge.ratio_db
+            advice.append(advice_on(noise_of(plan, float_graph, observed.drawn), measured))
             join_interfaces(plan, decisions)
             graphs[name] = work
             tensors[name] = decisions_of(plan, decisions)

@@ -16,6 +16,8 @@ from dovetail.api.quantization import quantize_with_report
 from dovetail.cli import main
 from dovetail.ir import Array, Graph
 from dovetail_opset.build import add, static
+from dovetail_quantizers.advice.advise import advice_on
+from dovetail_quantizers.advice.noise import CHANNEL, Noise
 
 Case = tuple[Graph, list[Array], dict[str, Any]]
 WIDE: dict[str, Any] = {"act_bitwidth": 16, "bias_bitwidth": 32}
@@ -184,3 +186,14 @@ def test_the_command_ends_with_it(
             assert "would reduce the error" in lines[0]
             assert "--bias-bitwidth 32: the steps of" in lines[1]
             assert "'b'" in lines[1]
+
+
+def test_a_measured_ratio_replaces_the_estimated_one() -> None:
+    noise = Noise()
+    noise.add("w", 1e-2, {CHANNEL: 8e-3})
+    assert [each.option for each in advice_on(noise)] == ["use_per_channel_quantization"]
+    assert advice_on(noise, 31.0) == []
+    slight = Noise()
+    slight.add("w", 1e-4, {CHANNEL: 8e-5})
+    assert advice_on(slight) == []
+    assert len(advice_on(slight, 14.0)) == 1

@@ -16,7 +16,7 @@ from dovetail.api.conversion import find_frontend
 from dovetail.api.quantization import write_encodings
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.output import current_output
-from dovetail.cli.quantization_run import quantized, report_table, show_notes
+from dovetail.cli.quantization_run import quantized, report_table, show_advice, show_notes
 from dovetail.errors import ConfigError, Problem
 from dovetail.files import check_suffix, unwritable, with_suffix
 from dovetail.ir import Shape, Tensor
@@ -157,6 +157,7 @@ def convert_file(
     more = {"encodings": [str(path) for path in dumped], "report": made.report.to_builtins()}
     text = report_table(made.report) if quantizing.show else None
     _report(source, target, made.model, time.perf_counter() - start, more, text)
+    show_advice(made.report)
 
 
 def _target(source: Path, output: Path | None) -> Path:

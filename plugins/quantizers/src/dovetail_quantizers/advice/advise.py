@@ -8,8 +8,10 @@ from collections.abc import Iterable, Sequence
 from dovetail.quantization import Advice
 from dovetail_quantizers.advice.noise import BIAS, CHANNEL, RANGE, ROW, WIDTH, Noise
 
-# Outputs that are estimated to be this good need no advice; the estimate is some dB too low.
+# Outputs that are estimated to be this good need no advice.
 GOOD_DB = 25.0
+# By how much the estimate is lower than measured ratios of trained networks.
+_PESSIMISM_DB = 5.0
 # A setting is named if it gains this much, about the error of the estimate; no more than MOST are.
 LEAST_DB = 2.5
 MOST = 3
@@ -35,26 +37,34 @@ _SETTINGS: dict[str, tuple[str, bool | int | str, str]] = {
 }
 
 
-def advice_on(noise: Noise) -> list[Advice]:
+def advice_on(noise: Noise, measured_db: float | None = None) -> list[Advice]:
     """Return up to three settings, the one with the largest gain first.
 
     Each gain is in addition to the settings before it. A range estimator is preferred to wider
     activations where it is enough or gains at least half as many dB: it costs nothing at run time.
+
+    Args:
+        noise: The estimate.
+        measured_db: The signal-to-noise ratio of the outputs, if it was measured.
     """
     found: list[Advice] = []
     left = noise.total
+    present = GOOD_DB if left <= 0 else -10 * math.log10(left)
+    if measured_db is not None:
+        present = measured_db - _PESSIMISM_DB
     remedies = {name: sum(parts.values()) for name, parts in noise.savings.items()}
-    while len(found) < MOST and left > 0 and -10 * math.log10(left) < GOOD_DB:
+    while len(found) < MOST and left > 0 and present < GOOD_DB:
         gains = {name: _gain(left, saved) for name, saved in remedies.items()}
         best = max(gains, key=lambda name: gains[name], default=None)
         if best is None or gains[best] < LEAST_DB:
             break
         if best == WIDTH and gains.get(RANGE, 0.0) >= LEAST_DB:
-            is_enough = -10 * math.log10(left) + gains[RANGE] >= GOOD_DB
+            is_enough = present + gains[RANGE] >= GOOD_DB
             best = RANGE if is_enough or gains[RANGE] >= gains[WIDTH] / 2 else WIDTH
         found.append(_advice(best, gains[best], noise))
         saved = remedies.pop(best)
         left -= saved
+        present += gains[best]
         if best == RANGE:  # a narrower range leaves less for more bits to take away
             remedies[WIDTH] = max(remedies.get(WIDTH, 0.0) - saved, 0.0)
         if best == WIDTH:

@@ -60,6 +60,12 @@ class Judge:
         """The samples that algorithms may see."""
         return self._split.learning
 
+    @property
+    def ratio_db(self) -> float | None:
+        """The signal-to-noise ratio of the quantized outputs, None if it was not measured."""
+        found = self._of_quantized or self._of_float
+        return None if found is None else decibels(_mean(found))
+
     def of_rewrite(self, algorithm: str, before: Graph, after: Graph) -> Judgement:
         """Return the judgement of a float graph that an algorithm changed.
 
