@@ -98,7 +98,7 @@ def _onnx_models() -> Iterator[ModelProto]:
 
 
 def _with_one_input(model: ModelProto, values: Mapping[str, Any]) -> ModelProto:
-    """Return a model whose inputs but the first are constants, as weights, shapes and axes are."""
+    """Return a model in which all inputs but the first are constants, like weights and shapes."""
     first, *others = model.graph.input
     made = ModelProto()
     made.CopyFrom(model)

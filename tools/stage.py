@@ -1,4 +1,4 @@
-"""Run one command as a named stage: print its name before, the outcome and seconds after.
+"""Run one command as a named stage: print its name first, then its outcome and duration.
 
 Usage: python tools/stage.py NAME COMMAND [ARGUMENT ...]. Exits with the command's own status.
 It is run by the bare interpreter too, before anything is installed: standard library only.

@@ -1,6 +1,6 @@
 """A sweep that sets each number in each of ONNX's node test models to a few extremes.
 
-A node stands in its model several times, so that what its copies take together counts too.
+Each model has several copies of its node, so that limits on their sum are tested too.
 """
 
 from __future__ import annotations

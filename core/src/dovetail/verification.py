@@ -90,7 +90,7 @@ def verifier_params(verifier: Verifier) -> dict[str, Any]:
         raise PluginError(
             f"unexpected signature {inspect.signature(verifier)}",
             where=where,
-            hint="a verifier takes (golden, target, *, ...), the others keywords with defaults",
+            hint="a verifier takes (golden, target, *, ...), followed by keywords with defaults",
         )
     return {p.name: p.default for p in params}
 

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the `dovetail` command.
 
     Args:
-        argv: Its arguments; those of the process if left out.
+        argv: The arguments; by default those of the process.
 
     Returns:
         The exit code.

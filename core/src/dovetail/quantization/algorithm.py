@@ -52,7 +52,8 @@ class Statistics:
     """Statistics of a tensor over all samples.
 
     Attributes:
-        minimum, maximum, mean: Of all values, shape (), or of each index along the axis, (n,).
+        minimum, maximum, mean: Statistics of all values, shape (), or of each index along the
+            axis, (n,).
         mean_square: Mean of the squares, of the same shape.
         count: Number of values in each statistic.
         kept: Real values of the first samples, as many as requested.

@@ -12,7 +12,7 @@ def usable_processors(root: Path = Path("/")) -> int:
     """Return how many processors this process may keep busy, at least 1.
 
     Args:
-        root: Where `proc` and `sys` are mounted.
+        root: Folder in which `proc` and `sys` are mounted.
     """
     return max(1, min([_affinity(), *map(math.ceil, _quotas(root))]))
 

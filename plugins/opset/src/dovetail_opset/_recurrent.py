@@ -103,7 +103,7 @@ class GruWeights:
     Attributes:
         inputs: (3 * units, input size).
         recurrent: (3 * units, units).
-        bias: Of both, (3 * units,).
+        bias: Biases of x and h, (3 * units,).
         new_bias: The bias of h in n, which r multiplies and `bias` does not contain, (units,).
     """
 

@@ -1,7 +1,7 @@
 """The limits of computation at import, checked by shape before anything is allocated.
 
-A few numbers in a file can ask for any amount of memory or time. What goes beyond the bounds here
-is left to its importer, so that the model computes it when it runs, or rejected if it has none.
+A few numbers in a file can request any amount of memory or time. A node beyond these limits is
+converted by its importer, so that the model computes it when it runs, or rejected if it has none.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Budget:
         self._made = self._traffic = self._looped = self._ops = 0
 
     def allows(self, node: NodeProto, ins: Sequence[Shape], outs: Sequence[Shape]) -> bool:
-        """Return whether a node is quickly computed, and counts it if so.
+        """Return whether a node is quick to compute; count it if it is.
 
         Args:
             node: The node.
@@ -85,12 +85,12 @@ class Budget:
         return True
 
     def has_op(self) -> bool:
-        """Return whether there is room for one more op; counts it if so."""
+        """Return whether the graph may have one more op; count it if so."""
         self._ops += 1
         return self._ops <= self.most_ops
 
     def has(self, made: int, read: int) -> bool:
-        """Return whether there is room for a result, and time to make it; counts it if so.
+        """Return whether the limits of memory and time allow a result; count it if so.
 
         Args:
             made: Its bytes.
@@ -125,7 +125,7 @@ def _greatest_number(node: NodeProto) -> int:
 
 
 def _taps(node: NodeProto, ins: Sequence[Shape]) -> int:
-    """Return how often an element is read: kernels and pads make that often."""
+    """Return how often an element is read; with kernels and pads that may be often."""
     lists = {a.name: list(a.ints) for a in node.attribute}
     kernel = lists.get("kernel_shape") or (ins[1][2:] if "Conv" in node.op_type and ins[1:] else ())
     spatial = ins[0][2:] if ins else ()

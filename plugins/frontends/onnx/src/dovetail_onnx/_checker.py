@@ -23,7 +23,7 @@ class NodeChecker:
         self._context.ir_version = ir_version
 
     def fault(self, node: SourceNode, *, converted: bool) -> Problem | None:
-        """Return what is wrong with a node, None where nothing is, or nothing can be said.
+        """Return the fault of a node; None if it has none, or if that is unknown.
 
         Args:
             node: The node.
@@ -56,7 +56,7 @@ class NodeChecker:
 
 
 def breaks_inference(node: NodeProto) -> str:
-    """Return what of a node ONNX's own shape inference must not see; empty if there is nothing.
+    """Return the fault that keeps a node from ONNX's own shape inference; empty if there is none.
 
     It makes as many parts of a Split as that says, be it all that memory can hold, and counts
     from a negative number of batch dimensions without a look.

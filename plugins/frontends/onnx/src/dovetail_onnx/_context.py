@@ -21,7 +21,7 @@ from dovetail_opset import build
 class OpContext(NodeContext):
     """One node being imported, and the graph that grows.
 
-    An importer gives what becomes of the node's outputs, in order: tensors (those that it emitted,
+    An importer returns the node's outputs, in order: tensors (those that it emitted,
     or inputs passed through), or arrays where the value is known.
     """
 
@@ -42,7 +42,7 @@ class OpContext(NodeContext):
         output: int | None = None,
         **attributes: Any,
     ) -> OpContext:
-        """Return one of ONNX's own operators as a part of this one, for its importer.
+        """Return the context of one of ONNX's own operators that is a part of this one.
 
         Args:
             suffix: Names it, after the node's name.
@@ -77,11 +77,11 @@ class OpContext(NodeContext):
         return self._values.tensor(value)
 
     def shared(self, key: Hashable, make: Callable[[], Constant]) -> Constant:
-        """Return a constant that nodes of the graph share, made by the first that asks for it."""
+        """Return a constant that nodes of the graph share; create it at the first request."""
         return self._values.shared(key, make)
 
     def _named(self, value: Value) -> str:
-        """Return a name that a value is known by."""
+        """Return a name under which a value is known."""
         stem = name = value.name
         count = 1
         while (known := self._values.get(name)) is not None and known is not value:
@@ -241,7 +241,7 @@ class OpContext(NodeContext):
         return self._values.derived(name, made, dtype, grid)
 
     def arranged(self, i: int, perm: Shape) -> Tensor:
-        """Return an input with its axes in another order: at import if it is known then."""
+        """Return an input with its axes permuted; computed at import if its value is known."""
         value = self.value(i)
         if isinstance(value, Constant):
             return self._values.transposed(value, perm)

@@ -108,13 +108,13 @@ def to_stored(values: Array, dtype: DType) -> Array:
 
 
 def as_bytes(values: Array) -> Array:
-    """Return integers of 4 bits as ONNX's Python code has them in bytes, all else as it is."""
+    """Return 4-bit integers in bytes, as ONNX's Python code stores them; other values unchanged."""
     wide = _BYTES.get(values.dtype.name)
     return values if wide is None else values.astype(wide)
 
 
 def from_stored(values: Array, dtype: DType, code: int = TensorProto.UNDEFINED) -> Array:
-    """Return stored values of a type in the NumPy type that ONNX's Python code has for it.
+    """Return stored values of a type in the NumPy type that ONNX's Python code uses for it.
 
     Args:
         values: The values.

@@ -63,7 +63,7 @@ def fold(
         node: One that may be folded.
         ins: Its inputs by name.
         ir_version: Of the model.
-        budget: What the model may have computed.
+        budget: The limits of computation at import.
 
     Returns:
         Its outputs in order, or None where the evaluator has no such operator, the IR no type for
@@ -175,9 +175,9 @@ def _as_array(values: Array) -> Array:
 def _sizes(
     node: SourceNode, ins: dict[str, Constant], ir_version: int
 ) -> list[tuple[Shape, int]] | None:
-    """Return shapes and bytes of the outputs, as far as they are known before they are there.
+    """Return shapes and bytes of the outputs, as far as they are known before the computation.
 
-    Gives None where nothing bounds what the evaluator does: it computes operators of a version
+    Return None where nothing bounds the evaluator's work: it computes operators of a version
     that has none, and resizes to no elements along axes of any size, which ONNX infers no shape
     for.
     """
@@ -218,7 +218,7 @@ def _range_size(node: SourceNode, ins: dict[str, Constant]) -> tuple[Shape, int]
 def _inferred(
     node: SourceNode, ins: dict[str, Constant], ir_version: int
 ) -> dict[str, TypeProto] | None:
-    """Return the types of outputs whose shapes ONNX infers; None for operators that it has not."""
+    """Return the types of outputs whose shapes ONNX infers; None for operators that it lacks."""
     types = {
         name: helper.make_tensor_type_proto(ELEMENT_TYPES[c.dtype], c.shape)
         for name, c in ins.items()

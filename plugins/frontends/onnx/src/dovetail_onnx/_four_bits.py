@@ -1,4 +1,4 @@
-"""Integers of 4 bits, which the IR has as bytes: which nodes take them, and which give them."""
+"""4-bit integers, which the IR stores as bytes: the nodes that read them and that write them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _READING = frozenset(("Cast", "CastLike", "DequantizeLinear", "QuantizeLinear", 
 
 
 def moves(node: SourceNode) -> bool:
-    """Return whether a node's output has the elements of its first input, whatever these mean."""
+    """Return whether a node's output consists of elements of its first input, uninterpreted."""
     return node.domain == "" and node.op_type in _MOVING
 
 
 def check_reads(node: SourceNode, types: Iterable[tuple[str, int | None]]) -> None:
-    """Raise if a node reads integers of 4 bits and its operator cannot.
+    """Raise if a node reads 4-bit integers that its operator does not support.
 
     Args:
         node: The node.

@@ -34,7 +34,7 @@ _LOG = logging.getLogger("dovetail.onnx")
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A model before anything is built, and the remaining options."""
+    """A model before its graph is built, and the remaining options."""
 
     source: SourceGraph
     options: FrontendOptions
@@ -70,7 +70,7 @@ class OnnxFrontend:
         """Return the graph of a model.
 
         Its inputs and outputs have the model's names, order, types and layouts; channels-last ops
-        stand between transposes, which a later pass takes out. Inputs that no output depends on
+        are between transposes, which a later pass removes. Inputs that no output depends on
         are inputs of the graph, too, with a warning in the log; only those are left out whose type
         or shape is unknown, or that `out_names` cut away.
 
@@ -102,7 +102,7 @@ class OnnxFrontend:
     def dry_run(
         self, path: Path, options: FrontendOptions | None = None, ops: OpRegistry | None = None
     ) -> DryRun:
-        """Return what `read` would make of a model.
+        """Return a survey of what `read` would do with a model.
 
         Args:
             path: The .onnx file.

@@ -1,7 +1,7 @@
-"""Grids of constants: what a model stores in integers and makes real before it uses it.
+"""Grids of constants that a model stores as integers and dequantizes before use.
 
-Such constants are computed at import. The integers would be lost; their grid recovers them
-back, and goes with the values as long as these are only moved.
+Such constants are computed at import, and the integers would be lost. Their grid recovers them;
+it stays with the values as long as these are only moved.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def on_grids(
     Args:
         node: The node.
         ins: Its inputs by name.
-        outs: Its outputs in order, None where it could not be computed.
+        outs: Its outputs in order, None if it could not be computed.
     """
     if outs is None or len(outs) != 1:
         return outs
@@ -118,7 +118,7 @@ def moved(grid: Spec | None, perm: Shape) -> Spec | None:
 
 
 def reshaped_grid(grid: Spec, shape: Shape) -> Spec | None:
-    """Return the grid of a tensor in another shape; None where scales do not survive that."""
+    """Return the grid of a tensor in another shape; None if the scales do not fit that shape."""
     if grid.encoding is None or math.prod(shape) != math.prod(grid.shape):
         return None
     try:

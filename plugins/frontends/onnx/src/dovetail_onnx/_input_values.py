@@ -20,7 +20,7 @@ from dovetail_onnx._source import SourceGraph
 
 
 def value_problems(info: ValueInfoProto, values: Array) -> Iterator[Problem]:
-    """Return what speaks against values as those of an input.
+    """Return why values cannot be those of an input.
 
     Args:
         info: The input as the file states it.

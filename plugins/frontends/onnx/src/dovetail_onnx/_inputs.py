@@ -115,7 +115,7 @@ def _unsupported_type(info: ValueInfoProto) -> str:
 
 
 def dims_of(info: ValueInfoProto) -> tuple[Dim, ...] | None:
-    """Return what the file says of a tensor's shape, None where it does not say its rank."""
+    """Return a tensor's shape as the file declares it; None if its rank is unknown."""
     tensor = info.type.tensor_type
     return tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
 

@@ -20,7 +20,7 @@ from dovetail_onnx._values import Values
 
 
 class NodeContext:
-    """One node being imported, as it is given; `OpContext` adds the means to emit ops.
+    """One node being imported; `OpContext` adds the methods that emit ops.
 
     Args:
         node: The node of the model.
@@ -62,7 +62,7 @@ class NodeContext:
         return i < len(self.node.inputs) and self.node.inputs[i] != ""
 
     def value(self, i: int) -> Value:
-        """Return an input as it is known.
+        """Return an input in the form that is known: a tensor or a constant.
 
         Raises:
             FrontendError: The input is left out.
@@ -139,7 +139,7 @@ class NodeContext:
         return found.reshape(())
 
     def grid(self, i: int) -> Spec | None:
-        """Return what the model stores the real numbers of an input as, None where that is it."""
+        """Return the grid of an input that the model stores as integers; None if there is none."""
         value = self.value(i) if self.has(i) else None
         return value.grid if isinstance(value, Constant) else None
 
@@ -165,7 +165,7 @@ class NodeContext:
             raise self.invalid(f"the output shape {shape} is too large")
 
     def reserve_constant(self, shape: Shape) -> None:
-        """Count a constant that is about to be made, of 4 bytes an element.
+        """Count a constant that is about to be created, with 4 bytes per element.
 
         Raises:
             FrontendError: It would take more than 512 MiB, or with all others of the model more
@@ -198,7 +198,7 @@ class NodeContext:
         return i < len(self.node.outputs) and self.node.outputs[i] in self._read
 
     def declared(self, i: int) -> Spec | None:
-        """Return what the file says of an output, None where it does not say all of it."""
+        """Return an output's declared type and shape; None if they are incomplete."""
         return self._values.declared.get(self.node.outputs[i])
 
     def read_tensor(self, proto: TensorProto) -> Constant:

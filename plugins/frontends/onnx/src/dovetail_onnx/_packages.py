@@ -1,4 +1,4 @@
-"""The importers of what is an op package's own: its ops, one to one.
+"""Importers of the ops of an op package, one to one.
 
 Attributes become params of the same names, inputs and outputs stay in order. A dist that needs more
 registers importers, which take precedence.
@@ -53,7 +53,7 @@ class PackageImporters(Importers):
 
 
 def importer_hint(domain: str) -> str:
-    """Return what to do where a domain's operators are not simply ops of a package."""
+    """Return the hint for a domain whose operators are not simply ops of a package."""
     return (
         f"pass an op package with --op-packages or its definitions with --op-package-config, or "
         f"install an importer for the domain (group dovetail.importers, entry point "

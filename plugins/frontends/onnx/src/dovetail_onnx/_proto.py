@@ -1,4 +1,4 @@
-"""Reading the model file itself: is it ONNX, is it whole?"""
+"""Reading of the model file: whether it is ONNX, and complete."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read_proto(path: Path) -> ModelProto:
     try:
         model.ParseFromString(data)
     except DecodeError as error:
-        raise _not_onnx(path, data, "the bytes are no complete ONNX message") from error
+        raise _not_onnx(path, data, "the bytes are not a complete ONNX message") from error
     if not model.HasField("graph") or model.ir_version < 1:
         raise _not_onnx(path, data, "the graph is missing")
     if not model.opset_import and model.ir_version >= 3:

@@ -105,18 +105,18 @@ class GraphReader:
     # -- what carried graphs need: see `_carrier.Reader` -------------------------------------------
 
     def read_body(self, nodes: Sequence[NodeProto], outputs: Iterable[str], by: SourceNode) -> bool:
-        """Read the nodes of a subgraph instead of the node that has it.
+        """Read the nodes of a subgraph in place of the node that contains it.
 
         Args:
             nodes: The nodes, under names that no others have.
-            outputs: The tensors of theirs that are used.
-            by: The node that carries them.
+            outputs: Those of their tensors that are used.
+            by: The node that contains them.
 
         Returns:
             Whether all nodes are supported and valid.
 
         Raises:
-            UnsupportedOpError: The model grows too large in this way.
+            UnsupportedOpError: The model would grow too large.
         """
         self._check_copies(nodes, by)
         before = len(self.unsupported), len(self.invalid)
@@ -154,7 +154,7 @@ class GraphReader:
         self._claim(sum(node.ByteSize() for node in nodes), by.where)
 
     def _claim(self, nbytes: int, where: str) -> None:
-        """Count what is copied, and read of it, in one turn of a loop."""
+        """Count the nodes copied and the tensors read for one iteration of a loop."""
         if not self._budget.has(2 * nbytes, 0):
             raise FrontendError(
                 "unrolled, the loops have more constants than the size of the model explains",
@@ -163,7 +163,7 @@ class GraphReader:
             )
 
     def _body_fault(self, node: SourceNode, found: OperatorMatch | Refusal) -> Problem | None:
-        """Return what is wrong with a node of a subgraph, which is unchecked so far."""
+        """Return the fault of a node of a subgraph; subgraphs are not checked before."""
         for name in filter(None, node.outputs):
             if self._values.get(name) is not None or name in self._graph.tensors:
                 return Problem(f"output '{name}' is defined already", node.where)
@@ -243,7 +243,7 @@ class GraphReader:
         self._values.set(name, value)
 
     def _finish(self) -> None:
-        """Turn the values that have the outputs' names into outputs of the graph."""
+        """Make the values with the outputs' names outputs of the graph."""
         made: list[str] = []
         shapes: dict[str, Shape] = {}
         for name in self._source.outputs:

@@ -1,4 +1,4 @@
-"""Scan, turn by turn: a graph that is run for each slice of its inputs."""
+"""Scan: a subgraph that is read once for each slice of its inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def scan(control: SubgraphNode) -> None:
 
     Raises:
         FrontendError: Its inputs, graph and attributes do not fit each other.
-        UnsupportedOpError: It makes too many turns, or none, or stops early.
+        UnsupportedOpError: It has too many iterations, or none, or stops early.
     """
     graph, count = control.graph("body"), control.attr.integer("num_scan_inputs", 1)
     has_batch = control.node.opset < 9

@@ -1,4 +1,4 @@
-"""Operators that ONNX defines by other operators: those without an importer are written out."""
+"""Operators that ONNX defines by other operators: expanded if they have no importer."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _MOST_ROUNDS = 8
 
 
 def write_out(model: ModelProto, tables: Tables) -> ModelProto:
-    """Return a model whose operators without an importer are replaced by what defines them.
+    """Return a model whose operators without an importer are replaced by their definitions.
 
     Nodes within subgraphs stay as they are, and so do operators that have no definition for the
     model's operator set.
 
     Args:
         model: Without local functions.
-        tables: Where importers are looked for.
+        tables: The tables of importers.
 
     Raises:
         FrontendError: They cannot be replaced, or become more than the model's size explains.
@@ -96,7 +96,7 @@ def _schema(node: NodeProto, opsets: dict[str, int], tables: Tables) -> OpSchema
 
 
 def _types(model: ModelProto) -> dict[str, TypeProto]:
-    """Return what shape inference finds of all tensors; weights are left out of it."""
+    """Return the inferred types and shapes of all tensors; the values of weights are not used."""
     light = ModelProto()
     light.CopyFrom(model)
     del light.graph.initializer[:]
@@ -127,7 +127,7 @@ def _definition(
 def _definitions(
     schema: OpSchema, node: NodeProto, types: dict[str, TypeProto]
 ) -> Iterator[FunctionProto]:
-    """Return the definitions of a node's operator, newest first; then those made for the node."""
+    """Return the definitions of a node's operator, newest first; then those built for the node."""
     for version in sorted(schema.function_opset_versions, reverse=True):
         yield _parsed(schema.get_function_with_opset_version(version))
     known = [types.get(name, TypeProto()) for name in node.input]
@@ -152,7 +152,7 @@ def _parsed(text: bytes) -> FunctionProto:
 
 
 def _agree_on_opsets(function: FunctionProto, model: ModelProto) -> bool:
-    """Rewrite a function for the model's operator sets, if that changes none of its operators.
+    """Rewrite a function for the model's operator sets, if its operators mean the same there.
 
     Sets that the model does not import are added to it.
     """
@@ -190,7 +190,7 @@ def _call(
     schema: OpSchema,
     place: int,
 ) -> None:
-    """Turn a node into the call of a function of its own."""
+    """Make a node the call of its own function."""
     stem = call.name or f"{call.op_type}_{place}"
     given = {attribute.name for attribute in call.attribute}
     for name, attribute in schema.attributes.items():

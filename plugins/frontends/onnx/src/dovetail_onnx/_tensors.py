@@ -1,4 +1,4 @@
-"""Tensors in a model file become constants: sizes are checked before anything is allocated."""
+"""Constants from the tensors of a model file; sizes are checked before anything is allocated."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TensorReader:
         return sum(data.size for data in self._files.values())
 
     def read(self, proto: TensorProto, name: str) -> Constant:
-        """Return a tensor's values, without a copy where the file holds them as they are.
+        """Return a tensor's values; a view if the file stores them in the same form.
 
         Args:
             proto: The tensor.

@@ -31,7 +31,7 @@ class DeclaredSpecs:
                     self._holds = False
 
     def get(self, name: str) -> Spec | None:
-        """Return a tensor's type and shape, None where the file does not say all of it."""
+        """Return a tensor's declared type and shape; None if the declaration is incomplete."""
         info = self._infos.get(name)
         if info is None or not self._holds:
             return None

@@ -33,7 +33,7 @@ def maker(graph: Graph, tensor: Tensor | None, *op_types: str) -> Node | None:
 
 
 def one_number(tensor: Tensor | None) -> float | None:
-    """Return the number in a constant of one element, None for anything else."""
+    """Return the number in a constant of one element; None for any other tensor."""
     if tensor is None or not is_constant(tensor) or not is_float(tensor):
         return None
     values = tensor.values()

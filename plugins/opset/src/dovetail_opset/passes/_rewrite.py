@@ -1,4 +1,4 @@
-"""Small rewriting steps of several passes, and what they must not touch."""
+"""Small rewriting steps of several passes, and checks of what they may change."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def perm_of(node: Node) -> Shape:
     """Return the perm of a Transpose node."""
     param = node.params["perm"]
     if not isinstance(param, Tensor):
-        raise AssertionError(f"{node.where}: perm is no tensor")
+        raise AssertionError(f"{node.where}: perm is not a tensor")
     return ints(param.values())
 
 

@@ -85,7 +85,7 @@ class OnnxExporter(OnnxQdqExporter):
 
 
 def _spelled_out(graph: Graph, builder: ModelBuilder) -> list[str]:
-    """Return which ops have become several operators, and which."""
+    """Return the ops that have become several operators, and the operators of each."""
     made: dict[str, list[str]] = defaultdict(list)
     for node in builder.nodes:
         if node.op_type not in _OF_TENSORS:
@@ -103,7 +103,7 @@ def _quantized_problem(tensor: Tensor) -> Problem:
 
 
 def _export_node(node: Node, values: Values) -> Iterator[Problem]:
-    """Export one node; return why that cannot be."""
+    """Export one node; return the reason if that is impossible."""
     try:
         write = EXPORTERS.get(node.op_type) if node.package == PACKAGE.name else None
         if write is None:

@@ -1,4 +1,4 @@
-"""Writing a model: whole or not at all, its weights in a file of their own where they must be."""
+"""Atomic writing of a model, with its weights in a separate file if necessary."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def write(
     *,
     external: bool,
 ) -> None:
-    """Write a model; equal ones give equal bytes.
+    """Write a model; equal models produce equal bytes.
 
     Args:
-        builder: Has the model.
+        builder: Builds the model.
         outputs: Name, element type and shape of each output.
         path: The file. A data file goes next to it, under its name and `.data`.
         external: Whether weights go there even if the model can hold them.

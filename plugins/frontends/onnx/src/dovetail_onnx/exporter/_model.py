@@ -1,4 +1,4 @@
-"""The ONNX model in the making: nodes, constants and the type of every value."""
+"""The ONNX model under construction: nodes, constants and the type of every value."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def element_type(dtype: DType) -> int | None:
 
 @dataclass(slots=True)
 class OnnxNode:
-    """A node in the making.
+    """A node under construction.
 
     Attributes:
         op_type: The operator.
@@ -113,7 +113,7 @@ class ModelBuilder:
         self.types[name] = code
 
     def constant(self, stem: str, made: Initializer, *, shared: bool = True) -> str:
-        """Return the name of a constant; equal small ones are one unless `shared` is false."""
+        """Return the name of a constant; with `shared`, equal small constants have one name."""
         if not shared or made.data.nbytes > _SHARED_BYTES:
             return self._new_constant(stem, made)
         key = (made.element_type, made.shape, made.data.tobytes())
@@ -147,8 +147,8 @@ class ModelBuilder:
 
         Args:
             name: The output, by the name that `add` gave, which stays its name here.
-            wanted: How it is to be called.
-            exactly: Whether the name is a reserved one, and this value is what has it.
+            wanted: The requested name.
+            exactly: Whether the name is reserved for this value.
         """
         if not exactly:
             if name in self._renamed or name in self.constants or name in self.inputs:

@@ -1,4 +1,4 @@
-"""The types that ONNX's operators take: what a value must become first, and what stays wrong."""
+"""The types that ONNX's operators accept: necessary casts, and remaining mismatches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDER: dict[int, int] = {
 
 
 def taken_types(op_type: str, codes: Sequence[int]) -> list[int]:
-    """Return the types that inputs of an operator must be made, their own where it takes those.
+    """Return the types to which inputs of an operator must be cast; their own if it accepts those.
 
     Args:
         op_type: The operator.
@@ -43,7 +43,7 @@ def taken_types(op_type: str, codes: Sequence[int]) -> list[int]:
 
 
 def type_problems(builder: ModelBuilder) -> list[Problem]:
-    """Return every node that is given a type which its operator does not take."""
+    """Return every node with an input of a type that its operator does not accept."""
     found: dict[Problem, None] = {}
     for node in builder.nodes:
         if node.op_type != REFUSED:  # it stands for a node that has its problem already

@@ -1,4 +1,4 @@
-"""GridSample's cubic interpolation, which the op has not: 4 x 4 elements, gathered and summed.
+"""GridSample's cubic interpolation, which the op lacks: 4 x 4 elements, gathered and summed.
 
 Source: Keys 1981, Cubic convolution interpolation for digital image processing, eq. 4, a = -0.75.
 """

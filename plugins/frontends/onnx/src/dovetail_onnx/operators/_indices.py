@@ -1,4 +1,4 @@
-"""Indices of 64 bits as the ops take them: 32 bits, where out of range stays out of range.
+"""Conversion of 64-bit indices to the ops' 32 bits; out of range stays out of range.
 
 ONNX's indices are INT_64, QNN's INT_32 or UINT_32. Three rules keep one meaning:
 
@@ -37,7 +37,7 @@ def known_indices(op: OpContext, i: int, sizes: int | Sequence[int]) -> Array | 
     Args:
         op: The node.
         i: The input.
-        sizes: How many elements there are; several are for the columns of the last dimension.
+        sizes: Number of elements; several are for the columns of the last dimension.
 
     Raises:
         FrontendError: One is out of range.
@@ -92,7 +92,7 @@ def narrowed(op: OpContext, suffix: str, x: Tensor, dtype: DType | None = None) 
 
 
 def _widened_from(op: OpContext, x: Tensor) -> Tensor:
-    """Return the integers that a Cast widens to a tensor; the tensor where it is none."""
+    """Return the tensor before a Cast that widens integers; the tensor itself without one."""
     maker = op.graph.producer(x)
     if maker is None or maker.op_type != "Cast" or x.dtype not in (DType.INT_64, DType.UINT_64):
         return x

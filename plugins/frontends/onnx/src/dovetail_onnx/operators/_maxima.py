@@ -18,17 +18,17 @@ _MOST_SLICES = 49
 def places_of_maxima(op: OpContext, x: Tensor, window: Window, given: Window) -> Tensor:
     """Emit the node's second output: the index of the maximum of each window.
 
-    Indices count through the whole input; of equal elements it is the first one's. A window in the
-    padding that holds nothing above the minimum finite number has no index.
+    Indices are offsets in the whole input; of equal elements the first counts. A window in the
+    padding without an element above the minimum finite number has no index.
 
     Args:
         op: The pooling.
-        x: (n, ..., c), padded already with something that no element is below.
+        x: (n, ..., c), padded already with a value that no element is below.
         window: Without padding; entirely inside of x everywhere.
         given: The same as the node states it, which says where in the input windows begin.
 
     Raises:
-        UnsupportedOpError: The window has very many elements.
+        UnsupportedOpError: The window has too many elements.
     """
     count = math.prod(window.kernel)
     if count > _MOST_SLICES:

@@ -28,7 +28,7 @@ def apply_operator(
     output: int | None = None,
     **attributes: Any,
 ) -> Value:
-    """Apply one of ONNX's own operators to values: at import if all are known then.
+    """Apply one of ONNX's own operators to values; at import if all of them are constants.
 
     Args:
         op: The node that it is a part of.
@@ -77,12 +77,12 @@ def number(op: OpContext, suffix: str, value: float, dtype: DType) -> Tensor:
 
 
 def value(op: OpContext, i: int) -> Value | None:
-    """Return an input as it is known, None where it is left out."""
+    """Return an input, as a tensor or a constant; None if it is omitted."""
     return op.value(i) if op.has(i) else None
 
 
 def summed(op: OpContext, suffix: str, x: Value, i: int) -> Value:
-    """Return a value plus an input; itself where that is left out."""
+    """Return a value plus an input; the value itself if the input is omitted."""
     return apply_operator(op, suffix, "Add", [x, op.value(i)]) if op.has(i) else x
 
 
@@ -107,7 +107,7 @@ def refuse_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str
 
     Args:
         op: The node.
-        neutral: The values that mean nothing, by attribute.
+        neutral: The values that have no effect, by attribute.
         hint: What to do.
 
     Raises:
@@ -124,6 +124,6 @@ def refuse_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str
 
 
 def given(op: OpContext, names: Sequence[str]) -> dict[str, Any]:
-    """Return those attributes that the node has of these, to hand them on."""
+    """Return the named attributes that the node has, to pass them on."""
     found = op.attr.plain()
     return {name: found[name] for name in names if name in found}

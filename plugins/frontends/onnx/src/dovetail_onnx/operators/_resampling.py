@@ -1,4 +1,4 @@
-"""Resizing as ONNX states it: what each axis becomes, whatever op then does that."""
+"""Resizing as ONNX defines it, axis by axis, independent of the op that computes it."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Style:
         coordinates: Name of the coordinate transformation.
         nearest: Name of the rounding; "simple" is that of version 10: up where an axis shrinks,
             else down.
-        cubic_coeff: Of the cubic filter.
+        cubic_coeff: The coefficient of the cubic filter.
         exclude_outside: Whether the cubic filter leaves out what is beyond the border.
         antialias: Whether filters grow wider where an axis shrinks.
-        extrapolation: What is beyond the region of interest.
+        extrapolation: The value beyond the region of interest.
     """
 
     mode: str
@@ -105,7 +105,7 @@ class Line:
 
     Attributes:
         length: Its size.
-        taps: What the new elements inside the region of interest are made of.
+        taps: The weighted elements of each new one inside the region of interest.
         pads: Elements (before, after) outside it.
     """
 
@@ -125,12 +125,12 @@ class Line:
 
 
 def line_of(style: Style, length: int, new: int, scale: float, region: tuple[float, float]) -> Line:
-    """Return what an axis becomes.
+    """Return the resize of an axis.
 
     Args:
         style: How the node resizes.
         length: Size of the axis, at least 1.
-        new: Elements that it is to have.
+        new: The new size.
         scale: Its scale, which need not be their quotient.
         region: Begin and end of the region of interest.
     """
@@ -166,7 +166,7 @@ def _places(coordinates: str, length: int, new: int, scale: float) -> Floats:
 
 
 def need_choice(op: OpContext, name: str, value: str, choices: Sequence[str]) -> str:
-    """Return an attribute's value back.
+    """Return an attribute's value after checking it.
 
     Raises:
         FrontendError: The value is unsupported.

@@ -1,4 +1,4 @@
-"""Which tensors are known to hold no negative value."""
+"""Recognition of tensors without negative values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DEPTH = 12  # far enough for what networks do between two activations
 
 
 def is_nonnegative(graph: Graph, tensor: Tensor, depth: int = _DEPTH) -> bool:
-    """Return whether all elements of a tensor are surely 0 or more."""
+    """Return whether all elements of a tensor are known to be 0 or more."""
     if tensor.dtype.storage.kind == "u" and not tensor.dtype.is_float:
         return True
     if tensor.data is not None:

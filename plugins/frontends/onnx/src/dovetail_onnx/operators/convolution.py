@@ -17,7 +17,7 @@ CONV_ATTRIBUTES = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "st
 def conv(op: OpContext) -> Tensor:
     """Conv2d or Conv3d, or DepthWiseConv2d where every channel is a group of its own.
 
-    One dimension becomes two: no backend of QNN's implements Conv1d.
+    One dimension becomes two: none of QNN's backends implements Conv1d.
     """
     x, weight = op.spec(0).shape, op.spec(1).shape
     check_spatial(op, len(x))
@@ -72,7 +72,7 @@ def convolved(
 
 
 def _filters(op: OpContext, rank: int) -> Tensor:
-    """Return the filters, (o, i, ...), as (..., i, o), two axes at least before these."""
+    """Return the filters, (o, i, ...), as (..., i, o), with at least two spatial axes."""
     if rank > 3:
         return op.arranged(1, (*range(2, rank), 1, 0))
     known = op.constant(1)

@@ -72,7 +72,7 @@ def _expanded(op: OpContext, minors: Tensor, row: Tensor, i: int) -> Tensor:
 
 
 def _choices(columns: int, size: int) -> tuple[Array, Array, Array]:
-    """Return what minors of some columns are made of.
+    """Return the terms of the minors for each choice of columns.
 
     Args:
         columns: The number of columns.

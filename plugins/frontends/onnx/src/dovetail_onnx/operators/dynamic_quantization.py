@@ -1,4 +1,4 @@
-"""Quantization to bytes whose scale and zero point are those of the numbers themselves."""
+"""Quantization to bytes with scale and zero point from the numbers themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEPS = 255
 
 @ONNX.importer("DynamicQuantizeLinear", versions=(11,))
 def dynamic_quantize_linear(op: OpContext) -> Sequence[Value]:
-    """Divide by the scale, round, add the zero point; minimum and maximum decide on both."""
+    """Divide by the scale, round, add the zero point; both follow from minimum and maximum."""
     x = op.value(0)
     scale, point = byte_coding(op, x, *(i if op.is_output_used(i) else None for i in (1, 2)))
     return [

@@ -29,7 +29,7 @@ class _Term:
 
 @ONNX.importer("Einsum", versions=(12, 28))
 def einsum(op: OpContext) -> Tensor:
-    """Products two by two, each a MatMul; labels that nothing later needs are summed at once."""
+    """Multiply two terms at a time by MatMul; sum each label as soon as nothing needs it."""
     inputs, output = _labels(op)
     terms = [_term(op, i, labels) for i, labels in enumerate(inputs)]
     result = _summed(op, terms[0], _needed(terms[1:], output))
@@ -78,7 +78,7 @@ def _needed(terms: Sequence[_Term], output: str) -> set[str]:
 
 
 def _term(op: OpContext, i: int, labels: str) -> _Term:
-    """Return an input with the diagonal taken of labels that it has twice."""
+    """Return the diagonal of an input for labels that occur twice."""
     x = op.tensor(i)
     while (twice := next((c for c in labels if labels.count(c) > 1), "")) != "":
         first, second = labels.index(twice), labels.rindex(twice)

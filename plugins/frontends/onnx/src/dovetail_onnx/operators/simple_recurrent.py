@@ -1,4 +1,4 @@
-"""The plain recurrent layer, RNN: every step written out, with any of ONNX's activations."""
+"""The simple recurrent layer, RNN: unrolled, with any of ONNX's activations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Activation:
 
 @ONNX.importer("RNN", versions=(7, 14, 22))
 def rnn(op: OpContext) -> Sequence[Tensor | None]:
-    """Write out all steps: h = f(W x + R h + B), with the product of all x beforehand."""
+    """Unroll all steps: h = f(W x + R h + B), with the product of all x computed beforehand."""
     layer = read_layer(op, 1)
     functions = list(_activations(op, len(layer.directions)))
     steps = op.spec(0).shape[0 if layer.time_major else 1]

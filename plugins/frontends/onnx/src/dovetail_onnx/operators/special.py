@@ -18,7 +18,7 @@ _FAR = 6.0
 
 @ONNX.importer("Erf", versions=(9, 13))
 def erf(op: OpContext) -> Tensor:
-    """Its series near 0, and 2 * Gelu(z) / z - 1 of z = x * sqrt(2) elsewhere.
+    """Compute the series of erf near 0, and 2 * Gelu(z) / z - 1 of z = x * sqrt(2) elsewhere.
 
     Near 0 the difference would leave few digits.
     """

@@ -41,7 +41,7 @@ def _cast(op: OpContext, dtype: DType, packed: int | None) -> Value:
 
 
 def _narrowed(op: OpContext, code: int) -> Tensor:
-    """Return the last 4 bits of whole numbers, floats cut to these, with a sign or without."""
+    """Return the last 4 bits of truncated numbers, with a sign or without."""
     x = _whole(op)
     if x.dtype is DType.BOOL_8:
         return op.emit("Cast", [x], spec=Spec(PACKED[code], x.shape))
@@ -61,7 +61,7 @@ def _narrowed(op: OpContext, code: int) -> Tensor:
 
 
 def _whole(op: OpContext) -> Tensor:
-    """Return the first input, floats without their fractions as integers."""
+    """Return the first input; floats are truncated to integers."""
     x = op.tensor(0)
     if x.dtype is DType.BFLOAT_16:
         x = op.step("real", "Convert", [x], spec=Spec(DType.FLOAT_32, x.shape))

@@ -14,7 +14,7 @@ from dovetail_onnx.exporter._table import exports
 
 @exports("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
 def convolution(e: NodeExport) -> None:
-    """Conv; of a depth-wise one every channel is a group."""
+    """Conv; a depth-wise one has one group for each channel."""
     shape = e.spec(1).shape
     rank = len(shape)
     # (..., i, o) as (o, i, ...)
@@ -62,6 +62,6 @@ def window_attributes(window: Any) -> dict[str, Any]:
 
 
 def onnx_pads(pairs: Iterable[Shape]) -> list[int]:
-    """Return paddings (before, after) as ONNX has them: all that come before, then all after."""
+    """Return paddings (before, after) in ONNX's order: all `before`, then all `after`."""
     both = list(pairs)
     return [pair[0] for pair in both] + [pair[1] for pair in both]

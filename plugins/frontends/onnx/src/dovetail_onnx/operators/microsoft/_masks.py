@@ -1,4 +1,4 @@
-"""Masks of attention: what is added to scores so that some keys are ignored."""
+"""Masks of attention: numbers that are added to scores so that some keys are ignored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AttentionSizes:
     """The sizes of a mask.
 
     Attributes:
-        batch: Of sequences.
+        batch: Number of sequences.
         queries: Rows that attend.
         keys: Rows that can be attended to, those of the past included.
     """
@@ -39,10 +39,10 @@ class AttentionSizes:
 
 
 def padding_bias(op: OpContext, i: int, sizes: AttentionSizes, dtype: DType) -> Value:
-    """Return what an input that is a mask adds to scores.
+    """Return the numbers that a mask input adds to scores.
 
-    It may be (batch, keys) or (batch, queries, keys), above 0 where to look; or numbers: (batch,)
-    ends, (2 * batch,) ends and then starts, (3 * batch + 2,) ends and then what is not needed.
+    It may be (batch, keys) or (batch, queries, keys), above 0 for keys to attend to; or positions:
+    (batch,) ends, (2 * batch,) ends and then starts, (3 * batch + 2,) ends and then unused numbers.
 
     Args:
         op: The node.
@@ -79,7 +79,7 @@ def padding_bias(op: OpContext, i: int, sizes: AttentionSizes, dtype: DType) -> 
 def causal_bias(
     op: OpContext, sizes: AttentionSizes, dtype: DType, *, window: int = -1
 ) -> Constant:
-    """Return (queries, keys) of what is added so that no query attends to a later key.
+    """Return the numbers to add, (queries, keys), so that no query attends to a later key.
 
     Args:
         op: The node.
@@ -108,7 +108,7 @@ def causal_bias(
 
 
 def _between(op: OpContext, i: int, sizes: AttentionSizes) -> Value:
-    """Return (batch, 1, 1, keys) of where to look: before the ends, and from the starts on."""
+    """Return the keys to attend to, (batch, 1, 1, keys): from the starts to before the ends."""
     numbers, batch = op.value(i), sizes.batch
     op.reserve_constant((2, sizes.keys))  # of 64 bits
     keys = constant(op, "keys", np.arange(sizes.keys), numbers.dtype)

@@ -61,7 +61,7 @@ def _heads(op: OpContext) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _in_buffer(op: OpContext, which: int, row: Tensor) -> tuple[Tensor, Value]:
-    """Return the past, a buffer, with the new row at its length, and which rows are in use.
+    """Return the past, a buffer, with the new row added at its end, and the rows in use.
 
     Args:
         op: The node.

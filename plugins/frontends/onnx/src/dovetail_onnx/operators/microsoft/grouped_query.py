@@ -30,8 +30,8 @@ _PLAIN = "export the model with a plain cache of keys and values, in the type of
 def group_query_attention(op: OpContext) -> Sequence[Tensor | None]:
     """Products and Softmax for each head, of a prompt or of rows after a past that is full.
 
-    Rows of a prompt beyond what seqlens_k says are padding, of which nothing is promised: they see
-    what comes before them, as all others do.
+    Rows of a prompt beyond `seqlens_k` are padding, whose results are undefined: here they attend
+    to the rows before them, as all others do.
     """
     _refuse(op)
     query, key, values = _heads(op)
@@ -87,7 +87,7 @@ def _past_rows(op: OpContext, query: Tensor) -> int:
     """Return how many rows of the past are attended to: all or none.
 
     Raises:
-        UnsupportedOpError: Only some are; or it is not known whether.
+        UnsupportedOpError: Only some are, or the number is not known.
     """
     held = op.spec(3).shape[2] if op.has(3) else 0
     if held == 0:

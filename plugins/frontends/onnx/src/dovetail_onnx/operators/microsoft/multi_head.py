@@ -51,7 +51,7 @@ def multi_head_attention(op: OpContext) -> Sequence[Tensor | None]:
 
 
 def _causal(op: OpContext, sizes: AttentionSizes, query: Tensor) -> Value:
-    """Return what hides keys; counted from the first one, where they are not the queries' own."""
+    """Return the mask of keys, counted from the first one if they are not the queries' own."""
     before = op.spec(6).shape[2] if op.has(6) else 0
     if sizes.keys - sizes.queries == before:
         return causal_bias(op, sizes, query.dtype)

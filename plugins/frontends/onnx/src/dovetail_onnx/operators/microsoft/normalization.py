@@ -37,7 +37,7 @@ def _with_skip(op_type: str, *, factors: tuple[int, ...], bias: int) -> Importer
     Args:
         op_type: The normalization, of ONNX's own.
         factors: The numbers of its other inputs.
-        bias: That of what is added to the two others.
+        bias: The number of the input that is added to the two others.
     """
 
     def convert(op: OpContext) -> Sequence[Value | None]:

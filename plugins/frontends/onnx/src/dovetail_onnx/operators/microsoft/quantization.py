@@ -1,4 +1,4 @@
-"""Quantization, and matrix products of what is stored as integers."""
+"""Quantization, and matrix products of tensors stored as integers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def dynamic_quantize_matmul(op: OpContext) -> Value:
 
 @MICROSOFT.importer("QGemm", versions=(1,))
 def quantized_gemm(op: OpContext) -> Value:
-    """Emit an exact product of integers plus integers, times scales, quantized again or real."""
+    """Emit an exact product of integers plus integers, times scales, quantized again or float."""
     need_one(op, 1, "a_scale")
     need_one(op, 2, "a_zero_point")
     if _is_plain(op):
