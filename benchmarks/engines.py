@@ -156,7 +156,7 @@ class OpenVino:
         used = {str(step.get_rt_info()["runtimePrecision"].value) for step in steps}
         lower = used & {"bf16", "f16"}
         if hint == "f32" and lower:
-            return f"f32 hinted, but {' '.join(sorted(lower))} used"
+            return f"the hint is f32, but {' '.join(sorted(lower))} used"
         return {"f32": "float32", "bf16": "bfloat16"}.get(hint, hint)
 
     def run(self, inputs: Mapping[str, Array]) -> Outputs:

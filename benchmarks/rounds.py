@@ -89,7 +89,7 @@ def measure(
         tell: Prints a line on the progress.
 
     Raises:
-        ProcessFailedError: A process failed, or computed in another type than expected.
+        ProcessFailedError: A process failed, or computed in an unexpected type.
     """
     found: Loads = {load: {n: {e: [] for e in engines} for n in files} for load in loads}
     for turn in range(rounds):

@@ -44,7 +44,7 @@ class Environment:
         return self.folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
 
     def create(self, wheels: dict[str, Path]) -> None:
-        """Create the venv, without a pip of its own, and install the wheels from outside.
+        """Create the venv, without pip in it, and install the wheels from outside.
 
         Raises:
             SmokeError: Pip could not install them.

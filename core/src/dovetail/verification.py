@@ -35,7 +35,7 @@ class Comparison:
         passed: Whether the value meets the threshold; never for NaN.
         value: The measure; may be infinite or NaN.
         threshold: The limit for the value.
-        unit: Of value and threshold; empty for a plain number.
+        unit: Unit of value and threshold; empty for a plain number.
         details: Further numbers by name, such as the index and error of the worst element.
     """
 

@@ -211,7 +211,7 @@ OWN_CODES: tuple[Entry, ...] = (
     Entry(
         "CONTAINER_KIND",
         3,
-        "A container file is of another kind than expected.",
+        "A container file is not of the expected kind.",
         "Pass a file of the expected kind; `dovetail inspect FILE` shows the content of a file.",
     ),
     Entry(

@@ -102,8 +102,8 @@ class Precision:
     """Bit widths of a node; None for those of the options.
 
     Attributes:
-        act_bitwidth: Of its results, and of tensors that share their encoding.
-        weights_bitwidth: Of its weights.
+        act_bitwidth: Bitwidth of its results, and of tensors that share their encoding.
+        weights_bitwidth: Bitwidth of its weights.
         float_bitwidth: Width if the node stays float; the other two are then ignored.
     """
 

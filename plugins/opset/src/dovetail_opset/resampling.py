@@ -59,7 +59,7 @@ class Taps:
 
     Attributes:
         indices: Old elements of each new one, (new, taps).
-        weights: Their weights, (new, taps); None where each new element is one old one.
+        weights: Their weights, (new, taps); None if each new element is one old one.
     """
 
     indices: NDArray[np.intp]

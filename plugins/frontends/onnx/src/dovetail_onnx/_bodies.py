@@ -15,7 +15,7 @@ class Body:
     """A subgraph instantiated for one iteration.
 
     Attributes:
-        nodes: Its nodes, under names of their own.
+        nodes: Its nodes, with new names.
         outputs: The names that its outputs have there.
         initializers: Its constants by those names.
     """

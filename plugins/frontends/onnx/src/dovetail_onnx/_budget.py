@@ -27,7 +27,7 @@ _PRODUCTS = 1 << 32
 _MOST_IN_ATTRIBUTES = 1 << 12
 # Ops, which take some 100 us and some KiB each: a few operators become hundreds of them.
 _FREE_OPS, _OPS_OF_NODE = 20_000, 20
-# Those that NumPy computes at once.
+# Operators that NumPy computes at once.
 # fmt: off
 _VECTORIZED = frozenset(
     (
@@ -51,11 +51,11 @@ class Budget:
     """The computation that one model may cause at import, and how much of it is left.
 
     Args:
-        stored: Gives the bytes of constants that the model's files hold, as far as is known.
-        nodes: How many nodes the model has.
+        stored: Returns the bytes of constants that the model's files hold, as far as is known.
+        nodes: Number of nodes of the model.
 
     Attributes:
-        most_ops: How many ops its graph may have.
+        most_ops: Maximum number of ops of its graph.
     """
 
     def __init__(self, stored: Callable[[], int] = lambda: 0, nodes: int = 0) -> None:

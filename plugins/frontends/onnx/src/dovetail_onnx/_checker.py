@@ -15,7 +15,7 @@ class NodeChecker:
     """Checks nodes against the schemas of their operators.
 
     Args:
-        ir_version: Of the model.
+        ir_version: IR version of the model.
     """
 
     def __init__(self, ir_version: int) -> None:
@@ -58,8 +58,8 @@ class NodeChecker:
 def breaks_inference(node: NodeProto) -> str:
     """Return the fault that keeps a node from ONNX's own shape inference; empty if there is none.
 
-    It makes as many parts of a Split as that says, be it all that memory can hold, and counts
-    from a negative number of batch dimensions without a look.
+    It splits into any number of parts that a Split declares, even if they fill the memory, and
+    accepts a negative number of batch dimensions.
     """
     for attribute in node.attribute:
         if (node.op_type, attribute.name) == ("Split", "num_outputs"):

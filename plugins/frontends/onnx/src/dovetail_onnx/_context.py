@@ -47,9 +47,9 @@ class OpContext(NodeContext):
         Args:
             suffix: Names it, after the node's name.
             op_type: The operator.
-            version: Of its schema.
+            version: Version of its schema.
             inputs: Its inputs, None for one that is left out.
-            output: Which of the node's outputs it writes; None for none.
+            output: Index of the node's output that it writes; None for none.
             attributes: Its attributes; None leaves one out.
         """
         own = self._values.fresh(f"{self.node.name}.{suffix}")
@@ -106,7 +106,7 @@ class OpContext(NodeContext):
         Args:
             op_type: Name of the op.
             inputs: Tensors of the graph, None for a left-out one.
-            output: Which output, the first one if not said.
+            output: Index of the output, by default the first.
             spec: The output's type and shape, for ops that do not infer them.
             package: The op's package, by default `qti.aisw`.
             params: Values by name; None leaves one out.
@@ -153,14 +153,14 @@ class OpContext(NodeContext):
         source: tuple[str, Shape] | None = None,
         **params: Any,
     ) -> Tensor:
-        """Add an op on the way to the node's output, and return what it writes.
+        """Add an op that computes an intermediate value of the node, and return its output.
 
         Args:
             suffix: Names it, after the node's name.
             op_type: Name of the op.
             inputs: Tensors of the graph, None for a left-out one.
             spec: As in `emit`.
-            source: The ONNX tensor that it holds, and the order of axes in which it does.
+            source: The ONNX tensor that the output equals, and the order of its axes.
             params: As in `emit`.
         """
         name = self._values.fresh(f"{self.node.name}.{suffix}")
@@ -179,13 +179,13 @@ class OpContext(NodeContext):
         specs: Sequence[Spec | None] = (),
         **params: Any,
     ) -> tuple[Tensor, ...]:
-        """Add an op of several outputs on the way to the node's, and return what it writes.
+        """Add an op of several outputs that computes intermediate values, and return its outputs.
 
         Args:
             suffix: Names it, after the node's name.
             op_type: Name of the op.
             inputs: Tensors of the graph, None for a left-out one.
-            names: Of its outputs, an empty one for one that gets a fresh name.
+            names: Names of its outputs; an empty one requests a fresh name.
             specs: As in `emit_all`.
             params: As in `emit`.
         """

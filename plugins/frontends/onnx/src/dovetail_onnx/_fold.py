@@ -38,9 +38,9 @@ _NOT_FOLDED = frozenset(
         "DequantizeLinear",
     )
 )
-# What the evaluator's Python code raises on inputs that do not go together.
+# Exceptions of the evaluator's Python code for inputs that do not match.
 _FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-# Those that nothing but computing them converts.
+# Operators that can be converted only by computing them at import.
 _ONLY_FOLDED = frozenset(("ConstantOfShape", "Range", "MelWeightMatrix"))
 
 
@@ -62,11 +62,11 @@ def fold(
     Args:
         node: One that may be folded.
         ins: Its inputs by name.
-        ir_version: Of the model.
+        ir_version: IR version of the model.
         budget: The limits of computation at import.
 
     Returns:
-        Its outputs in order, or None where the evaluator has no such operator, the IR no type for
+        Its outputs in order, or None if the evaluator has no such operator, the IR no type for
         a result, it takes more than is left of the budget, or it makes integers of 4 bits.
 
     Raises:
@@ -177,7 +177,7 @@ def _sizes(
 ) -> list[tuple[Shape, int]] | None:
     """Return shapes and bytes of the outputs, as far as they are known before the computation.
 
-    Return None where nothing bounds the evaluator's work: it computes operators of a version
+    Return None if nothing bounds the evaluator's work: it computes operators of a version
     that has none, and resizes to no elements along axes of any size, which ONNX infers no shape
     for.
     """

@@ -35,7 +35,7 @@ def check_reads(node: SourceNode, types: Iterable[tuple[str, int | None]]) -> No
         types: The names of what it reads; with the element type where that is of 4 bits.
 
     Raises:
-        UnsupportedOpError: It does.
+        UnsupportedOpError: It reads some.
     """
     if node.domain in ("", "com.microsoft") and node.op_type in _MOVING | _READING:
         return

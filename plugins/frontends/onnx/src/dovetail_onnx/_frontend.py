@@ -76,7 +76,7 @@ class OnnxFrontend:
 
         Args:
             path: The .onnx file; external data are in its folder.
-            options: What the user decides; by default nothing.
+            options: The user's options; by default none.
             ops: The op packages; by default those that are installed.
 
         Raises:

@@ -31,11 +31,11 @@ _COMPUTED: dict[str, Callable[[float], float]] = {
 
 
 def fuse_gelu(source: SourceGraph, reader: TensorReader) -> SourceGraph:
-    """Return the graph with every spelt-out GELU as one node of ONNX's operator Gelu.
+    """Return the graph with every GELU in small operators replaced by one Gelu node.
 
     The half and the root of two may multiply or divide, in any order and grouping, also inside:
     x * (0.5 + 0.5 * erf). Numbers may be computed from constants, as in the function that ONNX
-    itself gives for Gelu. The scaled x and the erf must have no other readers.
+    itself defines for Gelu. The scaled x and the erf must have no other readers.
     """
     if not any(node.op_type == "Erf" for node in source.nodes):
         return source
@@ -91,7 +91,7 @@ def _gelu(match: _Match) -> SourceNode:
     )
 
 
-# How many inputs an operator has here; each has one output.
+# Number of inputs of each operator in the pattern; each has one output.
 _INPUTS = {"Constant": 0, "Add": 2, "Sum": 2, "Mul": 2, "Div": 2, "CastLike": 2}
 
 

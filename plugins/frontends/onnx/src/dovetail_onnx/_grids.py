@@ -69,18 +69,18 @@ def on_grids(
 def grid_of(
     bits: int, *, signed: bool, shape: Shape, scales: Array, zeros: Array, axis: int, block: int = 0
 ) -> Spec | None:
-    """Return the grid of integers of a tensor; None where the IR has no such encoding.
+    """Return the grid of integers of a tensor; None if the IR has no such encoding.
 
     Signed integers with zero points are stored unsigned, and those of several scales about the
     middle of an unsigned type signed, with an offset of 0: the same numbers, as QNN has them.
 
     Args:
-        bits: Of an integer: 1 to 16, or 32 signed ones without zero points.
+        bits: Number of bits of an integer: 1 to 16, or 32 signed ones without zero points.
         signed: Whether they go from -2^(bits - 1).
-        shape: Of the tensor.
+        shape: Shape of the tensor.
         scales: One, one for each slice along the axis, or one for each block.
-        zeros: Of the same shape, of any type; whole numbers, or there is no such grid.
-        axis: Of the slices or blocks.
+        zeros: Zero points of the same shape, of any type; there is no grid unless they are whole.
+        axis: Axis of the slices or blocks.
         block: Elements of a block along the axis, 0 without blocks.
     """
     stored = next((wide for wide in (8, 16, 32) if bits <= wide), 0)

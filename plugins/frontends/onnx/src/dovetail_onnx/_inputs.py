@@ -39,7 +39,7 @@ def bind_inputs(
     Raises:
         ConfigError: Options contradict each other.
         FrontendError: Dimensions stay without a value (MODEL_SHAPE_UNKNOWN).
-        UnsupportedOpError: An input is no tensor, or of a type that cannot be converted.
+        UnsupportedOpError: An input is not a tensor, or has a type that cannot be converted.
     """
     inputs = _of_known_types(inputs, optional)
     dims = {name: dims_of(info) for name, info in inputs.items()}

@@ -24,8 +24,8 @@ class NodeContext:
 
     Args:
         node: The node of the model.
-        version: Of its operator's schema.
-        values: What the model's tensors are, as far as they were read.
+        version: Version of its operator's schema.
+        values: Values of the model's tensors read so far.
         wanted: Names of the tensors that something uses.
         read: Names of those that nodes read.
 
@@ -77,7 +77,7 @@ class NodeContext:
         return self._values.tensor(self.value(i))
 
     def optional(self, i: int) -> Tensor | None:
-        """Return an input as a tensor of the graph, None where it is left out."""
+        """Return an input as a tensor of the graph, None if it is omitted."""
         return self.tensor(i) if self.has(i) else None
 
     def spec(self, i: int) -> Spec:
@@ -90,7 +90,7 @@ class NodeContext:
         return self._values.packed(self.node.inputs[i]) if self.has(i) else None
 
     def constant(self, i: int) -> Array | None:
-        """Return the values of an input, None where it is left out or not known at import."""
+        """Return the values of an input, None if it is omitted or not known at import."""
         value = self.value(i) if self.has(i) else None
         return value.values if isinstance(value, Constant) else None
 
@@ -99,10 +99,10 @@ class NodeContext:
 
         Args:
             i: The input.
-            what: What it is to the operator, for the error.
+            what: Its role for the operator, for the error.
 
         Raises:
-            UnsupportedOpError: They are not.
+            UnsupportedOpError: The values are not known.
         """
         value = self.value(i)
         if not isinstance(value, Constant):

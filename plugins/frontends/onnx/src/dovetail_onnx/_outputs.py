@@ -17,7 +17,7 @@ def warn_of_shapes(
 ) -> None:
     """Log a warning for each output whose declared shape contradicts the computed one.
 
-    There is no warning if the user gave an input another shape than the file does: the outputs'
+    There is no warning if the user gave an input a different shape from the file: the outputs'
     shapes are then expected to differ.
 
     Args:

@@ -27,7 +27,7 @@ class PackageImporters(Importers):
 
     Args:
         package: The op package.
-        domain: Of the operators, where it is not the package's name.
+        domain: Domain of the operators, if it is not the package's name.
     """
 
     def __init__(self, package: OpPackage, domain: str = "") -> None:
@@ -35,7 +35,7 @@ class PackageImporters(Importers):
         self._package = package
 
     def find(self, op_type: str, version: int) -> Importer | None:
-        """Return the importer of an op, None where the package has no such op."""
+        """Return the importer of an op; None if the package has no such op."""
         if self.versions(op_type):
             return super().find(op_type, version)
         schema = self._package.schemas.get(op_type)
@@ -65,11 +65,11 @@ def package_importers(domain: str, ops: OpRegistry) -> Importers | str | None:
     """Return the default importers of a domain, or why they are not available.
 
     Args:
-        domain: Of the operators.
+        domain: Domain of the operators.
         ops: Has the package.
 
     Returns:
-        None where no op package of the domain's name is installed.
+        None if no op package of the domain's name is installed.
     """
     if domain not in plugins.names(GROUP):
         return None

@@ -10,7 +10,7 @@ from onnx import ModelProto
 from dovetail.errors import FrontendError, Problem
 from dovetail.files import unreadable
 
-# What protobuf can hold in one message.
+# Maximum size of a protobuf message.
 MAX_BYTES = 2**31 - 1
 _MAX_VERSION = 2**31 - 1
 # First bytes of what people mistake for an ONNX file.

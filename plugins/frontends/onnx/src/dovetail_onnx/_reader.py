@@ -30,9 +30,9 @@ from dovetail_onnx._values import Values
 from dovetail_opset import build
 
 _LOG = logging.getLogger("dovetail.onnx")
-# What the bodies of a model's loops may grow to, written out turn by turn: some seconds.
+# Maximum number of nodes of a model's unrolled loops: some seconds.
 MAX_BODY_NODES = 10_000
-# The same with all that they carry in turn, which is copied even where it is never run.
+# The same with nested subgraphs, which are copied even if they never run.
 MAX_COPIED_NODES = 10 * MAX_BODY_NODES
 
 
@@ -170,7 +170,7 @@ class GraphReader:
         return self._checker.fault(node, converted=isinstance(found, OperatorMatch))
 
     def value(self, name: str) -> Value | None:
-        """Return a value, None where it is not known."""
+        """Return a value; None if it is not known."""
         return self._values.get(name)
 
     def set(self, name: str, value: Value) -> None:

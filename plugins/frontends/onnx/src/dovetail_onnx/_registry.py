@@ -32,7 +32,7 @@ class Importers:
     The entry point's name is `onnx:` and the domain.
 
     Args:
-        domain: Of the operators; empty for ONNX's own.
+        domain: Domain of the operators; empty for ONNX's own.
     """
 
     def __init__(self, domain: str) -> None:

@@ -9,7 +9,7 @@ from onnx import GraphProto
 from dovetail.errors import UnsupportedOpError
 from dovetail_onnx._subgraph_node import SubgraphNode
 
-# States at the end, and what each turn gave for each of the other outputs.
+# States at the end, and the results of each iteration for each of the other outputs.
 _Found = tuple[list[str], list[list[str]]]
 
 
@@ -116,12 +116,12 @@ class _Slices:
 
     Args:
         control: The node.
-        names: Of the inputs.
+        names: Names of the inputs.
         axes: Along which they are sliced.
         backwards: Whether from the end, for each.
 
     Attributes:
-        length: How many slices there are.
+        length: Number of slices.
     """
 
     def __init__(

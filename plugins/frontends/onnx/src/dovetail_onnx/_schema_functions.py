@@ -15,11 +15,11 @@ from dovetail_onnx._functions import all_nodes
 from dovetail_onnx._registry import Importers
 from dovetail_onnx._tables import Tables
 
-# What onnx's type stubs have of it lacks the definitions.
+# onnx's type stubs lack the definitions.
 OpSchema = Any
 # Of the functions made here; no model imports it.
 _DOMAIN = "dovetail.written_out"
-# What definitions may add to a model: more takes longer than its file explains.
+# Maximum number of nodes that definitions may add: more takes too long for the file's size.
 _FREE_NODES, _NODES_OF_NODE = 20_000, 10
 # A definition uses an operator that has one too, and so on; no chain in ONNX is half as long.
 _MOST_ROUNDS = 8
@@ -28,7 +28,7 @@ _MOST_ROUNDS = 8
 def write_out(model: ModelProto, tables: Tables) -> ModelProto:
     """Return a model whose operators without an importer are replaced by their definitions.
 
-    Nodes within subgraphs stay as they are, and so do operators that have no definition for the
+    Nodes within subgraphs stay unchanged, and so do operators without a definition for the
     model's operator set.
 
     Args:
@@ -36,7 +36,7 @@ def write_out(model: ModelProto, tables: Tables) -> ModelProto:
         tables: The tables of importers.
 
     Raises:
-        FrontendError: They cannot be replaced, or become more than the model's size explains.
+        FrontendError: They cannot be replaced, or become too many for the model's size.
     """
     most = _FREE_NODES + _NODES_OF_NODE * len(model.graph.node)
     for _ in range(_MOST_ROUNDS):

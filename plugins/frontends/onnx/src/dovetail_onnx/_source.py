@@ -72,13 +72,13 @@ class SourceGraph:
     """The main graph of a model.
 
     Attributes:
-        name: Of the graph.
+        name: Name of the graph.
         nodes: In topological order.
         inputs: Inputs that the application provides, by name; not those with an initializer.
         outputs: Names of the outputs.
         initializers: Constants by name.
         opsets: Imported versions by domain.
-        ir_version: Of the file.
+        ir_version: IR version of the file.
         declared: Declared types and shapes of the nodes' outputs, by name.
         unused_inputs: Inputs that no output depends on. They are among `inputs` unless the graph
             is cut at other outputs than the model's.
@@ -162,7 +162,7 @@ def check_text(model: ModelProto) -> None:
     """Check that all names are usable text: protobuf gives bytes for what is not UTF-8.
 
     Raises:
-        FrontendError: Some are not.
+        FrontendError: Some names are not usable.
     """
     wrong = [text for text in _texts(model) if isinstance(text, bytes) or "\0" in text]
     if wrong:

@@ -29,7 +29,7 @@ class Reader(Protocol):
         """
 
     def value(self, name: str) -> Value | None:
-        """Return a value, None where it is not known."""
+        """Return a value; None if it is not known."""
 
     def set(self, name: str, value: Value) -> None:
         """Store a value under its name."""
@@ -65,7 +65,7 @@ class SubgraphNode:
         raise self.invalid(f"missing graph '{name}'")
 
     def name(self, i: int) -> str:
-        """Return an input's name, empty where it is left out."""
+        """Return an input's name, empty if it is omitted."""
         return self.node.inputs[i] if i < len(self.node.inputs) else ""
 
     def known(self, name: str, what: str) -> Array:
@@ -183,7 +183,7 @@ class SubgraphNode:
 
         Args:
             suffix: Names them, after the node's name.
-            names: Of the tensors.
+            names: Names of the tensors.
             axes: The axis of each tensor that the slice lacks.
             indices: The index along that axis, for each tensor.
         """

@@ -34,7 +34,7 @@ class OperatorMatch:
     """The importer of a node.
 
     Attributes:
-        version: Of its operator's schema.
+        version: Version of its operator's schema.
         importer: Converts it; None if it must be folded, or has subgraphs.
     """
 

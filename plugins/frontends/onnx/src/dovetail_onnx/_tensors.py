@@ -48,7 +48,7 @@ class TensorReader:
 
         Args:
             proto: The tensor.
-            name: What to call it in errors, its own name or its node's.
+            name: Its name in errors, its own or its node's.
 
         Raises:
             FrontendError: The tensor is wrong, or its external data is.

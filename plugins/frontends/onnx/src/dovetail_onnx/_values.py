@@ -54,7 +54,7 @@ class Values:
         self._shared: dict[Hashable, Constant] = {}
 
     def get(self, name: str) -> Value | None:
-        """Return a value, None where it is not known (yet).
+        """Return a value; None if it is not known (yet).
 
         Raises:
             FrontendError: It is an initializer that cannot be read.
@@ -116,7 +116,7 @@ class Values:
             name: A stem for its name.
             values: Logical values.
             dtype: Their type.
-            grid: What the model stores them as, in their layout.
+            grid: Grid that the model stores them on, in their layout.
         """
         made = Tensor.static(self.fresh(name), values, dtype)
         if grid is not None:

@@ -1,4 +1,4 @@
-"""Non-maximum suppression: removal of boxes that overlap better ones of their class too much.
+"""Non-maximum suppression: removal of boxes that overlap a better box of their class.
 
 An overlap is the intersection of two boxes over their union. Of equal scores the lower index comes
 first. The two corners of a box may be any opposite ones. A NaN score exceeds no threshold.

@@ -22,7 +22,7 @@ from dovetail_opset.passes._rewrite import (
     schema_of,
 )
 
-# How far a constant may be from what it stands for: two roundings of a float32, which has 24 bits.
+# Tolerance for the value of a constant: two roundings of a float32, which has 24 bits.
 _NEAR = 2.0**-22
 
 

@@ -163,7 +163,7 @@ def is_to_last(perm: Shape) -> bool:
 
 
 def source_perm_after(tensor: Tensor, perm: Shape) -> Shape | None:
-    """Return the `source_perm` of `tensor` transposed by `perm`; None where both cancel."""
+    """Return the `source_perm` of `tensor` transposed by `perm`; None if both cancel."""
     own = tensor.source_perm or tuple(range(len(perm)))
     found = composed(own, perm)
     return None if is_identity(found) else found

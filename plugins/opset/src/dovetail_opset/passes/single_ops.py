@@ -1,4 +1,4 @@
-"""Replacement of ops with a number by the single ops of the same meaning."""
+"""Replacement of ops that a param selects by the single ops of the same meaning."""
 
 from __future__ import annotations
 

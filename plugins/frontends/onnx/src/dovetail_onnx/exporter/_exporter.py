@@ -19,7 +19,7 @@ from dovetail_onnx.exporter._values import Values
 from dovetail_onnx.exporter.operators import EXPORTERS
 from dovetail_opset import PACKAGE
 
-# What comes with a tensor's type, shape or order of axes, and not with an op.
+# Operators that result from a tensor's type, shape or order of axes, not from an op.
 _OF_TENSORS = ("Cast", "DequantizeLinear", "QuantizeLinear", "Reshape", "Transpose")
 _HINT = "docs/export.md lists the ops that can be exported"
 

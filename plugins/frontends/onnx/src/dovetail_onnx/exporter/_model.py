@@ -71,7 +71,7 @@ class Initializer:
 
         Args:
             values: Any shape; see `dovetail.ir.pack`.
-            dtype: What they are stored as; ONNX must have it.
+            dtype: Data type that they are stored as; ONNX must have it.
         """
         code = element_type(dtype)
         if code is None:
@@ -87,7 +87,7 @@ class ModelBuilder:
     """Collects a model.
 
     Args:
-        name: Of the graph.
+        name: Name of the graph.
         reserved: Names that only inputs and outputs of the model have.
     """
 

@@ -26,7 +26,7 @@ class NodeExport:
     Attributes:
         node: The node.
         op: Its op with its params, of the class that defines it.
-        values: What the graph's tensors are in the model.
+        values: The values of the graph's tensors in the model.
     """
 
     def __init__(self, node: Node, op: Op, values: Values) -> None:
@@ -97,7 +97,7 @@ class NodeExport:
         Inputs of another rank than the output's, and constants, do not count.
 
         Args:
-            indices: Of the inputs; by default all.
+            indices: Indices of the inputs; by default all.
         """
         rank = len(self.out.shape)
         tensors = [self.node.inputs[i] for i in indices or range(len(self.node.inputs))]
@@ -188,7 +188,7 @@ class NodeExport:
         return self.values.shape_constant(tuple(int(v) for v in values))
 
     def cast(self, value: str, to: int | DType) -> str:
-        """Return a value in another element type; itself where it has that."""
+        """Return a value in another element type; itself if it has that."""
         code = self._code([], to)
         return (
             value if self.builder.types[value] == code else self.add("Cast", [value], code, to=code)

@@ -27,10 +27,10 @@ class Parameters:
     """The arguments of QuantizeLinear and DequantizeLinear next to the values.
 
     Attributes:
-        dtype: What the values are stored as.
+        dtype: Data type that the values are stored as.
         scales: float32, of rank 0, 1 or, in blocks, of the tensor's.
-        zero_points: Of the shape of the scales, or None for all 0 where ONNX wants none.
-        axis: Of scales of rank 1 or more.
+        zero_points: Array of the shape of the scales, or None if all are 0 and ONNX allows none.
+        axis: Axis of scales of rank 1 or more.
         block_size: Elements of a block along the axis, None without blocks.
     """
 
@@ -90,7 +90,7 @@ def of_constant(
     Args:
         stored: In the graph's own layout, any shape.
         encoding: Their encoding.
-        dtype: What they are stored as.
+        dtype: Data type that they are stored as.
         order: The order of their axes in the ONNX value.
     """
     dtype = stored_type(dtype, encoding)

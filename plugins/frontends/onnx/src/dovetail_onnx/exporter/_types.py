@@ -9,7 +9,7 @@ from onnx import TensorProto, defs
 from dovetail.errors import Problem
 from dovetail_onnx.exporter._model import OPSET, REFUSED, ModelBuilder, OnnxNode
 
-# What holds all values of a type that many operators do not take.
+# A type that holds all values of a type that many operators do not accept.
 _WIDER: dict[int, int] = {
     TensorProto.INT8: TensorProto.INT32,
     TensorProto.INT16: TensorProto.INT32,

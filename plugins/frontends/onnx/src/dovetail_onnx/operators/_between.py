@@ -106,7 +106,7 @@ def emit_stored(op: OpContext, real: Value, scale: int, point: Value | None) -> 
 def _rename(op: OpContext, real: Tensor) -> None:
     """Return a tensor, and those before it that are the same in another layout, the output's name.
 
-    The real numbers have no name in the user's model, where nothing but integers is.
+    The real numbers have no name in the user's model, which has only integers.
     """
     old, tensor = real.source, real
     while tensor.source == old and old.startswith(f"{op.node.name}."):

@@ -27,12 +27,12 @@ _BOUNDS: dict[DType, tuple[float | None, float | None]] = {
     DType.FLOAT_32: (_LOWEST, float(np.nextafter(np.float32(_HIGHEST), np.float32(0)))),
     DType.FLOAT_64: (_LOWEST, _HIGHEST),
 }
-# What ops take as indices.
+# Types of indices that ops accept.
 _INDEX_TYPES = (DType.INT_32, DType.UINT_32)
 
 
 def known_indices(op: OpContext, i: int, sizes: int | Sequence[int]) -> Array | None:
-    """Return an input's indices counted from the start, None where they are not known.
+    """Return an input's indices counted from the start; None if they are not known.
 
     Args:
         op: The node.

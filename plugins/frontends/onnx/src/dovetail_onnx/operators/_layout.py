@@ -31,7 +31,7 @@ def check_spatial(op: OpContext, rank: int) -> None:
     """Raise unless an input has one to three spatial dimensions.
 
     Raises:
-        FrontendError: It has none.
+        FrontendError: It has no spatial dimension.
         UnsupportedOpError: It has four or more.
     """
     if rank < 3:

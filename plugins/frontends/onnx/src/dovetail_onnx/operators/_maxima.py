@@ -11,7 +11,7 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._layout import reshaped, to_first
 from dovetail_onnx.operators._windows import Window
 
-# All slices are in memory at once, in another copy too: 7 x 7 elements are as many as one can bear.
+# All slices are in memory at once, with one more copy: 7 x 7 elements are the limit.
 _MOST_SLICES = 49
 
 

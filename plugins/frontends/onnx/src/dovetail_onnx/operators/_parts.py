@@ -14,7 +14,7 @@ from dovetail_onnx._fold import can_fold, fold
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._table import ONNX
 
-# What onnx's newest files have; only folding asks.
+# The IR version of onnx's newest files; only folding needs it.
 _IR_VERSION = 10
 
 
@@ -35,8 +35,8 @@ def apply_operator(
         suffix: Names it, after the node's name.
         op_type: The operator.
         inputs: Its inputs, None for one that is left out.
-        version: Of its schema, by default the newest that is known.
-        output: Which of the node's outputs it writes; None for none.
+        version: Version of its schema, by default the newest that is known.
+        output: Index of the node's output that it writes; None for none.
         attributes: Its attributes; None leaves one out.
     """
     version = version or ONNX.versions(op_type)[-1]
@@ -91,11 +91,11 @@ def refuse_inputs(op: OpContext, names: Mapping[int, str], hint: str) -> None:
 
     Args:
         op: The node.
-        names: Of the inputs, by number.
+        names: Names of the inputs, by number.
         hint: What to do.
 
     Raises:
-        UnsupportedOpError: It is given some; says which.
+        UnsupportedOpError: It has some; the message lists them.
     """
     given = [f"{name} ('{op.node.inputs[i]}')" for i, name in names.items() if op.has(i)]
     if given:
@@ -111,7 +111,7 @@ def refuse_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str
         hint: What to do.
 
     Raises:
-        UnsupportedOpError: It has some; says which.
+        UnsupportedOpError: It has some; the message lists them.
     """
     found: list[str] = []
     for name, nothing in neutral.items():

@@ -25,7 +25,7 @@ class Layer:
         batch, hidden: Sizes.
         weights: Weights of x, (directions, gates * hidden, input size).
         recurrent: Weights of h, (directions, gates * hidden, hidden).
-        bias: (directions, 2 * gates * hidden): of x, then of h; None where left out.
+        bias: (directions, 2 * gates * hidden): of x, then of h; None if omitted.
     """
 
     op: OpContext
@@ -51,12 +51,12 @@ class Layer:
         return self.op.static(f"{self.word(direction)}.{name}", values, self.dtype)
 
     def state(self, i: int, name: str, direction: int, shape: Shape) -> Tensor | None:
-        """Return the state of one direction before the first step, None where it is 0.
+        """Return the state of one direction before the first step; None if it is 0.
 
         Args:
             i: The input that holds it for all directions.
             name: Its name.
-            direction: Which one.
+            direction: Index of the direction.
             shape: Its shape.
         """
         op = self.op
@@ -126,13 +126,13 @@ def read_layer(
 
     Args:
         op: The operator.
-        gates: How many it has.
+        gates: Number of gates.
         functions: The activations of one direction that the op requires; empty for any.
         weights: Returns the real weights of an input, in the layout of ONNX's own operators.
 
     Raises:
         FrontendError: Shapes or attributes do not go together.
-        UnsupportedOpError: No op does what an attribute asks for.
+        UnsupportedOpError: No op supports an attribute's value.
     """
     word = op.attr.text("direction", "forward")
     if word not in _DIRECTIONS:

@@ -70,7 +70,7 @@ def _sides(
         column: The column of the regions with their begins; the next but one has their ends.
         length: Size of the feature maps along this axis.
         samples: The number of samples of a region along it.
-        bins: How many bins it has along it.
+        bins: Number of bins of a region along it.
         half_pixel: Whether elements are in the middle of pixels.
     """
     dtype = op.spec(1).dtype

@@ -9,7 +9,7 @@ from dovetail.ir import Graph, Node, Tensor
 _NEVER_NEGATIVE = frozenset(
     ("Relu", "Relu6", "Sigmoid", "Softmax", "ElementWiseAbs", "ElementWiseExp", "L2Pool2d")
 )
-# What gives back elements of its inputs, or mixes of them that keep the sign.
+# Ops that return elements of their inputs, or combinations of them that preserve the sign.
 _KEEPS_SIGN = frozenset(
     (
         "Concat",

@@ -139,7 +139,7 @@ def cropped(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
 
 
 def positive(op: OpContext, name: str, rank: int) -> Shape:
-    """Return an attribute of one number for each axis, 1 where it is left out.
+    """Return an attribute of one number for each axis, 1 if it is omitted.
 
     Raises:
         FrontendError: There are more or fewer, or one below 1.

@@ -157,7 +157,7 @@ def softsign(op: OpContext) -> Tensor:
 
 @ONNX.importer("Gelu", versions=(20,))
 def gelu(op: OpContext) -> Tensor:
-    """Gelu, or its tanh form spelt out: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    """Gelu, or its tanh form in small ops: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
     x = op.tensor(0)
     match op.attr.text("approximate", "none"):
         case "none":

@@ -125,11 +125,11 @@ def check_dropout(op: OpContext, ratio: int, training: int) -> None:
 
     Args:
         op: The node.
-        ratio: The number of the input that is the ratio, 0.5 where it is left out.
+        ratio: The number of the input that is the ratio, 0.5 if it is omitted.
         training: The number of the training mode, off if it is omitted.
 
     Raises:
-        UnsupportedOpError: It does, or that is not known.
+        UnsupportedOpError: It drops elements, or that is not known.
     """
     if op.constant(ratio) is not None and float(op.need_number(ratio, "ratio")) == 0:
         return

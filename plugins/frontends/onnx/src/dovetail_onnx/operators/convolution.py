@@ -15,7 +15,7 @@ CONV_ATTRIBUTES = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "st
 
 @ONNX.importer("Conv", versions=(1, 11, 22))
 def conv(op: OpContext) -> Tensor:
-    """Conv2d or Conv3d, or DepthWiseConv2d where every channel is a group of its own.
+    """Conv2d or Conv3d, or DepthWiseConv2d if every channel is a separate group.
 
     One dimension becomes two: none of QNN's backends implements Conv1d.
     """
@@ -30,7 +30,7 @@ def check_filters(op: OpContext, x: Shape, weight: Shape) -> None:
     """Check that a node's filters, (o, i, ...), fit its input, (n, c, ...), and attributes.
 
     Raises:
-        FrontendError: They do not.
+        FrontendError: They do not match.
     """
     if len(weight) != len(x):
         raise op.invalid(f"filters {weight} do not match the input {x}")

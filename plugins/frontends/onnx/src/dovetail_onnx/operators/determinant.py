@@ -76,7 +76,7 @@ def _choices(columns: int, size: int) -> tuple[Array, Array, Array]:
 
     Args:
         columns: The number of columns.
-        size: How many are chosen.
+        size: Number of chosen columns.
 
     Returns:
         (choices, size) of the column whose element is taken, and of the index of the minor of the

@@ -32,8 +32,8 @@ def byte_coding(
     Args:
         op: The node.
         x: The tensor.
-        scale_output: Which of the node's outputs is the scale; None for none.
-        point_output: Which is the zero point.
+        scale_output: Index of the node's output for the scale; None for none.
+        point_output: Index of the output for the zero point.
     """
     zero = constant(op, "nothing", 0, x.dtype)
     least = apply_operator(op, "least", "ReduceMin", [x], keepdims=0)

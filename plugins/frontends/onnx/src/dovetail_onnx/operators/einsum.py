@@ -11,7 +11,7 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
-# What the axes of an ellipsis are called: no equation has digits.
+# Labels of the axes of an ellipsis: digits, which no equation has.
 _REST = "0123456789"
 
 
@@ -44,7 +44,7 @@ def einsum(op: OpContext) -> Tensor:
 
 
 def _labels(op: OpContext) -> tuple[list[str], str]:
-    """Return the labels of inputs and output, those of an ellipsis written out."""
+    """Return the labels of inputs and output, including those of an ellipsis."""
     equation = "".join(op.attr.text("equation", "").split())
     left, arrow, right = equation.partition("->")
     inputs = left.split(",")

@@ -29,7 +29,7 @@ _VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
 # Integers up to here are exact in float32, and how far two bytes can lie apart from zero points.
 _EXACT = 2**24
 _GREATEST_PRODUCT = 255 * 255
-# What QuantizeLinear makes, those of 4 bits in bytes.
+# Result types of QuantizeLinear; 4-bit ones are stored in bytes.
 _QUANTIZED = (DType.INT_8, DType.UINT_8, DType.INT_16, DType.UINT_16)
 
 

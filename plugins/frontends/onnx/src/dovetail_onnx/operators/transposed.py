@@ -23,9 +23,9 @@ class _Spread:
     Attributes:
         strides: Steps between windows.
         dilations: Distance between a window's elements.
-        pads: Elements (before, after) taken off the output, not below 0.
-        extra: Elements left at its end.
-        taps: Elements (before, after) without weight that the filters get.
+        pads: Elements (before, after) removed from the output, not below 0.
+        extra: Additional elements at its end.
+        taps: Elements (before, after) of weight 0 that are added to the filters.
     """
 
     strides: Shape

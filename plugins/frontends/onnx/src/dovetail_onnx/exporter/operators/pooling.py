@@ -14,7 +14,7 @@ from dovetail_onnx.exporter.operators.convolution import onnx_pads
 from dovetail_opset.ops.pooling import Rounding
 
 _NOT_NEGATIVE = ("Relu", "Relu6", "Sigmoid", "Softmax", "ElementWiseAbs", "ElementWiseExp")
-# What gives nothing less than the least of its inputs and 0.
+# Ops whose results are at least the minimum of their inputs and 0.
 _KEEPING = ("Concat", "PoolAvg2d", "PoolMax2d", "Reshape", "Split", "StridedSlice", "Transpose")
 _MOST_STEPS = 64
 

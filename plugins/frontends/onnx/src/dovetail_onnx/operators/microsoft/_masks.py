@@ -48,7 +48,7 @@ def padding_bias(op: OpContext, i: int, sizes: AttentionSizes, dtype: DType) -> 
         op: The node.
         i: The input.
         sizes: The sizes.
-        dtype: Of the scores.
+        dtype: Data type of the scores.
 
     Raises:
         FrontendError: It has none of these shapes.
@@ -84,7 +84,7 @@ def causal_bias(
     Args:
         op: The node.
         sizes: The sizes.
-        dtype: Of the scores.
+        dtype: Data type of the scores.
         window: The number of keys attended to, the query's own being the last; below 1 for all.
 
     Raises:

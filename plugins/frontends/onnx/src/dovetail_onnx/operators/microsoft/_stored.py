@@ -48,7 +48,7 @@ def need_one(op: OpContext, i: int, what: str) -> None:
     """Raise if an input has several numbers.
 
     Raises:
-        UnsupportedOpError: It has.
+        UnsupportedOpError: It has several.
     """
     if op.has(i) and op.spec(i).shape not in ((), (1,)):
         raise op.unsupported(

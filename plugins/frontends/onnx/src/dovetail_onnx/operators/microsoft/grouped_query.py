@@ -146,7 +146,7 @@ def _turned(op: OpContext, query: Tensor, key: Tensor, past: int) -> tuple[Tenso
 
 
 def _causal(op: OpContext, query: Tensor, key: Tensor) -> Value | None:
-    """Return the mask of later rows, and of those before a window; None where there are none."""
+    """Return the mask of later rows, and of those before a window; None if there are none."""
     window = op.attr.integer("local_window_size", -1)
     if not op.attr.integer("causal", 1):
         if window > 0:

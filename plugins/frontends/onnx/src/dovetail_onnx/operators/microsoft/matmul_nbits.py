@@ -61,7 +61,7 @@ def _weights(op: OpContext, units: int, blocks: int, block: int, bits: int) -> A
 
 
 def _zeros(op: OpContext, units: int, blocks: int, bits: int) -> Array:
-    """Return (units, blocks) of zero points: in the middle where they are left out."""
+    """Return the zero points, (units, blocks); the middle of the range if they are omitted."""
     if not op.has(3):
         return np.full((units, blocks), 2 ** (bits - 1), np.float32)
     if op.spec(3).dtype.is_float:

@@ -70,7 +70,7 @@ def in_heads(
     Args:
         op: The node.
         given: The three, (batch, rows, heads * size); keys and values may be in heads already.
-        heads: How many there are.
+        heads: Number of heads.
         bias: The number of the input that is the bias; it may be left out.
     """
     if op.has(bias):
