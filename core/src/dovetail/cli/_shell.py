@@ -1,4 +1,4 @@
-"""The shell: reads the global options, runs a command, maps what it raises to an exit code."""
+"""The shell: reads the global options, runs a command, maps exceptions to exit codes."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ TEAM = Team()
 
 
 def set_threads(count: int) -> None:
-    """Set how many threads compute what the calling thread executes; 0 changes nothing.
+    """Set the number of threads for the calling thread's work; 0 changes nothing.
 
     In a forked process the number is always 1. `Team.own` does not change.
     """

@@ -32,7 +32,7 @@ def check_reads(node: SourceNode, types: Iterable[tuple[str, int | None]]) -> No
 
     Args:
         node: The node.
-        types: The names of what it reads; with the element type where that is of 4 bits.
+        types: The names of its inputs; with the element type if that has 4 bits.
 
     Raises:
         UnsupportedOpError: It reads some.

@@ -157,7 +157,7 @@ class _Matcher:
         return set()
 
     def _times(self, node: SourceNode, factor: float) -> str | None:
-        """Return what a node multiplies by a constant, or divides by its inverse."""
+        """Return the tensor that a node multiplies by a constant, or divides by its inverse."""
         if node.domain or node.op_type not in ("Div", "Mul") or not _is_regular(node):
             return None
         if node.op_type == "Div":

@@ -159,7 +159,7 @@ class GraphReader:
             raise FrontendError(
                 "unrolled, the loops have more constants than the size of the model explains",
                 where=where,
-                hint="make what is the same in all iterations an initializer of the model",
+                hint="make constants that are the same in all iterations initializers of the model",
             )
 
     def _body_fault(self, node: SourceNode, found: OperatorMatch | Refusal) -> Problem | None:

@@ -20,7 +20,7 @@ GROUP = "dovetail.importers"
 
 
 class Importers:
-    """The importers of one operator domain; what an entry point of `dovetail.importers` loads.
+    """The importers of one operator domain, which an entry point of `dovetail.importers` loads.
 
         MINE = Importers("com.example")
 

@@ -159,7 +159,7 @@ def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
 
 
 def check_text(model: ModelProto) -> None:
-    """Check that all names are usable text: protobuf gives bytes for what is not UTF-8.
+    """Check that all names are usable text: protobuf returns bytes for names that are not UTF-8.
 
     Raises:
         FrontendError: Some names are not usable.

@@ -148,7 +148,7 @@ class SubgraphNode:
             )
 
     def stack(self, parts: Sequence[str], axis: int, output: int) -> None:
-        """Make the parts from all iterations, stacked along a new axis, an output."""
+        """Add an output: the parts of all iterations, stacked along a new axis."""
         if output >= len(self.node.outputs) or not self.node.outputs[output]:
             return
         made = self.joined(f"stack{output}", parts, axis)

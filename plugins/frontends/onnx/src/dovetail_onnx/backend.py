@@ -126,7 +126,7 @@ class PreparedModel(BackendRep):
         return OnnxFrontend().read(self._path, options)
 
     def close(self) -> None:
-        """Free what the runs have prepared; a later run prepares it again."""
+        """Free the prepared graphs; a later run prepares them again."""
         if self._session is not None:
             self._session.close()
             self._session = None

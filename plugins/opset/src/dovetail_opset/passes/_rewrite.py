@@ -1,4 +1,4 @@
-"""Small rewriting steps of several passes, and checks of what they may change."""
+"""Small rewriting steps of several passes, and conditions for them."""
 
 from __future__ import annotations
 

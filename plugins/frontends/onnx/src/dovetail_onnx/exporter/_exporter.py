@@ -35,7 +35,7 @@ class OnnxQdqExporter:
     suffix: ClassVar[str] = ".onnx"
 
     def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
-        """Write a model that computes what a graph does; see `dovetail.ops.exporter.Exporter`.
+        """Write a model that computes the same as a graph; see `dovetail.ops.exporter.Exporter`.
 
         Raises:
             UnsupportedOpError: Nodes or tensors that ONNX cannot express, all of them.
@@ -67,10 +67,10 @@ class OnnxExporter(OnnxQdqExporter):
     name: ClassVar[str] = "onnx"
 
     def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
-        """Write a model that computes what a graph does; see `dovetail.ops.exporter.Exporter`.
+        """Write a model that computes the same as a graph; see `dovetail.ops.exporter.Exporter`.
 
         Raises:
-            UnsupportedOpError: Quantized tensors, or what ONNX cannot express; all of it.
+            UnsupportedOpError: Quantized tensors, or nodes that ONNX lacks; all are listed.
             ContainerError: The file cannot be written.
         """
         quantized = [t for t in graph.tensors.values() if t.dtype.is_fixed_point]

@@ -21,7 +21,7 @@ FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProt
 
 
 class NodeExport:
-    """One node of a graph, and methods to write what it computes.
+    """One node of a graph, and methods to write it as ONNX.
 
     Attributes:
         node: The node.

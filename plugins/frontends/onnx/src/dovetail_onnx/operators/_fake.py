@@ -35,7 +35,7 @@ class Levels:
 
     @property
     def bits(self) -> int | None:
-        """Of an integer, where the range is that of some; a signed one may lack the lowest."""
+        """Bits of integers with this range, if any; signed ones may lack the lowest."""
         bits = self.high.bit_length() + (self.low < 0)
         ends = (1 << (bits - 1), (1 << (bits - 1)) - 1) if self.low < 0 else (0, (1 << bits) - 1)
         fits = self.high == ends[1] and -self.low in (ends[0], min(ends))

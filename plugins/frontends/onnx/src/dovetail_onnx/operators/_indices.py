@@ -4,7 +4,7 @@ ONNX's indices are INT_64, QNN's INT_32 or UINT_32. Three rules keep one meaning
 
 - constants are checked here when the model is converted, against the number of elements, and every
   constant of an op in `OpContext.static`, against its type;
-- values of a run saturate before they are cast (`narrowed`), so that the kernel finds what is out
+- values of a run saturate before they are cast (`narrowed`), so that the kernel finds those out
   of range and raises, or treats it as its op says;
 - a Cast of the model itself is not an index: it keeps ONNX's meaning, which is to wrap.
 """

@@ -122,7 +122,7 @@ def read_layer(
     functions: Sequence[str] = (),
     weights: Callable[[OpContext, int, str], Array] = _plain,
 ) -> Layer:
-    """Read what the recurrent operators have in common.
+    """Read the common inputs and attributes of recurrent operators.
 
     Args:
         op: The operator.

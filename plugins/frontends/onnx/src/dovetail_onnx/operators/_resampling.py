@@ -40,7 +40,7 @@ class Style:
         nearest: Name of the rounding; "simple" is that of version 10: up where an axis shrinks,
             else down.
         cubic_coeff: The coefficient of the cubic filter.
-        exclude_outside: Whether the cubic filter leaves out what is beyond the border.
+        exclude_outside: Whether the cubic filter ignores elements beyond the border.
         antialias: Whether filters grow wider where an axis shrinks.
         extrapolation: The value beyond the region of interest.
     """

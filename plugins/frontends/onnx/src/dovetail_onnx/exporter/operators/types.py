@@ -11,7 +11,7 @@ from dovetail_onnx.exporter._table import exports
 
 @exports("Convert", "Quantize", "Dequantize")
 def convert(e: NodeExport) -> None:
-    """Write only what the output's type needs: quantization, or a Cast."""
+    """Write only the conversion that the output's type needs: quantization, or a Cast."""
     order = e.layout(0)
     e.put(e.input(0, order), order)
 
