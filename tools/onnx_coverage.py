@@ -111,7 +111,7 @@ def main() -> None:
 
 def measured(case: Case) -> Result:
     """Run a case."""
-    with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that it is about
+    with warnings.catch_warnings(action="ignore"):  # NumPy warns of infinities in cases
         try:
             prepared = run_case(case)
         except (DovetailError, AssertionError):

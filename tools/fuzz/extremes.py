@@ -44,7 +44,7 @@ class Extreme(Seed):
 
 def extreme_seeds() -> list[Extreme]:
     """Return the files of the sweep before their mutation."""
-    with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that they are about
+    with warnings.catch_warnings(action="ignore"):  # NumPy warns of infinities
         cases = load_model_tests(kind="node")
     found: list[Extreme] = []
     seen: set[tuple[object, ...]] = set()

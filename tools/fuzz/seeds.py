@@ -43,7 +43,7 @@ def own_seeds() -> list[Seed]:
 
 def onnx_seeds() -> list[Seed]:
     """Return our own models, many times, and those of the installed onnx."""
-    with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that they are about
+    with warnings.catch_warnings(action="ignore"):  # NumPy warns of infinities
         nodes = load_model_tests(kind="node")
     seeds = [Seed(c.name, c.model.SerializeToString()) for c in nodes if c.model is not None]
     numbered = ((case.name, with_numbers(case)) for case in nodes)

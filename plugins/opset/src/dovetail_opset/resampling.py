@@ -49,7 +49,7 @@ class Filter:
     radius: int
 
 
-# Counting into a table of this many places for each weight is still quicker than sorting them.
+# Counting into a table of this many entries per weight is still faster than sorting them.
 _DENSE = 8
 
 

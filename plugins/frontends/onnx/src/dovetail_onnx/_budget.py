@@ -13,7 +13,7 @@ from onnx import AttributeProto, NodeProto
 
 from dovetail.ir import Shape
 
-# Of all results of a model together, and how many times what its files hold may come to that: a
+# Bytes of all results of a model together, and their multiple of the size of its files: a
 # light VGG-19 of ONNX's tests has 548 MiB of weights that are computed from nothing.
 _FREE_BYTES, _GROWTH = 640 << 20, 16
 # Bytes read and written for them: some ten seconds.
@@ -23,7 +23,7 @@ _FREE_TRAFFIC, _TRAFFIC_GROWTH = 8 << 30, 64
 _LOOPED, _ALL_LOOPED = 1 << 16, 1 << 18
 # Multiplications within one product of matrices: of integers NumPy does some 10 ** 9 a second.
 _PRODUCTS = 1 << 32
-# Greater numbers make even such results slow that are small, as pads and strides together do.
+# Larger numbers make even small results slow, as pads and strides together do.
 _MOST_IN_ATTRIBUTES = 1 << 12
 # Ops, which take some 100 us and some KiB each: a few operators become hundreds of them.
 _FREE_OPS, _OPS_OF_NODE = 20_000, 20
@@ -111,7 +111,7 @@ def _work(node: NodeProto, ins: Sequence[Shape], elements: int) -> int:
     if _greatest_number(node) > _MOST_IN_ATTRIBUTES:
         return _LOOPED + 1
     if node.op_type == "Einsum":
-        # every pair of elements at worst, which is far too much for few and quick for a shape
+        # at worst every pair of elements: far too many in general, but quick for a shape
         return math.prod(max(1, math.prod(shape)) for shape in ins)
     if node.op_type == "NonMaxSuppression":
         return elements**2

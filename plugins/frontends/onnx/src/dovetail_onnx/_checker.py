@@ -35,14 +35,14 @@ class NodeChecker:
     def _text(self, node: SourceNode, converted: bool) -> str:
         if node.domain:
             return ""
-        if node.op_type == "Constant":  # its value is looked at when it is read; a copy would cost
+        if node.op_type == "Constant":  # its value is checked when it is read; copies take time
             return "" if len(node.outputs) == 1 else f"expected one output, got {len(node.outputs)}"
-        if node.op_type in CONTROL:  # what it carries is looked at when it is read
+        if node.op_type in CONTROL:  # its subgraphs are checked when they are read
             return ""
-        # a newer operator set than ONNX knows is taken to mean what the newest known one does
+        # an operator set newer than ONNX knows is read as the newest known one
         opset = min(node.opset, onnx.defs.onnx_opset_version())
         if converted and not _is_current(node.op_type, opset):
-            return ""  # the checker takes it for wrong, though it is converted
+            return ""  # the checker rejects it, although it is converted
         if wrong := breaks_inference(node.proto):
             return wrong
         self._context.opset_imports = {"": opset}

@@ -36,7 +36,7 @@ PACKED_RANGES: dict[int, tuple[int, int]] = {
 }
 # Their names in ml_dtypes.
 _BYTES = {"int4": np.int8, "uint4": np.uint8}
-# Greater constants are not made at import: a hostile shape must not take all memory.
+# Larger constants are not computed at import: a hostile shape must not take all memory.
 MAX_BYTES = 2**29
 # Types that NumPy can hold.
 MAX_RANK = 64

@@ -22,7 +22,7 @@ from dovetail_onnx._four_bits import moves, output_type
 from dovetail_onnx._grids import on_grids
 from dovetail_onnx._source import SourceNode
 
-# Values up to this many elements take part in shape inference: shapes, axes, pads.
+# Values of up to this many elements are used in shape inference: shapes, axes, pads.
 _SMALL = 4096
 # Not functions of their inputs alone, or converted without computing anything, or (the last ones)
 # computed by their importers, which keep the grid.
@@ -74,9 +74,9 @@ def fold(
     """
     packed = output_type(node, [ins[name].packed if name else None for name in node.inputs])
     if packed is not None and not moves(node):
-        return None  # releases of onnx differ in what becomes of numbers beyond 4 bits
+        return None  # releases of onnx convert numbers beyond 4 bits differently
     if _crops(node, ins):
-        return None  # which the evaluator takes for wrong
+        return None  # which the evaluator rejects
     _check_indices(node, ins)
     outs = _sizes(node, ins, ir_version)
     if outs is None or not budget.allows(
@@ -146,7 +146,7 @@ def _too_large(node: SourceNode, why: str) -> FrontendError:
 
 
 def _as_graph(node: SourceNode, ins: list[str]) -> GraphProto:
-    # a bare node would be taken to mean what it means in the newest opset
+    # without a version, a node would be read as one of the newest opset
     graph = GraphProto(name="fold", node=[node.proto])
     for name in ins:
         graph.input.add().name = name
@@ -181,7 +181,7 @@ def _sizes(
     that has none, and resizes to no elements along axes of any size, which ONNX infers no shape
     for.
     """
-    if node.op_type == "Range":  # ONNX's rule wants scalars, though its own functions give others
+    if node.op_type == "Range":  # ONNX requires scalars, but its own functions pass other shapes
         return [_range_size(node, ins)]
     found: list[tuple[Shape, int]] = []
     kinds = _inferred(node, ins, ir_version)

@@ -11,8 +11,8 @@ from dovetail_onnx._attributes import Attributes
 from dovetail_onnx._dtypes import PACKED, element_type_name
 from dovetail_onnx._source import SourceNode
 
-# Elements go from the first input to the output as they are; Concat and Gather are what loops
-# over such tensors are written out with.
+# Elements move unchanged from the first input to the output; unrolled loops over 4-bit tensors
+# use Concat and Gather.
 _MOVING = frozenset(
     (
         "Concat", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Squeeze", "Transpose",
@@ -39,7 +39,7 @@ def check_reads(node: SourceNode, types: Iterable[tuple[str, int | None]]) -> No
     """
     if node.domain in ("", "com.microsoft") and node.op_type in _MOVING | _READING:
         return
-    if node.has_subgraphs:  # their nodes are looked at one by one
+    if node.has_subgraphs:  # their nodes are checked one by one
         return
     for name, code in types:
         if code is not None:

@@ -159,7 +159,7 @@ class OnnxFrontend:
         except FrontendError as error:
             if error.code != "MODEL_SHAPE_UNKNOWN" or not refused:
                 raise
-            # without shapes nothing can be built, and what is unsupported weighs more
+            # without shapes nothing can be built, and unsupported operators matter more
             return _Imported(Graph(source.name), source, list(refused), list(error.problems))
         inputs = {name: info for name, info in source.inputs.items() if name in specs}
         source = replace(source, inputs=inputs)

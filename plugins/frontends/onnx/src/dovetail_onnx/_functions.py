@@ -14,7 +14,7 @@ from dovetail_onnx._source import any_graphs
 FunctionId = tuple[str, str, str]
 _Size = tuple[int, int]  # nodes and bytes
 # A few nested functions can multiply without bound. Exporters' functions make a model several times
-# as large, in nodes and in bytes; what is larger takes longer than its file explains.
+# as large, in nodes and in bytes; larger growth takes too long for the file's size.
 _FREE_NODES, _FREE_BYTES, _GROWTH = 20_000, 32 << 20, 10
 
 

@@ -104,5 +104,5 @@ def _beyond(real: Array, code: int, dtype: DType) -> NDArray[np.bool_]:
 
 def _real(values: Array) -> Array:
     found = np.asarray(values)
-    # ml_dtypes' types are no numbers to NumPy
+    # NumPy does not treat ml_dtypes' types as numbers
     return found.astype(np.float32) if found.dtype.name == "bfloat16" else as_bytes(found)

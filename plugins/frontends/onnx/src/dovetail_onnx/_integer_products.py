@@ -133,7 +133,7 @@ class _Matcher:
         if math.prod(proto.dims) == 1:
             return len(proto.dims) <= 1
         weights = self._initializers[product.inputs[1]].dims
-        # a vector's sums are no columns, be they as many as the scales
+        # a vector has no columns, even if it has as many elements as there are scales
         is_matrix = product.op_type == "MatMulInteger" and len(weights) > 1
         return is_matrix and list(proto.dims) == list(weights[-1:])
 

@@ -205,7 +205,7 @@ class NodeContext:
         """Return the constant in a tensor attribute, under the name of the node's first output."""
         return self._values.reader.read(proto, self.node.outputs[0])
 
-    # -- refusing --------------------------------------------------------------------------------
+    # -- errors ----------------------------------------------------------------------------------
 
     def unsupported(self, why: str, hint: str = "") -> UnsupportedOpError:
         """Return the error for a node that cannot be converted, to be raised."""

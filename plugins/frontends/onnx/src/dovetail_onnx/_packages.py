@@ -106,7 +106,7 @@ def _import(op: OpContext, package: OpPackage, schema: OpSchema, domain: str) ->
     except OpError:
         if None in specs:
             raise
-    # the op cannot tell by itself, but the model does
+    # the op cannot infer it, but the model declares it
     return op.emit_all(
         schema.name, inputs, specs=specs, package=package, min_outputs=min_outputs, **values
     )
@@ -130,7 +130,7 @@ def _value(field: ParamField[Any], given: Any) -> Any:
 
 def _exact(given: Any, dtype: DType) -> Array:
     values = np.asarray(given)
-    with np.errstate(all="ignore"):  # what does not fit is refused below
+    with np.errstate(all="ignore"):  # values that do not fit are rejected below
         stored: Array = values.astype(dtype.storage)
     if not dtype.is_float and not np.array_equal(values, stored):
         raise ValueError(f"{given} does not fit {dtype.name}")

@@ -13,7 +13,7 @@ from dovetail.files import unreadable
 # Maximum size of a protobuf message.
 MAX_BYTES = 2**31 - 1
 _MAX_VERSION = 2**31 - 1
-# First bytes of what people mistake for an ONNX file.
+# First bytes of files that are often mistaken for ONNX files.
 _OTHERS = (
     (b"PK\x03\x04", "a zip archive, as PyTorch and Keras write them; export the model to ONNX"),
     (b"\x89HDF", "an HDF5 file, as Keras writes them; convert it to ONNX first"),
@@ -29,7 +29,7 @@ def looks_like_onnx(path: Path) -> bool:
         with path.open("rb") as file:
             head = file.read(3)
     except OSError:
-        return False  # who opens it next says why
+        return False  # the code that opens it next reports the reason
     # field 1 (ir_version), a varint below 128, then the key of one of ModelProto's next fields
     return len(head) == 3 and head[0] == 0x08 and 0 < head[1] < 64 and head[2] in _NEXT_KEYS
 

@@ -102,7 +102,7 @@ class GraphReader:
                 waiting += self._makers[name].reads
         return tuple(name for name in self._source.inputs if name in seen)
 
-    # -- what carried graphs need: see `_carrier.Reader` -------------------------------------------
+    # -- subgraphs: see `_subgraph_node.Reader` ----------------------------------------------------
 
     def read_body(self, nodes: Sequence[NodeProto], outputs: Iterable[str], by: SourceNode) -> bool:
         """Read the nodes of a subgraph in place of the node that contains it.
@@ -206,7 +206,7 @@ class GraphReader:
     def _read(self, node: SourceNode, found: OperatorMatch) -> None:
         ins = {name: self._values.get(name) for name in node.reads}
         if any(value is None for value in ins.values()):
-            return  # something that depends on what was refused
+            return  # a node that depends on an unsupported one
         if node.has_subgraphs and found.importer is None:
             read_control(node, self)
             return
@@ -262,7 +262,7 @@ class GraphReader:
 
     def _copied(self, tensor: Tensor, name: str) -> Tensor:
         # the output is another tensor under a second name, an input or a constant: QNN has no op
-        # that does nothing, so a reshape to the same shape stands for it
+        # that does nothing, so a reshape to the same shape replaces it
         output = name
         if tensor.name == name:
             output = self._values.fresh(f"{name}.out")

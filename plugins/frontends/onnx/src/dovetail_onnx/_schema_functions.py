@@ -110,7 +110,7 @@ def _types(model: ModelProto) -> dict[str, TypeProto]:
         can_infer = not any(map(breaks_inference, all_nodes(light.graph.node)))
         graph = shape_inference.infer_shapes(light).graph if can_infer else light.graph
     except (shape_inference.InferenceError, ValidationError, RuntimeError, ValueError):
-        graph = light.graph  # the reader finds out what is wrong, and says it better
+        graph = light.graph  # the reader finds the fault, and reports it more precisely
     return {info.name: info.type for info in (*graph.input, *graph.value_info, *graph.output)}
 
 
@@ -141,7 +141,7 @@ def _definitions(
                 version, node.SerializeToString(), ins
             )
         except (RuntimeError, ValueError, LookupError):
-            continue  # the node is wrong, which the survey says better
+            continue  # the node is invalid, which the survey reports more precisely
         yield _parsed(text)
 
 
@@ -160,7 +160,7 @@ def _agree_on_opsets(function: FunctionProto, model: ModelProto) -> bool:
     meant = {entry.domain: entry.version for entry in function.opset_import}
     for node in function.node:
         domain = node.domain
-        # a definition that does not say which set it means goes with any
+        # a definition without an operator set fits any set
         version = meant.get(domain, opsets.get(domain))
         if version is None:
             return False

@@ -21,7 +21,7 @@ class DeclaredSpecs:
     def __init__(self, source: SourceGraph, specs: Mapping[str, Spec]) -> None:
         self._infos = source.declared
         self._symbols: dict[str, int] = {}
-        # where the user gave an input another shape, what the file says of the rest is void
+        # if the user gave an input another shape, the declarations of other tensors are void
         self._holds = True
         for name, spec in specs.items():
             for dim, extent in zip(dims_of(source.inputs[name]) or (), spec.shape, strict=False):

@@ -227,7 +227,7 @@ def _declare_types(model: ModelProto) -> None:
             output.type.tensor_type.elem_type = code
 
 
-# what ONNX's test suite asks of a backend's module
+# names that ONNX's test suite requires of a backend's module
 is_compatible = DovetailBackend.is_compatible
 prepare = DovetailBackend.prepare
 run_model = DovetailBackend.run_model

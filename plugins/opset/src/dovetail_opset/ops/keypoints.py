@@ -14,7 +14,7 @@ from dovetail_opset._shapes import computed, need_float, need_rank, need_shape
 
 # Up to this determinant, relative to 1 and to its main product, a peak is not moved.
 _FLAT = 1e-5
-# Farther than this from the greatest element no peak is sought.
+# Maximum distance of a peak from the largest element.
 _REACH = 1.5
 
 

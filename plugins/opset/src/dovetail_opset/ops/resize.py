@@ -51,7 +51,7 @@ class _Resizing(Op):
 
     def reference(self, x: Array, out: Spec) -> Array:
         changed = [i for i, n in enumerate(out.shape) if n != x.shape[i]]
-        # what shrinks most goes first: less is left for the others
+        # the axis that shrinks most comes first: fewer elements remain for the others
         for axis in sorted(changed, key=lambda i: out.shape[i] / x.shape[i]):
             x = self.taps(x.shape[axis], out.shape[axis]).apply(x, axis)
         return x

@@ -86,7 +86,7 @@ def _unpacked(op: UnPack, perm: Shape) -> Moved | None:
 
 
 def _packed(op: Pack, perm: Shape) -> Moved | None:
-    # the new dimension is one of space: all of these come one place earlier in the new layout
+    # the new dimension is one of space: all of these come one position earlier in the new layout
     if op.axis < 2:
         return None
     position = op.axis - 1

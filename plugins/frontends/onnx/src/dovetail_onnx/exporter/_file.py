@@ -11,7 +11,7 @@ from dovetail.files import atomic_write
 from dovetail.ir import Shape
 from dovetail_onnx.exporter._model import Initializer, ModelBuilder
 
-# A protobuf message holds less than 2 GiB; what is no weight takes far less than the rest.
+# A protobuf message holds less than 2 GiB; all but the weights takes far less than the rest.
 _MOST_BYTES = 2**31 - 2**26
 # In a data file weights begin at multiples of a page, so that they can be mapped.
 _ALIGNMENT = 4096

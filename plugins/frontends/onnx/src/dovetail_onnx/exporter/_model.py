@@ -16,9 +16,9 @@ from dovetail_onnx._dtypes import ELEMENT_TYPES
 # The first with integers of 4 and 16 bits in QuantizeLinear and with scales by block.
 OPSET = 21
 IR_VERSION = 10
-# Stands for a node that cannot be written, so that those behind it can be tried.
+# Replaces a node that cannot be written, so that the nodes after it can be tried.
 REFUSED = "Refused"
-# Constants up to here are shared by all that want the same one.
+# Equal constants of up to this size are shared.
 _SHARED_BYTES = 64
 _STORED_TYPES = {
     DType.SFIXED_POINT_4: TensorProto.INT4,

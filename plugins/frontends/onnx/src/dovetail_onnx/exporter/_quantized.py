@@ -18,7 +18,7 @@ from dovetail.ir import (
 from dovetail_onnx.exporter._model import element_type
 
 _NARROW = {True: DType.SFIXED_POINT_4, False: DType.UFIXED_POINT_4}
-# Signed and unsigned integers of 8 bits of the same points lie this far apart.
+# Difference between signed and unsigned 8-bit integers of the same grid points.
 _HALF = 128
 
 

@@ -35,7 +35,7 @@ def taken_types(op_type: str, codes: Sequence[int]) -> list[int]:
             found[i] = wider
     pairs = zip(formals, codes, found, strict=True)
     widened = {formal.type_str: new for formal, old, new in pairs if old != new}
-    # what shares its type with a widened one goes along
+    # inputs that share the type of a widened one are widened too
     return [
         widened.get(formal.type_str, code) if code != TensorProto.UNDEFINED else code
         for formal, code in zip(formals, found, strict=True)
@@ -46,7 +46,7 @@ def type_problems(builder: ModelBuilder) -> list[Problem]:
     """Return every node with an input of a type that its operator does not accept."""
     found: dict[Problem, None] = {}
     for node in builder.nodes:
-        if node.op_type != REFUSED:  # it stands for a node that has its problem already
+        if node.op_type != REFUSED:  # it replaces a node whose problem is already reported
             found |= dict.fromkeys(_problems(node, builder))
     return list(found)
 

@@ -49,7 +49,7 @@ def finite(op: OpContext, i: int, what: str) -> _Floats:
         FrontendError: There is none, or one that float32 does not hold.
         UnsupportedOpError: They are not known.
     """
-    with np.errstate(over="ignore"):  # refused below
+    with np.errstate(over="ignore"):  # rejected below
         found = np.asarray(op.need_constant(i, what), np.float32)
     if not np.isfinite(found).all() or not found.size:
         raise op.invalid(f"{what} must be finite")

@@ -37,7 +37,7 @@ def places_of_maxima(op: OpContext, x: Tensor, window: Window, given: Window) ->
             f"and at most {_MOST_SLICES} can be converted"
         )
     counts = window.counts(x.shape[1:-1])
-    op.reserve_constant((2, *counts))  # of 64 bits, and so are the planes
+    op.reserve_constant((2, *counts))  # 64-bit integers, like the planes
     op.reserve_constant((2, *op.spec(0).shape[:2]))
     taps = [op.step("slice", "StridedSlice", [x], ranges=r) for r in _ranges(x, window, counts)]
     packed = op.step("slices", "Pack", taps, axis=len(x.shape))

@@ -143,7 +143,7 @@ def line_of(style: Style, length: int, new: int, scale: float, region: tuple[flo
     begin, end = region[0] * (length - 1), region[1] * (length - 1)
     first, step = ((begin + end) / 2, 0.0) if new == 1 else (begin, (end - begin) / (new - 1))
     places: Floats = np.arange(new, dtype=np.float64) * step + first
-    # the places ascend or descend, so what is inside hangs together
+    # the positions ascend or descend, so those inside are adjacent
     inside = np.flatnonzero((places >= 0) & (places <= length - 1))
     before, end_inside = (int(inside[0]), int(inside[-1]) + 1) if inside.size else (0, 0)
     return Line(length, style.taps(places[inside], length, scale), (before, new - end_inside))

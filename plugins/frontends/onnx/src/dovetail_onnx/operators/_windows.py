@@ -8,8 +8,8 @@ from dovetail.ir import Shape, Tensor
 from dovetail_onnx._context import OpContext
 
 Pairs = tuple[tuple[int, int], ...]
-# Of a kernel, its dilation or padding: no honest model has as much, and engines are slow to say
-# that they cannot.
+# Maximum of a kernel's size, dilation or padding: no real model has as much, and engines take long
+# to reject it.
 _MOST_ALONG_AXIS = 2**20
 
 

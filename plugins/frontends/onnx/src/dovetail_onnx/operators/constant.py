@@ -94,7 +94,7 @@ def eye_like(op: OpContext) -> Constant:
         raise op.unsupported(f"unsupported type {element_type_name(code)}")
     op.reserve_constant(like.shape)
     rows, columns = like.shape
-    # beyond the corners all diagonals are alike, and NumPy takes no greater numbers
+    # beyond the corners all diagonals are alike, and NumPy accepts no larger numbers
     diagonal = max(-rows, min(op.attr.integer("k", 0), columns))
     return _typed(
         op, np.eye(rows, columns, diagonal, np.bool_), DTYPES[code] if code else like.dtype

@@ -9,7 +9,7 @@ from dovetail_onnx.operators._layout import check_spatial, reshaped, spatial_inp
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators._windows import cropped, window_of
 
-# Of Conv, which operators that are one with something more have too.
+# Attributes of Conv, which operators that extend it have too.
 CONV_ATTRIBUTES = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 
 

@@ -12,7 +12,7 @@ from dovetail_onnx.operators._layout import spatial_input, spatial_output
 from dovetail_onnx.operators._regions import greatest_samples
 from dovetail_onnx.operators._table import ONNX
 
-# Without a score threshold every finite score takes part.
+# Without a score threshold every finite score counts.
 _LEAST = float(np.finfo(np.float32).min)
 
 

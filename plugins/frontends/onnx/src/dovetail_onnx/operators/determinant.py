@@ -13,8 +13,8 @@ from dovetail_onnx._registry import Result
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
-# Twice as many products for each row more, and fewer digits: sums of products have none to spare
-# where LU decomposition would choose its pivots.
+# Each additional row doubles the products and loses digits: unlike LU decomposition, sums of
+# products have no pivoting.
 _MOST_ROWS = 8
 
 

@@ -114,7 +114,7 @@ def _product(op: OpContext, a: _Term, b: _Term, needed: set[str]) -> _Term:
         if a.extent(label) != b.extent(label):
             if 1 not in (a.extent(label), b.extent(label)):
                 raise op.invalid(f"the sizes of '{label}' differ")
-            # the one that is spread over the other takes no part in the sum
+            # the broadcast term is not summed
             spread, other = (a, b) if a.extent(label) == 1 else (b, a)
             reduced = _summed(op, other, set(other.labels) - {label})
             squeezed = _summed(op, spread, set(spread.labels) - {label})

@@ -12,7 +12,7 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._layout import reshaped, to_first, to_last
 from dovetail_onnx.operators._table import ONNX
 
-# The least float32 of full precision: what a norm may be that is to be divided by.
+# The smallest float32 of full precision: the minimum of a norm that divides.
 _LEAST = float(np.finfo(np.float32).tiny)
 
 

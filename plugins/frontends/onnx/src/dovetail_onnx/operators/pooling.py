@@ -43,7 +43,7 @@ def max_pool(op: OpContext) -> Sequence[Tensor | None]:
 
 def _places(op: OpContext, x: Tensor, window: Window) -> Tensor:
     """Emit the second output of MaxPool."""
-    if not x.dtype.is_float:  # what is padded must be less than any element
+    if not x.dtype.is_float:  # the padding must be less than any element
         x = op.step("wide", "Cast", [x], spec=Spec(DType.INT_32, x.shape))
     x, covering = cropped(op, x, window.covering(x.shape[1:-1]))
     x, covering = _padded(op, x, covering, _least(x.dtype))
@@ -83,7 +83,7 @@ def lp_pool(op: OpContext) -> Tensor:
     """L2Pool2d if p is 2 and it applies, else the root of means of powers times their number."""
     x, window = _input(op)
     order = _order(op)
-    # zeros behind the padding add nothing
+    # zeros after the padding add nothing
     x, window = cropped(op, x, window.covering(x.shape[1:-1]))
     if order == 2 and len(window.kernel) == 2 and not window.is_dilated:
         return _output(op, _pool(op, "L2Pool", x, window))

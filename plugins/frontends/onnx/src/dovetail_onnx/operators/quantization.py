@@ -26,7 +26,7 @@ from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES, check_filters, convolved
 
 _VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
-# Integers up to here are exact in float32, and how far two bytes can lie apart from zero points.
+# Integers up to this are exact in float32; and the maximum difference of a byte and a zero point.
 _EXACT = 2**24
 _GREATEST_PRODUCT = 255 * 255
 # Result types of QuantizeLinear; 4-bit ones are stored in bytes.

@@ -23,7 +23,7 @@ from dovetail_opset.ops.resize import Interpolation, Resize, ResizeBilinear, Res
 from dovetail_opset.resampling import Coordinates, Nearest
 
 _CONSTANT = 0  # Pad's scheme
-# Where each element of an axis comes from is a table, made for inputs of any size.
+# The source of each element of an axis is a table, computed for inputs of any size.
 _MOST_ALONG_AXIS = 2**20
 # The weights of an element are compared with those of some ten ops: as long as moving these bytes.
 _TIME_OF_ELEMENT = 4096
@@ -66,7 +66,7 @@ def _resized(op: OpContext, style: Style) -> Result:
     if not changed:
         return op.value(0)
     if any(not line.inside for line in changed.values()):
-        # nothing of the input is seen
+        # no element of the input is used
         value = np.asarray(style.extrapolation, op.spec(0).dtype.storage)
         return np.full([count for count, _ in new], value)
     if min(changed) < 2:
@@ -104,7 +104,7 @@ def _spatial(op: OpContext, style: Style, changed: Mapping[int, Line]) -> Tensor
     """Resize the spatial axes by a channels-last op."""
     rank = len(op.spec(0).shape)
     x = spatial_input(op) if rank in (3, 4) else op.arranged(0, to_last(rank))
-    # axis i of (n, c, ...) is now i - 1; that of (n, c, w) stays 2, behind one of extent 1
+    # axis i of (n, c, ...) is now i - 1; that of (n, c, w) stays 2, after one of size 1
     moved = {axis - (rank != 3): line for axis, line in changed.items()}
     for op_type, params in _candidates(style, len(x.shape)):
         if not any(map(_is_padded, moved.values())) and _means(op_type, params, moved):

@@ -88,7 +88,7 @@ def center_crop_pad(op: OpContext) -> Value:
     rows, pads = [], []
     for have, want in zip(x.shape, wanted, strict=True):
         cut, missing = max(have - want, 0), max(want - have, 0)
-        # the odd element is cut off behind, or added there
+        # the odd element is removed or added at the end
         rows.append((cut // 2, cut // 2 + min(have, want), 1))
         pads.append((missing // 2, missing - missing // 2))
     is_padded = any(map(any, pads))

@@ -14,7 +14,7 @@ from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
 _REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3}
-# Makes data with updates; the last argument is the reduction's number.
+# Returns the updated data; the last argument is the reduction's number.
 _Scatter = Callable[[Tensor, Tensor, int], Tensor]
 
 

@@ -12,7 +12,7 @@ from dovetail_onnx.operators._parts import apply_operator
 from dovetail_onnx.operators._recurrence import Layer, read_layer
 from dovetail_onnx.operators._table import ONNX
 
-# RNN has no op: each step becomes some nodes. A longer sequence would make a graph too large.
+# RNN has no op: each step becomes some nodes. The graph of a longer sequence would be too large.
 _MOST_STEPS = 64
 # ONNX's activations, and which of them take an alpha and a beta; without these the default of the
 # operator of the same name holds.

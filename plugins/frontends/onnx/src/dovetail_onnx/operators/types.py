@@ -34,7 +34,7 @@ def _cast(op: OpContext, dtype: DType, packed: int | None) -> Value:
         return op.value(0)
     if packed is not None:
         return _narrowed(op, packed)
-    if x.dtype is dtype:  # 4 bits in bytes become bytes: other tensors, which are told apart
+    if x.dtype is dtype:  # 4 bits in bytes become bytes: two different tensors
         return op.emit("Reshape", [op.tensor(0)], spec=x)
     op_type = "Convert" if DType.BFLOAT_16 in (x.dtype, dtype) else "Cast"
     return op.emit(op_type, [op.tensor(0)], spec=Spec(dtype, x.shape))

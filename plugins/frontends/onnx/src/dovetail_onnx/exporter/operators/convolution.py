@@ -37,7 +37,7 @@ def transposed(e: NodeExport) -> None:
     weight = e.input(1, (rank - 2, rank - 1, *range(rank - 2)))
     window = e.op.window(shape)
     extras = [int(n) for n in np.reshape(e.op.output_padding, -1)]
-    # what is added at an end and taken off there again need not be made
+    # elements that are added at an end and then removed need not be computed
     pairs = [(b, max(a - n, 0)) for (b, a), n in zip(window.pads, extras, strict=True)]
     left = [max(n - a, 0) for (_, a), n in zip(window.pads, extras, strict=True)]
     attributes = window_attributes(window) | {"pads": onnx_pads(pairs)}

@@ -60,7 +60,7 @@ def reduced(
 ) -> str:
     """Return the reduction of a value, stored in an order of axes, over axes of the tensor."""
     places = e.integers(sorted(order.index(axis) for axis in axes))
-    # without axes ONNX reduces over all unless told not to
+    # without axes ONNX reduces over all by default
     noop = None if axes else 1
     return e.add(op_type, [x, places], keepdims=int(keep), noop_with_empty_axes=noop)
 

@@ -9,7 +9,7 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._parts import apply_operator, constant
 
-# The attributes that each one's numbers are, in the order in which they are given.
+# The attributes of each activation's numbers, in their order.
 _ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "Relu": (),
     "Sigmoid": (),

@@ -13,8 +13,8 @@ from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._parts import apply_operator, constant
 
 FILTER = -10000.0
-# Well below what padding gets, and a float16: what lies ahead is never looked at, though all that
-# lies behind is padding.
+# Well below the number for padding, and a float16: later keys are never attended to, even if all
+# earlier ones are padding.
 _AHEAD = -60000.0
 
 

@@ -39,7 +39,7 @@ def decoder_masked_attention(op: OpContext) -> Sequence[Tensor | None]:
     query, key, values = _heads(op)
     shown: Value | None = None
     if op.has(_KEY) and len(op.spec(_KEY).shape) == 4:
-        pass  # attention to given keys, of which all are shown and nothing is remembered
+        pass  # attention to given keys: all are used and none is stored
     elif op.attr.integer("past_present_share_buffer", 0):
         key, shown = _in_buffer(op, 0, key)
         values, _ = _in_buffer(op, 1, values)

@@ -131,7 +131,7 @@ def _turned(op: OpContext, query: Tensor, key: Tensor, past: int) -> tuple[Tenso
     positions: Value = constant(op, "positions", np.arange(rows)[None] + past, DType.INT_64)
     if op.has(9) and past:
         positions = op.value(9)
-    elif op.has(9):  # a prompt's first place is that of all sequences
+    elif op.has(9):  # the first position of a prompt is the same for all sequences
         corner = [constant(op, "corner", ends, DType.INT_64) for ends in ((0, 0), (1, 1))]
         first = apply_operator(op, "first_place", "Slice", [op.value(9), *corner])
         positions = apply_operator(op, "counted", "Add", [first, positions])
