@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print.
 
     Returns:
-        0; 1 if an engine failed or its outputs are wrong. A missed target is no failure.
+        0; 1 if an engine failed or its outputs are wrong. A missed target is not a failure.
     """
     options = _options(arguments)
     try:
@@ -101,7 +101,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=loads,
         default=LOADS,
         metavar="N,M",
-        help="numbers of busy processes that run meanwhile (default: 0,1,2)",
+        help="numbers of busy processes during the measurements (default: 0,1,2)",
     )
     parser.add_argument("--rounds", type=count, default=5, help="samples of each (default: 5)")
     parser.add_argument("--threads", type=count, default=2, help="threads of each (default: 2)")
@@ -216,7 +216,7 @@ def as_text(results: Results, render: tables.Render = tables.table) -> str:
 
 
 def _tables(found: Loads, render: tables.Render) -> Iterator[str]:
-    """Yield the tables of the networks; memory and differences are of the first load."""
+    """Yield the tables of the networks; those of memory and differences show the first load."""
     first: Samples = next(iter(found.values()))
     yield tables.versions(first)
     for load, samples in found.items():

@@ -1,4 +1,4 @@
-"""Busy processes, which take the processors from what is measured."""
+"""Busy processes, which compete with the measured process for processors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ while True:
 
 @contextmanager
 def busy_processes(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Keep so many processes busy while this is entered.
+    """Keep a number of processes busy during the `with` block.
 
     Yields:
         The processes, all of which compute.

@@ -59,7 +59,7 @@ def prepare(name: str, folder: Path, *, threads: int) -> Files:
 
 
 def _build(path: Path, module: str, asked: Mapping[str, str], threads: int) -> None:
-    """Let a process write a file, which gets its name when it is complete."""
+    """Run a process that writes a file; the file gets its name when it is complete."""
     if path.exists():
         return
     part = path.with_name(f"part-{path.name}")

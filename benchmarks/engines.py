@@ -40,12 +40,12 @@ class Engine(Protocol):
 
 
 def our_config(threads: int, **options: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the config of a session on the backend `cpu` with so many threads."""
+    """Return the config of a session on the backend `cpu` with a number of threads."""
     return {"backend": {"cpu": {"num_threads": threads, **options}}}
 
 
 class Dovetail:
-    """Ours, on the backend `cpu`."""
+    """Dovetail on the backend `cpu`."""
 
     package: ClassVar[str] = "dovetail"
     options: ClassVar[Mapping[str, str]] = {}
@@ -56,7 +56,7 @@ class Dovetail:
 
     @property
     def version(self) -> str:
-        """Our version, and that of the engine."""
+        """Dovetail's version, and that of the engine."""
         return f"{self._module.__version__}, {self._session.backend.plugin.doctor()[0]}"
 
     @property
@@ -73,18 +73,18 @@ class Dovetail:
 
 
 class DovetailNumpy(Dovetail):
-    """Ours, on NumPy's kernels alone, as on platforms without oneDNN."""
+    """Dovetail on NumPy's kernels alone, as on platforms without oneDNN."""
 
     options: ClassVar[Mapping[str, str]] = {"engine": "numpy"}
 
     @property
     def version(self) -> str:
-        """Our version and NumPy's."""
+        """Dovetail's version and NumPy's."""
         return f"{self._module.__version__}, engine numpy {np.__version__}"
 
 
 class DovetailBfloat16(Dovetail):
-    """Ours, which may round the factors of products where the processor supports bfloat16."""
+    """Dovetail, which may round the factors of products if the processor supports bfloat16."""
 
     options: ClassVar[Mapping[str, str]] = {"precision": "bf16"}
 
@@ -150,13 +150,13 @@ class OpenVino:
 
     @property
     def precision(self) -> str:
-        """Its hint, if the types of its steps agree."""
+        """The type in its hint, if its steps use that type."""
         hint = str(self._compiled.get_property("INFERENCE_PRECISION_HINT").to_string())
         steps = self._compiled.get_runtime_model().get_ops()
         used = {str(step.get_rt_info()["runtimePrecision"].value) for step in steps}
         lower = used & {"bf16", "f16"}
         if hint == "f32" and lower:
-            return f"f32 hinted, but {' '.join(sorted(lower))} used"
+            return f"the hint is f32, but {' '.join(sorted(lower))} used"
         return {"f32": "float32", "bf16": "bfloat16"}.get(hint, hint)
 
     def run(self, inputs: Mapping[str, Array]) -> Outputs:

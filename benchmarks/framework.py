@@ -63,14 +63,14 @@ CHECKS = (
     Check(
         "busy_thread",
         "shufflenet",
-        "shufflenet, with a busy thread over alone",
+        "shufflenet, time with a busy thread over time alone",
         lambda f: f["beside_ms"] / f["alone_ms"],
         3,
     ),
     Check(
         "two_busy_processes",
         DIGITS,
-        "digits, with two busy processes over alone",
+        "digits, time with two busy processes over time alone",
         lambda f: f["beside_ms"] / f["alone_ms"],
         1.5,
     ),

@@ -37,7 +37,7 @@ class ProcessFailedError(Exception):
 
 
 def ask(module: str, request: Mapping[str, Any], *, threads: int) -> dict[str, Any]:
-    """Run `benchmarks.<module>` in a new process; return its answer.
+    """Run `benchmarks.<module>` in a new process; return its result.
 
     Args:
         module: The module to run.
@@ -75,7 +75,7 @@ def request() -> dict[str, Any]:
 
 
 def answer(found: Mapping[str, Any]) -> None:
-    """Print the answer for the driver."""
+    """Print the result for the driver."""
     print(json.dumps(found), flush=True)
 
 

@@ -23,16 +23,16 @@ class Sample:
     """One engine on one network in one round; times in ms, memory in MB.
 
     Attributes:
-        median_ms: Of the runs.
-        lower_quartile_ms: Of the runs.
-        upper_quartile_ms: Of the runs.
-        import_ms: Importing the engine.
-        build_ms: From the model file to a session that can run.
+        median_ms: Median time of the runs.
+        lower_quartile_ms: Lower quartile of the runs' times.
+        upper_quartile_ms: Upper quartile of the runs' times.
+        import_ms: Time to import the engine.
+        build_ms: Time from the model file to a session that can run.
         peak_mb: The largest resident size after the runs.
-        baseline_mb: That with NumPy and the inputs alone, before the engine.
-        version: The engine's.
+        baseline_mb: The resident size with NumPy and the inputs, before the engine is imported.
+        version: The engine's version.
         precision: The type in which it computed.
-        checksum: Of the outputs' bytes.
+        checksum: Checksum of the outputs' bytes.
         difference: Largest difference from the reference, relative to its largest magnitude.
     """
 
@@ -89,7 +89,7 @@ def measure(
         tell: Prints a line on the progress.
 
     Raises:
-        ProcessFailedError: A process failed, or computed in another type than expected.
+        ProcessFailedError: A process failed, or computed in an unexpected type.
     """
     found: Loads = {load: {n: {e: [] for e in engines} for n in files} for load in loads}
     for turn in range(rounds):

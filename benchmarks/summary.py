@@ -85,7 +85,7 @@ def all_targets(loads: Loads) -> list[Target]:
 
 
 def targets(found: Mapping[str, Mapping[str, Standing]], *, busy: int = 0) -> list[Target]:
-    """Compare standings with the targets for so many busy processes."""
+    """Compare standings with the targets for a number of busy processes."""
     made = []
     for peer, wanted in WANTED.get(busy, {}).items():
         if not (networks := found.get(peer)):

@@ -2,7 +2,7 @@
 
     python tools/export_table.py
 
-It is read off the models that the op cases of the conformance kit are exported as.
+It is derived from the exported models of the conformance kit's op cases.
 """
 
 from __future__ import annotations

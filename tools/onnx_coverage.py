@@ -2,8 +2,8 @@
 
     python tools/onnx_coverage.py
 
-Every case in scope is run. Which are out of scope, and why those that fail do, is what the data
-file of the tests says; where that is not what happens, nothing is written.
+Every case in scope is run. The data file of the tests lists the cases that are out of scope and
+the reasons of those that fail; if the results differ from it, nothing is written.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def main() -> None:
 
 def measured(case: Case) -> Result:
     """Run a case."""
-    with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that it is about
+    with warnings.catch_warnings(action="ignore"):  # NumPy warns of infinities in cases
         try:
             prepared = run_case(case)
         except (DovetailError, AssertionError):
@@ -122,7 +122,7 @@ def measured(case: Case) -> Result:
 def ops_of(case: Case, prepared: backend.PreparedModel) -> Iterator[str]:
     """Return the computing ops of a case's graph before any pass.
 
-    A constant that is an output goes through an op too, which says nothing of the operator.
+    A constant that is an output also passes through an op, which is unrelated to the operator.
     """
     inputs, _ = next(case.data_sets())
     for node in prepared.read(inputs).nodes:

@@ -21,7 +21,7 @@ def lines() -> Iterator[str]:
     """Return the lines, after running all cases on the backend and on ONNX Runtime.
 
     Raises:
-        AssertionError: A case does not give what ONNX Runtime gives, or an unsupported one is
+        AssertionError: A case's results differ from ONNX Runtime's, or an unsupported one is
             converted.
     """
     cases = [c for c in load_cases() if c.domain or c.op_type in OF_ONNX_DOMAIN]

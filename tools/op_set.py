@@ -85,7 +85,7 @@ def _onnx_models() -> Iterator[ModelProto]:
         for case in load_model_tests(kind=kind):
             if case.model_dir is not None:
                 yield onnx.load(Path(case.model_dir) / "model.onnx")
-    with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that they are about
+    with warnings.catch_warnings(action="ignore"):  # NumPy warns of infinities
         cases = collect_testcases(None)
     for case in cases:
         if case.model is None:
@@ -98,7 +98,7 @@ def _onnx_models() -> Iterator[ModelProto]:
 
 
 def _with_one_input(model: ModelProto, values: Mapping[str, Any]) -> ModelProto:
-    """Return a model whose inputs but the first are constants, as weights, shapes and axes are."""
+    """Return a model in which all inputs but the first are constants, like weights and shapes."""
     first, *others = model.graph.input
     made = ModelProto()
     made.CopyFrom(model)
@@ -108,7 +108,7 @@ def _with_one_input(model: ModelProto, values: Mapping[str, Any]) -> ModelProto:
         value = values[each.name]
         if isinstance(value, np.ndarray | np.generic):
             value = numpy_helper.from_array(np.asarray(value))
-        if isinstance(value, TensorProto):  # else it is no tensor, and rejected
+        if isinstance(value, TensorProto):  # otherwise it is not a tensor, and is rejected
             made.graph.initializer.add().CopyFrom(value)
             made.graph.initializer[-1].name = each.name
     return made

@@ -1,7 +1,7 @@
 """Report the sizes of the workspace's Python files; never fails a build.
 
 Prints lines of code per dist, and every file of more than 400 lines, longest first: a reader of
-such a file asks why it is so long, and tables and declarations may answer.
+such a file asks why it is so long; tables and declarations may justify it.
 """
 
 import sys

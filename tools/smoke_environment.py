@@ -1,8 +1,8 @@
 """Clean virtual environments for the wheel smoke test.
 
-A clean environment is a new venv that holds our wheels and what pip resolves for them, nothing
+A clean environment is a new venv with our wheels and the dependencies that pip resolves, nothing
 from the workspace. The wheels are given to pip as files, so that no dist of ours can come from an
-index; what they depend on comes from wherever pip is configured to look.
+index; their dependencies come from the index that pip is configured for.
 """
 
 import os
@@ -23,7 +23,7 @@ def run_pip(*arguments: str) -> None:
     """Run the workspace's own pip.
 
     Raises:
-        SmokeError: it failed; the message holds what it wrote to stderr.
+        SmokeError: It failed; the message has its output to stderr.
     """
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -44,10 +44,10 @@ class Environment:
         return self.folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
 
     def create(self, wheels: dict[str, Path]) -> None:
-        """Create the venv, without a pip of its own, and install the wheels from outside.
+        """Create the venv, without pip in it, and install the wheels from outside.
 
         Raises:
-            SmokeError: pip could not install them.
+            SmokeError: Pip could not install them.
         """
         self.folder.mkdir()
         venv.create(self.folder / "venv", with_pip=False, symlinks=os.name != "nt")
@@ -58,7 +58,7 @@ class Environment:
         """Run a program of the venv and return its standard output.
 
         Raises:
-            SmokeError: it exited with a status other than 0.
+            SmokeError: It exited with a status other than 0.
         """
         # No variable may lead Python or our plugin registry out of the venv.
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "DOVETAIL"))}

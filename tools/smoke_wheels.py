@@ -82,7 +82,7 @@ def check_commands(env: Environment) -> None:
 def check_digits(env: Environment) -> None:
     """Convert the digits model and run ten held-out images, each of which must be classified right.
 
-    onnxruntime classifies these ten right, so a wrong result is a fault of ours.
+    onnxruntime classifies these ten right, so a wrong result is our fault.
     """
     heldout = np.load(DIGITS / "heldout.npz")
     lines = []

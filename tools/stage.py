@@ -1,4 +1,4 @@
-"""Run one command as a named stage: print its name before, the outcome and seconds after.
+"""Run one command as a named stage: print its name first, then its outcome and duration.
 
 Usage: python tools/stage.py NAME COMMAND [ARGUMENT ...]. Exits with the command's own status.
 It is run by the bare interpreter too, before anything is installed: standard library only.
@@ -14,7 +14,7 @@ def main(arguments: list[str]) -> int:
         print("usage: stage.py NAME COMMAND [ARGUMENT ...]", file=sys.stderr)
         return 2
     name, *command = arguments
-    # Flushed, so that the line stands before the command's own output when both go to one file.
+    # Flushed, so that the line precedes the command's own output if both go to one file.
     print(f"==> {name}", flush=True)
     start = time.perf_counter()
     status = subprocess.run(command, check=False).returncode

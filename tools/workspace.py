@@ -1,7 +1,7 @@
-"""What the workspace consists of: its dists and the packages below their `src` folders.
+"""The workspace: its dists and the packages below their `src` folders.
 
 Everything that must name all dists (the wheel smoke test, the size report, the architecture tests)
-asks here, so that a new dist is picked up by being there.
+uses this module, so that a new dist is found without registration.
 """
 
 import tomllib
@@ -20,9 +20,9 @@ class Dist:
     """One installable part of the workspace.
 
     Attributes:
-        folder: where it lies, relative to the workspace, with forward slashes.
-        name: its dist name, or an empty string where it has no pyproject.toml.
-        packages: the import names below its `src`, sorted.
+        folder: Its path relative to the workspace, with forward slashes.
+        name: Its dist name; an empty string if it has no pyproject.toml.
+        packages: The import names below its `src`, sorted.
     """
 
     folder: str

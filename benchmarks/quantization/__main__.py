@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print.
 
     Returns:
-        0; 1 if a network could not be quantized or run. A missed target is no failure.
+        0; 1 if a network could not be quantized or run. A missed target is not a failure.
     """
     options = _options(arguments)
     try:

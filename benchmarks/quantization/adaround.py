@@ -1,4 +1,4 @@
-"""Cost of adaround beside float runs: `python -m benchmarks.quantization.adaround [MODEL ...]`.
+"""Cost of adaround and of float runs: `python -m benchmarks.quantization.adaround [MODEL ...]`.
 
 For each model: the number of weights, the time of one float run, and the time that adaround adds to
 quantizing with the same samples, also as a multiple of the float run. One thread, random inputs.

@@ -39,7 +39,7 @@ class Quantizer(Protocol):
 
 
 class Dovetail:
-    """Ours, simulated on the backend `cpu`."""
+    """Dovetail's quantizer, simulated on the backend `cpu`."""
 
     package: ClassVar[str] = "dovetail"
     options: ClassVar[Mapping[str, Any]] = {
@@ -70,7 +70,7 @@ class Dovetail:
 
     @property
     def version(self) -> str:
-        """Our version."""
+        """Dovetail's version."""
         return str(self._module.__version__)
 
 

@@ -132,7 +132,7 @@ def _right(
 def accuracies(
     name: str, files: Files, scratch: Path, *, threads: int, tell: Tell
 ) -> dict[str, Accuracy]:
-    """Measure both quantizers on a network, once: no result depends on the clock."""
+    """Measure both quantizers' accuracy on a network, once, since it is deterministic."""
     found = {}
     for quantizer in QUANTIZERS:
         got = found[quantizer] = accuracy(quantizer, files, scratch, threads=threads)

@@ -45,7 +45,7 @@ WIDTH, HEAD_WIDTH, CLASSES = 32, 64, 10
 
 
 class DigitsNet(nn.Module):
-    """A small residual network: image ``(n, 1, 8, 8)`` in 0..1 gives scores ``(n, 10)``.
+    """A small residual network: from image ``(n, 1, 8, 8)`` in 0..1 to scores ``(n, 10)``.
 
     The last convolution has a bias and no batch normalization, the others the reverse, so that the
     model has both forms.

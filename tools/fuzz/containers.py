@@ -1,4 +1,4 @@
-"""Mutated containers: damaged bytes, and manifests that were changed and sealed again."""
+"""Mutated containers: damaged bytes, and changed manifests with correct checksums."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def mutate_container(seeds: Sequence[Seed], run: int, number: int) -> Mutated:
 
 
 def _sealed(raw: bytes, blobs: Sequence[bytes]) -> bytes:
-    """Return the container of a manifest and blobs whose checksums fit."""
+    """Return a container of a manifest and blobs, with correct checksums."""
     placement = placement_of(len(raw), map(len, blobs))
     header = Header(Kind.MODEL, len(raw), placement.file_bytes, hashlib.sha256(raw).digest())
     data = bytearray(placement.file_bytes)
@@ -59,7 +59,7 @@ def _sealed(raw: bytes, blobs: Sequence[bytes]) -> bytes:
 
 
 def _change(manifest: Any, random: Random) -> None:
-    """Change one thing, anywhere."""
+    """Change one value, anywhere."""
     places = list(_places(manifest))
     parent, key = random.choice(places)
     how = random.random()

@@ -34,7 +34,7 @@ def declared_extent(model: ModelProto, random: Random) -> None:
 
 
 def declared_type(model: ModelProto, random: Random) -> None:
-    """Replace a declared element type by another, or by a type that is no tensor."""
+    """Replace a declared element type by another, or by a type that is not a tensor."""
     info = pick.some(random, pick.infos(model))
     if info is None:
         return

@@ -1,6 +1,6 @@
 """A sweep that sets each number in each of ONNX's node test models to a few extremes.
 
-A node stands in its model several times, so that what its copies take together counts too.
+Each model has several copies of its node, so that limits on their sum are tested too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Extreme(Seed):
 
 def extreme_seeds() -> list[Extreme]:
     """Return the files of the sweep before their mutation."""
-    with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that they are about
+    with warnings.catch_warnings(action="ignore"):  # NumPy warns of infinities
         cases = load_model_tests(kind="node")
     found: list[Extreme] = []
     seen: set[tuple[object, ...]] = set()

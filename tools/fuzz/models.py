@@ -126,7 +126,7 @@ def _folding() -> ModelProto:
 
 
 def _growing() -> ModelProto:
-    """Operators on constants, whose results become large by a few numbers."""
+    """Operators on constants, whose results become large with a few numbers."""
     nodes = [
         N("OneHot", ["index", "depth", "values"], ["a"]),
         N("Resize", ["image", "", "scales"], ["b"], mode="nearest"),

@@ -24,7 +24,7 @@ class Mutated:
 
     Attributes:
         origin: Name of the seed.
-        how: What was done to it.
+        how: The mutation.
         data: The bytes.
     """
 

@@ -28,7 +28,7 @@ TEXTS = (
 
 
 def some(random: Random, items: Sequence[T]) -> T | None:
-    """Return a random item, None where there is none."""
+    """Return a random item; None if there is none."""
     return random.choice(items) if len(items) else None
 
 

@@ -1,4 +1,4 @@
-"""Files before their mutation: own models, and those of ONNX's backend tests."""
+"""Files before their mutation: our own models, and those of ONNX's backend tests."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Seed:
 
 
 def own_seeds() -> list[Seed]:
-    """Return the own models."""
+    """Return our own models."""
     made = [*models.models(), *control.models(), *quantized.models()]
     return [Seed(name, model.SerializeToString()) for name, model in made]
 
 
 def onnx_seeds() -> list[Seed]:
-    """Return the own models, many times, and those of the installed onnx."""
-    with warnings.catch_warnings(action="ignore"):  # NumPy's, of infinities that they are about
+    """Return our own models, many times, and those of the installed onnx."""
+    with warnings.catch_warnings(action="ignore"):  # NumPy warns of infinities
         nodes = load_model_tests(kind="node")
     seeds = [Seed(c.name, c.model.SerializeToString()) for c in nodes if c.model is not None]
     numbered = ((case.name, with_numbers(case)) for case in nodes)
@@ -76,7 +76,7 @@ def with_numbers(case: TestCase) -> ModelProto | None:
 
 
 def container_seeds() -> list[Seed]:
-    """Return the containers of the own models that can be converted."""
+    """Return the containers of our own models that can be converted."""
     logging.disable(logging.WARNING)
     seeds = []
     with tempfile.TemporaryDirectory() as folder:

@@ -35,7 +35,7 @@ class Comparison:
         passed: Whether the value meets the threshold; never for NaN.
         value: The measure; may be infinite or NaN.
         threshold: The limit for the value.
-        unit: Of value and threshold; empty for a plain number.
+        unit: Unit of value and threshold; empty for a plain number.
         details: Further numbers by name, such as the index and error of the worst element.
     """
 
@@ -90,7 +90,7 @@ def verifier_params(verifier: Verifier) -> dict[str, Any]:
         raise PluginError(
             f"unexpected signature {inspect.signature(verifier)}",
             where=where,
-            hint="a verifier takes (golden, target, *, ...), the others keywords with defaults",
+            hint="a verifier takes (golden, target, *, ...), followed by keywords with defaults",
         )
     return {p.name: p.default for p in params}
 

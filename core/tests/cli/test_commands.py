@@ -203,7 +203,7 @@ def test_explain_compat_compares_with_what_is_installed(
     # What the command or the shell offers is not listed, whatever the table of reasons says.
     assert options.keys().isdisjoint({"--backend", "--output-dir", "--use-mmap", "--log-level"})
     assert options["--dlc-path"].startswith("a .dlc is the vendor's compiled form")
-    assert options["--keep-num-outputs"] == "not offered yet"
+    assert options["--keep-num-outputs"] == "not supported yet"
 
 
 # -- inspect ---------------------------------------------------------------------------------------

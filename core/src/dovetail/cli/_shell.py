@@ -1,4 +1,4 @@
-"""The shell: reads the global options, runs a command, maps what it raises to an exit code."""
+"""The shell: reads the global options, runs a command, maps exceptions to exit codes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the `dovetail` command.
 
     Args:
-        argv: Its arguments; those of the process if left out.
+        argv: The arguments; by default those of the process.
 
     Returns:
         The exit code.

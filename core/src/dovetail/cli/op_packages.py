@@ -89,7 +89,7 @@ def _parse(text: str) -> Reference:
             "a compiled op package of the vendor's SDK cannot be used here",
             code="USAGE",
             where=f"{_OPTION} {text}",
-            hint="write the ops in Python (`dovetail op-package-generator` writes a start) and "
+            hint="write the ops in Python (`dovetail op-package-generator` creates a template) and "
             "pass the module, as module.path:attribute",
         )
     if not module or len(rest) > 2 or (rest and not rest[0]):

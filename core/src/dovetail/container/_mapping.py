@@ -56,7 +56,7 @@ class MappedFile:
         self.data: Bytes = self.view(0, size)
 
     def view(self, start: int, size: int) -> Bytes:
-        """Return the bytes of a region as an array with a base of its own."""
+        """Return the bytes of a region as an array with a separate base."""
         if self._mapping is None or not size:
             return np.empty(0, np.uint8)
         return np.frombuffer(self._mapping, np.uint8, size, start)

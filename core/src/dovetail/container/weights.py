@@ -52,7 +52,7 @@ class WeightStore:
     def sibling(self) -> WeightStore:
         """Return an empty store that shares the forms of this one and its siblings.
 
-        A form lives as long as one of the stores that were asked for it.
+        A form lives as long as any store that has returned it.
         """
         sibling = WeightStore()
         sibling._pool = self._pool

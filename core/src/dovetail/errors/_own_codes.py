@@ -15,7 +15,7 @@ OWN_CODES: tuple[Entry, ...] = (
         "BUG",
         70,
         "A bug in Dovetail, not an error of yours.",
-        "Run again with `--log-level debug` and report the traceback, with the named dist.",
+        "Run again with `--log-level debug`, and report the traceback and the dist in the message.",
     ),
     # Options and config files
     Entry(
@@ -125,7 +125,7 @@ OWN_CODES: tuple[Entry, ...] = (
     Entry(
         "CALIBRATION_NOT_FINITE",
         3,
-        "A tensor held NaN or infinity while calibrating, which no range can span.",
+        "A tensor had NaN or infinity during calibration, which no range can include.",
         "Check the sample and the tensor that the message names first.",
     ),
     # Model and data files
@@ -211,7 +211,7 @@ OWN_CODES: tuple[Entry, ...] = (
     Entry(
         "CONTAINER_KIND",
         3,
-        "A container file is of another kind than expected.",
+        "A container file is not of the expected kind.",
         "Pass a file of the expected kind; `dovetail inspect FILE` shows the content of a file.",
     ),
     Entry(

@@ -17,7 +17,7 @@ registered:
 * sequences, for ops with a variable number of inputs or outputs: `(self, ins, outs)`; `outs` are
   specs in both.
 
-`outs` are the specs that the graph declares, None where it declares none yet: ops whose target
+`outs` are the specs that the graph declares; None if it declares none yet: ops whose target
 shape or type is not determined by their inputs and params (Reshape, Resize, Cast, Quantize) read it
 there.
 """

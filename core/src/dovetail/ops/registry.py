@@ -96,7 +96,7 @@ class OpRegistry:
             raise PluginError(
                 f"duplicate op package '{package.name}'",
                 code="PLUGIN_CONFLICT",
-                hint="add a package once, and none that is installed",
+                hint="add each package once, and do not add installed packages",
             )
         if package not in self._added:
             self._added.append(package)

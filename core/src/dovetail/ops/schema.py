@@ -82,7 +82,7 @@ class OpSchema:
         Args:
             op: From `bind`.
             ins: One for each declared input; None for an omitted one.
-            outs: Specs that the graph declares; None where it declares none yet.
+            outs: Specs that the graph declares; None if it declares none yet.
 
         Raises:
             OpError: The inputs do not match each other, or a required one is missing.

@@ -107,7 +107,7 @@ def _call_faults(found: object, name: str, member: str, parameters: list[str]) -
 
 
 def pass_faults(found: object, name: str) -> Iterator[str]:
-    """Yield what a pass lacks to be placed in a pipeline, unless it is a pipeline itself."""
+    """Yield the attributes for a pipeline that a pass lacks, unless it is a pipeline itself."""
     if not hasattr(found, "expanded"):
         yield from (f"missing '{each}'" for each in ("phase", "after") if not hasattr(found, each))
 

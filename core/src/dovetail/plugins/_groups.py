@@ -99,6 +99,6 @@ GROUPS: Mapping[str, Contract] = MappingProxyType(
         "dovetail.verifiers": Contract("a Verifier function", check=verifier_faults),
         "dovetail.hooks": Contract("a module or object with hooks", check=hook_faults),
         "dovetail.commands": Contract("a typer app", type="typer.main.Typer"),
-        "dovetail.command_help": Contract("no object: the value is a command's line of help"),
+        "dovetail.command_help": Contract("nothing: the value is a command's line of help"),
     }
 )

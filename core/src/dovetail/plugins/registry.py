@@ -68,7 +68,7 @@ class Registry:
     def names(self, group: str) -> tuple[str, ...]:
         """Return the sorted names of a group's enabled plugins; imports nothing.
 
-        Whether a plugin is usable shows when it is loaded.
+        Only loading a plugin shows whether it is usable.
 
         Raises:
             ConfigError: As `list_plugins`.

@@ -52,7 +52,8 @@ class Statistics:
     """Statistics of a tensor over all samples.
 
     Attributes:
-        minimum, maximum, mean: Of all values, shape (), or of each index along the axis, (n,).
+        minimum, maximum, mean: Statistics of all values, shape (), or of each index along the
+            axis, (n,).
         mean_square: Mean of the squares, of the same shape.
         count: Number of values in each statistic.
         kept: Real values of the first samples, as many as requested.
@@ -101,8 +102,8 @@ class Precision:
     """Bit widths of a node; None for those of the options.
 
     Attributes:
-        act_bitwidth: Of its results, and of tensors that share their encoding.
-        weights_bitwidth: Of its weights.
+        act_bitwidth: Bitwidth of its results, and of tensors that share their encoding.
+        weights_bitwidth: Bitwidth of its weights.
         float_bitwidth: Width if the node stays float; the other two are then ignored.
     """
 

@@ -42,11 +42,11 @@ class QuantizationOptions(msgspec.Struct, kw_only=True, frozen=True):
     """Options of the quantizer. None means that an option is not set.
 
     Attributes:
-        act_bitwidth: Of activations.
-        weights_bitwidth: Of weights.
-        bias_bitwidth: Of biases: 8 with a range of their own, 32 with the scale input x weight.
-        float_bitwidth: Of tensors that stay float.
-        float_bias_bitwidth: Of the biases of nodes that stay float; as `float_bitwidth` if None.
+        act_bitwidth: Bitwidth of activations.
+        weights_bitwidth: Bitwidth of weights.
+        bias_bitwidth: Bitwidth of biases: 8 with separate ranges, 32 with the scale input x weight.
+        float_bitwidth: Bitwidth of tensors that stay float.
+        float_bias_bitwidth: Bitwidth of biases of nodes that stay float; None: `float_bitwidth`.
         act_quantizer, param_quantizer: Modes of older tools, which combine estimator and schema.
         act_quantizer_calibration, param_quantizer_calibration: Name of a range estimator;
             `min-max` if None.

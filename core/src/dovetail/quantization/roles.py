@@ -44,7 +44,7 @@ class Bias:
 
     Attributes:
         data, weight: Indices of the inputs whose scales are multiplied for the bias's scale at 32
-            bits; None if the bias always has a range of its own.
+            bits; None if the bias always has a separate range.
     """
 
     data: int | None = None

@@ -82,7 +82,7 @@ class Execution:
         return self._done.is_set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end.
+        """Wait until the execution has ended.
 
         Args:
             timeout_s: Maximum time to wait in seconds; None for no limit.

@@ -50,8 +50,8 @@ class CpuOptions(Options, frozen=True):
 
     Attributes:
         engine: The library that computes. AUTO is oneDNN for the ops that it has kernels for, where
-            it is installed and computes known results right, else NumPy.
-        num_threads: The most threads that oneDNN computes with; by default one for each processor
+            it is installed and computes known results correctly, else NumPy.
+        num_threads: Maximum number of threads of oneDNN; by default one for each processor
             that affinity mask and cgroups allow. Graphs with little work run in one. NumPy's own
             threads are set for a process, by OPENBLAS_NUM_THREADS.
         release_gil: Whether other Python threads run during a step of oneDNN. AUTO: during long

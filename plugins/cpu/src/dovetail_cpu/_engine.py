@@ -41,7 +41,7 @@ class Engine:
 
     Attributes:
         kernels: For the standard op set.
-        reorder: Converts between their layouts; None where there is only one.
+        reorder: Converts between their layouts; None if there is only one.
         computing: Returns the context in which a graph is prepared and run, once at a time, for the
             largest number of threads; None is one for each processor.
     """

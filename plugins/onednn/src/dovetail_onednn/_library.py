@@ -58,11 +58,11 @@ class Library:
         instruction_set: oneDNN's number of the set that it generates code for.
         functions: By name without the prefix `dnnl_`; `primitive_execute_held` is the same as
             `primitive_execute`, but lets no other Python thread run.
-        set_threads: Sets the number of threads for work that the calling thread starts; None where
+        set_threads: Sets the number of threads for work that the calling thread starts; None if
             the library's threads are not OpenMP's.
         own_threads: The default number of threads; 0 where that is not known.
         get_threads: Returns the number of threads of the calling thread; None like `set_threads`.
-        contention: Watches for other work on the processors; None where that is not possible.
+        contention: Watches for other work on the processors; None if that is not possible.
         openmp_came_first: Whether another package had loaded OpenMP's runtime library before.
     """
 

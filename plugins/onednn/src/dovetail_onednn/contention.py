@@ -1,4 +1,4 @@
-"""Detection of other work on the processors, and what is done about it.
+"""Detection of other work on the processors, and the reaction to it.
 
 While a thread spins, another thread of the same team may wait for that processor. libgomp spins
 much shorter as soon as it manages more threads than there are processors. An additional team, which
@@ -62,7 +62,7 @@ class Contention:
 
     Args:
         openmp: The library with OpenMP's functions.
-        processors: How many processors libgomp sees. Only a team of so many threads is watched: a
+        processors: The number that libgomp sees. Only a team of as many threads is watched: a
             smaller one leaves processors to others, and libgomp would not shorten its spin.
     """
 
@@ -79,7 +79,7 @@ class Contention:
         return self._team is not None
 
     def report(self, share: float) -> None:
-        """Take note of a share of computing time that a thread waited for a processor."""
+        """Record the share of computing time in which a thread waited for a processor."""
         with self._lock:
             differs = share < QUIET if self.is_busy else share > BUSY
             self._agreeing = self._agreeing + 1 if differs else 0
@@ -116,7 +116,7 @@ class Watch(threading.local):
 
 
 def contention_of(openmp: Any) -> Contention | None:
-    """Return what watches for other work; None where that cannot be seen or nothing be done.
+    """Return the watcher for other work; None if it could not detect it or react to it.
 
     Args:
         openmp: The library with OpenMP's functions.

@@ -199,7 +199,7 @@ def geometry_of(call: KernelCall, groups: int, axes: int) -> Geometry:
     """Return a call's geometry.
 
     Args:
-        call: Of Conv1d to 3d or a depthwise one.
+        call: A call of Conv1d to 3d or of a depthwise convolution.
         groups: Number of groups of channels.
         axes: Number of spatial axes; those that the op lacks come first and have size 1.
     """

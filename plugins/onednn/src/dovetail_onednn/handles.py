@@ -67,7 +67,7 @@ def make(function: str, *arguments: Any, doing: str) -> c_void_p:
     Args:
         function: Name of the function, without the prefix.
         arguments: All arguments but the first.
-        doing: What it creates, for the error.
+        doing: The object that it creates, for the error.
 
     Raises:
         BackendError: The function failed.

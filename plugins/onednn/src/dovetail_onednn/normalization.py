@@ -56,7 +56,7 @@ def layer_norm(call: KernelCall) -> Step | None:
 def instance_norm(call: KernelCall) -> Step | None:
     """Run InstanceNorm of one image by mean and deviation over space; see `Kernel.make`.
 
-    That is what the library calls a batch normalization with statistics of the batch.
+    The library calls that a batch normalization with statistics of the batch.
     """
     op, shape = call.op, call.spec(0).shape
     usual = (op.mode.name, op.region.name) == ("MU_SIGMA", "ACROSS_SPATIAL")

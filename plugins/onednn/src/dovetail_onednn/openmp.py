@@ -32,7 +32,7 @@ def is_loaded() -> bool:
 
 
 def is_wait_chosen() -> bool:
-    """Return whether the user's environment says how threads wait."""
+    """Return whether the user's environment sets how threads wait."""
     return any(name in os.environ for name in WAIT_VARIABLES)
 
 

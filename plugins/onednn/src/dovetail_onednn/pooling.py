@@ -205,7 +205,7 @@ def _with_nan(step: Step, described: Callable[[], PrimitiveDesc]) -> Callable[[B
 def _windows_with_nan(
     values: Array, count: int, kind: DataType, described: Callable[[], PrimitiveDesc]
 ) -> Array:
-    """Return which of so many windows of `elements` have NaN: those where a mask's maximum is 1."""
+    """Return which windows of `elements` have NaN: those in which the maximum of a mask is 1."""
     mask = marked(values, kind)
     found = np.zeros(count, values.dtype)
     with described() as desc:

@@ -12,7 +12,7 @@ def usable_processors(root: Path = Path("/")) -> int:
     """Return how many processors this process may keep busy, at least 1.
 
     Args:
-        root: Where `proc` and `sys` are mounted.
+        root: Folder in which `proc` and `sys` are mounted.
     """
     return max(1, min([_affinity(), *map(math.ceil, _quotas(root))]))
 
@@ -54,13 +54,13 @@ def _quotas(root: Path) -> Iterator[float]:
 
 
 def _quota_of_v2(group: Path) -> float | None:
-    """Return the quota of a group of version 2, `cpu.max`; None where it has none."""
+    """Return the quota of a group of version 2, `cpu.max`; None if it has none."""
     fields = _text(group / "cpu.max").split()
     return _ratio(*fields) if len(fields) == 2 else None
 
 
 def _quota_of_v1(group: Path) -> float | None:
-    """Return the quota of a group of version 1; None where it has none."""
+    """Return the quota of a group of version 1; None if it has none."""
     return _ratio(_text(group / "cpu.cfs_quota_us"), _text(group / "cpu.cfs_period_us"))
 
 

@@ -165,7 +165,7 @@ def execute(call: KernelCall, *works: Work, in_place: Sequence[tuple[int, int]] 
     """Return the step that executes primitives in order, with a scratchpad of the plan.
 
     Args:
-        call: The call of the kernel; what the step reads and writes has been declared.
+        call: The call of the kernel; its reads and writes have been declared.
         works: The primitives.
         in_place: As in `KernelCall.step`.
     """

@@ -29,7 +29,7 @@ LEAST_SHARED_ELEMENTS = 1 << 15
 
 
 class ReleaseGil(enum.Enum):
-    """When a call lets other Python threads run; AUTO: long ones, and all while others compute."""
+    """When calls let other Python threads run; AUTO: long calls, and all while others compute."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -55,7 +55,7 @@ class Activity:
 
 
 class Team(threading.local):
-    """Number of threads for the calling thread's work; OpenMP has one for each thread.
+    """Number of threads for the calling thread's work; OpenMP stores it per calling thread.
 
     Attributes:
         own: The number; 0 while none was set.
@@ -68,7 +68,7 @@ TEAM = Team()
 
 
 def set_threads(count: int) -> None:
-    """Set how many threads compute what the calling thread executes; 0 changes nothing.
+    """Set the number of threads for the calling thread's work; 0 changes nothing.
 
     In a forked process the number is always 1. `Team.own` does not change.
     """

@@ -9,7 +9,7 @@ import numpy as np
 from dovetail.errors import OpError
 from dovetail.ir import Array, Shape, Spec
 
-# Detectron's bound on how much a delta stretches a box: to at most 1000 / 16 of its extent.
+# Detectron's bound on how much a delta stretches a box: to at most 1000 / 16 of its size.
 STRETCH_LIMIT = float(np.log(1000 / 16))
 
 

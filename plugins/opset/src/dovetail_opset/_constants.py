@@ -8,7 +8,7 @@ from dovetail.errors import OpError
 from dovetail.ir import Array, DType, ScaleOffset, Spec
 from dovetail.ops.simulate import from_real, unstorable
 
-# The value's type is each backend's affair; a float is the usual one.
+# Each backend chooses the value's type; a float is usual.
 CONSTANT_TYPES = (
     DType.FLOAT_32,
     *(d for d in DType if (d.is_float and d is not DType.FLOAT_32) or d.is_int),

@@ -75,7 +75,7 @@ def along(indices: Array, axis: int, size: int) -> tuple[Indices, ...]:
 
 
 def need_within(indices: Spec, data: Spec, axis: int) -> None:
-    """Raise if the shape of indices exceeds that of `data` on another axis than `axis`.
+    """Raise if the shape of indices exceeds that of `data` on an axis other than `axis`.
 
     Raises:
         OpError: The rank differs or a size is too large.

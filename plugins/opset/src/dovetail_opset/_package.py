@@ -19,8 +19,8 @@ class FamilyPackage(OpPackage):
     """An op package that imports an op's module when the op is first requested.
 
     Args:
-        name: As in nodes.
-        version: Of the op set.
+        name: The name that nodes use.
+        version: The version of the op set.
         homes: The module of each op.
     """
 

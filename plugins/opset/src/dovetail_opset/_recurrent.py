@@ -13,7 +13,7 @@ from dovetail.ir import Array, DType, Shape, Spec
 from dovetail.ops import Arrays, Specs
 from dovetail_opset._shapes import need_same_type
 
-# What TFLite adds to a variance before it divides by the root.
+# The number that TFLite adds to a variance before it divides by the root.
 _EPSILON = 1e-8
 
 
@@ -32,7 +32,7 @@ FORGET = Gate(1, 4, 7, 13, 19)
 OUTPUT = Gate(3, 6, 9, 15, 20)
 CELL = Gate(2, 5, 8, 14, None)
 
-# What must be given together, or not at all.
+# Inputs that must be given together, or not at all.
 _GROUPS = {
     "the input gate": (INPUT.weights, INPUT.recurrent, INPUT.bias),
     "layer normalization": (FORGET.norm, CELL.norm, OUTPUT.norm),
@@ -103,7 +103,7 @@ class GruWeights:
     Attributes:
         inputs: (3 * units, input size).
         recurrent: (3 * units, units).
-        bias: Of both, (3 * units,).
+        bias: Biases of x and h, (3 * units,).
         new_bias: The bias of h in n, which r multiplies and `bias` does not contain, (units,).
     """
 

@@ -65,7 +65,7 @@ def reflected(positions: Array, size: int, *, edges: bool) -> Array:
     """Return positions mirrored into an axis, as often as needed.
 
     Args:
-        positions: Along the axis.
+        positions: Positions along the axis.
         size: Number of its elements.
         edges: Whether the mirrors are the outer edges of the first and last element; else their
             centers.
@@ -82,7 +82,7 @@ def _clamped(positions: Array, size: int, *, zeros: bool) -> Array:
     """Return positions clamped to just outside an axis; NaN becomes the first position there.
 
     Args:
-        positions: Along the axis.
+        positions: Positions along the axis.
         size: Number of its elements.
         zeros: Whether zeros are outside, or else the outermost elements.
     """
@@ -100,9 +100,9 @@ def _offset(position: Array, axis: int, shape: Shape, *, zeros: bool) -> Array:
     """Return the offsets of integer positions on a spatial axis from an image's first element.
 
     Args:
-        position: On the images without a border.
+        position: Positions on the images without a border.
         axis: Index of the spatial axis.
-        shape: Of the images, with the border if `zeros`.
+        shape: Shape of the images, with the border if `zeros`.
         zeros: Whether the images have a border.
     """
     index = np.clip(position + 1 if zeros else position, 0, shape[1 + axis] - 1).astype(np.intp)

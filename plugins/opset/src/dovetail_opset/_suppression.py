@@ -46,7 +46,7 @@ def keep_best(
         Indices of the kept boxes, best first.
     """
     left = boxes.take(order)
-    worst = np.zeros_like(left.area)  # greatest overlap of each one left with those kept
+    worst = np.zeros_like(left.area)  # maximum overlap of each remaining box with the kept ones
     kept: list[int] = []
     while order.size and (limit is None or len(kept) < limit):
         kept.append(int(order[0]))

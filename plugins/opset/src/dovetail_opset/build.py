@@ -1,8 +1,10 @@
 """Creation of nodes from plain Python values, for frontends and passes.
 
-y = add(graph, "Conv2d", [x, weight, bias], name="conv1", stride=(2, 2), pad_amount=pads) a, b =
-add_all(graph, "Split", [y], name="halves", axis=3, split_index=[8]) z = add(graph, "Reshape", [b],
-name="flat", spec=Spec(b.dtype, (1, 80)))
+`add` returns the only output of a node, `add_all` all outputs:
+
+    y = add(graph, "Conv2d", [x, weight, bias], name="conv1", stride=(2, 2), pad_amount=pads)
+    a, b = add_all(graph, "Split", [y], name="halves", axis=3, split_index=[8])
+    z = add(graph, "Reshape", [b], name="flat", spec=Spec(b.dtype, (1, 80)))
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Filter:
     radius: int
 
 
-# Counting into a table of this many places for each weight is still quicker than sorting them.
+# Counting into a table of this many entries per weight is still faster than sorting them.
 _DENSE = 8
 
 
@@ -59,7 +59,7 @@ class Taps:
 
     Attributes:
         indices: Old elements of each new one, (new, taps).
-        weights: Their weights, (new, taps); None where each new element is one old one.
+        weights: Their weights, (new, taps); None if each new element is one old one.
     """
 
     indices: NDArray[np.intp]

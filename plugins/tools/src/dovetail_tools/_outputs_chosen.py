@@ -15,7 +15,7 @@ def computed(graph: Graph) -> tuple[str, ...]:
 
 
 def outputs_by_node(graph: Graph) -> dict[str, tuple[str, ...]]:
-    """Return the tensors that nodes write, by the nodes' names here and in the user's model.
+    """Return the tensors that nodes write, by the nodes' names in the graph and the user's model.
 
     If a node of the user's model became several nodes, the outputs of the last one count.
     """

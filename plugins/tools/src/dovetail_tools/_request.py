@@ -1,4 +1,4 @@
-"""The request that the command line of `dovetail net-run` states."""
+"""The request of a `dovetail net-run` command line."""
 
 from __future__ import annotations
 

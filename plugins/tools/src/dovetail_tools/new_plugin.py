@@ -1,4 +1,4 @@
-"""`dovetail new-plugin`: a dist with a working plugin, as a start for its author."""
+"""`dovetail new-plugin`: a dist with a working plugin, to start from."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A third party's plugin: what it needs of Dovetail is core, and what finds it is entry points."""
+"""A third party's plugin: it needs only core, and is found by entry points."""

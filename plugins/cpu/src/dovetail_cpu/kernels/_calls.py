@@ -59,7 +59,7 @@ def only_moves(call: KernelCall, *inputs: int) -> bool:
 
 
 def scratch_floats(call: KernelCall, count: int) -> Value:
-    """Declare a scratchpad for so many float32 elements."""
+    """Declare a scratchpad for a number of float32 elements."""
     return call.scratch(count * FLOAT_BYTES)
 
 

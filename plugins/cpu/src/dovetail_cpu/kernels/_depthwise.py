@@ -38,7 +38,7 @@ def depthwise_step(call: KernelCall, geometry: Geometry) -> Step | None:
     x: (n, h, w, c); weight: (fh, fw, 1, c * m); bias: (c * m,); or one axis less.
 
     Returns:
-        None where the weights are no constants: they could not be repeated in advance.
+        None if the weights are not constant: they could not be repeated in advance.
     """
     weight = call.static(1)
     if weight is None:

@@ -21,7 +21,7 @@ class Geometry:
 
     Attributes:
         x, out: Shapes (n, ..., c) and (n, ..., k).
-        size, stride, dilation: Of the window, for each spatial axis.
+        size, stride, dilation: Params of the window, for each spatial axis.
         pads: (before, after) for each spatial axis.
         groups: Number of groups of channels.
     """

@@ -33,9 +33,9 @@ class Packing:
     """The op's prepared weights, packed once per context.
 
     Args:
-        call: Of the layer.
+        call: The call of the layer.
         ports: Inputs that are weights.
-        variant: What the forms depend on besides the weights, as text.
+        variant: Everything but the weights that the forms depend on, as text.
     """
 
     def __init__(self, call: KernelCall, ports: tuple[int, ...], variant: str = "") -> None:
@@ -53,7 +53,7 @@ class Layer:
     """The sequences and the h of a layer.
 
     Args:
-        call: Of the layer.
+        call: The call of the layer.
         inputs: Weights of x, (input size, sums).
         bias: (sums,).
         size: Elements of h.

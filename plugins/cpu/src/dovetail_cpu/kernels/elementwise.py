@@ -39,7 +39,7 @@ _OF_INTEGERS: dict[str, _Functions] = {
 
 
 def _binary(call: KernelCall) -> Step | None:
-    """Apply a NumPy function of two tensors, and then others to its result."""
+    """Apply a NumPy function of two tensors, and then further functions to its result."""
     functions = _functions(single_op_type(call), call.outputs[0].dtype)
     if functions is None or not is_plain(call):
         return None

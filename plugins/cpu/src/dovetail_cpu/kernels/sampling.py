@@ -202,7 +202,7 @@ class _Spare:
     """The scratch arrays of a block.
 
     Attributes:
-        weights, offsets: Of the two elements around each position, (axes, 2, count).
+        weights, offsets: Those of the two elements around each position, (axes, 2, count).
         position, product: For each position, (count,).
         index: Indices of the elements at one corner, (count,).
         found: These elements, (count, c).

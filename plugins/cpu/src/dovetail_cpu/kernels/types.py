@@ -16,7 +16,7 @@ def cast(call: KernelCall) -> Step | None:
     """Cast to types whose values NumPy converts alike on every processor.
 
     Casts to 4-bit types, and of floats to integers, saturate: they are left to the reference. NumPy
-    converts what is out of range as the processor does.
+    converts numbers out of range as the processor does.
     """
     source, target = call.spec(0).dtype, call.outputs[0].dtype
     is_truncated = source.is_float and (target.is_int or target.is_fixed_point)

@@ -2,7 +2,7 @@
 
 `OnnxFrontend` is the frontend `onnx`. `Importers` and `OpContext` are for dists that provide
 importers for another operator domain (entry points of `dovetail.importers`, named `onnx:DOMAIN`);
-`PackageImporters` is where these begin if the operators are mostly an op package's own.
+`PackageImporters` is their base if the operators are mostly the ops of an op package.
 """
 
 from dovetail_onnx._context import OpContext

@@ -16,7 +16,7 @@ _NUMBERS = (AttributeProto.INT, AttributeProto.FLOAT, AttributeProto.INTS, Attri
 class Attributes:
     """Attributes of one node, by name and type.
 
-    Every getter gives the default where the node does not have the attribute.
+    Every getter returns the default if the node does not have the attribute.
 
     Raises:
         FrontendError: From every getter: the attribute is of another type.
@@ -39,27 +39,27 @@ class Attributes:
         return default if found is None else found.f
 
     def text(self, name: str, default: str) -> str:
-        """Return a text."""
+        """Return a string."""
         found = self._get(name, AttributeProto.STRING)
         return default if found is None else found.s.decode("utf-8", "replace")
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """Return integers, None where there is no such attribute."""
+        """Return integers; None if the node lacks the attribute."""
         found = self._get(name, AttributeProto.INTS)
         return None if found is None else tuple(found.ints)
 
     def numbers(self, name: str) -> tuple[float, ...] | None:
-        """Return numbers, None where there is no such attribute."""
+        """Return numbers; None if the node lacks the attribute."""
         found = self._get(name, AttributeProto.FLOATS)
         return None if found is None else tuple(found.floats)
 
     def texts(self, name: str) -> tuple[str, ...] | None:
-        """Return texts, None where there is no such attribute."""
+        """Return strings; None if the node lacks the attribute."""
         found = self._get(name, AttributeProto.STRINGS)
         return None if found is None else tuple(t.decode("utf-8", "replace") for t in found.strings)
 
     def tensor(self, name: str) -> TensorProto | None:
-        """Return a tensor, None where there is no such attribute."""
+        """Return a tensor; None if the node lacks the attribute."""
         found = self._get(name, AttributeProto.TENSOR)
         return None if found is None else found.t
 

@@ -1,4 +1,4 @@
-"""The graphs that If, Loop and Scan carry, as nodes to be read where these stand."""
+"""The subgraphs of If, Loop and Scan, as nodes that replace them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dovetail_onnx._source import subgraphs
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """One turn of a carried graph.
+    """A subgraph instantiated for one iteration.
 
     Attributes:
-        nodes: Its nodes, under names of their own.
+        nodes: Its nodes, with new names.
         outputs: The names that its outputs have there.
         initializers: Its constants by those names.
     """
@@ -26,7 +26,7 @@ class Body:
 
 
 def instantiate(graph: GraphProto, prefix: str, given: Mapping[str, str]) -> Body:
-    """Return a carried graph with its own names made unique.
+    """Return a subgraph whose own names are unique in the model.
 
     Args:
         graph: The graph.

@@ -1,7 +1,7 @@
 """The limits of computation at import, checked by shape before anything is allocated.
 
-A few numbers in a file can ask for any amount of memory or time. What goes beyond the bounds here
-is left to its importer, so that the model computes it when it runs, or rejected if it has none.
+A few numbers in a file can request any amount of memory or time. A node beyond these limits is
+converted by its importer, so that the model computes it when it runs, or rejected if it has none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from onnx import AttributeProto, NodeProto
 
 from dovetail.ir import Shape
 
-# Of all results of a model together, and how many times what its files hold may come to that: a
+# Bytes of all results of a model together, and their multiple of the size of its files: a
 # light VGG-19 of ONNX's tests has 548 MiB of weights that are computed from nothing.
 _FREE_BYTES, _GROWTH = 640 << 20, 16
 # Bytes read and written for them: some ten seconds.
@@ -23,11 +23,11 @@ _FREE_TRAFFIC, _TRAFFIC_GROWTH = 8 << 30, 64
 _LOOPED, _ALL_LOOPED = 1 << 16, 1 << 18
 # Multiplications within one product of matrices: of integers NumPy does some 10 ** 9 a second.
 _PRODUCTS = 1 << 32
-# Greater numbers make even such results slow that are small, as pads and strides together do.
+# Larger numbers make even small results slow, as pads and strides together do.
 _MOST_IN_ATTRIBUTES = 1 << 12
 # Ops, which take some 100 us and some KiB each: a few operators become hundreds of them.
 _FREE_OPS, _OPS_OF_NODE = 20_000, 20
-# Those that NumPy computes at once.
+# Operators that NumPy computes at once.
 # fmt: off
 _VECTORIZED = frozenset(
     (
@@ -51,11 +51,11 @@ class Budget:
     """The computation that one model may cause at import, and how much of it is left.
 
     Args:
-        stored: Gives the bytes of constants that the model's files hold, as far as is known.
-        nodes: How many nodes the model has.
+        stored: Returns the bytes of constants that the model's files hold, as far as is known.
+        nodes: Number of nodes of the model.
 
     Attributes:
-        most_ops: How many ops its graph may have.
+        most_ops: Maximum number of ops of its graph.
     """
 
     def __init__(self, stored: Callable[[], int] = lambda: 0, nodes: int = 0) -> None:
@@ -64,7 +64,7 @@ class Budget:
         self._made = self._traffic = self._looped = self._ops = 0
 
     def allows(self, node: NodeProto, ins: Sequence[Shape], outs: Sequence[Shape]) -> bool:
-        """Return whether a node is quickly computed, and counts it if so.
+        """Return whether a node is quick to compute; count it if it is.
 
         Args:
             node: The node.
@@ -85,12 +85,12 @@ class Budget:
         return True
 
     def has_op(self) -> bool:
-        """Return whether there is room for one more op; counts it if so."""
+        """Return whether the graph may have one more op; count it if so."""
         self._ops += 1
         return self._ops <= self.most_ops
 
     def has(self, made: int, read: int) -> bool:
-        """Return whether there is room for a result, and time to make it; counts it if so.
+        """Return whether the limits of memory and time allow a result; count it if so.
 
         Args:
             made: Its bytes.
@@ -111,7 +111,7 @@ def _work(node: NodeProto, ins: Sequence[Shape], elements: int) -> int:
     if _greatest_number(node) > _MOST_IN_ATTRIBUTES:
         return _LOOPED + 1
     if node.op_type == "Einsum":
-        # every pair of elements at worst, which is far too much for few and quick for a shape
+        # at worst every pair of elements: far too many in general, but quick for a shape
         return math.prod(max(1, math.prod(shape)) for shape in ins)
     if node.op_type == "NonMaxSuppression":
         return elements**2
@@ -125,7 +125,7 @@ def _greatest_number(node: NodeProto) -> int:
 
 
 def _taps(node: NodeProto, ins: Sequence[Shape]) -> int:
-    """Return how often an element is read: kernels and pads make that often."""
+    """Return how often an element is read; with kernels and pads that may be often."""
     lists = {a.name: list(a.ints) for a in node.attribute}
     kernel = lists.get("kernel_shape") or (ins[1][2:] if "Conv" in node.op_type and ins[1:] else ())
     spatial = ins[0][2:] if ins else ()

@@ -15,7 +15,7 @@ class NodeChecker:
     """Checks nodes against the schemas of their operators.
 
     Args:
-        ir_version: Of the model.
+        ir_version: IR version of the model.
     """
 
     def __init__(self, ir_version: int) -> None:
@@ -23,7 +23,7 @@ class NodeChecker:
         self._context.ir_version = ir_version
 
     def fault(self, node: SourceNode, *, converted: bool) -> Problem | None:
-        """Return what is wrong with a node, None where nothing is, or nothing can be said.
+        """Return the fault of a node; None if it has none, or if that is unknown.
 
         Args:
             node: The node.
@@ -35,14 +35,14 @@ class NodeChecker:
     def _text(self, node: SourceNode, converted: bool) -> str:
         if node.domain:
             return ""
-        if node.op_type == "Constant":  # its value is looked at when it is read; a copy would cost
+        if node.op_type == "Constant":  # its value is checked when it is read; copies take time
             return "" if len(node.outputs) == 1 else f"expected one output, got {len(node.outputs)}"
-        if node.op_type in CONTROL:  # what it carries is looked at when it is read
+        if node.op_type in CONTROL:  # its subgraphs are checked when they are read
             return ""
-        # a newer operator set than ONNX knows is taken to mean what the newest known one does
+        # an operator set newer than ONNX knows is read as the newest known one
         opset = min(node.opset, onnx.defs.onnx_opset_version())
         if converted and not _is_current(node.op_type, opset):
-            return ""  # the checker takes it for wrong, though it is converted
+            return ""  # the checker rejects it, although it is converted
         if wrong := breaks_inference(node.proto):
             return wrong
         self._context.opset_imports = {"": opset}
@@ -56,10 +56,10 @@ class NodeChecker:
 
 
 def breaks_inference(node: NodeProto) -> str:
-    """Return what of a node ONNX's own shape inference must not see; empty if there is nothing.
+    """Return the fault that keeps a node from ONNX's own shape inference; empty if there is none.
 
-    It makes as many parts of a Split as that says, be it all that memory can hold, and counts
-    from a negative number of batch dimensions without a look.
+    It splits into any number of parts that a Split declares, even if they fill the memory, and
+    accepts a negative number of batch dimensions.
     """
     for attribute in node.attribute:
         if (node.op_type, attribute.name) == ("Split", "num_outputs"):

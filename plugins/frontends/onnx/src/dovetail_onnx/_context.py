@@ -21,7 +21,7 @@ from dovetail_opset import build
 class OpContext(NodeContext):
     """One node being imported, and the graph that grows.
 
-    An importer gives what becomes of the node's outputs, in order: tensors (those that it emitted,
+    An importer returns the node's outputs, in order: tensors (those that it emitted,
     or inputs passed through), or arrays where the value is known.
     """
 
@@ -42,14 +42,14 @@ class OpContext(NodeContext):
         output: int | None = None,
         **attributes: Any,
     ) -> OpContext:
-        """Return one of ONNX's own operators as a part of this one, for its importer.
+        """Return the context of one of ONNX's own operators that is a part of this one.
 
         Args:
             suffix: Names it, after the node's name.
             op_type: The operator.
-            version: Of its schema.
+            version: Version of its schema.
             inputs: Its inputs, None for one that is left out.
-            output: Which of the node's outputs it writes; None for none.
+            output: Index of the node's output that it writes; None for none.
             attributes: Its attributes; None leaves one out.
         """
         own = self._values.fresh(f"{self.node.name}.{suffix}")
@@ -77,11 +77,11 @@ class OpContext(NodeContext):
         return self._values.tensor(value)
 
     def shared(self, key: Hashable, make: Callable[[], Constant]) -> Constant:
-        """Return a constant that nodes of the graph share, made by the first that asks for it."""
+        """Return a constant that nodes of the graph share; create it at the first request."""
         return self._values.shared(key, make)
 
     def _named(self, value: Value) -> str:
-        """Return a name that a value is known by."""
+        """Return a name under which a value is known."""
         stem = name = value.name
         count = 1
         while (known := self._values.get(name)) is not None and known is not value:
@@ -106,7 +106,7 @@ class OpContext(NodeContext):
         Args:
             op_type: Name of the op.
             inputs: Tensors of the graph, None for a left-out one.
-            output: Which output, the first one if not said.
+            output: Index of the output, by default the first.
             spec: The output's type and shape, for ops that do not infer them.
             package: The op's package, by default `qti.aisw`.
             params: Values by name; None leaves one out.
@@ -153,14 +153,14 @@ class OpContext(NodeContext):
         source: tuple[str, Shape] | None = None,
         **params: Any,
     ) -> Tensor:
-        """Add an op on the way to the node's output, and return what it writes.
+        """Add an op that computes an intermediate value of the node, and return its output.
 
         Args:
             suffix: Names it, after the node's name.
             op_type: Name of the op.
             inputs: Tensors of the graph, None for a left-out one.
             spec: As in `emit`.
-            source: The ONNX tensor that it holds, and the order of axes in which it does.
+            source: The ONNX tensor that the output equals, and the order of its axes.
             params: As in `emit`.
         """
         name = self._values.fresh(f"{self.node.name}.{suffix}")
@@ -179,13 +179,13 @@ class OpContext(NodeContext):
         specs: Sequence[Spec | None] = (),
         **params: Any,
     ) -> tuple[Tensor, ...]:
-        """Add an op of several outputs on the way to the node's, and return what it writes.
+        """Add an op of several outputs that computes intermediate values, and return its outputs.
 
         Args:
             suffix: Names it, after the node's name.
             op_type: Name of the op.
             inputs: Tensors of the graph, None for a left-out one.
-            names: Of its outputs, an empty one for one that gets a fresh name.
+            names: Names of its outputs; an empty one requests a fresh name.
             specs: As in `emit_all`.
             params: As in `emit`.
         """
@@ -241,7 +241,7 @@ class OpContext(NodeContext):
         return self._values.derived(name, made, dtype, grid)
 
     def arranged(self, i: int, perm: Shape) -> Tensor:
-        """Return an input with its axes in another order: at import if it is known then."""
+        """Return an input with its axes permuted; computed at import if its value is known."""
         value = self.value(i)
         if isinstance(value, Constant):
             return self._values.transposed(value, perm)

@@ -1,7 +1,7 @@
 """If, Loop and Scan: their subgraphs replace them, once for each iteration.
 
-So the choice of If and the number of turns of Loop must be known at import. Scan makes as many as
-its inputs are long, which always is.
+The condition of If and the number of iterations of Loop must therefore be known at import. Scan
+has one iteration for each slice of its inputs, a number that is always known.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from dovetail_onnx._subgraph_node import Reader, SubgraphNode
 
 
 def read_control(node: SourceNode, reader: Reader) -> None:
-    """Read a node that carries graphs, and makes its outputs known.
+    """Read a node that has subgraphs, and make its outputs known.
 
     Raises:
         FrontendError: It lacks a graph, or does not fit it.
-        UnsupportedOpError: What decides how often the graphs run is not known, or they run too
+        UnsupportedOpError: The number of iterations is not known, or they run too
             often.
     """
     _CONTROL[node.op_type](SubgraphNode(node, reader))
 
 
 def _branch(control: SubgraphNode) -> None:
-    """If: the one branch that its condition asks for."""
+    """If: the one branch that its condition selects."""
     taken = bool(control.known_number(control.name(0), "condition"))
     graph = control.graph("then_branch" if taken else "else_branch")
     outputs = control.unroll(graph, "then" if taken else "else", [])
@@ -37,7 +37,7 @@ def _branch(control: SubgraphNode) -> None:
 
 
 def _loop(control: SubgraphNode) -> None:
-    """Loop: turn by turn, as long as its condition and its count say."""
+    """Loop: iteration by iteration, as long as its condition and its count allow."""
     graph = control.graph("body")
     count, condition = control.name(0), control.name(1)
     most = int(control.known_number(count, "trip count")) if count else None

@@ -40,7 +40,7 @@ def _normalize_part(
     Args:
         part: The model or function.
         nodes: Its nodes.
-        known: Domains that need no import.
+        known: Domains that need not be imported.
         more: Further domains that it must import.
     """
     used = set().union(*more)

@@ -34,17 +34,17 @@ PACKED_RANGES: dict[int, tuple[int, int]] = {
     TensorProto.INT4: (-8, 7),
     TensorProto.UINT4: (0, 15),
 }
-# What ml_dtypes calls them.
+# Their names in ml_dtypes.
 _BYTES = {"int4": np.int8, "uint4": np.uint8}
-# Greater constants are not made at import: a hostile shape must not take all memory.
+# Larger constants are not computed at import: a hostile shape must not take all memory.
 MAX_BYTES = 2**29
-# What NumPy can hold.
+# Types that NumPy can hold.
 MAX_RANK = 64
 ELEMENT_TYPES: dict[DType, int] = {dtype: code for code, dtype in DTYPES.items()}
 
 
 def dtype_of(code: int) -> DType | None:
-    """Return the type that elements are stored as, None where they cannot be converted."""
+    """Return the type that elements are stored as; None if they cannot be converted."""
     return DTYPES.get(code, PACKED.get(code))
 
 
@@ -60,10 +60,10 @@ class Constant:
 
     Attributes:
         values: Logical values (float32 for BFLOAT_16), possibly a view of a file; never changed.
-        dtype: What they are stored as.
+        dtype: Data type that they are stored as.
         name: The ONNX tensor that holds them.
         packed: The element type in the model if that is of 4 bits, else None.
-        grid: Where they are real numbers on a grid: what the model stores them as.
+        grid: Grid that the model stores them on, if it stores real numbers as integers.
         is_mapped: Whether the values are a view of a mapped file.
     """
 
@@ -108,13 +108,13 @@ def to_stored(values: Array, dtype: DType) -> Array:
 
 
 def as_bytes(values: Array) -> Array:
-    """Return integers of 4 bits as ONNX's Python code has them in bytes, all else as it is."""
+    """Return 4-bit integers in bytes, as ONNX's Python code stores them; other values unchanged."""
     wide = _BYTES.get(values.dtype.name)
     return values if wide is None else values.astype(wide)
 
 
 def from_stored(values: Array, dtype: DType, code: int = TensorProto.UNDEFINED) -> Array:
-    """Return stored values of a type in the NumPy type that ONNX's Python code has for it.
+    """Return stored values of a type in the NumPy type that ONNX's Python code uses for it.
 
     Args:
         values: The values.

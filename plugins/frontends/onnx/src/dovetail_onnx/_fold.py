@@ -22,7 +22,7 @@ from dovetail_onnx._four_bits import moves, output_type
 from dovetail_onnx._grids import on_grids
 from dovetail_onnx._source import SourceNode
 
-# Values up to this many elements take part in shape inference: shapes, axes, pads.
+# Values of up to this many elements are used in shape inference: shapes, axes, pads.
 _SMALL = 4096
 # Not functions of their inputs alone, or converted without computing anything, or (the last ones)
 # computed by their importers, which keep the grid.
@@ -38,9 +38,9 @@ _NOT_FOLDED = frozenset(
         "DequantizeLinear",
     )
 )
-# What the evaluator's Python code raises on inputs that do not go together.
+# Exceptions of the evaluator's Python code for inputs that do not match.
 _FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-# Those that nothing but computing them converts.
+# Operators that can be converted only by computing them at import.
 _ONLY_FOLDED = frozenset(("ConstantOfShape", "Range", "MelWeightMatrix"))
 
 
@@ -62,11 +62,11 @@ def fold(
     Args:
         node: One that may be folded.
         ins: Its inputs by name.
-        ir_version: Of the model.
-        budget: What the model may have computed.
+        ir_version: IR version of the model.
+        budget: The limits of computation at import.
 
     Returns:
-        Its outputs in order, or None where the evaluator has no such operator, the IR no type for
+        Its outputs in order, or None if the evaluator has no such operator, the IR no type for
         a result, it takes more than is left of the budget, or it makes integers of 4 bits.
 
     Raises:
@@ -74,9 +74,9 @@ def fold(
     """
     packed = output_type(node, [ins[name].packed if name else None for name in node.inputs])
     if packed is not None and not moves(node):
-        return None  # releases of onnx differ in what becomes of numbers beyond 4 bits
+        return None  # releases of onnx convert numbers beyond 4 bits differently
     if _crops(node, ins):
-        return None  # which the evaluator takes for wrong
+        return None  # which the evaluator rejects
     _check_indices(node, ins)
     outs = _sizes(node, ins, ir_version)
     if outs is None or not budget.allows(
@@ -146,7 +146,7 @@ def _too_large(node: SourceNode, why: str) -> FrontendError:
 
 
 def _as_graph(node: SourceNode, ins: list[str]) -> GraphProto:
-    # a bare node would be taken to mean what it means in the newest opset
+    # without a version, a node would be read as one of the newest opset
     graph = GraphProto(name="fold", node=[node.proto])
     for name in ins:
         graph.input.add().name = name
@@ -175,13 +175,13 @@ def _as_array(values: Array) -> Array:
 def _sizes(
     node: SourceNode, ins: dict[str, Constant], ir_version: int
 ) -> list[tuple[Shape, int]] | None:
-    """Return shapes and bytes of the outputs, as far as they are known before they are there.
+    """Return shapes and bytes of the outputs, as far as they are known before the computation.
 
-    Gives None where nothing bounds what the evaluator does: it computes operators of a version
+    Return None if nothing bounds the evaluator's work: it computes operators of a version
     that has none, and resizes to no elements along axes of any size, which ONNX infers no shape
     for.
     """
-    if node.op_type == "Range":  # ONNX's rule wants scalars, though its own functions give others
+    if node.op_type == "Range":  # ONNX requires scalars, but its own functions pass other shapes
         return [_range_size(node, ins)]
     found: list[tuple[Shape, int]] = []
     kinds = _inferred(node, ins, ir_version)
@@ -218,7 +218,7 @@ def _range_size(node: SourceNode, ins: dict[str, Constant]) -> tuple[Shape, int]
 def _inferred(
     node: SourceNode, ins: dict[str, Constant], ir_version: int
 ) -> dict[str, TypeProto] | None:
-    """Return the types of outputs whose shapes ONNX infers; None for operators that it has not."""
+    """Return the types of outputs whose shapes ONNX infers; None for operators that it lacks."""
     types = {
         name: helper.make_tensor_type_proto(ELEMENT_TYPES[c.dtype], c.shape)
         for name, c in ins.items()

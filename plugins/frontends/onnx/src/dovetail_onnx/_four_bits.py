@@ -1,4 +1,4 @@
-"""Integers of 4 bits, which the IR has as bytes: which nodes take them, and which give them."""
+"""4-bit integers, which the IR stores as bytes: the nodes that read them and that write them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dovetail_onnx._attributes import Attributes
 from dovetail_onnx._dtypes import PACKED, element_type_name
 from dovetail_onnx._source import SourceNode
 
-# Elements go from the first input to the output as they are; Concat and Gather are what loops
-# over such tensors are written out with.
+# Elements move unchanged from the first input to the output; unrolled loops over 4-bit tensors
+# use Concat and Gather.
 _MOVING = frozenset(
     (
         "Concat", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Squeeze", "Transpose",
@@ -23,23 +23,23 @@ _READING = frozenset(("Cast", "CastLike", "DequantizeLinear", "QuantizeLinear", 
 
 
 def moves(node: SourceNode) -> bool:
-    """Return whether a node's output has the elements of its first input, whatever these mean."""
+    """Return whether a node's output consists of elements of its first input, uninterpreted."""
     return node.domain == "" and node.op_type in _MOVING
 
 
 def check_reads(node: SourceNode, types: Iterable[tuple[str, int | None]]) -> None:
-    """Raise if a node reads integers of 4 bits and its operator cannot.
+    """Raise if a node reads 4-bit integers that its operator does not support.
 
     Args:
         node: The node.
-        types: The names of what it reads; with the element type where that is of 4 bits.
+        types: The names of its inputs; with the element type if that has 4 bits.
 
     Raises:
-        UnsupportedOpError: It does.
+        UnsupportedOpError: It reads some.
     """
     if node.domain in ("", "com.microsoft") and node.op_type in _MOVING | _READING:
         return
-    if node.has_subgraphs:  # their nodes are looked at one by one
+    if node.has_subgraphs:  # their nodes are checked one by one
         return
     for name, code in types:
         if code is not None:

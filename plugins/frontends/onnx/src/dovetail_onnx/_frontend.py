@@ -34,7 +34,7 @@ _LOG = logging.getLogger("dovetail.onnx")
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A model before anything is built, and the remaining options."""
+    """A model before its graph is built, and the remaining options."""
 
     source: SourceGraph
     options: FrontendOptions
@@ -70,13 +70,13 @@ class OnnxFrontend:
         """Return the graph of a model.
 
         Its inputs and outputs have the model's names, order, types and layouts; channels-last ops
-        stand between transposes, which a later pass takes out. Inputs that no output depends on
+        are between transposes, which a later pass removes. Inputs that no output depends on
         are inputs of the graph, too, with a warning in the log; only those are left out whose type
         or shape is unknown, or that `out_names` cut away.
 
         Args:
             path: The .onnx file; external data are in its folder.
-            options: What the user decides; by default nothing.
+            options: The user's options; by default none.
             ops: The op packages; by default those that are installed.
 
         Raises:
@@ -102,7 +102,7 @@ class OnnxFrontend:
     def dry_run(
         self, path: Path, options: FrontendOptions | None = None, ops: OpRegistry | None = None
     ) -> DryRun:
-        """Return what `read` would make of a model.
+        """Return a survey of what `read` would do with a model.
 
         Args:
             path: The .onnx file.
@@ -159,7 +159,7 @@ class OnnxFrontend:
         except FrontendError as error:
             if error.code != "MODEL_SHAPE_UNKNOWN" or not refused:
                 raise
-            # without shapes nothing can be built, and what is unsupported weighs more
+            # without shapes nothing can be built, and unsupported operators matter more
             return _Imported(Graph(source.name), source, list(refused), list(error.problems))
         inputs = {name: info for name, info in source.inputs.items() if name in specs}
         source = replace(source, inputs=inputs)

@@ -14,7 +14,7 @@ from dovetail_onnx._source import any_graphs
 FunctionId = tuple[str, str, str]
 _Size = tuple[int, int]  # nodes and bytes
 # A few nested functions can multiply without bound. Exporters' functions make a model several times
-# as large, in nodes and in bytes; what is larger takes longer than its file explains.
+# as large, in nodes and in bytes; larger growth takes too long for the file's size.
 _FREE_NODES, _FREE_BYTES, _GROWTH = 20_000, 32 << 20, 10
 
 
@@ -96,7 +96,7 @@ def _called(
 
 
 def _size(nodes: Iterable[NodeProto], sizes: dict[FunctionId, _Size]) -> _Size:
-    """Return how many nodes, and of how many bytes, some nodes become."""
+    """Return the number of nodes, and of their bytes, after inlining."""
     count = nbytes = 0
     for node in all_nodes(nodes):
         within = sizes.get(_target_of(node))
@@ -106,7 +106,7 @@ def _size(nodes: Iterable[NodeProto], sizes: dict[FunctionId, _Size]) -> _Size:
 
 
 def _own_bytes(node: NodeProto) -> int:
-    """Return a node's size without the nodes in its any_graphs, which are counted themselves."""
+    """Return a node's size without the nodes in its subgraphs, which are counted separately."""
     carried = sum(inner.ByteSize() for graph in any_graphs(node) for inner in graph.node)
     return int(node.ByteSize()) - int(carried)
 
@@ -121,7 +121,7 @@ def _check_size(size: _Size, limits: _Size, what: str) -> None:
 
 
 def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """Return nodes and those in their any_graphs."""
+    """Return nodes and those in their subgraphs."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()

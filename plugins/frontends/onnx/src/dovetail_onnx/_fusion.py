@@ -1,7 +1,7 @@
 """Operators that exporters spell out: the exact GELU, x / 2 * (1 + erf(x / sqrt(2))).
 
-It is found here, before import, because there is no op for Erf alone. Its tanh form is another
-function, up to 5e-4 away from it, and every part of it has an op: it stays written out.
+It is found here, before import, because there is no op for Erf alone. The tanh form is a different
+function, up to 5e-4 away from it, and every part of it has an op: it is not fused.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _COMPUTED: dict[str, Callable[[float], float]] = {
 
 
 def fuse_gelu(source: SourceGraph, reader: TensorReader) -> SourceGraph:
-    """Return the graph with every spelt-out GELU as one node of ONNX's operator Gelu.
+    """Return the graph with every GELU in small operators replaced by one Gelu node.
 
     The half and the root of two may multiply or divide, in any order and grouping, also inside:
     x * (0.5 + 0.5 * erf). Numbers may be computed from constants, as in the function that ONNX
-    itself gives for Gelu. The scaled x and the erf must have no other readers.
+    itself defines for Gelu. The scaled x and the erf must have no other readers.
     """
     if not any(node.op_type == "Erf" for node in source.nodes):
         return source
@@ -91,12 +91,12 @@ def _gelu(match: _Match) -> SourceNode:
     )
 
 
-# How many inputs an operator has here; each has one output.
+# Number of inputs of each operator in the pattern; each has one output.
 _INPUTS = {"Constant": 0, "Add": 2, "Sum": 2, "Mul": 2, "Div": 2, "CastLike": 2}
 
 
 def _is_regular(node: SourceNode) -> bool:
-    """Return whether a node has the required inputs and outputs, which is unchecked so far."""
+    """Return whether a node has the required inputs and outputs, not checked before."""
     return len(node.outputs) == 1 and len(node.inputs) == _INPUTS.get(node.op_type, 1)
 
 
@@ -112,7 +112,7 @@ class _Matcher:
                 self._readers[name].append(node)
 
     def match(self, erf: SourceNode) -> _Match | None:
-        """Return the nodes around an Erf that make it a GELU, the last one last."""
+        """Return the nodes that form a GELU around an Erf, the last one last."""
         scale = self._makers.get(erf.inputs[0]) if _is_regular(erf) else None
         x = None if scale is None else self._times(scale, math.sqrt(0.5))
         if scale is None or x is None or self._only_reader(scale) is not erf:
@@ -157,7 +157,7 @@ class _Matcher:
         return set()
 
     def _times(self, node: SourceNode, factor: float) -> str | None:
-        """Return what a node multiplies by a constant, or divides by its inverse."""
+        """Return the tensor that a node multiplies by a constant, or divides by its inverse."""
         if node.domain or node.op_type not in ("Div", "Mul") or not _is_regular(node):
             return None
         if node.op_type == "Div":

@@ -1,7 +1,7 @@
-"""Grids of constants: what a model stores in integers and makes real before it uses it.
+"""Grids of constants that a model stores as integers and dequantizes before use.
 
-Such constants are computed at import. The integers would be lost; their grid recovers them
-back, and goes with the values as long as these are only moved.
+Such constants are computed at import, and the integers would be lost. Their grid recovers them;
+it stays with the values as long as these are only moved.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def on_grids(
     Args:
         node: The node.
         ins: Its inputs by name.
-        outs: Its outputs in order, None where it could not be computed.
+        outs: Its outputs in order, None if it could not be computed.
     """
     if outs is None or len(outs) != 1:
         return outs
@@ -69,18 +69,18 @@ def on_grids(
 def grid_of(
     bits: int, *, signed: bool, shape: Shape, scales: Array, zeros: Array, axis: int, block: int = 0
 ) -> Spec | None:
-    """Return the grid of integers of a tensor; None where the IR has no such encoding.
+    """Return the grid of integers of a tensor; None if the IR has no such encoding.
 
     Signed integers with zero points are stored unsigned, and those of several scales about the
     middle of an unsigned type signed, with an offset of 0: the same numbers, as QNN has them.
 
     Args:
-        bits: Of an integer: 1 to 16, or 32 signed ones without zero points.
+        bits: Number of bits of an integer: 1 to 16, or 32 signed ones without zero points.
         signed: Whether they go from -2^(bits - 1).
-        shape: Of the tensor.
+        shape: Shape of the tensor.
         scales: One, one for each slice along the axis, or one for each block.
-        zeros: Of the same shape, of any type; whole numbers, or there is no such grid.
-        axis: Of the slices or blocks.
+        zeros: Zero points of the same shape, of any type; there is no grid unless they are whole.
+        axis: Axis of the slices or blocks.
         block: Elements of a block along the axis, 0 without blocks.
     """
     stored = next((wide for wide in (8, 16, 32) if bits <= wide), 0)
@@ -118,7 +118,7 @@ def moved(grid: Spec | None, perm: Shape) -> Spec | None:
 
 
 def reshaped_grid(grid: Spec, shape: Shape) -> Spec | None:
-    """Return the grid of a tensor in another shape; None where scales do not survive that."""
+    """Return the grid of a tensor in another shape; None if the scales do not fit that shape."""
     if grid.encoding is None or math.prod(shape) != math.prod(grid.shape):
         return None
     try:

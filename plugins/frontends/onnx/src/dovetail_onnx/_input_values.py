@@ -20,7 +20,7 @@ from dovetail_onnx._source import SourceGraph
 
 
 def value_problems(info: ValueInfoProto, values: Array) -> Iterator[Problem]:
-    """Return what speaks against values as those of an input.
+    """Return why values cannot be those of an input.
 
     Args:
         info: The input as the file states it.
@@ -104,5 +104,5 @@ def _beyond(real: Array, code: int, dtype: DType) -> NDArray[np.bool_]:
 
 def _real(values: Array) -> Array:
     found = np.asarray(values)
-    # ml_dtypes' types are no numbers to NumPy
+    # NumPy does not treat ml_dtypes' types as numbers
     return found.astype(np.float32) if found.dtype.name == "bfloat16" else as_bytes(found)

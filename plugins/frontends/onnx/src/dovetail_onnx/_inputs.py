@@ -39,7 +39,7 @@ def bind_inputs(
     Raises:
         ConfigError: Options contradict each other.
         FrontendError: Dimensions stay without a value (MODEL_SHAPE_UNKNOWN).
-        UnsupportedOpError: An input is no tensor, or of a type that cannot be converted.
+        UnsupportedOpError: An input is not a tensor, or has a type that cannot be converted.
     """
     inputs = _of_known_types(inputs, optional)
     dims = {name: dims_of(info) for name, info in inputs.items()}
@@ -115,7 +115,7 @@ def _unsupported_type(info: ValueInfoProto) -> str:
 
 
 def dims_of(info: ValueInfoProto) -> tuple[Dim, ...] | None:
-    """Return what the file says of a tensor's shape, None where it does not say its rank."""
+    """Return a tensor's shape as the file declares it; None if its rank is unknown."""
     tensor = info.type.tensor_type
     return tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
 

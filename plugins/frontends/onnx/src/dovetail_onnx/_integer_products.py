@@ -1,8 +1,8 @@
 """Products of integers followed by a scale: written as products of real numbers.
 
-So onnxruntime quantizes dynamically: the integers of DynamicQuantizeLinear times stored weights,
-cast to float, times both scales. As real numbers, made real before the product, the weights keep
-their grid and the rest is what any network has.
+This is the form of onnxruntime's dynamic quantization: the integers of DynamicQuantizeLinear times
+stored weights, cast to float, times both scales. If both factors are dequantized before the
+product, the weights keep their grid, and the rest is an ordinary float product.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Matcher:
                 self._readers[name].append(node)
 
     def match(self, node: SourceNode) -> _Match | None:
-        """Return what belongs to a product of integers, None if it is not scaled so."""
+        """Return the nodes around a product of integers; None if it is not scaled in this way."""
         if node.full_type not in _PRODUCTS or not 2 <= len(node.inputs) <= 4:
             return None
         scale = self._scale_of(node)
@@ -88,7 +88,7 @@ class _Matcher:
         return name
 
     def _scale_of(self, product: SourceNode) -> str | None:
-        """Return the scale of what one node quantizes for a product with constants, if it does."""
+        """Return the scale of a node that quantizes data for a product by constants, or None."""
         maker = self._makers.get(product.inputs[0])
         if maker is None or maker.full_type != "DynamicQuantizeLinear" or len(maker.outputs) != 3:
             return None
@@ -133,7 +133,7 @@ class _Matcher:
         if math.prod(proto.dims) == 1:
             return len(proto.dims) <= 1
         weights = self._initializers[product.inputs[1]].dims
-        # a vector's sums are no columns, be they as many as the scales
+        # a vector has no columns, even if it has as many elements as there are scales
         is_matrix = product.op_type == "MatMulInteger" and len(weights) > 1
         return is_matrix and list(proto.dims) == list(weights[-1:])
 

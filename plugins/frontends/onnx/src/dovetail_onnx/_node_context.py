@@ -20,12 +20,12 @@ from dovetail_onnx._values import Values
 
 
 class NodeContext:
-    """One node being imported, as it is given; `OpContext` adds the means to emit ops.
+    """One node being imported; `OpContext` adds the methods that emit ops.
 
     Args:
         node: The node of the model.
-        version: Of its operator's schema.
-        values: What the model's tensors are, as far as they were read.
+        version: Version of its operator's schema.
+        values: Values of the model's tensors read so far.
         wanted: Names of the tensors that something uses.
         read: Names of those that nodes read.
 
@@ -62,7 +62,7 @@ class NodeContext:
         return i < len(self.node.inputs) and self.node.inputs[i] != ""
 
     def value(self, i: int) -> Value:
-        """Return an input as it is known.
+        """Return an input in the form that is known: a tensor or a constant.
 
         Raises:
             FrontendError: The input is left out.
@@ -77,7 +77,7 @@ class NodeContext:
         return self._values.tensor(self.value(i))
 
     def optional(self, i: int) -> Tensor | None:
-        """Return an input as a tensor of the graph, None where it is left out."""
+        """Return an input as a tensor of the graph, None if it is omitted."""
         return self.tensor(i) if self.has(i) else None
 
     def spec(self, i: int) -> Spec:
@@ -90,7 +90,7 @@ class NodeContext:
         return self._values.packed(self.node.inputs[i]) if self.has(i) else None
 
     def constant(self, i: int) -> Array | None:
-        """Return the values of an input, None where it is left out or not known at import."""
+        """Return the values of an input, None if it is omitted or not known at import."""
         value = self.value(i) if self.has(i) else None
         return value.values if isinstance(value, Constant) else None
 
@@ -99,10 +99,10 @@ class NodeContext:
 
         Args:
             i: The input.
-            what: What it is to the operator, for the error.
+            what: Its role for the operator, for the error.
 
         Raises:
-            UnsupportedOpError: They are not.
+            UnsupportedOpError: The values are not known.
         """
         value = self.value(i)
         if not isinstance(value, Constant):
@@ -139,7 +139,7 @@ class NodeContext:
         return found.reshape(())
 
     def grid(self, i: int) -> Spec | None:
-        """Return what the model stores the real numbers of an input as, None where that is it."""
+        """Return the grid of an input that the model stores as integers; None if there is none."""
         value = self.value(i) if self.has(i) else None
         return value.grid if isinstance(value, Constant) else None
 
@@ -165,7 +165,7 @@ class NodeContext:
             raise self.invalid(f"the output shape {shape} is too large")
 
     def reserve_constant(self, shape: Shape) -> None:
-        """Count a constant that is about to be made, of 4 bytes an element.
+        """Count a constant that is about to be created, with 4 bytes per element.
 
         Raises:
             FrontendError: It would take more than 512 MiB, or with all others of the model more
@@ -198,14 +198,14 @@ class NodeContext:
         return i < len(self.node.outputs) and self.node.outputs[i] in self._read
 
     def declared(self, i: int) -> Spec | None:
-        """Return what the file says of an output, None where it does not say all of it."""
+        """Return an output's declared type and shape; None if they are incomplete."""
         return self._values.declared.get(self.node.outputs[i])
 
     def read_tensor(self, proto: TensorProto) -> Constant:
         """Return the constant in a tensor attribute, under the name of the node's first output."""
         return self._values.reader.read(proto, self.node.outputs[0])
 
-    # -- refusing --------------------------------------------------------------------------------
+    # -- errors ----------------------------------------------------------------------------------
 
     def unsupported(self, why: str, hint: str = "") -> UnsupportedOpError:
         """Return the error for a node that cannot be converted, to be raised."""

@@ -14,10 +14,10 @@ _INT32_MAX = 2**31 - 1
 
 
 def check_options(source: SourceGraph, options: FrontendOptions) -> None:
-    """Check that the options fit a model, before it is cut to what the outputs depend on.
+    """Check that the options match a model, before the parts that no output needs are removed.
 
     Raises:
-        ConfigError: They do not; says every one that does not, as USAGE.
+        ConfigError: Some do not (USAGE); all of them are listed.
     """
     dims = {name: dims_of(info) for name, info in source.inputs.items()}
     problems = [

@@ -1,4 +1,4 @@
-"""The outputs' declared shapes, held against those that the operators give."""
+"""Comparison of the outputs' declared shapes with the computed ones."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def warn_of_shapes(
 ) -> None:
     """Log a warning for each output whose declared shape contradicts the computed one.
 
-    Nothing is said where the user gave an input another shape than the file does: the outputs'
-    shapes are meant to follow.
+    There is no warning if the user gave an input a different shape from the file: the outputs'
+    shapes are then expected to differ.
 
     Args:
         source: The model.

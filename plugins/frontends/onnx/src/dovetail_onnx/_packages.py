@@ -1,4 +1,4 @@
-"""The importers of what is an op package's own: its ops, one to one.
+"""Importers of the ops of an op package, one to one.
 
 Attributes become params of the same names, inputs and outputs stay in order. A dist that needs more
 registers importers, which take precedence.
@@ -27,7 +27,7 @@ class PackageImporters(Importers):
 
     Args:
         package: The op package.
-        domain: Of the operators, where it is not the package's name.
+        domain: Domain of the operators, if it is not the package's name.
     """
 
     def __init__(self, package: OpPackage, domain: str = "") -> None:
@@ -35,7 +35,7 @@ class PackageImporters(Importers):
         self._package = package
 
     def find(self, op_type: str, version: int) -> Importer | None:
-        """Return the importer of an op, None where the package has no such op."""
+        """Return the importer of an op; None if the package has no such op."""
         if self.versions(op_type):
             return super().find(op_type, version)
         schema = self._package.schemas.get(op_type)
@@ -53,7 +53,7 @@ class PackageImporters(Importers):
 
 
 def importer_hint(domain: str) -> str:
-    """Return what to do where a domain's operators are not simply ops of a package."""
+    """Return the hint for a domain whose operators are not simply ops of a package."""
     return (
         f"pass an op package with --op-packages or its definitions with --op-package-config, or "
         f"install an importer for the domain (group dovetail.importers, entry point "
@@ -65,11 +65,11 @@ def package_importers(domain: str, ops: OpRegistry) -> Importers | str | None:
     """Return the default importers of a domain, or why they are not available.
 
     Args:
-        domain: Of the operators.
+        domain: Domain of the operators.
         ops: Has the package.
 
     Returns:
-        None where no op package of the domain's name is installed.
+        None if no op package of the domain's name is installed.
     """
     if domain not in plugins.names(GROUP):
         return None
@@ -106,7 +106,7 @@ def _import(op: OpContext, package: OpPackage, schema: OpSchema, domain: str) ->
     except OpError:
         if None in specs:
             raise
-    # the op cannot tell by itself, but the model does
+    # the op cannot infer it, but the model declares it
     return op.emit_all(
         schema.name, inputs, specs=specs, package=package, min_outputs=min_outputs, **values
     )
@@ -130,7 +130,7 @@ def _value(field: ParamField[Any], given: Any) -> Any:
 
 def _exact(given: Any, dtype: DType) -> Array:
     values = np.asarray(given)
-    with np.errstate(all="ignore"):  # what does not fit is refused below
+    with np.errstate(all="ignore"):  # values that do not fit are rejected below
         stored: Array = values.astype(dtype.storage)
     if not dtype.is_float and not np.array_equal(values, stored):
         raise ValueError(f"{given} does not fit {dtype.name}")

@@ -1,4 +1,4 @@
-"""Reading the model file itself: is it ONNX, is it whole?"""
+"""Reading of the model file: whether it is ONNX, and complete."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from onnx import ModelProto
 from dovetail.errors import FrontendError, Problem
 from dovetail.files import unreadable
 
-# What protobuf can hold in one message.
+# Maximum size of a protobuf message.
 MAX_BYTES = 2**31 - 1
 _MAX_VERSION = 2**31 - 1
-# First bytes of what people mistake for an ONNX file.
+# First bytes of files that are often mistaken for ONNX files.
 _OTHERS = (
     (b"PK\x03\x04", "a zip archive, as PyTorch and Keras write them; export the model to ONNX"),
     (b"\x89HDF", "an HDF5 file, as Keras writes them; convert it to ONNX first"),
@@ -29,7 +29,7 @@ def looks_like_onnx(path: Path) -> bool:
         with path.open("rb") as file:
             head = file.read(3)
     except OSError:
-        return False  # who opens it next says why
+        return False  # the code that opens it next reports the reason
     # field 1 (ir_version), a varint below 128, then the key of one of ModelProto's next fields
     return len(head) == 3 and head[0] == 0x08 and 0 < head[1] < 64 and head[2] in _NEXT_KEYS
 
@@ -49,7 +49,7 @@ def read_proto(path: Path) -> ModelProto:
     try:
         model.ParseFromString(data)
     except DecodeError as error:
-        raise _not_onnx(path, data, "the bytes are no complete ONNX message") from error
+        raise _not_onnx(path, data, "the bytes are not a complete ONNX message") from error
     if not model.HasField("graph") or model.ir_version < 1:
         raise _not_onnx(path, data, "the graph is missing")
     if not model.opset_import and model.ir_version >= 3:

@@ -30,9 +30,9 @@ from dovetail_onnx._values import Values
 from dovetail_opset import build
 
 _LOG = logging.getLogger("dovetail.onnx")
-# What the bodies of a model's loops may grow to, written out turn by turn: some seconds.
+# Maximum number of nodes of a model's unrolled loops: some seconds.
 MAX_BODY_NODES = 10_000
-# The same with all that they carry in turn, which is copied even where it is never run.
+# The same with nested subgraphs, which are copied even if they never run.
 MAX_COPIED_NODES = 10 * MAX_BODY_NODES
 
 
@@ -102,21 +102,21 @@ class GraphReader:
                 waiting += self._makers[name].reads
         return tuple(name for name in self._source.inputs if name in seen)
 
-    # -- what carried graphs need: see `_carrier.Reader` -------------------------------------------
+    # -- subgraphs: see `_subgraph_node.Reader` ----------------------------------------------------
 
     def read_body(self, nodes: Sequence[NodeProto], outputs: Iterable[str], by: SourceNode) -> bool:
-        """Read the nodes of a subgraph instead of the node that has it.
+        """Read the nodes of a subgraph in place of the node that contains it.
 
         Args:
             nodes: The nodes, under names that no others have.
-            outputs: The tensors of theirs that are used.
-            by: The node that carries them.
+            outputs: Those of their tensors that are used.
+            by: The node that contains them.
 
         Returns:
             Whether all nodes are supported and valid.
 
         Raises:
-            UnsupportedOpError: The model grows too large in this way.
+            UnsupportedOpError: The model would grow too large.
         """
         self._check_copies(nodes, by)
         before = len(self.unsupported), len(self.invalid)
@@ -154,23 +154,23 @@ class GraphReader:
         self._claim(sum(node.ByteSize() for node in nodes), by.where)
 
     def _claim(self, nbytes: int, where: str) -> None:
-        """Count what is copied, and read of it, in one turn of a loop."""
+        """Count the nodes copied and the tensors read for one iteration of a loop."""
         if not self._budget.has(2 * nbytes, 0):
             raise FrontendError(
                 "unrolled, the loops have more constants than the size of the model explains",
                 where=where,
-                hint="make what is the same in all iterations an initializer of the model",
+                hint="make constants that are the same in all iterations initializers of the model",
             )
 
     def _body_fault(self, node: SourceNode, found: OperatorMatch | Refusal) -> Problem | None:
-        """Return what is wrong with a node of a subgraph, which is unchecked so far."""
+        """Return the fault of a node of a subgraph; subgraphs are not checked before."""
         for name in filter(None, node.outputs):
             if self._values.get(name) is not None or name in self._graph.tensors:
                 return Problem(f"output '{name}' is defined already", node.where)
         return self._checker.fault(node, converted=isinstance(found, OperatorMatch))
 
     def value(self, name: str) -> Value | None:
-        """Return a value, None where it is not known."""
+        """Return a value; None if it is not known."""
         return self._values.get(name)
 
     def set(self, name: str, value: Value) -> None:
@@ -206,7 +206,7 @@ class GraphReader:
     def _read(self, node: SourceNode, found: OperatorMatch) -> None:
         ins = {name: self._values.get(name) for name in node.reads}
         if any(value is None for value in ins.values()):
-            return  # something that depends on what was refused
+            return  # a node that depends on an unsupported one
         if node.has_subgraphs and found.importer is None:
             read_control(node, self)
             return
@@ -243,7 +243,7 @@ class GraphReader:
         self._values.set(name, value)
 
     def _finish(self) -> None:
-        """Turn the values that have the outputs' names into outputs of the graph."""
+        """Make the values with the outputs' names outputs of the graph."""
         made: list[str] = []
         shapes: dict[str, Shape] = {}
         for name in self._source.outputs:
@@ -262,7 +262,7 @@ class GraphReader:
 
     def _copied(self, tensor: Tensor, name: str) -> Tensor:
         # the output is another tensor under a second name, an input or a constant: QNN has no op
-        # that does nothing, so a reshape to the same shape stands for it
+        # that does nothing, so a reshape to the same shape replaces it
         output = name
         if tensor.name == name:
             output = self._values.fresh(f"{name}.out")

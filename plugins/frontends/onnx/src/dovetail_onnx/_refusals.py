@@ -32,7 +32,7 @@ class Refusal:
 
     Attributes:
         node: The node.
-        version: Of its operator's schema; 0 where the operator is unknown.
+        version: Version of its operator's schema; 0 where the operator is unknown.
         why: The reason.
         hint: What to do.
         needs: The tensor that must be known, if that is the reason.

@@ -20,7 +20,7 @@ GROUP = "dovetail.importers"
 
 
 class Importers:
-    """The importers of one operator domain; what an entry point of `dovetail.importers` loads.
+    """The importers of one operator domain, which an entry point of `dovetail.importers` loads.
 
         MINE = Importers("com.example")
 
@@ -32,7 +32,7 @@ class Importers:
     The entry point's name is `onnx:` and the domain.
 
     Args:
-        domain: Of the operators; empty for ONNX's own.
+        domain: Domain of the operators; empty for ONNX's own.
     """
 
     def __init__(self, domain: str) -> None:

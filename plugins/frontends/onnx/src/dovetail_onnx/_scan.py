@@ -1,4 +1,4 @@
-"""Scan, turn by turn: a graph that is run for each slice of its inputs."""
+"""Scan: a subgraph that is read once for each slice of its inputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx import GraphProto
 from dovetail.errors import UnsupportedOpError
 from dovetail_onnx._subgraph_node import SubgraphNode
 
-# States at the end, and what each turn gave for each of the other outputs.
+# States at the end, and the results of each iteration for each of the other outputs.
 _Found = tuple[list[str], list[list[str]]]
 
 
@@ -18,7 +18,7 @@ def scan(control: SubgraphNode) -> None:
 
     Raises:
         FrontendError: Its inputs, graph and attributes do not fit each other.
-        UnsupportedOpError: It makes too many turns, or none, or stops early.
+        UnsupportedOpError: It has too many iterations, or none, or stops early.
     """
     graph, count = control.graph("body"), control.attr.integer("num_scan_inputs", 1)
     has_batch = control.node.opset < 9
@@ -116,12 +116,12 @@ class _Slices:
 
     Args:
         control: The node.
-        names: Of the inputs.
+        names: Names of the inputs.
         axes: Along which they are sliced.
         backwards: Whether from the end, for each.
 
     Attributes:
-        length: How many slices there are.
+        length: Number of slices.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Operators that ONNX defines by other operators: those without an importer are written out."""
+"""Operators that ONNX defines by other operators: expanded if they have no importer."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from dovetail_onnx._functions import all_nodes
 from dovetail_onnx._registry import Importers
 from dovetail_onnx._tables import Tables
 
-# What onnx's type stubs have of it lacks the definitions.
+# onnx's type stubs lack the definitions.
 OpSchema = Any
 # Of the functions made here; no model imports it.
 _DOMAIN = "dovetail.written_out"
-# What definitions may add to a model: more takes longer than its file explains.
+# Maximum number of nodes that definitions may add: more takes too long for the file's size.
 _FREE_NODES, _NODES_OF_NODE = 20_000, 10
 # A definition uses an operator that has one too, and so on; no chain in ONNX is half as long.
 _MOST_ROUNDS = 8
 
 
 def write_out(model: ModelProto, tables: Tables) -> ModelProto:
-    """Return a model whose operators without an importer are replaced by what defines them.
+    """Return a model whose operators without an importer are replaced by their definitions.
 
-    Nodes within subgraphs stay as they are, and so do operators that have no definition for the
+    Nodes within subgraphs stay unchanged, and so do operators without a definition for the
     model's operator set.
 
     Args:
         model: Without local functions.
-        tables: Where importers are looked for.
+        tables: The tables of importers.
 
     Raises:
-        FrontendError: They cannot be replaced, or become more than the model's size explains.
+        FrontendError: They cannot be replaced, or become too many for the model's size.
     """
     most = _FREE_NODES + _NODES_OF_NODE * len(model.graph.node)
     for _ in range(_MOST_ROUNDS):
@@ -96,7 +96,7 @@ def _schema(node: NodeProto, opsets: dict[str, int], tables: Tables) -> OpSchema
 
 
 def _types(model: ModelProto) -> dict[str, TypeProto]:
-    """Return what shape inference finds of all tensors; weights are left out of it."""
+    """Return the inferred types and shapes of all tensors; the values of weights are not used."""
     light = ModelProto()
     light.CopyFrom(model)
     del light.graph.initializer[:]
@@ -110,7 +110,7 @@ def _types(model: ModelProto) -> dict[str, TypeProto]:
         can_infer = not any(map(breaks_inference, all_nodes(light.graph.node)))
         graph = shape_inference.infer_shapes(light).graph if can_infer else light.graph
     except (shape_inference.InferenceError, ValidationError, RuntimeError, ValueError):
-        graph = light.graph  # the reader finds out what is wrong, and says it better
+        graph = light.graph  # the reader finds the fault, and reports it more precisely
     return {info.name: info.type for info in (*graph.input, *graph.value_info, *graph.output)}
 
 
@@ -127,7 +127,7 @@ def _definition(
 def _definitions(
     schema: OpSchema, node: NodeProto, types: dict[str, TypeProto]
 ) -> Iterator[FunctionProto]:
-    """Return the definitions of a node's operator, newest first; then those made for the node."""
+    """Return the definitions of a node's operator, newest first; then those built for the node."""
     for version in sorted(schema.function_opset_versions, reverse=True):
         yield _parsed(schema.get_function_with_opset_version(version))
     known = [types.get(name, TypeProto()) for name in node.input]
@@ -141,7 +141,7 @@ def _definitions(
                 version, node.SerializeToString(), ins
             )
         except (RuntimeError, ValueError, LookupError):
-            continue  # the node is wrong, which the survey says better
+            continue  # the node is invalid, which the survey reports more precisely
         yield _parsed(text)
 
 
@@ -152,7 +152,7 @@ def _parsed(text: bytes) -> FunctionProto:
 
 
 def _agree_on_opsets(function: FunctionProto, model: ModelProto) -> bool:
-    """Rewrite a function for the model's operator sets, if that changes none of its operators.
+    """Rewrite a function for the model's operator sets, if its operators mean the same there.
 
     Sets that the model does not import are added to it.
     """
@@ -160,7 +160,7 @@ def _agree_on_opsets(function: FunctionProto, model: ModelProto) -> bool:
     meant = {entry.domain: entry.version for entry in function.opset_import}
     for node in function.node:
         domain = node.domain
-        # a definition that does not say which set it means goes with any
+        # a definition without an operator set fits any set
         version = meant.get(domain, opsets.get(domain))
         if version is None:
             return False
@@ -190,7 +190,7 @@ def _call(
     schema: OpSchema,
     place: int,
 ) -> None:
-    """Turn a node into the call of a function of its own."""
+    """Make a node the call of its own function."""
     stem = call.name or f"{call.op_type}_{place}"
     given = {attribute.name for attribute in call.attribute}
     for name, attribute in schema.attributes.items():

@@ -33,7 +33,7 @@ class SourceNode:
         inputs, outputs: Names of tensors, empty for left-out ones.
         proto: As in the file.
         sources: Names of all nodes of the model that it replaces.
-        captured: Tensors that the graphs it carries read from around them.
+        captured: Tensors of enclosing graphs that its subgraphs read.
     """
 
     name: str
@@ -53,7 +53,7 @@ class SourceNode:
 
     @property
     def where(self) -> str:
-        """The node in the user's terms."""
+        """The node as the user knows it."""
         return f"{self.full_type} node '{self.name}'"
 
     @property
@@ -72,14 +72,14 @@ class SourceGraph:
     """The main graph of a model.
 
     Attributes:
-        name: Of the graph.
+        name: Name of the graph.
         nodes: In topological order.
-        inputs: What the application gives, by name; not those with an initializer.
-        outputs: Names of what it gets.
+        inputs: Inputs that the application provides, by name; not those with an initializer.
+        outputs: Names of the outputs.
         initializers: Constants by name.
         opsets: Imported versions by domain.
-        ir_version: Of the file.
-        declared: What the file says of what nodes write, by name.
+        ir_version: IR version of the file.
+        declared: Declared types and shapes of the nodes' outputs, by name.
         unused_inputs: Inputs that no output depends on. They are among `inputs` unless the graph
             is cut at other outputs than the model's.
     """
@@ -159,10 +159,10 @@ def cut(source: SourceGraph, out_names: Sequence[str]) -> SourceGraph:
 
 
 def check_text(model: ModelProto) -> None:
-    """Check that all names are usable text: protobuf gives bytes for what is not UTF-8.
+    """Check that all names are usable text: protobuf returns bytes for names that are not UTF-8.
 
     Raises:
-        FrontendError: Some are not.
+        FrontendError: Some names are not usable.
     """
     wrong = [text for text in _texts(model) if isinstance(text, bytes) or "\0" in text]
     if wrong:
@@ -173,7 +173,7 @@ def check_text(model: ModelProto) -> None:
 
 
 def _texts(model: ModelProto) -> Iterator[str | bytes]:
-    """Return all names in a model, in its functions and in the graphs that its nodes carry."""
+    """Return all names in a model, its functions and its subgraphs."""
     yield from (entry.domain for entry in model.opset_import)
     waiting: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
     while waiting:
@@ -198,7 +198,7 @@ def _extents(info: ValueInfoProto) -> Iterator[str | bytes]:
 
 
 def _texts_of(tensor: TensorProto) -> Iterator[str | bytes]:
-    """Return a tensor's name, and where its elements are."""
+    """Return a tensor's name and the location of its elements."""
     yield tensor.name
     yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
 
@@ -217,7 +217,7 @@ def _nodes(graph: GraphProto, opsets: dict[str, int]) -> Iterator[SourceNode]:
 def source_node(
     proto: NodeProto, name: str, opsets: Mapping[str, int], sources: tuple[str, ...] = ()
 ) -> SourceNode:
-    """Return a node as the reader takes it.
+    """Return a node in the form that the reader expects.
 
     Args:
         proto: The node.
@@ -239,7 +239,7 @@ def source_node(
 
 
 def captured_names(node: NodeProto) -> tuple[str, ...]:
-    """Return the tensors that the graphs a node carries read from around them."""
+    """Return the tensors of enclosing graphs that a node's subgraphs read."""
     found: dict[str, None] = {}
     for graph in subgraphs(node):
         own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
@@ -252,7 +252,7 @@ def captured_names(node: NodeProto) -> tuple[str, ...]:
 
 
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
-    """Return the graphs that a node carries."""
+    """Return the subgraphs of a node."""
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
             yield attribute.g
@@ -260,7 +260,7 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def any_graphs(node: NodeProto) -> Iterator[GraphProto]:
-    """Return the graphs in a node, those too of attributes that say that they hold something else.
+    """Return the subgraphs in a node, even in attributes that declare another type.
 
     ONNX's own code may read these.
     """
@@ -302,7 +302,7 @@ def _undefined(graph: GraphProto, nodes: Sequence[SourceNode]) -> Iterator[Probl
 
 
 def _sorted(graph: str, nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
-    """Kahn's algorithm; keeps the file's order wherever the data flow leaves a choice."""
+    """Sort by Kahn's algorithm; keep the file's order where the data flow permits."""
     maker = {name: i for i, node in enumerate(nodes) for name in node.outputs if name}
     makers = [{maker[n] for n in node.reads if n in maker} for node in nodes]
     readers: list[list[int]] = [[] for _ in nodes]

@@ -1,4 +1,4 @@
-"""Nodes that carry graphs: what reading these takes."""
+"""Nodes with subgraphs, and the operations to read them."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ class Reader(Protocol):
         """Read nodes, whose `outputs` are used; return whether there was no problem.
 
         Raises:
-            UnsupportedOpError: The model grows too large in this way.
+            UnsupportedOpError: The model would grow too large.
         """
 
     def value(self, name: str) -> Value | None:
-        """Return a value, None where it is not known."""
+        """Return a value; None if it is not known."""
 
     def set(self, name: str, value: Value) -> None:
         """Store a value under its name."""
 
     def set_initializer(self, name: str, proto: TensorProto) -> None:
-        """Create a constant of the file known."""
+        """Make a constant known under its name."""
 
 
 class SubgraphNode:
-    """One node that carries graphs, with what reading it needs.
+    """One node with subgraphs, and the operations to read it.
 
     Args:
         node: The node.
-        reader: Reads what it carries.
+        reader: Reads its subgraphs.
 
     Attributes:
         node: As given.
@@ -65,7 +65,7 @@ class SubgraphNode:
         raise self.invalid(f"missing graph '{name}'")
 
     def name(self, i: int) -> str:
-        """Return an input's name, empty where it is left out."""
+        """Return an input's name, empty if it is omitted."""
         return self.node.inputs[i] if i < len(self.node.inputs) else ""
 
     def known(self, name: str, what: str) -> Array:
@@ -87,8 +87,8 @@ class SubgraphNode:
 
         Args:
             graph: The graph.
-            turn: Names the turn.
-            given: Names of what its inputs are.
+            turn: Names the iteration.
+            given: Names of the values of its inputs.
         """
         if len(given) != len(graph.input):
             raise self.invalid(
@@ -107,7 +107,7 @@ class SubgraphNode:
         return body.outputs if done else None
 
     def known_number(self, name: str, what: str) -> Array:
-        """Return a value that must be known at import, and one number."""
+        """Return the value of a tensor that must be known at import and be a single number."""
         found = self.known(name, what)
         if found.size != 1:
             raise self.invalid(
@@ -120,13 +120,13 @@ class SubgraphNode:
         return FrontendError(why, where=self.node.where)
 
     def constant(self, suffix: str, values: Array) -> str:
-        """Create a constant known, and return its name."""
+        """Make a constant known, and return its name."""
         name = f"{self.node.name}.{suffix}"
         self.reader.set(name, Constant.of(values, name))
         return name
 
     def give(self, outputs: Sequence[str]) -> None:
-        """Create the node's outputs those of its graph."""
+        """Make the outputs of the subgraph the node's outputs."""
         for name, inner in zip(self.node.outputs, outputs, strict=False):
             value = self.reader.value(inner)
             if name and value is not None:
@@ -148,7 +148,7 @@ class SubgraphNode:
             )
 
     def stack(self, parts: Sequence[str], axis: int, output: int) -> None:
-        """Create an output of the parts that the turns gave, along a new axis."""
+        """Add an output: the parts of all iterations, stacked along a new axis."""
         if output >= len(self.node.outputs) or not self.node.outputs[output]:
             return
         made = self.joined(f"stack{output}", parts, axis)
@@ -183,9 +183,9 @@ class SubgraphNode:
 
         Args:
             suffix: Names them, after the node's name.
-            names: Of the tensors.
-            axes: The axis of each that the slice lacks.
-            indices: The index of each along that axis.
+            names: Names of the tensors.
+            axes: The axis of each tensor that the slice lacks.
+            indices: The index along that axis, for each tensor.
         """
         nodes = []
         for i, (name, axis, index) in enumerate(zip(names, axes, indices, strict=True)):

@@ -34,8 +34,8 @@ class OperatorMatch:
     """The importer of a node.
 
     Attributes:
-        version: Of its operator's schema.
-        importer: Converts it; None where it must fold, or carries graphs.
+        version: Version of its operator's schema.
+        importer: Converts it; None if it must be folded, or has subgraphs.
     """
 
     version: int
@@ -50,7 +50,7 @@ class Survey:
         found: How each node is converted, by name; nodes that cannot be are missing.
         unsupported: Why the others cannot be converted.
         operators: Counts, for the report.
-        malformed: What nodes say that their operators do not allow, by name.
+        malformed: Faults of nodes that their operators do not allow, by name of the node.
     """
 
     found: dict[str, OperatorMatch]
@@ -89,7 +89,7 @@ def survey(source: SourceGraph, tables: Tables) -> Survey:
 
 
 def look_up(node: SourceNode, tables: Tables) -> OperatorMatch | Refusal:
-    """Return how a node is converted, or why it cannot be unless it folds."""
+    """Return how a node is converted, or why it cannot be converted unless it is folded."""
     table = tables.of(node.domain, node.op_type)
     version = _version(node, table)
     importer = table.find(node.op_type, version) if isinstance(table, Importers) else None
@@ -103,7 +103,7 @@ def _is_control(domain: str, op_type: str) -> bool:
 
 
 def _foldable(source: SourceGraph) -> set[str]:
-    """Return the names of the nodes that are surely computed at import."""
+    """Return the names of the nodes that are certain to be computed at import."""
     known = set(source.initializers)
     names = set()
     for node in source.nodes:

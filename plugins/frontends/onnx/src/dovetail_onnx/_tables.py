@@ -1,4 +1,4 @@
-"""Where the importer of an operator is looked for.
+"""Lookup of the importer of an operator.
 
 In this order:
 

@@ -1,4 +1,4 @@
-"""Tensors in a model file become constants: sizes are checked before anything is allocated."""
+"""Constants from the tensors of a model file; sizes are checked before anything is allocated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dovetail.ir.storage import bfloat16_to_float32
 from dovetail_onnx._dtypes import MAX_RANK, PACKED, Constant, dtype_of, element_type_name
 
 _EXTERNAL = "MODEL_EXTERNAL_DATA"
-_MAX_DIGITS = 19  # of the greatest size of a file
+_MAX_DIGITS = 19  # digits of the maximum size of a file
 _MAX_ELEMENTS = 2**56  # so that the bytes of 8-byte elements stay below 2**63
 # The field that holds a type's values where raw_data does not.
 _FIELDS = {
@@ -44,11 +44,11 @@ class TensorReader:
         return sum(data.size for data in self._files.values())
 
     def read(self, proto: TensorProto, name: str) -> Constant:
-        """Return a tensor's values, without a copy where the file holds them as they are.
+        """Return a tensor's values; a view if the file stores them in the same form.
 
         Args:
             proto: The tensor.
-            name: What to call it in errors, its own name or its node's.
+            name: Its name in errors, its own or its node's.
 
         Raises:
             FrontendError: The tensor is wrong, or its external data is.
@@ -64,7 +64,7 @@ class TensorReader:
             )
         shape = _shape(proto, where)
         count = math.prod(shape)
-        # two elements of 4 bits are read as one byte, and taken apart
+        # two 4-bit elements are read as one byte, and separated
         stored_count = count if packed is None else -(-count // 2)
         wanted = dtype.nbytes((stored_count,))
         is_external = proto.data_location == TensorProto.EXTERNAL
@@ -138,7 +138,7 @@ def _is_file(path: Path) -> bool:
 
 def _map(path: Path) -> Array:
     try:
-        if path.stat().st_size == 0:  # which mmap refuses
+        if path.stat().st_size == 0:  # which mmap rejects
             return np.empty(0, np.uint8)
         return np.memmap(path, np.uint8, "r")
     except OSError as error:
@@ -153,7 +153,7 @@ def _shape(proto: TensorProto, where: str) -> tuple[int, ...]:
         raise FrontendError(
             f"unsupported rank {len(shape)}; the maximum is {MAX_RANK}", where=where
         )
-    # also of a tensor without elements, whose other extents NumPy multiplies
+    # also of a tensor without elements, whose other sizes NumPy multiplies
     if math.prod(extent for extent in shape if extent) > _MAX_ELEMENTS:
         raise FrontendError(f"the shape {shape} is too large for any memory", where=where)
     if proto.HasField("segment"):

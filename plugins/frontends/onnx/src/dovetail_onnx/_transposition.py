@@ -1,4 +1,4 @@
-"""Transposing large constants: by blocks, which stay in the cache while NumPy's copy does not."""
+"""Transposition of large constants by blocks, which fit the cache while NumPy's copy does not."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class DeclaredSpecs:
     def __init__(self, source: SourceGraph, specs: Mapping[str, Spec]) -> None:
         self._infos = source.declared
         self._symbols: dict[str, int] = {}
-        # where the user gave an input another shape, what the file says of the rest is void
+        # if the user gave an input another shape, the declarations of other tensors are void
         self._holds = True
         for name, spec in specs.items():
             for dim, extent in zip(dims_of(source.inputs[name]) or (), spec.shape, strict=False):
@@ -31,7 +31,7 @@ class DeclaredSpecs:
                     self._holds = False
 
     def get(self, name: str) -> Spec | None:
-        """Return a tensor's type and shape, None where the file does not say all of it."""
+        """Return a tensor's declared type and shape; None if the declaration is incomplete."""
         info = self._infos.get(name)
         if info is None or not self._holds:
             return None

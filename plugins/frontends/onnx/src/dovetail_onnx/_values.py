@@ -17,14 +17,14 @@ from dovetail_onnx._value_info import DeclaredSpecs
 
 
 class Values:
-    """Values by ONNX name. Initializers are read when first asked for.
+    """Values by ONNX name. Initializers are read at the first request.
 
     Args:
         source: The model.
         reader: Reads its initializers.
-        graph: Gets the static tensors.
-        declared: What the file says of tensors.
-        budget: What may be computed at import.
+        graph: The graph to which static tensors are added.
+        declared: Declared types and shapes.
+        budget: The limits of computation at import.
 
     Attributes:
         graph: The graph under construction.
@@ -54,7 +54,7 @@ class Values:
         self._shared: dict[Hashable, Constant] = {}
 
     def get(self, name: str) -> Value | None:
-        """Return a value, None where it is not known (yet).
+        """Return a value; None if it is not known (yet).
 
         Raises:
             FrontendError: It is an initializer that cannot be read.
@@ -76,7 +76,7 @@ class Values:
         return None if value is None else self._packed.get(value)
 
     def as_packed(self, value: Value, code: int) -> Value:
-        """Return a value, of bytes, as one of an element type of 4 bits."""
+        """Return a value that is stored in bytes as one of a 4-bit element type."""
         if value.dtype is not PACKED[code]:
             raise AssertionError(f"{element_type_name(code)} is not kept as {value.dtype.name}")
         if isinstance(value, Constant):
@@ -85,26 +85,26 @@ class Values:
         return value
 
     def shared(self, key: Hashable, make: Callable[[], Constant]) -> Constant:
-        """Return the constant of a key, made when it is first asked for."""
+        """Return the constant of a key; create it at the first request."""
         if key not in self._shared:
             self._shared[key] = make()
         return self._shared[key]
 
     def fresh(self, stem: str) -> str:
-        """Return a name like `stem` that no tensor of the graph has and none of the model will."""
+        """Return a name that begins with `stem` and is unused in the graph and the model."""
         name, count = stem, 1
         while name in self.graph.tensors or name in self._reserved:
             name, count = f"{stem}_{count}", count + 1
         return name
 
     def tensor(self, value: Value) -> Tensor:
-        """Return a value as a tensor of the graph; a constant as a static one, made once."""
+        """Return a value as a tensor of the graph; a constant as a static tensor, created once."""
         if isinstance(value, Tensor):
             return value
         return self._static((value, "as it is"), value, lambda: value.values, None)
 
     def transposed(self, value: Constant, perm: Shape) -> Tensor:
-        """Return a constant, its axes in another order, as a static tensor that is made once."""
+        """Return a constant with permuted axes as a static tensor, created once."""
         if perm == tuple(range(len(perm))):
             return self.tensor(value)
         return self._static((value, perm), value, lambda: transposed_copy(value.values, perm), perm)
@@ -116,7 +116,7 @@ class Values:
             name: A stem for its name.
             values: Logical values.
             dtype: Their type.
-            grid: What the model stores them as, in their layout.
+            grid: Grid that the model stores them on, in their layout.
         """
         made = Tensor.static(self.fresh(name), values, dtype)
         if grid is not None:

@@ -73,7 +73,7 @@ class PreparedModel(BackendRep):
         return self._constant_inputs
 
     def check(self) -> None:
-        """Read the model with no input known, if that can be done.
+        """Read the model without the values of inputs, if possible.
 
         Raises:
             DovetailError: It cannot be converted, and knowing inputs would not help.
@@ -110,7 +110,7 @@ class PreparedModel(BackendRep):
         return tuple(by_name[name] for name in self._outputs)
 
     def read(self, inputs: Any) -> Graph:
-        """Return the graph before any pass, as far as is known which inputs decide.
+        """Return the graph before any pass; inputs known to determine it are constants.
 
         Args:
             inputs: As in `run`.
@@ -126,7 +126,7 @@ class PreparedModel(BackendRep):
         return OnnxFrontend().read(self._path, options)
 
     def close(self) -> None:
-        """Free what the runs have prepared; a later run prepares it again."""
+        """Free the prepared graphs; a later run prepares them again."""
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -220,14 +220,14 @@ def _info(name: str, values: Array) -> onnx.ValueInfoProto:
 
 
 def _declare_types(model: ModelProto) -> None:
-    """Set the element types of a model's outputs that ONNX's rules tell."""
+    """Set the element types of a model's outputs that follow from ONNX's rules."""
     inferred = onnx.shape_inference.infer_shapes(model)
     for output, known in zip(model.graph.output, inferred.graph.output, strict=True):
         if code := known.type.tensor_type.elem_type:
             output.type.tensor_type.elem_type = code
 
 
-# what ONNX's test suite asks of a backend's module
+# names that ONNX's test suite requires of a backend's module
 is_compatible = DovetailBackend.is_compatible
 prepare = DovetailBackend.prepare
 run_model = DovetailBackend.run_model

@@ -1,4 +1,4 @@
-"""The elementwise functions of two tensors as one op with a number."""
+"""Elementwise functions of two tensors, selected by a param."""
 
 # ruff: noqa: D102 - what `infer` and `reference` do is said once, in the op's docstring
 

@@ -36,7 +36,7 @@ _RED, _BLUE = 0.299, 0.114
 _LUMA = 255 / 219
 _CHROMA = 255 / 224
 _GREEN = 1 - _RED - _BLUE
-# Rows: what R, G and B get of luma, U and V.
+# Rows: the factors of luma, U and V for R, G and B.
 _FROM_YUV = np.array(
     [
         (_LUMA, 0, 2 * (1 - _RED) * _CHROMA),

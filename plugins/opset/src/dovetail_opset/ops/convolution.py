@@ -51,7 +51,7 @@ class _Convolution(_Sliding):
         lead = views.shape[: self.axes + 1]
         taken, made = weight.shape[-2:]
         depth = taken * math.prod(window.size)
-        # (group, places, channels * taps) times (group, channels * taps, outputs)
+        # (group, positions, channels * taps) times (group, channels * taps, outputs)
         positions = views.reshape(math.prod(lead), self.group, depth).swapaxes(0, 1)
         filters = np.moveaxis(weight, -2, 0).reshape(depth, self.group, made // self.group)
         result = (positions @ filters.swapaxes(0, 1)).swapaxes(0, 1).reshape(*lead, made)

@@ -12,9 +12,9 @@ from dovetail.ops import In, Op, Out
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, need_float, need_rank, need_shape
 
-# How small a determinant is that leaves a peak where it is, beside 1 and beside its main product.
+# Up to this determinant, relative to 1 and to its main product, a peak is not moved.
 _FLAT = 1e-5
-# Farther than this from the greatest element no peak is sought.
+# Maximum distance of a peak from the largest element.
 _REACH = 1.5
 
 

@@ -77,7 +77,7 @@ class ExtractPatches(Op):
 
 @PACKAGE.op("ExtractGlimpse")
 class ExtractGlimpse(Op):
-    """A window of each image around a position of its own, as in TensorFlow 2.
+    """A window of each image around a position given for it, as in TensorFlow 2.
 
     x: (n, h, w, c); offsets: (n, 2), rows (y, x). Returns (n, gh, gw, c). With `centered` an offset
     is the window's center, relative to the image's; else its first element, relative to the
@@ -89,7 +89,7 @@ class ExtractGlimpse(Op):
 
     inputs = (In("in[0]"), In("in[1]"))
     source = "spec/qnn_ops.md, ExtractGlimpse"
-    is_pure = False  # of the class, whatever the noise: what folds asks before it knows the params
+    is_pure = False  # whatever the noise: folding reads it before it knows the params
 
     size = tensor((2,), dtype=DType.INT_32)
     centered = bool8(True)
@@ -106,7 +106,7 @@ class ExtractGlimpse(Op):
 
     def reference(self, x: Array, offsets: Array, out: Spec) -> Array:
         sizes, size = np.array(x.shape[1:3]), np.array(ints(self.size))
-        # nothing more is seen of an image from farther away than it is large
+        # a window farther away than the image's size contains nothing of it
         begins = np.trunc(np.clip(self._begins(offsets, sizes, size), -size, sizes))
         found = np.empty(out.shape, x.dtype)
         for image, glimpse, begin in zip(x, found, begins.astype(np.intp), strict=True):

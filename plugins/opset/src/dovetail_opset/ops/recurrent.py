@@ -41,7 +41,7 @@ class Direction(enum.IntEnum):
 
 
 class _Recurrent(Op):
-    # Without the input `reset` a layer would be pure; that is the node's, not the op's to say.
+    # Without the input `reset` a layer is pure, but that depends on the node, not on the op.
     is_pure = False
 
     direction = choice(Direction, Direction.FORWARD)
@@ -134,7 +134,7 @@ class Lstm(_Recurrent):
         steps = self.in_order(given(ins[0]))
         count, batch, features = steps.shape
         gates, units = weights.bias.shape
-        # as it lies, the transposed matrix is multiplied up to five times as fast as through a view
+        # a row-major copy of the transposed matrix is multiplied up to five times as fast as a view
         recurrent = np.ascontiguousarray(weights.recurrent.T)
         size = len(recurrent)
         rows = steps.reshape(count * batch, features) @ weights.inputs.T
@@ -169,7 +169,7 @@ class Lstm(_Recurrent):
 
     def _step(self, weights: LstmWeights, gates: Array, c: Array) -> tuple[Array, ...]:
         """Return h, c, the gates i, f, the cell's tanh and o for sums (batch, gates, units)."""
-        early = gates.shape[1] - 2  # the gates that see the cell before the step
+        early = gates.shape[1] - 2  # the gates that read the cell before the step
         if weights.peepholes is not None:
             gates[:, :early] += c[:, None] * weights.peepholes[:early]
         opened = sigmoid(weights.settled(gates, slice(0, early)))

@@ -51,7 +51,7 @@ class _Resizing(Op):
 
     def reference(self, x: Array, out: Spec) -> Array:
         changed = [i for i, n in enumerate(out.shape) if n != x.shape[i]]
-        # what shrinks most goes first: less is left for the others
+        # the axis that shrinks most comes first: fewer elements remain for the others
         for axis in sorted(changed, key=lambda i: out.shape[i] / x.shape[i]):
             x = self.taps(x.shape[axis], out.shape[axis]).apply(x, axis)
         return x
@@ -61,7 +61,7 @@ class _Resizing(Op):
         need_rank(x, 4, "in[0]")
 
     def taps(self, size: int, new: int) -> Taps:
-        """Return the taps of an axis of `new` elements."""
+        """Return the weighted old elements (taps) of each of the `new` elements of an axis."""
         raise NotImplementedError
 
 
@@ -89,7 +89,7 @@ class Resize(_Resizing):
             )
 
     def taps(self, size: int, new: int) -> Taps:
-        """Return the taps of an axis of `new` elements."""
+        """Return the weighted old elements (taps) of each of the `new` elements of an axis."""
         positions = places_of(self.transformation_mode, size, new)
         match self.interpolation_mode:
             case Interpolation.NEAREST:
@@ -133,7 +133,7 @@ class ResizeBilinear(_TensorFlowResizing):
     antialias = bool8(False)
 
     def taps(self, size: int, new: int) -> Taps:
-        """Return the taps of an axis of `new` elements."""
+        """Return the weighted old elements (taps) of each of the `new` elements of an axis."""
         positions = places_of(self.coordinates, size, new)
         if self.antialias and 0 < new < size:
             return filter_taps(positions, size, LINEAR, stretch=size / new, exclude_outside=True)
@@ -152,7 +152,7 @@ class ResizeNearestNeighbor(_TensorFlowResizing):
     source = "spec/qnn_ops.md, ResizeNearestNeighbor"
 
     def taps(self, size: int, new: int) -> Taps:
-        """Return the taps of an axis of `new` elements."""
+        """Return the weighted old elements (taps) of each of the `new` elements of an axis."""
         positions = places_of(self.coordinates, size, new)
         if self.coordinates is Coordinates.ASYMMETRIC:
             return nearest_taps(positions, size, Nearest.FLOOR)

@@ -14,11 +14,11 @@ from dovetail_opset._indices import need_integers
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, need_float, need_numbers, need_rank, need_shape
 
-# Places and weights along an axis that are computed together.
+# Number of positions and weights along an axis that are computed together.
 _AT_ONCE = 1 << 20
-# More samples than this along an axis of a bin are the mark of broken regions.
+# More samples than this along an axis of a bin indicate invalid regions.
 _MOST_SAMPLES = 1 << 16
-# Corners farther out than any feature map reaches; places in bins stay countable.
+# Corners farther out than any feature map reaches; positions in bins stay countable.
 _FARTHEST = 1 << 30
 
 

@@ -188,7 +188,7 @@ class ImageProjectionTransform(Op):
         row = np.arange(height, dtype=transform.dtype)[:, None]
         column = np.arange(width, dtype=transform.dtype)
         scale = c0 * column + c1 * row + 1
-        # where scale is 0 the place becomes nan, which counts as outside
+        # where scale is 0 the position becomes nan, which counts as outside
         scale = np.where(scale == 0, np.nan, scale)
         across = (a0 * column + a1 * row + a2) / scale
         down = (b0 * column + b1 * row + b2) / scale

@@ -64,13 +64,13 @@ class Pad(Op):
         return moved(x, shape, out)
 
     def reference(self, x: Array, out: Spec) -> Array:
-        if not x.ndim:  # nothing to pad, which NumPy does not take for an answer
+        if not x.ndim:  # nothing to pad, which NumPy does not accept
             return x
         pads = self.pad_amount.astype(np.int64)
         if self.scheme is PadScheme.CONSTANT:
             constant = element_of(self.pad_constant_value, x, out)
             return np.pad(x, pads, constant_values=constant)
-        if 0 in x.shape:  # no padding falls on an empty axis; NumPy's mirrors refuse to look
+        if 0 in x.shape:  # there is no padding on an empty axis, but NumPy's mirrors reject one
             return np.zeros(out.shape, x.dtype)
         return np.pad(x, pads, mode=_NUMPY_MODES[self.scheme])  # type: ignore[call-overload,no-any-return]
 
@@ -126,7 +126,7 @@ class StridedSlice(Op):
         for i, (begin, end, stride) in enumerate(rows):
             if not self._is_new(i):
                 self._need_row(i, (begin, end, stride), next(old))
-        # a view of one element tells the shape without making the tensor
+        # a view of one element has the shape without allocating the tensor
         view = np.broadcast_to(np.empty((), np.int8), x.shape)
         return moved(x, view[self.index()].shape, out)
 

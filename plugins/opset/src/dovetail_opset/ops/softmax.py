@@ -18,7 +18,7 @@ from dovetail_opset._shapes import computed, need_axis, need_float, need_rank, n
 
 def shifted(x: Array, axis: int, beta: float) -> Array:
     """Return beta * x less its maximum along an axis: at most 0, so that no power overflows."""
-    # a negative beta makes the least element the greatest
+    # a negative beta makes the smallest element the largest
     extreme = np.max if beta >= 0 else np.min
     start = -np.inf if beta >= 0 else np.inf
     most = extreme(x, axis=axis, keepdims=True, initial=start)

@@ -118,7 +118,7 @@ class _Random(Op):
         """
         wanted = tuple(int(size) for size in shape)
         if wanted != out.shape:
-            raise OpError(f"in[0] asks for shape {wanted}, but the output is declared {out.shape}")
+            raise OpError(f"in[0] requests shape {wanted}, but the output is declared {out.shape}")
 
 
 @PACKAGE.op("RandomUniformLike")

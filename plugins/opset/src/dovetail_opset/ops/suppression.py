@@ -1,4 +1,4 @@
-"""Non-maximum suppression: removal of boxes that overlap better ones of their class too much.
+"""Non-maximum suppression: removal of boxes that overlap a better box of their class.
 
 An overlap is the intersection of two boxes over their union. Of equal scores the lower index comes
 first. The two corners of a box may be any opposite ones. A NaN score exceeds no threshold.
@@ -138,7 +138,7 @@ class BoxWithNmsLimit(Op):
         ]
         counts = splits or outs[4]
         if counts is None:
-            return tuple(found)  # nothing tells how many images there are
+            return tuple(found)  # the number of images is unknown
         need_rank(counts, 1, "in[3]" if splits else "out[4]")
         shapes = (counts.shape, (rows,), (classes,))
         return (*found, *(Spec(DType.INT_32, shape) for shape in shapes))

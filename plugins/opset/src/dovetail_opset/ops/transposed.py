@@ -42,7 +42,7 @@ class _Transposed(Op):
         n, *spatial, channels = x.shape
         each, made = weight.shape[-1], weight.shape[-1] * self.group
         target = np.zeros((n, *self._full(x.shape, window), made), np.result_type(x, weight))
-        # (group, places, channels) times (taps, group, channels, outputs)
+        # (group, positions, channels) times (taps, group, channels, outputs)
         positions = x.reshape(-1, self.group, channels // self.group).swapaxes(0, 1)
         filters = weight.reshape(-1, self.group, channels // self.group, each)
         for tap, where in zip(filters, window.taps(tuple(spatial)), strict=True):

@@ -86,7 +86,7 @@ def _unpacked(op: UnPack, perm: Shape) -> Moved | None:
 
 
 def _packed(op: Pack, perm: Shape) -> Moved | None:
-    # the new dimension is one of space: all of these come one place earlier in the new layout
+    # the new dimension is one of space: all of these come one position earlier in the new layout
     if op.axis < 2:
         return None
     position = op.axis - 1
@@ -96,7 +96,7 @@ def _packed(op: Pack, perm: Shape) -> Moved | None:
 
 
 def _is_of_use(back: Shape) -> bool:
-    """Return whether a transpose of several tensors, or a larger one, cancels or can move on."""
+    """Return whether a transpose of several tensors, or of a larger one, cancels or can move on."""
     return is_identity(back) or is_to_last(inverse(back))
 
 

@@ -27,7 +27,7 @@ def moved_inputs(graph: Graph, node: Node, perm: Shape, back: Shape) -> list[Ten
     free = {t: _free(graph, t, perm) for t in moving if t is not None}
     costly = [t for t, new in free.items() if new is None and not _is_movable(t, perm)]
     if costly:
-        # A transpose of one input pays if it takes those before and behind the node away.
+        # A transpose of one input pays if it removes those before and after the node.
         same_rank = all(len(t.shape) == len(perm) and not t.kind.is_updateable for t in costly)
         pays = len(costly) <= len(free) - len(costly) and _cancels_behind(graph, node, back)
         if not (same_rank and pays):
@@ -64,7 +64,7 @@ def add_transposed(graph: Graph, tensor: Tensor, perm: Shape) -> Tensor:
 
 
 def _same_ones(tensor: Tensor) -> Tensor | None:
-    # all extents 1: every layout is the same one, unless scales are tied to an axis
+    # all sizes are 1: every layout is the same, unless scales belong to an axis
     return tensor if isinstance(tensor.encoding, ScaleOffset | None) else None
 
 

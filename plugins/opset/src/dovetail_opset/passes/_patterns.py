@@ -22,7 +22,7 @@ from dovetail_opset.passes._rewrite import (
     schema_of,
 )
 
-# How far a constant may be from what it stands for: two roundings of a float32, which has 24 bits.
+# Tolerance for the value of a constant: two roundings of a float32, which has 24 bits.
 _NEAR = 2.0**-22
 
 
@@ -33,7 +33,7 @@ def maker(graph: Graph, tensor: Tensor | None, *op_types: str) -> Node | None:
 
 
 def one_number(tensor: Tensor | None) -> float | None:
-    """Return the number in a constant of one element, None for anything else."""
+    """Return the number in a constant of one element; None for any other tensor."""
     if tensor is None or not is_constant(tensor) or not is_float(tensor):
         return None
     values = tensor.values()

@@ -1,4 +1,4 @@
-"""Small rewriting steps of several passes, and what they must not touch."""
+"""Small rewriting steps of several passes, and conditions for them."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def perm_of(node: Node) -> Shape:
     """Return the perm of a Transpose node."""
     param = node.params["perm"]
     if not isinstance(param, Tensor):
-        raise AssertionError(f"{node.where}: perm is no tensor")
+        raise AssertionError(f"{node.where}: perm is not a tensor")
     return ints(param.values())
 
 
@@ -163,7 +163,7 @@ def is_to_last(perm: Shape) -> bool:
 
 
 def source_perm_after(tensor: Tensor, perm: Shape) -> Shape | None:
-    """Return the `source_perm` of `tensor` transposed by `perm`; None where both cancel."""
+    """Return the `source_perm` of `tensor` transposed by `perm`; None if both cancel."""
     own = tensor.source_perm or tuple(range(len(perm)))
     found = composed(own, perm)
     return None if is_identity(found) else found

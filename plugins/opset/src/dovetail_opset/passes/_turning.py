@@ -1,4 +1,4 @@
-"""Transposition of channels-first values that spatial ops read through other ops."""
+"""Transposition of channels-first values that spatial ops read by way of other ops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dovetail_opset.passes._rewrite import (
 
 
 def turn_sources(graph: Graph) -> bool:
-    """Add a transpose and its inverse after values that spatial ops read through other ops."""
+    """Add a transpose and its inverse after values that spatial ops read by way of other ops."""
     leading = _leading_to_last(graph)
     made = (t for n in graph.nodes if rule_of(n) is None for t in n.outputs)
     changed = False

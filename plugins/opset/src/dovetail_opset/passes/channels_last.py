@@ -55,13 +55,13 @@ class ChannelsLast:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         changed = turn_sources(graph)
-        # One sweep: whatever is put behind a node is seen by its readers, which come later.
+        # One sweep: nodes that are added after a node are read by later nodes only.
         for node in graph.nodes:
             if not is_op(node, "Transpose"):
                 changed |= _sink(graph, node)
             elif not leads_to_first(node):
                 changed |= _shorten(graph, node) or _share(graph, node)
-        # Only now, so that none was taken away before it could move.
+        # Only now, so that none is removed before it could move.
         for node in graph.nodes:
             if leads_to_first(node):
                 changed |= _shorten(graph, node) or _share(graph, node)

@@ -37,7 +37,7 @@ class FuseHardSwish:
     def run(self, graph: Graph) -> bool:
         """Rewrite the graph in place; return whether it changed anything."""
         changed = False
-        # from behind: the last of the multiplications has all factors before it
+        # from the end: the last multiplication has all factors before it
         for node in reversed(graph.nodes):
             if is_op(node, "ElementWiseMultiply", "ElementWiseDivide"):
                 changed |= _fuse(graph, node)

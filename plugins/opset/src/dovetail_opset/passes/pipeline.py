@@ -77,7 +77,7 @@ class Pipeline:
 
     def _with(self, ready: list[ThirdPartyPass]) -> Pipeline:
         found = self
-        for each in reversed(ready):  # each goes in front of those already put in the same place
+        for each in reversed(ready):  # each is inserted before those already at the same position
             found = found._with_after(each) if each.after else found
         for each in ready:
             if not each.after:

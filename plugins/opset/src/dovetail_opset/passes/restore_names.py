@@ -42,7 +42,7 @@ class RestoreNames:
 
 
 def _tensor_names(graph: Graph) -> dict[Tensor, str]:
-    """Return the new names of tensors that have another name than their source."""
+    """Return the new names of tensors whose name differs from that of their source."""
     moved = [t for t in graph.tensors.values() if _is_renamable(t)]
     moved.sort(key=lambda t: t.source_perm is not None)  # stable: the user's own layout first
     taken = set(graph.tensors) - {t.name for t in moved}
@@ -54,7 +54,7 @@ def _tensor_names(graph: Graph) -> dict[Tensor, str]:
 
 
 def _is_renamable(tensor: Tensor) -> bool:
-    """Return whether a tensor is internal or constant, and has another name than its source."""
+    """Return whether a tensor is internal or constant, and its name differs from its source's."""
     is_own = is_inner(tensor) or tensor.kind.is_static
     is_rearranged = any(mark in tensor.name for mark in (COLUMNS_LAST, COLUMNS_MOVED))
     return is_own and tensor.name != tensor.source and not is_rearranged

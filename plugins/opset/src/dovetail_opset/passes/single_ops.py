@@ -1,4 +1,4 @@
-"""Replacement of ops with a number by the single ops of the same meaning."""
+"""Replacement of ops that a param selects by the single ops of the same meaning."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def _single(op: Any) -> tuple[str, dict[str, Any]] | None:
     op_type, names = _NEURONS[op.operation]
     given = {name: getattr(op, name) for name in names}
     if given.get("beta") == 0:
-        return None  # the single op refuses it
-    # what is left out means the same to both
+        return None  # the single op rejects it
+    # omitted params have the same meaning in both
     return op_type, {name: value for name, value in given.items() if value is not None}
 
 

@@ -8,7 +8,7 @@ from numpy.typing import DTypeLike
 from dovetail.ir import Array, DType
 from dovetail.testing import OpCase, typed
 
-# What backends compute in beside float32: half floats, and fixed point of both widths and signs.
+# Types that backends use besides float32: half floats, and fixed point of both widths and signs.
 NARROW = (DType.FLOAT_16, DType.UFIXED_POINT_8, DType.SFIXED_POINT_16)
 
 

@@ -45,7 +45,7 @@ def _by_place(
 
 
 def _shuffled(c: int, groups: int) -> int:
-    """Return the index of the channel, of 12, that is at index c."""
+    """Return the source channel of channel c, of 12."""
     return (c % groups) * (12 // groups) + c // groups
 
 

@@ -15,7 +15,7 @@ _PADS = [[1, 2], [2, 3]]
 
 
 def _mirrored(i: int, count: int, border: int) -> int:
-    """Return the index of the element at index i; with `border` 1 the border occurs twice."""
+    """Return the source index of element i; with `border` 1 the border occurs twice."""
     if i < 0:
         return -i - border
     return 2 * (count - 1) - i + border if i >= count else i

@@ -31,7 +31,8 @@ class Request:
         output: Folder in which the dists' folders are created.
         force: Whether generated folders are replaced.
         backends: Backends to write kernels for.
-        package, domain, version: Of a package on the command line; None if not given.
+        package, domain, version: Name, domain and version of a package on the command line; None
+            if not given.
         ops: Ops on the command line.
         write_xml: Path for the definitions of these ops.
     """
@@ -124,7 +125,7 @@ def _spelled(request: Request) -> XmlText:
 
 
 def _read(paths: Sequence[Path]) -> list[Definitions]:
-    """Read all files before it says what is wrong with any."""
+    """Read all files, then report the faults of all."""
     found: list[Definitions] = []
     problems: list[Problem] = []
     for path in paths:

@@ -1,4 +1,4 @@
-"""The modules `kernels` and `importers` of a generated dist, without functions of their own yet."""
+"""The modules `kernels` and `importers` of a generated dist, which have no functions yet."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from dovetail_onnx.exporter._values import Values
 from dovetail_onnx.exporter.operators import EXPORTERS
 from dovetail_opset import PACKAGE
 
-# What comes with a tensor's type, shape or order of axes, and not with an op.
+# Operators that result from a tensor's type, shape or order of axes, not from an op.
 _OF_TENSORS = ("Cast", "DequantizeLinear", "QuantizeLinear", "Reshape", "Transpose")
 _HINT = "docs/export.md lists the ops that can be exported"
 
@@ -35,7 +35,7 @@ class OnnxQdqExporter:
     suffix: ClassVar[str] = ".onnx"
 
     def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
-        """Write a model that computes what a graph does; see `dovetail.ops.exporter.Exporter`.
+        """Write a model that computes the same as a graph; see `dovetail.ops.exporter.Exporter`.
 
         Raises:
             UnsupportedOpError: Nodes or tensors that ONNX cannot express, all of them.
@@ -67,10 +67,10 @@ class OnnxExporter(OnnxQdqExporter):
     name: ClassVar[str] = "onnx"
 
     def export(self, graph: Graph, path: Path, options: ExportOptions) -> tuple[str, ...]:
-        """Write a model that computes what a graph does; see `dovetail.ops.exporter.Exporter`.
+        """Write a model that computes the same as a graph; see `dovetail.ops.exporter.Exporter`.
 
         Raises:
-            UnsupportedOpError: Quantized tensors, or what ONNX cannot express; all of it.
+            UnsupportedOpError: Quantized tensors, or nodes that ONNX lacks; all are listed.
             ContainerError: The file cannot be written.
         """
         quantized = [t for t in graph.tensors.values() if t.dtype.is_fixed_point]
@@ -85,7 +85,7 @@ class OnnxExporter(OnnxQdqExporter):
 
 
 def _spelled_out(graph: Graph, builder: ModelBuilder) -> list[str]:
-    """Return which ops have become several operators, and which."""
+    """Return the ops that have become several operators, and the operators of each."""
     made: dict[str, list[str]] = defaultdict(list)
     for node in builder.nodes:
         if node.op_type not in _OF_TENSORS:
@@ -103,7 +103,7 @@ def _quantized_problem(tensor: Tensor) -> Problem:
 
 
 def _export_node(node: Node, values: Values) -> Iterator[Problem]:
-    """Export one node; return why that cannot be."""
+    """Export one node; return the reason if that is impossible."""
     try:
         write = EXPORTERS.get(node.op_type) if node.package == PACKAGE.name else None
         if write is None:

@@ -1,4 +1,4 @@
-"""Writing a model: whole or not at all, its weights in a file of their own where they must be."""
+"""Atomic writing of a model, with its weights in a separate file if necessary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dovetail.files import atomic_write
 from dovetail.ir import Shape
 from dovetail_onnx.exporter._model import Initializer, ModelBuilder
 
-# A protobuf message holds less than 2 GiB; what is no weight takes far less than the rest.
+# A protobuf message holds less than 2 GiB; all but the weights takes far less than the rest.
 _MOST_BYTES = 2**31 - 2**26
 # In a data file weights begin at multiples of a page, so that they can be mapped.
 _ALIGNMENT = 4096
@@ -26,10 +26,10 @@ def write(
     *,
     external: bool,
 ) -> None:
-    """Write a model; equal ones give equal bytes.
+    """Write a model; equal models produce equal bytes.
 
     Args:
-        builder: Has the model.
+        builder: Builds the model.
         outputs: Name, element type and shape of each output.
         path: The file. A data file goes next to it, under its name and `.data`.
         external: Whether weights go there even if the model can hold them.

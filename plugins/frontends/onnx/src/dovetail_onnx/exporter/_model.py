@@ -1,4 +1,4 @@
-"""The ONNX model in the making: nodes, constants and the type of every value."""
+"""The ONNX model under construction: nodes, constants and the type of every value."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dovetail_onnx._dtypes import ELEMENT_TYPES
 # The first with integers of 4 and 16 bits in QuantizeLinear and with scales by block.
 OPSET = 21
 IR_VERSION = 10
-# Stands for a node that cannot be written, so that those behind it can be tried.
+# Replaces a node that cannot be written, so that the nodes after it can be tried.
 REFUSED = "Refused"
-# Constants up to here are shared by all that want the same one.
+# Equal constants of up to this size are shared.
 _SHARED_BYTES = 64
 _STORED_TYPES = {
     DType.SFIXED_POINT_4: TensorProto.INT4,
@@ -38,7 +38,7 @@ def element_type(dtype: DType) -> int | None:
 
 @dataclass(slots=True)
 class OnnxNode:
-    """A node in the making.
+    """A node under construction.
 
     Attributes:
         op_type: The operator.
@@ -71,7 +71,7 @@ class Initializer:
 
         Args:
             values: Any shape; see `dovetail.ir.pack`.
-            dtype: What they are stored as; ONNX must have it.
+            dtype: Data type that they are stored as; ONNX must have it.
         """
         code = element_type(dtype)
         if code is None:
@@ -87,7 +87,7 @@ class ModelBuilder:
     """Collects a model.
 
     Args:
-        name: Of the graph.
+        name: Name of the graph.
         reserved: Names that only inputs and outputs of the model have.
     """
 
@@ -113,7 +113,7 @@ class ModelBuilder:
         self.types[name] = code
 
     def constant(self, stem: str, made: Initializer, *, shared: bool = True) -> str:
-        """Return the name of a constant; equal small ones are one unless `shared` is false."""
+        """Return the name of a constant; with `shared`, equal small constants have one name."""
         if not shared or made.data.nbytes > _SHARED_BYTES:
             return self._new_constant(stem, made)
         key = (made.element_type, made.shape, made.data.tobytes())
@@ -147,8 +147,8 @@ class ModelBuilder:
 
         Args:
             name: The output, by the name that `add` gave, which stays its name here.
-            wanted: How it is to be called.
-            exactly: Whether the name is a reserved one, and this value is what has it.
+            wanted: The requested name.
+            exactly: Whether the name is reserved for this value.
         """
         if not exactly:
             if name in self._renamed or name in self.constants or name in self.inputs:

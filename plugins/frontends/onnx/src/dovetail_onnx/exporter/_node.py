@@ -1,4 +1,4 @@
-"""NodeExport: what the function that exports an op works with."""
+"""NodeExport: the argument of the functions that export ops."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProt
 
 
 class NodeExport:
-    """One node of a graph, and the means to write what it computes.
+    """One node of a graph, and methods to write it as ONNX.
 
     Attributes:
         node: The node.
         op: Its op with its params, of the class that defines it.
-        values: What the graph's tensors are in the model.
+        values: The values of the graph's tensors in the model.
     """
 
     def __init__(self, node: Node, op: Op, values: Values) -> None:
@@ -42,14 +42,14 @@ class NodeExport:
         return i < len(self.node.inputs) and self.node.inputs[i] is not None
 
     def tensor(self, i: int) -> Tensor:
-        """Return an input that must be there."""
+        """Return a required input."""
         found = self.node.inputs[i]
         if found is None:
             raise AssertionError(f"input {i} is left out")
         return found
 
     def spec(self, i: int) -> Spec:
-        """Return the spec of an input that must be there."""
+        """Return the spec of a required input."""
         return self.tensor(i).spec
 
     @property
@@ -58,13 +58,13 @@ class NodeExport:
         return self.node.outputs[0].spec
 
     def unsupported(self, text: str, hint: str = "") -> UnsupportedOpError:
-        """Return the error for what ONNX cannot express."""
+        """Return the error for an op that ONNX cannot express."""
         return UnsupportedOpError(text, where=self.node.where, hint=hint)
 
     # -- inputs ----------------------------------------------------------------------------------
 
     def input(self, i: int, order: Iterable[int] | None = None, shape: Shape | None = None) -> str:
-        """Return the real values of an input: reshaped, then transposed by an order."""
+        """Return the real values of an input, reshaped and then transposed by an order."""
         tensor = self.tensor(i)
         rank = len(tensor.shape if shape is None else shape)
         wanted = natural(rank) if order is None else tuple(order)
@@ -79,7 +79,7 @@ class NodeExport:
         return self.input(i, self.order_first(i))
 
     def constant_input(self, i: int, what: str) -> Array:
-        """Return the real values of an input that ONNX wants to be a constant.
+        """Return the real values of an input that must be a constant in ONNX.
 
         Raises:
             UnsupportedOpError: It is computed.
@@ -92,12 +92,12 @@ class NodeExport:
         return tensor.values()
 
     def layout(self, *indices: int) -> Order:
-        """Return the order of axes that most elements of the inputs have.
+        """Return the order of axes that the most elements of the inputs are stored in.
 
         Inputs of another rank than the output's, and constants, do not count.
 
         Args:
-            indices: Of the inputs; by default all.
+            indices: Indices of the inputs; by default all.
         """
         rank = len(self.out.shape)
         tensors = [self.node.inputs[i] for i in indices or range(len(self.node.inputs))]
@@ -118,7 +118,7 @@ class NodeExport:
         return to_first(len(self.spec(i).shape))
 
     def aligned(self, i: int, order: Order) -> str:
-        """Return an input that broadcasts to the output's shape, laid out in an order."""
+        """Return an input that broadcasts to the output's shape, with its axes in an order."""
         shape = self.spec(i).shape
         missing = len(order) - len(shape)
         if missing == 0:
@@ -128,7 +128,7 @@ class NodeExport:
         return self.input(i, order, (1,) * missing + shape)
 
     def flat(self, i: int, shape: Shape) -> str:
-        """Return an input's elements in their order in another shape."""
+        """Return an input in another shape, with its elements in the same order."""
         return self.input(i, None, shape)
 
     # -- nodes -----------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class NodeExport:
         Args:
             op_type: The operator.
             inputs: Values, empty for one left out; of a type that the operator does not take, they
-                are made a wider one before.
+                are cast to a wider one first.
             made: The output's element type, by default that of the first input.
             attributes: By name; None leaves one out.
         """
@@ -188,7 +188,7 @@ class NodeExport:
         return self.values.shape_constant(tuple(int(v) for v in values))
 
     def cast(self, value: str, to: int | DType) -> str:
-        """Return a value in another element type; itself where it has that."""
+        """Return a value in another element type; itself if it has that."""
         code = self._code([], to)
         return (
             value if self.builder.types[value] == code else self.add("Cast", [value], code, to=code)
@@ -202,22 +202,22 @@ class NodeExport:
     # -- outputs ---------------------------------------------------------------------------------
 
     def put(self, value: str, order: Iterable[int] | None = None, i: int = 0) -> None:
-        """Create a value an output: the tensor transposed by an order."""
+        """Make a value an output: the tensor transposed by an order."""
         tensor = self.node.outputs[i]
         wanted = natural(len(tensor.shape)) if order is None else tuple(order)
         self.values.define(tensor, value, wanted, self.node.where)
 
     def pass_on(self, order: Order) -> None:
-        """Create the value of input 0 the output, which has the same elements and encoding.
+        """Make the value of input 0 the output, which has the same elements and encoding.
 
         Args:
-            order: That in which it is the output.
+            order: The order in which the value is the output.
         """
         value = self.input(0, self.layout_of(0))
         self.values.pass_on(self.node.outputs[0], value, order)
 
     def put_first(self, value: str, i: int = 0) -> None:
-        """Create a value (n, c, ...) an output (n, ..., c)."""
+        """Make a value (n, c, ...) an output (n, ..., c)."""
         self.put(value, to_first(len(self.node.outputs[i].shape)), i)
 
     def _code(self, inputs: Sequence[str], to: int | DType | None) -> int:

@@ -18,7 +18,7 @@ from dovetail.ir import (
 from dovetail_onnx.exporter._model import element_type
 
 _NARROW = {True: DType.SFIXED_POINT_4, False: DType.UFIXED_POINT_4}
-# Signed and unsigned integers of 8 bits of the same points lie this far apart.
+# Difference between signed and unsigned 8-bit integers of the same grid points.
 _HALF = 128
 
 
@@ -27,10 +27,10 @@ class Parameters:
     """The arguments of QuantizeLinear and DequantizeLinear next to the values.
 
     Attributes:
-        dtype: What the values are stored as.
+        dtype: Data type that the values are stored as.
         scales: float32, of rank 0, 1 or, in blocks, of the tensor's.
-        zero_points: Of the shape of the scales, or None for all 0 where ONNX wants none.
-        axis: Of scales of rank 1 or more.
+        zero_points: Array of the shape of the scales, or None if all are 0 and ONNX allows none.
+        axis: Axis of scales of rank 1 or more.
         block_size: Elements of a block along the axis, None without blocks.
     """
 
@@ -54,7 +54,7 @@ def stored_type(dtype: DType, encoding: Encoding) -> DType:
 
 
 def of_activation(tensor: Tensor, order: Shape) -> Parameters | str:
-    """Return the parameters of a computed tensor, or says why ONNX cannot express them.
+    """Return the parameters of a computed tensor, or the reason why ONNX cannot express them.
 
     Args:
         tensor: With its encoding.
@@ -66,7 +66,7 @@ def of_activation(tensor: Tensor, order: Shape) -> Parameters | str:
 
 
 def of_stored(tensor: Tensor, order: Shape) -> Parameters | str:
-    """Return the same with the very integers that the tensor stores; see `of_activation`."""
+    """Return the same for exactly the integers that the tensor stores; see `of_activation`."""
     encoding = tensor.encoding
     if encoding is None:
         return f"{tensor.dtype.name} without an encoding"
@@ -85,12 +85,12 @@ def of_stored(tensor: Tensor, order: Shape) -> Parameters | str:
 def of_constant(
     stored: Array, encoding: Encoding, dtype: DType, order: Shape
 ) -> tuple[Array, Parameters] | str:
-    """Return a constant's stored values and parameters, or says why ONNX cannot express them.
+    """Return a constant's stored values and parameters, or why ONNX cannot express them.
 
     Args:
         stored: In the graph's own layout, any shape.
-        encoding: Of them.
-        dtype: What they are stored as.
+        encoding: Their encoding.
+        dtype: Data type that they are stored as.
         order: The order of their axes in the ONNX value.
     """
     dtype = stored_type(dtype, encoding)
@@ -123,7 +123,7 @@ def of_constant(
 def _wide(
     values: Array, scales: Array, offsets: Array, axis: int | None, block_size: int | None
 ) -> tuple[Array, Parameters] | str:
-    """Return 32-bit values, whose zero point must be 0 in ONNX: the offset goes into them."""
+    """Return 32-bit values with the offset added, since their zero point must be 0 in ONNX."""
     if axis is not None and block_size is None:
         offsets = offsets.reshape([-1 if i == axis else 1 for i in range(values.ndim)])
     elif block_size is not None and axis is not None:

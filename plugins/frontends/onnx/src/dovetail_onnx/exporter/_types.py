@@ -1,4 +1,4 @@
-"""The types that ONNX's operators take: what a value must become first, and what stays wrong."""
+"""The types that ONNX's operators accept: necessary casts, and remaining mismatches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx import TensorProto, defs
 from dovetail.errors import Problem
 from dovetail_onnx.exporter._model import OPSET, REFUSED, ModelBuilder, OnnxNode
 
-# What holds all values of a type that many operators do not take.
+# A type that holds all values of a type that many operators do not accept.
 _WIDER: dict[int, int] = {
     TensorProto.INT8: TensorProto.INT32,
     TensorProto.INT16: TensorProto.INT32,
@@ -21,7 +21,7 @@ _WIDER: dict[int, int] = {
 
 
 def taken_types(op_type: str, codes: Sequence[int]) -> list[int]:
-    """Return the types that inputs of an operator must be made, their own where it takes those.
+    """Return the types to which inputs of an operator must be cast; their own if it accepts those.
 
     Args:
         op_type: The operator.
@@ -35,7 +35,7 @@ def taken_types(op_type: str, codes: Sequence[int]) -> list[int]:
             found[i] = wider
     pairs = zip(formals, codes, found, strict=True)
     widened = {formal.type_str: new for formal, old, new in pairs if old != new}
-    # what shares its type with a widened one goes along
+    # inputs that share the type of a widened one are widened too
     return [
         widened.get(formal.type_str, code) if code != TensorProto.UNDEFINED else code
         for formal, code in zip(formals, found, strict=True)
@@ -43,10 +43,10 @@ def taken_types(op_type: str, codes: Sequence[int]) -> list[int]:
 
 
 def type_problems(builder: ModelBuilder) -> list[Problem]:
-    """Return every node that is given a type which its operator does not take."""
+    """Return every node with an input of a type that its operator does not accept."""
     found: dict[Problem, None] = {}
     for node in builder.nodes:
-        if node.op_type != REFUSED:  # it stands for a node that has its problem already
+        if node.op_type != REFUSED:  # it replaces a node whose problem is already reported
             found |= dict.fromkeys(_problems(node, builder))
     return list(found)
 

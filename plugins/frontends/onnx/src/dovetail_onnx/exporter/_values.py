@@ -1,8 +1,8 @@
 """The values of a graph's tensors in the model, whose layout changes only if necessary.
 
-A value may hold a tensor with its axes in another order. So a convolution, which ONNX wants
-channels first, leaves its result channels first, elementwise ops follow, and a Transpose node is
-made only where an op or an output asks for an order that is not there.
+A value may hold a tensor with its axes in another order. A convolution, which is channels-first in
+ONNX, leaves its result channels-first, and elementwise ops follow. A Transpose node is added only
+where an op or an output needs another order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Value:
 
 
 def natural(rank: int) -> Order:
-    """Return the order that changes nothing."""
+    """Return the identity order."""
     return tuple(range(rank))
 
 
@@ -56,8 +56,8 @@ class Values:
     """The values of a graph's tensors.
 
     Args:
-        graph: Whose tensors they are.
-        builder: Gets the nodes and constants.
+        graph: The graph of the tensors.
+        builder: The model to which nodes and constants are added.
     """
 
     def __init__(self, graph: Graph, builder: ModelBuilder) -> None:
@@ -69,7 +69,7 @@ class Values:
         self._arranged: dict[tuple[Tensor, Order, Shape], str] = {}
 
     def add_input(self, tensor: Tensor) -> None:
-        """Add an input of the model: real values, which are quantized there if they are to be."""
+        """Add an input of the model: real values, quantized next if the tensor is quantized."""
         code = real_type(tensor.dtype)
         if code is None:
             self._refuse(f"ONNX has no tensors of {tensor.dtype.name}", tensor)
@@ -156,11 +156,11 @@ class Values:
         self._values[tensor] = Value(name, order)
 
     def forget(self, tensor: Tensor) -> None:
-        """Define a tensor that was not computed as a placeholder, so that others can be tried."""
+        """Define a placeholder for a tensor that was not computed, to go on with other nodes."""
         self._values[tensor] = Value(self._placeholder(tensor), natural(len(tensor.shape)))
 
     def note(self, text: str) -> None:
-        """Add to what the model does differently, each thing once."""
+        """Record a difference of the model from the graph, once."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -244,7 +244,7 @@ class Values:
         return self._dequantize(name, parameters, stem, f"constant '{tensor.source}'", owned=True)
 
     def _quantized(self, tensor: Tensor, name: str, order: Order, where: str) -> str:
-        """Return a real value as it is after being stored in the tensor's type."""
+        """Return a real value rounded to the tensor's type."""
         if not tensor.dtype.is_fixed_point:
             return name
         found = _quantized.of_activation(tensor, order)
@@ -266,7 +266,7 @@ class Values:
         return self._dequantize(stored, found, tensor.name, where)
 
     def _narrowed(self, tensor: Tensor, name: str, found: Parameters, where: str) -> str:
-        """Return a real value within what a bitwidth between those of ONNX's types holds."""
+        """Return a real value clipped to the range of a bitwidth that no ONNX type has."""
         encoding = tensor.encoding
         bits = None if encoding is None else encoding.bitwidth
         if encoding is None or bits is None or bits == found.dtype.bits:

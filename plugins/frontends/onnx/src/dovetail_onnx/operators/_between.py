@@ -1,8 +1,8 @@
-"""Operators between stored tensors, as real ones between DequantizeLinear and QuantizeLinear.
+"""Operators on stored tensors, as float operators between DequantizeLinear and QuantizeLinear.
 
-So they are written where scales and zero points are known: it is what the same network quantized
-in the other form has. Sums are then float32, and a result within rounding of the middle between
-two integers may become either.
+They have this form if scales and zero points are known: the same network has it if it is
+quantized with QuantizeLinear and DequantizeLinear. Sums are then float32, and a result within
+rounding of the middle between two integers may become either.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dovetail_onnx.operators._parts import apply_operator, value
 
 
 def are_known(op: OpContext, *numbers: int) -> bool:
-    """Return whether inputs are known at import, as far as they are given."""
+    """Return whether all given ones of some inputs are known at import."""
     return all(not op.has(i) or op.constant(i) is not None for i in numbers)
 
 
 def are_single(op: OpContext, *numbers: int) -> bool:
-    """Return whether the inputs that are given have one element each, known at import."""
+    """Return whether all given ones of some inputs have a single element, known at import."""
     return are_known(op, *numbers) and all(
         not op.has(i) or op.value(i).shape in ((), (1,)) for i in numbers
     )
@@ -37,7 +37,7 @@ def are_columns(op: OpContext, matrix: int, *numbers: int) -> bool:
     Args:
         op: The node.
         matrix: The input that is the matrix; a vector has no columns.
-        numbers: The inputs, as far as they are given.
+        numbers: The inputs; omitted ones are ignored.
     """
     shape = op.spec(matrix).shape
     forms = [(), (1,), *([shape[-1:]] if len(shape) > 1 else [])]
@@ -52,8 +52,8 @@ def real_input(op: OpContext, i: int, scale: int, zero: int, axis: int | None = 
         op: The node.
         i: The input.
         scale: The number of its scale.
-        zero: That of its zero point.
-        axis: Of several scales.
+        zero: The number of its zero point.
+        axis: The axis of several scales.
     """
     scales, point = op.value(scale), value(op, zero)
     if isinstance(point, Constant) and point.shape != scales.shape and point.values.size == 1:
@@ -71,7 +71,7 @@ def real_bias(op: OpContext, i: int, a: int, b: int) -> Value | None:
         op: The node.
         i: The input.
         a: The number of one scale.
-        b: That of the other.
+        b: The number of the other.
     """
     if not op.has(i):
         return None
@@ -85,12 +85,12 @@ def real_bias(op: OpContext, i: int, a: int, b: int) -> Value | None:
 
 
 def _named(op: OpContext, i: int, real: Value) -> Value:
-    """Return real numbers under the name of what stores them, the only one in the user's model."""
+    """Return real numbers under the name of the stored tensor, as in the user's model."""
     return replace(real, name=op.value(i).name) if isinstance(real, Constant) else real
 
 
 def emit_stored(op: OpContext, real: Value, scale: int, point: Value | None) -> Value:
-    """Emit real numbers as the node's output, stored; they go by its name from here on.
+    """Emit real numbers as the node's stored output, whose name they get.
 
     Args:
         op: The node.
@@ -106,7 +106,7 @@ def emit_stored(op: OpContext, real: Value, scale: int, point: Value | None) -> 
 def _rename(op: OpContext, real: Tensor) -> None:
     """Return a tensor, and those before it that are the same in another layout, the output's name.
 
-    The real numbers have no name in the user's model, where nothing but integers is.
+    The real numbers have no name in the user's model, which has only integers.
     """
     old, tensor = real.source, real
     while tensor.source == old and old.startswith(f"{op.node.name}."):

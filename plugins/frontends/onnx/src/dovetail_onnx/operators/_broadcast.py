@@ -1,4 +1,4 @@
-"""Broadcasting as ONNX had it before opset 7: where an attribute says so, and to which axis."""
+"""Broadcasting before ONNX opset 7, which attributes enable and align to an axis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FIRST = 7
 
 
 def aligned(op: OpContext) -> list[Tensor]:
-    """Return an operator's two inputs, the second in a shape that broadcasts as it is meant to.
+    """Return an operator's two inputs, the second reshaped so that it broadcasts as NumPy does.
 
     Raises:
         FrontendError: The axis does not fit the first one's shape.

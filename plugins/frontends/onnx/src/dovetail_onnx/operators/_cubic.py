@@ -1,4 +1,4 @@
-"""GridSample's cubic interpolation, which the op has not: 4 x 4 elements, gathered and summed.
+"""GridSample's cubic interpolation, which the op lacks: 4 x 4 elements, gathered and summed.
 
 Source: Keys 1981, Cubic convolution interpolation for digital image processing, eq. 4, a = -0.75.
 """
@@ -15,8 +15,8 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._layout import reshaped
 
 _A = -0.75
-# Elements around a place, counted from the one before it, and for each of them the polynomial that
-# gives its weight by its distance from the place, highest power first.
+# Elements around a position, counted from the one before it, and for each the polynomial that
+# computes its weight from its distance to the position, highest power first.
 _TAPS = np.arange(-1, 3)
 _OUTER, _INNER = (_A, -5 * _A, 8 * _A, -4 * _A), (_A + 2, -(_A + 3), 0.0, 1.0)
 _WEIGHTS = np.array((_OUTER, _INNER, _INNER, _OUTER))
@@ -104,7 +104,7 @@ def _weights(op: OpContext, distances: Tensor) -> Tensor:
 def _reflected(op: OpContext, places: Tensor, extent: int, *, corners: bool) -> Tensor:
     """Return integer positions reflected at the centers or edges of the border."""
     least, span = (0.0, extent - 1) if corners else (-0.5, extent)
-    if span == 0:  # a single element, which is all there is to see
+    if span == 0:  # a single element: every position reads it
         return _times(op, "only", places, [0.0])
     moved = _plus(op, "moved", places, [-least])
     turns = _times(op, "turns", moved, [0.5 / span])

@@ -1,4 +1,4 @@
-"""Dilated pooling, which no op does: slices of the input, combined along one axis after another."""
+"""Dilated pooling, which no op computes: slices of the input, combined axis by axis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_SLICES = 32
 
 
 def pooled_by_slices(op: OpContext, x: Tensor, window: Window, combine: str) -> Tensor:
-    """Return (n, ..., c) pooled by a window that is entirely inside of it everywhere.
+    """Return (n, ..., c) pooled by a window that is inside of it at every position.
 
     Args:
         op: The pooling.
@@ -26,7 +26,7 @@ def pooled_by_slices(op: OpContext, x: Tensor, window: Window, combine: str) -> 
         combine: The op that combines two slices; its order must not matter.
 
     Raises:
-        UnsupportedOpError: The window has very many elements.
+        UnsupportedOpError: The window has too many elements.
     """
     if sum(window.kernel) > _MOST_SLICES:
         raise op.unsupported(
@@ -48,7 +48,7 @@ def pooled_by_slices(op: OpContext, x: Tensor, window: Window, combine: str) -> 
 def thinned(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
     """Return (n, ..., c) without the elements that no window sees, and the window over the rest.
 
-    Where the stride is a multiple of the dilation, nothing of the dilation is left.
+    If the stride is a multiple of the dilation, the new window has no dilation.
 
     Args:
         op: The pooling.
@@ -70,7 +70,7 @@ def thinned(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
 def element_counts(window: Window, spatial: Shape, *, padding: bool) -> Array:
     """Return how many elements of each window are in the input, or also its padding, as float32.
 
-    A window that has none along an axis, and so a sum of 0, counts as if it had one there.
+    A window without elements along an axis, whose sum is 0, counts as if it had one there.
     """
     found = np.ones((), np.float32)
     for axis, count in enumerate(window.counts(spatial)):

@@ -1,4 +1,4 @@
-"""Fake quantization: real numbers rounded to a grid, and real again, in one operator."""
+"""Fake quantization: one operator that quantizes real numbers and dequantizes the result."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Where numbers go: `(clip(rint(x / scale) + zero, low, high) - zero) * scale`.
+    """A grid: x becomes `(clip(rint(x / scale) + zero, low, high) - zero) * scale`.
 
     Attributes:
-        scale: One, or of a shape that goes with the elements and adds none.
+        scale: One scale, or an array that broadcasts to the elements.
         zero: Whole numbers, of the same shape.
         low: The minimum integer.
         high: The maximum.
@@ -35,7 +35,7 @@ class Levels:
 
     @property
     def bits(self) -> int | None:
-        """Of an integer, where the range is that of some; a signed one may lack the lowest."""
+        """Bits of integers with this range, if any; signed ones may lack the lowest."""
         bits = self.high.bit_length() + (self.low < 0)
         ends = (1 << (bits - 1), (1 << (bits - 1)) - 1) if self.low < 0 else (0, (1 << bits) - 1)
         fits = self.high == ends[1] and -self.low in (ends[0], min(ends))
@@ -49,7 +49,7 @@ def finite(op: OpContext, i: int, what: str) -> _Floats:
         FrontendError: There is none, or one that float32 does not hold.
         UnsupportedOpError: They are not known.
     """
-    with np.errstate(over="ignore"):  # refused below
+    with np.errstate(over="ignore"):  # rejected below
         found = np.asarray(op.need_constant(i, what), np.float32)
     if not np.isfinite(found).all() or not found.size:
         raise op.invalid(f"{what} must be finite")
@@ -57,11 +57,11 @@ def finite(op: OpContext, i: int, what: str) -> _Floats:
 
 
 def fitting(op: OpContext, names: Mapping[int, str]) -> list[_Floats]:
-    """Return such inputs in one shape, which goes with the elements of the node's first input.
+    """Return inputs of this kind in one shape, which broadcasts to the node's first input.
 
     Args:
         op: The node.
-        names: What the inputs are, by number.
+        names: Names of the inputs for errors, by number.
 
     Raises:
         FrontendError: One is not finite, or does not fit, or they take too much memory.
@@ -132,5 +132,5 @@ def _axis(scale: _Floats) -> int | None:
 
 
 def _one(values: _Floats) -> _Floats:
-    """Return one number without axes, several with all of theirs."""
+    """Return a single number as a scalar, several with all their axes."""
     return values.reshape(()) if values.size == 1 else values

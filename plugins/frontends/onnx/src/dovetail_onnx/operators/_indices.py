@@ -1,10 +1,10 @@
-"""Indices of 64 bits as the ops take them: 32 bits, where out of range stays out of range.
+"""Conversion of 64-bit indices to the ops' 32 bits; out of range stays out of range.
 
 ONNX's indices are INT_64, QNN's INT_32 or UINT_32. Three rules keep one meaning:
 
 - constants are checked here when the model is converted, against the number of elements, and every
   constant of an op in `OpContext.static`, against its type;
-- values of a run saturate before they are cast (`narrowed`), so that the kernel finds what is out
+- values of a run saturate before they are cast (`narrowed`), so that the kernel finds those out
   of range and raises, or treats it as its op says;
 - a Cast of the model itself is not an index: it keeps ONNX's meaning, which is to wrap.
 """
@@ -27,17 +27,17 @@ _BOUNDS: dict[DType, tuple[float | None, float | None]] = {
     DType.FLOAT_32: (_LOWEST, float(np.nextafter(np.float32(_HIGHEST), np.float32(0)))),
     DType.FLOAT_64: (_LOWEST, _HIGHEST),
 }
-# What ops take as indices.
+# Types of indices that ops accept.
 _INDEX_TYPES = (DType.INT_32, DType.UINT_32)
 
 
 def known_indices(op: OpContext, i: int, sizes: int | Sequence[int]) -> Array | None:
-    """Return an input's indices counted from the start, None where they are not known.
+    """Return an input's indices counted from the start; None if they are not known.
 
     Args:
         op: The node.
         i: The input.
-        sizes: How many elements there are; several are for the columns of the last dimension.
+        sizes: Number of elements; several are for the columns of the last dimension.
 
     Raises:
         FrontendError: One is out of range.
@@ -92,7 +92,7 @@ def narrowed(op: OpContext, suffix: str, x: Tensor, dtype: DType | None = None) 
 
 
 def _widened_from(op: OpContext, x: Tensor) -> Tensor:
-    """Return the integers that a Cast widens to a tensor; the tensor where it is none."""
+    """Return the tensor before a Cast that widens integers; the tensor itself without one."""
     maker = op.graph.producer(x)
     if maker is None or maker.op_type != "Cast" or x.dtype not in (DType.INT_64, DType.UINT_64):
         return x

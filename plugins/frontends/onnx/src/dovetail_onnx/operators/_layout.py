@@ -1,6 +1,6 @@
-"""Channels last: how ops that want (n, h, w, c) are emitted for ONNX's (n, c, ...).
+"""Emission of channels-last ops, (n, h, w, c), for ONNX's channels-first tensors, (n, c, ...).
 
-Every such op stands between a transpose there and one back; a pass cancels those that meet. One
+Each of these ops is between a transpose there and one back; a pass cancels those that meet. One
 spatial dimension becomes two, the first of size 1.
 """
 
@@ -21,7 +21,7 @@ def to_first(rank: int) -> Shape:
 
 
 def reshaped(op: OpContext, suffix: str, x: Tensor, shape: Shape) -> Tensor:
-    """Return a tensor in another shape, as a step; itself where it has that shape."""
+    """Return a tensor in another shape, as a step; the tensor itself if it has that shape."""
     if x.shape == shape:
         return x
     return op.step(suffix, "Reshape", [x], spec=Spec(x.dtype, shape))
@@ -31,7 +31,7 @@ def check_spatial(op: OpContext, rank: int) -> None:
     """Raise unless an input has one to three spatial dimensions.
 
     Raises:
-        FrontendError: It has none.
+        FrontendError: It has no spatial dimension.
         UnsupportedOpError: It has four or more.
     """
     if rank < 3:

@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear of what is known at import, computed then.
+"""QuantizeLinear and DequantizeLinear of constants, computed at import.
 
 ONNX's own evaluator lacks some of their versions, and differs in others.
 """
@@ -19,7 +19,7 @@ _REAL = (DType.FLOAT_32, DType.FLOAT_16)
 
 
 def known_real(op: OpContext, target: DType) -> Constant | None:
-    """Return what a DequantizeLinear makes of constants, with its grid; None where it may not yet.
+    """Return a DequantizeLinear of constants, with its grid; None if it must run later.
 
     Args:
         op: The node.
@@ -49,14 +49,14 @@ def known_real(op: OpContext, target: DType) -> Constant | None:
 
 
 def _of_each(zero: Array | None, shape: Shape) -> Array:
-    """Return the zero point of each scale: none is 0, and one may be that of all."""
+    """Return the zero point of each scale: 0 if omitted; a single one applies to all."""
     if zero is None:
         return np.zeros(shape, np.int64)
     return np.broadcast_to(zero.reshape(()), shape) if zero.size == 1 else np.asarray(zero)
 
 
 def known_integers(op: OpContext, target: DType, limits: tuple[int, int]) -> Constant | None:
-    """Return what a QuantizeLinear makes of constants; None where it may not yet.
+    """Return a QuantizeLinear of constants; None if it must run later.
 
     Args:
         op: The node.
@@ -77,11 +77,11 @@ def known_integers(op: OpContext, target: DType, limits: tuple[int, int]) -> Con
 
 
 def fitted(op: OpContext, i: int, x: Shape) -> tuple[Shape, int, int]:
-    """Return how the scale or zero point of an input goes with the elements of x.
+    """Return how the scale or zero point of an input corresponds to the elements of x.
 
     Returns:
         The shape to give it, then an axis, and how often each slice along that is repeated, 1 where
-        it goes with x as it is. The last block may be short: what goes beyond x is to be cut off.
+        it broadcasts to x. The last block may be short: elements beyond x must be cut off.
 
     Raises:
         FrontendError: It fits neither x, nor an axis, nor blocks of one.
@@ -101,14 +101,14 @@ def fitted(op: OpContext, i: int, x: Shape) -> tuple[Shape, int, int]:
 
 
 def _spread(op: OpContext, i: int, x: Shape) -> NDArray[np.generic]:
-    """Return a known scale or zero point in a shape that goes with the elements of x."""
+    """Return a known scale or zero point in a shape that broadcasts to x."""
     shape, axis, times = fitted(op, i, x)
     made = op.need_constant(i, "scale or zero point").reshape(shape)
     return made if times == 1 else np.repeat(made, times, axis).take(range(x[axis]), axis)
 
 
 def _inputs(op: OpContext) -> Constant | None:
-    """Return the first input if it and what goes with it is known, and there is room."""
+    """Return input 0 if it, its scale and zero point are known and the budget allows it."""
     x = op.value(0)
     if not isinstance(x, Constant) or op.constant(1) is None:
         return None

@@ -11,24 +11,24 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._layout import reshaped, to_first
 from dovetail_onnx.operators._windows import Window
 
-# All slices are in memory at once, in another copy too: 7 x 7 elements are as many as one can bear.
+# All slices are in memory at once, with one more copy: 7 x 7 elements are the limit.
 _MOST_SLICES = 49
 
 
 def places_of_maxima(op: OpContext, x: Tensor, window: Window, given: Window) -> Tensor:
     """Emit the node's second output: the index of the maximum of each window.
 
-    Indices count through the whole input; of equal elements it is the first one's. A window in the
-    padding that holds nothing above the minimum finite number has no index.
+    Indices are offsets in the whole input; of equal elements the first counts. A window in the
+    padding without an element above the minimum finite number has no index.
 
     Args:
         op: The pooling.
-        x: (n, ..., c), padded already with something that no element is below.
+        x: (n, ..., c), padded already with a value that no element is below.
         window: Without padding; entirely inside of x everywhere.
         given: The same as the node states it, which says where in the input windows begin.
 
     Raises:
-        UnsupportedOpError: The window has very many elements.
+        UnsupportedOpError: The window has too many elements.
     """
     count = math.prod(window.kernel)
     if count > _MOST_SLICES:
@@ -37,7 +37,7 @@ def places_of_maxima(op: OpContext, x: Tensor, window: Window, given: Window) ->
             f"and at most {_MOST_SLICES} can be converted"
         )
     counts = window.counts(x.shape[1:-1])
-    op.reserve_constant((2, *counts))  # of 64 bits, and so are the planes
+    op.reserve_constant((2, *counts))  # 64-bit integers, like the planes
     op.reserve_constant((2, *op.spec(0).shape[:2]))
     taps = [op.step("slice", "StridedSlice", [x], ranges=r) for r in _ranges(x, window, counts)]
     packed = op.step("slices", "Pack", taps, axis=len(x.shape))

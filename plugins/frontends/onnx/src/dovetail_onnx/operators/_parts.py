@@ -14,7 +14,7 @@ from dovetail_onnx._fold import can_fold, fold
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._table import ONNX
 
-# What onnx's newest files have; only folding asks.
+# The IR version of onnx's newest files; only folding needs it.
 _IR_VERSION = 10
 
 
@@ -28,15 +28,15 @@ def apply_operator(
     output: int | None = None,
     **attributes: Any,
 ) -> Value:
-    """Apply one of ONNX's own operators to values: at import if all are known then.
+    """Apply one of ONNX's own operators to values; at import if all of them are constants.
 
     Args:
         op: The node that it is a part of.
         suffix: Names it, after the node's name.
         op_type: The operator.
         inputs: Its inputs, None for one that is left out.
-        version: Of its schema, by default the newest that is known.
-        output: Which of the node's outputs it writes; None for none.
+        version: Version of its schema, by default the newest that is known.
+        output: Index of the node's output that it writes; None for none.
         attributes: Its attributes; None leaves one out.
     """
     version = version or ONNX.versions(op_type)[-1]
@@ -64,7 +64,7 @@ def constant(op: OpContext, suffix: str, values: Any, dtype: DType) -> Constant:
         FrontendError: The type cannot hold them.
     """
     held = np.float32 if dtype is DType.BFLOAT_16 else dtype.storage
-    with np.errstate(all="ignore"):  # what does not fit is refused below
+    with np.errstate(all="ignore"):  # values that do not fit are rejected below
         made = np.asarray(np.asarray(values), held)
     if not dtype.is_float and not np.array_equal(made, values):
         raise op.invalid(f"constant {values} does not fit {dtype.name}")
@@ -77,12 +77,12 @@ def number(op: OpContext, suffix: str, value: float, dtype: DType) -> Tensor:
 
 
 def value(op: OpContext, i: int) -> Value | None:
-    """Return an input as it is known, None where it is left out."""
+    """Return an input, as a tensor or a constant; None if it is omitted."""
     return op.value(i) if op.has(i) else None
 
 
 def summed(op: OpContext, suffix: str, x: Value, i: int) -> Value:
-    """Return a value plus an input; itself where that is left out."""
+    """Return a value plus an input; the value itself if the input is omitted."""
     return apply_operator(op, suffix, "Add", [x, op.value(i)]) if op.has(i) else x
 
 
@@ -91,11 +91,11 @@ def refuse_inputs(op: OpContext, names: Mapping[int, str], hint: str) -> None:
 
     Args:
         op: The node.
-        names: Of the inputs, by number.
+        names: Names of the inputs, by number.
         hint: What to do.
 
     Raises:
-        UnsupportedOpError: It is given some; says which.
+        UnsupportedOpError: It has some; the message lists them.
     """
     given = [f"{name} ('{op.node.inputs[i]}')" for i, name in names.items() if op.has(i)]
     if given:
@@ -107,11 +107,11 @@ def refuse_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str
 
     Args:
         op: The node.
-        neutral: The values that mean nothing, by attribute.
+        neutral: The values that have no effect, by attribute.
         hint: What to do.
 
     Raises:
-        UnsupportedOpError: It has some; says which.
+        UnsupportedOpError: It has some; the message lists them.
     """
     found: list[str] = []
     for name, nothing in neutral.items():
@@ -124,6 +124,6 @@ def refuse_attributes(op: OpContext, neutral: Mapping[str, int | str], hint: str
 
 
 def given(op: OpContext, names: Sequence[str]) -> dict[str, Any]:
-    """Return those attributes that the node has of these, to hand them on."""
+    """Return the named attributes that the node has, to pass them on."""
     found = op.attr.plain()
     return {name: found[name] for name in names if name in found}

@@ -20,12 +20,12 @@ class Layer:
 
     Attributes:
         op: Its context.
-        directions: Of each direction, whether it is in reverse: QNN's numbers.
+        directions: 1 for each direction in reverse, else 0: QNN's numbers.
         time_major: Whether the steps come before the batch.
         batch, hidden: Sizes.
-        weights: Of x, (directions, gates * hidden, input size).
-        recurrent: Of h, (directions, gates * hidden, hidden).
-        bias: (directions, 2 * gates * hidden): of x, then of h; None where left out.
+        weights: Weights of x, (directions, gates * hidden, input size).
+        recurrent: Weights of h, (directions, gates * hidden, hidden).
+        bias: (directions, 2 * gates * hidden): of x, then of h; None if omitted.
     """
 
     op: OpContext
@@ -51,13 +51,13 @@ class Layer:
         return self.op.static(f"{self.word(direction)}.{name}", values, self.dtype)
 
     def state(self, i: int, name: str, direction: int, shape: Shape) -> Tensor | None:
-        """Return the state of one direction before the first step, None where it is 0.
+        """Return the state of one direction before the first step; None if it is 0.
 
         Args:
             i: The input that holds it for all directions.
-            name: What to call it.
-            direction: Which one.
-            shape: That it is to have.
+            name: Its name.
+            direction: Index of the direction.
+            shape: Its shape.
         """
         op = self.op
         if not op.has(i):
@@ -79,11 +79,11 @@ class Layer:
         return self.reshaped(f"{self.word(direction)}.{name}.flat", state, shape)
 
     def sequence(self, output: int, parts: Sequence[Tensor]) -> Tensor | None:
-        """Return Y of the h of all steps in each direction, None where nothing reads it."""
+        """Return Y, from the h of all steps in each direction; None if nothing reads it."""
         return self._joined(output, parts, parts[0].shape, 1 if self.time_major else 2)
 
     def last(self, output: int, parts: Sequence[Tensor]) -> Tensor | None:
-        """Return Y_h or Y_c of the last state in each direction, None where nothing reads it."""
+        """Return Y_h or Y_c, from the last state in each direction; None if nothing reads it."""
         return self._joined(output, parts, (self.batch, self.hidden), 0 if self.time_major else 1)
 
     def _joined(
@@ -102,7 +102,7 @@ class Layer:
         return self.op.emit("Concat", turned, output=output, axis=axis)
 
     def reshaped(self, suffix: str, x: Tensor, shape: Shape) -> Tensor:
-        """Return a tensor in another shape; itself where it has that shape."""
+        """Return a tensor in another shape; the tensor itself if it has that shape."""
         if x.shape == shape:
             return x
         return self.op.step(suffix, "Reshape", [x], spec=Spec(x.dtype, shape))
@@ -122,17 +122,17 @@ def read_layer(
     functions: Sequence[str] = (),
     weights: Callable[[OpContext, int, str], Array] = _plain,
 ) -> Layer:
-    """Read what the recurrent operators have in common.
+    """Read the common inputs and attributes of recurrent operators.
 
     Args:
         op: The operator.
-        gates: How many it has.
-        functions: The only activations of one direction that the op has; empty if any will do.
-        weights: Gives the real weights that an input holds, as ONNX's own operators have them.
+        gates: Number of gates.
+        functions: The activations of one direction that the op requires; empty for any.
+        weights: Returns the real weights of an input, in the layout of ONNX's own operators.
 
     Raises:
         FrontendError: Shapes or attributes do not go together.
-        UnsupportedOpError: No op does what an attribute asks for.
+        UnsupportedOpError: No op supports an attribute's value.
     """
     word = op.attr.text("direction", "forward")
     if word not in _DIRECTIONS:

@@ -67,10 +67,10 @@ def _sides(
 
     Args:
         op: The RoiAlign.
-        column: Of the regions, that says where they begin; the next but one says where they end.
+        column: The column of the regions with their begins; the next but one has their ends.
         length: Size of the feature maps along this axis.
         samples: The number of samples of a region along it.
-        bins: How many bins it has along it.
+        bins: Number of bins of a region along it.
         half_pixel: Whether elements are in the middle of pixels.
     """
     dtype = op.spec(1).dtype
@@ -98,7 +98,7 @@ def _sides(
 
 
 def _edge(op: OpContext, column: int, *, half_pixel: bool) -> Value:
-    """Return (regions, 1) of where regions begin or end, in elements of the feature maps."""
+    """Return the begins or ends of regions, (regions, 1), in elements of the feature maps."""
     dtype = op.spec(1).dtype
     at = constant(op, f"column{column}", np.array([column]), DType.INT_64)
     edge = apply_operator(op, "edge", "Gather", [op.value(1), at], axis=1)

@@ -1,4 +1,4 @@
-"""Resizing as ONNX states it: what each axis becomes, whatever op then does that."""
+"""Resizing as ONNX defines it, axis by axis, independent of the op that computes it."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Style:
         coordinates: Name of the coordinate transformation.
         nearest: Name of the rounding; "simple" is that of version 10: up where an axis shrinks,
             else down.
-        cubic_coeff: Of the cubic filter.
-        exclude_outside: Whether the cubic filter leaves out what is beyond the border.
+        cubic_coeff: The coefficient of the cubic filter.
+        exclude_outside: Whether the cubic filter ignores elements beyond the border.
         antialias: Whether filters grow wider where an axis shrinks.
-        extrapolation: What is beyond the region of interest.
+        extrapolation: The value beyond the region of interest.
     """
 
     mode: str
@@ -105,7 +105,7 @@ class Line:
 
     Attributes:
         length: Its size.
-        taps: What the new elements inside the region of interest are made of.
+        taps: The weighted elements of each new one inside the region of interest.
         pads: Elements (before, after) outside it.
     """
 
@@ -125,12 +125,12 @@ class Line:
 
 
 def line_of(style: Style, length: int, new: int, scale: float, region: tuple[float, float]) -> Line:
-    """Return what an axis becomes.
+    """Return the resize of an axis.
 
     Args:
         style: How the node resizes.
         length: Size of the axis, at least 1.
-        new: Elements that it is to have.
+        new: The new size.
         scale: Its scale, which need not be their quotient.
         region: Begin and end of the region of interest.
     """
@@ -143,7 +143,7 @@ def line_of(style: Style, length: int, new: int, scale: float, region: tuple[flo
     begin, end = region[0] * (length - 1), region[1] * (length - 1)
     first, step = ((begin + end) / 2, 0.0) if new == 1 else (begin, (end - begin) / (new - 1))
     places: Floats = np.arange(new, dtype=np.float64) * step + first
-    # the places ascend or descend, so what is inside hangs together
+    # the positions ascend or descend, so those inside are adjacent
     inside = np.flatnonzero((places >= 0) & (places <= length - 1))
     before, end_inside = (int(inside[0]), int(inside[-1]) + 1) if inside.size else (0, 0)
     return Line(length, style.taps(places[inside], length, scale), (before, new - end_inside))
@@ -166,7 +166,7 @@ def _places(coordinates: str, length: int, new: int, scale: float) -> Floats:
 
 
 def need_choice(op: OpContext, name: str, value: str, choices: Sequence[str]) -> str:
-    """Return an attribute's value back.
+    """Return an attribute's value after checking it.
 
     Raises:
         FrontendError: The value is unsupported.

@@ -1,4 +1,4 @@
-"""Which tensors are known to hold no negative value."""
+"""Recognition of tensors without negative values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dovetail.ir import Graph, Node, Tensor
 _NEVER_NEGATIVE = frozenset(
     ("Relu", "Relu6", "Sigmoid", "Softmax", "ElementWiseAbs", "ElementWiseExp", "L2Pool2d")
 )
-# What gives back elements of its inputs, or mixes of them that keep the sign.
+# Ops that return elements of their inputs, or combinations of them that preserve the sign.
 _KEEPS_SIGN = frozenset(
     (
         "Concat",
@@ -34,7 +34,7 @@ _DEPTH = 12  # far enough for what networks do between two activations
 
 
 def is_nonnegative(graph: Graph, tensor: Tensor, depth: int = _DEPTH) -> bool:
-    """Return whether all elements of a tensor are surely 0 or more."""
+    """Return whether all elements of a tensor are known to be 0 or more."""
     if tensor.dtype.storage.kind == "u" and not tensor.dtype.is_float:
         return True
     if tensor.data is not None:

@@ -15,7 +15,7 @@ def targets(op: OpContext, shape: Shape) -> list[tuple[int, float]]:
     """Return the new size and the scale of each axis.
 
     Raises:
-        FrontendError: The node states neither scales nor sizes, or they make no sense.
+        FrontendError: The node states neither scales nor sizes, or invalid ones.
         UnsupportedOpError: They are not known at import.
     """
     axes = axes_of(op, len(shape))
@@ -35,7 +35,7 @@ def targets(op: OpContext, shape: Shape) -> list[tuple[int, float]]:
 
 
 def axes_of(op: OpContext, rank: int) -> tuple[int, ...]:
-    """Return the axes that scales, sizes and the region of interest speak of."""
+    """Return the axes to which scales, sizes and the region of interest apply."""
     given = op.attr.integers("axes")
     axes = tuple(op.axis(a, rank) for a in (range(rank) if given is None else given))
     if len(set(axes)) < len(axes):

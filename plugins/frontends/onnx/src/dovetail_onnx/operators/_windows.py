@@ -1,4 +1,4 @@
-"""Sliding windows as ONNX states them, over two axes at least: one dimension becomes two."""
+"""Sliding windows as ONNX defines them, over two axes at least: one dimension becomes two."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dovetail.ir import Shape, Tensor
 from dovetail_onnx._context import OpContext
 
 Pairs = tuple[tuple[int, int], ...]
-# Of a kernel, its dilation or padding: no honest model has as much, and engines are slow to say
-# that they cannot.
+# Maximum of a kernel's size, dilation or padding: no real model has as much, and engines take long
+# to reject it.
 _MOST_ALONG_AXIS = 2**20
 
 
@@ -42,7 +42,7 @@ class Window:
         return any(k > 1 and d > 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     def counts(self, spatial: Shape) -> Shape:
-        """Return how many windows ONNX has along each axis: none begins in the padding after it."""
+        """Return ONNX's number of windows along each axis; none begins in the end padding."""
         return tuple(self._count(axis, extent) for axis, extent in enumerate(spatial))
 
     def _count(self, axis: int, extent: int) -> int:
@@ -54,7 +54,7 @@ class Window:
         return count - 1 if (count - 1) * stride >= extent + before else count
 
     def fitted(self, spatial: Shape) -> Window:
-        """Return a window for which QNN's formula counts as many as ONNX's.
+        """Return a window for which QNN's formula results in as many windows as ONNX's.
 
         QNN rounds up without asking where the last window begins. Rounding down, or less padding
         after it, leaves that window out; it is in the padding, so nothing else changes. Padding
@@ -70,9 +70,9 @@ class Window:
         return replace(self, pads=pads)
 
     def covering(self, spatial: Shape) -> Window:
-        """Return a window that counts as many, and whose padding ends where the last window does.
+        """Return a window with the same count whose padding ends where the last window does.
 
-        It is for pooling whose padding changes nothing, so that there may be more of it.
+        For pooling whose padding has no effect, so that more of it is allowed.
         """
         pads = []
         for axis, (extent, count) in enumerate(zip(spatial, self.counts(spatial), strict=True)):
@@ -100,7 +100,7 @@ def window_of(op: OpContext, kernel: Shape, spatial: Shape) -> Window:
         spatial: Spatial shape of the input.
 
     Raises:
-        FrontendError: Attributes do not fit the kernel or make no sense.
+        FrontendError: Attributes do not fit the kernel or are invalid.
     """
     rank = len(spatial)
     if len(kernel) != rank or min(kernel) < 1:
@@ -121,7 +121,7 @@ def window_of(op: OpContext, kernel: Shape, spatial: Shape) -> Window:
 
 
 def cropped(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
-    """Cuts off (n, ..., c) what no window reaches, where the window's padding is below 0.
+    """Crop (n, ..., c) to what windows reach, where the window's padding is below 0.
 
     Raises:
         FrontendError: Nothing would be left.
@@ -139,7 +139,7 @@ def cropped(op: OpContext, x: Tensor, window: Window) -> tuple[Tensor, Window]:
 
 
 def positive(op: OpContext, name: str, rank: int) -> Shape:
-    """Return an attribute of one number for each axis, 1 where it is left out.
+    """Return an attribute of one number for each axis, 1 if it is omitted.
 
     Raises:
         FrontendError: There are more or fewer, or one below 1.

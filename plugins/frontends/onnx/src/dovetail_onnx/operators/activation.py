@@ -74,7 +74,7 @@ def _prelu(op: OpContext, slope: Tensor) -> Tensor:
 
 @ONNX.importer("ThresholdedRelu", versions=(1, 10, 22))  # 1: experimental
 def thresholded_relu(op: OpContext) -> Tensor:
-    """Return x where it exceeds alpha, 0 else: a comparison and a choice."""
+    """Return x where it exceeds alpha, else 0: a comparison and a selection."""
     x = op.tensor(0)
     alpha = op.static("alpha", np.asarray(op.attr.number("alpha", 1.0)), x.dtype)
     above = op.step("above", "ElementWiseGreater", [x, alpha])
@@ -157,7 +157,7 @@ def softsign(op: OpContext) -> Tensor:
 
 @ONNX.importer("Gelu", versions=(20,))
 def gelu(op: OpContext) -> Tensor:
-    """Gelu, or its tanh form spelt out: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    """Gelu, or its tanh form in small ops: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
     x = op.tensor(0)
     match op.attr.text("approximate", "none"):
         case "none":

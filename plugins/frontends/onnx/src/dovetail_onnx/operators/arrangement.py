@@ -1,4 +1,4 @@
-"""Tensors repeated, and cut to triangles."""
+"""Repetition of tensors, and triangles of matrices."""
 
 from __future__ import annotations
 

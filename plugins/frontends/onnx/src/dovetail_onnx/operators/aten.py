@@ -1,4 +1,4 @@
-"""Fake quantization of torch that its exporter left as it was, with operators of its own."""
+"""PyTorch's fake quantization operators, which its exporter left unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bits of integers, in arithmetic: no op of QNN's works on bits."""
+"""Bitwise operators by arithmetic: QNN has no bitwise ops."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bit_shift(op: OpContext) -> Tensor:
 
 
 def _count(op: OpContext, x: Tensor) -> Tensor:
-    """Return how far to shift: a negative number says by all bits."""
+    """Return the distance to shift; a negative number shifts by all bits."""
     count = op.tensor(1)
     if not x.dtype.is_signed:
         return count
@@ -42,7 +42,7 @@ def _count(op: OpContext, x: Tensor) -> Tensor:
 
 
 def _signed_right(op: OpContext, x: Tensor, count: Tensor) -> Tensor:
-    """Divide twice, as the type does not hold the power that shifts all but the sign out."""
+    """Divide twice, since the type cannot hold the power that shifts out all bits but the sign."""
     two, most, one = (
         op.static(name, np.asarray(value), x.dtype)
         for name, value in (("two", 2), ("most", x.dtype.bits - 2), ("one", 1))
@@ -77,7 +77,7 @@ def _one(op: OpContext, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _bitwise(op: OpContext) -> Tensor:
-    """Take two integers apart into 0 and 1, combines these, and adds them up again."""
+    """Split two integers into bits, combine these, and add up the result."""
     combine = {"BitwiseAnd": _both, "BitwiseOr": _either, "BitwiseXor": _one}[op.node.op_type]
     result = combine(op, _bits(op, 0), _bits(op, 1))
     weights = [1 << place for place in range(result.dtype.bits)]
@@ -111,10 +111,9 @@ for _name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
 
 @ONNX.importer("BitCast", versions=(26,))
 def bit_cast(op: OpContext) -> Value:
-    """Integers of up to 32 bits with their last bit read as a sign, or no longer; bools as 0 and 1.
+    """Reinterpret integers of up to 32 bits as signed or unsigned; bools become 0 and 1.
 
-    The range of the type that it comes from is moved by arithmetic: Cast says nothing of numbers
-    that do not fit.
+    Arithmetic moves the range of the source type: Cast is undefined for numbers out of range.
     """
     x, code = op.tensor(0), op.attr.integer("to", 0)
     target = DTYPES.get(code)

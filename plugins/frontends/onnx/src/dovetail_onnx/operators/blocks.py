@@ -1,4 +1,4 @@
-"""Blocks of space and channels exchanged."""
+"""Moves of blocks between space and channels."""
 
 from __future__ import annotations
 

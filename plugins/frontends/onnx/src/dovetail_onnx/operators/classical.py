@@ -1,4 +1,4 @@
-"""Operators of ONNX's domain for classical machine learning that are plain arithmetic."""
+"""Operators of ONNX's domain for classical machine learning that are simple arithmetic."""
 
 from __future__ import annotations
 

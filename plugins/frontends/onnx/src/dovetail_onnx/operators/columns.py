@@ -13,7 +13,7 @@ from dovetail_onnx.operators._windows import Window, window_of
 
 @ONNX.importer("Col2Im", versions=(18,))
 def col2im(op: OpContext) -> Tensor:
-    """Col2Im; one spatial dimension becomes two, and three take two of it."""
+    """Col2Im; one spatial dimension becomes two, and three need two Col2Im."""
     image = op.need_ints(1, "image shape")
     block = op.need_ints(2, "block shape")
     x = op.tensor(0)
@@ -51,7 +51,7 @@ def _image(op: OpContext, x: Tensor, window: Window, image: Shape) -> Tensor:
 def _volume(op: OpContext, x: Tensor, window: Window, image: Shape) -> Tensor:
     """Emit columns put back in each plane, and then the planes: windows are sums over each axis.
 
-    In one plane (d, h, w) of a block, all that its elements along d are to it is more images.
+    Within a plane, the elements of a block along d are treated as further images.
     """
     (n, rows, _), (deep, *flat) = x.shape, window.kernel
     counts = window.counts(image)

@@ -49,7 +49,7 @@ def size(op: OpContext) -> Array:
 
 @ONNX.importer("ConstantOfShape", versions=(9, 20, 21, 23, 24, 25))
 def constant_of_shape(op: OpContext) -> Constant:
-    """With a known shape it is computed at import, but for integers of 4 bits: here."""
+    """With a known shape it is computed at import; 4-bit integers are computed here."""
     shape = op.need_ints(0, "shape")
     proto = op.attr.tensor("value")
     if proto is None or proto.data_type not in PACKED or len(op.spec(0).shape) > 1:
@@ -65,13 +65,13 @@ def constant_of_shape(op: OpContext) -> Constant:
 
 @ONNX.importer("Range", versions=(11, 27))
 def range_(op: OpContext) -> Constant:
-    """Nothing: with known bounds it is computed at import."""
+    """Raise: with known bounds it is computed at import."""
     return _computed_or_refused(op, "start", "limit", "delta")
 
 
 @ONNX.importer("MelWeightMatrix", versions=(17,))
 def mel_weight_matrix(op: OpContext) -> Constant:
-    """Nothing: with known bounds it is computed at import."""
+    """Raise: with known bounds it is computed at import."""
     return _computed_or_refused(
         op, "number of bins", "length", "sample rate", "lower edge", "upper edge"
     )
@@ -94,7 +94,7 @@ def eye_like(op: OpContext) -> Constant:
         raise op.unsupported(f"unsupported type {element_type_name(code)}")
     op.reserve_constant(like.shape)
     rows, columns = like.shape
-    # beyond the corners all diagonals are alike, and NumPy takes no greater numbers
+    # beyond the corners all diagonals are alike, and NumPy accepts no larger numbers
     diagonal = max(-rows, min(op.attr.integer("k", 0), columns))
     return _typed(
         op, np.eye(rows, columns, diagonal, np.bool_), DTYPES[code] if code else like.dtype
@@ -109,7 +109,7 @@ def _typed(op: OpContext, values: Array, dtype: DType) -> Constant:
 
 @ONNX.importer("Identity", versions=(1, 13, 14, 16, 19, 21, 23, 24, 25))
 def identity(op: OpContext) -> Value:
-    """Its input."""
+    """Return the input."""
     return op.value(0)
 
 
@@ -125,11 +125,11 @@ def check_dropout(op: OpContext, ratio: int, training: int) -> None:
 
     Args:
         op: The node.
-        ratio: The number of the input that is the ratio, 0.5 where it is left out.
-        training: That of the training mode, off where it is left out.
+        ratio: The number of the input that is the ratio, 0.5 if it is omitted.
+        training: The number of the training mode, off if it is omitted.
 
     Raises:
-        UnsupportedOpError: It does, or that is not known.
+        UnsupportedOpError: It drops elements, or that is not known.
     """
     if op.constant(ratio) is not None and float(op.need_number(ratio, "ratio")) == 0:
         return
@@ -141,7 +141,7 @@ def check_dropout(op: OpContext, ratio: int, training: int) -> None:
 
 
 def full_mask(op: OpContext) -> Sequence[Result]:
-    """Return the second output of a dropout, true everywhere, where something uses it."""
+    """Return the second output of a dropout, true everywhere, if something uses it."""
     if not op.is_output_used(1):
         return []
     op.reserve_constant(op.spec(0).shape)

@@ -9,15 +9,15 @@ from dovetail_onnx.operators._layout import check_spatial, reshaped, spatial_inp
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators._windows import cropped, window_of
 
-# Of Conv, which operators that are one with something more have too.
+# Attributes of Conv, which operators that extend it have too.
 CONV_ATTRIBUTES = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 
 
 @ONNX.importer("Conv", versions=(1, 11, 22))
 def conv(op: OpContext) -> Tensor:
-    """Conv2d or Conv3d, or DepthWiseConv2d where every channel is a group of its own.
+    """Conv2d or Conv3d, or DepthWiseConv2d if every channel is a separate group.
 
-    One dimension becomes two: no backend of QNN's implements Conv1d.
+    One dimension becomes two: none of QNN's backends implements Conv1d.
     """
     x, weight = op.spec(0).shape, op.spec(1).shape
     check_spatial(op, len(x))
@@ -30,7 +30,7 @@ def check_filters(op: OpContext, x: Shape, weight: Shape) -> None:
     """Check that a node's filters, (o, i, ...), fit its input, (n, c, ...), and attributes.
 
     Raises:
-        FrontendError: They do not.
+        FrontendError: They do not match.
     """
     if len(weight) != len(x):
         raise op.invalid(f"filters {weight} do not match the input {x}")
@@ -72,7 +72,7 @@ def convolved(
 
 
 def _filters(op: OpContext, rank: int) -> Tensor:
-    """Return the filters, (o, i, ...), as (..., i, o), two axes at least before these."""
+    """Return the filters, (o, i, ...), as (..., i, o), with at least two spatial axes."""
     if rank > 3:
         return op.arranged(1, (*range(2, rank), 1, 0))
     known = op.constant(1)

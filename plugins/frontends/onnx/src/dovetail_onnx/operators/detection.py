@@ -12,7 +12,7 @@ from dovetail_onnx.operators._layout import spatial_input, spatial_output
 from dovetail_onnx.operators._regions import greatest_samples
 from dovetail_onnx.operators._table import ONNX
 
-# Without a score threshold every finite score takes part.
+# Without a score threshold every finite score counts.
 _LEAST = float(np.finfo(np.float32).min)
 
 
@@ -21,9 +21,9 @@ def non_max_suppression(op: OpContext) -> Result:
     """NonMaxSuppression, with -1 in the rows after the last selected box.
 
     ONNX returns one row for each selected box, which depends on the data; a graph has as many as
-    there can be at most. A caller sees by the -1 where the rows end. A node cannot: it would gather
-    box 0 of image 0, or the last one, once for each row that is left over, and nothing would show
-    it. So it is converted only if it is an output of the model that no node reads.
+    possible at most. A caller recognizes the end by the -1. A node cannot: it would gather box 0 of
+    image 0, or the last box, once for each unused row, without an error. Therefore the operator is
+    converted only if its result is an output of the model that no node reads.
     """
     if op.feeds_nodes(0):
         raise op.unsupported(

@@ -13,8 +13,8 @@ from dovetail_onnx._registry import Result
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
-# Twice as many products for each row more, and fewer digits: sums of products have none to spare
-# where LU decomposition would choose its pivots.
+# Each additional row doubles the products and loses digits: unlike LU decomposition, sums of
+# products have no pivoting.
 _MOST_ROWS = 8
 
 
@@ -72,11 +72,11 @@ def _expanded(op: OpContext, minors: Tensor, row: Tensor, i: int) -> Tensor:
 
 
 def _choices(columns: int, size: int) -> tuple[Array, Array, Array]:
-    """Return what minors of some columns are made of.
+    """Return the terms of the minors for each choice of columns.
 
     Args:
         columns: The number of columns.
-        size: How many are chosen.
+        size: Number of chosen columns.
 
     Returns:
         (choices, size) of the column whose element is taken, and of the index of the minor of the

@@ -1,4 +1,4 @@
-"""Quantization to bytes whose scale and zero point are those of the numbers themselves."""
+"""Quantization to bytes with scale and zero point from the numbers themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEPS = 255
 
 @ONNX.importer("DynamicQuantizeLinear", versions=(11,))
 def dynamic_quantize_linear(op: OpContext) -> Sequence[Value]:
-    """Divide by the scale, round, add the zero point; minimum and maximum decide on both."""
+    """Divide by the scale, round, add the zero point; both follow from minimum and maximum."""
     x = op.value(0)
     scale, point = byte_coding(op, x, *(i if op.is_output_used(i) else None for i in (1, 2)))
     return [
@@ -32,8 +32,8 @@ def byte_coding(
     Args:
         op: The node.
         x: The tensor.
-        scale_output: Which of the node's outputs is the scale; None for none.
-        point_output: Which is the zero point.
+        scale_output: Index of the node's output for the scale; None for none.
+        point_output: Index of the output for the zero point.
     """
     zero = constant(op, "nothing", 0, x.dtype)
     least = apply_operator(op, "least", "ReduceMin", [x], keepdims=0)

@@ -11,7 +11,7 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
-# What the axes of an ellipsis are called: no equation has digits.
+# Labels of the axes of an ellipsis: digits, which no equation has.
 _REST = "0123456789"
 
 
@@ -29,7 +29,7 @@ class _Term:
 
 @ONNX.importer("Einsum", versions=(12, 28))
 def einsum(op: OpContext) -> Tensor:
-    """Products two by two, each a MatMul; labels that nothing later needs are summed at once."""
+    """Multiply two terms at a time by MatMul; sum each label as soon as nothing needs it."""
     inputs, output = _labels(op)
     terms = [_term(op, i, labels) for i, labels in enumerate(inputs)]
     result = _summed(op, terms[0], _needed(terms[1:], output))
@@ -44,7 +44,7 @@ def einsum(op: OpContext) -> Tensor:
 
 
 def _labels(op: OpContext) -> tuple[list[str], str]:
-    """Return the labels of inputs and output, those of an ellipsis written out."""
+    """Return the labels of inputs and output, including those of an ellipsis."""
     equation = "".join(op.attr.text("equation", "").split())
     left, arrow, right = equation.partition("->")
     inputs = left.split(",")
@@ -78,7 +78,7 @@ def _needed(terms: Sequence[_Term], output: str) -> set[str]:
 
 
 def _term(op: OpContext, i: int, labels: str) -> _Term:
-    """Return an input with the diagonal taken of labels that it has twice."""
+    """Return the diagonal of an input for labels that occur twice."""
     x = op.tensor(i)
     while (twice := next((c for c in labels if labels.count(c) > 1), "")) != "":
         first, second = labels.index(twice), labels.rindex(twice)
@@ -114,7 +114,7 @@ def _product(op: OpContext, a: _Term, b: _Term, needed: set[str]) -> _Term:
         if a.extent(label) != b.extent(label):
             if 1 not in (a.extent(label), b.extent(label)):
                 raise op.invalid(f"the sizes of '{label}' differ")
-            # the one that is spread over the other takes no part in the sum
+            # the broadcast term is not summed
             spread, other = (a, b) if a.extent(label) == 1 else (b, a)
             reduced = _summed(op, other, set(other.labels) - {label})
             squeezed = _summed(op, spread, set(spread.labels) - {label})

@@ -80,7 +80,7 @@ def power(op: OpContext) -> Tensor:
 
 
 def _integer_power(op: OpContext, base: Tensor) -> Tensor:
-    """Emit an integer to a power of a float type: in float64, and cut off."""
+    """Emit a power of an integer with a float exponent: in float64, truncated."""
     wide = [
         op.step("wide", "Cast", [t], spec=Spec(DType.FLOAT_64, t.shape))
         if t.dtype is not DType.FLOAT_64
@@ -104,7 +104,7 @@ def is_inf(op: OpContext) -> Tensor:
 
 @ONNX.importer("Mod", versions=(10, 13, 28))
 def modulo(op: OpContext) -> Tensor:
-    """ElementWiseFmod, or ElementWiseMod of integers; of floats the former with its sign fixed."""
+    """ElementWiseFmod, or ElementWiseMod for integers; a modulo of floats corrects Fmod's sign."""
     a, b = op.tensor(0), op.tensor(1)
     match op.attr.integer("fmod", 0):
         case 1:

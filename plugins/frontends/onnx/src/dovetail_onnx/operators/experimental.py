@@ -1,4 +1,4 @@
-"""Operators that ONNX had as experimental ones up to opset 9, as ONNX Runtime still runs them.
+"""Operators that were experimental in ONNX up to opset 9; ONNX Runtime still runs them.
 
 Style transfer networks and converted Caffe2 models of that time use them. They are in ONNX's own
 domain, but the installed onnx has no schemas of them: all attributes are checked here.
@@ -89,7 +89,7 @@ def crop(op: OpContext) -> Tensor:
 
 @ONNX.importer("GivenTensorFill", versions=(1,))
 def given_tensor_fill(op: OpContext) -> Array:
-    """Return the attribute values in the shape that the attribute shape or the input says."""
+    """Return the attribute `values` in the shape of the attribute `shape` or the input."""
     values = np.asarray(op.attr.numbers("values") or (), np.float32)
     shape = op.attr.integers("shape")
     if shape is None and op.has(0):
@@ -105,7 +105,7 @@ def given_tensor_fill(op: OpContext) -> Array:
 def _scaled(
     op: OpContext, suffix: str, x: Value, factor: float, output: int | None = None
 ) -> Value:
-    """Return a product with a number; without an output, the value itself for the factor 1."""
+    """Return the product with a number; for the factor 1 without an output, the value itself."""
     if factor == 1 and output is None:
         return x
     number = constant(op, f"{suffix}_by", factor, x.dtype)

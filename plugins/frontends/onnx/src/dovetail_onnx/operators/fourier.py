@@ -62,7 +62,7 @@ def _length(op: OpContext, extent: int, *, half: bool) -> int:
 
 
 def _matrix(extent: int, parts: int, length: int, *, inverse: bool, onesided: bool) -> Array:
-    """Return (size * parts, bins * parts): what each real number adds to each of the result.
+    """Return (size * parts, bins * parts): the factor from each real number to each of the result.
 
     Elements beyond the length are left out; missing ones count as 0.
     """

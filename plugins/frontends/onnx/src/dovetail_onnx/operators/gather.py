@@ -45,7 +45,7 @@ def gather_nd(op: OpContext) -> Tensor:
 
 @ONNX.importer("Compress", versions=(9, 11, 28))
 def compress(op: OpContext) -> Value:
-    """Gather of what a known condition keeps, of the flattened input where there is no axis."""
+    """Gather of the elements that a known condition selects; without an axis, flattened."""
     shape = op.spec(0).shape
     axis = op.axis(op.attr.integer("axis", 0), len(shape)) if "axis" in op.attr else None
     kept = np.flatnonzero(op.need_constant(1, "condition"))
@@ -83,7 +83,7 @@ def reverse_sequence(op: OpContext) -> Tensor:
 
 
 def _reversed(lengths: Array, steps: int) -> Array:
-    """Return the step that comes at each (step, batch)."""
+    """Return the source step for each (step, batch)."""
     step = np.arange(steps)[:, np.newaxis]
     found: Array = np.where(step < lengths, lengths - 1 - step, step)
     return found

@@ -1,4 +1,4 @@
-"""Comparisons, logic and choice."""
+"""Comparisons, logic and selection."""
 
 from __future__ import annotations
 

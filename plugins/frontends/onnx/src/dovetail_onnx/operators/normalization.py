@@ -12,7 +12,7 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._layout import reshaped, to_first, to_last
 from dovetail_onnx.operators._table import ONNX
 
-# The least float32 of full precision: what a norm may be that is to be divided by.
+# The smallest float32 of full precision: the minimum of a norm that divides.
 _LEAST = float(np.finfo(np.float32).tiny)
 
 
@@ -60,7 +60,7 @@ def _folded(op: OpContext) -> tuple[Tensor, Tensor]:
 
 
 def _computed(op: OpContext) -> tuple[Tensor, Tensor]:
-    """Return weight and bias as what a run computes."""
+    """Return weight and bias as tensors that a run computes."""
     scale, shift, mean, variance = (op.tensor(i) for i in range(1, 5))
     least = op.static("epsilon", np.asarray(op.attr.number("epsilon", 1e-5)), variance.dtype)
     square = op.step("square", "ElementWiseAdd", [variance, least])
@@ -144,7 +144,7 @@ def _channels(op: OpContext) -> int:
 def _by_channel(
     op: OpContext, op_type: str, factors: Sequence[Tensor | None], **params: Any
 ) -> Tensor:
-    """Emit an op that wants the channels last, and whose other inputs are vectors of them."""
+    """Emit a channels-last op whose other inputs are vectors over the channels."""
     rank = len(op.spec(0).shape)
     if rank < 3:
         return op.emit(op_type, [op.tensor(0), *factors], **params)
@@ -221,7 +221,7 @@ def rms_normalization(op: OpContext) -> Tensor:
 
 @ONNX.importer("LpNormalization", versions=(1, 22))
 def lp_normalization(op: OpContext) -> Tensor:
-    """L2Norm, or the quotient by the sum of sizes; where that is 0, x and the result are too."""
+    """L2Norm, or the quotient by the sum of magnitudes; if the sum is 0, so is the result."""
     x, p = op.tensor(0), op.attr.integer("p", 2)
     axis = op.axis(op.attr.integer("axis", -1), len(x.shape))
     if p == 2:
@@ -237,7 +237,7 @@ def lp_normalization(op: OpContext) -> Tensor:
 
 @ONNX.importer("MeanVarianceNormalization", versions=(9, 13))
 def mean_variance_normalization(op: OpContext) -> Tensor:
-    """LayerNorm, whose epsilon is under the root where ONNX's 1e-9 is added to it."""
+    """LayerNorm, whose epsilon is under the root, while ONNX adds 1e-9 to the root."""
     rank = len(op.spec(0).shape)
     given = op.attr.integers("axes") or (0, 2, 3)
     axes = sorted({op.axis(axis, rank) for axis in given})

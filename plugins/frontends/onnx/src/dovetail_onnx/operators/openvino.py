@@ -10,7 +10,7 @@ from dovetail_onnx._registry import Importers, Value
 from dovetail_onnx.operators._fake import Levels, fake_quantized, fitting
 
 OPENVINO = Importers("org.openvinotoolkit")
-# How far from a whole number a zero point may be that ranges in float32 make.
+# Maximum distance from a whole number of a zero point computed from float32 ranges.
 _WHOLE = 1e-2
 _MOST_LEVELS = 2**16
 

@@ -14,7 +14,7 @@ _SCHEMES = {"constant": 0, "reflect": 2, "edge": 3}
 
 @ONNX.importer("Pad", versions=(2, 11, 13, 18, 19, 21, 23, 24, 25))
 def pad(op: OpContext) -> Value:
-    """Pad; negative amounts are cut off first."""
+    """Pad; negative amounts are cropped first."""
     mode = op.attr.text("mode", "constant")
     if mode == "wrap":
         return _wrapped(op)
@@ -36,7 +36,7 @@ def pad(op: OpContext) -> Value:
 
 
 def _wrapped(op: OpContext) -> Value:
-    """Gather, axis by axis, from an input that is repeated all around."""
+    """Gather, axis by axis, from an input that is repeated periodically."""
     x = op.tensor(0)
     pads = {axis: pair for axis, pair in enumerate(_pads(op)) if pair != (0, 0)}
     for axis, (before, after) in pads.items():

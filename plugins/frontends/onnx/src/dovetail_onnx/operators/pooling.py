@@ -22,10 +22,10 @@ _CONSTANT = 0  # Pad's scheme
 
 @ONNX.importer("MaxPool", versions=(1, 8, 10, 11, 12, 22))
 def max_pool(op: OpContext) -> Sequence[Tensor | None]:
-    """PoolMax2d or 3d, whose padding holds 0: where that could win, the lowest value is padded.
+    """PoolMax2d or 3d, whose padding is 0: if 0 could be the maximum, pad with the lowest value.
 
-    No pooling op has dilation: where strides do not make up for it, a dilated window is the
-    maximum of slices. None returns the indices of the maxima either: these are found among slices.
+    No pooling op has dilation: unless strides make it unnecessary, a dilated window is the maximum
+    of slices. Indices of the maxima, which no op returns, are found among slices.
     """
     x, window = _input(op)
     places = _places(op, x, window) if op.is_output_used(1) else None
@@ -43,7 +43,7 @@ def max_pool(op: OpContext) -> Sequence[Tensor | None]:
 
 def _places(op: OpContext, x: Tensor, window: Window) -> Tensor:
     """Emit the second output of MaxPool."""
-    if not x.dtype.is_float:  # what is padded must be less than any element
+    if not x.dtype.is_float:  # the padding must be less than any element
         x = op.step("wide", "Cast", [x], spec=Spec(DType.INT_32, x.shape))
     x, covering = cropped(op, x, window.covering(x.shape[1:-1]))
     x, covering = _padded(op, x, covering, _least(x.dtype))
@@ -80,10 +80,10 @@ def average_pool(op: OpContext) -> Tensor:
 
 @ONNX.importer("LpPool", versions=(2, 11, 18, 22))
 def lp_pool(op: OpContext) -> Tensor:
-    """L2Pool2d where that is what it is, else the root of means of powers times their number."""
+    """L2Pool2d if p is 2 and it applies, else the root of means of powers times their number."""
     x, window = _input(op)
     order = _order(op)
-    # zeros behind the padding add nothing
+    # zeros after the padding add nothing
     x, window = cropped(op, x, window.covering(x.shape[1:-1]))
     if order == 2 and len(window.kernel) == 2 and not window.is_dilated:
         return _output(op, _pool(op, "L2Pool", x, window))

@@ -18,7 +18,7 @@ _MOST_BITS = 16
 @BREVITAS.importer("Quant", versions=(1, 2))
 @BREVITAS.importer("IntQuant", versions=(1, 2))
 def quant(op: OpContext) -> Value:
-    """Numbers rounded to integers of some bits, and real again."""
+    """Quantize to integers of a bitwidth and dequantize again."""
     scale, zero = fitting(op, {1: "scale", 2: "zero point"})
     bits = float(op.need_number(3, "bit width"))
     if bits not in range(2, _MOST_BITS + 1):  # which no nan is

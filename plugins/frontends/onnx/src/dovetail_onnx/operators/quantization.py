@@ -26,16 +26,16 @@ from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES, check_filters, convolved
 
 _VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
-# Integers up to here are exact in float32, and how far two bytes can lie apart from zero points.
+# Integers up to this are exact in float32; and the maximum difference of a byte and a zero point.
 _EXACT = 2**24
 _GREATEST_PRODUCT = 255 * 255
-# What QuantizeLinear makes, those of 4 bits in bytes.
+# Result types of QuantizeLinear; 4-bit ones are stored in bytes.
 _QUANTIZED = (DType.INT_8, DType.UINT_8, DType.INT_16, DType.UINT_16)
 
 
 @ONNX.importer("DequantizeLinear", versions=_VERSIONS)
 def dequantize_linear(op: OpContext) -> Value:
-    """Subtract the zero point and multiply by the scale; at import if they are known then."""
+    """Subtract the zero point and multiply by the scale; at import if all are constants."""
     target = _target(op, op.spec(1).dtype)
     known = known_real(op, target)
     if known is not None:
@@ -149,7 +149,7 @@ def _exact_type(terms: int) -> DType:
 
 
 def _centred(op: OpContext, i: int, zero: int, dtype: DType, shape: Shape | None) -> Tensor:
-    """Return the difference of an input to its zero point, this reshaped, in a float type."""
+    """Return an input minus its reshaped zero point, in a float type."""
     x = _cast(op, f"real{i}", op.tensor(i), dtype)
     if not op.has(zero):
         return x
@@ -158,7 +158,7 @@ def _centred(op: OpContext, i: int, zero: int, dtype: DType, shape: Shape | None
 
 
 def _as_rows(op: OpContext, i: int, matrix: int) -> Shape | None:
-    """Return the shape of a vector with one number for each row of a matrix, None if it is none."""
+    """Return the shape of a vector with one number for each row of a matrix, or None."""
     if not op.has(i) or len(op.spec(i).shape) != 1 or len(op.spec(matrix).shape) < 2:
         return None
     return (*op.spec(i).shape, 1)
@@ -191,7 +191,7 @@ def _target(op: OpContext, default: DType) -> DType:
 
 
 def _spread(op: OpContext, i: int, x: Shape) -> Tensor:
-    """Return a scale or zero point in a shape that goes with the elements of x."""
+    """Return a scale or zero point in a shape that broadcasts to x."""
     shape, axis, times = fitted(op, i, x)
     given = op.tensor(i)
     if times == 1:

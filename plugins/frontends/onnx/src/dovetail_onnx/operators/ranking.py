@@ -37,10 +37,10 @@ ONNX.importer("ArgMin", versions=(1, 11, 12, 13))(_extreme("Argmin"))
 
 @ONNX.importer("TopK", versions=(1, 10, 11, 24))
 def top_k(op: OpContext) -> Sequence[Tensor | None]:
-    """TopK of the axis read from its end, since of equal elements ONNX takes the first one.
+    """TopK along the reversed axis, since ONNX selects the first of equal elements.
 
-    The op takes the one with the larger index, and works along the last axis. It always sorts,
-    which is one of the orders that a node may give that does not ask for sorting.
+    The op selects the one with the larger index, and works along the last axis. It always sorts,
+    which is also allowed if the node does not require sorting.
     """
     rank = len(op.spec(0).shape)
     axis = op.axis(op.attr.integer("axis", -1), rank)
@@ -89,6 +89,6 @@ def _reversed(op: OpContext, x: Tensor, axis: int) -> Tensor:
 
 
 def _from_the_end(op: OpContext, places: Tensor, extent: int) -> Tensor:
-    """Return what indices into a reversed axis are in the axis itself."""
+    """Return the indices in an axis for indices into the reversed axis."""
     last = op.static("last", np.asarray(extent - 1), places.dtype)
     return op.step("from_the_end", "ElementWiseSubtract", [last, places])

@@ -25,7 +25,7 @@ def lstm(op: OpContext) -> Sequence[Tensor | None]:
 
 
 def lstm_of(layer: Layer) -> Sequence[Tensor | None]:
-    """Return the outputs Y, Y_h and Y_c of an LSTM that is read already."""
+    """Return the outputs Y, Y_h and Y_c of an LSTM that has been parsed."""
     op = layer.op
     shape = (layer.batch, layer.hidden)
     parts = []

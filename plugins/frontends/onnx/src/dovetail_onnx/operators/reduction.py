@@ -27,7 +27,7 @@ def _reduce(op_type: str) -> Callable[[OpContext], Value]:
 
 
 def _reduce_to_extreme(op_type: str, *, least: bool) -> Importer:
-    """Return the importer of ReduceMax or ReduceMin, which over nothing give a type's end."""
+    """Return the importer of ReduceMax or ReduceMin; without elements, the type's limit."""
     reduce = _reduce(op_type)
 
     def convert(op: OpContext) -> Value:
@@ -116,7 +116,7 @@ def cumulative_sum(op: OpContext) -> Tensor:
 
 
 def _axes(op: OpContext) -> tuple[list[int], bool]:
-    """Return the axes to reduce over, none where the node says so, and whether they stay as 1."""
+    """Return the axes to reduce over, possibly none, and whether they stay as 1."""
     rank = len(op.spec(0).shape)
     # the axes moved from the attribute to an input, at different versions
     given = op.need_ints(1, "axes") if op.has(1) else op.attr.integers("axes")

@@ -1,6 +1,6 @@
-"""Resizing: one of QNN's resize ops where it means exactly the same, else products and gathers.
+"""Resizing: one of QNN's resize ops if it computes exactly the same, else products and gathers.
 
-The ops with the fewest freedoms come first: more backends run them.
+The ops with the fewest options come first: more backends run them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dovetail_opset.ops.resize import Interpolation, Resize, ResizeBilinear, Res
 from dovetail_opset.resampling import Coordinates, Nearest
 
 _CONSTANT = 0  # Pad's scheme
-# Where each element of an axis comes from is a table, made for inputs of any size.
+# The source of each element of an axis is a table, computed for inputs of any size.
 _MOST_ALONG_AXIS = 2**20
 # The weights of an element are compared with those of some ten ops: as long as moving these bytes.
 _TIME_OF_ELEMENT = 4096
@@ -66,7 +66,7 @@ def _resized(op: OpContext, style: Style) -> Result:
     if not changed:
         return op.value(0)
     if any(not line.inside for line in changed.values()):
-        # nothing of the input is seen
+        # no element of the input is used
         value = np.asarray(style.extrapolation, op.spec(0).dtype.storage)
         return np.full([count for count, _ in new], value)
     if min(changed) < 2:
@@ -77,7 +77,7 @@ def _resized(op: OpContext, style: Style) -> Result:
 
 
 def _claim_time(op: OpContext, shape: Shape, new: Sequence[int]) -> None:
-    """Count the time that comparing the node with what ops do takes, along all axes."""
+    """Count the time to compare the node with the ops along all axes."""
     elements = sum(max(pair) for pair in zip(shape, new, strict=True) if pair[0] != pair[1])
     if not op.budget.has(0, elements * _TIME_OF_ELEMENT):
         raise op.invalid(
@@ -87,7 +87,7 @@ def _claim_time(op: OpContext, shape: Shape, new: Sequence[int]) -> None:
 
 
 def _regions(op: OpContext, style: Style, rank: int) -> list[tuple[float, float]]:
-    """Return the region of interest along each axis, where the node has one."""
+    """Return the region of interest along each axis, if the node has one."""
     found = [(0.0, 1.0)] * rank
     if style.coordinates != "tf_crop_and_resize":
         return found
@@ -101,10 +101,10 @@ def _regions(op: OpContext, style: Style, rank: int) -> list[tuple[float, float]
 
 
 def _spatial(op: OpContext, style: Style, changed: Mapping[int, Line]) -> Tensor:
-    """Resizes spatial axes, channels last."""
+    """Resize the spatial axes by a channels-last op."""
     rank = len(op.spec(0).shape)
     x = spatial_input(op) if rank in (3, 4) else op.arranged(0, to_last(rank))
-    # axis i of (n, c, ...) is now i - 1; that of (n, c, w) stays 2, behind one of extent 1
+    # axis i of (n, c, ...) is now i - 1; that of (n, c, w) stays 2, after one of size 1
     moved = {axis - (rank != 3): line for axis, line in changed.items()}
     for op_type, params in _candidates(style, len(x.shape)):
         if not any(map(_is_padded, moved.values())) and _means(op_type, params, moved):
@@ -119,7 +119,7 @@ def _is_padded(line: Line) -> bool:
 
 
 def _candidates(style: Style, rank: int) -> Iterator[tuple[str, Params]]:
-    """Return ops that might do, the most widely supported first."""
+    """Return candidate ops, the most widely supported first."""
     if rank == 4 and style.mode != "cubic":
         name = "ResizeNearestNeighbor" if style.mode == "nearest" else "ResizeBilinear"
         flags: list[Params] = [{"half_pixel_centers": True}, {"align_corners": True}, {}]
@@ -144,7 +144,7 @@ _OPS: dict[str, type[Resize | ResizeBilinear | ResizeNearestNeighbor]] = {
 
 
 def _means(op_type: str, params: Params, lines: Mapping[int, Line]) -> bool:
-    """Return whether an op makes of each axis what the node makes of it."""
+    """Return whether an op resizes each axis exactly as the node does."""
     found = _OPS[op_type]((), **params)
     return all(
         found.taps(line.length, line.inside).equals(line.taps, line.length)
@@ -153,7 +153,7 @@ def _means(op_type: str, params: Params, lines: Mapping[int, Line]) -> bool:
 
 
 def _steps(op: OpContext, style: Style, x: Tensor, lines: Mapping[int, Line]) -> Tensor:
-    """Resizes axis by axis: a gather, or the product with a matrix of weights."""
+    """Resize axis by axis: a gather, or the product with a matrix of weights."""
     dtype = x.dtype
     weighted = any(line.taps.weights is not None for line in lines.values())
     if weighted and not dtype.is_float:

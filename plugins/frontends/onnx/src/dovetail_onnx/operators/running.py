@@ -12,7 +12,7 @@ from dovetail_onnx.operators._table import ONNX
 
 @ONNX.importer("CumProd", versions=(26,))
 def cumulative_product(op: OpContext) -> Value:
-    """Multiply by the elements 1, 2, 4 ... before: as many steps as the size has bits."""
+    """Multiply by the elements 1, 2, 4, ... positions before: one step for each bit of the size."""
     given = op.need_ints(1, "axis")
     if len(given) != 1:
         raise op.invalid(f"axis must be a single number, got {given}")

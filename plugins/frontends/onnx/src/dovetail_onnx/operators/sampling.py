@@ -19,7 +19,7 @@ _PADDING = {"zeros": 0, "border": 1, "reflection": 2}
 
 @ONNX.importer("GridSample", versions=(16, 20, 22))
 def grid_sample(op: OpContext) -> Tensor:
-    """GridSample, channels last; of cubic interpolation, what it is made of."""
+    """GridSample, channels last; cubic interpolation is composed of other ops."""
     rank = len(op.spec(0).shape)
     if rank not in (4, 5):
         raise op.unsupported(f"unsupported {rank - 2} spatial dimension(s); expected two or three")
@@ -74,7 +74,7 @@ def _places(extents: tuple[int, ...], *, corners: bool) -> Array:
 
 @ONNX.importer("CenterCropPad", versions=(18,))
 def center_crop_pad(op: OpContext) -> Value:
-    """StridedSlice where an axis is too long, Pad with zeros where it is too short."""
+    """StridedSlice for axes that are too long, Pad with zeros for those that are too short."""
     x = op.tensor(0)
     given = op.attr.integers("axes")
     axes = [op.axis(a, len(x.shape)) for a in (range(len(x.shape)) if given is None else given)]
@@ -88,7 +88,7 @@ def center_crop_pad(op: OpContext) -> Value:
     rows, pads = [], []
     for have, want in zip(x.shape, wanted, strict=True):
         cut, missing = max(have - want, 0), max(want - have, 0)
-        # the odd element is cut off behind, or added there
+        # the odd element is removed or added at the end
         rows.append((cut // 2, cut // 2 + min(have, want), 1))
         pads.append((missing // 2, missing - missing // 2))
     is_padded = any(map(any, pads))

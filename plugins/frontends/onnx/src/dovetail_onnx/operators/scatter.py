@@ -14,7 +14,7 @@ from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
 _REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3}
-# Makes data with updates; the last argument is the reduction's number.
+# Returns the updated data; the last argument is the reduction's number.
 _Scatter = Callable[[Tensor, Tensor, int], Tensor]
 
 
@@ -37,7 +37,7 @@ def scatter_elements(op: OpContext) -> Tensor:
 
 @ONNX.importer("ScatterND", versions=(11, 13, 16, 18))
 def scatter_nd(op: OpContext) -> Tensor:
-    """ScatterNd, or ScatterElements of flattened tensors for reductions that only that has."""
+    """ScatterNd, or ScatterElements of flattened tensors for reductions that ScatterNd lacks."""
     data, rows = op.spec(0).shape, op.spec(1).shape
     if not rows or rows[-1] > len(data):
         raise op.invalid(f"indices {rows} do not match the data {data}")

@@ -1,4 +1,4 @@
-"""Changes of shape and order. Shapes are static, so all of the first kind are one op: Reshape."""
+"""Changes of shape and order. Shapes are static, so every change of shape is a Reshape."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _reshape(op: OpContext, shape: Shape) -> Value:
 
 @ONNX.importer("Reshape", versions=(5, 13, 14, 19, 21, 23, 24, 25))
 def reshape(op: OpContext) -> Value:
-    """Reshape; 0 copies a size (unless allowzero), -1 takes what is left."""
+    """Reshape; 0 copies a size (unless allowzero), -1 is inferred."""
     x, wanted = op.spec(0).shape, list(op.need_ints(1, "shape"))
     if not op.attr.integer("allowzero", 0):
         for i, extent in enumerate(wanted):

@@ -1,4 +1,4 @@
-"""The plain recurrent layer, RNN: every step written out, with any of ONNX's activations."""
+"""The simple recurrent layer, RNN: unrolled, with any of ONNX's activations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dovetail_onnx.operators._parts import apply_operator
 from dovetail_onnx.operators._recurrence import Layer, read_layer
 from dovetail_onnx.operators._table import ONNX
 
-# RNN has no op: each step becomes some nodes. A longer sequence would make a graph too large.
+# RNN has no op: each step becomes some nodes. The graph of a longer sequence would be too large.
 _MOST_STEPS = 64
 # ONNX's activations, and which of them take an alpha and a beta; without these the default of the
 # operator of the same name holds.
@@ -42,7 +42,7 @@ class _Activation:
 
 @ONNX.importer("RNN", versions=(7, 14, 22))
 def rnn(op: OpContext) -> Sequence[Tensor | None]:
-    """Write out all steps: h = f(W x + R h + B), with the product of all x beforehand."""
+    """Unroll all steps: h = f(W x + R h + B), with the product of all x computed beforehand."""
     layer = read_layer(op, 1)
     functions = list(_activations(op, len(layer.directions)))
     steps = op.spec(0).shape[0 if layer.time_major else 1]

@@ -12,7 +12,7 @@ from dovetail_onnx.operators._table import ONNX
 
 
 def _along(op_type: str) -> Importer:
-    """Return the importer of an op along an axis; before version 13 over all from that axis on."""
+    """Return the importer of an op along an axis; before version 13, along all from that on."""
 
     def convert(op: OpContext) -> Tensor:
         x, axis, shape = _input(op)
@@ -42,7 +42,7 @@ def hardmax(op: OpContext) -> Tensor:
 
 
 def _input(op: OpContext) -> tuple[Tensor, int, tuple[int, ...]]:
-    """Return what to normalize, along which axis, and the shape of the node's output."""
+    """Return the tensor to normalize, the axis, and the shape of the node's output."""
     x = op.tensor(0)
     old = op.version < 13
     axis = op.axis(op.attr.integer("axis", 1 if old else -1), max(len(x.shape), 1))

@@ -18,7 +18,7 @@ _FAR = 6.0
 
 @ONNX.importer("Erf", versions=(9, 13))
 def erf(op: OpContext) -> Tensor:
-    """Its series near 0, and 2 * Gelu(z) / z - 1 of z = x * sqrt(2) elsewhere.
+    """Compute the series of erf near 0, and 2 * Gelu(z) / z - 1 of z = x * sqrt(2) elsewhere.
 
     Near 0 the difference would leave few digits.
     """
@@ -33,7 +33,7 @@ def erf(op: OpContext) -> Tensor:
 
     size = op.step("size", "ElementWiseAbs", [x])
     near = op.step("near", "ElementWiseLess", [size, number("limit", _NEAR)])
-    # beyond, erf is 1 in every float type but float64; infinity over itself would be no number
+    # beyond, erf is 1 in every float type but float64; infinity over itself would be NaN
     inside = op.step("inside", "ReluMinMax", [x], min_value=-_FAR, max_value=_FAR)
     scaled = op.step("scaled", "ElementWiseMultiply", [inside, number("root", math.sqrt(2))])
     # where it is not used, the divisor is 1: there would be 0 among those that are near

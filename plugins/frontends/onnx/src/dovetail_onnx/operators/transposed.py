@@ -23,9 +23,9 @@ class _Spread:
     Attributes:
         strides: Steps between windows.
         dilations: Distance between a window's elements.
-        pads: Elements (before, after) taken off the output, not below 0.
-        extra: Elements left at its end.
-        taps: Elements (before, after) without weight that the filters get.
+        pads: Elements (before, after) removed from the output, not below 0.
+        extra: Additional elements at its end.
+        taps: Elements (before, after) of weight 0 that are added to the filters.
     """
 
     strides: Shape
@@ -42,10 +42,10 @@ class _Spread:
 
 @ONNX.importer("ConvTranspose", versions=(1, 11, 22))
 def conv_transpose(op: OpContext) -> Tensor:
-    """TransposeConv2d or 3d; one dimension becomes two: no backend of QNN's has TransposeConv1d.
+    """TransposeConv2d or 3d; one dimension becomes two: no QNN backend has TransposeConv1d.
 
-    What these ops do not have is put into the filters: dilation in two dimensions as zeros between
-    the weights, and output beyond all windows as zeros before or after them.
+    Features that these ops lack are put into the filters: dilation in two dimensions as zeros
+    between the weights, and output beyond all windows as zeros before or after them.
     """
     x, weight = op.spec(0).shape, op.spec(1).shape
     check_spatial(op, len(x))
@@ -80,7 +80,7 @@ def _check_filters(op: OpContext, x: Shape, weight: Shape, group: int) -> None:
 
 
 def _spread(op: OpContext, kernel: Shape, spatial: Shape) -> _Spread:
-    """Return what a node's attributes describe."""
+    """Return the parameters that a node's attributes describe."""
     rank = len(spatial)
     strides, dilations = positive(op, "strides", rank), positive(op, "dilations", rank)
     extra = op.attr.integers("output_padding") or (0,) * rank
@@ -146,7 +146,7 @@ def _pads(op: OpContext, spatial: Shape, strides: Shape, extra: Shape, full: Sha
 def _halved(total: int, auto: str) -> tuple[int, int]:
     """Return elements (before, after) to remove; those that no window reaches come after.
 
-    So ONNX's own tests have it, and ONNX Runtime, whose output under SAME_* is smaller there.
+    ONNX's own tests do so, and ONNX Runtime, whose output under SAME_* is smaller there.
     """
     if total < 0:
         return 0, total
@@ -155,7 +155,7 @@ def _halved(total: int, auto: str) -> tuple[int, int]:
 
 
 def _filters(op: OpContext, spread: _Spread) -> tuple[Tensor, _Spread]:
-    """Return the filters, (c, k, ...), as (..., c, k), and what is then left to do."""
+    """Return the filters, (c, k, ...), as (..., c, k), and the remaining parameters."""
     rank = len(op.spec(1).shape)
     to_last = (*range(2, rank), 0, 1)
     spread = _without_excess(spread)
@@ -200,7 +200,7 @@ def _dilated(op: OpContext, filters: Tensor, dilations: Shape) -> Tensor:
 
 
 def _without_excess(spread: _Spread) -> _Spread:
-    """Include elements after all windows in these, where output_padding cannot have them."""
+    """Extend the windows to elements after all windows that output_padding cannot express."""
     steps = zip(spread.extra, spread.strides, strict=True)
     if all(extra < stride for extra, stride in steps):
         return spread

@@ -1,8 +1,8 @@
-"""Trigonometric and hyperbolic functions that are no op: formulas of those that are.
+"""Trigonometric and hyperbolic functions without an op, as formulas of functions with one.
 
-Each formula is chosen so that float32 keeps its digits: Tan, Acos, Sinh and Cosh are right to a few
+Each formula is chosen to be precise in float32: Tan, Acos, Sinh and Cosh are right to a few
 roundings everywhere. There is no logarithm of 1 + x, so Asinh, Acosh and Atanh are off by about
-1e-7 where they are small, however small that is. What is left out for simplicity: Sinh and Cosh are
+1e-7 where they are small, however small that is. Limits, for simplicity: Sinh and Cosh are
 infinite from half of the type's maximum on, Asinh and Acosh for such an x.
 """
 

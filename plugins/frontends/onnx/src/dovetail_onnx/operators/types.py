@@ -34,14 +34,14 @@ def _cast(op: OpContext, dtype: DType, packed: int | None) -> Value:
         return op.value(0)
     if packed is not None:
         return _narrowed(op, packed)
-    if x.dtype is dtype:  # 4 bits in bytes become bytes: other tensors, which are told apart
+    if x.dtype is dtype:  # 4 bits in bytes become bytes: two different tensors
         return op.emit("Reshape", [op.tensor(0)], spec=x)
     op_type = "Convert" if DType.BFLOAT_16 in (x.dtype, dtype) else "Cast"
     return op.emit(op_type, [op.tensor(0)], spec=Spec(dtype, x.shape))
 
 
 def _narrowed(op: OpContext, code: int) -> Tensor:
-    """Return the last 4 bits of whole numbers, floats cut to these, with a sign or without."""
+    """Return the last 4 bits of truncated numbers, with a sign or without."""
     x = _whole(op)
     if x.dtype is DType.BOOL_8:
         return op.emit("Cast", [x], spec=Spec(PACKED[code], x.shape))
@@ -61,7 +61,7 @@ def _narrowed(op: OpContext, code: int) -> Tensor:
 
 
 def _whole(op: OpContext) -> Tensor:
-    """Return the first input, floats without their fractions as integers."""
+    """Return the first input; floats are truncated to integers."""
     x = op.tensor(0)
     if x.dtype is DType.BFLOAT_16:
         x = op.step("real", "Convert", [x], spec=Spec(DType.FLOAT_32, x.shape))

@@ -1,4 +1,4 @@
-"""Pooling undone."""
+"""Inverse of max pooling."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def max_unpool(op: OpContext) -> Tensor:
 
 
 def _shape(op: OpContext, x: Shape) -> Shape:
-    """Return what the windows cover."""
+    """Return the shape that the windows cover."""
     axes = len(x) - 2
     kernel, pads = (
         op.attr.integers("kernel_shape") or (),

@@ -1,4 +1,4 @@
-"""Counting n-grams."""
+"""Counts of n-grams."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def tf_idf_vectorizer(op: OpContext) -> Tensor:
 
 
 def _pools(op: OpContext) -> Iterator[tuple[int, Array]]:
-    """Return the n-grams of each length that there are any of, (n-grams, length)."""
+    """Return the n-grams of each length that occurs, (n-grams, length)."""
     pool = np.array(op.attr.integers("pool_int64s") or (), np.int64)
     starts = op.attr.integers("ngram_counts") or ()
     bounds = [*starts, len(pool)]
@@ -74,7 +74,7 @@ def _columns(op: OpContext, count: int) -> Array:
 
 
 def _counts(op: OpContext, texts: Tensor, pool: Array) -> Tensor:
-    """Return how often each n-gram is in each text, (n, n-grams), words left out between or not."""
+    """Return each n-gram's count in each text, (n, n-grams), with or without skipped words."""
     (rows, words, _), (grams, length) = texts.shape, pool.shape
     steps = op.attr.integer("max_skip_count", 0) + 1 if length > 1 else 1
     steps = min(steps, (words - 1) // (length - 1)) if length > 1 else min(steps, words)
@@ -113,7 +113,7 @@ def _none(op: OpContext, rows: int, grams: int) -> Tensor:
 
 
 def _weighted(op: OpContext, counts: Tensor, mode: str) -> Tensor:
-    """Return counts, or weights of what is there, or counts times weights."""
+    """Return counts, or weights of the n-grams found, or counts times weights."""
     grams = counts.shape[1]
     weights = np.array(op.attr.numbers("weights") or (1.0,) * grams)
     if len(weights) != grams:

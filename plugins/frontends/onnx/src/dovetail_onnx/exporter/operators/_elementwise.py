@@ -24,8 +24,8 @@ def follow_pair(e: NodeExport, body: PairBody, *, kind: int | None = None) -> No
 
     Args:
         e: The node.
-        body: Gives the result of two values.
-        kind: Element type that both are made first.
+        body: Returns the result for two values.
+        kind: Element type to which both are cast first.
     """
     order = e.layout()
     a, b = (e.aligned(i, order) for i in (0, 1))
@@ -45,7 +45,7 @@ def two(op_type: str, **attributes: Any) -> PairBody:
 
 
 def question(op_type: str) -> PairBody:
-    """Return the body that is one ONNX node of two inputs that answers with a bool."""
+    """Return the body that is one ONNX node of two inputs with a bool as its result."""
     return lambda e, a, b: e.add(op_type, [a, b], TensorProto.BOOL)
 
 

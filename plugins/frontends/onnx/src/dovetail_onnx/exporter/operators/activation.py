@@ -41,7 +41,7 @@ def relu6(e: NodeExport) -> None:
 
 @exports("Prelu")
 def prelu(e: NodeExport) -> None:
-    """PRelu, whose slopes broadcast to x as those of the op do."""
+    """PRelu, whose slopes broadcast to x as in the op."""
     order = e.layout(0)
     e.put(e.add("PRelu", [e.input(0, order), e.aligned(1, order)]), order)
 
@@ -65,7 +65,7 @@ def neuron(e: NodeExport) -> None:
 
 
 def clipped(e: NodeExport, x: str, low: float, high: float) -> str:
-    """Return a value within bounds, for integers the whole ones inside them."""
+    """Return a value clipped to bounds; for integers, to the integers within them."""
     code = e.builder.types[x]
     if code not in FLOATS:
         least, greatest = e.out.dtype.stored_range()

@@ -1,4 +1,4 @@
-"""Tensors put together, taken apart and repeated."""
+"""Concatenation, splitting and repetition of tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dovetail_onnx.exporter._table import exports
 
 @exports("Pack")
 def pack(e: NodeExport) -> None:
-    """Concat of tensors with a dimension more."""
+    """Concat of tensors with one more dimension."""
     shape, axis = e.spec(0).shape, e.op.axis
     row = (*shape[:axis], 1, *shape[axis:])
     rows = [e.flat(i, row) for i in range(len(e.node.inputs))]

@@ -1,4 +1,4 @@
-"""Blocks of space, batch and channels exchanged."""
+"""Moves of blocks between space, batch and channels."""
 
 from __future__ import annotations
 

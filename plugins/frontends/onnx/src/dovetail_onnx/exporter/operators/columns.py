@@ -1,4 +1,4 @@
-"""Windows of images as columns and patches, and back."""
+"""Conversion of image windows to columns and patches, and back."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from dovetail_onnx.exporter._table import exports
 
 @exports("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
 def convolution(e: NodeExport) -> None:
-    """Conv; of a depth-wise one every channel is a group."""
+    """Conv; a depth-wise one has one group for each channel."""
     shape = e.spec(1).shape
     rank = len(shape)
     # (..., i, o) as (o, i, ...)
@@ -37,7 +37,7 @@ def transposed(e: NodeExport) -> None:
     weight = e.input(1, (rank - 2, rank - 1, *range(rank - 2)))
     window = e.op.window(shape)
     extras = [int(n) for n in np.reshape(e.op.output_padding, -1)]
-    # what is added at an end and taken off there again need not be made
+    # elements that are added at an end and then removed need not be computed
     pairs = [(b, max(a - n, 0)) for (b, a), n in zip(window.pads, extras, strict=True)]
     left = [max(n - a, 0) for (_, a), n in zip(window.pads, extras, strict=True)]
     attributes = window_attributes(window) | {"pads": onnx_pads(pairs)}
@@ -62,6 +62,6 @@ def window_attributes(window: Any) -> dict[str, Any]:
 
 
 def onnx_pads(pairs: Iterable[Shape]) -> list[int]:
-    """Return paddings (before, after) as ONNX has them: all that come before, then all after."""
+    """Return paddings (before, after) in ONNX's order: all `before`, then all `after`."""
     both = list(pairs)
     return [pair[0] for pair in both] + [pair[1] for pair in both]

@@ -55,7 +55,7 @@ BODIES: dict[Binary, PairBody] = {
     Binary.SUBTRACT: two("Sub"),
     Binary.XOR: two("Xor"),
 }
-# Whose inputs are true or not.
+# Operators with bool inputs.
 LOGIC = (Binary.AND, Binary.OR, Binary.XOR)
 
 for _operation, _name in (

@@ -68,7 +68,7 @@ def non_max_suppression(e: NodeExport) -> None:
 
 @exports("ArgbToRgb")
 def argb_to_rgb(e: NodeExport) -> None:
-    """Gather of the channels."""
+    """Gather along the channels."""
     channels = [1, 2, 3] if e.op.input_order is AlphaOrder.ARGB else [0, 1, 2]
     if e.op.reverse_output:
         channels.reverse()

@@ -1,4 +1,4 @@
-"""Comparisons, logic and the choice between two tensors."""
+"""Comparisons, logic and selection between two tensors."""
 
 from __future__ import annotations
 

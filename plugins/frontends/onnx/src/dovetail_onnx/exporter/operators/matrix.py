@@ -10,7 +10,7 @@ from dovetail_onnx.exporter._table import exports
 
 @exports("MatMul")
 def matmul(e: NodeExport) -> None:
-    """MatMul, of inputs that are transposed before if they are to be, and Add for the bias."""
+    """MatMul, after Transpose of the inputs if needed, and Add for the bias."""
     a, b = (_matrix(e, i, t) for i, t in enumerate((e.op.transpose_in0, e.op.transpose_in1)))
     result = e.add("MatMul", [a, b])
     e.put(e.add("Add", [result, e.input(2)]) if e.has(2) else result)
@@ -18,7 +18,7 @@ def matmul(e: NodeExport) -> None:
 
 @exports("FullyConnected")
 def fully_connected(e: NodeExport) -> None:
-    """Gemm of rows; of more dimensions that stay, MatMul and Add."""
+    """Gemm for a matrix of rows; MatMul and Add if more dimensions are kept."""
     x, shape, features = e.spec(0).shape, e.out.shape, e.spec(1).shape[1]
     if len(shape) > 2:
         result = e.add("MatMul", [e.input(0), e.input(1, (1, 0))])

@@ -46,7 +46,7 @@ def layer_norm(e: NodeExport) -> None:
 
 @exports("RmsNorm")
 def rms_norm(e: NodeExport) -> None:
-    """X over the root of the mean of squares, spelled out."""
+    """X / sqrt(mean(x ** 2) + epsilon), in simple operators."""
     axes = [int(a) for a in e.op.axes]
     order = _axes_last(e, axes)
     x = e.input(0, order)
@@ -61,7 +61,7 @@ def rms_norm(e: NodeExport) -> None:
 
 @exports("InstanceNorm")
 def instance_norm(e: NodeExport) -> None:
-    """InstanceNormalization where statistics are by channel; else spelled out."""
+    """InstanceNormalization if statistics are per channel; otherwise simple operators."""
     op, rank = e.op, len(e.spec(0).shape)
     by_channel = op.region is NormRegion.ACROSS_SPATIAL and op.mode is NormMode.MU_SIGMA
     if by_channel and op.normalize_variance and rank > 2:
@@ -104,7 +104,7 @@ def group_norm(e: NodeExport) -> None:
 
 @exports("L2Norm")
 def l2_norm(e: NodeExport) -> None:
-    """X over ReduceL2, or over epsilon if that is greater."""
+    """X / max(ReduceL2(x), epsilon)."""
     order = e.layout(0)
     x = e.input(0, order)
     norm = _reduced(e, "ReduceL2", x, [order.index(int(axis)) for axis in e.op.over()])
@@ -113,7 +113,7 @@ def l2_norm(e: NodeExport) -> None:
 
 @exports("Lrn")
 def lrn(e: NodeExport) -> None:
-    """LRN, whose alpha is over the number of neighbours; within a channel by AveragePool."""
+    """LRN, whose alpha is divided by the number of neighbours; AveragePool within a channel."""
     op, size = e.op, 2 * e.op.radius + 1
     rank = len(e.spec(0).shape)
     if op.region is LrnRegion.ACROSS_CHANNEL:
@@ -153,7 +153,7 @@ def _reduced(e: NodeExport, op_type: str, x: str, axes: Iterable[int]) -> str:
 
 
 def _scaled(e: NodeExport, x: str, order: Order, extents: list[int], axes: tuple[int, ...]) -> None:
-    """Multiply by in[1] and add in[2], which extend along axes of the output."""
+    """Multiply by in[1] and add in[2], which have the sizes of axes of the output."""
     places = inverse(order)
     shape = [1] * len(order)
     for axis, extent in zip(axes, extents, strict=True):

@@ -14,14 +14,14 @@ from dovetail_onnx.exporter.operators.convolution import onnx_pads
 from dovetail_opset.ops.pooling import Rounding
 
 _NOT_NEGATIVE = ("Relu", "Relu6", "Sigmoid", "Softmax", "ElementWiseAbs", "ElementWiseExp")
-# What gives nothing less than the least of its inputs and 0.
+# Ops whose results are at least the minimum of their inputs and 0.
 _KEEPING = ("Concat", "PoolAvg2d", "PoolMax2d", "Reshape", "Split", "StridedSlice", "Transpose")
 _MOST_STEPS = 64
 
 
 @exports("PoolMax2d", "PoolMax3d")
 def pool_max(e: NodeExport) -> None:
-    """MaxPool. Its padding takes no part, so padding with 0 is a Pad unless 0 is never the most."""
+    """MaxPool. It ignores padding, so padding with 0 needs a Pad unless 0 is never the maximum."""
     x = e.channels_first()
     window = e.op.window
     pads = window.pads
@@ -54,7 +54,7 @@ def pool_l2(e: NodeExport) -> None:
 
 
 def _attributes(e: NodeExport, pads: Iterable[Shape]) -> dict[str, Any]:
-    """Return the attributes; what a last window covers beyond the padding is padding in ONNX."""
+    """Return the attributes; elements of a last window beyond the padding are padding in ONNX."""
     window = e.op.window
     pairs = [tuple(pair) for pair in pads]
     if getattr(e.op, "rounding_mode", Rounding.FLOOR) is Rounding.CEIL:
@@ -77,7 +77,7 @@ def _attributes(e: NodeExport, pads: Iterable[Shape]) -> dict[str, Any]:
 
 
 def _is_never_negative(e: NodeExport) -> bool:
-    """Return whether the input is known to hold nothing below 0."""
+    """Return whether the input is known to have no negative elements."""
     waiting, seen = [e.tensor(0)], 0
     while waiting and seen < _MOST_STEPS:
         tensor, seen = waiting.pop(), seen + 1

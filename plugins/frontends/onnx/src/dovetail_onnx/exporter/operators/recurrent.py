@@ -1,4 +1,4 @@
-"""Recurrent layers, whose weights ONNX has as one tensor of all gates."""
+"""Recurrent layers, whose weights in ONNX are one tensor for all gates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PEEPHOLES = (18, 20, 19)
 
 @exports("Lstm")
 def lstm(e: NodeExport) -> None:
-    """LSTM; where the input gate is 1 - f here, the forget gate is 1 - i there."""
+    """LSTM; if the input gate is 1 - f in QNN, the forget gate is 1 - i in ONNX."""
     _check_lstm(e)
     units, size = e.spec(1).shape[0], e.spec(0).shape[-1]
     x, batch = _sequence(e)
@@ -105,7 +105,7 @@ def _check_lstm(e: NodeExport) -> None:
 
 
 def _lstm_gates(e: NodeExport, ports: Sequence[int], shape: Shape) -> str:
-    """Return what belongs to the gates i, o, f and, but for peepholes, c in one tensor."""
+    """Return the tensors of the gates i, o, f and (except for peepholes) c as one tensor."""
     found = [e.flat(i, shape) if e.has(i) else "" for i in ports]
     if not found[0]:  # i = 1 - f = sigmoid(-a), where a is what goes into f
         found[0] = e.add("Neg", [found[2]])
@@ -133,7 +133,7 @@ def _sequence(e: NodeExport) -> tuple[str, int]:
 
 
 def _put_sequence(e: NodeExport, y: str) -> None:
-    """Create (time, 1, batch, units) the first output."""
+    """Make (time, 1, batch, units) the first output."""
     shape = e.out.shape
     if len(shape) == 2 or e.op.time_major:
         e.put(e.reshape(y, shape))

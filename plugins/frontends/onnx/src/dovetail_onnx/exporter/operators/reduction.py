@@ -32,7 +32,7 @@ def reduction(e: NodeExport) -> None:
 
 @exports("Moments")
 def moments(e: NodeExport) -> None:
-    """ReduceMean of x, and of the squared distances from that."""
+    """ReduceMean of x, and of the squared distances from the mean."""
     order = e.layout_of(0)
     axes = [int(axis) for axis in e.op.axes]
     x = e.input(0, order)
@@ -58,9 +58,9 @@ def cumulative_sum(e: NodeExport) -> None:
 def reduced(
     e: NodeExport, op_type: str, x: str, order: Order, axes: list[int], *, keep: bool
 ) -> str:
-    """Return a reduction of a value, whose axes are in an order, over axes of the tensor."""
+    """Return the reduction of a value, stored in an order of axes, over axes of the tensor."""
     places = e.integers(sorted(order.index(axis) for axis in axes))
-    # without axes ONNX reduces over all unless told not to
+    # without axes ONNX reduces over all by default
     noop = None if axes else 1
     return e.add(op_type, [x, places], keepdims=int(keep), noop_with_empty_axes=noop)
 

@@ -37,7 +37,7 @@ def resize_bilinear(e: NodeExport) -> None:
 
 @exports("ResizeNearestNeighbor")
 def resize_nearest(e: NodeExport) -> None:
-    """Resize to the nearest: the floor of plain quotients, halves up else."""
+    """Resize to the nearest element: floor for plain quotients, otherwise halves up."""
     is_plain = e.op.coordinates is Coordinates.ASYMMETRIC
     _resized(
         e,

@@ -21,7 +21,7 @@ _BEFORE_ALL = -(2**31)
 
 @exports("Pad")
 def pad(e: NodeExport) -> None:
-    """Pad; a symmetric mirror, which ONNX has not, is a Gather along each axis."""
+    """Pad; a symmetric mirror, which ONNX lacks, is a Gather along each axis."""
     order = e.layout(0)
     x = e.input(0, order)
     pairs = [(int(before), int(after)) for before, after in e.op.pad_amount]
@@ -42,7 +42,7 @@ def pad(e: NodeExport) -> None:
 
 @exports("StridedSlice")
 def strided_slice(e: NodeExport) -> None:
-    """Slice, and Reshape where dimensions come or go."""
+    """Slice, and Reshape where dimensions are added or removed."""
     index = e.op.index()
     old = [entry for entry in index if entry is not None]
     is_plain = len(old) == len(index) and not any(isinstance(entry, int) for entry in old)
@@ -71,7 +71,7 @@ def _row(entry: slice | int, extent: int) -> tuple[int, int, int] | None:
 
 
 def _constant(e: NodeExport) -> float:
-    """Return the real value that padding holds."""
+    """Return the real value of the padding."""
     value, encoding = e.op.pad_constant_value, e.spec(0).encoding
     if e.spec(0).dtype.is_fixed_point and not isinstance(value, float):
         if not isinstance(encoding, ScaleOffset):

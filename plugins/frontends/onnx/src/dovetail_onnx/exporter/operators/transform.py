@@ -13,7 +13,7 @@ from dovetail_onnx.exporter._table import exports
 
 @exports("RotaryEmbedding")
 def rotary_embedding(e: NodeExport) -> None:
-    """Slices of x times cosines and sines, put together again."""
+    """Slices of x times cosines and sines, concatenated."""
     size = e.spec(0).shape[3]
     turned = e.op.rotary_embedding_dim or size
     half = turned // 2

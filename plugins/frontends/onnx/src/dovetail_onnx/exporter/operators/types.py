@@ -1,4 +1,4 @@
-"""Changes of type and encoding; shapes and constants as values."""
+"""Conversions of type and encoding; shapes and constants as values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dovetail_onnx.exporter._table import exports
 
 @exports("Convert", "Quantize", "Dequantize")
 def convert(e: NodeExport) -> None:
-    """Write only what the output's type needs: quantization, or a Cast."""
+    """Write only the conversion that the output's type needs: quantization, or a Cast."""
     order = e.layout(0)
     e.put(e.input(0, order), order)
 
@@ -36,7 +36,7 @@ def cast(e: NodeExport) -> None:
 
 
 def _same_integers(one: DType, other: DType) -> bool:
-    """Return whether one type is fixed-point, the other not, and both are the same integers."""
+    """Return whether one type is fixed-point, the other not, and both have the same integers."""
     kinds = {(dtype.bits, dtype.is_signed, dtype.is_packed) for dtype in (one, other)}
     plain = (one.is_int, other.is_int)
     fixed = (one.is_fixed_point, other.is_fixed_point)

@@ -27,12 +27,12 @@ def attended(
     Every head of keys and values serves as many heads of queries, in order: these become rows.
 
     Args:
-        op: The node, whose attribute scale may tell the scale.
+        op: The node, whose attribute `scale` may set the scale.
         query: (batch, heads, queries, size).
         key: (batch, fewer heads, keys, size).
         value: (batch, fewer heads, keys, other size).
         biases: Added to the scores, which they broadcast to; None adds nothing.
-        softcap: How far the scores may go, bent by a tanh; 0 for any distance.
+        softcap: Limit of the scores, applied with a tanh; 0 for no limit.
         sink: (batch, heads, queries, 1) of scores of a position that has no value.
 
     Returns:

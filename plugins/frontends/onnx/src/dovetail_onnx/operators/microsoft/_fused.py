@@ -1,4 +1,4 @@
-"""The activations that ONNX Runtime fuses into what comes before them."""
+"""The activations that ONNX Runtime fuses into the operator before them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._parts import apply_operator, constant
 
-# The attributes that each one's numbers are, in the order in which they are given.
+# The attributes of each activation's numbers, in their order.
 _ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "Relu": (),
     "Sigmoid": (),
@@ -30,13 +30,13 @@ def activated(op: OpContext, x: Value, name: str, numbers: Sequence[float]) -> V
 
     Args:
         op: The node that it is fused into.
-        x: What comes before it.
-        name: Of the activation, empty for none.
+        x: The input of the activation.
+        name: Name of the activation, empty for none.
         numbers: Its attributes.
 
     Raises:
         FrontendError: It has another number of attributes.
-        UnsupportedOpError: It is none that can be converted.
+        UnsupportedOpError: It cannot be converted.
     """
     if not name:
         return x

@@ -43,10 +43,10 @@ def cut(op: OpContext, suffix: str, x: Tensor, axis: int, sizes: Sequence[int]) 
 
 
 def with_past(op: OpContext, suffix: str, past: Tensor | None, x: Tensor, output: int) -> Tensor:
-    """Return (batch, heads, rows, size) after what is remembered of it; an output where wanted.
+    """Return (batch, heads, rows, size) after its past; also as an output if one is requested.
 
     Raises:
-        FrontendError: What is remembered has another rank.
+        FrontendError: The past has another rank.
     """
     if past is not None and len(past.shape) != 4:
         raise op.invalid(f"past {suffix} {past.shape} must be (batch, heads, rows, size)")

@@ -1,4 +1,4 @@
-"""Masks of attention: what is added to scores so that some keys are ignored."""
+"""Masks of attention: numbers that are added to scores so that some keys are ignored."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._parts import apply_operator, constant
 
 FILTER = -10000.0
-# Well below what padding gets, and a float16: what lies ahead is never looked at, though all that
-# lies behind is padding.
+# Well below the number for padding, and a float16: later keys are never attended to, even if all
+# earlier ones are padding.
 _AHEAD = -60000.0
 
 
@@ -23,7 +23,7 @@ class AttentionSizes:
     """The sizes of a mask.
 
     Attributes:
-        batch: Of sequences.
+        batch: Number of sequences.
         queries: Rows that attend.
         keys: Rows that can be attended to, those of the past included.
     """
@@ -39,16 +39,16 @@ class AttentionSizes:
 
 
 def padding_bias(op: OpContext, i: int, sizes: AttentionSizes, dtype: DType) -> Value:
-    """Return what an input that is a mask adds to scores.
+    """Return the numbers that a mask input adds to scores.
 
-    It may be (batch, keys) or (batch, queries, keys), above 0 where to look; or numbers: (batch,)
-    ends, (2 * batch,) ends and then starts, (3 * batch + 2,) ends and then what is not needed.
+    It may be (batch, keys) or (batch, queries, keys), above 0 for keys to attend to; or positions:
+    (batch,) ends, (2 * batch,) ends and then starts, (3 * batch + 2,) ends and then unused numbers.
 
     Args:
         op: The node.
         i: The input.
         sizes: The sizes.
-        dtype: Of the scores.
+        dtype: Data type of the scores.
 
     Raises:
         FrontendError: It has none of these shapes.
@@ -79,12 +79,12 @@ def padding_bias(op: OpContext, i: int, sizes: AttentionSizes, dtype: DType) -> 
 def causal_bias(
     op: OpContext, sizes: AttentionSizes, dtype: DType, *, window: int = -1
 ) -> Constant:
-    """Return (queries, keys) of what is added so that no query attends to a later key.
+    """Return the numbers to add, (queries, keys), so that no query attends to a later key.
 
     Args:
         op: The node.
         sizes: The sizes.
-        dtype: Of the scores.
+        dtype: Data type of the scores.
         window: The number of keys attended to, the query's own being the last; below 1 for all.
 
     Raises:
@@ -108,7 +108,7 @@ def causal_bias(
 
 
 def _between(op: OpContext, i: int, sizes: AttentionSizes) -> Value:
-    """Return (batch, 1, 1, keys) of where to look: before the ends, and from the starts on."""
+    """Return the keys to attend to, (batch, 1, 1, keys): from the starts to before the ends."""
     numbers, batch = op.value(i), sizes.batch
     op.reserve_constant((2, sizes.keys))  # of 64 bits
     keys = constant(op, "keys", np.arange(sizes.keys), numbers.dtype)

@@ -16,10 +16,10 @@ def angles(op: OpContext, tables: tuple[int, int], positions: Value, shape: Shap
         op: The node.
         tables: The inputs that are the tables, (maximum position, pairs).
         positions: Integers, (batch, rows).
-        shape: What the results are given, the pairs left out.
+        shape: The shape of the results, without the pairs.
 
     Raises:
-        FrontendError: The tables are no matrices of one shape.
+        FrontendError: The tables are not matrices of the same shape.
     """
     first, second = (op.spec(i).shape for i in tables)
     if first != second or len(first) != 2:
@@ -37,14 +37,14 @@ def angles(op: OpContext, tables: tuple[int, int], positions: Value, shape: Shap
 def rotated(
     op: OpContext, suffix: str, x: Tensor, turns: list[Tensor], *, interleaved: bool
 ) -> Tensor:
-    """Return (..., size) with its first elements turned in pairs.
+    """Return (..., size) with its first elements rotated in pairs.
 
     Args:
         op: The node.
         suffix: Names it.
         x: (..., size).
-        turns: Cosines and sines, (..., pairs), that go with x.
-        interleaved: Whether an element's partner is the next one, and not one half further on.
+        turns: Cosines and sines, (..., pairs), that broadcast to x.
+        interleaved: Whether a pair is two adjacent elements, instead of elements half a size apart.
 
     Raises:
         FrontendError: There are more pairs than x has.

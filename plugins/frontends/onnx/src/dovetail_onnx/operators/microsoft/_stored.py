@@ -1,4 +1,4 @@
-"""Values stored as integers, with a scale and a zero point each: results, and exact products."""
+"""Values stored as integers with scale and zero point: results, and exact products."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dovetail_onnx.operators._parts import apply_operator, constant, value
 
 
 def emit_quantized(op: OpContext, real: Value, *, scale: int, zero: int, like: DType) -> Value:
-    """Emit real numbers as the node's output, stored as the zero point is.
+    """Emit real numbers as the node's output, stored in the type of the zero point.
 
     Args:
         op: The node.
         real: The numbers.
         scale: The input that is the scale.
-        zero: That which is the zero point.
-        like: What they are stored as where that is left out, and 0.
+        zero: The input that is the zero point.
+        like: Their type if the zero point is omitted, which is then 0.
     """
     point = op.value(zero) if op.has(zero) else constant(op, "zero", 0, like)
     return emit_stored(op, real, scale, point)
@@ -35,7 +35,7 @@ def integer_product(
         a: The first matrix.
         b: The second.
         zeros: The inputs that are their zero points.
-        bias: One of 32 bits that is added, None for none.
+        bias: A 32-bit bias that is added, None for none.
     """
     inputs = [a, b, *(value(op, i) for i in zeros)]
     sums = apply_operator(op, "integers", "MatMulInteger", inputs)
@@ -48,7 +48,7 @@ def need_one(op: OpContext, i: int, what: str) -> None:
     """Raise if an input has several numbers.
 
     Raises:
-        UnsupportedOpError: It has.
+        UnsupportedOpError: It has several.
     """
     if op.has(i) and op.spec(i).shape not in ((), (1,)):
         raise op.unsupported(

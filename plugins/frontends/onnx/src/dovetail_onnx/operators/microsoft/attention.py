@@ -51,14 +51,14 @@ def quantized_attention(op: OpContext) -> Sequence[Tensor | None]:
 def attended_to_itself(
     op: OpContext, product: Tensor, *, mask: int, past: int, bias: int | None
 ) -> Sequence[Tensor | None]:
-    """Return the outputs of an attention whose projections are made.
+    """Return the outputs of an attention after its projections.
 
     Args:
         op: The node.
         product: (batch, rows, all projections).
         mask: The number of the input that is the mask.
-        past: That of the past.
-        bias: That of what is added to the scores.
+        past: The number of the input that is the past.
+        bias: The number of the input that is added to the scores.
 
     Raises:
         FrontendError: The node's attributes or inputs do not fit.
@@ -87,7 +87,7 @@ def attended_to_itself(
 
 
 def _stands_for_none(mask: Shape, keys: int) -> bool:
-    """Return whether a mask is (batch, 1): there is an input, but it says nothing."""
+    """Return whether a mask is (batch, 1), which has no effect."""
     return len(mask) == 2 and mask[1] == 1 != keys
 
 

@@ -39,7 +39,7 @@ def decoder_masked_attention(op: OpContext) -> Sequence[Tensor | None]:
     query, key, values = _heads(op)
     shown: Value | None = None
     if op.has(_KEY) and len(op.spec(_KEY).shape) == 4:
-        pass  # attention to given keys, of which all are shown and nothing is remembered
+        pass  # attention to given keys: all are used and none is stored
     elif op.attr.integer("past_present_share_buffer", 0):
         key, shown = _in_buffer(op, 0, key)
         values, _ = _in_buffer(op, 1, values)
@@ -61,7 +61,7 @@ def _heads(op: OpContext) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _in_buffer(op: OpContext, which: int, row: Tensor) -> tuple[Tensor, Value]:
-    """Return the past, a buffer, with the new row at its length, and which rows are in use.
+    """Return the past, a buffer, with the new row added at its end, and the rows in use.
 
     Args:
         op: The node.

@@ -1,4 +1,4 @@
-"""Dropouts fused with what surrounds them; at inference they drop nothing."""
+"""Dropouts fused with adjacent operators; at inference they drop nothing."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ _PLAIN = "export the model with a plain cache of keys and values, in the type of
 def group_query_attention(op: OpContext) -> Sequence[Tensor | None]:
     """Products and Softmax for each head, of a prompt or of rows after a past that is full.
 
-    Rows of a prompt beyond what seqlens_k says are padding, of which nothing is promised: they see
-    what comes before them, as all others do.
+    Rows of a prompt beyond `seqlens_k` are padding, whose results are undefined: here they attend
+    to the rows before them, as all others do.
     """
     _refuse(op)
     query, key, values = _heads(op)
@@ -87,7 +87,7 @@ def _past_rows(op: OpContext, query: Tensor) -> int:
     """Return how many rows of the past are attended to: all or none.
 
     Raises:
-        UnsupportedOpError: Only some are; or it is not known whether.
+        UnsupportedOpError: Only some are, or the number is not known.
     """
     held = op.spec(3).shape[2] if op.has(3) else 0
     if held == 0:
@@ -131,7 +131,7 @@ def _turned(op: OpContext, query: Tensor, key: Tensor, past: int) -> tuple[Tenso
     positions: Value = constant(op, "positions", np.arange(rows)[None] + past, DType.INT_64)
     if op.has(9) and past:
         positions = op.value(9)
-    elif op.has(9):  # a prompt's first place is that of all sequences
+    elif op.has(9):  # the first position of a prompt is the same for all sequences
         corner = [constant(op, "corner", ends, DType.INT_64) for ends in ((0, 0), (1, 1))]
         first = apply_operator(op, "first_place", "Slice", [op.value(9), *corner])
         positions = apply_operator(op, "counted", "Add", [first, positions])
@@ -146,7 +146,7 @@ def _turned(op: OpContext, query: Tensor, key: Tensor, past: int) -> tuple[Tenso
 
 
 def _causal(op: OpContext, query: Tensor, key: Tensor) -> Value | None:
-    """Return the mask of later rows, and of those before a window; None where there are none."""
+    """Return the mask of later rows, and of those before a window; None if there are none."""
     window = op.attr.integer("local_window_size", -1)
     if not op.attr.integer("causal", 1):
         if window > 0:

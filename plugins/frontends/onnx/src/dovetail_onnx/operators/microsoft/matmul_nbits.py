@@ -1,4 +1,4 @@
-"""Matrix products with weights of a few bits, each block of them with a scale of its own."""
+"""Matrix products with weights of a few bits, with one scale for each block of weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEAST_BLOCK = 16
 
 @MICROSOFT.importer("MatMulNBits", versions=(1,))
 def matmul_n_bits(op: OpContext) -> Tensor:
-    """FullyConnected; the weights are spelt out in the type of the scales, which must be known."""
+    """FullyConnected; the weights are unpacked to the type of the scales, which must be known."""
     refuse_attributes(op, {"weight_prepacked": 0}, "save the model before its weights are packed")
     refuse_inputs(op, {4: "g_idx"}, "quantize without reordering the rows (act order, desc_act)")
     units, inputs = (op.attr.integer(name, 0) for name in ("N", "K"))
@@ -61,7 +61,7 @@ def _weights(op: OpContext, units: int, blocks: int, block: int, bits: int) -> A
 
 
 def _zeros(op: OpContext, units: int, blocks: int, bits: int) -> Array:
-    """Return (units, blocks) of zero points: in the middle where they are left out."""
+    """Return the zero points, (units, blocks); the middle of the range if they are omitted."""
     if not op.has(3):
         return np.full((units, blocks), 2 ** (bits - 1), np.float32)
     if op.spec(3).dtype.is_float:
@@ -84,7 +84,7 @@ def _bytes(op: OpContext, i: int, what: str, shape: tuple[int, ...]) -> Array:
 
 
 def _shaped(op: OpContext, i: int, what: str, shape: tuple[int, ...]) -> Array:
-    """Return a known input in a shape, which the file may state flat."""
+    """Return a known input in a shape; the file may store it flat."""
     values = op.need_constant(i, what)
     if values.size != np.prod(shape):
         raise op.invalid(f"{what} must have shape {shape}, got {values.shape}")

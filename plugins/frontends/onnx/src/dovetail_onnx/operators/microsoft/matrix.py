@@ -1,4 +1,4 @@
-"""Matrix products with what is fused into them."""
+"""Matrix products with fused operators."""
 
 from __future__ import annotations
 

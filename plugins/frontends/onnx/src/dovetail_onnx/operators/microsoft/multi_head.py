@@ -51,7 +51,7 @@ def multi_head_attention(op: OpContext) -> Sequence[Tensor | None]:
 
 
 def _causal(op: OpContext, sizes: AttentionSizes, query: Tensor) -> Value:
-    """Return what hides keys; counted from the first one, where they are not the queries' own."""
+    """Return the mask of keys, counted from the first one if they are not the queries' own."""
     before = op.spec(6).shape[2] if op.has(6) else 0
     if sizes.keys - sizes.queries == before:
         return causal_bias(op, sizes, query.dtype)
@@ -70,7 +70,7 @@ def in_heads(
     Args:
         op: The node.
         given: The three, (batch, rows, heads * size); keys and values may be in heads already.
-        heads: How many there are.
+        heads: Number of heads.
         bias: The number of the input that is the bias; it may be left out.
     """
     if op.has(bias):

@@ -13,8 +13,8 @@ from dovetail_onnx.operators.activation import broadcasts
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 from dovetail_onnx.operators.normalization import layer_normalization, rms_normalization
 
-# ONNX Runtime knows the first before ONNX does, with the same meaning, and the second alone. Both
-# stand in ONNX's domain.
+# ONNX Runtime has the first since before ONNX, with the same meaning; the second is its own. Both
+# are in ONNX's domain.
 OF_ONNX_DOMAIN = {"LayerNormalization": 1, "SimplifiedLayerNormalization": 1}
 
 ONNX.importer("LayerNormalization", versions=(1,))(layer_normalization)
@@ -37,7 +37,7 @@ def _with_skip(op_type: str, *, factors: tuple[int, ...], bias: int) -> Importer
     Args:
         op_type: The normalization, of ONNX's own.
         factors: The numbers of its other inputs.
-        bias: That of what is added to the two others.
+        bias: The number of the input that is added to the two others.
     """
 
     def convert(op: OpContext) -> Sequence[Value | None]:

@@ -1,4 +1,4 @@
-"""Quantization, and matrix products of what is stored as integers."""
+"""Quantization, and matrix products of tensors stored as integers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def dynamic_quantize_matmul(op: OpContext) -> Value:
 
 @MICROSOFT.importer("QGemm", versions=(1,))
 def quantized_gemm(op: OpContext) -> Value:
-    """Emit an exact product of integers plus integers, times scales, quantized again or real."""
+    """Emit an exact product of integers plus integers, times scales, quantized again or float."""
     need_one(op, 1, "a_scale")
     need_one(op, 2, "a_zero_point")
     if _is_plain(op):
@@ -85,7 +85,7 @@ def quantized_gemm(op: OpContext) -> Value:
         scale = apply_operator(
             op, "alpha", "Mul", [scale, constant(op, "factor", alpha, scale.dtype)]
         )
-    if not op.has(8):  # ONNX Runtime leaves it real then, though divided by a scale
+    if not op.has(8):  # ONNX Runtime then returns real numbers, although divided by a scale
         if op.has(7):
             scale = apply_operator(op, "in_steps", "Div", [scale, op.value(7)])
         return _emit_scaled(op, sums, scale, 4)
@@ -97,7 +97,7 @@ def quantized_gemm(op: OpContext) -> Value:
 def _is_plain(op: OpContext) -> bool:
     """Return whether the product can be of real matrices: all scales known, quantized again."""
     one = op.attr.number("alpha", 1.0) == 1 and op.has(8)
-    # the bias is made real by the scales of the columns, which it must have then
+    # the bias is dequantized by the scales of the columns, which must be given then
     scales = op.spec(4).shape
     fits = scales in ((), (1,)) or not op.has(6) or op.spec(6).shape[-1:] == scales
     return one and fits and are_single(op, 1, 2, 7, 8) and are_known(op, 3, 4, 5, 6)

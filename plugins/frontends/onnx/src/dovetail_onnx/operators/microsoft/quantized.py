@@ -1,4 +1,4 @@
-"""Operators between what is stored as integers: made real, computed, and stored again."""
+"""Operators on tensors stored as integers: dequantized, computed and quantized again."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def where(op: OpContext) -> Value:
 
 @MICROSOFT.importer("QLinearConcat", versions=(1,))
 def concat(op: OpContext) -> Value:
-    """Concat; the inputs come in threes, after the output's scale and zero point."""
+    """Concat of triples (tensor, scale, zero point), after the output's scale and zero point."""
     if op.count < 5 or op.count % 3 != 2:
         raise op.invalid(f"expected 2 inputs and then 3 for each tensor, got {op.count}")
     parts = [real_input(op, i, i + 1, i + 2) for i in range(2, op.count, 3)]

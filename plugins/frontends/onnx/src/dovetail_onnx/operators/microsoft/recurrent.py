@@ -35,7 +35,7 @@ def _real(op: OpContext, i: int, what: str) -> Array:
 
 
 def _coding(op: OpContext, i: int, what: str, stored: tuple[int, ...]) -> Array:
-    """Return numbers of each direction, or of each of its columns, that go with the weights."""
+    """Return one number per direction, or per column of it, broadcastable to the weights."""
     directions, _, columns = stored
     values = op.need_constant(i, what).astype(np.float32)
     if values.shape not in ((directions,), (directions, columns)):

@@ -1,4 +1,4 @@
-"""Rotary embeddings as an operator of their own."""
+"""Rotary embeddings as a separate operator."""
 
 from __future__ import annotations
 
