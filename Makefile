@@ -29,7 +29,7 @@ DISTS := $(patsubst %/pyproject.toml,%,$(PROJECTS))
 help:
 	@echo 'make demo    convert and quantize the digits model, print both accuracies'
 	@echo 'make test    everything: check, the tests, the wheels in clean environments'
-	@echo 'make check   ruff, mypy --strict, import contracts, file sizes'
+	@echo 'make check   ruff, wording, mypy --strict, import contracts, file sizes'
 	@echo 'make test-avx2   the tests as on a processor with AVX2 only; needs qemu-user'
 	@echo 'make bench   measure against peers, side by side; bench-quantization: the quantizer'
 	@echo 'make fuzz    convert 20,000 mutated ONNX files: each must succeed or be rejected'
@@ -58,6 +58,7 @@ check: lint types imports sizes
 lint: $(READY)
 	$(STAGE) 'ruff check' $(BIN)/ruff check .
 	$(STAGE) 'ruff format' $(BIN)/ruff format --check .
+	$(STAGE) 'wording' $(BIN)/python tools/wording.py
 
 types: $(READY)
 	$(STAGE) 'mypy --strict' $(BIN)/mypy

@@ -226,9 +226,7 @@ def test_stored_weights_of_every_type_come_back(
     _, offsets = weight.encoding.scales_and_offsets(weight.shape)
     found = weight.stored().astype(np.int64) + offsets
     np.testing.assert_array_equal(found.transpose(3, 2, 0, 1), wanted)
-    told = [
-        note for note in made.report.notes if "keep the offsets of channels or blocks" in note
-    ]
+    told = [note for note in made.report.notes if "keep the offsets of channels or blocks" in note]
     assert bool(told) == (weight.encoding.offsets is not None)
 
     options = onnxruntime.SessionOptions()
