@@ -107,7 +107,7 @@ class Budget:
 
 
 def _work(node: NodeProto, ins: Sequence[Shape], elements: int) -> int:
-    """Return about how many steps a loop over elements takes."""
+    """Return the approximate number of steps of a loop over elements."""
     if _greatest_number(node) > _MOST_IN_ATTRIBUTES:
         return _LOOPED + 1
     if node.op_type == "Einsum":

@@ -77,7 +77,7 @@ class ExtractPatches(Op):
 
 @PACKAGE.op("ExtractGlimpse")
 class ExtractGlimpse(Op):
-    """A window of each image around a position given for it, as in TensorFlow 2.
+    """A window of each image around a given position, as in TensorFlow 2.
 
     x: (n, h, w, c); offsets: (n, 2), rows (y, x). Returns (n, gh, gw, c). With `centered` an offset
     is the window's center, relative to the image's; else its first element, relative to the

@@ -20,7 +20,7 @@ def _softmax(x: Array, axis: int = -1, beta: float = 1.0) -> Array:
 
 
 def _blocks(x: Array, lengths: Array) -> Array:
-    """Return a softmax of each row over the elements of its own sequence."""
+    """Return a softmax of each row over the elements of its sequence."""
     result = np.zeros(x.shape)
     for b, row in enumerate(lengths):
         ends = np.cumsum(row)

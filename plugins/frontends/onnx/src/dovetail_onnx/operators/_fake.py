@@ -46,7 +46,7 @@ def finite(op: OpContext, i: int, what: str) -> _Floats:
     """Return the numbers of an input that must be known at import.
 
     Raises:
-        FrontendError: There is none, or one that float32 does not hold.
+        FrontendError: The input is missing, or float32 cannot hold a number.
         UnsupportedOpError: They are not known.
     """
     with np.errstate(over="ignore"):  # rejected below

@@ -1,4 +1,4 @@
-"""The table that the families register in."""
+"""The table in which the families register their importers."""
 
 from dovetail_onnx._registry import Importers
 
