@@ -1,4 +1,4 @@
-"""The import contracts: they cover every package, and each break of the arrow makes them fail."""
+"""The import contracts: they cover every package, and each forbidden import makes them fail."""
 
 import subprocess
 import sys
