@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from quantizing import dense, model_of, new_graph, output, quantized
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from dovetail.api.quantization import quantize_with_report
 from dovetail.ir import Array, DType, Graph, Tensor, TensorKind, dequantize
 from dovetail.plugins.ops import installed_ops
 from dovetail_opset.build import add, static
+from dovetail_quantizers.algorithms.adaround_learning import Learned, learn
+from dovetail_quantizers.algorithms.adaround_problem import Problem, Schedule
 from dovetail_quantizers.algorithms.adaround_rows import outputs_at, rows_of
 from dovetail_quantizers.refinement.node_runner import NodeRunner
 
@@ -33,6 +36,27 @@ def real_weight(graph: Graph) -> Array:
     tensor = weight_of(graph)
     assert tensor.encoding is not None
     return dequantize(tensor.stored(), tensor.encoding)
+
+
+def test_it_learns_in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[set[int]] = []
+
+    def watched(problem: Problem, schedule: Schedule) -> Learned:
+        found.append(blas_threads())
+        return learn(problem, schedule)
+
+    def blas_threads() -> set[int]:
+        libraries = threadpool_info()
+        return {each["num_threads"] for each in libraries if each["user_api"] == "blas"}
+
+    monkeypatch.setattr("dovetail_quantizers.algorithms.adaround.learn", watched)
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        graph = dense(WEIGHT, np.zeros(8, np.float32), relu=False)
+        quantized(graph, list(SAMPLES), algorithms=["adaround"], **FOUR_BITS)
+        assert found
+        assert set.union(*found) <= {1}  # none where NumPy's BLAS cannot be set
+        assert blas_threads() == before
 
 
 @pytest.mark.parametrize("relu", [True, False])

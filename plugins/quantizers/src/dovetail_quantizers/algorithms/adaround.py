@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from dovetail.ir import Node
 from dovetail.quantization import QuantizationAlgorithm, Refinement
@@ -91,7 +92,10 @@ class AdaRound(QuantizationAlgorithm):
             if isinstance(tasks, str):
                 yield f"{title(each.node)} is left out, its weights rounded to nearest: {tasks}"
                 continue
-            learned = [learn(task.problem, schedule) for task in tasks]
+            # Two threads of NumPy's BLAS gain nothing: most of a step is elementwise. Beside other
+            # processes they take two to six times as long, since each product waits for both.
+            with threadpool_limits(1, user_api="blas"):
+                learned = [learn(task.problem, schedule) for task in tasks]
             for task, found in zip(tasks, learned, strict=True):
                 task.store(found.up)
             yield f"{title(each.node)}: {_told(learned)}"
