@@ -286,3 +286,24 @@ def test_array_subclasses_compute_as_arrays(backend: runtime.Backend) -> None:
     result = graph.execute({"x": masked})["y"]
     assert type(result) is np.ndarray
     np.testing.assert_array_equal(result, X * 4)
+
+
+def test_free_does_not_wait_for_an_interrupted_run_of_its_own_thread(
+    backend: runtime.Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = finalized(backend, "Scale")
+
+    def interrupted(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    def run_and_free() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(graph.context, "leave", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                graph.execute({"x": X})
+        graph.context.free()
+
+    thread = threading.Thread(target=run_and_free, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert graph.context.is_freed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -45,7 +46,8 @@ class Context(Handle):
         self._memory: WeakSet[Memory] = WeakSet()
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)  # `free` waits for it
-        self._active = 0  # executions that have begun or wait
+        self._active = 0  # asynchronous executions that have begun or wait
+        self._callers: Counter[int] = Counter()  # synchronous executions by thread
         self._queued = 0  # executions in the device's queue, or running from it
         self._closing = False
 
@@ -108,18 +110,31 @@ class Context(Handle):
                     code="GRAPH_ERROR_EXECUTION_ASYNC_FIFO_FULL",
                     hint="wait for an execution to end, or increase async_execute_queue_depth",
                 )
-            self._active += 1
-            self._queued += queued
+            if queued:
+                self._active += 1
+                self._queued += 1
+            else:
+                self._callers[threading.get_ident()] += 1
 
     def leave_queue(self) -> None:
         """Remove an execution from the queue's count."""
         with self._lock:
             self._queued -= 1
 
-    def leave(self) -> None:
-        """Unregister an execution."""
+    def leave(self, *, queued: bool) -> None:
+        """Unregister an execution.
+
+        Args:
+            queued: As for `enter`.
+        """
+        caller = threading.get_ident()
         with self._lock:
-            self._active -= 1
+            if queued:
+                self._active -= 1
+            elif self._callers[caller] > 1:
+                self._callers[caller] -= 1
+            else:
+                del self._callers[caller]
             if self._closing:
                 self._changed.notify_all()
 
@@ -160,14 +175,14 @@ class Context(Handle):
         notified = self.device.queue.is_current  # by an execution that is still registered
         with self._lock:
             self._require_open()
-            if notified and self._active > 1:
+            if notified and not self._is_idle(notified):
                 raise BackendError(
                     "a context cannot be freed by `notify` while its other executions wait",
                     code="COMMON_ERROR_OPERATION_NOT_PERMITTED",
                     hint="free it in another thread",
                 )
             self._closing = True
-            self._changed.wait_for(lambda: self._active == int(notified))
+            self._changed.wait_for(lambda: self._is_idle(notified))
         for handle in (*self._graphs.values(), *self._memory):
             handle.invalidate()
         self._graphs.clear()
@@ -185,6 +200,15 @@ class Context(Handle):
     ) -> None:
         if not self.is_freed:
             self.free()
+
+    def _is_idle(self, notified: bool) -> bool:
+        """Return whether no other execution than the caller's is registered.
+
+        An execution that the user interrupts may stay registered in its thread, which would
+        otherwise wait for itself.
+        """
+        others = self._callers.keys() - {threading.get_ident()}
+        return self._active == int(notified) and not others
 
     def _require_open(self) -> None:
         """Raise if the context is being freed."""

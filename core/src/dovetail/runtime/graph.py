@@ -266,7 +266,7 @@ class Graph(Handle):
             finally:
                 release_control(signal)
         finally:
-            self.context.leave()
+            self.context.leave(queued=False)
 
     @api_call("graph_execute_async")
     def execute_async(
@@ -317,7 +317,7 @@ class Graph(Handle):
             except Exception:
                 log.exception("notify of graph '%s' failed", self.name)
             finally:
-                self.context.leave()
+                self.context.leave(queued=True)
 
         try:
             control = take_control(signal, measured.watch)
@@ -328,7 +328,7 @@ class Graph(Handle):
                 raise
         except BaseException:
             self.context.leave_queue()
-            self.context.leave()
+            self.context.leave(queued=True)
             raise
         return execution
 
