@@ -16,7 +16,7 @@ from dovetail.runtime.plan import Storage, Value
 from dovetail_onednn import OneDnnLayout, library
 from dovetail_onednn._api import Arg
 from dovetail_onednn.convolution import Geometry, convolution_desc
-from dovetail_onednn.descriptors import MemoryDesc
+from dovetail_onednn.descriptors import Memory, MemoryDesc
 from dovetail_onednn.errors import check, failure
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import filters, images, layout_of, vector
@@ -227,3 +227,25 @@ class Constants:
 
     def address(self, value: Value) -> int:
         return int(self.array(value).ctypes.data)
+
+
+def test_an_interrupted_move_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (np.zeros(16, np.float32) for _ in range(2))
+    memory = Memory(vector(16), int(first.ctypes.data))
+    functions = library().functions
+    moved: list[int] = []
+
+    def interrupted(handle: Memory, address: int) -> int:
+        moved.append(address)
+        raise KeyboardInterrupt
+
+    def completed(handle: Memory, address: int) -> int:
+        moved.append(address)
+        return 0
+
+    monkeypatch.setitem(functions, "memory_set_data_handle", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        memory.move(int(second.ctypes.data))
+    monkeypatch.setitem(functions, "memory_set_data_handle", completed)
+    memory.move(int(first.ctypes.data))
+    assert moved == [second.ctypes.data, first.ctypes.data]

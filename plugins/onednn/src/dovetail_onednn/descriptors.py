@@ -124,6 +124,7 @@ class Memory(Handle):
     def move(self, address: int) -> None:
         """Use other bytes, in the same layout."""
         if address != self.data:
+            self.data = 0  # unknown if the user interrupts: the next call must set it again
             if status := library().functions["memory_set_data_handle"](self, address):
                 raise failure(status, f"moving a memory of {self.desc.key}")
             self.data = address
