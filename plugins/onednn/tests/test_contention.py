@@ -72,6 +72,19 @@ def test_a_forked_process_starts_anew(openmp: OpenMp) -> None:
     team.close()
 
 
+def test_without_another_thread_nothing_changes(
+    monkeypatch: pytest.MonkeyPatch, openmp: OpenMp
+) -> None:
+    def fail(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    watched = Contention(openmp, 2)
+    for _ in range(CHECKS):
+        watched.report(BUSY)
+    assert not watched.is_busy
+
+
 def test_the_share_is_of_computing_time(monkeypatch: pytest.MonkeyPatch, openmp: OpenMp) -> None:
     shares: list[float] = []
     waits = iter([5.0, 5.01, None, 6.0, 6.04])

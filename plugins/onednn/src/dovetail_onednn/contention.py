@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from contextlib import suppress
 from typing import Any
 
 # Computing time between two checks; a check takes some 20 us.
@@ -87,7 +88,8 @@ class Contention:
                 return
             self._agreeing = 0
             if self._team is None:
-                self._team = IdleTeam(self._openmp)
+                with suppress(RuntimeError):  # the system starts no more threads
+                    self._team = IdleTeam(self._openmp)
             else:
                 self._team.close()
                 self._team = None
