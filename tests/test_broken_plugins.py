@@ -19,6 +19,13 @@ def function(graph): ...
 
 class Empty: ...
 
+class Suffixless:
+    name, suffixes = "a", None
+
+    def recognises(self, path): ...
+    def read(self, path, options, ops): ...
+    def dry_run(self, path, options, ops): ...
+
 unknown_op = KernelRegistry("cpu")
 unknown_op.register("qti.aisw", "NoSuchOp")(print)
 
@@ -64,6 +71,7 @@ def model(tmp_path: Path) -> Path:
     [
         ("dovetail.passes", "odd", "function", "missing 'name', 'run(graph)'"),
         ("dovetail.frontends", "a", "Empty", "missing 'name', 'suffixes'"),
+        ("dovetail.frontends", "a", "Suffixless", "must be several strings, got None"),
         ("dovetail.kernels", "cpu:qti.aisw", "function", "expected a KernelRegistry"),
         ("dovetail.kernels", "cpu:qti.aisw", "unknown_op", "lacks: NoSuchOp"),
         ("dovetail.kernels", "cpu:qti.aisw", "missing", "has no attribute 'missing'"),

@@ -112,6 +112,14 @@ def pass_faults(found: object, name: str) -> Iterator[str]:
         yield from (f"missing '{each}'" for each in ("phase", "after") if not hasattr(found, each))
 
 
+def frontend_faults(found: object, name: str) -> Iterator[str]:
+    """Yield what is wrong with the suffixes of a frontend."""
+    suffixes = getattr(found, "suffixes", ())
+    is_several = isinstance(suffixes, tuple | list | set | frozenset)
+    if not is_several or not all(isinstance(each, str) for each in suffixes):
+        yield f"'suffixes' must be several strings, got {suffixes!r}"
+
+
 def verifier_faults(found: object, name: str) -> Iterator[str]:
     """Yield why a function is not a verifier."""
     # imported here: `dovetail --help` needs no numpy

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from dovetail.plugins._contracts import (
     Contract,
+    frontend_faults,
     hook_faults,
     kernel_faults,
     pass_faults,
@@ -55,6 +56,7 @@ GROUPS: Mapping[str, Contract] = MappingProxyType(
                 "dry_run(path, options, ops)",
             ),
             named=("name",),
+            check=frontend_faults,
         ),
         # The frontend that reads importers checks their type; core only knows whose they are.
         "dovetail.importers": Contract(
