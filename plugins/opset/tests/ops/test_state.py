@@ -198,7 +198,7 @@ def test_what_cannot_be_drawn(op_type: str) -> None:
         runner(op_type, Spec(DType.INT_32, (2, 3)))(shape)
     with pytest.raises(OpError, match=r"must have shape \(1,\)"):
         runner(op_type, Spec(DType.FLOAT_32, (6,)))(shape)
-    with pytest.raises(OpError, match=r"asks for shape \(2, 3\), but the output is declared"):
+    with pytest.raises(OpError, match=r"requests shape \(2, 3\), but the output is declared"):
         runner(op_type, Spec(DType.FLOAT_32, (3, 2)))(shape)
 
 
