@@ -1,4 +1,4 @@
-"""A `.dvt` file that changes while a session on the backend `cpu` uses it, or is about to."""
+"""Files of weights that change while a session on the backend `cpu` uses them, or is about to."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import forked
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from dovetail.container import Model, Producer
 from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
@@ -19,11 +20,11 @@ X = np.ones((1, WIDTH), np.float32)
 PROGRAM = """
 import os, sys
 import numpy as np
-import dovetail as dt
+from dovetail.api.conversion import load_model
 from dovetail.errors import DovetailError
 from dovetail.runtime import Backend
 
-path, other, how, moment, mapped = sys.argv[1:]
+model_path, path, other, how, moment, mapped = sys.argv[1:]
 
 def change(now):
     if now != moment:
@@ -38,7 +39,7 @@ def change(now):
 
 try:
     x = np.ones((1, 256), np.float32)
-    model = dt.load(path, map_weights=mapped == "mapped")
+    model = load_model(model_path, map_weights=mapped == "mapped")
     change("loaded")
     with Backend.create("cpu") as backend:
         (graph,) = backend.create_context().compose(model)
@@ -70,8 +71,11 @@ def save(path: Path, value: float, *, table: bool) -> None:
 def outcome(folder: Path, how: str, moment: str, mapped: str, *, table: bool) -> str:
     save(folder / "net.dvt", 1, table=table)
     save(folder / "other.dvt", 2, table=table)
-    words = ["python", "-c", PROGRAM, "net.dvt", "other.dvt", how, moment, mapped]
-    done = forked.run(words, folder)
+    return run(folder, "net.dvt", "net.dvt", "other.dvt", how, moment, mapped)
+
+
+def run(folder: Path, *words: str) -> str:
+    done = forked.run(["python", "-c", PROGRAM, *words], folder)
     assert done.returncode == 0, done.stderr  # a signal would be negative
     return done.stdout.strip()
 
@@ -101,3 +105,33 @@ def test_weights_in_private_memory_do_not_change(tmp_path: Path, how: str, momen
 @pytest.mark.parametrize("moment", ["loaded", "finalized"])
 def test_a_file_that_is_replaced_is_still_the_old_one(tmp_path: Path, moment: str) -> None:
     assert outcome(tmp_path, "replace", moment, "mapped", table=True) == SUM
+
+
+def outcome_of_external_data(folder: Path, how: str, moment: str, mapped: str) -> str:
+    weights = np.full((2, WIDTH, WIDTH), 1, np.float32)
+    weights.tofile(folder / "net.bin")
+    (weights * 2).tofile(folder / "other.bin")
+    tensors = []
+    for i, name in enumerate(("w", "table")):
+        made = TensorProto(name=name, dims=[WIDTH, WIDTH], data_type=TensorProto.FLOAT)
+        made.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", "net.bin"), ("offset", str(i * weights[0].nbytes))):
+            made.external_data.add(key=key, value=value)
+        tensors.append(made)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["t"]),
+        helper.make_node("Add", ["t", "table"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, X.shape)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "net", [x], [y], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    (folder / "net.onnx").write_bytes(model.SerializeToString())
+    return run(folder, "net.onnx", "net.bin", "other.bin", how, moment, mapped)
+
+
+@pytest.mark.parametrize("how", ["overwrite", "truncate"])
+@pytest.mark.parametrize("moment", ["loaded", "finalized"])
+def test_a_change_of_external_data_is_an_error(tmp_path: Path, how: str, moment: str) -> None:
+    assert outcome_of_external_data(tmp_path, how, moment, "mapped") == CHANGED
+    assert outcome_of_external_data(tmp_path, how, moment, "private") == SUM

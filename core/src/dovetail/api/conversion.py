@@ -67,14 +67,20 @@ def load_model(path: PathLike, ops: OpRegistry | None = None, *, map_weights: bo
     Args:
         path: The file.
         ops: Ops for a conversion; by default those of all installed op packages.
-        map_weights: As for `load`; a conversion ignores it.
+        map_weights: As for `load`; if it is off, a conversion reads all external data into memory.
 
     Raises:
         DovetailError: The file cannot be loaded or converted.
     """
     if is_converted(path):
         return load(path, map_weights=map_weights)
-    return convert(path, ops=ops)
+    model = convert(path, ops=ops)
+    if not map_weights:
+        for graph in model.graphs.values():
+            for tensor in graph.tensors.values():
+                if tensor.data is not None:
+                    tensor.data = tensor.data.detached()
+    return model
 
 
 def as_path(path: object) -> Path:

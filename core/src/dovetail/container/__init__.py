@@ -1,6 +1,7 @@
 """The container file format of models, and prepacked weights."""
 
 from dovetail.container._format import is_container
+from dovetail.container._mapping import MappedBlob, MappedFile
 from dovetail.container._verify import verify
 from dovetail.container.memory import aligned_empty
 from dovetail.container.model import Model
@@ -10,6 +11,8 @@ from dovetail.container.weights import Packed, WeightStore
 
 __all__ = [
     "GraphSummary",
+    "MappedBlob",
+    "MappedFile",
     "Model",
     "Packed",
     "Producer",

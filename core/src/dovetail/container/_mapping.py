@@ -95,7 +95,7 @@ class MappedBlob(Blob):
         file: The file.
         start: First byte.
         size: Number of bytes.
-        hash: SHA-256 in hex.
+        hash: SHA-256 in hex where it is known.
         check: Called once, before the bytes are first used; raises if they are damaged.
     """
 
@@ -107,7 +107,7 @@ class MappedBlob(Blob):
         start: int,
         size: int,
         *,
-        hash: str,
+        hash: str | None = None,
         check: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(np.empty(0, np.uint8), hash=hash, check=check)
@@ -150,6 +150,10 @@ class MappedBlob(Blob):
         """The check of the file while an array over its mapping is in use, else None."""
         is_used = self._view is not None and self._view() is not None
         return self._file.check if is_used else None
+
+    def detached(self) -> Blob:
+        """Return a blob with a copy of the bytes."""
+        return Blob(np.array(self.bytes), hash=self._hash)
 
     def release(self) -> None:
         """Drop the bytes from memory until they are used again; arrays over them stay valid."""

@@ -69,6 +69,10 @@ class Blob:
         """
         return None
 
+    def detached(self) -> Blob:
+        """Return a blob with the same bytes in private memory; itself if they are there."""
+        return self
+
     def release(self) -> None:
         """Allow the bytes to leave memory if they can be read again from a file.
 
@@ -125,6 +129,10 @@ class DeferredBlob(Blob):
             found.flags.writeable = False
             self._made = weakref.ref(found)
         return found.reshape(-1).view(np.uint8)
+
+    def detached(self) -> Blob:
+        """Return a blob with the computed bytes."""
+        return Blob(self.bytes, hash=self._hash)
 
 
 def pack(values: Array, dtype: DType) -> Blob:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import TensorProto, helper
 
-from dovetail.ir import Array, DType, Spec
+from dovetail.ir import Array, Blob, DType, Spec
 from dovetail.ir.storage import bfloat16_to_float32, float32_to_bfloat16
 
 DTYPES: dict[int, DType] = {
@@ -64,7 +64,7 @@ class Constant:
         name: The ONNX tensor that holds them.
         packed: The element type in the model if that is of 4 bits, else None.
         grid: Grid that the model stores them on, if it stores real numbers as integers.
-        is_mapped: Whether the values are a view of a mapped file.
+        stored: The part of a mapped file that holds the values, if they are a view of one.
     """
 
     values: Array
@@ -72,7 +72,7 @@ class Constant:
     name: str
     packed: int | None = None
     grid: Spec | None = None
-    is_mapped: bool = False
+    stored: Blob | None = None
 
     @classmethod
     def of(cls, values: Array, name: str) -> Constant:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto
 
+from dovetail.container import MappedBlob, MappedFile
 from dovetail.errors import FrontendError, UnsupportedOpError
 from dovetail.files import contained, unreadable
 from dovetail.ir import Array, DType
@@ -36,12 +37,12 @@ class TensorReader:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._files: dict[Path, Array] = {}
+        self._files: dict[Path, MappedFile] = {}
 
     @property
     def mapped_bytes(self) -> int:
         """The bytes of all files of external data that were opened so far."""
-        return sum(data.size for data in self._files.values())
+        return sum(file.data.size for file in self._files.values())
 
     def read(self, proto: TensorProto, name: str) -> Constant:
         """Return a tensor's values; a view if the file stores them in the same form.
@@ -67,9 +68,10 @@ class TensorReader:
         # two 4-bit elements are read as one byte, and separated
         stored_count = count if packed is None else -(-count // 2)
         wanted = dtype.nbytes((stored_count,))
-        is_external = proto.data_location == TensorProto.EXTERNAL
-        if is_external:
-            stored = self._external(proto, wanted, where).view(dtype.storage)
+        blob = None
+        if proto.data_location == TensorProto.EXTERNAL:
+            region, blob = self._external(proto, wanted, where)
+            stored = region.view(dtype.storage)
         elif proto.HasField("raw_data"):
             stored = _raw(proto, dtype, wanted, where)
         else:
@@ -78,10 +80,13 @@ class TensorReader:
             stored = _halves(stored, count)
         values = stored.reshape(shape)
         values = bfloat16_to_float32(values) if dtype is DType.BFLOAT_16 else values
-        is_mapped = is_external and packed is None and dtype is not DType.BFLOAT_16
-        return Constant(values, dtype, name, packed, is_mapped=is_mapped)
+        is_view = packed is None and dtype is not DType.BFLOAT_16
+        return Constant(values, dtype, name, packed, stored=blob if is_view else None)
 
-    def _external(self, proto: TensorProto, wanted: int, where: str) -> Array:
+    def _external(
+        self, proto: TensorProto, wanted: int, where: str
+    ) -> tuple[Array, MappedBlob | None]:
+        """Return the bytes of a tensor, and their blob unless they are a copy."""
         entries = {entry.key: entry.value for entry in proto.external_data}
         location = entries.get("location", "")
         offset = _number(entries.get("offset", "0"), "offset", where)
@@ -92,20 +97,22 @@ class TensorReader:
                 code=_EXTERNAL,
                 where=where,
             )
-        data = self._file(location, where)
-        if offset + length > len(data):
+        file = self._file(location, where)
+        if offset + length > len(file.data):
             raise FrontendError(
                 f"bytes {offset} to {offset + length} are out of range for '{location}', which has "
-                f"{len(data)}",
+                f"{len(file.data)}",
                 code=_EXTERNAL,
                 where=where,
                 hint="the data file is cut short or belongs to another model; fetch it again",
             )
-        found = data[offset : offset + length]
+        found = file.view(offset, length)
         # whoever views it as wider elements later may rely on them being aligned
-        return found if offset % 8 == 0 else found.copy()
+        if offset % 8:
+            return found.copy(), None
+        return found, MappedBlob(file, offset, length)
 
-    def _file(self, location: str, where: str) -> Array:
+    def _file(self, location: str, where: str) -> MappedFile:
         hint = "put the data file next to the model, under the name that the model states"
         if not location:
             raise FrontendError(
@@ -125,7 +132,7 @@ class TensorReader:
                     where=where,
                     hint=hint,
                 )
-            self._files[path] = _map(path)
+            self._files[path] = MappedFile(str(path))
         return self._files[path]
 
 
@@ -133,15 +140,6 @@ def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except OSError as error:  # longer than a name can be
-        raise unreadable(path, error) from error
-
-
-def _map(path: Path) -> Array:
-    try:
-        if path.stat().st_size == 0:  # which mmap rejects
-            return np.empty(0, np.uint8)
-        return np.memmap(path, np.uint8, "r")
-    except OSError as error:
         raise unreadable(path, error) from error
 
 

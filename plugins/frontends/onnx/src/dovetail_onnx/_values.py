@@ -107,7 +107,9 @@ class Values:
         """Return a constant with permuted axes as a static tensor, created once."""
         if perm == tuple(range(len(perm))):
             return self.tensor(value)
-        return self._static((value, perm), value, lambda: transposed_copy(value.values, perm), perm)
+        return self._static(
+            (value, perm), value, lambda: transposed_copy(_present(value), perm), perm
+        )
 
     def derived(self, name: str, values: Array, dtype: DType, grid: Spec | None = None) -> Tensor:
         """Add a static tensor of computed values.
@@ -151,9 +153,16 @@ def _static_tensor(
     A layout of a mapped file is computed when it is used: the weights of a large model would
     otherwise take memory from the import on.
     """
-    if perm is None or not value.is_mapped:
+    if value.stored is None:
         return Tensor.static(name, make(), value.dtype, source=value.name, source_perm=perm)
-    shape = tuple(value.shape[axis] for axis in perm)
-    data = DeferredBlob(value.values.nbytes, make)
+    shape = value.shape if perm is None else tuple(value.shape[axis] for axis in perm)
+    data = value.stored if perm is None else DeferredBlob(value.values.nbytes, make)
     kind = TensorKind.STATIC
     return Tensor(name, value.dtype, shape, kind, data=data, source=value.name, source_perm=perm)
+
+
+def _present(value: Constant) -> Array:
+    """Return the values of a constant; raise if they are in a file that has changed."""
+    if value.stored is None:
+        return value.values
+    return value.stored.bytes.view(value.values.dtype).reshape(value.values.shape)
