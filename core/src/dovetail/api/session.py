@@ -43,9 +43,9 @@ class Session:
             shapes or values; errors in the file or in a name are raised then.
         max_specializations: Maximum number of graphs kept for `specialize`; the least recently used
             one is freed.
-        map_weights: Whether weights of a `.dvt` file that the backend does not repack are read from
-            the mapped file, which must not be changed in place. Otherwise the whole file is read
-            into memory.
+        map_weights: Whether weights that the backend does not repack are read from the mapped file,
+            a `.dvt` file or external data, which must not be changed in place. Otherwise the whole
+            file is read into memory.
 
     Raises:
         DovetailError: The model cannot be loaded, or the backend does not run it.

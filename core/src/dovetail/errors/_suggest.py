@@ -14,10 +14,13 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
     return folded[found[0]] if found else None
 
 
-def suggest_name(name: str, valid: Iterable[str]) -> str:
-    """Return a hint for an unknown name: the nearest valid name, or a list of all."""
+def suggest_name(name: object, valid: Iterable[str]) -> str:
+    """Return a hint for an unknown name: the nearest valid name, or a list of all.
+
+    What callers of the Python API pass as a name may be any object.
+    """
     choices = sorted(set(valid))
-    near = nearest(name, choices)
+    near = nearest(str(name), choices)
     if near is not None:
         return f"did you mean '{near}'?"
     if not choices:
