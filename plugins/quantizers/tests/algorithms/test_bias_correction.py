@@ -64,7 +64,7 @@ def test_convolutions_are_corrected_by_output_channel() -> None:
     )
     note, verdict = report.report.notes
     assert "kept" in verdict
-    assert "a bias was added" in note
+    assert "bias added" in note
     (node,) = report.model.graphs["net"].nodes
     assert node.inputs[2] is not None
     first, second = node.inputs[2].encoding, node.inputs[2].stored()

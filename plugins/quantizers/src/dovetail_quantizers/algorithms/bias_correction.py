@@ -60,9 +60,9 @@ class BiasCorrection(QuantizationAlgorithm):
             present = layer.quantized_bias
             bias = error if present is None else present.astype(np.float64) + error
             layer.set_bias(bias.astype(np.float32))
-            added = "a bias was added" if present is None else "moved"
+            done = "bias added" if present is None else "bias corrected"
             most = np.abs(error).max()
-            notes.append(f"{title(layer.node)}: {added}, by up to {most:.3g} in {error.size}")
+            notes.append(f"{title(layer.node)}: {done}, by up to {most:.3g}, {error.size} channels")
         return notes or ("no layer has a mean error",)
 
 
