@@ -131,7 +131,7 @@ def test_where_nothing_can_be_seen_nothing_is_watched(
 def test_the_librarys_own_functions_make_and_end_a_team() -> None:
     watched = library().contention
     if watched is None:
-        pytest.skip("waiting times are not told here")
+        pytest.skip("this system does not report waiting times")
     assert contention.waited_s() is not None
     mine = Contention(watched._openmp, watched.processors)
     for _ in range(CHECKS):

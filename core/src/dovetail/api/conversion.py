@@ -15,7 +15,7 @@ import dovetail
 from dovetail.container import Model, Producer, hash_source, is_container
 from dovetail.errors import ConfigError, FrontendError
 from dovetail.files import unreadable
-from dovetail.ir import Graph, Pass, run_passes
+from dovetail.ir import Blob, Graph, Pass, run_passes
 from dovetail.ops import OpRegistry, check_ops, find_op_faults
 from dovetail.ops.frontend import Frontend, FrontendOptions
 from dovetail.plugins import load as load_plugin
@@ -76,11 +76,19 @@ def load_model(path: PathLike, ops: OpRegistry | None = None, *, map_weights: bo
         return load(path, map_weights=map_weights)
     model = convert(path, ops=ops)
     if not map_weights:
-        for graph in model.graphs.values():
-            for tensor in graph.tensors.values():
-                if tensor.data is not None:
-                    tensor.data = tensor.data.detached()
+        _detach(model)
     return model
+
+
+def _detach(model: Model) -> None:
+    """Move all weights into private memory; tensors that share a blob still do."""
+    private: dict[Blob, Blob] = {}
+    for graph in model.graphs.values():
+        for tensor in graph.tensors.values():
+            if tensor.data is not None:
+                if tensor.data not in private:
+                    private[tensor.data] = tensor.data.detached()
+                tensor.data = private[tensor.data]
 
 
 def as_path(path: object) -> Path:
