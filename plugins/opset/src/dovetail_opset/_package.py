@@ -11,6 +11,7 @@ from dovetail.ops import Op, OpPackage, OpSchema
 from dovetail_opset.families import FAMILIES
 
 OPS = "dovetail_opset.ops"
+DEFINITIONS = "spec/qnn_ops.md"
 
 OpClass = TypeVar("OpClass", bound=type[Op])
 
@@ -32,6 +33,8 @@ class FamilyPackage(OpPackage):
     def op(self, name: str) -> Callable[[OpClass], OpClass]:
         """Register the decorated class as the op `name`.
 
+        Its `source`, where it states none of its own, is the op's entry in `DEFINITIONS`.
+
         Raises:
             PluginError: The class does not meet the contract, the name is taken, or the op is not
                 listed for this module.
@@ -45,6 +48,8 @@ class FamilyPackage(OpPackage):
                     where=f"{cls.__module__}.{cls.__qualname__}",
                     hint="list it in dovetail_opset/families.py",
                 )
+            if "source" not in vars(cls):
+                cls.source = f"{DEFINITIONS}, {name}"
             return register(cls)
 
         return register_announced

@@ -70,7 +70,6 @@ class ElementWiseBinary(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"))
-    source = "spec/qnn_ops.md, ElementWiseBinary"
 
     operation = choice(Binary)
 

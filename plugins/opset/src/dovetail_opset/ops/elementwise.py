@@ -34,8 +34,6 @@ class _Arithmetic(_Binary):
 class ElementWiseAdd(_Arithmetic):
     """a + b. Shapes broadcast."""
 
-    source = "spec/qnn_ops.md, ElementWiseAdd"
-
     def reference(self, a: Array, b: Array) -> Array:
         return a + b
 
@@ -43,8 +41,6 @@ class ElementWiseAdd(_Arithmetic):
 @PACKAGE.op("ElementWiseSubtract")
 class ElementWiseSubtract(_Arithmetic):
     """a - b. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseSubtract"
 
     def reference(self, a: Array, b: Array) -> Array:
         return a - b
@@ -54,8 +50,6 @@ class ElementWiseSubtract(_Arithmetic):
 class ElementWiseMultiply(_Arithmetic):
     """a * b. Shapes broadcast."""
 
-    source = "spec/qnn_ops.md, ElementWiseMultiply"
-
     def reference(self, a: Array, b: Array) -> Array:
         return a * b
 
@@ -63,8 +57,6 @@ class ElementWiseMultiply(_Arithmetic):
 @PACKAGE.op("ElementWiseDivide")
 class ElementWiseDivide(_Arithmetic):
     """a / b; integers truncate, and a division by 0 is 0. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseDivide"
 
     def reference(self, a: Array, b: Array) -> Array:
         if a.dtype.kind == "f":
@@ -81,8 +73,6 @@ class ElementWiseFloorDiv(_Arithmetic):
     The floor is taken of the rounded quotient: 1 / 0.1 is 10, although 0.1 as float32 is larger.
     """
 
-    source = "spec/qnn_ops.md, ElementWiseFloorDiv"
-
     def reference(self, a: Array, b: Array) -> Array:
         if a.dtype.kind == "f":
             return np.floor(a / b)
@@ -95,8 +85,6 @@ class ElementWiseMod(_Arithmetic):
 
     a, b: integers of one type, not fixed-point. Shapes broadcast.
     """
-
-    source = "spec/qnn_ops.md, ElementWiseMod"
 
     def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:
         found: Spec = super().infer(a, b, out)
@@ -118,8 +106,6 @@ class ElementWiseFmod(_Arithmetic):
     For b = 0 it is NaN for floats and 0 for integers. Shapes broadcast.
     """
 
-    source = "spec/qnn_ops.md, ElementWiseFmod"
-
     def reference(self, a: Array, b: Array) -> Array:
         return np.fmod(a, b)
 
@@ -127,8 +113,6 @@ class ElementWiseFmod(_Arithmetic):
 @PACKAGE.op("ElementWisePower")
 class ElementWisePower(_Arithmetic):
     """a ** b; a negative power of an integer truncates. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWisePower"
 
     def reference(self, a: Array, b: Array) -> Array:
         if a.dtype.kind == "f":
@@ -143,8 +127,6 @@ class ElementWisePower(_Arithmetic):
 class ElementWiseMaximum(_Binary):
     """The larger of a and b; NaN if one is NaN. Shapes broadcast."""
 
-    source = "spec/qnn_ops.md, ElementWiseMaximum"
-
     def reference(self, a: Array, b: Array) -> Array:
         return np.maximum(a, b)
 
@@ -153,8 +135,6 @@ class ElementWiseMaximum(_Binary):
 class ElementWiseMinimum(_Binary):
     """The smaller of a and b; NaN if one is NaN. Shapes broadcast."""
 
-    source = "spec/qnn_ops.md, ElementWiseMinimum"
-
     def reference(self, a: Array, b: Array) -> Array:
         return np.minimum(a, b)
 
@@ -162,8 +142,6 @@ class ElementWiseMinimum(_Binary):
 @PACKAGE.op("ElementWiseSquaredDifference")
 class ElementWiseSquaredDifference(_Arithmetic):
     """(a - b) ** 2. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseSquaredDifference"
 
     def reference(self, a: Array, b: Array) -> Array:
         difference: Array = a - b

@@ -35,8 +35,6 @@ class _Comparison(_Logic):
 class ElementWiseEqual(_Comparison):
     """a = b; NaN equals nothing. Shapes broadcast."""
 
-    source = "spec/qnn_ops.md, ElementWiseEqual"
-
     def reference(self, a: Array, b: Array) -> Array:
         return np.equal(a, b)
 
@@ -44,8 +42,6 @@ class ElementWiseEqual(_Comparison):
 @PACKAGE.op("ElementWiseNotEqual")
 class ElementWiseNotEqual(_Comparison):
     """a != b; NaN differs from everything. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseNotEqual"
 
     def reference(self, a: Array, b: Array) -> Array:
         return np.not_equal(a, b)
@@ -55,8 +51,6 @@ class ElementWiseNotEqual(_Comparison):
 class ElementWiseGreater(_Comparison):
     """a > b; false for NaN. Shapes broadcast."""
 
-    source = "spec/qnn_ops.md, ElementWiseGreater"
-
     def reference(self, a: Array, b: Array) -> Array:
         return np.greater(a, b)
 
@@ -64,8 +58,6 @@ class ElementWiseGreater(_Comparison):
 @PACKAGE.op("ElementWiseGreaterEqual")
 class ElementWiseGreaterEqual(_Comparison):
     """a >= b; false for NaN. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseGreaterEqual"
 
     def reference(self, a: Array, b: Array) -> Array:
         return np.greater_equal(a, b)
@@ -75,8 +67,6 @@ class ElementWiseGreaterEqual(_Comparison):
 class ElementWiseLess(_Comparison):
     """a < b; false for NaN. Shapes broadcast."""
 
-    source = "spec/qnn_ops.md, ElementWiseLess"
-
     def reference(self, a: Array, b: Array) -> Array:
         return np.less(a, b)
 
@@ -84,8 +74,6 @@ class ElementWiseLess(_Comparison):
 @PACKAGE.op("ElementWiseLessEqual")
 class ElementWiseLessEqual(_Comparison):
     """a <= b; false for NaN. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseLessEqual"
 
     def reference(self, a: Array, b: Array) -> Array:
         return np.less_equal(a, b)
@@ -95,8 +83,6 @@ class ElementWiseLessEqual(_Comparison):
 class ElementWiseAnd(_Logic):
     """Logical and; any number but 0 is true. Shapes broadcast."""
 
-    source = "spec/qnn_ops.md, ElementWiseAnd"
-
     def reference(self, a: Array, b: Array) -> Array:
         return np.logical_and(a, b)
 
@@ -105,8 +91,6 @@ class ElementWiseAnd(_Logic):
 class ElementWiseOr(_Logic):
     """Logical or; any number but 0 is true. Shapes broadcast."""
 
-    source = "spec/qnn_ops.md, ElementWiseOr"
-
     def reference(self, a: Array, b: Array) -> Array:
         return np.logical_or(a, b)
 
@@ -114,8 +98,6 @@ class ElementWiseOr(_Logic):
 @PACKAGE.op("ElementWiseXor")
 class ElementWiseXor(_Logic):
     """Logical exclusive or; any number but 0 is true. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseXor"
 
     def reference(self, a: Array, b: Array) -> Array:
         return np.logical_xor(a, b)
@@ -130,7 +112,6 @@ class ElementWiseSelect(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]"))
-    source = "spec/qnn_ops.md, ElementWiseSelect"
 
     def infer(self, condition: Spec, a: Spec, b: Spec, out: Spec | None) -> Spec:
         if a.dtype is not b.dtype and not (a.dtype.is_fixed_point and b.dtype.is_fixed_point):

@@ -28,8 +28,6 @@ class _Unary(Op):
 class ElementWiseAbs(_Unary):
     """|x|. Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, ElementWiseAbs"
-
     def reference(self, x: Array) -> Array:
         return np.abs(x)
 
@@ -37,8 +35,6 @@ class ElementWiseAbs(_Unary):
 @PACKAGE.op("ElementWiseAsin")
 class ElementWiseAsin(_Unary):
     """The arc sine in radians; NaN outside [-1, 1]. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseAsin"
 
     def reference(self, x: Array) -> Array:
         return np.arcsin(x)
@@ -48,8 +44,6 @@ class ElementWiseAsin(_Unary):
 class ElementWiseAtan(_Unary):
     """The arc tangent in radians. Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, ElementWiseAtan"
-
     def reference(self, x: Array) -> Array:
         return np.arctan(x)
 
@@ -57,8 +51,6 @@ class ElementWiseAtan(_Unary):
 @PACKAGE.op("ElementWiseCeil")
 class ElementWiseCeil(_Unary):
     """The smallest integer not below x. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseCeil"
 
     def reference(self, x: Array) -> Array:
         return np.ceil(x)
@@ -68,8 +60,6 @@ class ElementWiseCeil(_Unary):
 class ElementWiseCos(_Unary):
     """The cosine of x in radians. Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, ElementWiseCos"
-
     def reference(self, x: Array) -> Array:
         return np.cos(x)
 
@@ -77,8 +67,6 @@ class ElementWiseCos(_Unary):
 @PACKAGE.op("ElementWiseExp")
 class ElementWiseExp(_Unary):
     """e ** x. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseExp"
 
     def reference(self, x: Array) -> Array:
         return np.exp(x)
@@ -88,8 +76,6 @@ class ElementWiseExp(_Unary):
 class ElementWiseFloor(_Unary):
     """The largest integer not above x. Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, ElementWiseFloor"
-
     def reference(self, x: Array) -> Array:
         return np.floor(x)
 
@@ -97,8 +83,6 @@ class ElementWiseFloor(_Unary):
 @PACKAGE.op("ElementWiseLog")
 class ElementWiseLog(_Unary):
     """The natural logarithm; NaN below 0. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseLog"
 
     def reference(self, x: Array) -> Array:
         return np.log(x)
@@ -108,8 +92,6 @@ class ElementWiseLog(_Unary):
 class ElementWiseNeg(_Unary):
     """-x. Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, ElementWiseNeg"
-
     def reference(self, x: Array) -> Array:
         return -x
 
@@ -117,8 +99,6 @@ class ElementWiseNeg(_Unary):
 @PACKAGE.op("ElementWiseNot")
 class ElementWiseNot(_Unary):
     """1 where x is 0, else 0, also for NaN; of the type of x. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseNot"
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         return computed(x, x.shape, out)
@@ -131,8 +111,6 @@ class ElementWiseNot(_Unary):
 class ElementWiseRound(_Unary):
     """The nearest integer, halves to even. Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, ElementWiseRound"
-
     def reference(self, x: Array) -> Array:
         return x if x.dtype.kind in "iu" else np.rint(x)  # which would make floats of integers
 
@@ -140,8 +118,6 @@ class ElementWiseRound(_Unary):
 @PACKAGE.op("ElementWiseRsqrt")
 class ElementWiseRsqrt(_Unary):
     """1 / sqrt(x); NaN below 0. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseRsqrt"
 
     def reference(self, x: Array) -> Array:
         return cast(Array, 1 / np.sqrt(x))
@@ -151,8 +127,6 @@ class ElementWiseRsqrt(_Unary):
 class ElementWiseSign(_Unary):
     """-1, 0 or 1; NaN for NaN. Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, ElementWiseSign"
-
     def reference(self, x: Array) -> Array:
         return np.sign(x)
 
@@ -160,8 +134,6 @@ class ElementWiseSign(_Unary):
 @PACKAGE.op("ElementWiseSin")
 class ElementWiseSin(_Unary):
     """The sine of x in radians. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseSin"
 
     def reference(self, x: Array) -> Array:
         return np.sin(x)
@@ -171,8 +143,6 @@ class ElementWiseSin(_Unary):
 class ElementWiseSquareRoot(_Unary):
     """The square root; NaN below 0. Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, ElementWiseSquareRoot"
-
     def reference(self, x: Array) -> Array:
         return np.sqrt(x)
 
@@ -180,8 +150,6 @@ class ElementWiseSquareRoot(_Unary):
 @PACKAGE.op("Logit")
 class Logit(_Unary):
     """log(x / (1 - x)); infinite at 0 and 1, NaN outside [0, 1]. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, Logit"
 
     def reference(self, x: Array) -> Array:
         odds: Array = x / (1 - x)
@@ -206,8 +174,6 @@ class _Test(Op):
 class IsInf(_Test):
     """x is infinite, with one of the signs to detect, by default both. Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, IsInf"
-
     detect_negative = bool8(True)
     detect_positive = bool8(True)
 
@@ -222,8 +188,6 @@ class IsInf(_Test):
 @PACKAGE.op("IsNan")
 class IsNan(_Test):
     """x is NaN. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, IsNan"
 
     def reference(self, x: Array) -> Array:
         return np.isnan(x)
@@ -288,7 +252,6 @@ class ElementWiseUnary(Op):
     """
 
     inputs = (In("in[0]"),)
-    source = "spec/qnn_ops.md, ElementWiseUnary"
 
     operation = choice(Unary)
 
