@@ -4,23 +4,29 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from typing import ClassVar, cast
 
 import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
 from dovetail.ops import In, Op
+from dovetail_opset._functions import register_functions
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import broadcast, computed, need_numbers, need_same_type
 
 
 class _Binary(Op):
     inputs = (In("in[0]"), In("in[1]"))
+    function: ClassVar[Callable[[Array, Array], Array]]
 
     def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:
         need_same_type(a, b)
         return computed(a, broadcast(a.shape, b.shape), out)
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return type(self).function(a, b)
 
 
 class _Arithmetic(_Binary):
@@ -30,28 +36,20 @@ class _Arithmetic(_Binary):
         return found
 
 
-@PACKAGE.op("ElementWiseAdd")
-class ElementWiseAdd(_Arithmetic):
-    """a + b. Shapes broadcast."""
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return a + b
-
-
-@PACKAGE.op("ElementWiseSubtract")
-class ElementWiseSubtract(_Arithmetic):
-    """a - b. Shapes broadcast."""
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return a - b
-
-
-@PACKAGE.op("ElementWiseMultiply")
-class ElementWiseMultiply(_Arithmetic):
-    """a * b. Shapes broadcast."""
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return a * b
+register_functions(
+    _Binary,
+    "Shapes broadcast.",
+    ("ElementWiseMaximum", np.maximum, "The larger of a and b; NaN if one is NaN."),
+    ("ElementWiseMinimum", np.minimum, "The smaller of a and b; NaN if one is NaN."),
+)
+register_functions(
+    _Arithmetic,
+    "Shapes broadcast.",
+    ("ElementWiseAdd", np.add, "a + b."),
+    ("ElementWiseSubtract", np.subtract, "a - b."),
+    ("ElementWiseMultiply", np.multiply, "a * b."),
+    ("ElementWiseSquaredDifference", lambda a, b: np.square(a - b), "(a - b) ** 2."),
+)
 
 
 @PACKAGE.op("ElementWiseDivide")
@@ -121,28 +119,3 @@ class ElementWisePower(_Arithmetic):
         # an inverse is whole only for 1 and -1, which are their own up to the sign
         own = np.power(a, np.abs(b) % 2)
         return np.where(b >= 0, powers, np.where(np.abs(a) == 1, own, a.dtype.type(0)))
-
-
-@PACKAGE.op("ElementWiseMaximum")
-class ElementWiseMaximum(_Binary):
-    """The larger of a and b; NaN if one is NaN. Shapes broadcast."""
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.maximum(a, b)
-
-
-@PACKAGE.op("ElementWiseMinimum")
-class ElementWiseMinimum(_Binary):
-    """The smaller of a and b; NaN if one is NaN. Shapes broadcast."""
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.minimum(a, b)
-
-
-@PACKAGE.op("ElementWiseSquaredDifference")
-class ElementWiseSquaredDifference(_Arithmetic):
-    """(a - b) ** 2. Shapes broadcast."""
-
-    def reference(self, a: Array, b: Array) -> Array:
-        difference: Array = a - b
-        return np.multiply(difference, difference)
