@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from dovetail.errors import PluginError
+from dovetail.ir import Node
 from dovetail.ops import Op, OpPackage, OpSchema
 from dovetail_opset.families import FAMILIES
 
@@ -87,3 +88,13 @@ PACKAGE = FamilyPackage(
     "2.7.0",
     {op: f"{OPS}.{family}" for family, ops in FAMILIES.items() for op in ops},
 )
+
+
+def schema_of(node: Node) -> OpSchema | None:
+    """Return the schema of a node of the standard set, None for another package's."""
+    return PACKAGE.schemas.get(node.op_type) if node.package == PACKAGE.name else None
+
+
+def is_op(node: Node | None, *op_types: str) -> bool:
+    """Return whether a node is one of these standard ops."""
+    return node is not None and node.package == PACKAGE.name and node.op_type in op_types
