@@ -15,6 +15,7 @@ from dovetail.ir.encodings import (
     quantize,
 )
 from dovetail.ir.graph import Graph, Node, Param
+from dovetail.ir.ordering import topological_order
 from dovetail.ir.passes import Pass, run_passes
 from dovetail.ir.storage import Array, Blob, pack, unpack
 from dovetail.ir.tensor import Scalar, Spec, Tensor, TensorKind
@@ -47,5 +48,6 @@ __all__ = [
     "quantize",
     "run_passes",
     "to_text",
+    "topological_order",
     "unpack",
 ]

@@ -104,6 +104,15 @@ class DType(enum.IntEnum):
         """
         return _OF_NUMPY[np.dtype(dtype)]
 
+    @classmethod
+    def fixed(cls, bits: int, *, signed: bool) -> DType:
+        """Return the fixed-point type of a width: 4, 8, 16 or 32 bits.
+
+        Raises:
+            KeyError: There is none of this width.
+        """
+        return _FIXED[bits, signed]
+
 
 def _family(dtype: DType) -> int:
     return int(dtype) >> 8
@@ -129,3 +138,4 @@ _STORAGE = {d: _storage_of(d) for d in DType}
 _PLAIN = [d for d in DType if d.is_int or (d.is_float and d is not DType.BFLOAT_16)]
 _OF_NUMPY: dict[np.dtype[np.generic], DType] = {d.storage: d for d in _PLAIN}
 _OF_NUMPY[np.dtype(np.bool_)] = DType.BOOL_8
+_FIXED = {(d.bits, d.is_signed): d for d in DType if d.is_fixed_point}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping, Sequence
 
 from dovetail.errors import GraphError, suggest_name
-from dovetail.ir.tensor import Scalar, Spec, Tensor
+from dovetail.ir.ordering import topological_order
+from dovetail.ir.tensor import Scalar, Spec, Tensor, TensorKind
 
 Param = Scalar | Tensor
 
@@ -150,6 +150,12 @@ class Graph:
     def consumers(self, tensor: Tensor) -> tuple[Node, ...]:
         """Return the nodes that read a tensor, each once."""
         return tuple(self._consumers.get(tensor, ()))
+
+    def only_reader(self, tensor: Tensor) -> Node | None:
+        """Return the only node that reads an internal tensor, None if anything else does."""
+        readers = self._consumers.get(tensor, ())
+        is_only = tensor.kind is TensorKind.NATIVE and len(readers) == 1
+        return next(iter(readers)) if is_only else None
 
     def fresh_name(self, stem: str) -> str:
         """Return an unused name that begins with `stem`."""
@@ -306,28 +312,20 @@ class Graph:
                 self._consumers.get(source, {}).pop(node, None)
 
     def _sorted(self) -> tuple[Node, ...]:
-        """Sort the nodes by Kahn's algorithm; a heap of insertion numbers keeps it stable."""
-        rank = {node: i for i, node in enumerate(self._nodes.values())}
-        waiting: dict[Node, int] = {}
-        for node in rank:
-            writers = {p for t in node.inputs if t is not None and (p := self._producers.get(t))}
-            waiting[node] = len(writers)
-        nodes = list(rank)
-        ready = [rank[n] for n, count in waiting.items() if count == 0]
-        order: list[Node] = []
-        while ready:
-            node = nodes[heapq.heappop(ready)]
-            order.append(node)
-            for reader in {c: None for t in node.outputs for c in self.consumers(t)}:
-                waiting[reader] -= 1
-                if waiting[reader] == 0:
-                    heapq.heappush(ready, rank[reader])
+        nodes = list(self._nodes.values())
+        rank = {node: i for i, node in enumerate(nodes)}
+        order = topological_order(
+            [
+                {rank[p] for t in node.inputs if t is not None and (p := self._producers.get(t))}
+                for node in nodes
+            ]
+        )
         if len(order) < len(nodes):
-            stuck = [n.name for n, count in waiting.items() if count > 0]
+            stuck = [nodes[i].name for i in sorted(set(range(len(nodes))).difference(order))]
             raise GraphError(
                 f"the graph has a cycle: cannot order {len(stuck)} node(s), "
                 f"among them {', '.join(stuck[:5])}",
                 where=f"graph '{self.name}'",
                 hint="a graph must be acyclic; unroll loops before converting",
             )
-        return tuple(order)
+        return tuple(nodes[i] for i in order)

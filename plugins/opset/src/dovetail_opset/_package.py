@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from dovetail.errors import PluginError
+from dovetail.ir import Node
 from dovetail.ops import Op, OpPackage, OpSchema
 from dovetail_opset.families import FAMILIES
 
 OPS = "dovetail_opset.ops"
+DEFINITIONS = "spec/qnn_ops.md"
 
 OpClass = TypeVar("OpClass", bound=type[Op])
 
@@ -32,6 +34,8 @@ class FamilyPackage(OpPackage):
     def op(self, name: str) -> Callable[[OpClass], OpClass]:
         """Register the decorated class as the op `name`.
 
+        Its `source`, where it states none of its own, is the op's entry in `DEFINITIONS`.
+
         Raises:
             PluginError: The class does not meet the contract, the name is taken, or the op is not
                 listed for this module.
@@ -45,6 +49,8 @@ class FamilyPackage(OpPackage):
                     where=f"{cls.__module__}.{cls.__qualname__}",
                     hint="list it in dovetail_opset/families.py",
                 )
+            if "source" not in vars(cls):
+                cls.source = f"{DEFINITIONS}, {name}"
             return register(cls)
 
         return register_announced
@@ -82,3 +88,13 @@ PACKAGE = FamilyPackage(
     "2.7.0",
     {op: f"{OPS}.{family}" for family, ops in FAMILIES.items() for op in ops},
 )
+
+
+def schema_of(node: Node) -> OpSchema | None:
+    """Return the schema of a node of the standard set, None for another package's."""
+    return PACKAGE.schemas.get(node.op_type) if node.package == PACKAGE.name else None
+
+
+def is_op(node: Node | None, *op_types: str) -> bool:
+    """Return whether a node is one of these standard ops."""
+    return node is not None and node.package == PACKAGE.name and node.op_type in op_types

@@ -304,12 +304,10 @@ def _joins(joint: Node, *nodes: Node) -> bool:
 def _only_reader(graph: Graph, node: Node) -> Node | None:
     """Return the only reader of the first output, if nothing else uses the node's outputs."""
     result, *others = node.outputs
-    if result.kind is not TensorKind.NATIVE or any(_is_seen(graph, t) for t in others):
+    reader = graph.only_reader(result)
+    if reader is None or reader.inputs.count(result) > 1 or any(_is_seen(graph, t) for t in others):
         return None
-    readers = graph.consumers(result)
-    if len(readers) != 1:
-        return None
-    return readers[0] if readers[0].inputs.count(result) == 1 else None
+    return reader
 
 
 def _is_seen(graph: Graph, tensor: Tensor) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from onnx import (
 )
 
 from dovetail.errors import FrontendError, Problem
+from dovetail.ir import topological_order
 
 _SUBGRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
@@ -302,29 +302,15 @@ def _undefined(graph: GraphProto, nodes: Sequence[SourceNode]) -> Iterator[Probl
 
 
 def _sorted(graph: str, nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
-    """Sort by Kahn's algorithm; keep the file's order where the data flow permits."""
+    """Sort topologically; keep the file's order where the data flow permits."""
     maker = {name: i for i, node in enumerate(nodes) for name in node.outputs if name}
-    makers = [{maker[n] for n in node.reads if n in maker} for node in nodes]
-    readers: list[list[int]] = [[] for _ in nodes]
-    for i, needed in enumerate(makers):
-        for j in needed:
-            readers[j].append(i)
-    waiting = [len(needed) for needed in makers]
-    ready = [i for i, count in enumerate(waiting) if count == 0]
-    order: list[SourceNode] = []
-    while ready:
-        done = heapq.heappop(ready)
-        order.append(nodes[done])
-        for i in readers[done]:
-            waiting[i] -= 1
-            if waiting[i] == 0:
-                heapq.heappush(ready, i)
+    order = topological_order([{maker[n] for n in node.reads if n in maker} for node in nodes])
     if len(order) < len(nodes):
-        stuck = [node.name for node, count in zip(nodes, waiting, strict=True) if count]
+        stuck = [nodes[i].name for i in sorted(set(range(len(nodes))).difference(order))]
         listed = ", ".join(f"'{name}'" for name in stuck[:5])
         why = f"{len(stuck)} nodes form a cycle, among them {listed}"
         raise _broken(graph, [Problem(why, hint="an ONNX graph must be acyclic; export it again")])
-    return tuple(order)
+    return tuple(nodes[i] for i in order)
 
 
 def _broken(graph: str, problems: Sequence[Problem]) -> FrontendError:

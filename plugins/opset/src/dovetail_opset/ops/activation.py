@@ -76,8 +76,6 @@ class _Activation(Op):
 class Relu(_Activation):
     """max(x, 0). Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, Relu"
-
     def reference(self, x: Array) -> Array:
         return np.maximum(x, 0)
 
@@ -85,8 +83,6 @@ class Relu(_Activation):
 @PACKAGE.op("ReluMinMax")
 class ReluMinMax(_Activation):
     """x clipped to [min_value, max_value]. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ReluMinMax"
 
     min_value = float32()
     max_value = float32()
@@ -103,8 +99,6 @@ class ReluMinMax(_Activation):
 class Relu1(_Activation):
     """x clipped to [-1, 1]. Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, Relu1"
-
     def reference(self, x: Array) -> Array:
         return clip(x, -1, 1)
 
@@ -112,8 +106,6 @@ class Relu1(_Activation):
 @PACKAGE.op("Relu6")
 class Relu6(_Activation):
     """x clipped to [0, 6]. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, Relu6"
 
     def reference(self, x: Array) -> Array:
         return clip(x, 0, 6)
@@ -151,8 +143,6 @@ class Prelu(Op):
 class Sigmoid(_Activation):
     """1 / (1 + exp(-x)). Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, Sigmoid"
-
     def reference(self, x: Array) -> Array:
         return sigmoid(x)
 
@@ -161,8 +151,6 @@ class Sigmoid(_Activation):
 class Tanh(_Activation):
     """The hyperbolic tangent. Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, Tanh"
-
     def reference(self, x: Array) -> Array:
         return np.tanh(x)
 
@@ -170,8 +158,6 @@ class Tanh(_Activation):
 @PACKAGE.op("Gelu")
 class Gelu(_Activation):
     """x / 2 * (1 + erf(x / sqrt 2)), the exact form. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, Gelu"
 
     def reference(self, x: Array) -> Array:
         return gelu(x)
@@ -191,8 +177,6 @@ class HardSwish(_Activation):
 class Elu(_Activation):
     """x where it is positive, else alpha * (exp(x) - 1). Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, Elu"
-
     alpha = float32(1.0)
 
     def reference(self, x: Array) -> Array:
@@ -206,8 +190,6 @@ class ElementWiseSoftplus(_Activation):
     Where beta * x exceeds a threshold that is not negative, the result is x. Returns the shape of
     x.
     """
-
-    source = "spec/qnn_ops.md, ElementWiseSoftplus"
 
     beta = float32(1.0)
     threshold = float32(-1.0)
@@ -242,8 +224,6 @@ class ElementWiseNeuron(_Activation):
     alpha defaults to 1 for ELU and 0.2 for HARD_SIGMOID, beta to 0.5 for HARD_SIGMOID and 1 for
     SOFTPLUS. RELU_MIN_MAX needs min_value and max_value.
     """
-
-    source = "spec/qnn_ops.md, ElementWiseNeuron"
 
     operation = choice(Neuron)
     alpha = scalar(None, dtypes=(DType.FLOAT_32,))

@@ -26,7 +26,6 @@ class Pack(Op):
 
     inputs = (In("in[0..m]", variadic=True),)
     domain = Domain.MOVE
-    source = "spec/qnn_ops.md, Pack"
 
     axis = uint32()
 
@@ -57,7 +56,6 @@ class UnPack(Op):
     inputs = (In("in[0]"),)
     outputs = (Out("out[0..m]", variadic=True),)
     domain = Domain.MOVE
-    source = "spec/qnn_ops.md, UnPack"
 
     axis = uint32()
 
@@ -89,7 +87,6 @@ class Tile(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
-    source = "spec/qnn_ops.md, Tile"
 
     multiples = tensor((None,))
 
@@ -122,7 +119,6 @@ class BatchPermutation(Op):
 
     inputs = (In("in[0]"), In("in[1]", INDEX_TYPES))
     domain = Domain.MOVE
-    source = "spec/qnn_ops.md, BatchPermutation"
 
     def infer(self, x: Spec, indices: Spec, out: Spec | None) -> Spec:
         if not x.shape:

@@ -9,7 +9,6 @@ import enum
 from dovetail.ir import Array, Spec
 from dovetail.ops import In, Op, choice
 from dovetail_opset._package import PACKAGE
-from dovetail_opset.ops import elementwise, logic
 
 
 class Binary(enum.IntEnum):
@@ -37,28 +36,12 @@ class Binary(enum.IntEnum):
     XOR = 19
 
 
-_SINGLE: dict[Binary, Op] = {
-    Binary.ADD: elementwise.ElementWiseAdd(),
-    Binary.AND: logic.ElementWiseAnd(),
-    Binary.DIVIDE: elementwise.ElementWiseDivide(),
-    Binary.EQUAL: logic.ElementWiseEqual(),
-    Binary.FLOOR_DIV: elementwise.ElementWiseFloorDiv(),
-    Binary.FMOD: elementwise.ElementWiseFmod(),
-    Binary.GREATER: logic.ElementWiseGreater(),
-    Binary.GREATER_EQUAL: logic.ElementWiseGreaterEqual(),
-    Binary.LESS: logic.ElementWiseLess(),
-    Binary.LESS_EQUAL: logic.ElementWiseLessEqual(),
-    Binary.MAXIMUM: elementwise.ElementWiseMaximum(),
-    Binary.MINIMUM: elementwise.ElementWiseMinimum(),
-    Binary.MOD: elementwise.ElementWiseMod(),
-    Binary.MULTIPLY: elementwise.ElementWiseMultiply(),
-    Binary.NOT_EQUAL: logic.ElementWiseNotEqual(),
-    Binary.OR: logic.ElementWiseOr(),
-    Binary.POWER: elementwise.ElementWisePower(),
-    Binary.SQUARED_DIFFERENCE: elementwise.ElementWiseSquaredDifference(),
-    Binary.SUBTRACT: elementwise.ElementWiseSubtract(),
-    Binary.XOR: logic.ElementWiseXor(),
-}
+def _single(operation: Binary) -> Op:
+    """Return the single op of an operation: FLOOR_DIV is ElementWiseFloorDiv."""
+    return PACKAGE.schemas[f"ElementWise{operation.name.title().replace('_', '')}"].op()
+
+
+_SINGLE = {operation: _single(operation) for operation in Binary}
 
 
 @PACKAGE.op("ElementWiseBinary")
@@ -70,7 +53,6 @@ class ElementWiseBinary(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"))
-    source = "spec/qnn_ops.md, ElementWiseBinary"
 
     operation = choice(Binary)
 

@@ -70,8 +70,6 @@ class DepthToSpace(_Blocks):
     as (block_size[0], block_size[1], c) under DCR, as (c, block_size[0], block_size[1]) under CRD.
     """
 
-    source = "spec/qnn_ops.md, DepthToSpace"
-
     mode = choice(BlockMode, BlockMode.DCR)
 
     def target(self, x: Shape) -> Shape:
@@ -102,8 +100,6 @@ class SpaceToDepth(_Blocks):
     under CRD.
     """
 
-    source = "spec/qnn_ops.md, SpaceToDepth"
-
     mode = choice(BlockMode, BlockMode.DCR)
 
     def target(self, x: Shape) -> Shape:
@@ -131,8 +127,6 @@ class BatchToSpace(_Blocks):
     rows (before, after) of height and width. Returns (n, h * block_size[0] - crops[0].sum(), w *
     block_size[1] - crops[1].sum(), c).
     """
-
-    source = "spec/qnn_ops.md, BatchToSpace"
 
     crops = tensor((2, 2), [[0, 0], [0, 0]])
 
@@ -164,8 +158,6 @@ class SpaceToBatch(_Blocks):
     n, padded h / block_size[0], padded w / block_size[1], c), the batch written as (block_size[0],
     block_size[1], n).
     """
-
-    source = "spec/qnn_ops.md, SpaceToBatch"
 
     pad_amount = tensor((2, 2), [[0, 0], [0, 0]])
 
@@ -201,7 +193,6 @@ class ChannelShuffle(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
-    source = "spec/qnn_ops.md, ChannelShuffle"
 
     num_groups = uint32()
     axis = uint32(last_axis)

@@ -59,7 +59,6 @@ class ArgbToRgb(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
-    source = "spec/qnn_ops.md, ArgbToRgb"
 
     input_order = choice(AlphaOrder, AlphaOrder.ARGB)
     reverse_output = bool8()

@@ -46,7 +46,6 @@ class Im2Col(_Columns):
     """
 
     domain = Domain.MOVE
-    source = "spec/qnn_ops.md, Im2Col"
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         need_rank(x, 4, "in[0]")
@@ -69,8 +68,6 @@ class Col2Im(_Columns):
     x: (n, c * kh * kw, l), as Im2Col returns it. Returns (n, h, w, c); the graph declares h and w,
     which must have l windows. pad_amount is the padding of the image, which is removed again.
     """
-
-    source = "spec/qnn_ops.md, Col2Im"
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         need_rank(x, 3, "in[0]")

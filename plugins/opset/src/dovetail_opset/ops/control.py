@@ -20,7 +20,6 @@ class If(Op):
 
     inputs = (In("in[0]", dtypes=(DType.BOOL_8,)),)
     outputs = ()
-    source = "spec/qnn_ops.md, If"
     is_pure = False
 
     then_graph = scalar(dtypes=(DType.STRING,))

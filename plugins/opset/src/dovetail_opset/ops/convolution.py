@@ -76,7 +76,6 @@ class Conv1d(_Convolution):
     axis; stride and dilation are scalars, pad_amount is (before, after).
     """
 
-    source = "spec/qnn_ops.md, Conv1d"
     axes = 1
 
     stride = uint32()
@@ -94,7 +93,6 @@ class Conv2d(_Convolution):
     1) * dilation + 1. Output channel j reads the channels of group j // (k / group).
     """
 
-    source = "spec/qnn_ops.md, Conv2d"
     axes = 2
 
     stride = tensor((2,))
@@ -112,7 +110,6 @@ class Conv3d(_Convolution):
     as Conv2d along three axes. The sparse flag is a hint; its spelling is QNN's.
     """
 
-    source = "spec/qnn_ops.md, Conv3d"
     axes = 3
 
     stride = tensor((3,))
@@ -153,7 +150,6 @@ class DepthWiseConv1d(_DepthWise):
     along one axis; stride and dilation are scalars, pad_amount is (before, after).
     """
 
-    source = "spec/qnn_ops.md, DepthWiseConv1d"
     axes = 1
 
     stride = uint32()
@@ -169,7 +165,6 @@ class DepthWiseConv2d(_DepthWise):
     channel c * m + j is result j of input channel c.
     """
 
-    source = "spec/qnn_ops.md, DepthWiseConv2d"
     axes = 2
 
     stride = tensor((2,))

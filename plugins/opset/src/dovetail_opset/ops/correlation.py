@@ -23,7 +23,6 @@ class Correlation1D(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"))
-    source = "spec/qnn_ops.md, Correlation1D"
 
     displacement = uint32()
     shift = int32()

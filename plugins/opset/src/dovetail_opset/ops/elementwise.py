@@ -4,23 +4,29 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from typing import ClassVar, cast
 
 import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
 from dovetail.ops import In, Op
+from dovetail_opset._functions import register_functions
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import broadcast, computed, need_numbers, need_same_type
 
 
 class _Binary(Op):
     inputs = (In("in[0]"), In("in[1]"))
+    function: ClassVar[Callable[[Array, Array], Array]]
 
     def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:
         need_same_type(a, b)
         return computed(a, broadcast(a.shape, b.shape), out)
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return type(self).function(a, b)
 
 
 class _Arithmetic(_Binary):
@@ -30,41 +36,25 @@ class _Arithmetic(_Binary):
         return found
 
 
-@PACKAGE.op("ElementWiseAdd")
-class ElementWiseAdd(_Arithmetic):
-    """a + b. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseAdd"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return a + b
-
-
-@PACKAGE.op("ElementWiseSubtract")
-class ElementWiseSubtract(_Arithmetic):
-    """a - b. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseSubtract"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return a - b
-
-
-@PACKAGE.op("ElementWiseMultiply")
-class ElementWiseMultiply(_Arithmetic):
-    """a * b. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseMultiply"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return a * b
+register_functions(
+    _Binary,
+    "Shapes broadcast.",
+    ("ElementWiseMaximum", np.maximum, "The larger of a and b; NaN if one is NaN."),
+    ("ElementWiseMinimum", np.minimum, "The smaller of a and b; NaN if one is NaN."),
+)
+register_functions(
+    _Arithmetic,
+    "Shapes broadcast.",
+    ("ElementWiseAdd", np.add, "a + b."),
+    ("ElementWiseSubtract", np.subtract, "a - b."),
+    ("ElementWiseMultiply", np.multiply, "a * b."),
+    ("ElementWiseSquaredDifference", lambda a, b: np.square(a - b), "(a - b) ** 2."),
+)
 
 
 @PACKAGE.op("ElementWiseDivide")
 class ElementWiseDivide(_Arithmetic):
     """a / b; integers truncate, and a division by 0 is 0. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseDivide"
 
     def reference(self, a: Array, b: Array) -> Array:
         if a.dtype.kind == "f":
@@ -81,8 +71,6 @@ class ElementWiseFloorDiv(_Arithmetic):
     The floor is taken of the rounded quotient: 1 / 0.1 is 10, although 0.1 as float32 is larger.
     """
 
-    source = "spec/qnn_ops.md, ElementWiseFloorDiv"
-
     def reference(self, a: Array, b: Array) -> Array:
         if a.dtype.kind == "f":
             return np.floor(a / b)
@@ -95,8 +83,6 @@ class ElementWiseMod(_Arithmetic):
 
     a, b: integers of one type, not fixed-point. Shapes broadcast.
     """
-
-    source = "spec/qnn_ops.md, ElementWiseMod"
 
     def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:
         found: Spec = super().infer(a, b, out)
@@ -118,8 +104,6 @@ class ElementWiseFmod(_Arithmetic):
     For b = 0 it is NaN for floats and 0 for integers. Shapes broadcast.
     """
 
-    source = "spec/qnn_ops.md, ElementWiseFmod"
-
     def reference(self, a: Array, b: Array) -> Array:
         return np.fmod(a, b)
 
@@ -128,8 +112,6 @@ class ElementWiseFmod(_Arithmetic):
 class ElementWisePower(_Arithmetic):
     """a ** b; a negative power of an integer truncates. Shapes broadcast."""
 
-    source = "spec/qnn_ops.md, ElementWisePower"
-
     def reference(self, a: Array, b: Array) -> Array:
         if a.dtype.kind == "f":
             return np.power(a, b)
@@ -137,34 +119,3 @@ class ElementWisePower(_Arithmetic):
         # an inverse is whole only for 1 and -1, which are their own up to the sign
         own = np.power(a, np.abs(b) % 2)
         return np.where(b >= 0, powers, np.where(np.abs(a) == 1, own, a.dtype.type(0)))
-
-
-@PACKAGE.op("ElementWiseMaximum")
-class ElementWiseMaximum(_Binary):
-    """The larger of a and b; NaN if one is NaN. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseMaximum"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.maximum(a, b)
-
-
-@PACKAGE.op("ElementWiseMinimum")
-class ElementWiseMinimum(_Binary):
-    """The smaller of a and b; NaN if one is NaN. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseMinimum"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.minimum(a, b)
-
-
-@PACKAGE.op("ElementWiseSquaredDifference")
-class ElementWiseSquaredDifference(_Arithmetic):
-    """(a - b) ** 2. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseSquaredDifference"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        difference: Array = a - b
-        return np.multiply(difference, difference)

@@ -33,7 +33,6 @@ class Gather(Op):
 
     inputs = (In("in[0]"), In("in[1]"))
     domain = Domain.MOVE
-    source = "spec/qnn_ops.md, Gather"
 
     axis = int32()
 

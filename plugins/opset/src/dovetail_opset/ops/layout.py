@@ -45,7 +45,6 @@ class Reshape(Op):
 
     inputs = (In("in[0]"), In("in[1]", optional=True))
     domain = Domain.MOVE
-    source = "spec/qnn_ops.md, Reshape"
 
     def infer(self, x: Spec, shape: Spec | None, out: Spec | None) -> Spec:
         if out is None:
@@ -64,8 +63,6 @@ class ExpandDims(_Reshaping):
 
     x: any shape. Both params are axes of the result.
     """
-
-    source = "spec/qnn_ops.md, ExpandDims"
 
     axis = uint32()
     axes = tensor((None,), lambda ins: None)
@@ -86,8 +83,6 @@ class Squeeze(_Reshaping):
     x: any shape. Without `axes` the output declares the shape; if it declares none, all dimensions
     of size 1 are removed.
     """
-
-    source = "spec/qnn_ops.md, Squeeze"
 
     axes = tensor((None,), lambda ins: None)
 
@@ -110,7 +105,6 @@ class Transpose(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
-    source = "spec/qnn_ops.md, Transpose"
 
     perm = tensor((None,))
 
@@ -132,7 +126,6 @@ class Concat(Op):
 
     inputs = (In("in[0..m]", variadic=True),)
     domain = Domain.MOVE
-    source = "spec/qnn_ops.md, Concat"
 
     axis = uint32(last_axis)
 
@@ -166,7 +159,6 @@ class Split(Op):
     inputs = (In("in[0]"),)
     outputs = (Out("out[0..m]", variadic=True),)
     domain = Domain.MOVE
-    source = "spec/qnn_ops.md, Split"
 
     axis = uint32()
     split_index = tensor((None,))

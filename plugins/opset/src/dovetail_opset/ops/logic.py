@@ -8,20 +8,28 @@ which true is the number 1.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import ClassVar
+
 import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
 from dovetail.ops import In, Op
+from dovetail_opset._functions import register_functions
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import broadcast, moved, need_same_type, truth
 
 
 class _Logic(Op):
     inputs = (In("in[0]"), In("in[1]"))
+    function: ClassVar[Callable[[Array, Array], Array]]
 
     def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:
         return truth(broadcast(a.shape, b.shape), out)
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return type(self).function(a, b)
 
 
 class _Comparison(_Logic):
@@ -31,94 +39,23 @@ class _Comparison(_Logic):
         return found
 
 
-@PACKAGE.op("ElementWiseEqual")
-class ElementWiseEqual(_Comparison):
-    """a = b; NaN equals nothing. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseEqual"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.equal(a, b)
-
-
-@PACKAGE.op("ElementWiseNotEqual")
-class ElementWiseNotEqual(_Comparison):
-    """a != b; NaN differs from everything. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseNotEqual"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.not_equal(a, b)
-
-
-@PACKAGE.op("ElementWiseGreater")
-class ElementWiseGreater(_Comparison):
-    """a > b; false for NaN. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseGreater"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.greater(a, b)
-
-
-@PACKAGE.op("ElementWiseGreaterEqual")
-class ElementWiseGreaterEqual(_Comparison):
-    """a >= b; false for NaN. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseGreaterEqual"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.greater_equal(a, b)
-
-
-@PACKAGE.op("ElementWiseLess")
-class ElementWiseLess(_Comparison):
-    """a < b; false for NaN. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseLess"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.less(a, b)
-
-
-@PACKAGE.op("ElementWiseLessEqual")
-class ElementWiseLessEqual(_Comparison):
-    """a <= b; false for NaN. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseLessEqual"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.less_equal(a, b)
-
-
-@PACKAGE.op("ElementWiseAnd")
-class ElementWiseAnd(_Logic):
-    """Logical and; any number but 0 is true. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseAnd"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.logical_and(a, b)
-
-
-@PACKAGE.op("ElementWiseOr")
-class ElementWiseOr(_Logic):
-    """Logical or; any number but 0 is true. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseOr"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.logical_or(a, b)
-
-
-@PACKAGE.op("ElementWiseXor")
-class ElementWiseXor(_Logic):
-    """Logical exclusive or; any number but 0 is true. Shapes broadcast."""
-
-    source = "spec/qnn_ops.md, ElementWiseXor"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.logical_xor(a, b)
+register_functions(
+    _Comparison,
+    "Shapes broadcast.",
+    ("ElementWiseEqual", np.equal, "a = b; NaN equals nothing."),
+    ("ElementWiseNotEqual", np.not_equal, "a != b; NaN differs from everything."),
+    ("ElementWiseGreater", np.greater, "a > b; false for NaN."),
+    ("ElementWiseGreaterEqual", np.greater_equal, "a >= b; false for NaN."),
+    ("ElementWiseLess", np.less, "a < b; false for NaN."),
+    ("ElementWiseLessEqual", np.less_equal, "a <= b; false for NaN."),
+)
+register_functions(
+    _Logic,
+    "Shapes broadcast.",
+    ("ElementWiseAnd", np.logical_and, "Logical and; any number but 0 is true."),
+    ("ElementWiseOr", np.logical_or, "Logical or; any number but 0 is true."),
+    ("ElementWiseXor", np.logical_xor, "Logical exclusive or; any number but 0 is true."),
+)
 
 
 @PACKAGE.op("ElementWiseSelect")
@@ -130,7 +67,6 @@ class ElementWiseSelect(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]"))
-    source = "spec/qnn_ops.md, ElementWiseSelect"
 
     def infer(self, condition: Spec, a: Spec, b: Spec, out: Spec | None) -> Spec:
         if a.dtype is not b.dtype and not (a.dtype.is_fixed_point and b.dtype.is_fixed_point):

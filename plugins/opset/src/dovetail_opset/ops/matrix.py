@@ -25,7 +25,6 @@ class FullyConnected(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", optional=True))
-    source = "spec/qnn_ops.md, FullyConnected"
 
     keep_dims = bool8(False)
 
@@ -64,7 +63,6 @@ class MatMul(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", optional=True))
-    source = "spec/qnn_ops.md, MatMul"
 
     transpose_in0 = bool8(False)
     transpose_in1 = bool8(False)

@@ -31,7 +31,6 @@ class Batchnorm(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", optional=True))
-    source = "spec/qnn_ops.md, Batchnorm"
 
     def infer(self, x: Spec, weight: Spec, bias: Spec | None, out: Spec | None) -> Spec:
         if not x.shape:
@@ -202,7 +201,6 @@ class L2Norm(Op):
     """
 
     inputs = (In("in[0]"),)
-    source = "spec/qnn_ops.md, L2Norm"
 
     axis = uint32(0)
     axes = tensor((None,), default=None)

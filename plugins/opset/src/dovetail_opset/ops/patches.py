@@ -42,7 +42,6 @@ class ExtractPatches(Op):
     """
 
     inputs = (In("in[0]"),)
-    source = "spec/qnn_ops.md, ExtractPatches"
 
     size = tensor((2,))
     stride = tensor((2,))
@@ -88,7 +87,6 @@ class ExtractGlimpse(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"))
-    source = "spec/qnn_ops.md, ExtractGlimpse"
     is_pure = False  # whatever the noise: folding reads it before it knows the params
 
     size = tensor((2,), dtype=DType.INT_32)

@@ -101,7 +101,6 @@ class PoolMax2d(_MaxPool):
     it is 0. A converter of a format that ignores padding must pad with the lowest value itself.
     """
 
-    source = "spec/qnn_ops.md, PoolMax2d"
     axes = 2
 
     filter_size = tensor((2,))
@@ -116,7 +115,6 @@ class PoolMax3d(_MaxPool):
     x: (n, d, h, w, c). Returns (n, od, oh, ow, c), as PoolMax2d along three axes.
     """
 
-    source = "spec/qnn_ops.md, PoolMax3d"
     axes = 3
 
     filter_size = tensor((3,))
@@ -132,7 +130,6 @@ class PoolAvg2d(_AveragePool):
     With count_pad_for_edges the divisor is always fh * fw. A window wholly outside the input is 0.
     """
 
-    source = "spec/qnn_ops.md, PoolAvg2d"
     axes = 2
 
     filter_size = tensor((2,))
@@ -147,7 +144,6 @@ class PoolAvg3d(_AveragePool):
     x: (n, d, h, w, c). Returns (n, od, oh, ow, c), as PoolAvg2d along three axes.
     """
 
-    source = "spec/qnn_ops.md, PoolAvg3d"
     axes = 3
 
     filter_size = tensor((3,))
@@ -163,7 +159,6 @@ class L2Pool2d(_Pool):
     the padding holds 0.
     """
 
-    source = "spec/qnn_ops.md, L2Pool2d"
     axes = 2
 
     filter_size = tensor((2,))

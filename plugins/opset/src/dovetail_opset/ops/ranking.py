@@ -42,8 +42,6 @@ class Argmax(_ArgExtreme):
     does not say which of equal elements is meant.
     """
 
-    source = "spec/qnn_ops.md, Argmax"
-
     def reference(self, x: Array) -> Array:
         return np.asarray(np.argmax(x, axis=self.axis, keepdims=self.keep_dims))
 
@@ -56,8 +54,6 @@ class Argmin(_ArgExtreme):
     smaller than all numbers. The result has the declared type, by default INT_32. The op definition
     does not say which of equal elements is meant.
     """
-
-    source = "spec/qnn_ops.md, Argmin"
 
     def reference(self, x: Array) -> Array:
         return np.asarray(np.argmin(x, axis=self.axis, keepdims=self.keep_dims))
@@ -74,7 +70,6 @@ class TopK(Op):
 
     inputs = (In("in[0]"),)
     outputs = (Out("out[0]"), Out("out[1]"))
-    source = "spec/qnn_ops.md, TopK"
 
     k = uint32()
     largest = bool8(True)
@@ -106,7 +101,6 @@ class NonZero(Op):
     """
 
     inputs = (In("in[0]"),)
-    source = "spec/qnn_ops.md, NonZero"
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         rank = len(x.shape)

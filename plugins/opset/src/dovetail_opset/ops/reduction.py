@@ -56,8 +56,6 @@ class ReduceMean(_Reduction):
     Any shape. Over no elements the mean is NaN; integers have none, and this is an error.
     """
 
-    source = "spec/qnn_ops.md, ReduceMean"
-
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         found: Spec = super().infer(x, out)
         if not found.dtype.is_float:
@@ -74,8 +72,6 @@ class ReduceMean(_Reduction):
 class ReduceSum(_Reduction):
     """The sum over `axes`, which stay as 1 with keep_dims. Any shape."""
 
-    source = "spec/qnn_ops.md, ReduceSum"
-
     def reference(self, x: Array) -> Array:
         return self.over_axes(np.sum, x, dtype=x.dtype)
 
@@ -83,8 +79,6 @@ class ReduceSum(_Reduction):
 @PACKAGE.op("ReduceProd")
 class ReduceProd(_Reduction):
     """The product over `axes`, which stay as 1 with keep_dims; 1 over no elements. Any shape."""
-
-    source = "spec/qnn_ops.md, ReduceProd"
 
     def reference(self, x: Array) -> Array:
         return self.over_axes(np.prod, x, dtype=x.dtype)
@@ -96,8 +90,6 @@ class ReduceSumSquare(_Reduction):
 
     A scalar is squared, whatever the params are.
     """
-
-    source = "spec/qnn_ops.md, ReduceSumSquare"
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         if not x.shape:
@@ -123,8 +115,6 @@ class ReduceMax(_Extreme):
     Any shape with elements. NaN if an element is NaN.
     """
 
-    source = "spec/qnn_ops.md, ReduceMax"
-
     def reference(self, x: Array) -> Array:
         return self.over_axes(np.max, x)
 
@@ -135,8 +125,6 @@ class ReduceMin(_Extreme):
 
     Any shape with elements. NaN if an element is NaN.
     """
-
-    source = "spec/qnn_ops.md, ReduceMin"
 
     def reference(self, x: Array) -> Array:
         return self.over_axes(np.min, x)
@@ -152,7 +140,6 @@ class Moments(Op):
 
     inputs = (In("in[0]"),)
     outputs = (Out("out[0]"), Out("out[1]"))
-    source = "spec/qnn_ops.md, Moments"
 
     axes = tensor((None,), dtype=DType.INT_32)
     keep_dims = bool8()
@@ -181,7 +168,6 @@ class CumulativeSum(Op):
     """
 
     inputs = (In("in[0]"),)
-    source = "spec/qnn_ops.md, CumulativeSum"
 
     axis = uint32()
     exclusive = bool8(False)

@@ -128,8 +128,6 @@ class ResizeBilinear(_TensorFlowResizing):
     axis shrinks, and omits what is beyond the border. Interpolated integers truncate.
     """
 
-    source = "spec/qnn_ops.md, ResizeBilinear"
-
     antialias = bool8(False)
 
     def taps(self, size: int, new: int) -> Taps:
@@ -148,8 +146,6 @@ class ResizeNearestNeighbor(_TensorFlowResizing):
     half_pixel_centers floor((i + 0.5) * h / nh); with align_corners i * (h - 1) / (nh - 1), rounded
     half up.
     """
-
-    source = "spec/qnn_ops.md, ResizeNearestNeighbor"
 
     def taps(self, size: int, new: int) -> Taps:
         """Return the weighted old elements (taps) of each of the `new` elements of an axis."""

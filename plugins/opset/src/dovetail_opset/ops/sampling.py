@@ -108,7 +108,6 @@ class CropAndResize(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", dtypes=_INDEX_TYPES))
-    source = "spec/qnn_ops.md, CropAndResize"
 
     resize_dims = tensor((2,))
     interpolation_mode = choice(ImageMode, ImageMode.BILINEAR)
@@ -167,7 +166,6 @@ class ImageProjectionTransform(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]", dtypes=(DType.FLOAT_32,)))
-    source = "spec/qnn_ops.md, ImageProjectionTransform"
 
     interpolation_mode = choice(ImageMode, ImageMode.BILINEAR)
 

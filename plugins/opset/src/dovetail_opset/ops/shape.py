@@ -26,7 +26,6 @@ class Shape(Op):
     inputs = (In("in[0]"),)
     outputs = (Out("out[0]", (DType.UINT_32,)),)
     domain = Domain.STORED
-    source = "spec/qnn_ops.md, Shape"
 
     start = uint32(0)
     end = uint32(_rank)
@@ -52,7 +51,6 @@ class ConstantOfShape(Op):
 
     inputs = (In("in[0]", (DType.UINT_32,)),)
     domain = Domain.STORED
-    source = "spec/qnn_ops.md, ConstantOfShape"
 
     value = scalar(dtypes=CONSTANT_TYPES)
 

@@ -43,7 +43,6 @@ class Pad(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
-    source = "spec/qnn_ops.md, Pad"
 
     scheme = choice(PadScheme)
     pad_amount = tensor((None, 2))
@@ -110,7 +109,6 @@ class StridedSlice(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.MOVE
-    source = "spec/qnn_ops.md, StridedSlice"
 
     ranges = tensor((None, 3), dtype=DType.INT_32)
     begin_mask = uint32(0)

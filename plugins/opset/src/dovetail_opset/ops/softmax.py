@@ -44,8 +44,6 @@ class Softmax(_Softmax):
     Any shape but (); returns the shape of x. A NaN makes all results along the axis NaN.
     """
 
-    source = "spec/qnn_ops.md, Softmax"
-
     def reference(self, x: Array) -> Array:
         powers = np.exp(shifted(x, self.axis, self.beta))
         return cast(Array, powers / powers.sum(axis=self.axis, keepdims=True))
@@ -57,8 +55,6 @@ class LogSoftmax(_Softmax):
 
     Any shape but (); returns the shape of x. A NaN makes all results along the axis NaN.
     """
-
-    source = "spec/qnn_ops.md, LogSoftmax"
 
     axis = uint32()
 
@@ -86,7 +82,6 @@ class MaskedSoftmax(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"))
-    source = "spec/qnn_ops.md, MaskedSoftmax"
 
     mode = choice(MaskMode, MaskMode.UNCOMPRESSED)
 

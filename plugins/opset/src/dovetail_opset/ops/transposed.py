@@ -87,7 +87,6 @@ class TransposeConv1d(_Transposed):
     along one axis; stride and output_padding are scalars, pad_amount is (before, after).
     """
 
-    source = "spec/qnn_ops.md, TransposeConv1d"
     axes = 1
 
     stride = uint32()
@@ -106,7 +105,6 @@ class TransposeConv2d(_Transposed):
     group i of the input contribute to those of group i of the output.
     """
 
-    source = "spec/qnn_ops.md, TransposeConv2d"
     axes = 2
 
     stride = tensor((2,))
@@ -124,7 +122,6 @@ class TransposeConv3d(_Transposed):
     the stride or the dilation.
     """
 
-    source = "spec/qnn_ops.md, TransposeConv3d"
     axes = 3
 
     stride = tensor((3,))

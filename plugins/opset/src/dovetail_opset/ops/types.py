@@ -35,7 +35,6 @@ class Cast(Op):
 
     inputs = (In("in[0]"),)
     domain = Domain.STORED
-    source = "spec/qnn_ops.md, Cast"
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         for spec in (x, out):
@@ -60,7 +59,6 @@ class Convert(Op):
     """
 
     inputs = (In("in[0]"),)
-    source = "spec/qnn_ops.md, Convert"
 
     dynamic_input_data = bool8(False)
     dynamic_output_data = bool8(False)
@@ -78,7 +76,6 @@ class Quantize(Op):
 
     inputs = (In("in[0]"),)
     outputs = (Out("out[0]", FIXED_POINT),)
-    source = "spec/qnn_ops.md, Quantize"
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         found = _target(x, out)
@@ -97,7 +94,6 @@ class Dequantize(Op):
     """
 
     inputs = (In("in[0]", FIXED_POINT),)
-    source = "spec/qnn_ops.md, Dequantize"
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         _need_encoding(x, "in[0]")

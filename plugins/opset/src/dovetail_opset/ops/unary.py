@@ -5,187 +5,72 @@
 from __future__ import annotations
 
 import enum
-from typing import cast
+from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
 from dovetail.ops import In, Op, bool8, choice
+from dovetail_opset._functions import register_functions
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, need_numbers, truth
 
 
 class _Unary(Op):
     inputs = (In("in[0]"),)
+    function: ClassVar[Callable[[Array], Array]]
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         need_numbers(x)
         return computed(x, x.shape, out)
 
-
-@PACKAGE.op("ElementWiseAbs")
-class ElementWiseAbs(_Unary):
-    """|x|. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseAbs"
-
     def reference(self, x: Array) -> Array:
-        return np.abs(x)
+        return type(self).function(x)
 
 
-@PACKAGE.op("ElementWiseAsin")
-class ElementWiseAsin(_Unary):
-    """The arc sine in radians; NaN outside [-1, 1]. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseAsin"
-
-    def reference(self, x: Array) -> Array:
-        return np.arcsin(x)
+def rounded(x: Array) -> Array:
+    """Return the nearest integers, halves to even."""
+    return x if x.dtype.kind in "iu" else np.rint(x)  # which would make floats of integers
 
 
-@PACKAGE.op("ElementWiseAtan")
-class ElementWiseAtan(_Unary):
-    """The arc tangent in radians. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseAtan"
-
-    def reference(self, x: Array) -> Array:
-        return np.arctan(x)
-
-
-@PACKAGE.op("ElementWiseCeil")
-class ElementWiseCeil(_Unary):
-    """The smallest integer not below x. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseCeil"
-
-    def reference(self, x: Array) -> Array:
-        return np.ceil(x)
-
-
-@PACKAGE.op("ElementWiseCos")
-class ElementWiseCos(_Unary):
-    """The cosine of x in radians. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseCos"
-
-    def reference(self, x: Array) -> Array:
-        return np.cos(x)
-
-
-@PACKAGE.op("ElementWiseExp")
-class ElementWiseExp(_Unary):
-    """e ** x. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseExp"
-
-    def reference(self, x: Array) -> Array:
-        return np.exp(x)
-
-
-@PACKAGE.op("ElementWiseFloor")
-class ElementWiseFloor(_Unary):
-    """The largest integer not above x. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseFloor"
-
-    def reference(self, x: Array) -> Array:
-        return np.floor(x)
-
-
-@PACKAGE.op("ElementWiseLog")
-class ElementWiseLog(_Unary):
-    """The natural logarithm; NaN below 0. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseLog"
-
-    def reference(self, x: Array) -> Array:
-        return np.log(x)
-
-
-@PACKAGE.op("ElementWiseNeg")
-class ElementWiseNeg(_Unary):
-    """-x. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseNeg"
-
-    def reference(self, x: Array) -> Array:
-        return -x
+register_functions(
+    _Unary,
+    "Returns the shape of x.",
+    ("ElementWiseAbs", np.abs, "|x|."),
+    ("ElementWiseAsin", np.arcsin, "The arc sine in radians; NaN outside [-1, 1]."),
+    ("ElementWiseAtan", np.arctan, "The arc tangent in radians."),
+    ("ElementWiseCeil", np.ceil, "The smallest integer not below x."),
+    ("ElementWiseCos", np.cos, "The cosine of x in radians."),
+    ("ElementWiseExp", np.exp, "e ** x."),
+    ("ElementWiseFloor", np.floor, "The largest integer not above x."),
+    ("ElementWiseLog", np.log, "The natural logarithm; NaN below 0."),
+    ("ElementWiseNeg", np.negative, "-x."),
+    ("ElementWiseRound", rounded, "The nearest integer, halves to even."),
+    ("ElementWiseRsqrt", lambda x: 1 / np.sqrt(x), "1 / sqrt(x); NaN below 0."),
+    ("ElementWiseSign", np.sign, "-1, 0 or 1; NaN for NaN."),
+    ("ElementWiseSin", np.sin, "The sine of x in radians."),
+    ("ElementWiseSquareRoot", np.sqrt, "The square root; NaN below 0."),
+    (
+        "Logit",
+        lambda x: np.log(x / (1 - x)),
+        "log(x / (1 - x)); infinite at 0 and 1, NaN outside [0, 1].",
+    ),
+)
 
 
 @PACKAGE.op("ElementWiseNot")
-class ElementWiseNot(_Unary):
+class ElementWiseNot(Op):
     """1 where x is 0, else 0, also for NaN; of the type of x. Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, ElementWiseNot"
+    inputs = (In("in[0]"),)
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         return computed(x, x.shape, out)
 
     def reference(self, x: Array) -> Array:
         return np.logical_not(x)
-
-
-@PACKAGE.op("ElementWiseRound")
-class ElementWiseRound(_Unary):
-    """The nearest integer, halves to even. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseRound"
-
-    def reference(self, x: Array) -> Array:
-        return x if x.dtype.kind in "iu" else np.rint(x)  # which would make floats of integers
-
-
-@PACKAGE.op("ElementWiseRsqrt")
-class ElementWiseRsqrt(_Unary):
-    """1 / sqrt(x); NaN below 0. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseRsqrt"
-
-    def reference(self, x: Array) -> Array:
-        return cast(Array, 1 / np.sqrt(x))
-
-
-@PACKAGE.op("ElementWiseSign")
-class ElementWiseSign(_Unary):
-    """-1, 0 or 1; NaN for NaN. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseSign"
-
-    def reference(self, x: Array) -> Array:
-        return np.sign(x)
-
-
-@PACKAGE.op("ElementWiseSin")
-class ElementWiseSin(_Unary):
-    """The sine of x in radians. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseSin"
-
-    def reference(self, x: Array) -> Array:
-        return np.sin(x)
-
-
-@PACKAGE.op("ElementWiseSquareRoot")
-class ElementWiseSquareRoot(_Unary):
-    """The square root; NaN below 0. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, ElementWiseSquareRoot"
-
-    def reference(self, x: Array) -> Array:
-        return np.sqrt(x)
-
-
-@PACKAGE.op("Logit")
-class Logit(_Unary):
-    """log(x / (1 - x)); infinite at 0 and 1, NaN outside [0, 1]. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, Logit"
-
-    def reference(self, x: Array) -> Array:
-        odds: Array = x / (1 - x)
-        return np.log(odds)
 
 
 class _Test(Op):
@@ -206,8 +91,6 @@ class _Test(Op):
 class IsInf(_Test):
     """x is infinite, with one of the signs to detect, by default both. Returns the shape of x."""
 
-    source = "spec/qnn_ops.md, IsInf"
-
     detect_negative = bool8(True)
     detect_positive = bool8(True)
 
@@ -222,8 +105,6 @@ class IsInf(_Test):
 @PACKAGE.op("IsNan")
 class IsNan(_Test):
     """x is NaN. Returns the shape of x."""
-
-    source = "spec/qnn_ops.md, IsNan"
 
     def reference(self, x: Array) -> Array:
         return np.isnan(x)
@@ -260,24 +141,15 @@ class Unary(enum.IntEnum):
     SQRT = 15
 
 
-_SINGLE: dict[Unary, Op] = {
-    Unary.ABS: ElementWiseAbs(),
-    Unary.ASIN: ElementWiseAsin(),
-    Unary.ATAN: ElementWiseAtan(),
-    Unary.CEIL: ElementWiseCeil(),
-    Unary.COS: ElementWiseCos(),
-    Unary.EXP: ElementWiseExp(),
-    Unary.FLOOR: ElementWiseFloor(),
-    Unary.LOG: ElementWiseLog(),
-    Unary.NEG: ElementWiseNeg(),
-    Unary.NOT: ElementWiseNot(),
-    Unary.RECIPROCAL: Reciprocal(),
-    Unary.ROUND: ElementWiseRound(),
-    Unary.RSQRT: ElementWiseRsqrt(),
-    Unary.SIGN: ElementWiseSign(),
-    Unary.SIN: ElementWiseSin(),
-    Unary.SQRT: ElementWiseSquareRoot(),
-}
+def _single(operation: Unary) -> Op:
+    """Return the single op of an operation."""
+    if operation is Unary.RECIPROCAL:
+        return Reciprocal()
+    word = "SquareRoot" if operation is Unary.SQRT else operation.name.title()
+    return PACKAGE.schemas[f"ElementWise{word}"].op()
+
+
+_SINGLE = {operation: _single(operation) for operation in Unary}
 
 
 @PACKAGE.op("ElementWiseUnary")
@@ -288,7 +160,6 @@ class ElementWiseUnary(Op):
     """
 
     inputs = (In("in[0]"),)
-    source = "spec/qnn_ops.md, ElementWiseUnary"
 
     operation = choice(Unary)
 

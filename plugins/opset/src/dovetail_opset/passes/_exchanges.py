@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, ScaleOffset, Shape, Tensor
-from dovetail_opset.passes._rewrite import first_input, is_op, perm_of, sole_producer
+from dovetail_opset._package import is_op
+from dovetail_opset.passes._rewrite import first_input, perm_of, sole_producer
 from dovetail_opset.passes.dead_code import DeadCode
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dovetail.ir import AxisScaleOffset, Encoding, Graph, Node, ScaleOffset, Shape, Tensor
+from dovetail_opset._package import is_op
 from dovetail_opset.build import add, static
 from dovetail_opset.passes._layout import ONLY_FIRST_MOVES
 from dovetail_opset.passes._rewrite import (
@@ -13,7 +14,6 @@ from dovetail_opset.passes._rewrite import (
     inverse,
     is_constant,
     is_inner,
-    is_op,
     is_to_last,
     keeps_stored_values,
     perm_of,

@@ -9,18 +9,11 @@ import numpy as np
 
 from dovetail.ir import Array, Graph, Node, Shape, Tensor
 from dovetail.ops import bind_node
+from dovetail_opset._package import is_op, schema_of
 from dovetail_opset._shapes import ints
 from dovetail_opset.build import static
 from dovetail_opset.ops.reduction import ReduceMean
-from dovetail_opset.passes._rewrite import (
-    is_constant,
-    is_float,
-    is_inner,
-    is_op,
-    merge,
-    only_reader,
-    schema_of,
-)
+from dovetail_opset.passes._rewrite import is_constant, is_float, is_inner, merge
 
 # Tolerance for the value of a constant: two roundings of a float32, which has 24 bits.
 _NEAR = 2.0**-22
@@ -121,7 +114,7 @@ def over_axes(tensor: Tensor | None, x: Tensor, axes: Shape) -> Array | None:
 def absorb_over_axes(graph: Graph, norm: Node, axes: Shape, op_type: str, port: int) -> None:
     """Fuse a constant factor or summand of a norm's result into an input of the norm."""
     x, result = norm.inputs[0], norm.outputs[0]
-    reader = only_reader(graph, result)
+    reader = graph.only_reader(result)
     if reader is None or not is_op(reader, op_type) or reader.outputs[0].spec != result.spec:
         return
     others = [t for t in reader.inputs if t is not result]

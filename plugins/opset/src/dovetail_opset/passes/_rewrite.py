@@ -12,19 +12,8 @@ from dovetail.ir import (
     Tensor,
     TensorKind,
 )
-from dovetail.ops import OpSchema
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import ints
-
-
-def schema_of(node: Node) -> OpSchema | None:
-    """Return the schema of a node of the standard set, None for another package's."""
-    return PACKAGE.schemas.get(node.op_type) if node.package == PACKAGE.name else None
-
-
-def is_op(node: Node | None, *op_types: str) -> bool:
-    """Return whether a node is one of these standard ops."""
-    return node is not None and node.package == PACKAGE.name and node.op_type in op_types
 
 
 def is_constant(tensor: Tensor | None) -> bool:
@@ -42,15 +31,9 @@ def is_inner(tensor: Tensor) -> bool:
     return tensor.kind is TensorKind.NATIVE
 
 
-def only_reader(graph: Graph, tensor: Tensor) -> Node | None:
-    """Return the only node that reads an inner tensor, None if there are other readers."""
-    readers = graph.consumers(tensor)
-    return readers[0] if is_inner(tensor) and len(readers) == 1 else None
-
-
 def sole_producer(graph: Graph, tensor: Tensor | None) -> Node | None:
     """Return the node that writes a tensor with a single reader, so that both may merge."""
-    if tensor is None or only_reader(graph, tensor) is None:
+    if tensor is None or graph.only_reader(tensor) is None:
         return None
     return graph.producer(tensor)
 

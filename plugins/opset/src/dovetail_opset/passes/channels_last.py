@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from dovetail.errors import QuantizationError
 from dovetail.ir import Encoding, Graph, Node, Shape
 from dovetail.ops import bind_node
+from dovetail_opset._package import is_op, schema_of
 from dovetail_opset.build import add
 from dovetail_opset.passes._layout import rule_of
 from dovetail_opset.passes._moving import (
@@ -32,11 +33,9 @@ from dovetail_opset.passes._rewrite import (
     inverse,
     is_identity,
     is_inner,
-    is_op,
     keeps_stored_values,
     perm_of,
     perm_param,
-    schema_of,
 )
 from dovetail_opset.passes._turning import turn_sources
 from dovetail_opset.passes.dead_code import DeadCode

@@ -8,15 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Graph, Node, Shape, Tensor
+from dovetail_opset._package import is_op
 from dovetail_opset.build import static
-from dovetail_opset.passes._rewrite import (
-    is_constant,
-    is_float,
-    is_op,
-    merge,
-    only_reader,
-    sole_producer,
-)
+from dovetail_opset.passes._rewrite import is_constant, is_float, merge, sole_producer
 
 CONVOLUTIONS = (
     *("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d"),
@@ -85,7 +79,7 @@ def _fold(
     layer = sole_producer(graph, x)
     if x is None or layer is None or not is_op(layer, *SCALED):
         return False
-    if only_reader(graph, x) is not node or x.spec != node.outputs[0].spec:
+    if graph.only_reader(x) is not node or x.spec != node.outputs[0].spec:
         return False
     weight, channels = layer.inputs[1], x.shape[-1]
     if weight is None or not (is_constant(weight) and is_float(weight, x)):

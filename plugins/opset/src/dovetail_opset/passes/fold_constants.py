@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from dovetail.ir import DType, Graph, Node, TensorKind, pack
 from dovetail.ops import OpSchema, bind_node, input_specs, simulate
-from dovetail_opset.passes._rewrite import is_constant, is_inner, schema_of
+from dovetail_opset._package import schema_of
+from dovetail_opset.passes._rewrite import is_constant, is_inner
 
 # Values whose stored form is not what `simulate` computes with.
 _UNCOMPUTED = (DType.BFLOAT_16, DType.STRING)

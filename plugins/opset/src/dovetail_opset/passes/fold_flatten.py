@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.ir import Graph, Node, Shape
+from dovetail_opset._package import is_op
 from dovetail_opset.build import add, static
 from dovetail_opset.passes._rewrite import (
     first_input,
     inverse,
     is_constant,
     is_float,
-    is_op,
     keeps_stored_values,
     perm_of,
     sole_producer,

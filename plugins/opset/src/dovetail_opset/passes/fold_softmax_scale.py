@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node
 from dovetail.ops import bind_node
+from dovetail_opset._package import is_op, schema_of
 from dovetail_opset.ops.softmax import LogSoftmax, Softmax
 from dovetail_opset.passes._patterns import factor_of, is_closed
-from dovetail_opset.passes._rewrite import is_op, merge_into_reader, schema_of, sole_producer
+from dovetail_opset.passes._rewrite import merge_into_reader, sole_producer
 
 
 @dataclass(frozen=True, slots=True)

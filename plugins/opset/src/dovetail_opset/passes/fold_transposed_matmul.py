@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, Shape, Tensor
 from dovetail.ops import bind_node
+from dovetail_opset._package import schema_of
 from dovetail_opset.ops.matrix import MatMul
 from dovetail_opset.passes._patterns import maker
-from dovetail_opset.passes._rewrite import first_input, keeps_stored_values, perm_of, schema_of
+from dovetail_opset.passes._rewrite import first_input, keeps_stored_values, perm_of
 from dovetail_opset.passes.dead_code import DeadCode
 
 

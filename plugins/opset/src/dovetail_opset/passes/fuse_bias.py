@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, Tensor
-from dovetail_opset.passes._rewrite import is_constant, is_float, is_op, merge, sole_producer
+from dovetail_opset._package import is_op
+from dovetail_opset.passes._rewrite import is_constant, is_float, merge, sole_producer
 from dovetail_opset.passes.fold_batchnorm import (
     SCALED,
     channel_bias,

@@ -7,15 +7,10 @@ from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
 from dovetail.ops import bind_node
+from dovetail_opset._package import is_op, schema_of
 from dovetail_opset.build import add
 from dovetail_opset.ops.layout import Concat
-from dovetail_opset.passes._rewrite import (
-    first_input,
-    is_op,
-    perm_of,
-    schema_of,
-    sole_producer,
-)
+from dovetail_opset.passes._rewrite import first_input, perm_of, sole_producer
 from dovetail_opset.passes.dead_code import DeadCode
 
 

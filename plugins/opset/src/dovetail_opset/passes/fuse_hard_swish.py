@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, Tensor
 from dovetail.ops import bind_node
+from dovetail_opset._package import is_op, schema_of
 from dovetail_opset.build import add
 from dovetail_opset.ops.activation import ElementWiseNeuron, Neuron, ReluMinMax
 from dovetail_opset.passes._patterns import (
@@ -17,7 +18,6 @@ from dovetail_opset.passes._patterns import (
     one_number,
     with_number,
 )
-from dovetail_opset.passes._rewrite import is_op, schema_of
 from dovetail_opset.passes.dead_code import DeadCode
 
 # Two tensors and a number, and the nodes that give the product of the three.

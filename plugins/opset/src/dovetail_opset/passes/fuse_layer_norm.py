@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, Shape, Tensor
+from dovetail_opset._package import is_op
 from dovetail_opset.build import add
 from dovetail_opset.passes._patterns import (
     absorb_over_axes,
@@ -14,7 +15,7 @@ from dovetail_opset.passes._patterns import (
     mean_axes,
     one_number,
 )
-from dovetail_opset.passes._rewrite import first_input, is_constant, is_float, is_op
+from dovetail_opset.passes._rewrite import first_input, is_constant, is_float
 from dovetail_opset.passes.dead_code import DeadCode
 
 

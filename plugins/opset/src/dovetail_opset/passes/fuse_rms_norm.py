@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dovetail.ir import Array, Graph, Node, Shape, Tensor
 from dovetail.ops import bind_node
+from dovetail_opset._package import is_op, schema_of
 from dovetail_opset.build import add, static
 from dovetail_opset.ops.unary import ElementWiseUnary, Unary
 from dovetail_opset.passes._patterns import (
@@ -19,7 +20,7 @@ from dovetail_opset.passes._patterns import (
     over_axes,
     with_number,
 )
-from dovetail_opset.passes._rewrite import first_input, is_op, only_reader, schema_of
+from dovetail_opset.passes._rewrite import first_input
 from dovetail_opset.passes.dead_code import DeadCode
 
 
@@ -69,7 +70,7 @@ def _matched(graph: Graph, mean: Node) -> _Match | None:
     if square is None or axes is None or x is None or not is_square(square, x):
         return None
     match = _Match(x, axes, [square, mean])
-    plus = only_reader(graph, match.result)
+    plus = graph.only_reader(match.result)
     epsilon = with_number(plus) if plus is not None and is_op(plus, "ElementWiseAdd") else None
     if plus is None or epsilon is None:
         return None
@@ -80,7 +81,7 @@ def _matched(graph: Graph, mean: Node) -> _Match | None:
 
 def _divides(graph: Graph, match: _Match) -> bool:
     """Follow the root to where it divides x, or its inverse multiplies x."""
-    root = only_reader(graph, match.result)
+    root = graph.only_reader(match.result)
     if root is None:
         return False
     match.nodes.append(root)
@@ -88,7 +89,7 @@ def _divides(graph: Graph, match: _Match) -> bool:
         return _multiplies(graph, match)
     if not (_is_power(root, 0.5) or is_op(root, "ElementWiseSquareRoot")):
         return False
-    division = only_reader(graph, match.result)
+    division = graph.only_reader(match.result)
     if division is None:
         return False
     divisor = match.result
@@ -104,14 +105,14 @@ def _divides(graph: Graph, match: _Match) -> bool:
 
 def _multiplies(graph: Graph, match: _Match) -> bool:
     """Follow the inverse of the root to where it multiplies x."""
-    product = only_reader(graph, match.result)
+    product = graph.only_reader(match.result)
     if product is None or not is_op(product, "ElementWiseMultiply"):
         return False
     other = _other(product, match.result)
     match.nodes.append(product)
     if not _takes_gamma(match, other):
         return _is_x(graph, match, other)
-    product = only_reader(graph, match.result)
+    product = graph.only_reader(match.result)
     if product is None or not is_op(product, "ElementWiseMultiply"):
         return False
     other = _other(product, match.result)

@@ -9,18 +9,16 @@ import numpy as np
 
 from dovetail.ir import Graph, Node
 from dovetail.ops import bind_node
-from dovetail_opset._package import PACKAGE
+from dovetail_opset._package import PACKAGE, is_op, schema_of
 from dovetail_opset.ops.slicing import Pad, StridedSlice
 from dovetail_opset.passes._rewrite import (
     bypass,
     composed,
     first_input,
     is_identity,
-    is_op,
     keeps_stored_values,
     merge,
     perm_of,
-    schema_of,
     sole_producer,
     to_reshape,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, ScaleOffset
-from dovetail_opset.passes._rewrite import first_input, is_op, perm_of, to_reshape
+from dovetail_opset._package import is_op
+from dovetail_opset.passes._rewrite import first_input, perm_of, to_reshape
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, Tensor
-from dovetail_opset._package import PACKAGE
+from dovetail_opset._package import is_op
 from dovetail_opset.passes._rewrite import is_inner, is_to_last
 from dovetail_opset.passes.fold_flatten import COLUMNS_LAST, COLUMNS_MOVED
 
@@ -104,7 +104,7 @@ def _main_node(nodes: Iterable[Node], source: str) -> Node:
 
 
 def _is_arranging(node: Node) -> bool:
-    return node.package == PACKAGE.name and node.op_type in _ARRANGING
+    return is_op(node, *_ARRANGING)
 
 
 def _arranging_name(node: Node, tensors: dict[Tensor, str]) -> str:

@@ -7,11 +7,10 @@ from typing import Any
 
 from dovetail.ir import Graph, Node
 from dovetail.ops import Op, bind_node
-from dovetail_opset._package import PACKAGE
+from dovetail_opset._package import PACKAGE, is_op, schema_of
 from dovetail_opset.ops.activation import ElementWiseNeuron, Neuron
 from dovetail_opset.ops.binary import ElementWiseBinary
 from dovetail_opset.ops.unary import ElementWiseUnary
-from dovetail_opset.passes._rewrite import is_op, schema_of
 
 _NEURONS: dict[Neuron, tuple[str, tuple[str, ...]]] = {
     Neuron.ELU: ("Elu", ("alpha",)),
