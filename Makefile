@@ -14,7 +14,8 @@ STAGE = @$(BIN)/python tools/stage.py
 # One worker for each core, and two on a single core: some tests wait. Each computes in one thread, or
 # threads would outnumber the cores; workers that have finished take over tests of others.
 WORKERS = $(shell $(PYTHON) -c 'import os; print(max(2, os.cpu_count() or 2))')
-PYTEST = env OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+ONE_THREAD = env OMP_NUM_THREADS=1 $(BIN)/python
+PYTEST = pytest -n $(WORKERS) --dist worksteal
 
 # The dists: folders with a pyproject.toml. New entry points appear only after reinstalling, so
 # the stamp depends on each of these files.
@@ -30,7 +31,7 @@ help:
 	@echo 'make demo    convert and quantize the digits model, print both accuracies'
 	@echo 'make test    everything: check, the tests, the wheels in clean environments'
 	@echo 'make check   ruff, wording, mypy --strict, import contracts, file sizes'
-	@echo 'make test-avx2   the tests as on a processor with AVX2 only; needs qemu-user'
+	@echo 'make test-avx2   the tests as on a processor with AVX2 only; needs gcc and objdump'
 	@echo 'make bench   measure against peers, side by side; bench-quantization: the quantizer'
 	@echo 'make fuzz    convert 20,000 mutated ONNX files: each must succeed or be rejected'
 	@echo 'make clean   remove .venv and all caches'
@@ -70,25 +71,14 @@ sizes: $(READY)
 	$(STAGE) 'file sizes' $(BIN)/python tools/sizes.py
 
 tests: $(READY)
-	$(STAGE) 'pytest' $(PYTEST)
+	$(STAGE) 'pytest' $(ONE_THREAD) -m $(PYTEST)
 
 wheels: $(READY)
 	$(STAGE) 'wheels' $(BIN)/python tools/smoke_wheels.py
 
-# First the tests that compare with ONNX Runtime's integer kernels, on an emulated processor. Our own
-# engine is NumPy there, since the emulator crashes in some of oneDNN's code. Then all tests with
-# oneDNN limited to AVX2.
-EMULATOR := qemu-x86_64 -cpu Haswell,-pcid,-x2apic,-tsc-deadline,-hle,-invpcid,-rtm
-EMULATED := plugins/frontends/onnx/tests/exporter/test_quantized.py \
-  $(addprefix plugins/frontends/onnx/tests/test_,microsoft_operators.py quantization.py) \
-  $(addprefix tests/test_,export.py quantized_interfaces.py quantized_networks.py)
-
+# In a copy of .venv whose libraries see a processor with AVX2 only.
 test-avx2: $(READY)
-	@command -v qemu-x86_64 >/dev/null || \
-	  { echo 'qemu-x86_64 not found: install the Debian package qemu-user' >&2; exit 1; }
-	$(STAGE) 'pytest on an emulated Haswell' env OMP_NUM_THREADS=1 ONEDNN_MAX_CPU_ISA=SSE41 \
-	  $(EMULATOR) $(BIN)/python -m pytest -q $(EMULATED)
-	$(STAGE) 'pytest with AVX2 alone' env ONEDNN_MAX_CPU_ISA=AVX2 $(PYTEST)
+	$(STAGE) 'pytest with AVX2 only' $(ONE_THREAD) tools/avx2 $(PYTEST)
 
 bench: $(BENCH_READY)
 	@$(BIN)/python benchmarks/startup.py
