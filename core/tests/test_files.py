@@ -20,6 +20,7 @@ from dovetail.files import (
     check_suffix,
     contained,
     safe_name,
+    staged_folder,
     unreadable,
     unwritable,
     with_suffix,
@@ -303,7 +304,7 @@ def test_a_writer_in_the_same_process_is_left_alone(tmp_path: Path) -> None:
 def test_without_locks_files_are_written_and_nothing_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.files._HAS_LOCKS", False)
+    monkeypatch.setattr("dovetail.files._writing._HAS_LOCKS", False)
     (tmp_path / ".dovetail-0.part").write_bytes(b"old")
     with atomic_write(tmp_path / "out.bin") as file:
         file.write(b"x")
@@ -341,3 +342,33 @@ def test_a_link_to_itself_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(ContainerError, match="symbolic links"), atomic_write(loop):
         pytest.fail("the block must not run")
     assert names(tmp_path) == ["loop"]
+
+
+def test_a_staged_folder_appears_as_a_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "out"
+    with staged_folder(folder) as staging:
+        (staging.new / "a").write_bytes(b"1")
+    assert names(tmp_path) == []  # without commit nothing is left, and no folder
+    for data in (b"1", b"2"):
+        with staged_folder(folder) as staging:
+            (staging.new / "a").write_bytes(data)
+            (staging.new / "sub").mkdir()
+            (staging.new / "sub" / "b").write_bytes(data)
+            staging.commit(
+                [Path("a"), Path("sub/b")], outdated=[Path("c")], renamed={Path("a"): Path("a.old")}
+            )
+            (folder / "c").touch()
+    assert names(folder) == ["a", "a.old", "c", "sub"]
+    assert [(folder / n).read_bytes() for n in ("a", "a.old", "sub/b")] == [b"2", b"1", b"2"]
+
+
+def test_a_commit_that_fails_changes_nothing(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).write_bytes(b"old")
+    with staged_folder(tmp_path) as staging:
+        (staging.new / "a").write_bytes(b"new")
+        with pytest.raises(ContainerError) as caught:  # nothing new is there for b
+            staging.commit([Path("a"), Path("b")])
+    assert caught.value.where == str(tmp_path / "b")
+    assert names(tmp_path) == ["a", "b"]
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == b"old"

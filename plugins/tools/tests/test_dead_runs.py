@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+
+from dovetail.files import staged_folder
 
 
 def test_sigterm_unwinds(two_steps: str, raw: Any, listing: Any, entries: Any) -> None:
@@ -22,7 +23,7 @@ def test_sigterm_unwinds(two_steps: str, raw: Any, listing: Any, entries: Any) -
     args = ["net-run", "--model", two_steps, "--input-list", "list.txt", "--duration", "60"]
     with subprocess.Popen([sys.executable, "-c", code, *args]) as process:
         until = time.monotonic() + 30
-        while not list(Path().glob("output/.net-run-*/new/Result_0")):
+        while not list(Path().glob("output/.dovetail-*/new/Result_0")):
             assert process.poll() is None
             assert time.monotonic() < until
             time.sleep(0.01)
@@ -31,24 +32,35 @@ def test_sigterm_unwinds(two_steps: str, raw: Any, listing: Any, entries: Any) -
     assert entries() == before
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks that end with a process")
 def test_folders_of_dead_runs_go(two_steps: str, run: Any, raw: Any, listing: Any) -> None:
     raw("a.raw", np.zeros(6))
     listing("a.raw")
-    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
-        gone.wait()
-    here = socket.gethostname()
-    owners = {
-        "dead": f"{gone.pid} {here}",
-        "alive": f"{os.getpid()} {here}",
-        "elsewhere": f"{gone.pid} not-{here}",
-        "old": f"{gone.pid} {here}",
-    }
-    for name, owner in owners.items():
-        folder = Path(f"output/.net-run-{name}")
-        folder.mkdir(parents=True)
-        (folder / "owner").write_text(owner)
-    Path("output/.net-run-old/old").mkdir()
-    Path("output/.net-run-unknown").mkdir()
-    assert run("net-run", "--model", two_steps, "--input-list", "list.txt").code == 0
-    left = {p.name.removeprefix(".net-run-") for p in Path("output").glob(".net-run-*")}
-    assert left == {"alive", "elsewhere", "old", "unknown"}
+    args = ["--model", two_steps, "--input-list", "list.txt"]
+    code = (
+        "import os\n"
+        "from pathlib import Path\n"
+        "from dovetail.files import staged_folder\n"
+        "with staged_folder(Path('output')) as staging:\n"
+        "    print(staging.new.parent.name, flush=True)\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    command = [sys.executable, "-c", code]
+    dead, old = (
+        subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        for _ in range(2)
+    )
+    assert {p.name for p in Path("output").iterdir()} == {old}  # the second removed the first
+    Path("output", old, "old").mkdir()
+    Path("output/.dovetail-unknown.part").mkdir()
+    Path("output/.dovetail-link.part").symlink_to(old)
+    with staged_folder(Path("output")) as staging:
+        assert run("net-run", *args).code == 0
+        left = {p.name for p in Path("output").glob(".dovetail-*")}
+        assert left == {
+            staging.new.parent.name,
+            old,
+            ".dovetail-unknown.part",
+            ".dovetail-link.part",
+        }
+    assert dead not in left

@@ -228,7 +228,7 @@ def holding(*names: str) -> list[NewFolder]:
 CALLS = [
     (names, step, call)
     for names, moves in (("old other", 3), ("other old", 3), ("new/folder/one new/folder/two", 2))
-    for step, count in (("write_bytes", 4), ("rename", moves))
+    for step, count in (("write_bytes", 4), ("replace", moves))
     for call in range(1, count + 1)
 ]
 

@@ -148,14 +148,14 @@ def test_after_a_failure_everything_is_as_it_was(
     assert run(*GENERATOR, *files).code == 0
     Path("shop-ops/mine.txt").write_text("mine")
     before = tree()
-    whole = Path.rename
+    whole = Path.replace
 
-    def rename(self: Path, target: Path) -> Path:
-        if self.name == "new-1":
+    def replace(self: Path, target: Path) -> Path:
+        if self.parent.name == "new" and self.name == "shop-ops":
             raise OSError(28, "No space left on device")
         return whole(self, target)
 
-    monkeypatch.setattr(Path, "rename", rename)
+    monkeypatch.setattr(Path, "replace", replace)
     for options in ((*files, "-f"), (*files, "-o", "new/folder")):
         done = run(*GENERATOR, *options)
         assert done.code == 3

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dovetail.files import staged_folder
 from dovetail.ir import DType, Tensor
 from dovetail_tools import _output_files
-from dovetail_tools._output_folder import OutputFolder
+from dovetail_tools._output_folder import replace_results
 
 
 def net_run(run: Any, *args: object, model: str = "net.dvt") -> Any:
@@ -247,13 +248,13 @@ def test_a_commit_that_fails_is_undone(tmp_path: Path, monkeypatch: pytest.Monke
             raise OSError(28, "No space left on device")
         return replace(source, target)
 
-    with OutputFolder(folder) as output:
+    with staged_folder(folder) as staging:
         for i in range(3):
-            (output.staging / f"Result_{i}").mkdir()
-            (output.staging / f"Result_{i}" / "y.raw").write_bytes(b"new")
+            (staging.new / f"Result_{i}").mkdir()
+            (staging.new / f"Result_{i}" / "y.raw").write_bytes(b"new")
         monkeypatch.setattr(Path, "replace", stubborn)
         with pytest.raises(Exception, match="No space left"):
-            output.commit([""], [])
+            replace_results(staging, folder, [""], [])
     assert tree(str(folder)) == before
     assert {p.name for p in folder.iterdir()} == {"Result_0", "Result_1"}
 

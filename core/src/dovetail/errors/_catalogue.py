@@ -1,7 +1,7 @@
 """The catalogue of codes, which `dovetail explain` prints: every error has one of them.
 
-Entries come from two tables: ours (`_own_codes`) and that of the runtime API, with QNN's names and
-numbers (`_api_codes`).
+Entries come from three tables: ours (`_own_codes`), those of the runtime API that are in use, with
+QNN's names and numbers (`_api_codes`), and QNN's others (`_sdk_codes`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dovetail.errors._api_codes import API_CODES
 from dovetail.errors._entry import Entry
 from dovetail.errors._own_codes import OWN_CODES
+from dovetail.errors._sdk_codes import SDK_CODES
 
 
 class Catalogue:
@@ -51,4 +52,4 @@ class Catalogue:
         return tuple(e for e in self if e.number == number)
 
 
-CATALOGUE = Catalogue((*OWN_CODES, *API_CODES))
+CATALOGUE = Catalogue((*OWN_CODES, *API_CODES, *SDK_CODES))

@@ -1,6 +1,7 @@
 """Op schemas, op packages and their registry; no operators."""
 
 from dovetail.ops.check import bind_node, check_ops, find_op_faults, input_specs, node_faults
+from dovetail.ops.defined import DefinedOp
 from dovetail.ops.op import Arrays, Domain, In, Op, Out, Port
 from dovetail.ops.params import (
     REQUIRED,
@@ -17,11 +18,13 @@ from dovetail.ops.params import (
 )
 from dovetail.ops.registry import OpPackage, OpRegistry
 from dovetail.ops.schema import OpSchema
+from dovetail.ops.shape_text import ShapeText
 from dovetail.ops.simulate import from_real, simulate, to_real, unstorable
 
 __all__ = [
     "REQUIRED",
     "Arrays",
+    "DefinedOp",
     "Domain",
     "In",
     "Op",
@@ -31,6 +34,7 @@ __all__ = [
     "Out",
     "ParamField",
     "Port",
+    "ShapeText",
     "Specs",
     "bind_node",
     "bool8",

@@ -59,12 +59,15 @@ class Port:
         dtypes: Allowed types; empty allows any (backends restrict, see `Support`).
         optional: Whether a node may omit it.
         variadic: Whether it represents any number of tensors; allowed for the last port only.
+        shape: Shape as text, for a `DefinedOp`: dimensions as in `[n, 2 * c]`, a rank as in `2D`,
+            or nothing for any.
     """
 
     name: str
     dtypes: tuple[DType, ...] = ()
     optional: bool = False
     variadic: bool = False
+    shape: str = ""
 
 
 class In(Port):

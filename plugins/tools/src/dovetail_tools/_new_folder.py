@@ -1,18 +1,14 @@
-"""Folders of new projects, written to a temporary folder and moved into position when complete."""
+"""Folders of new projects, which appear only when all are complete."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dovetail.errors import Problem
-from dovetail.files import unwritable
-from dovetail_tools._output_folder import make_folders, remove_folders
+from dovetail.files import staged_folder, unwritable
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,46 +41,25 @@ def write_folders(
 
     Args:
         folders: All in one parent folder, which is created if missing.
-        keep: Returns the path to which a replaced folder is moved; None to delete it.
+        keep: Returns the path, in the same folder, to which a replaced folder is moved; None to
+            delete it.
 
     Raises:
         ContainerError: The folders cannot be written; nothing has changed.
     """
-    with _aside(folders[0].path.parent) as aside:
-        moved: list[tuple[Path, Path]] = []
-        at = folders[0].path
-        try:
-            for i, folder in enumerate(folders):
-                at = folder.path
-                _fill(aside / f"new-{i}", folder.files)
-            for i, folder in enumerate(folders):
-                at = folder.path
-                if at.exists():
-                    _move(at, (keep and keep(at)) or aside / f"old-{i}", moved)
-                _move(aside / f"new-{i}", at, moved)
-        except BaseException as error:
-            for source, target in reversed(moved):
-                target.rename(source)
-            if isinstance(error, OSError):
-                raise unwritable(at, error) from error
-            raise
-
-
-@contextmanager
-def _aside(parent: Path) -> Iterator[Path]:
-    """Yield a folder on the file system of the targets, from which files are moved in one step."""
-    made: list[Path] = []
-    try:
-        made = make_folders(parent)
-        aside = Path(tempfile.mkdtemp(dir=parent, prefix=".dovetail-"))
-    except OSError as error:
-        remove_folders(made)
-        raise unwritable(parent, error) from error
-    try:
-        yield aside
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-        remove_folders(made)  # those that are still empty
+    parent = folders[0].path.parent
+    with staged_folder(parent) as staging:
+        for folder in folders:
+            try:
+                _fill(staging.new / folder.path.name, folder.files)
+            except OSError as error:
+                raise unwritable(folder.path, error) from error
+        renamed = {
+            Path(folder.path.name): Path(to.name)
+            for folder in folders
+            if keep and folder.path.exists() and (to := keep(folder.path))
+        }
+        staging.commit([Path(folder.path.name) for folder in folders], renamed=renamed)
 
 
 def _fill(folder: Path, files: Mapping[str, str]) -> None:
@@ -92,8 +67,3 @@ def _fill(folder: Path, files: Mapping[str, str]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
-
-
-def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:
-    source.rename(target)
-    moved.append((source, target))

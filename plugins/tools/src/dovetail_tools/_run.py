@@ -10,14 +10,14 @@ from typing import Any
 
 from dovetail.cli.op_packages import add_op_packages, load_op_packages
 from dovetail.cli.progress import progress
-from dovetail.files import unwritable
+from dovetail.files import Staging, staged_folder, unwritable
 from dovetail.runtime import Backend, Context, Graph, ProfileLevel, backend_name
 from dovetail.runtime.config_file import RunConfig, load_config
 from dovetail_tools import _metadata, _profiling
 from dovetail_tools._executor import JobRunner
 from dovetail_tools._jobs import Job, make_jobs
 from dovetail_tools._metadata import graph_metadata, write_metadata
-from dovetail_tools._output_folder import OutputFolder, check_replaceable
+from dovetail_tools._output_folder import check_replaceable, replace_results
 from dovetail_tools._profiling import profiling_data, write_profiling
 from dovetail_tools._request import Profiling, Request
 from dovetail_tools._timings import Timings
@@ -82,16 +82,17 @@ def execute(request: Request, perf_profile: str | None = None) -> Outcome:
         context = backend.create_context(config=config.context_config)
         timings = {job.graph.name: Timings() for job in jobs}
         graphs = [_prepared(context, job, config, timings[job.graph.name]) for job in jobs]
-        with OutputFolder(request.output_dir) as output:
+        with staged_folder(request.output_dir) as staging:
             outcomes = [
-                _run_job(job, graph, request, output.staging, timings[job.graph.name])
+                _run_job(job, graph, request, staging.new, timings[job.graph.name])
                 for job, graph in zip(jobs, graphs, strict=True)
             ]
             profiling = None
             if request.profiling is not None:
                 profiling = profiling_data(request.profiling, name, timings)
-            _write_summaries(output, name, outcomes, profiling)
-            output.commit([job.folder for job in jobs], (_metadata.NAME, _profiling.NAME))
+            _write_summaries(request.output_dir, staging, name, outcomes, profiling)
+            folders = [job.folder for job in jobs]
+            replace_results(staging, request.output_dir, folders, (_metadata.NAME, _profiling.NAME))
     return Outcome(name, request.output_dir, tuple(outcomes), profiling)
 
 
@@ -145,7 +146,11 @@ def _queue_depth(graph: Graph, request: Request) -> int | None:
 
 
 def _write_summaries(
-    output: OutputFolder, backend: str, outcomes: list[JobOutcome], profiling: dict[str, Any] | None
+    path: Path,
+    staging: Staging,
+    backend: str,
+    outcomes: list[JobOutcome],
+    profiling: dict[str, Any] | None,
 ) -> None:
     graphs = [
         graph_metadata(
@@ -159,8 +164,8 @@ def _write_summaries(
         for outcome in outcomes
     ]
     try:
-        write_metadata(output.staging, backend, graphs)
+        write_metadata(staging.new, backend, graphs)
         if profiling is not None:
-            write_profiling(output.staging, profiling)
+            write_profiling(staging.new, profiling)
     except OSError as error:
-        raise unwritable(output.path, error) from error
+        raise unwritable(path, error) from error

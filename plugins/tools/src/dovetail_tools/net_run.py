@@ -160,8 +160,8 @@ def net_run(
     if perf_profile is not None:
         check_perf_profile(perf_profile)
     # imported here: the help needs no numpy
-    from dovetail_tools._dead_runs import unwound_by_sigterm
     from dovetail_tools._run import execute
+    from dovetail_tools._sigterm import unwound_by_sigterm
     from dovetail_tools._summary import report
 
     with unwound_by_sigterm():

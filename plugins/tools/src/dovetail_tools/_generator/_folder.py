@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dovetail.errors import ConfigError, ContainerError, Problem
@@ -21,20 +20,7 @@ MARKER = ".dovetail-op-package.json"
 _CACHES = {"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"}
 
 
-@dataclass(frozen=True, slots=True)
-class Dist:
-    """A dist to write.
-
-    Attributes:
-        folder: Path of the dist.
-        files: Texts of its files, by path below the folder.
-    """
-
-    folder: Path
-    files: Mapping[str, str]
-
-
-def check_targets(dists: Sequence[Dist], *, force: bool) -> None:
+def check_targets(dists: Sequence[NewFolder], *, force: bool) -> None:
     """Check that no foreign folder would be replaced.
 
     Args:
@@ -45,7 +31,7 @@ def check_targets(dists: Sequence[Dist], *, force: bool) -> None:
         ConfigError: Two dists have one folder.
         ContainerError: Folders exist and cannot be replaced; lists all.
     """
-    folders = [dist.folder for dist in dists]
+    folders = [dist.path for dist in dists]
     if twice := sorted({str(f) for f in folders if folders.count(f) > 1}):
         raise ConfigError(
             f"two op packages would be written to {', '.join(twice)}",
@@ -72,7 +58,7 @@ def _in_the_way(folder: Path, force: bool) -> Problem | None:
     return None
 
 
-def write_dists(dists: Sequence[Dist]) -> list[Path]:
+def write_dists(dists: Sequence[NewFolder]) -> list[Path]:
     """Write dists, all or none.
 
     Returns:
@@ -89,7 +75,7 @@ def write_dists(dists: Sequence[Dist]) -> list[Path]:
         kept.append(_free(folder))
         return kept[-1]
 
-    write_folders([NewFolder(dist.folder, _marked(dist.files)) for dist in dists], keep)
+    write_folders([NewFolder(dist.path, _marked(dist.files)) for dist in dists], keep)
     return kept
 
 

@@ -14,10 +14,10 @@ _ORIGINS: dict[str, tuple[str, ...]] = {
     "typing": ("Any",),
     "numpy as np": ("",),
     "pytest": ("",),
-    "dovetail.errors": ("OpError", "UnsupportedOpError"),
+    "dovetail.errors": ("UnsupportedOpError",),
     "dovetail.ir": ("Array", "DType", "ScaleOffset", "Spec"),
     "dovetail.ops": (
-        *("REQUIRED", "Arrays", "In", "Op", "OpPackage", "Out", "ParamField", "Port", "Specs"),
+        *("REQUIRED", "Arrays", "DefinedOp", "In", "OpPackage", "Out", "ParamField", "Specs"),
         *("bool8", "choice", "float32", "int32", "scalar", "tensor", "uint32"),
     ),
     "dovetail.runtime.plan": ("KernelCall", "KernelRegistry", "Step"),
@@ -26,7 +26,7 @@ _ORIGINS: dict[str, tuple[str, ...]] = {
     "numpy.typing": ("NDArray",),
 }
 _STANDARD = ("enum", "collections.abc", "typing")
-_BUILT_IN = ("None", "bool", "dict", "float", "int", "len", "list", "min", "next", "str", "tuple")
+_BUILT_IN = ("None", "bool", "dict", "float", "int", "list", "str", "tuple")
 
 # Names that no op, param or dimension may hide.
 TAKEN = frozenset(

@@ -6,13 +6,12 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from dovetail_tools._generator._fields import choices_class, dtypes_of, field_lines
-from dovetail_tools._generator._helpers import helpers_for
-from dovetail_tools._generator._imports import imports
+from dovetail_tools._generator._imports import TAKEN, imports
 from dovetail_tools._generator._layout import Part, call, laid_out, sequence
-from dovetail_tools._generator._names import Names
-from dovetail_tools._generator._rules import Signature, infer_lines
-from dovetail_tools._generator._text import docstring, literal, one_line, summary_of, width
-from dovetail_tools.op_definitions import Definitions, OpDefinition, Parameter, Tensor
+from dovetail_tools._generator._names import Names, variable
+from dovetail_tools._generator._templates import UNWRITTEN
+from dovetail_tools._generator._text import WIDTH, docstring, literal, one_line, summary_of, width
+from dovetail_tools.op_definitions import Definitions, OpDefinition, Parameter, Tensor, shape_of
 
 _LONGEST_SOURCE = 70
 
@@ -23,16 +22,17 @@ def ops_module(definitions: Definitions, names: Names) -> list[str]:
     package = laid_out(named, before="PACKAGE = ")
     classes = [line for op in definitions.ops for line in _op(op, definitions, names)]
     # the file imports no other one, so that it can be passed without installation (--op-packages)
-    helpers = helpers_for([*package, *classes])
-    code = [*package, *classes, *helpers]
+    code = [*package, *classes, "", "", *UNWRITTEN.strip().splitlines()]
     head = docstring(f"The op package `{definitions.package}`.", [[_TOLD]], "")
-    quiet = ["# ruff: noqa: D102 - the class documents `infer` and `reference`"]
+    quiet = ["# ruff: noqa: D102 - the class documents `reference`"]
+    if any(width(line) > WIDTH for line in classes):
+        quiet.append("# ruff: noqa: E501 - a shape is one text")
     return [*head, "", *quiet, "", *imports(code), "", *code]
 
 
 _TOLD = (
     "Schemas and shapes come from the definitions of the ops; `reference` of each op is to be "
-    "written here."
+    "written here. An op whose shapes need code has an `infer`, too."
 )
 
 
@@ -41,7 +41,7 @@ def _op(op: OpDefinition, definitions: Definitions, names: Names) -> Iterator[st
         if param.choices:
             yield from ("", "", *choices_class(names.choices(op, param), param))
     name = names.classes[op.name]
-    yield from ("", "", f"@PACKAGE.op({literal(op.name)})", f"class {name}(Op):")
+    yield from ("", "", f"@PACKAGE.op({literal(op.name)})", f"class {name}(DefinedOp):")
     yield from _docstring(op, definitions.package)
     yield ""
     yield from laid_out(_ports("In", op.inputs), "    ", before="inputs = ")
@@ -51,9 +51,7 @@ def _op(op: OpDefinition, definitions: Definitions, names: Names) -> Iterator[st
         yield ""
     for param in op.params:
         yield from field_lines(param, names.choices(op, param))
-    signature = Signature.of(op)
-    yield from ("", *infer_lines(op, signature))
-    yield from ("", *_reference(op, signature))
+    yield from ("", *_reference(op))
 
 
 def source_of(op: OpDefinition, definitions: Definitions) -> str:
@@ -75,21 +73,23 @@ def _ports(kind: str, tensors: Sequence[Tensor]) -> Part:
         items += [dtypes_of(tensor.all_dtypes)] if tensor.all_dtypes else []
         items += [] if tensor.is_mandatory else ["optional=True"]
         items += ["variadic=True"] if tensor.is_repeated else []
+        items += [f"shape={literal(shape)}"] if (shape := shape_of(tensor)) else []
         made.append(call(kind, *items))
     return sequence(*made)
 
 
-def _reference(op: OpDefinition, signature: Signature) -> list[str]:
+def _reference(op: OpDefinition) -> list[str]:
     items: list[Part] = ["self"]
-    if signature.is_long:
+    is_long = any(t.is_repeated for t in (*op.inputs, *op.outputs))
+    if is_long:
         items += ["ins: Arrays", "outs: Specs"]
     else:
-        for tensor, name in zip(op.inputs, signature.inputs, strict=True):
-            items.append(f"{name}: Array" if tensor.is_mandatory else f"{name}: Array | None")
-    single = len(op.outputs) == 1 and not signature.is_long
-    head = laid_out(
-        call("def reference", *items), "    ", after=f" -> {'Array' if single else 'list[Array]'}:"
-    )
+        taken = {*TAKEN, "ins", "outs"}
+        for tensor in op.inputs:
+            kind = "Array" if tensor.is_mandatory else "Array | None"
+            items.append(f"{variable(tensor.name, taken)}: {kind}")
+    result = "Array" if len(op.outputs) == 1 and not is_long else "list[Array]"
+    head = laid_out(call("def reference", *items), "    ", after=f" -> {result}:")
     return [*head, f"        raise _unwritten({literal(op.name)})"]
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from dovetail.errors import Problem, suggest_name
 from dovetail.ir import DType
-from dovetail_tools.op_definitions import ShapeText
+from dovetail.ops import ShapeText
 
 _OP = re.compile(r"\s*(?P<name>[^\s(]+)\s*\((?P<parts>.*)\)\s*", re.DOTALL)
 _PART = re.compile(

@@ -64,6 +64,15 @@ ignore = [
 convention = "google"
 """
 
+UNWRITTEN = '''
+def _unwritten(name: str) -> UnsupportedOpError:
+    """Return the error of an op whose code is not written."""
+    return UnsupportedOpError(
+        f"the op {PACKAGE.name}::{name} has no code yet",
+        hint=f"write its `reference` in {__file__}",
+    )
+'''
+
 KERNELS_TOLD = '''
 """Kernels: faster code for the ops, one for each backend and op.
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dovetail.errors import ConfigError
-from dovetail_tools._generator._folder import Dist, check_targets, write_dists
+from dovetail_tools._generator._folder import check_targets, write_dists
 from dovetail_tools._generator._names import Names, name_faults
 from dovetail_tools._generator._project import files_of
+from dovetail_tools._new_folder import NewFolder
 from dovetail_tools.op_definitions import Definitions, Remark, unexpressed
 
 
@@ -53,11 +54,11 @@ def generate(
     if faults := [fault for definitions in collections for fault in name_faults(definitions)]:
         raise ConfigError("a dist cannot be written for the definitions", problems=faults)
     named = [(definitions, Names.of(definitions)) for definitions in collections]
-    dists = [Dist(output / n.dist, files_of(d, n, backends)) for d, n in named]
+    dists = [NewFolder(output / n.dist, files_of(d, n, backends)) for d, n in named]
     check_targets(dists, force=force)
     kept = write_dists(dists)
     found = [
-        Generated(d, n, dist.folder, tuple(sorted(dist.files)), tuple(unexpressed(d)))
+        Generated(d, n, dist.path, tuple(sorted(dist.files)), tuple(unexpressed(d)))
         for (d, n), dist in zip(named, dists, strict=True)
     ]
     return found, kept

@@ -18,8 +18,7 @@ from dovetail_tools.op_definitions._model import (
     ShapeRule,
     Tensor,
 )
-from dovetail_tools.op_definitions._package import DefinedOp, choices_of, make_package, param_field
-from dovetail_tools.op_definitions._shapes import ShapeText
+from dovetail_tools.op_definitions._package import choices_of, make_package, param_field, shape_of
 from dovetail_tools.op_definitions._unexpressed import Remark, unexpressed
 from dovetail_tools.op_definitions._values import default_value
 
@@ -35,14 +34,12 @@ def load_definitions(paths: Sequence[Path]) -> list[OpPackage]:
 
 __all__ = [
     "Constraint",
-    "DefinedOp",
     "Definitions",
     "Layout",
     "OpDefinition",
     "Parameter",
     "Remark",
     "ShapeRule",
-    "ShapeText",
     "Tensor",
     "choices_of",
     "default_value",
@@ -50,5 +47,6 @@ __all__ = [
     "make_package",
     "param_field",
     "read_definitions",
+    "shape_of",
     "unexpressed",
 ]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dovetail.errors import ConfigError, Problem, suggest_name
 from dovetail.ir import DType
+from dovetail.ops import ShapeText
 from dovetail_tools.op_definitions._agreement import disagreements
 from dovetail_tools.op_definitions._grammar import ATTRIBUTES, CHILDREN, SUPPLEMENT_PORT
 from dovetail_tools.op_definitions._model import (
@@ -21,7 +22,6 @@ from dovetail_tools.op_definitions._model import (
     ShapeRule,
     Tensor,
 )
-from dovetail_tools.op_definitions._shapes import ShapeText
 from dovetail_tools.op_definitions._supplements import Supplement, SupplementPort
 from dovetail_tools.op_definitions._xml import Element, read_xml
 
@@ -31,7 +31,7 @@ _CONSTRAINT_KINDS = ("Number", "Shape", "Value", "Datatype", "Description")
 _BACKENDS = ("CPU", "GPU", "HTP", "DSP", "HTA", "LPAI", "AIC")
 # Members of every op's class, which a param of the same name would hide.
 _RESERVED = (
-    *("definition", "domain", "infer", "inputs", "is_pure", "outputs", "reference", "source"),
+    *("domain", "infer", "inputs", "is_pure", "outputs", "reference", "source"),
     *("ins", "self"),  # parameters of its constructor
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from dovetail.ir import DType
-from dovetail_tools.op_definitions._shapes import ShapeText
+from dovetail.ops import ShapeText
 
 
 class Layout(enum.Enum):

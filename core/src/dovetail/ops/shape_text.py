@@ -36,11 +36,12 @@ class ShapeText:
             return None
         try:
             body = ast.parse(text, mode="eval").body
+            if not isinstance(body, ast.List) or not all(map(_is_term, body.elts)):
+                return None
+            found = cls(tuple(body.elts))
+            return found if len(str(found)) <= _LONGEST else None  # so that it can be parsed again
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
-        if not isinstance(body, ast.List) or not all(map(_is_term, body.elts)):
-            return None
-        return cls(tuple(body.elts))
 
     @property
     def names(self) -> set[str]:

@@ -1,0 +1,23 @@
+"""Files: atomic writing of files and folders, contained paths, safe names."""
+
+from dovetail.files._paths import (
+    check_suffix,
+    contained,
+    safe_name,
+    unreadable,
+    unwritable,
+    with_suffix,
+)
+from dovetail.files._writing import Staging, atomic_write, staged_folder
+
+__all__ = [
+    "Staging",
+    "atomic_write",
+    "check_suffix",
+    "contained",
+    "safe_name",
+    "staged_folder",
+    "unreadable",
+    "unwritable",
+    "with_suffix",
+]
