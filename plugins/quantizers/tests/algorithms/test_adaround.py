@@ -13,9 +13,8 @@ from dovetail.api.quantization import quantize_with_report
 from dovetail.ir import Array, DType, Graph, Tensor, TensorKind, dequantize
 from dovetail.plugins.ops import installed_ops
 from dovetail_opset.build import add, static
-from dovetail_quantizers.algorithms.adaround_learning import Learned, learn
-from dovetail_quantizers.algorithms.adaround_problem import Problem, Schedule
-from dovetail_quantizers.algorithms.adaround_rows import outputs_at, rows_of
+from dovetail_quantizers.algorithms.adaround_learning import Learned, Problem, Schedule, learn
+from dovetail_quantizers.algorithms.adaround_products import outputs_at, rows_of
 from dovetail_quantizers.refinement.node_runner import NodeRunner
 
 RNG = np.random.default_rng(7)
