@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dovetail.ir import Array, Node, Tensor, quantize
 from dovetail.ops import OpRegistry
-from dovetail.quantization import Layer, QuantizationAlgorithm, Refinement, WeightedNode
+from dovetail.quantization import Layer, Refinement, WeightedNode
 from dovetail_opset.ops.activation import Neuron
 from dovetail_quantizers.algorithms.adaround_learning import Learned, Problem, Schedule, learn
 from dovetail_quantizers.algorithms.adaround_products import (
@@ -29,7 +30,7 @@ from dovetail_quantizers.algorithms.adaround_products import (
 )
 from dovetail_quantizers.algorithms.channel_paths import title
 from dovetail_quantizers.algorithms.linear_layer import LINEAR, is_standard, number
-from dovetail_quantizers.algorithms.parameters import Between, check_parameters
+from dovetail_quantizers.algorithms.parameters import Count, ParameterizedAlgorithm, Share
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -40,7 +41,7 @@ _CUTS: dict[str, Cut] = {"Relu": (0.0, math.inf), "Relu6": (0.0, 6.0), "Relu1": 
 
 
 @dataclass(frozen=True)
-class AdaRound(QuantizationAlgorithm):
+class AdaRound(ParameterizedAlgorithm):
     """Rounds each weight up or down, to minimize the error of the layer's output.
 
     Layers are learned in order, each on its inputs in the quantized network. The target is the
@@ -63,24 +64,16 @@ class AdaRound(QuantizationAlgorithm):
 
     name: ClassVar[str] = "adaround"
 
-    samples: int = field(default=64, metadata=Between(1, 1_000_000).metadata)
-    rows: int = field(default=4096, metadata=Between(1, 10_000_000).metadata)
-    batch: int = field(default=128, metadata=Between(1, 1_000_000).metadata)
-    iterations: int = field(default=300, metadata=Between(1, 10_000_000).metadata)
-    rate: float = field(default=0.06, metadata=Between(1e-6, 10).metadata)
-    regularization: float = field(default=0.01, metadata=Between(0, 100).metadata)
-    warm_start: float = field(default=0.1, metadata=Between(0, 1).metadata)
-    first_beta: float = field(default=8.0, metadata=Between(1, 100).metadata)
-    last_beta: float = field(default=2.0, metadata=Between(1, 100).metadata)
-    seed: int = field(default=0, metadata=Between(0, 2**63).metadata)
-
-    def __post_init__(self) -> None:
-        """Check the parameters.
-
-        Raises:
-            ConfigError: Values have the wrong type or are out of range; all are listed.
-        """
-        check_parameters(self, self.name)
+    samples: Count = 64
+    rows: Annotated[int, Meta(ge=1, le=10_000_000)] = 4096
+    batch: Count = 128
+    iterations: Annotated[int, Meta(ge=1, le=10_000_000)] = 300
+    rate: Annotated[float, Meta(ge=1e-6, le=10)] = 0.06
+    regularization: Annotated[float, Meta(ge=0, le=100)] = 0.01
+    warm_start: Share = 0.1
+    first_beta: Annotated[float, Meta(ge=1, le=100)] = 8.0
+    last_beta: Annotated[float, Meta(ge=1, le=100)] = 2.0
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
 
     def refine(self, work: Refinement) -> Sequence[str]:
         """Round the weights of each layer and return notes on the errors."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from msgspec import Meta
 
 from dovetail.ir import Graph, Node
 from dovetail.ops import OpRegistry
-from dovetail.quantization import Observation, QuantizationAlgorithm, Statistics, Workspace
+from dovetail.quantization import Observation, Statistics, Workspace
 from dovetail_opset import PACKAGE
 from dovetail_opset.ops.pooling import Rounding
 from dovetail_quantizers.algorithms.channel_paths import (
@@ -32,7 +33,7 @@ from dovetail_quantizers.algorithms.linear_layer import (
     number,
     why_not_linear,
 )
-from dovetail_quantizers.algorithms.parameters import Between, check_parameters
+from dovetail_quantizers.algorithms.parameters import ParameterizedAlgorithm, Share
 
 _BIAS_SHARE = 1 / 64
 # Limit of the factors, so that no float32 overflows.
@@ -42,7 +43,7 @@ _ENOUGH = 1000
 
 
 @dataclass(frozen=True)
-class CrossLayerEqualization(QuantizationAlgorithm):
+class CrossLayerEqualization(ParameterizedAlgorithm):
     """Moves scales between layers until the channels between them have equal ranges in both.
 
     Layers are convolutions, depthwise ones too, and FullyConnected or MatMul with constant weights.
@@ -66,19 +67,11 @@ class CrossLayerEqualization(QuantizationAlgorithm):
 
     name: ClassVar[str] = "cle"
 
-    rounds: int = field(default=100, metadata=Between(1, 10_000).metadata)
-    tolerance: float = field(default=5e-3, metadata=Between(0, 1).metadata)
+    rounds: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    tolerance: Share = 5e-3
     replace_relu6: bool = True
     absorb_biases: bool = True
-    deviations: float = field(default=3.0, metadata=Between(0, 100).metadata)
-
-    def __post_init__(self) -> None:
-        """Check the parameters.
-
-        Raises:
-            ConfigError: Values have the wrong type or are out of range; all are listed.
-        """
-        check_parameters(self, self.name)
+    deviations: Annotated[float, Meta(ge=0, le=100)] = 3.0
 
     def observe(self, graph: Graph, ops: OpRegistry) -> Sequence[Observation]:
         """Return the outputs of layers with high biases, and the inputs of Relu6."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import numpy as np
+from msgspec import Meta
 
 from dovetail.errors import ConfigError, QuantizationError
 from dovetail.ir import Array
 from dovetail.plugins.events import Progress
 from dovetail.plugins.hooks import hooks
-from dovetail.quantization import Choice, Precision, QuantizationAlgorithm, Trials
+from dovetail.quantization import Choice, Precision, Trials
 from dovetail_quantizers.algorithms.mixed_precision_costs import (
     Candidate,
     Layer,
@@ -22,7 +23,7 @@ from dovetail_quantizers.algorithms.mixed_precision_costs import (
     layers_of,
 )
 from dovetail_quantizers.algorithms.mixed_precision_state import State
-from dovetail_quantizers.algorithms.parameters import Between, check_parameters
+from dovetail_quantizers.algorithms.parameters import Count, ParameterizedAlgorithm, Share
 
 Outputs = Sequence[Mapping[str, Array]]
 # A function of the outputs of the float and the quantized network; larger is better.
@@ -35,7 +36,7 @@ _BEST_DB = 200.0  # of outputs without any error
 
 
 @dataclass(frozen=True)
-class MixedPrecision(QuantizationAlgorithm):
+class MixedPrecision(ParameterizedAlgorithm):
     """Finds the cheapest bitwidths of weights and activations of each layer, within a budget.
 
     It starts with the most expensive candidate for all layers. Each layer is tried alone with each
@@ -58,11 +59,11 @@ class MixedPrecision(QuantizationAlgorithm):
 
     name: ClassVar[str] = "mixed-precision"
 
-    budget: float = field(default=30.0, metadata=Between(-1e9, 1e9).metadata)
+    budget: Annotated[float, Meta(ge=-1e9, le=1e9)] = 30.0
     metric: str = SQNR
     candidates: str = "w4a8,w8a8,w8a16,w16a16,fp16"
-    memory_share: float = field(default=0.5, metadata=Between(0, 1).metadata)
-    samples: int = field(default=8, metadata=Between(1, 1_000_000).metadata)
+    memory_share: Share = 0.5
+    samples: Count = 8
     state: str = ""
 
     def __post_init__(self) -> None:
@@ -71,7 +72,7 @@ class MixedPrecision(QuantizationAlgorithm):
         Raises:
             ConfigError: Values have the wrong type, are out of range or invalid; all are listed.
         """
-        check_parameters(self, self.name)
+        super().__post_init__()
         candidates_from(self.candidates)
 
     def choose(self, work: Trials) -> Choice:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
 from dovetail.ops import OpRegistry
-from dovetail.quantization import Observation, QuantizationAlgorithm, Statistics, Workspace
+from dovetail.quantization import Observation, Statistics, Workspace
 from dovetail_quantizers.algorithms.channel_paths import (
     Arrival,
     AstrayError,
@@ -29,7 +29,7 @@ from dovetail_quantizers.algorithms.linear_layer import (
     store_vector,
     why_not_linear,
 )
-from dovetail_quantizers.algorithms.parameters import Between, check_parameters
+from dovetail_quantizers.algorithms.parameters import ParameterizedAlgorithm, Share
 
 # Limit of the factors.
 _FURTHEST = 1e5
@@ -39,7 +39,7 @@ NORMS = (*_OVER_AXES, "Batchnorm", "InstanceNorm", "GroupNorm")
 
 
 @dataclass(frozen=True)
-class SmoothQuant(QuantizationAlgorithm):
+class SmoothQuant(ParameterizedAlgorithm):
     """Divides channels of activations, and multiplies the weights that read them.
 
     A channel with the maximum magnitude a, read by weights with the maximum magnitude w, is divided
@@ -58,15 +58,7 @@ class SmoothQuant(QuantizationAlgorithm):
 
     name: ClassVar[str] = "smooth-quant"
 
-    alpha: float = field(default=0.5, metadata=Between(0, 1).metadata)
-
-    def __post_init__(self) -> None:
-        """Check the parameters.
-
-        Raises:
-            ConfigError: Values have the wrong type or are out of range; all are listed.
-        """
-        check_parameters(self, self.name)
+    alpha: Share = 0.5
 
     def observe(self, graph: Graph, ops: OpRegistry) -> Sequence[Observation]:
         """Return the channels that can be divided, to observe their magnitudes."""
