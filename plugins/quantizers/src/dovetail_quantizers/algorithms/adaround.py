@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from dovetail.ir import Array, Node, Tensor, quantize
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Layer, Refinement, WeightedNode
+from dovetail_opset import is_op
 from dovetail_opset.ops.activation import Neuron
 from dovetail_quantizers.algorithms.adaround_learning import Learned, Problem, Schedule, learn
 from dovetail_quantizers.algorithms.adaround_products import (
@@ -29,7 +30,7 @@ from dovetail_quantizers.algorithms.adaround_products import (
     statics_of,
 )
 from dovetail_quantizers.algorithms.channel_paths import title
-from dovetail_quantizers.algorithms.linear_layer import LINEAR, is_standard, number
+from dovetail_quantizers.algorithms.linear_layer import LINEAR, number
 from dovetail_quantizers.algorithms.parameters import Count, ParameterizedAlgorithm, Share
 
 Floats = NDArray[np.float32]
@@ -91,7 +92,7 @@ class AdaRound(ParameterizedAlgorithm):
         )
         siblings = {node.name: node for node in work.float_graph.nodes}
         for count, each in enumerate(work.weighted(self.samples)):
-            if each.layer is None and not is_standard(each.node, *RECURRENT, *LINEAR):
+            if each.layer is None and not is_op(each.node, *RECURRENT, *LINEAR):
                 continue
             draw = Draw(self.rows, np.random.default_rng((self.seed, count)))
             readers = work.float_graph.consumers(siblings[each.node.name].outputs[0])
@@ -121,14 +122,14 @@ def _told(learned: Sequence[Learned]) -> str:
 
 def _cut(node: Node) -> Cut:
     """Return the bounds of a node that only clips; infinite bounds for other nodes."""
-    if is_standard(node, "ReluMinMax"):
+    if is_op(node, "ReluMinMax"):
         return number(node, "min_value"), number(node, "max_value")
-    if is_standard(node, "ElementWiseNeuron"):
+    if is_op(node, "ElementWiseNeuron"):
         operation = number(node, "operation", -1)
         if operation == Neuron.RELU_MIN_MAX:
             return number(node, "min_value"), number(node, "max_value")
         return _CUTS["Relu"] if operation == Neuron.RELU else UNCUT
-    return _CUTS[node.op_type] if is_standard(node, *_CUTS) else UNCUT
+    return _CUTS[node.op_type] if is_op(node, *_CUTS) else UNCUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,7 @@ def tasks_of(each: WeightedNode, ops: OpRegistry, cut: Cut, draw: Draw) -> list[
         if form is None:
             return "the weight is not one constant matrix"
         return [_of_layer(each.layer, form, cut, draw)]
-    if not is_standard(each.node, *RECURRENT):
+    if not is_op(each.node, *RECURRENT):
         return "the weight or the bias is not a constant"
     recurrence = recurrence_of(each.node, ops)
     if recurrence is None:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.quantization import Layer, Refinement
+from dovetail_opset import is_op
 from dovetail_quantizers.algorithms.channel_paths import title
-from dovetail_quantizers.algorithms.linear_layer import LINEAR, is_standard
+from dovetail_quantizers.algorithms.linear_layer import LINEAR
 from dovetail_quantizers.algorithms.parameters import Count, ParameterizedAlgorithm
 
 _NOT_CONSTANT = "the weight or the bias is not a constant"
@@ -42,7 +43,7 @@ class BiasCorrection(ParameterizedAlgorithm):
         for each in work.weighted(self.samples):
             layer = each.layer
             if layer is None:
-                if is_standard(each.node, *LINEAR):
+                if is_op(each.node, *LINEAR):
                     notes.append(f"{title(each.node)} is left out: {_NOT_CONSTANT}")
                 continue
             error = _mean_error(layer)

@@ -13,7 +13,7 @@ from msgspec import Meta
 from dovetail.ir import Graph, Node
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Observation, Statistics, Workspace
-from dovetail_opset import PACKAGE
+from dovetail_opset import PACKAGE, is_op
 from dovetail_opset.ops.pooling import Rounding
 from dovetail_quantizers.algorithms.channel_paths import (
     POOLS,
@@ -29,7 +29,6 @@ from dovetail_quantizers.algorithms.linear_layer import (
     Vector,
     has_weights,
     integers,
-    is_standard,
     number,
     why_not_linear,
 )
@@ -204,7 +203,7 @@ class Search:
         self._given = given
         self._layers: dict[Node, LinearLayer] = {}
         for node in graph.nodes:
-            if is_standard(node, *LINEAR) and has_weights(node):
+            if is_op(node, *LINEAR) and has_weights(node):
                 self._add(node)
 
     def layers_in_pairs(self) -> list[LinearLayer]:
@@ -293,7 +292,7 @@ def can_absorb(pair: Pair) -> bool:
 
     Padding and sums over windows prevent this, because padded zeros do not shift.
     """
-    if is_standard(pair.second.node, *TRANSPOSED) or any(integers(pair.second.node, "pad_amount")):
+    if is_op(pair.second.node, *TRANSPOSED) or any(integers(pair.second.node, "pad_amount")):
         return False
     return all(_passes_constants(node) for node in pair.path)
 
@@ -331,9 +330,9 @@ def move_high_biases(
 
 
 def _passes_constants(node: Node) -> bool:
-    if is_standard(node, "ReduceSum"):
+    if is_op(node, "ReduceSum"):
         return False
-    if is_standard(node, *POOLS):
+    if is_op(node, *POOLS):
         # a window beyond the input contains zeros, or fewer values
         padded = any(integers(node, "pad_amount"))
         return not padded and number(node, "rounding_mode") == Rounding.FLOOR

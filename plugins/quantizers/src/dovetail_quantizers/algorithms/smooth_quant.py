@@ -12,6 +12,7 @@ import numpy as np
 from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Observation, Statistics, Workspace
+from dovetail_opset import is_op
 from dovetail_quantizers.algorithms.channel_paths import (
     Arrival,
     AstrayError,
@@ -25,7 +26,6 @@ from dovetail_quantizers.algorithms.linear_layer import (
     Vector,
     has_weights,
     integers,
-    is_standard,
     store_vector,
     why_not_linear,
 )
@@ -160,7 +160,7 @@ class Search:
         self._layers: dict[Node, LinearLayer] = {}
         failed: dict[Node, str] = {}
         for node in graph.nodes:
-            if is_standard(node, *NORMS) or (is_standard(node, *LINEAR) and has_weights(node)):
+            if is_op(node, *NORMS) or (is_op(node, *LINEAR) and has_weights(node)):
                 try:
                     self.groups.append(self._group(node))
                 except AstrayError as why:
@@ -176,7 +176,7 @@ class Search:
         made, axis = node.outputs[0], _channel_axis(node)
         count = made.shape[axis] if made.shape else 0
         found = Channels(self._graph, count, branches=True, given=self._given).arrivals(made, axis)
-        is_norm = is_standard(node, *NORMS)
+        is_norm = is_op(node, *NORMS)
         if why := self._why_not(node, is_norm=is_norm):
             raise AstrayError(f"{title(node)} cannot be rewritten: {why}")
         for each in found:
@@ -203,7 +203,7 @@ class Search:
         reached = {each.node for group in self.groups for each in group.arrivals}
         notes = []
         for node in self._graph.nodes:
-            if is_standard(node, *LINEAR) and has_weights(node) and node not in reached:
+            if is_op(node, *LINEAR) and has_weights(node) and node not in reached:
                 notes.append(f"{title(node)} is unchanged: {self._why_left(node, failed)}")
         return notes
 
@@ -238,7 +238,7 @@ def _channel_axis(node: Node) -> int:
         AstrayError: There are several axes.
     """
     rank = len(node.outputs[0].shape)
-    if not is_standard(node, *_OVER_AXES):
+    if not is_op(node, *_OVER_AXES):
         return rank - 1
     axes = integers(node, "axes")
     if len(axes) != 1:

@@ -10,7 +10,7 @@ import numpy as np
 from dovetail.errors import QuantizationError
 from dovetail.ir import Block, Encoding, Graph, ScaleOffset, Tensor, TensorKind
 from dovetail.quantization import Bias, Difference, TensorDecision, Weight
-from dovetail_opset import PACKAGE
+from dovetail_opset import is_op
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
@@ -144,7 +144,7 @@ def differences_of(
         text = f"{node.where} stays float: {chosen.why}"
         yield Difference(tensor=node.outputs[0].source, kind="float", text=text)
     for node in plan.graph.nodes:
-        if node.package == PACKAGE.name and node.op_type == "Convert" and not node.sources:
+        if is_op(node, "Convert") and not node.sources:
             read = node.inputs[0]
             kinds = "" if read is None else f"{read.dtype.name} to {node.outputs[0].dtype.name}"
             text = f"{kinds}, for {_readers(plan, node.outputs[0])}"
