@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import pytest
+from msgspec import Meta
 from quantizing import dense, encoding, model_of, new_graph, output, quantized
 
 import dovetail as dt
@@ -281,3 +282,30 @@ def test_all_wrong_parameters_are_told(
         )
     assert len(caught.value.problems) == 3
     assert "count" in str(caught.value.problems[0])
+
+
+@dataclass(frozen=True)
+class Limited(QuantizationAlgorithm):
+    name: ClassVar[str] = "limited"
+
+    between: Annotated[int, Meta(ge=1, le=9)] = 1
+    above: Annotated[float, Meta(gt=2)] = 3.0
+    way: Literal["up", "down"] = "up"
+
+
+def test_ranges_are_in_the_types_of_parameters(
+    installed: dict[str, type[QuantizationAlgorithm]],
+) -> None:
+    installed["limited"] = Limited
+    with pytest.raises(ConfigError) as caught:
+        quantized(
+            dense(WEIGHT, None),
+            list(SAMPLES),
+            algorithms=["limited"],
+            algorithm_params={"limited": {"between": "10", "above": 2, "way": "left"}},
+        )
+    assert [problem.message for problem in caught.value.problems] == [
+        "'10' is out of range; expected 1 to 9",
+        "2: Expected `float` > 2.0",
+        "'left': Invalid enum value 'left'",
+    ]

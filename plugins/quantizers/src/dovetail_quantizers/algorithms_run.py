@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
 
-from dovetail.errors import DovetailError, PluginError, QuantizationError
+from dovetail.errors import (
+    DovetailError,
+    PluginError,
+    QuantizationError,
+)
 from dovetail.ir import Graph, copy_graph
 from dovetail.ops import OpRegistry, find_op_faults
 from dovetail.plugins import load as load_plugin
@@ -20,7 +24,7 @@ from dovetail.quantization import (
     Trials,
     Workspace,
 )
-from dovetail_quantizers.algorithm_parameters import make_algorithm
+from dovetail_quantizers.algorithms.parameters import make_algorithm
 from dovetail_quantizers.annotation.annotate import Decisions
 from dovetail_quantizers.judgement.judge import Judge, told
 from dovetail_quantizers.judgement.snapshot import Snapshot

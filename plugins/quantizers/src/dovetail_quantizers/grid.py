@@ -25,7 +25,6 @@ _UNSIGNED = {8: DType.UFIXED_POINT_8, 16: DType.UFIXED_POINT_16, 32: DType.UFIXE
 _STEPS = re.compile(r"\s*(-?)0[xX]([0-9a-fA-F]{1,8})\s+(-?)0[xX]([0-9a-fA-F]{1,8})\s*")
 _NOT_FINITE, _OUT_OF_ORDER = "is not finite in float32", "is not in order"
 _BELOW = "contains negative values, which an unsigned symmetric grid cannot represent"
-
 Floats = NDArray[np.float64]
 
 
@@ -239,3 +238,34 @@ def _check_ranges(lows: Floats, highs: Floats, scheme: Scheme) -> None:
         hint="check the observed values for NaN, infinities and overflow, or use another scheme",
         problems=problems if several else (),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The grid that a range is chosen for.
+
+    bitwidth: 2 to 16; symmetric: whether the grid is; unsigned_symmetric: whether a symmetric grid
+    is unsigned if no value is negative.
+
+    Raises:
+        ConfigError: The bitwidth is out of range.
+    """
+
+    bitwidth: int = 8
+    symmetric: bool = False
+    unsigned_symmetric: bool = False
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.bitwidth, int) and not isinstance(self.bitwidth, bool)
+        if not whole or not 2 <= self.bitwidth <= 16:
+            raise ConfigError(
+                f"a range for a bitwidth of {self.bitwidth}",
+                hint="pass an integer from 2 to 16; use min-max for more bits",
+            )
+
+    def scheme(self, minimum: float) -> Scheme:
+        """Return the scheme of the grid for values of at least `minimum`."""
+        if not self.symmetric:
+            return Scheme.ASYMMETRIC
+        unsigned = self.unsigned_symmetric and minimum >= 0
+        return Scheme.UNSIGNED_SYMMETRIC if unsigned else Scheme.SYMMETRIC

@@ -23,10 +23,16 @@ from dovetail_quantizers.advice.advise import advice_on, joined
 from dovetail_quantizers.advice.noise import noise_of
 from dovetail_quantizers.algorithms_run import Algorithms
 from dovetail_quantizers.annotation.annotate import annotate
-from dovetail_quantizers.annotation.differences import differences_of, dropped, summary_of
-from dovetail_quantizers.annotation.effects import already_fixed, unlike_members, without_effect
 from dovetail_quantizers.annotation.interfaces import join_interfaces
-from dovetail_quantizers.annotation.reporting import decisions_of
+from dovetail_quantizers.annotation.reporting import (
+    already_fixed,
+    decisions_of,
+    differences_of,
+    dropped,
+    summary_of,
+    unlike_members,
+    without_effect,
+)
 from dovetail_quantizers.annotation.statics import check_statics
 from dovetail_quantizers.calibration.cache import RangeCache, key_of
 from dovetail_quantizers.calibration.observer import Observed, observe

@@ -13,10 +13,9 @@ from dovetail.api.quantization import quantize_with_report
 from dovetail.ir import Array, DType, Graph, Tensor, TensorKind, dequantize
 from dovetail.plugins.ops import installed_ops
 from dovetail_opset.build import add, static
-from dovetail_quantizers.algorithms.adaround_learning import Learned, learn
-from dovetail_quantizers.algorithms.adaround_problem import Problem, Schedule
-from dovetail_quantizers.algorithms.adaround_rows import outputs_at, rows_of
-from dovetail_quantizers.refinement.node_runner import NodeRunner
+from dovetail_quantizers.algorithms.adaround_learning import Learned, Problem, Schedule, learn
+from dovetail_quantizers.algorithms.adaround_products import outputs_at, rows_of
+from dovetail_quantizers.calibration.running import node_runner
 
 RNG = np.random.default_rng(7)
 QUICK = {"adaround": {"iterations": 300, "rows": 512}}
@@ -185,9 +184,8 @@ def test_rows_times_columns_is_what_the_op_computes(layer: str) -> None:
     add(graph, op_type, [x, static(graph, "w", weight)], name="y", **params)
     (node,) = graph.nodes
     data = RNG.standard_normal(shape).astype(np.float32)
-    run = NodeRunner(node, {1: weight}, installed_ops(), "cpu")
-    (exact,) = run({0: data})
-    run.close()
+    with node_runner(node, {1: weight}, installed_ops(), "cpu") as run:
+        (exact,) = run({0: data})
     form = rows_of(node, installed_ops())
     assert form is not None
     places = RNG.permutation(exact.size // exact.shape[-1])[:17]

@@ -14,7 +14,7 @@ from dovetail.api.quantization import quantize_with_report
 from dovetail.ir import Array, Graph, Tensor, TensorKind, dequantize
 from dovetail.plugins.ops import installed_ops
 from dovetail_opset.build import add_all, static
-from dovetail_quantizers.algorithms.adaround_gates import Recurrence, recurrence_of
+from dovetail_quantizers.algorithms.adaround_products import Recurrence, recurrence_of
 
 RNG = np.random.default_rng(8)
 STEPS, BATCH, READ, UNITS = 7, 3, 16, 12

@@ -20,9 +20,8 @@ from dovetail.plugins.ops import installed_ops
 from dovetail.quantization import Precision
 from dovetail_opset.build import add, static
 from dovetail_quantizers import trials
-from dovetail_quantizers.algorithms.mixed_precision import noise, sqnr
+from dovetail_quantizers.algorithms.mixed_precision import Search, Step, noise, sqnr
 from dovetail_quantizers.algorithms.mixed_precision_costs import Layer, candidates_from, layers_of
-from dovetail_quantizers.algorithms.mixed_precision_search import Search, Step
 from dovetail_quantizers.algorithms.mixed_precision_state import State
 
 RNG = np.random.default_rng(13)

@@ -11,7 +11,6 @@ from dovetail.calibration import RangeEstimator
 from dovetail.errors import ConfigError, QuantizationError
 from dovetail.ir import Array
 from dovetail_quantizers.estimators import (
-    QUANTIZER_MODES,
     Adjusted,
     Enhanced,
     Entropy,
@@ -21,6 +20,7 @@ from dovetail_quantizers.estimators import (
     Sqnr,
 )
 from dovetail_quantizers.grid import Scheme, grid_for
+from dovetail_quantizers.planning.recipe import QUANTIZER_MODES
 
 FOR_A_GRID = [Adjusted, Enhanced, Entropy, Mse, Sqnr]
 ALL = [*FOR_A_GRID, MinMax, Percentile]

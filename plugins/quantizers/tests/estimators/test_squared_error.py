@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dovetail_quantizers.estimators import Bins
+from dovetail_quantizers.estimators.least_squares import squared_error
 from dovetail_quantizers.estimators.search import grids_of
-from dovetail_quantizers.estimators.squared_error import squared_error
 from dovetail_quantizers.grid import Scheme
 
 EDGES = np.array([-2.0, -1.25, -1.25, -0.5, 0.0, 0.75, 3.0])

@@ -7,8 +7,9 @@ Static inputs are dequantized once, when the step is created.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 
@@ -37,9 +38,20 @@ def float_graph(view: NodeView, ops: OpRegistry) -> Graph | None:
         return None
     if keeps_stored(view.schema.domain, view.ins, view.outs):
         return None
-    node, graph = view.node, Graph("real")
+    graph = real_graph(view.node)
+    return None if find_op_faults(graph, ops) else graph
+
+
+def real_graph(node: Node, fixed: Mapping[int, Array] = MappingProxyType({})) -> Graph:
+    """Return a graph of one node on real values, named as by `float_graph`.
+
+    Args:
+        node: The node; static inputs have their real values.
+        fixed: Other real values of inputs, by index; these are static, too.
+    """
+    graph = Graph("real")
     inputs = [
-        None if t is None else graph.add_tensor(_input(t, f"in{i}"))
+        None if t is None else graph.add_tensor(_input(t, f"in{i}", fixed.get(i)))
         for i, t in enumerate(node.inputs)
     ]
     outputs = [
@@ -57,7 +69,7 @@ def float_graph(view: NodeView, ops: OpRegistry) -> Graph | None:
             sources=node.sources,
         )
     )
-    return None if find_op_faults(graph, ops) else graph
+    return graph
 
 
 def dequantized_step(
@@ -134,7 +146,10 @@ def _room(call: KernelCall, inner: Spec, outer: Spec) -> Value | None:
     return call.scratch(math.prod(inner.shape) * inner.dtype.storage.itemsize)
 
 
-def _input(tensor: Tensor, name: str) -> Tensor:
+def _input(tensor: Tensor, name: str, values: Array | None) -> Tensor:
+    if values is not None:
+        dtype = _real_type(tensor.spec)
+        return Tensor.static(name, np.asarray(values, dtype.storage), dtype)
     if tensor.kind is TensorKind.NULL:
         return Tensor(name, tensor.dtype, tensor.shape, TensorKind.NULL)
     if tensor.data is not None and not tensor.kind.is_updateable:

@@ -21,7 +21,7 @@ from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.recipe import MIN_MAX
 from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
-from dovetail_quantizers.refinement.node import real_values
+from dovetail_quantizers.refinement.layer import real_values
 
 BIAS, CHANNEL, ROW, WIDTH, RANGE = "bias", "channel", "row", "width", "range"
 _GRANULARITIES = {Granularity.CHANNEL: CHANNEL, Granularity.ROW: ROW}

@@ -3,29 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dovetail.ir import Node
-from dovetail.quantization import QuantizationAlgorithm, Refinement
+from dovetail.ir import Array, Node, Tensor, quantize
+from dovetail.ops import OpRegistry
+from dovetail.quantization import Layer, Refinement, WeightedNode
+from dovetail_opset import is_op
 from dovetail_opset.ops.activation import Neuron
-from dovetail_quantizers.algorithms.adaround_gates import RECURRENT
-from dovetail_quantizers.algorithms.adaround_learning import Learned, learn
-from dovetail_quantizers.algorithms.adaround_problem import Schedule
-from dovetail_quantizers.algorithms.adaround_tasks import UNCUT, Cut, Draw, tasks_of
+from dovetail_quantizers.algorithms.adaround_learning import Learned, Problem, Schedule, learn
+from dovetail_quantizers.algorithms.adaround_products import (
+    RECURRENT,
+    Gates,
+    Recurrence,
+    Rows,
+    outputs_at,
+    recurrence_of,
+    rows_of,
+    rows_of_gates,
+    statics_of,
+)
 from dovetail_quantizers.algorithms.channel_paths import title
-from dovetail_quantizers.algorithms.linear_layer import LINEAR, is_standard, number
-from dovetail_quantizers.algorithms.parameters import Between, check_parameters
+from dovetail_quantizers.algorithms.linear_layer import LINEAR, number
+from dovetail_quantizers.algorithms.parameters import Count, ParameterizedAlgorithm, Share
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+Cut = tuple[float, float]
+UNCUT: Cut = (-math.inf, math.inf)
 
 _CUTS: dict[str, Cut] = {"Relu": (0.0, math.inf), "Relu6": (0.0, 6.0), "Relu1": (-1.0, 1.0)}
 
 
 @dataclass(frozen=True)
-class AdaRound(QuantizationAlgorithm):
+class AdaRound(ParameterizedAlgorithm):
     """Rounds each weight up or down, to minimize the error of the layer's output.
 
     Layers are learned in order, each on its inputs in the quantized network. The target is the
@@ -48,24 +65,16 @@ class AdaRound(QuantizationAlgorithm):
 
     name: ClassVar[str] = "adaround"
 
-    samples: int = field(default=64, metadata=Between(1, 1_000_000).metadata)
-    rows: int = field(default=4096, metadata=Between(1, 10_000_000).metadata)
-    batch: int = field(default=128, metadata=Between(1, 1_000_000).metadata)
-    iterations: int = field(default=300, metadata=Between(1, 10_000_000).metadata)
-    rate: float = field(default=0.06, metadata=Between(1e-6, 10).metadata)
-    regularization: float = field(default=0.01, metadata=Between(0, 100).metadata)
-    warm_start: float = field(default=0.1, metadata=Between(0, 1).metadata)
-    first_beta: float = field(default=8.0, metadata=Between(1, 100).metadata)
-    last_beta: float = field(default=2.0, metadata=Between(1, 100).metadata)
-    seed: int = field(default=0, metadata=Between(0, 2**63).metadata)
-
-    def __post_init__(self) -> None:
-        """Check the parameters.
-
-        Raises:
-            ConfigError: Values have the wrong type or are out of range; all are listed.
-        """
-        check_parameters(self, self.name)
+    samples: Count = 64
+    rows: Annotated[int, Meta(ge=1, le=10_000_000)] = 4096
+    batch: Count = 128
+    iterations: Annotated[int, Meta(ge=1, le=10_000_000)] = 300
+    rate: Annotated[float, Meta(ge=1e-6, le=10)] = 0.06
+    regularization: Annotated[float, Meta(ge=0, le=100)] = 0.01
+    warm_start: Share = 0.1
+    first_beta: Annotated[float, Meta(ge=1, le=100)] = 8.0
+    last_beta: Annotated[float, Meta(ge=1, le=100)] = 2.0
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
 
     def refine(self, work: Refinement) -> Sequence[str]:
         """Round the weights of each layer and return notes on the errors."""
@@ -83,7 +92,7 @@ class AdaRound(QuantizationAlgorithm):
         )
         siblings = {node.name: node for node in work.float_graph.nodes}
         for count, each in enumerate(work.weighted(self.samples)):
-            if each.layer is None and not is_standard(each.node, *RECURRENT, *LINEAR):
+            if each.layer is None and not is_op(each.node, *RECURRENT, *LINEAR):
                 continue
             draw = Draw(self.rows, np.random.default_rng((self.seed, count)))
             readers = work.float_graph.consumers(siblings[each.node.name].outputs[0])
@@ -113,11 +122,191 @@ def _told(learned: Sequence[Learned]) -> str:
 
 def _cut(node: Node) -> Cut:
     """Return the bounds of a node that only clips; infinite bounds for other nodes."""
-    if is_standard(node, "ReluMinMax"):
+    if is_op(node, "ReluMinMax"):
         return number(node, "min_value"), number(node, "max_value")
-    if is_standard(node, "ElementWiseNeuron"):
+    if is_op(node, "ElementWiseNeuron"):
         operation = number(node, "operation", -1)
         if operation == Neuron.RELU_MIN_MAX:
             return number(node, "min_value"), number(node, "max_value")
         return _CUTS["Relu"] if operation == Neuron.RELU else UNCUT
-    return _CUTS[node.op_type] if is_standard(node, *_CUTS) else UNCUT
+    return _CUTS[node.op_type] if is_op(node, *_CUTS) else UNCUT
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A learning task.
+
+    Attributes:
+        problem: The problem.
+        store: Stores the weights, from a mask of those to round up in the form of the problem.
+    """
+
+    problem: Problem
+    store: Callable[[Bools], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """The drawing of positions.
+
+    Attributes:
+        rows: Number of positions, from all samples together.
+        random: The random generator.
+    """
+
+    rows: int
+    random: np.random.Generator
+
+    def positions(self, positions: int, samples: int) -> NDArray[np.int64]:
+        """Return the drawn positions of one sample."""
+        share = max(-(-self.rows // samples), 1)
+        return self.random.permutation(positions)[:share]
+
+    def mixed(self, rows: Sequence[Array], targets: Sequence[Array]) -> tuple[Floats, Floats]:
+        """Return the rows of all samples, (groups, m, k), and their targets, in random order."""
+        order = self.random.permutation(sum(each.shape[1] for each in rows))
+        return _ordered(rows, order), _ordered(targets, order)
+
+
+def _ordered(parts: Sequence[Array], order: NDArray[np.int64]) -> Floats:
+    return np.ascontiguousarray(np.concatenate(parts, axis=1)[:, order], np.float32)
+
+
+def tasks_of(each: WeightedNode, ops: OpRegistry, cut: Cut, draw: Draw) -> list[Task] | str:
+    """Return the learning tasks of a node, or the reason why it is left out.
+
+    Args:
+        each: The node.
+        ops: Finds its op.
+        cut: Bounds of a following clip.
+        draw: The drawing of positions.
+    """
+    if each.layer is not None:
+        form = rows_of(each.node, ops)
+        if form is None:
+            return "the weight is not one constant matrix"
+        return [_of_layer(each.layer, form, cut, draw)]
+    if not is_op(each.node, *RECURRENT):
+        return "the weight or the bias is not a constant"
+    recurrence = recurrence_of(each.node, ops)
+    if recurrence is None:
+        return "the layer keeps its state from call to call"
+    inputs = (each.node.inputs[i] for i in (*recurrence.weights, *recurrence.biases))
+    if any(t is not None and not t.kind.is_static for t in inputs):
+        return "a weight or a bias of the gates is not a constant"
+    if any(
+        t is None or t.encoding is None
+        for t in map(each.node.inputs.__getitem__, recurrence.weights)
+    ):
+        return "a weight of the gates is not fixed-point"
+    return list(_of_gates(each, recurrence, draw))
+
+
+def _of_layer(layer: Layer, form: Rows, cut: Cut, draw: Draw) -> Task:
+    weight = layer.node.inputs[layer.weight]
+    assert weight is not None
+    choice = Choice.of(weight, layer.float_weight)
+    low = form.columns(choice.low)
+    groups = len(low)
+    taken, target = [], []
+    for data, output in zip(layer.quantized_inputs, layer.float_outputs, strict=True):
+        positions = draw.positions(math.prod(output.shape[:-1]), len(layer.float_outputs))
+        taken.append(form.rows(data, positions))
+        target.append(outputs_at(output, groups, positions))
+    rows, wanted = draw.mixed(taken, target)
+    bias = layer.quantized_bias
+    if bias is None:
+        bias = np.zeros(groups * low.shape[2], np.float32)
+    problem = Problem(
+        low,
+        form.columns(choice.step),
+        form.columns(choice.fraction),
+        form.columns(choice.nearest),
+        rows,
+        wanted,
+        bias.reshape(groups, 1, -1),
+        cut,
+    )
+    return Task(problem, lambda up: layer.set_weight(choice.stored(form.weight(up))))
+
+
+def _of_gates(each: WeightedNode, recurrence: Recurrence, draw: Draw) -> Iterator[Task]:
+    exact = statics_of(each, recurrence, exact=True)
+    near = statics_of(each, recurrence, exact=False)
+    tensors = {i: tensor for i in recurrence.weights if (tensor := each.node.inputs[i])}
+    for gates in recurrence.gates:
+        choices = {i: Choice.of(tensors[i], exact[i]) for i in gates.weights}
+        columns, bias = gates.columns(exact)[0], gates.bias(exact)
+        taken, target = [], []
+        found = (rows_of_gates(each, recurrence, gates, exact=exactly) for exactly in (False, True))
+        for rows, wanted in zip(*found, strict=True):
+            positions = draw.positions(len(rows), len(each.float_outputs))
+            taken.append(rows[None, positions])
+            target.append(wanted[None, positions] @ columns + bias)
+        drawn, results = draw.mixed(taken, target)
+        problem = Problem(
+            gates.columns({i: choice.low for i, choice in choices.items()}),
+            gates.columns({i: choice.step for i, choice in choices.items()}),
+            gates.columns({i: choice.fraction for i, choice in choices.items()}),
+            gates.columns({i: choice.nearest for i, choice in choices.items()}),
+            drawn,
+            results,
+            gates.bias(near),
+        )
+        yield Task(problem, _storing(each, gates, choices))
+
+
+def _storing(
+    each: WeightedNode, gates: Gates, choices: dict[int, Choice]
+) -> Callable[[Bools], None]:
+    def store(up: Bools) -> None:
+        shapes = {i: choice.low for i, choice in choices.items()}
+        for i, of_one in gates.split(up, shapes).items():
+            each.set_stored(i, choices[i].stored(of_one))
+
+    return store
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The two points of the grid next to each weight, all of the weight's shape.
+
+    Attributes:
+        below, above: The points as stored integers.
+        low: The real value of the lower point.
+        step: The difference of the real values.
+        fraction: The position of the weight between them, 0 to 1.
+        nearest: Whether rounding to nearest gives the upper point.
+    """
+
+    below: Array
+    above: Array
+    low: Floats
+    step: Floats
+    fraction: Floats
+    nearest: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, tensor: Tensor, values: Floats) -> Choice:
+        """Return the points of a fixed-point weight, from its float values."""
+        assert tensor.encoding is not None
+        dtype, encoding = tensor.dtype, tensor.encoding
+        scale, offset = encoding.scales_and_offsets(values.shape)
+        low, high = dtype.stored_range(encoding.bitwidth)
+        wide = np.where(scale == 0, np.inf, scale.astype(np.float64))
+        places = values / wide - offset
+        below = np.clip(np.floor(places), low, high)
+        above = np.clip(np.floor(places) + 1, low, high)
+        nearest = quantize(values, encoding, dtype) > below
+        return cls(
+            below.astype(dtype.storage),
+            above.astype(dtype.storage),
+            ((below + offset) * scale).astype(np.float32),
+            ((above - below) * scale).astype(np.float32),
+            np.clip(places - below, 0, 1).astype(np.float32),
+            nearest,
+        )
+
+    def stored(self, up: NDArray[np.bool_]) -> Array:
+        """Return the stored integers for weights that are rounded up or down."""
+        return np.where(up, self.above, self.below)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.quantization import Layer, QuantizationAlgorithm, Refinement
+from dovetail.quantization import Layer, Refinement
+from dovetail_opset import is_op
 from dovetail_quantizers.algorithms.channel_paths import title
-from dovetail_quantizers.algorithms.linear_layer import LINEAR, is_standard
-from dovetail_quantizers.algorithms.parameters import Between, check_parameters
+from dovetail_quantizers.algorithms.linear_layer import LINEAR
+from dovetail_quantizers.algorithms.parameters import Count, ParameterizedAlgorithm
 
 _NOT_CONSTANT = "the weight or the bias is not a constant"
 
 
 @dataclass(frozen=True)
-class BiasCorrection(QuantizationAlgorithm):
+class BiasCorrection(ParameterizedAlgorithm):
     """Moves biases so that each output channel has the same mean as in the float network.
 
     Layers are corrected in order, each on its inputs in the quantized network with all earlier
@@ -34,15 +35,7 @@ class BiasCorrection(QuantizationAlgorithm):
 
     name: ClassVar[str] = "bias-correction"
 
-    samples: int = field(default=32, metadata=Between(1, 1_000_000).metadata)
-
-    def __post_init__(self) -> None:
-        """Check the parameters.
-
-        Raises:
-            ConfigError: Values have the wrong type or are out of range; all are listed.
-        """
-        check_parameters(self, self.name)
+    samples: Count = 32
 
     def refine(self, work: Refinement) -> Sequence[str]:
         """Correct each layer and return notes on the corrections."""
@@ -50,7 +43,7 @@ class BiasCorrection(QuantizationAlgorithm):
         for each in work.weighted(self.samples):
             layer = each.layer
             if layer is None:
-                if is_standard(each.node, *LINEAR):
+                if is_op(each.node, *LINEAR):
                     notes.append(f"{title(each.node)} is left out: {_NOT_CONSTANT}")
                 continue
             error = _mean_error(layer)

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
+from dovetail_opset import is_op
 from dovetail_opset.ops.activation import Neuron
-from dovetail_quantizers.algorithms.linear_layer import LINEAR, integers, is_standard, number
+from dovetail_quantizers.algorithms.linear_layer import LINEAR, integers, number
 
 POOLS = ("PoolMax2d", "PoolMax3d", "PoolAvg2d", "PoolAvg3d")
 _REDUCTIONS = ("ReduceMean", "ReduceMax", "ReduceSum")
@@ -73,7 +74,7 @@ class Channels:
     def _through(
         self, node: Node, tensor: Tensor, axis: int, path: tuple[Node, ...]
     ) -> Iterator[Arrival]:
-        if is_standard(node, *LINEAR) and node.inputs[0] is tensor:
+        if is_op(node, *LINEAR) and node.inputs[0] is tensor:
             if not self._sums_over(node, axis):
                 raise AstrayError(f"{title(node)} does not sum over its channels")
             yield Arrival(node, tensor, axis, path)
@@ -109,24 +110,24 @@ def summed_axis(node: Node) -> int:
 
 def is_relu(node: Node) -> bool:
     """Return whether a node is max(x, 0)."""
-    if is_standard(node, "ElementWiseNeuron"):
+    if is_op(node, "ElementWiseNeuron"):
         return number(node, "operation", -1) == Neuron.RELU
-    return is_standard(node, "Relu")
+    return is_op(node, "Relu")
 
 
 def is_relu6(node: Node) -> bool:
     """Return whether a node is min(max(x, 0), 6)."""
-    if is_standard(node, "ElementWiseNeuron"):
+    if is_op(node, "ElementWiseNeuron"):
         if number(node, "operation", -1) != Neuron.RELU_MIN_MAX:
             return False
-    elif not is_standard(node, "ReluMinMax"):
-        return is_standard(node, "Relu6")
+    elif not is_op(node, "ReluMinMax"):
+        return is_op(node, "Relu6")
     return (number(node, "min_value", -1), number(node, "max_value")) == (0, 6)
 
 
 def passes(node: Node) -> bool:
     """Return whether a node passes on factors of channels along some axis."""
-    return is_relu(node) or is_standard(node, *POOLS, *_REDUCTIONS, "Transpose", "Reshape")
+    return is_relu(node) or is_op(node, *POOLS, *_REDUCTIONS, "Transpose", "Reshape")
 
 
 def moved_axis(node: Node, axis: int, count: int, *, relu6: bool) -> int | None:
@@ -139,15 +140,15 @@ def moved_axis(node: Node, axis: int, count: int, *, relu6: bool) -> int | None:
     before, after = node.inputs[0].shape, node.outputs[0].shape
     if is_relu(node) or (relu6 and is_relu6(node)):
         return axis
-    if is_standard(node, *POOLS):
+    if is_op(node, *POOLS):
         return axis if axis == len(before) - 1 else None
-    if is_standard(node, "Transpose"):
+    if is_op(node, "Transpose"):
         return integers(node, "perm").index(axis)
-    if is_standard(node, *_REDUCTIONS):
+    if is_op(node, *_REDUCTIONS):
         over = {a % len(before) for a in integers(node, "axes")}
         removed = 0 if number(node, "keep_dims") else sum(a < axis for a in over)
         return None if axis in over else axis - removed
-    if is_standard(node, "Reshape"):
+    if is_op(node, "Reshape"):
         return _reshaped(before, after, axis, count)
     return None
 

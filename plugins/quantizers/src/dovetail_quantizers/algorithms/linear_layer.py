@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dovetail.ir import Array, DType, Graph, Node, Scalar, Tensor, TensorKind, pack
-from dovetail_opset import PACKAGE
 
 Vector = NDArray[np.float64]
 
@@ -150,11 +149,6 @@ def store_vector(graph: Graph, node: Node, port: int, values: Vector) -> None:
     )
     inputs[port] = graph.add_tensor(made)
     graph.set_inputs(node, inputs)
-
-
-def is_standard(node: Node, *op_types: str) -> bool:
-    """Return whether a node is one of these ops of the standard set."""
-    return node.package == PACKAGE.name and node.op_type in op_types
 
 
 def number(node: Node, name: str, default: float = 0) -> float:

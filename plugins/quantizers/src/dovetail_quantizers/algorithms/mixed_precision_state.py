@@ -9,14 +9,11 @@ from typing import Self
 
 import msgspec
 
-from dovetail import typed
-from dovetail.errors import QuantizationError
-from dovetail.files import atomic_write, unreadable
+from dovetail_quantizers.stored_results import ResultsFile, read_results, write_results
 
 
-class _File(msgspec.Struct):
-    version: int = 1
-    searches: dict[str, dict[str, float]] = {}
+class _File(ResultsFile):
+    searches: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
 
 
 class State:
@@ -43,7 +40,7 @@ class State:
             QuantizationError: The file is damaged, or not a state file.
         """
         if self._path is not None:
-            self._file = _read(self._path)
+            self._file = read_results(self._path, _File, "state file of mixed precision")
         self._file.searches.setdefault(self._key, {})
         return self
 
@@ -71,32 +68,8 @@ class State:
         """
         self._scores[assignment] = score
         if self._path is not None:
-            with atomic_write(self._path) as out:
-                out.write(msgspec.json.format(msgspec.json.encode(self._file), indent=1))
+            write_results(self._path, self._file)
 
     @property
     def _scores(self) -> dict[str, float]:
         return self._file.searches[self._key]
-
-
-def _read(path: Path) -> _File:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return _File()
-    except OSError as error:
-        raise unreadable(path, error) from error
-    try:
-        plain = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise QuantizationError(
-            "not a state file of mixed precision",
-            where=str(path),
-            hint="use another file, or delete this one",
-        ) from error
-    file = typed.convert(plain, _File, where=str(path), error=QuantizationError)
-    if file.version != 1:
-        raise QuantizationError(
-            f"unsupported version {file.version} of a state file; expected 1", where=str(path)
-        )
-    return file

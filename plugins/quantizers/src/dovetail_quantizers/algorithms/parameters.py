@@ -1,62 +1,104 @@
-"""Parameters of algorithms: checked fields of a frozen dataclass."""
+"""Parameters of algorithms: fields of a frozen dataclass, with their ranges in their types."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+import typing
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from dovetail.errors import ConfigError, Problem
+import msgspec
+from msgspec import Meta
 
-_KEY = "between"
+from dovetail.errors import ConfigError, Problem, suggest_name
+from dovetail.quantization import QuantizationAlgorithm
+
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+_PLAIN = (bool, int, float, str)
 
 
-@dataclass(frozen=True, slots=True)
-class Between:
-    """The closed range of a number.
+class ParameterizedAlgorithm(QuantizationAlgorithm):
+    """An algorithm whose parameters are checked: a dataclass with annotated types.
 
-    rounds: int = field(default=100, metadata=Between(1, 1000).metadata)
+    samples: Annotated[int, Meta(ge=1, le=1000)] = 100
     """
 
-    minimum: float
-    maximum: float
+    def __post_init__(self) -> None:
+        """Check the parameters.
 
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        """The metadata for a dataclass field."""
-        return {_KEY: self}
-
-
-class Parameterized(Protocol):
-    """A dataclass."""
-
-    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+        Raises:
+            ConfigError: Values have the wrong type or are out of range; all are listed.
+        """
+        kinds = _types(type(self))
+        given = {name: getattr(self, name) for name in kinds}
+        _converted(given, kinds, self.name, from_text=False)
 
 
-def check_parameters(algorithm: Parameterized, name: str) -> None:
-    """Check that each field of an algorithm has the type of its default and is in range.
+def make_algorithm(
+    kind: type[QuantizationAlgorithm], name: str, given: Mapping[str, Any]
+) -> QuantizationAlgorithm:
+    """Create an algorithm.
+
+    Args:
+        kind: Its class. The fields of a dataclass are parameters; other classes have none.
+        name: The name of its entry point.
+        given: Parameters by name. Text from the command line is converted to any type.
 
     Raises:
-        ConfigError: Some do not; all are listed.
+        ConfigError: Some parameters are unknown, have the wrong type or are out of range; all are
+            listed.
     """
-    problems = [
-        Problem(text, f"parameter '{each.name}'")
-        for each in dataclasses.fields(algorithm)
-        for text in _faults(each, getattr(algorithm, each.name))
-    ]
+    return kind(**_converted(given, _types(kind), name, from_text=True))
+
+
+def _types(kind: Any) -> dict[str, Any]:
+    if not dataclasses.is_dataclass(kind):
+        return {}
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {each.name: hints[each.name] for each in dataclasses.fields(kind) if each.init}
+
+
+def _converted(
+    given: Mapping[str, Any], kinds: Mapping[str, Any], name: str, *, from_text: bool
+) -> dict[str, Any]:
+    """Return values in the types of parameters.
+
+    Args:
+        given: Values by name.
+        kinds: The types of all parameters.
+        name: Name of the algorithm.
+        from_text: Whether text is converted to other types.
+
+    Raises:
+        ConfigError: Some cannot be converted; all are listed.
+    """
+    problems: list[Problem] = []
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        where = f"parameter '{key}'"
+        if key not in kinds:
+            hint = suggest_name(key, kinds) if kinds else "the algorithm takes no parameters"
+            problems.append(Problem("unknown parameter", where, hint))
+            continue
+        strict = not (from_text and isinstance(value, str))
+        try:
+            values[key] = msgspec.convert(value, kinds[key], strict=strict)
+        except msgspec.ValidationError as error:
+            problems.append(Problem(_fault(value, kinds[key], str(error)), where))
     if problems:
         raise ConfigError("invalid parameters", where=f"algorithm '{name}'", problems=problems)
+    return values
 
 
-def _faults(parameter: dataclasses.Field[Any], value: object) -> Iterator[str]:
-    wanted = type(parameter.default)
-    taken = (int, float) if wanted is float else (wanted,)
-    if type(value) not in taken:
-        yield f"{value!r} is not of type {wanted.__name__}"
-        return
-    between = parameter.metadata.get(_KEY)
-    if not isinstance(between, Between) or not isinstance(value, int | float):
-        return
-    if not between.minimum <= value <= between.maximum:  # nor is NaN
-        yield f"{value!r} is out of range; expected {between.minimum:g} to {between.maximum:g}"
+def _fault(value: object, kind: Any, error: str) -> str:
+    """Return why a value cannot be converted, with both ends of a range."""
+    limits = None
+    if typing.get_origin(kind) is Annotated:
+        kind, limits, *_ = typing.get_args(kind)
+    if "got" in error and kind in _PLAIN:
+        return f"{value!r} is not of type {kind.__name__}"
+    if isinstance(limits, Meta) and limits.ge is not None and limits.le is not None:
+        return f"{value!r} is out of range; expected {limits.ge:g} to {limits.le:g}"
+    return f"{value!r}: {error}"

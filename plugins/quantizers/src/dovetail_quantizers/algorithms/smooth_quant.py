@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from dovetail.ir import Graph
+from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
 from dovetail.ops import OpRegistry
-from dovetail.quantization import Observation, QuantizationAlgorithm, Statistics, Workspace
-from dovetail_quantizers.algorithms.channel_paths import title
-from dovetail_quantizers.algorithms.linear_layer import Vector
-from dovetail_quantizers.algorithms.parameters import Between, check_parameters
-from dovetail_quantizers.algorithms.smooth_quant_groups import Group, Search
+from dovetail.quantization import Observation, Statistics, Workspace
+from dovetail_opset import is_op
+from dovetail_quantizers.algorithms.channel_paths import (
+    Arrival,
+    AstrayError,
+    Channels,
+    passes,
+    title,
+)
+from dovetail_quantizers.algorithms.linear_layer import (
+    LINEAR,
+    LinearLayer,
+    Vector,
+    has_weights,
+    integers,
+    store_vector,
+    why_not_linear,
+)
+from dovetail_quantizers.algorithms.parameters import ParameterizedAlgorithm, Share
 
 # Limit of the factors.
 _FURTHEST = 1e5
 
+_OVER_AXES = ("LayerNorm", "RmsNorm")
+NORMS = (*_OVER_AXES, "Batchnorm", "InstanceNorm", "GroupNorm")
+
 
 @dataclass(frozen=True)
-class SmoothQuant(QuantizationAlgorithm):
+class SmoothQuant(ParameterizedAlgorithm):
     """Divides channels of activations, and multiplies the weights that read them.
 
     A channel with the maximum magnitude a, read by weights with the maximum magnitude w, is divided
@@ -41,15 +58,7 @@ class SmoothQuant(QuantizationAlgorithm):
 
     name: ClassVar[str] = "smooth-quant"
 
-    alpha: float = field(default=0.5, metadata=Between(0, 1).metadata)
-
-    def __post_init__(self) -> None:
-        """Check the parameters.
-
-        Raises:
-            ConfigError: Values have the wrong type or are out of range; all are listed.
-        """
-        check_parameters(self, self.name)
+    alpha: Share = 0.5
 
     def observe(self, graph: Graph, ops: OpRegistry) -> Sequence[Observation]:
         """Return the channels that can be divided, to observe their magnitudes."""
@@ -88,3 +97,150 @@ def _summary(group: Group, factors: Vector) -> str:
         f"{title(group.source.node)} -> {readers}: {group.count} channels divided by "
         f"{minimum:.3g} to {maximum:.3g}"
     )
+
+
+class Norm:
+    """A normalization with a vector of scales and one of shifts.
+
+    Attributes:
+        node: The node.
+    """
+
+    def __init__(self, node: Node, channels: int) -> None:
+        self.node = node
+        self._over = np.ones(channels)
+
+    def divide_outputs(self, factors: Vector) -> None:
+        """Divide the channels by factors, (c,)."""
+        self._over *= factors
+
+    def store(self, graph: Graph) -> None:
+        """Store the changed vectors."""
+        gamma, beta = [*self.node.inputs, None, None][1:3]
+        ones = np.ones(len(self._over))
+        scale = ones if gamma is None else gamma.values().astype(np.float64)
+        store_vector(graph, self.node, 1, scale / self._over)
+        if beta is not None:
+            store_vector(graph, self.node, 2, beta.values().astype(np.float64) / self._over)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Channels that can be divided.
+
+    Attributes:
+        source: Their producer.
+        count: Number of channels.
+        arrivals: Their consumers.
+        layers: The layers of the consumers, in the same order.
+    """
+
+    source: LinearLayer | Norm
+    count: int
+    arrivals: tuple[Arrival, ...]
+    layers: tuple[LinearLayer, ...]
+
+
+class Search:
+    """The groups of a graph.
+
+    Args:
+        graph: The graph.
+        given: Names of tensors with given encodings: layers next to them are unchanged.
+
+    Attributes:
+        groups: In the order of computation.
+        notes: Reasons why layers are left out, with names of the user's model.
+    """
+
+    def __init__(self, graph: Graph, given: Collection[str] = ()) -> None:
+        self.groups: list[Group] = []
+        self._given = given
+        self._graph = graph
+        self._layers: dict[Node, LinearLayer] = {}
+        failed: dict[Node, str] = {}
+        for node in graph.nodes:
+            if is_op(node, *NORMS) or (is_op(node, *LINEAR) and has_weights(node)):
+                try:
+                    self.groups.append(self._group(node))
+                except AstrayError as why:
+                    failed[node] = str(why)
+        self.notes = self._left(failed)
+
+    def changed(self) -> list[LinearLayer | Norm]:
+        """Return each node of a group once."""
+        found = [each for group in self.groups for each in (group.source, *group.layers)]
+        return list({each.node: each for each in found}.values())
+
+    def _group(self, node: Node) -> Group:
+        made, axis = node.outputs[0], _channel_axis(node)
+        count = made.shape[axis] if made.shape else 0
+        found = Channels(self._graph, count, branches=True, given=self._given).arrivals(made, axis)
+        is_norm = is_op(node, *NORMS)
+        if why := self._why_not(node, is_norm=is_norm):
+            raise AstrayError(f"{title(node)} cannot be rewritten: {why}")
+        for each in found:
+            if why := self._why_not(each.node, is_norm=False):
+                raise AstrayError(f"{title(each.node)} cannot be rewritten: {why}")
+        layers = tuple(self._layer(each.node) for each in found)
+        for layer in layers:
+            layer.repeat_inputs(count)
+        return Group(
+            Norm(node, count) if is_norm else self._layer(node), count, tuple(found), layers
+        )
+
+    def _why_not(self, node: Node, *, is_norm: bool) -> str | None:
+        if is_norm:
+            return why_not_norm(node, self._given)
+        return why_not_linear(self._graph, node, self._given)
+
+    def _layer(self, node: Node) -> LinearLayer:
+        if node not in self._layers:
+            self._layers[node] = LinearLayer(node)
+        return self._layers[node]
+
+    def _left(self, failed: dict[Node, str]) -> list[str]:
+        reached = {each.node for group in self.groups for each in group.arrivals}
+        notes = []
+        for node in self._graph.nodes:
+            if is_op(node, *LINEAR) and has_weights(node) and node not in reached:
+                notes.append(f"{title(node)} is unchanged: {self._why_left(node, failed)}")
+        return notes
+
+    def _why_left(self, node: Node, failed: dict[Node, str]) -> str:
+        source: Node | None = node
+        while source is not None:
+            data: Tensor | None = source.inputs[0]
+            source = None if data is None else self._graph.producer(data)
+            if source in failed:
+                return failed[source]
+            if source is not None and not passes(source):
+                return f"{title(source)} cannot divide its channels"
+        return "the data is an input of the graph"
+
+
+def why_not_norm(node: Node, given: Collection[str] = ()) -> str | None:
+    """Return why the vectors of a normalization cannot be rewritten; None if they can."""
+    present = [t for t in node.inputs[1:] if t is not None]
+    if any(t.name in given for t in present):
+        return "an encoding is given for the weights or the bias"
+    if any(t.kind is not TensorKind.STATIC or t.data is None for t in present):
+        return "the weights or the bias are not constant"
+    if any(t.dtype is not DType.FLOAT_32 for t in present):
+        return "the weights or the bias are not FLOAT_32"
+    return None
+
+
+def _channel_axis(node: Node) -> int:
+    """Return the axis along which a node has a weight for each index.
+
+    Raises:
+        AstrayError: There are several axes.
+    """
+    rank = len(node.outputs[0].shape)
+    if not is_op(node, *_OVER_AXES):
+        return rank - 1
+    axes = integers(node, "axes")
+    if len(axes) != 1:
+        raise AstrayError(f"{title(node)} has weights along several axes")
+    return axes[0] % rank

@@ -16,8 +16,8 @@ from dovetail_quantizers.annotation.statics import (
     weight_encoding,
     with_room_for_bias,
 )
+from dovetail_quantizers.planning.decide import across
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
-from dovetail_quantizers.planning.group_ranges import across
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.masks import far_of
 from dovetail_quantizers.planning.plan import Plan

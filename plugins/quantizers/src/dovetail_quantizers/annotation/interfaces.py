@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 
-from dovetail.ir import Graph, Node, Tensor, TensorKind
-from dovetail_opset import PACKAGE
+from dovetail.ir import Graph, Tensor, TensorKind
+from dovetail_opset import is_op
 from dovetail_opset.passes import DeadCode
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.overrides import GIVEN_BY_MODEL
@@ -34,11 +34,16 @@ def join_interfaces(plan: Plan, decisions: MutableMapping[Tensor, EncodingDecisi
 def _join_made(graph: Graph, stored: Tensor) -> bool:
     """Replace the output of a Quantize by its input, or by that of a Convert before it."""
     quantize = graph.producer(stored)
-    if quantize is None or not _is(quantize, "Quantize"):
+    if quantize is None or not is_op(quantize, "Quantize"):
         return False
     x = quantize.inputs[0]
     convert = None if x is None else graph.producer(x)
-    if x is not None and x.spec != stored.spec and convert is not None and _is(convert, "Convert"):
+    if (
+        x is not None
+        and x.spec != stored.spec
+        and convert is not None
+        and is_op(convert, "Convert")
+    ):
         x = convert.inputs[0]
     if x is None or x.spec != stored.spec:
         return False
@@ -51,14 +56,10 @@ def _join_made(graph: Graph, stored: Tensor) -> bool:
 def _join_given(graph: Graph, stored: Tensor) -> None:
     """Replace the result of a Dequantize and a Convert by their input, if it is the same."""
     for dequantize in graph.consumers(stored):
-        if not _is(dequantize, "Dequantize"):
+        if not is_op(dequantize, "Dequantize"):
             continue
         for convert in graph.consumers(dequantize.outputs[0]):
             y = convert.outputs[0]
-            same = _is(convert, "Convert") and y.spec == stored.spec
+            same = is_op(convert, "Convert") and y.spec == stored.spec
             if same and y.kind is TensorKind.NATIVE:
                 graph.replace_uses(y, stored)
-
-
-def _is(node: Node, op_type: str) -> bool:
-    return node.package == PACKAGE.name and node.op_type == op_type

@@ -13,13 +13,11 @@ from typing import Any
 
 import msgspec
 
-from dovetail import typed
-from dovetail.errors import QuantizationError
-from dovetail.files import atomic_write, unreadable
 from dovetail.ir import Graph, Tensor, to_text
 from dovetail.quantization import Calibration
 from dovetail_quantizers.calibration.samples import samples_of
 from dovetail_quantizers.planning.value_range import ValueRange
+from dovetail_quantizers.stored_results import ResultsFile, read_results, write_results
 
 # Older results are removed; each is a few kilobytes.
 _KEPT = 32
@@ -32,9 +30,8 @@ class _Result(msgspec.Struct, frozen=True, omit_defaults=True):
     far: dict[str, tuple[bool, bool]] = {}
 
 
-class _File(msgspec.Struct):
-    version: int = 1
-    results: dict[str, _Result] = {}
+class _File(ResultsFile):
+    results: dict[str, _Result] = msgspec.field(default_factory=dict)
 
 
 class RangeCache:
@@ -78,31 +75,10 @@ class RangeCache:
         )
         for key in list(file.results)[:-_KEPT]:
             del file.results[key]
-        with atomic_write(self._path) as out:
-            out.write(msgspec.json.format(msgspec.json.encode(file), indent=1))
+        write_results(self._path, file)
 
     def _read(self) -> _File:
-        try:
-            data = self._path.read_bytes()
-        except FileNotFoundError:
-            return _File()
-        except OSError as error:
-            raise unreadable(self._path, error) from error
-        try:
-            plain = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise QuantizationError(
-                "not a calibration cache",
-                where=str(self._path),
-                hint="use another file, or delete this one",
-            ) from error
-        file = typed.convert(plain, _File, where=str(self._path), error=QuantizationError)
-        if file.version != 1:
-            raise QuantizationError(
-                f"unsupported version {file.version} of a calibration cache; expected 1",
-                where=str(self._path),
-            )
-        return file
+        return read_results(self._path, _File, "calibration cache")
 
 
 def key_of(

@@ -1,4 +1,4 @@
-"""Runs of a graph on any backend that show inner tensors."""
+"""Runs of a graph that show inner tensors, and of a single node, on any backend."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from contextlib import contextmanager
 import numpy as np
 
 from dovetail.container import Model, Producer
-from dovetail.ir import Array, Graph, Spec, copy_graph
+from dovetail.ir import Array, Graph, Node, Spec, copy_graph
 from dovetail.ops import OpRegistry, from_real, to_real
 from dovetail.runtime import Backend
+from dovetail.runtime.plan.dequantized import real_graph
 
 # Runs once; the returned arrays are valid until the next run.
 Runner = Callable[[Mapping[str, Array]], dict[str, Array]]
+# Runs one node on real values of its inputs by number; the outputs are new arrays.
+NodeRunner = Callable[[Mapping[int, Array]], list[Array]]
 
 
 @contextmanager
@@ -44,6 +47,32 @@ def runner(
         yield run
     finally:
         handle.__exit__(None, None, None)
+
+
+@contextmanager
+def node_runner(
+    node: Node, fixed: Mapping[int, Array], ops: OpRegistry, backend: str
+) -> Iterator[NodeRunner]:
+    """Yield a function that runs one node on real values.
+
+    Args:
+        node: The node, with the types and shapes of its tensors.
+        fixed: Values of inputs that are the same in each run, by number.
+        ops: Finds its op.
+        backend: Name of the backend.
+    """
+    graph = real_graph(node, fixed)
+    with runner(graph, ops, backend, ()) as run:
+
+        def run_node(inputs: Mapping[int, Array]) -> list[Array]:
+            given = {
+                t.name: np.asarray(from_real(inputs[int(t.name[2:])], t.spec), order="C")
+                for t in graph.inputs
+            }
+            shown = run(given)
+            return [np.array(to_real(shown[t.name], t.spec)) for t in graph.outputs]
+
+        yield run_node
 
 
 def inputs_for(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dovetail.ir import Array
 from dovetail_quantizers.estimators.histogram import DEFAULT_BINS, Bins, Histogram
 from dovetail_quantizers.estimators.search import Grids, cheapest_range
-from dovetail_quantizers.estimators.target import Target
+from dovetail_quantizers.grid import Target
 
 Floats = NDArray[np.float64]
 

@@ -22,7 +22,7 @@ from dovetail.ir import (
     Shape,
     Tensor,
 )
-from dovetail_opset import PACKAGE
+from dovetail_opset import is_op
 from dovetail_quantizers.files.form import EncodingsFile, Form, Plain, TensorEncoding
 
 _CONVERSIONS = ("Convert", "Quantize", "Dequantize")
@@ -75,7 +75,7 @@ def _follow_from_others(graph: Graph) -> set[Tensor]:
     """
     found = set()
     for node in graph.nodes:
-        if node.package != PACKAGE.name or node.op_type not in _CONVERSIONS or node.sources:
+        if not is_op(node, *_CONVERSIONS) or node.sources:
             continue
         x, y = node.inputs[0], node.outputs[0]
         if x is None or x.source != y.source:

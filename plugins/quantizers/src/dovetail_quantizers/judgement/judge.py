@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from statistics import fmean
 from typing import TypeGuard
 
-from dovetail.ir import Graph, copy_graph
-from dovetail.ops import OpRegistry
-from dovetail.quantization import Calibration, Judgement, QuantizationOptions
-from dovetail_quantizers.judgement.noise import decibels, noise_of_outputs
-from dovetail_quantizers.judgement.samples import split_samples
+import numpy as np
+
+from dovetail.ir import Array, Graph, copy_graph
+from dovetail.ops import OpRegistry, to_real
+from dovetail.plugins.events import Progress
+from dovetail.plugins.hooks import hooks
+from dovetail.quantization import Calibration, Judgement, QuantizationOptions, Sample
+from dovetail_quantizers.calibration.running import inputs_for, runner
+from dovetail_quantizers.calibration.samples import samples_of
 from dovetail_quantizers.planning.overrides import Overrides
 from dovetail_quantizers.planning.recipe import Recipes
+from dovetail_quantizers.planning.rules import is_quantized
 from dovetail_quantizers.trials import Trials
 
 Noise = Mapping[str, float]
+TASK = "judging algorithms"
+BACKEND = "cpu"
+
+# A share of the samples is held out if there are at least FEWEST: two or three samples tell less
+# than all of them do, even if an algorithm learned from these.
+FEWEST = 32
+SHARE = 4
+# No judgement runs more samples.
+MOST = 32
+# Of outputs without any error.
+MOST_DB = 200.0
 
 
 class Judge:
@@ -134,3 +152,124 @@ def told(judgement: Judgement) -> str:
     return (
         f"{judgement.algorithm}: undone, because the error of the outputs did not fall; SQNR {sqnr}"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """Some samples of a calibration, in its order.
+
+    Attributes:
+        calibration: All samples; they can be read more than once.
+        indices: Which ones.
+    """
+
+    calibration: Calibration
+    indices: Collection[int]
+
+    def __iter__(self) -> Iterator[Sample]:
+        """Return an iterator over the samples."""
+        return (sample for i, sample in enumerate(self.calibration) if i in self.indices)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Samples by their use.
+
+    Attributes:
+        learning: Those that algorithms see.
+        judging: Those that outputs are compared on.
+        ranges: Those that trial encodings are calibrated with.
+        is_held_out: Whether no algorithm sees the judging samples.
+    """
+
+    learning: Subset
+    judging: Subset
+    ranges: Subset
+    is_held_out: bool
+
+
+def split_samples(graph: Graph, calibration: Calibration) -> Split:
+    """Return the split of a calibration that can be read more than once.
+
+    A quarter of the samples is held out, at most 32, evenly spread over all of them. Fewer than 32
+    samples serve both uses.
+
+    Raises:
+        QuantizationError: There is no sample, or some do not fit; all of these are listed.
+    """
+    count = sum(1 for _ in samples_of(graph, calibration))
+    is_held_out = count >= FEWEST
+    judging = _spread(count, min(count // SHARE if is_held_out else count, MOST))
+    learning = [i for i in range(count) if i not in judging] if is_held_out else range(count)
+    return Split(
+        Subset(calibration, frozenset(learning)),
+        Subset(calibration, judging),
+        Subset(calibration, frozenset(learning[:MOST])),
+        is_held_out,
+    )
+
+
+def _spread(count: int, wanted: int) -> frozenset[int]:
+    """Return evenly spread indices, the last of each part of the samples."""
+    return frozenset((i + 1) * count // wanted - 1 for i in range(wanted))
+
+
+def noise_of_outputs(
+    exact: Graph, near: Graph, samples: Subset, ops: OpRegistry
+) -> dict[str, float]:
+    """Return the power of each output's error as a share of the output's power, by name.
+
+    Integer outputs count only if there are no others. Elements that are not finite in the float
+    graph do not count.
+
+    Args:
+        exact: The float graph.
+        near: The quantized graph.
+        samples: Inputs.
+        ops: Finds ops.
+    """
+    outputs = [t for t in exact.outputs if is_quantized(t)] or list(exact.outputs)
+    errors = {tensor.name: _Error() for tensor in outputs}
+    specs = {tensor.name: tensor.spec for tensor in exact.inputs}
+    with runner(exact, ops, BACKEND, ()) as run_exact, runner(near, ops, BACKEND, ()) as run_near:
+        for number, sample in enumerate(samples_of(exact, samples), 1):
+            wanted, found = run_exact(sample), run_near(inputs_for(near, sample, specs))
+            for tensor in outputs:
+                name = tensor.name
+                errors[name].add(
+                    to_real(wanted[name], tensor.spec), to_real(found[name], near.tensor(name).spec)
+                )
+            if hooks.active:
+                hooks.progress(Progress(TASK, number, len(samples), "samples"))
+    return {name: error.share() for name, error in errors.items()}
+
+
+def decibels(noise: float) -> float:
+    """Return the signal-to-noise ratio of a noise share, from -200 to 200 dB."""
+    if noise <= 0:
+        return MOST_DB
+    return (
+        float(np.clip(-10 * math.log10(noise), -MOST_DB, MOST_DB)) if noise < math.inf else -MOST_DB
+    )
+
+
+class _Error:
+    def __init__(self) -> None:
+        self._signal = self._error = 0.0
+
+    def add(self, exact: Array, near: Array) -> None:
+        counts = np.isfinite(exact)
+        values = exact[counts]
+        self._signal += float(np.square(values, dtype=np.float64).sum())
+        difference = np.subtract(near[counts], values, dtype=np.float64)
+        self._error += float(np.square(difference).sum())
+
+    def share(self) -> float:
+        if not math.isfinite(self._error):
+            return math.inf
+        if not self._error:
+            return 0.0
+        return self._error / self._signal if self._signal else 1.0

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dovetail.errors import QuantizationError
-from dovetail.ir import Graph, Node, Tensor
-from dovetail_opset import PACKAGE
+from dovetail.ir import Graph, Tensor
+from dovetail_opset import is_op
 from dovetail_opset.build import add, static
 from dovetail_opset.passes import COLUMNS_LAST, COLUMNS_MOVED, DeadCode
 
@@ -33,7 +33,7 @@ def put_columns_back(graph: Graph, weight: Tensor) -> Tensor:
     (layer, *others) = graph.consumers(weight)
     flat = layer.inputs[0]
     reshape = None if flat is None else graph.producer(flat)
-    x = None if reshape is None or not _is(reshape, "Reshape") else reshape.inputs[0]
+    x = None if reshape is None or not is_op(reshape, "Reshape") else reshape.inputs[0]
     if others or flat is None or x is None or COLUMNS_LAST not in weight.name:
         raise QuantizationError(
             "the blocks are for another order of the columns, which conversion changed",
@@ -70,7 +70,3 @@ def put_back_where(graph: Graph, is_blocked: Callable[[Tensor], bool]) -> None:
     for tensor in list(graph.tensors.values()):
         if tensor.kind.is_static and has_moved_columns(tensor) and is_blocked(tensor):
             put_columns_back(graph, tensor)
-
-
-def _is(node: Node, op_type: str) -> bool:
-    return node.package == PACKAGE.name and node.op_type == op_type

@@ -1,15 +1,26 @@
-"""The encoding of each group, from given, known and observed ranges."""
+"""The encoding of each group, from given, known and observed ranges.
+
+A mask of zeros and minus infinity needs a finite number for the latter: far enough for a masked sum
+to reach the end of the sum's grid, whatever was masked. That end is well below every other sum, so
+that a Softmax gives 0.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from dovetail.errors import Problem, QuantizationError
+from dovetail.ir import Node, Tensor
+from dovetail_opset.ops.binary import Binary
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
-from dovetail_quantizers.planning.group_ranges import GroupRanges
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
-from dovetail_quantizers.planning.value_range import ValueRange
+from dovetail_quantizers.planning.rules import binary_of
+from dovetail_quantizers.planning.value_range import Range, ValueRange, span, value_range_of
+
+_NOTHING = ValueRange(0.0, 0.0)
 
 
 def decide(plan: Plan, seen: Mapping[str, ValueRange]) -> dict[Group, EncodingDecision]:
@@ -65,3 +76,87 @@ def _reason(plan: Plan, group: Group, observed: ValueRange | None, has_infinity:
     if has_infinity:
         parts.append("widened for values that represent infinity")
     return ", ".join(parts) or "no value reaches it"
+
+
+class GroupRanges:
+    """The ranges of a plan's groups.
+
+    Args:
+        plan: The plan.
+        seen: Observed ranges, by the name of the group's leader.
+    """
+
+    def __init__(self, plan: Plan, seen: Mapping[str, ValueRange]) -> None:
+        self._plan = plan
+        self._seen = seen
+        self._found: dict[Group, Range] = {}
+
+    def extent(self, group: Group) -> ValueRange:
+        """Return the values of a group: observed, constant, and known from ops."""
+        parts = [self._seen.get(group.leader.name), group.known_extent()]
+        known = [part for part in parts if part is not None]
+        return known[0].joined(known[-1]) if known else _NOTHING
+
+    def range(self, group: Group) -> Range:
+        """Return the range that the grid of a group must span."""
+        if group in self._plan.given:
+            return self._plan.given[group].ends or (0.0, 0.0)
+        if group not in self._found:
+            extent = self.extent(group)
+            self._found[group] = extent.reaching(0.0)  # for cycles
+            if extent.has_infinity:
+                across = [self._across(node, group) for node in self._readers(group)]
+                self._found[group] = extent.reaching(max(across, default=0.0))
+        minimum, maximum = self._found[group]
+        return max(minimum, group.needed[0]), min(maximum, group.needed[1])
+
+    def _readers(self, group: Group) -> list[Node]:
+        readers = {n: None for t in group.members for n in self._plan.graph.consumers(t)}
+        return [node for node in readers if node not in group.inside]
+
+    def _across(self, node: Node, group: Group) -> float:
+        """Return the distance from zero that an infinity needs for the result to reach its end."""
+        operation = binary_of(node, self._plan.ops)
+        if operation in (Binary.ADD, Binary.SUBTRACT):
+            others = [t for t in (*node.inputs, *node.outputs) if t is not None]
+            return sum(self._span(t) for t in others if self._plan.groups.get(t) is not group)
+        factors = _factors(node)
+        if operation is Binary.MULTIPLY and factors is not None:
+            return self._span(node.outputs[0]) / float(factors.min())
+        if operation is Binary.DIVIDE and factors is not None and _is_static(node.inputs[1]):
+            return self._span(node.outputs[0]) * float(factors.max())
+        return 0.0
+
+    def _span(self, tensor: Tensor) -> float:
+        group = self._plan.groups.get(tensor)
+        if group is not None:
+            return span(self.range(group))
+        return span(_constant(tensor)) if _is_static(tensor) else 0.0
+
+
+def across(
+    plan: Plan, decided: Mapping[Group, EncodingDecision], node: Node, constant: Tensor
+) -> float:
+    """Return the distance from zero that infinities of a node's constant input need."""
+    others = (t for t in (*node.inputs, *node.outputs) if t is not None and t is not constant)
+    groups = [plan.groups[t] for t in others if t in plan.groups]
+    return sum(span(decided[group].ends or (0.0, 0.0)) for group in groups if group in decided)
+
+
+def _factors(node: Node) -> np.ndarray | None:
+    """Return the magnitudes of the constant that a node multiplies or divides by, without zeros."""
+    statics = [t for t in node.inputs if t is not None and _is_static(t)]
+    if len(statics) != 1:
+        return None
+    sizes = np.abs(np.asarray(statics[0].values(), np.float32))
+    sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
+    return sizes if sizes.size else None
+
+
+def _is_static(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.kind.is_static
+
+
+def _constant(tensor: Tensor) -> Range:
+    extent = value_range_of(np.asarray(tensor.values(), np.float32))
+    return extent.minimum, extent.maximum

@@ -16,7 +16,6 @@ import numpy as np
 from dovetail.ir import Graph, Node, Tensor, TensorKind
 from dovetail.ops import OpRegistry
 from dovetail.quantization import Sharing
-from dovetail_quantizers.planning.counting import RowFloor
 from dovetail_quantizers.planning.rules import (
     added_by,
     cuts_off,
@@ -25,7 +24,13 @@ from dovetail_quantizers.planning.rules import (
     kept_by,
     needed_by,
 )
-from dovetail_quantizers.planning.value_range import Far, Range, ValueRange, value_range_of
+from dovetail_quantizers.planning.value_range import (
+    Far,
+    Range,
+    RowFloor,
+    ValueRange,
+    value_range_of,
+)
 
 
 @dataclass(eq=False, slots=True)

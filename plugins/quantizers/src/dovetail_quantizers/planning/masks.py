@@ -16,11 +16,17 @@ from dovetail.ops import OpRegistry, bind_node
 from dovetail_opset import PACKAGE
 from dovetail_opset.ops.binary import Binary
 from dovetail_opset.ops.softmax import Softmax
-from dovetail_quantizers.planning.counting import MASK, RowFloor
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.roles import schema_of
 from dovetail_quantizers.planning.rules import binary_of
-from dovetail_quantizers.planning.value_range import EVERYTHING_COUNTS, HUGE, MARGIN, Far
+from dovetail_quantizers.planning.value_range import (
+    EVERYTHING_COUNTS,
+    HUGE,
+    MARGIN,
+    MASK,
+    Far,
+    RowFloor,
+)
 
 _FAR = {1: Far(below=-MASK), -1: Far(above=MASK)}
 

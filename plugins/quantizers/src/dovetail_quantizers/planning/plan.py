@@ -10,15 +10,19 @@ from dovetail.calibration import RangeEstimator
 from dovetail.ir import Graph, Node, Tensor
 from dovetail.ops import OpRegistry
 from dovetail.quantization import QuantizationOptions
-from dovetail_quantizers.planning.counting import RowFloor
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
-from dovetail_quantizers.planning.fallback import all_float, fallen_back
 from dovetail_quantizers.planning.groups import Group, find_groups
 from dovetail_quantizers.planning.masks import Masks
 from dovetail_quantizers.planning.overrides import Overrides
-from dovetail_quantizers.planning.precision import Float, float_nodes, touches_floats
+from dovetail_quantizers.planning.precision import (
+    Float,
+    all_float,
+    fallen_back,
+    float_nodes,
+    touches_floats,
+)
 from dovetail_quantizers.planning.recipe import Recipe, Recipes
-from dovetail_quantizers.planning.value_range import EVERYTHING_COUNTS, Far
+from dovetail_quantizers.planning.value_range import EVERYTHING_COUNTS, Far, RowFloor
 
 T = TypeVar("T")
 
@@ -142,7 +146,9 @@ def make_plan(
         Masks(graph, ops, groups).find()
     chosen = dict(overrides.floats)
     if options.float_fallback:
-        missing = fallen_back(graph, ops, groups, overrides, options.float_bitwidth)
+        missing = fallen_back(
+            graph, ops, groups, overrides.encodings.keys(), options.float_bitwidth
+        )
         chosen = missing | chosen
     elif floats_only:
         chosen = all_float(graph, ops, options.float_bitwidth)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from dovetail.errors import DovetailError
 from dovetail.ir import DType, Graph, Node, ScaleOffset, Spec, Tensor
 from dovetail.ops import Domain, OpRegistry, OpSchema, Port, bind_node
+from dovetail.quantization import Bias
 from dovetail_quantizers.planning.groups import Group
-from dovetail_quantizers.planning.roles import present, schema_of
+from dovetail_quantizers.planning.recipe import float_type
+from dovetail_quantizers.planning.roles import present, roles_of, schema_of
 from dovetail_quantizers.planning.rules import is_quantized
 
 _ANY = ScaleOffset(1.0)
@@ -115,3 +117,46 @@ def _moved_from(
     if any(maker is None or maker not in found for maker in makers):
         return None
     return makers[0]
+
+
+def fallen_back(
+    graph: Graph,
+    ops: OpRegistry,
+    groups: Mapping[Tensor, Group],
+    encodings: Collection[Tensor],
+    bitwidth: int,
+) -> dict[Node, Float]:
+    """Return the nodes that stay float because an encoding is missing.
+
+    Encodings are propagated before: tensors between which values are only moved share one.
+
+    Args:
+        graph: The float graph.
+        ops: Finds ops.
+        groups: The groups of its tensors.
+        encodings: Tensors with a given encoding.
+        bitwidth: Of the nodes that stay float.
+    """
+    given = {groups[t] for t in encodings if t in groups}
+    known = {*encodings, *(t for group in given for t in group.members)}
+    found: dict[Node, Float] = {}
+    for node in graph.nodes:
+        roles = roles_of(node, ops)
+        read = [t for i, t in present(node) if not isinstance(roles.get(i), Bias)]
+        lacking = [t for t in (*read, *node.outputs) if is_quantized(t) and t not in known]
+        if lacking:
+            names = ", ".join(f"'{t.source}'" for t in dict.fromkeys(lacking))
+            found[node] = Float(bitwidth, f"no encoding was given for {names}")
+    return found
+
+
+def all_float(graph: Graph, ops: OpRegistry, bitwidth: int) -> dict[Node, Float]:
+    """Return all nodes as float of a bitwidth, or of 32 bits if the op does not support it."""
+    found: dict[Node, Float] = {}
+    for node in graph.nodes:
+        why = refusal(node, ops, float_type(bitwidth))
+        if why:
+            found[node] = Float(32, why)
+        else:
+            found[node] = Float(bitwidth, f"{bitwidth}-bit floats were asked for")
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, cast
 
 from dovetail.calibration import RangeEstimator
@@ -11,7 +12,6 @@ from dovetail.errors import PluginError, QuantizationError
 from dovetail.ir import DType
 from dovetail.plugins import load as load_plugin
 from dovetail.quantization import QuantizationOptions
-from dovetail_quantizers.estimators import QUANTIZER_MODES
 from dovetail_quantizers.grid import Grid, Scheme, grid_for, parse_steps
 
 GROUP = "dovetail.range_estimators"
@@ -23,6 +23,26 @@ _SCHEMES = {
     "symmetric": Scheme.SYMMETRIC,
     "unsignedsymmetric": Scheme.UNSIGNED_SYMMETRIC,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizerMode:
+    """A quantizer mode of the SDK: the entry point of its range estimator, and its scheme."""
+
+    estimator: str
+    scheme: Scheme
+
+
+# The modes of `--act_quantizer` and `--param_quantizer`.
+# Source: SDK reference, "Quantization Modes".
+QUANTIZER_MODES = MappingProxyType(
+    {
+        "tf": QuantizerMode(MIN_MAX, Scheme.ASYMMETRIC),
+        "symmetric": QuantizerMode(MIN_MAX, Scheme.SYMMETRIC),
+        "enhanced": QuantizerMode("enhanced", Scheme.ASYMMETRIC),
+        "adjusted": QuantizerMode("adjusted", Scheme.ASYMMETRIC),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
-"""The range of a tensor, and whether some values represent infinity."""
+"""The range of a tensor: values that count for it, and values that represent infinity."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
 
 from dovetail.ir import Array
 
@@ -13,6 +15,10 @@ HUGE = 1e30
 # Minimum distance of a number that represents infinity from all other values. After a Softmax it is
 # exp(-16) = 1e-7 of the maximum: a thousand of them sum up to 0.0001.
 MARGIN = 16.0
+
+# Half of the smallest common mask value (-10000), to recognize sums with it. Rows that are entirely
+# below are masked as a whole: they do not count.
+MASK = 5e3
 
 Range = tuple[float, float]
 
@@ -91,3 +97,27 @@ def value_range_of(values: Array, far: Far = EVERYTHING_COUNTS) -> ValueRange:
 def span(ends: Range) -> float:
     """Return the length of a range that is widened to contain zero."""
     return max(ends[1], 0.0) - min(ends[0], 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RowFloor:
+    """The values that count in a tensor that only a Softmax reads.
+
+    Attributes:
+        axis: The axis of the Softmax.
+        depth: Distance below the maximum of a row from which values no longer matter.
+    """
+
+    axis: int
+    depth: float
+
+    def counting(self, values: Array) -> Array:
+        """Return the values that count, clipped at the floor of their row; NaN stays."""
+        if not values.size:
+            return values
+        maximum = values.max(axis=self.axis, keepdims=True)
+        raised = np.maximum(values, maximum - values.dtype.type(self.depth))
+        masked = maximum <= -MASK  # except NaN
+        if masked.all() or not masked.any():
+            return values if masked.all() else raised
+        return np.asarray(raised[np.broadcast_to(~masked, raised.shape)])

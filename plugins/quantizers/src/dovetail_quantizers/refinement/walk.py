@@ -19,12 +19,16 @@ from dovetail.quantization import (
     WeightedNode,
 )
 from dovetail_quantizers.annotation.annotate import Decisions
+from dovetail_quantizers.calibration.running import node_runner
 from dovetail_quantizers.calibration.samples import samples_of
 from dovetail_quantizers.planning.plan import Plan
 from dovetail_quantizers.planning.roles import present, roles_of
-from dovetail_quantizers.refinement.layer import RefinedLayer
-from dovetail_quantizers.refinement.node import RefinedNode, real_values
-from dovetail_quantizers.refinement.node_runner import NodeRunner
+from dovetail_quantizers.refinement.layer import (
+    RefinedLayer,
+    RefinedNode,
+    real_values,
+    with_params,
+)
 
 
 class Walk:
@@ -116,22 +120,22 @@ class Walk:
         return is_fixed and all(node.outputs[0].shape)
 
     def _weighted(self, node: Node, sibling: Node, exact: _Values, rounded: _Values) -> RefinedNode:
-        made = RefinedNode(
+        given = (
             self._plan,
             node,
             sibling,
-            (exact.flowing(sibling), rounded.flowing(node)),
+            exact.flowing(sibling),
+            rounded.flowing(node),
             exact.of(sibling.outputs[0]),
             self._decisions,
         )
-        if (bias := self._bias(node)) is not None:
-            made.layer = RefinedLayer(made, *bias)
-        return made
+        bias = self._bias(node)
+        return RefinedNode(*given, layer=None if bias is None else RefinedLayer(*given, *bias))
 
-    def _bias(self, node: Node) -> tuple[int, Bias] | None:
-        """Return the bias input of a fixed-point node with a static weight, and its role.
+    def _bias(self, node: Node) -> tuple[int, int, int] | None:
+        """Return the numbers of the bias, data and weight of a fixed-point node.
 
-        None if there is none, or if the bias is computed or fed at run time.
+        None if there is no static weight, or if the bias is computed or fed at run time.
         """
         inputs = dict(present(node))
         for i, role in roles_of(node, self.ops).items():
@@ -143,7 +147,7 @@ class Walk:
             if i in inputs and not inputs[i].kind.is_static:
                 continue
             if weight.kind.is_static and weight.dtype.is_fixed_point:
-                return i, role
+                return i, role.data, role.weight
         return None
 
 
@@ -199,17 +203,12 @@ class _Values:
             return
         inputs = [(i, t) for i, t in present(node)]
         fixed = {i: real_values(t) for i, t in inputs if t.kind.is_static}
-        shape = Node(
-            node.name, node.package, node.op_type, node.inputs, node.outputs, sibling.params
-        )
-        run = NodeRunner(shape, fixed, plan.ops, plan.options.calibration_backend)
-        try:
+        backend = plan.options.calibration_backend
+        with node_runner(with_params(node, sibling), fixed, plan.ops, backend) as run:
             results = [
                 run({i: self._values[t][s] for i, t in inputs if i not in fixed})
                 for s in range(self._count)
             ]
-        finally:
-            run.close()
         for i, tensor in enumerate(node.outputs):
             self.set(tensor, [each[i] for each in results])
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dovetail.ir import Array
-from dovetail_quantizers.algorithms import adaround_polish
-from dovetail_quantizers.algorithms.adaround_polish import polished
+from dovetail_quantizers.algorithms import adaround_learning
+from dovetail_quantizers.algorithms.adaround_learning import polished
 
 RNG = np.random.default_rng(31)
 
@@ -35,10 +35,10 @@ def errors(rows: Array, target: Array, step: Array, low: Array, up: Array) -> Ar
 def test_no_output_comes_out_worse_and_no_flip_is_left(
     shape: tuple[int, int, int], span: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adaround_polish, "_SPAN", span)
-    monkeypatch.setattr(adaround_polish, "_BLOCK", block)
-    monkeypatch.setattr(adaround_polish, "_SWEEPS", 100)
-    monkeypatch.setattr(adaround_polish, "_SETTLED", 0)
+    monkeypatch.setattr(adaround_learning, "_SPAN", span)
+    monkeypatch.setattr(adaround_learning, "_BLOCK", block)
+    monkeypatch.setattr(adaround_learning, "_SWEEPS", 100)
+    monkeypatch.setattr(adaround_learning, "_SETTLED", 0)
     rows, target, step, low = problem(*shape)
     up = RNG.random(step.shape) < 0.5
     start = rows @ (low + step * up) - target
