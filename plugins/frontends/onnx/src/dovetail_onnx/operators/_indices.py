@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.ir import Array, DType, Spec, Tensor
+from dovetail.ir import Array, DType, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._parts import number
+from dovetail_onnx.operators._formula import Expr, maximum, minimum
 
 _LOWEST, _HIGHEST = DType.INT_32.stored_range()
 # Types that hold numbers beyond INT_32, and the bounds of that in each type.
@@ -82,13 +82,12 @@ def narrowed(op: OpContext, suffix: str, x: Tensor, dtype: DType | None = None) 
     if x.dtype is dtype or (dtype is None and x.dtype in _INDEX_TYPES):
         return x
     low, high = _BOUNDS.get(x.dtype, (None, None))
+    bounded = Expr(op, x)
     if low is not None:
-        bound = number(op, f"{suffix}_lowest", low, x.dtype)
-        x = op.step(f"{suffix}_from", "ElementWiseMaximum", [x, bound])
+        bounded = maximum(bounded, low)
     if high is not None:
-        bound = number(op, f"{suffix}_highest", high, x.dtype)
-        x = op.step(f"{suffix}_to", "ElementWiseMinimum", [x, bound])
-    return op.step(suffix, "Cast", [x], spec=Spec(dtype or DType.INT_32, x.shape))
+        bounded = minimum(bounded, high)
+    return bounded.cast(dtype or DType.INT_32).named(suffix).tensor
 
 
 def _widened_from(op: OpContext, x: Tensor) -> Tensor:

@@ -8,7 +8,8 @@ import numpy as np
 
 from dovetail.ir import DType, Shape, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Importer
+from dovetail_onnx._registry import Importer, Value
+from dovetail_onnx.operators._formula import operand, sigmoid, tanh, where
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
@@ -73,12 +74,10 @@ def _prelu(op: OpContext, slope: Tensor) -> Tensor:
 
 
 @ONNX.importer("ThresholdedRelu", versions=(1, 10, 22))  # 1: experimental
-def thresholded_relu(op: OpContext) -> Tensor:
+def thresholded_relu(op: OpContext) -> Value:
     """Return x where it exceeds alpha, else 0: a comparison and a selection."""
-    x = op.tensor(0)
-    alpha = op.static("alpha", np.asarray(op.attr.number("alpha", 1.0)), x.dtype)
-    above = op.step("above", "ElementWiseGreater", [x, alpha])
-    return op.emit("ElementWiseSelect", [above, x, op.static("zero", np.asarray(0), x.dtype)])
+    x = operand(op, 0)
+    return where(x > op.attr.number("alpha", 1.0), x, 0).emit()
 
 
 @ONNX.importer("Elu", versions=(6, 22))
@@ -88,25 +87,23 @@ def elu(op: OpContext) -> Tensor:
 
 
 @ONNX.importer("Selu", versions=(6, 22))
-def selu(op: OpContext) -> Tensor:
+def selu(op: OpContext) -> Value:
     """Elu, times gamma."""
     alpha = op.attr.number("alpha", 1.67326319217681884765625)
     gamma = op.attr.number("gamma", 1.05070102214813232421875)
-    y = op.step("elu", "Elu", [op.tensor(0)], alpha=alpha)
-    return op.emit("ElementWiseMultiply", [y, op.static("gamma", np.asarray(gamma), y.dtype)])
+    return (operand(op, 0).apply("Elu", alpha=alpha) * gamma).emit()
 
 
 @ONNX.importer("Celu", versions=(12, 28))
-def celu(op: OpContext) -> Tensor:
+def celu(op: OpContext) -> Value:
     """Compute alpha * Elu(x / alpha)."""
-    x, alpha = op.tensor(0), op.attr.number("alpha", 1.0)
+    x, alpha = operand(op, 0), op.attr.number("alpha", 1.0)
     if alpha <= 0:
         raise op.unsupported(f"unsupported alpha {alpha}; it must be above 0")
     if alpha == 1:
-        return op.emit("Elu", [x])
-    scale = op.static("alpha", np.asarray(alpha), x.dtype)
-    y = op.step("elu", "Elu", [op.step("scaled", "ElementWiseDivide", [x, scale])])
-    return op.emit("ElementWiseMultiply", [y, scale])
+        return x.step("Elu").emit()
+    scale = x.expr(alpha)
+    return ((x / scale).step("Elu") * scale).emit()
 
 
 @ONNX.importer("HardSigmoid", versions=(6, 22))
@@ -128,58 +125,38 @@ def softplus(op: OpContext) -> Tensor:
 
 
 @ONNX.importer("Mish", versions=(18, 22))
-def mish(op: OpContext) -> Tensor:
+def mish(op: OpContext) -> Value:
     """Compute x * tanh(softplus(x))."""
-    x = op.tensor(0)
-    smooth = op.step("softplus", "ElementWiseNeuron", [x], operation=_SOFTPLUS)
-    return op.emit("ElementWiseMultiply", [x, op.step("tanh", "Tanh", [smooth])])
+    x = operand(op, 0)
+    return (x * tanh(x.apply("Softplus"))).emit()
 
 
 @ONNX.importer("Swish", versions=(24,))
-def swish(op: OpContext) -> Tensor:
+def swish(op: OpContext) -> Value:
     """Compute x * sigmoid(alpha * x)."""
-    x, alpha = op.tensor(0), op.attr.number("alpha", 1.0)
-    inner = x
-    if alpha != 1:
-        factor = op.static("alpha", np.asarray(alpha), x.dtype)
-        inner = op.step("scaled", "ElementWiseMultiply", [x, factor])
-    return op.emit("ElementWiseMultiply", [x, op.step("gate", "Sigmoid", [inner])])
+    x, alpha = operand(op, 0), op.attr.number("alpha", 1.0)
+    return (x * sigmoid(x if alpha == 1 else x * alpha)).emit()
 
 
 @ONNX.importer("Softsign", versions=(1, 22))
-def softsign(op: OpContext) -> Tensor:
+def softsign(op: OpContext) -> Value:
     """Compute x / (1 + |x|)."""
-    x = op.tensor(0)
-    one = op.static("one", np.asarray(1), x.dtype)
-    size = op.step("size", "ElementWiseAbs", [x])
-    return op.emit("ElementWiseDivide", [x, op.step("below", "ElementWiseAdd", [size, one])])
+    x = operand(op, 0)
+    return (x / (abs(x) + 1)).emit()
 
 
 @ONNX.importer("Gelu", versions=(20,))
-def gelu(op: OpContext) -> Tensor:
+def gelu(op: OpContext) -> Value:
     """Gelu, or its tanh form in small ops: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
-    x = op.tensor(0)
+    x = operand(op, 0)
     match op.attr.text("approximate", "none"):
         case "none":
-            return op.emit("Gelu", [x])
+            return x.step("Gelu").emit()
         case "tanh":
-            pass
+            inner = x * math.sqrt(2 / math.pi) * (x * x * 0.044715 + 1)
+            return (x * 0.5 * (tanh(inner) + 1)).emit()
         case other:
             raise op.invalid(f"unsupported attribute approximate '{other}'; expected none or tanh")
-
-    def times(suffix: str, a: Tensor, value: float) -> Tensor:
-        return op.step(suffix, "ElementWiseMultiply", [a, number(suffix, value)])
-
-    def number(suffix: str, value: float) -> Tensor:
-        return op.static(f"{suffix}_factor", np.asarray(value), x.dtype)
-
-    square = op.step("square", "ElementWiseMultiply", [x, x])
-    slope = op.step("slope", "ElementWiseAdd", [times("cubic", square, 0.044715), number("one", 1)])
-    inner = op.step(
-        "inner", "ElementWiseMultiply", [times("scaled", x, math.sqrt(2 / math.pi)), slope]
-    )
-    gate = op.step("gate", "ElementWiseAdd", [op.step("tanh", "Tanh", [inner]), number("shift", 1)])
-    return op.emit("ElementWiseMultiply", [times("half", x, 0.5), gate])
 
 
 @ONNX.importer("Clip", versions=(6, 11, 12, 13))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from dovetail.ir import Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Importers
+from dovetail_onnx._registry import Importers, Value
+from dovetail_onnx.operators._formula import operand
 from dovetail_onnx.operators._indices import indices_tensor
 
 CLASSICAL = Importers("ai.onnx.ml")
@@ -28,13 +27,11 @@ def array_feature_extractor(op: OpContext) -> Tensor:
 
 
 @CLASSICAL.importer("Binarizer", versions=(1,))
-def binarizer(op: OpContext) -> Tensor:
+def binarizer(op: OpContext) -> Value:
     """1 where the input is above the threshold, else 0."""
-    x = op.tensor(0)
+    x = operand(op, 0)
     if not x.dtype.is_float:
         raise op.unsupported(
             f"unsupported input type {x.dtype.name}", hint="cast it to a float type"
         )
-    limit = op.static("threshold", np.asarray(op.attr.number("threshold", 0.0)), x.dtype)
-    above = op.step("above", "ElementWiseGreater", [x, limit])
-    return op.emit("Cast", [above], spec=x.spec)
+    return (x > op.attr.number("threshold", 0.0)).cast(x.dtype).emit()

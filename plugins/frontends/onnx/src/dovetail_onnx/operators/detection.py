@@ -6,7 +6,8 @@ import numpy as np
 
 from dovetail.ir import DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Result
+from dovetail_onnx._registry import Result, Value
+from dovetail_onnx.operators._formula import Expr, where
 from dovetail_onnx.operators._indices import narrowed
 from dovetail_onnx.operators._layout import spatial_input, spatial_output
 from dovetail_onnx.operators._regions import greatest_samples
@@ -70,28 +71,19 @@ def _corners(op: OpContext) -> Tensor:
     boxes = op.tensor(0)
     if not op.attr.integer("center_point_box", 0):
         return boxes
-    pair = Spec(boxes.dtype, (*boxes.shape[:2], 2))
     middle, extent = (
-        op.step(
-            name, "Gather", [boxes, op.static(f"{name}_at", np.array(at), DType.INT_32)], axis=2
-        )
-        for name, at in (("middle", (1, 0)), ("extent", (3, 2)))  # x, y, w, h: y comes first
+        Expr(op, boxes).step("Gather", op.static("columns", np.array(at), DType.INT_32), axis=2)
+        for at in ((1, 0), (3, 2))  # x, y, w, h: y comes first
     )
-    half = op.static("half", np.array(0.5, pair.dtype.storage), pair.dtype)
-    reach = op.step("reach", "ElementWiseMultiply", [extent, half])
-    low = op.step("low", "ElementWiseSubtract", [middle, reach])
-    high = op.step("high", "ElementWiseAdd", [middle, reach])
-    return op.step("corners", "Concat", [low, high], axis=2)
+    reach = extent * 0.5
+    return (middle - reach).step("Concat", middle + reach, axis=2).tensor
 
 
-def _marked(op: OpContext, rows: Tensor, count: Tensor) -> Tensor:
+def _marked(op: OpContext, rows: Tensor, count: Tensor) -> Value:
     """Emit the rows as INT_64, with -1 after the first `count`."""
-    place = np.arange(rows.shape[0], dtype=np.int32)[:, None]
-    known = op.step("count", "Cast", [count], spec=Spec(DType.INT_32, count.shape))
-    valid = op.step("valid", "ElementWiseLess", [op.static("place", place, DType.INT_32), known])
-    none = op.static("none", np.array(-1, np.int32), DType.INT_32)
-    marked = op.step("marked", "ElementWiseSelect", [valid, rows, none])
-    return op.emit("Cast", [marked], spec=Spec(DType.INT_64, rows.shape))
+    known = Expr(op, count).cast(DType.INT_32)
+    place = known.expr(np.arange(rows.shape[0], dtype=np.int32)[:, None])
+    return where(place < known, Expr(op, rows), -1).cast(DType.INT_64).emit()
 
 
 @ONNX.importer("RoiAlign", versions=(10, 16, 22))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.ir import DType, Spec, Tensor
+from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer, Value
 from dovetail_onnx.operators._broadcast import aligned
+from dovetail_onnx.operators._formula import Expr, operand, sign, where
 from dovetail_onnx.operators._table import ONNX
 
 
@@ -47,14 +48,13 @@ for _name, _op_type, _later in (
 
 
 @ONNX.importer("Reciprocal", versions=(6, 13))
-def reciprocal(op: OpContext) -> Tensor:
+def reciprocal(op: OpContext) -> Value:
     """1 / x."""
-    x = op.tensor(0)
-    return op.emit("ElementWiseDivide", [op.static("one", np.asarray(1), x.dtype), x])
+    return (1 / operand(op, 0)).emit()
 
 
 @ONNX.importer("Pow", versions=(1, 7, 12, 13, 15))
-def power(op: OpContext) -> Tensor:
+def power(op: OpContext) -> Value:
     """ElementWisePower, the exponent in the base's type, which ONNX's result has."""
     base, exponent = op.tensor(0), op.spec(1)
     if exponent.dtype is base.dtype:
@@ -67,28 +67,15 @@ def power(op: OpContext) -> Tensor:
             )
         return op.emit("ElementWisePower", [base, op.static("exponent", known, base.dtype)])
     if not base.dtype.is_float and exponent.dtype in (DType.FLOAT_32, DType.FLOAT_64):
-        return _integer_power(op, base)
+        # in float64, truncated
+        wide = [operand(op, i).cast(DType.FLOAT_64) for i in (0, 1)]
+        return (wide[0] ** wide[1]).cast(base.dtype).emit()
     if not base.dtype.is_float or DType.BFLOAT_16 in (base.dtype, exponent.dtype):
         raise op.unsupported(
             f"unsupported base {base.dtype.name} with exponent {exponent.dtype.name}",
             hint="cast both to one float type",
         )
-    target = Spec(base.dtype, exponent.shape)
-    return op.emit(
-        "ElementWisePower", [base, op.step("exponent", "Cast", [op.tensor(1)], spec=target)]
-    )
-
-
-def _integer_power(op: OpContext, base: Tensor) -> Tensor:
-    """Emit a power of an integer with a float exponent: in float64, truncated."""
-    wide = [
-        op.step("wide", "Cast", [t], spec=Spec(DType.FLOAT_64, t.shape))
-        if t.dtype is not DType.FLOAT_64
-        else t
-        for t in (base, op.tensor(1))
-    ]
-    result = op.step("power", "ElementWisePower", wide)
-    return op.emit("Cast", [result], spec=Spec(base.dtype, result.shape))
+    return (operand(op, 0) ** operand(op, 1).cast(base.dtype)).emit()
 
 
 @ONNX.importer("IsInf", versions=(10, 20))
@@ -103,7 +90,7 @@ def is_inf(op: OpContext) -> Tensor:
 
 
 @ONNX.importer("Mod", versions=(10, 13, 28))
-def modulo(op: OpContext) -> Tensor:
+def modulo(op: OpContext) -> Value:
     """ElementWiseFmod, or ElementWiseMod for integers; a modulo of floats corrects Fmod's sign."""
     a, b = op.tensor(0), op.tensor(1)
     match op.attr.integer("fmod", 0):
@@ -116,20 +103,15 @@ def modulo(op: OpContext) -> Tensor:
                 f"inputs are {a.dtype.name}, but attribute fmod is 0, which is for integers"
             )
         case 0:
-            return _floored(op, a, b)
+            return _floored(operand(op, 0), operand(op, 1)).emit()
         case other:
             raise op.invalid(f"attribute fmod must be 0 or 1, got {other}")
 
 
-def _floored(op: OpContext, a: Tensor, b: Tensor) -> Tensor:
-    """Emit a modulo of floats with the sign of b: fmod(a, b), plus b where the signs differ."""
-    left = op.step("left", "ElementWiseFmod", [a, b])
-    signs = [op.step("sign", "ElementWiseSign", [t]) for t in (left, b)]
-    product = op.step("signs", "ElementWiseMultiply", signs)
-    zero = op.static("zero", np.asarray(0), a.dtype)
-    differ = op.step("differ", "ElementWiseLess", [product, zero])
-    fixed = op.step("fixed", "ElementWiseAdd", [left, b])
-    return op.emit("ElementWiseSelect", [differ, fixed, left])
+def _floored(a: Expr, b: Expr) -> Expr:
+    """Return a modulo of floats with the sign of b: fmod(a, b), plus b where the signs differ."""
+    left = a.apply("Mod", b, fmod=1)
+    return where(sign(left) * sign(b) < 0, left + b, left)
 
 
 def _of_all(op: OpContext, op_type: str, count: int) -> Tensor:
@@ -153,9 +135,7 @@ def mean(op: OpContext) -> Value:
     """Emit a chain of ElementWiseAdd, and a division."""
     if op.count == 1:
         return op.value(0)
-    total = _of_all(op, "ElementWiseAdd", op.count)
-    count = op.static("count", np.asarray(op.count), total.dtype)
-    return op.emit("ElementWiseDivide", [total, count])
+    return (Expr(op, _of_all(op, "ElementWiseAdd", op.count)) / op.count).emit()
 
 
 @ONNX.importer("Sum", versions=(6, 8, 13))

@@ -6,6 +6,8 @@ import numpy as np
 
 from dovetail.ir import Array, Spec, Tensor
 from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._formula import Expr, operand
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
@@ -35,7 +37,7 @@ def matmul(op: OpContext) -> Tensor:
 
 
 @ONNX.importer("Gemm", versions=(1, 6, 7, 9, 11, 13))
-def gemm(op: OpContext) -> Tensor:
+def gemm(op: OpContext) -> Value:
     """FullyConnected for known weights, else MatMul; alpha and beta go into constants."""
     if len(op.spec(0).shape) != 2 or len(op.spec(1).shape) != 2:
         raise op.invalid(f"inputs {op.spec(0).shape} and {op.spec(1).shape} must be matrices")
@@ -49,7 +51,8 @@ def gemm(op: OpContext) -> Tensor:
         product = _multiplied(op, transposed=transposed, bias=bias, last=last)
     if last:
         return product
-    return op.emit("ElementWiseAdd", [product, _addend(op)])
+    addend, beta = operand(op, 2), op.attr.number("beta", 1.0)
+    return (Expr(op, product) + (addend if beta == 1 else addend * beta)).emit()
 
 
 def _bias(op: OpContext, units: int) -> Tensor | None:
@@ -62,14 +65,6 @@ def _bias(op: OpContext, units: int) -> Tensor | None:
     op.reserve_constant((units,))
     values = np.broadcast_to(c.reshape(-1), (units,))
     return op.static("bias", _scaled(values, beta), op.spec(2).dtype)
-
-
-def _addend(op: OpContext) -> Tensor:
-    beta = op.attr.number("beta", 1.0)
-    if beta == 1:
-        return op.tensor(2)
-    factor = op.static("beta", np.asarray(beta), op.spec(2).dtype)
-    return op.step("addend", "ElementWiseMultiply", [op.tensor(2), factor])
 
 
 def _connected(op: OpContext, *, transposed: bool, bias: Tensor | None, last: bool) -> Tensor:
@@ -89,10 +84,7 @@ def _connected(op: OpContext, *, transposed: bool, bias: Tensor | None, last: bo
 
 def _multiplied(op: OpContext, *, transposed: bool, bias: Tensor | None, last: bool) -> Tensor:
     alpha = op.attr.number("alpha", 1.0)
-    left = op.tensor(0)
-    if alpha != 1:
-        factor = op.static("alpha", np.asarray(alpha), left.dtype)
-        left = op.step("scaled", "ElementWiseMultiply", [left, factor])
+    left = op.tensor(0) if alpha == 1 else (operand(op, 0) * alpha).tensor
     if op.attr.integer("transA", 0):
         left = op.step("input0", "Transpose", [left], perm=(1, 0))
     inputs = [left, op.tensor(1), bias]

@@ -9,6 +9,8 @@ import numpy as np
 
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._formula import Expr, maximum, operand, rsqrt
 from dovetail_onnx.operators._layout import reshaped, to_first, to_last
 from dovetail_onnx.operators._table import ONNX
 
@@ -17,7 +19,7 @@ _LEAST = float(np.finfo(np.float32).tiny)
 
 
 @ONNX.importer("BatchNormalization", versions=(1, 6, 7, 9, 14, 15))
-def batch_normalization(op: OpContext) -> Tensor:
+def batch_normalization(op: OpContext) -> Value:
     """Batchnorm: mean, variance, scale and shift folded into one weight and bias per channel.
 
     They are folded at import where all four are known.
@@ -40,8 +42,7 @@ def batch_normalization(op: OpContext) -> Tensor:
     known = [op.constant(i) for i in range(1, 5)]
     weight, bias = _computed(op) if any(v is None for v in known) else _folded(op)
     if by_place:
-        scaled = op.step("scaled", "ElementWiseMultiply", [op.tensor(0), weight])
-        return op.emit("ElementWiseAdd", [scaled, bias])
+        return (operand(op, 0) * weight + bias).emit()
     if len(x.shape) == 1:
         return _of_row(op, weight, bias)
     return _by_channel(op, "Batchnorm", [weight, bias])
@@ -61,13 +62,10 @@ def _folded(op: OpContext) -> tuple[Tensor, Tensor]:
 
 def _computed(op: OpContext) -> tuple[Tensor, Tensor]:
     """Return weight and bias as tensors that a run computes."""
-    scale, shift, mean, variance = (op.tensor(i) for i in range(1, 5))
-    least = op.static("epsilon", np.asarray(op.attr.number("epsilon", 1e-5)), variance.dtype)
-    square = op.step("square", "ElementWiseAdd", [variance, least])
-    inverse = op.step("inverse", "ElementWiseRsqrt", [square])
-    weight = op.step("weight", "ElementWiseMultiply", [scale, inverse])
-    offset = op.step("offset", "ElementWiseMultiply", [mean, weight])
-    return weight, op.step("bias", "ElementWiseSubtract", [shift, offset])
+    scale, shift, mean, variance = (operand(op, i) for i in range(1, 5))
+    weight = scale * rsqrt(variance + op.attr.number("epsilon", 1e-5))
+    bias = shift - mean * weight
+    return weight.tensor, bias.tensor
 
 
 def _of_row(op: OpContext, weight: Tensor, bias: Tensor) -> Tensor:
@@ -159,7 +157,7 @@ def _by_channel(
 
 
 @ONNX.importer("LayerNormalization", versions=(17,))
-def layer_normalization(op: OpContext) -> Sequence[Tensor | None]:
+def layer_normalization(op: OpContext) -> Sequence[Value | None]:
     """LayerNorm over the last dimensions, from `axis` on; Moments where the statistics are used."""
     spec = op.spec(0)
     axis = op.axis(op.attr.integer("axis", -1), len(spec.shape))
@@ -176,7 +174,7 @@ def layer_normalization(op: OpContext) -> Sequence[Tensor | None]:
     return [y, *_statistics(op, axes, epsilon)]
 
 
-def _statistics(op: OpContext, axes: list[int], epsilon: float) -> tuple[Tensor, Tensor | None]:
+def _statistics(op: OpContext, axes: list[int], epsilon: float) -> tuple[Tensor, Value | None]:
     """Emit the second and third output: the mean, and 1 over the deviation."""
     x = op.tensor(0)
     if x.dtype is not DType.FLOAT_32:
@@ -188,9 +186,7 @@ def _statistics(op: OpContext, axes: list[int], epsilon: float) -> tuple[Tensor,
     mean, variance = op.step_all("moments", "Moments", [x], names, axes=axes, keep_dims=True)
     if not op.is_output_used(2):
         return mean, None
-    least = op.static("epsilon", np.asarray(epsilon), x.dtype)
-    square = op.step("square", "ElementWiseAdd", [variance, least])
-    return mean, op.emit("ElementWiseRsqrt", [square], output=2)
+    return mean, rsqrt(Expr(op, variance) + epsilon).emit(2)
 
 
 def _spread(op: OpContext, i: int, word: str, shape: tuple[int, ...]) -> Tensor | None:
@@ -220,19 +216,17 @@ def rms_normalization(op: OpContext) -> Tensor:
 
 
 @ONNX.importer("LpNormalization", versions=(1, 22))
-def lp_normalization(op: OpContext) -> Tensor:
+def lp_normalization(op: OpContext) -> Value:
     """L2Norm, or the quotient by the sum of magnitudes; if the sum is 0, so is the result."""
-    x, p = op.tensor(0), op.attr.integer("p", 2)
+    x, p = operand(op, 0), op.attr.integer("p", 2)
     axis = op.axis(op.attr.integer("axis", -1), len(x.shape))
     if p == 2:
-        return op.emit("L2Norm", [x], axis=axis, epsilon=_LEAST)
+        return x.step("L2Norm", axis=axis, epsilon=_LEAST).emit()
     if p != 1:
         raise op.invalid(f"p must be 1 or 2, got {p}")
-    sizes = op.step("sizes", "ElementWiseAbs", [x])
-    total = op.step("total", "ReduceSum", [sizes], axes=[axis], keep_dims=True)
+    total = abs(x).step("ReduceSum", axes=[axis], keep_dims=True)
     smallest = np.finfo(np.float16).smallest_subnormal if x.dtype is DType.FLOAT_16 else _LEAST
-    least = op.static("least", np.asarray(smallest), x.dtype)
-    return op.emit("ElementWiseDivide", [x, op.step("norm", "ElementWiseMaximum", [total, least])])
+    return (x / maximum(total, smallest)).emit()
 
 
 @ONNX.importer("MeanVarianceNormalization", versions=(9, 13))

@@ -11,6 +11,7 @@ import numpy as np
 from dovetail.ir import DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx.operators._dilated import element_counts, pooled_by_slices, thinned
+from dovetail_onnx.operators._formula import Expr, operand, sqrt
 from dovetail_onnx.operators._layout import spatial_input, spatial_output
 from dovetail_onnx.operators._maxima import places_of_maxima
 from dovetail_onnx.operators._signs import is_nonnegative
@@ -69,8 +70,7 @@ def average_pool(op: OpContext) -> Tensor:
         x, window = cropped(op, x, window.covering(spatial))
         x, window = _padded(op, x, window, 0.0)
         sums = pooled_by_slices(op, x, window, "ElementWiseAdd")
-        divisors = op.static("counts", counts[None, ..., None], x.dtype)
-        return _output(op, op.step("means", "ElementWiseDivide", [sums, divisors]))
+        return _output(op, (Expr(op, sums) / counts[None, ..., None]).tensor)
     x, window = cropped(op, x, window.fitted(x.shape[1:-1]))
     if counts_padding and window.ceil:
         x, window = _padded(op, x, window, 0.0)
@@ -87,15 +87,14 @@ def lp_pool(op: OpContext) -> Tensor:
     x, window = cropped(op, x, window.covering(x.shape[1:-1]))
     if order == 2 and len(window.kernel) == 2 and not window.is_dilated:
         return _output(op, _pool(op, "L2Pool", x, window))
-    powers = _powers(op, x, order)
+    powers = _powers(Expr(op, x), order).tensor
     if window.is_dilated:
         powers, window = _padded(op, powers, window, 0.0)
         sums = pooled_by_slices(op, powers, window, "ElementWiseAdd")
     else:
         means = _pool(op, "PoolAvg", powers, window, count_pad=True)
-        size = op.static("size", np.array([math.prod(window.kernel)]), x.dtype)
-        sums = op.step("sums", "ElementWiseMultiply", [means, size])
-    return _output(op, _roots(op, sums, order))
+        sums = (Expr(op, means) * [math.prod(window.kernel)]).tensor
+    return _output(op, _roots(Expr(op, sums), order).tensor)
 
 
 @ONNX.importer("GlobalAveragePool", versions=(1, 22))
@@ -117,9 +116,9 @@ def global_lp_pool(op: OpContext) -> Tensor:
     rank = len(op.spec(0).shape)
     if order == 2 and rank == 4:
         return _global(op, "L2Pool", "")
-    powers = _powers(op, op.tensor(0), order)
-    sums = op.step("sums", "ReduceSum", [powers], axes=list(range(2, rank)), keep_dims=True)
-    return _roots(op, sums, order)
+    powers = _powers(operand(op, 0), order)
+    sums = powers.step("ReduceSum", axes=list(range(2, rank)), keep_dims=True)
+    return _roots(sums, order).tensor
 
 
 def _input(op: OpContext) -> tuple[Tensor, Window]:
@@ -177,23 +176,16 @@ def _order(op: OpContext) -> int:
     return order
 
 
-def _powers(op: OpContext, x: Tensor, order: int) -> Tensor:
+def _powers(x: Expr, order: int) -> Expr:
     if order == 2:
-        return op.step("powers", "ElementWiseMultiply", [x, x])
-    sizes = op.step("sizes", "ElementWiseAbs", [x])
-    if order == 1:
-        return sizes
-    exponent = op.static("p", np.array([order]), x.dtype)
-    return op.step("powers", "ElementWisePower", [sizes, exponent])
+        return x * x
+    return abs(x) if order == 1 else abs(x) ** [order]
 
 
-def _roots(op: OpContext, sums: Tensor, order: int) -> Tensor:
-    if order == 1:
-        return sums
+def _roots(sums: Expr, order: int) -> Expr:
     if order == 2:
-        return op.step("roots", "ElementWiseSquareRoot", [sums])
-    exponent = op.static("root", np.array([1 / order]), sums.dtype)
-    return op.step("roots", "ElementWisePower", [sums, exponent])
+        return sqrt(sums)
+    return sums if order == 1 else sums ** [1 / order]
 
 
 def _global(op: OpContext, family: str, reduce: str) -> Tensor:

@@ -12,6 +12,7 @@ import numpy as np
 from dovetail.ir import DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer
+from dovetail_onnx.operators._formula import Expr
 from dovetail_onnx.operators._table import ONNX
 
 
@@ -90,5 +91,4 @@ def _reversed(op: OpContext, x: Tensor, axis: int) -> Tensor:
 
 def _from_the_end(op: OpContext, places: Tensor, extent: int) -> Tensor:
     """Return the indices in an axis for indices into the reversed axis."""
-    last = op.static("last", np.asarray(extent - 1), places.dtype)
-    return op.step("from_the_end", "ElementWiseSubtract", [last, places])
+    return (extent - 1 - Expr(op, places)).tensor

@@ -10,6 +10,7 @@ from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._registry import Importer, Value
+from dovetail_onnx.operators._formula import Expr, exp, log, operand, sqrt
 from dovetail_onnx.operators._table import ONNX
 
 _COMMON = (1, 11, 13, 18)
@@ -52,32 +53,24 @@ def reduce_sum_square(op: OpContext) -> Tensor:
 
 
 @ONNX.importer("ReduceL1", versions=_COMMON)
-def reduce_l1(op: OpContext) -> Tensor:
+def reduce_l1(op: OpContext) -> Value:
     """Compute the sum of absolute values."""
     axes, keep = _axes(op)
-    if not axes:
-        return op.emit("ElementWiseAbs", [op.tensor(0)])
-    sizes = op.step("sizes", "ElementWiseAbs", [op.tensor(0)])
-    return op.emit("ReduceSum", [sizes], axes=axes, keep_dims=keep)
+    return _summed(abs(operand(op, 0)), axes, keep=keep).emit()
 
 
 @ONNX.importer("ReduceL2", versions=_COMMON)
-def reduce_l2(op: OpContext) -> Tensor:
+def reduce_l2(op: OpContext) -> Value:
     """Compute the square root of the sum of squares."""
     axes, keep = _axes(op)
-    x = _float_input(op)
-    squares = op.step("squares", "ReduceSumSquare", [x], axes=axes, keep_dims=keep)
-    return op.emit("ElementWiseSquareRoot", [squares])
+    return sqrt(_float_input(op).step("ReduceSumSquare", axes=axes, keep_dims=keep)).emit()
 
 
 @ONNX.importer("ReduceLogSum", versions=(*_COMMON, 28))
-def reduce_log_sum(op: OpContext) -> Tensor:
+def reduce_log_sum(op: OpContext) -> Value:
     """Compute the logarithm of the sum."""
     axes, keep = _axes(op)
-    x = _float_input(op)
-    if axes:
-        x = op.step("total", "ReduceSum", [x], axes=axes, keep_dims=keep)
-    return op.emit("ElementWiseLog", [x])
+    return log(_summed(_float_input(op), axes, keep=keep)).emit()
 
 
 @ONNX.importer("ReduceLogSumExp", versions=(*_COMMON, 28))
@@ -86,18 +79,14 @@ def reduce_log_sum_exp(op: OpContext) -> Value:
     axes, keep = _axes(op)
     x = _float_input(op)
     if not axes:
-        return x
+        return x.emit()
     if (nothing := _of_nothing(op, least=True)) is not None:
         return nothing
-    greatest = op.step("greatest", "ReduceMax", [x], axes=axes, keep_dims=True)
+    greatest = x.step("ReduceMax", axes=axes, keep_dims=True)
     # any finite shift will do; an infinite one would give infinity less itself
-    shift = op.step("shift", "ReluMinMax", [greatest], min_value=-_GREATEST, max_value=_GREATEST)
-    shifted = op.step("shifted", "ElementWiseSubtract", [x, shift])
-    powers = op.step("powers", "ElementWiseExp", [shifted])
-    total = op.step("total", "ReduceSum", [powers], axes=axes, keep_dims=keep)
-    if not keep:
-        shift = op.step("dropped", "Reshape", [shift], spec=total.spec)
-    return op.emit("ElementWiseAdd", [op.step("log", "ElementWiseLog", [total]), shift])
+    shift = greatest.step("ReluMinMax", min_value=-_GREATEST, max_value=_GREATEST)
+    total = _summed(exp(x - shift), axes, keep=keep)
+    return (log(total) + shift.reshaped(total.shape)).emit()
 
 
 @ONNX.importer("CumSum", versions=(11, 14))
@@ -126,8 +115,13 @@ def _axes(op: OpContext) -> tuple[list[int], bool]:
     return sorted({op.axis(axis, rank) for axis in given or range(rank)}), keep
 
 
-def _float_input(op: OpContext) -> Tensor:
-    x = op.tensor(0)
+def _summed(x: Expr, axes: list[int], *, keep: bool) -> Expr:
+    """Return the sums over some axes; over no axes, the value itself."""
+    return x.step("ReduceSum", axes=axes, keep_dims=keep) if axes else x
+
+
+def _float_input(op: OpContext) -> Expr:
+    x = operand(op, 0)
     if not x.dtype.is_float:
         raise op.unsupported(
             f"unsupported root or logarithm of integers, {x.dtype.name}",

@@ -7,6 +7,7 @@ import numpy as np
 from dovetail.ir import Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._formula import Expr, operand
 from dovetail_onnx.operators._table import ONNX
 
 
@@ -18,19 +19,16 @@ def cumulative_product(op: OpContext) -> Value:
         raise op.invalid(f"axis must be a single number, got {given}")
     axis = op.axis(given[0], len(op.spec(0).shape))
     reverse = bool(op.attr.integer("reverse", 0))
-    result = op.tensor(0)
+    result = operand(op, 0)
     if result.shape[axis] == 0:
-        return result
+        return result.emit()
     if op.attr.integer("exclusive", 0):
-        result = _shifted(op, result, axis, 1, reverse=reverse)
+        result = Expr(op, _shifted(op, result.tensor, axis, 1, reverse=reverse))
     distance = 1
-    while distance < result.shape[axis]:
-        before = _shifted(op, result, axis, distance, reverse=reverse)
-        if 2 * distance >= result.shape[axis]:
-            return op.emit("ElementWiseMultiply", [result, before])
-        result = op.step("product", "ElementWiseMultiply", [result, before])
+    while distance < op.spec(0).shape[axis]:
+        result *= _shifted(op, result.tensor, axis, distance, reverse=reverse)
         distance *= 2
-    return result
+    return result.emit()
 
 
 def _shifted(op: OpContext, x: Tensor, axis: int, distance: int, *, reverse: bool) -> Tensor:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 from onnx import TensorProto
 
-from dovetail.ir import DType, Spec, Tensor
+from dovetail.ir import DType, Spec
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import PACKED, dtype_of, element_type_name
 from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._formula import operand
 from dovetail_onnx.operators._table import ONNX
 
 
@@ -40,31 +40,18 @@ def _cast(op: OpContext, dtype: DType, packed: int | None) -> Value:
     return op.emit(op_type, [op.tensor(0)], spec=Spec(dtype, x.shape))
 
 
-def _narrowed(op: OpContext, code: int) -> Tensor:
+def _narrowed(op: OpContext, code: int) -> Value:
     """Return the last 4 bits of truncated numbers, with a sign or without."""
-    x = _whole(op)
+    x = operand(op, 0)
+    if x.dtype is DType.BFLOAT_16:
+        x = x.cast(DType.FLOAT_32)
+    if x.dtype.is_float:
+        x = x.cast(DType.INT_32)
     if x.dtype is DType.BOOL_8:
-        return op.emit("Cast", [x], spec=Spec(PACKED[code], x.shape))
-    sixteen = op.static("sixteen", np.asarray(16), x.dtype)
+        return x.cast(PACKED[code]).emit()
     if code == TensorProto.UINT4:
-        if x.dtype is DType.UINT_8:
-            return op.emit("ElementWiseMod", [x, sixteen])
-        low = op.step("low", "ElementWiseMod", [x, sixteen])
-        return op.emit("Cast", [low], spec=Spec(DType.UINT_8, x.shape))
+        low = x % 16
+        return low.emit() if x.dtype is DType.UINT_8 else low.cast(DType.UINT_8).emit()
     # moved by 8 and back; what goes beyond a type on the way comes back at its other end, which is
     # a multiple of 16 away
-    moved = op.step("moved", "ElementWiseAdd", [x, op.static("half", np.asarray(8), x.dtype)])
-    low = op.step("low", "ElementWiseMod", [moved, sixteen])
-    if low.dtype is not DType.INT_8:
-        low = op.step("stored", "Cast", [low], spec=Spec(DType.INT_8, x.shape))
-    return op.emit("ElementWiseSubtract", [low, op.static("eight", np.asarray(8), DType.INT_8)])
-
-
-def _whole(op: OpContext) -> Tensor:
-    """Return the first input; floats are truncated to integers."""
-    x = op.tensor(0)
-    if x.dtype is DType.BFLOAT_16:
-        x = op.step("real", "Convert", [x], spec=Spec(DType.FLOAT_32, x.shape))
-    if x.dtype.is_float:
-        return op.step("whole", "Cast", [x], spec=Spec(DType.INT_32, x.shape))
-    return x
+    return (((x + 8) % 16).cast(DType.INT_8) - 8).emit()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 from itertools import pairwise
+from operator import add, and_
 
 import numpy as np
 
 from dovetail.ir import Array, DType, Spec, Tensor
 from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._formula import Expr, where
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
@@ -89,22 +91,22 @@ def _counts(op: OpContext, texts: Tensor, pool: Array) -> Tensor:
     if pool.min() < least or pool.max() > greatest:
         raise op.invalid(f"words of the n-grams do not fit {texts.dtype.name}")
     found = [_matches(op, texts, pool, step) for step in range(1, steps + 1)]
-    return reduce(lambda a, b: op.step("sum", "ElementWiseAdd", [a, b]), found)
+    return reduce(add, found).tensor
 
 
-def _matches(op: OpContext, texts: Tensor, pool: Array, step: int) -> Tensor:
+def _matches(op: OpContext, texts: Tensor, pool: Array, step: int) -> Expr:
     """Return how often each n-gram, its words `step` apart, is in each text, (n, n-grams)."""
-    (rows, words, _), (grams, length) = texts.shape, pool.shape
+    (rows, words, _), length = texts.shape, pool.shape[1]
     places = words - (length - 1) * step
     equal = []
     for i in range(length):
         ranges = [(0, rows, 1), (i * step, i * step + places, 1), (0, 1, 1)]
-        part = texts if length == 1 else op.step("shifted", "StridedSlice", [texts], ranges=ranges)
-        wanted = op.static(f"words{i}", pool[None, None, :, i], texts.dtype)
-        equal.append(op.step("equal", "ElementWiseEqual", [part, wanted]))
-    whole = reduce(lambda a, b: op.step("both", "ElementWiseAnd", [a, b]), equal)
-    counted = op.step("counted", "Cast", [whole], spec=Spec(DType.FLOAT_32, (rows, places, grams)))
-    return op.step("matches", "ReduceSum", [counted], axes=(1,), keep_dims=False)
+        part = Expr(op, texts)
+        if length > 1:
+            part = part.step("StridedSlice", ranges=ranges)
+        equal.append(part.equals(pool[None, None, :, i]))
+    whole = reduce(and_, equal).cast(DType.FLOAT_32)
+    return whole.step("ReduceSum", axes=(1,), keep_dims=False)
 
 
 def _none(op: OpContext, rows: int, grams: int) -> Tensor:
@@ -120,12 +122,10 @@ def _weighted(op: OpContext, counts: Tensor, mode: str) -> Tensor:
         raise op.invalid(f"expected {grams} weights, one for each n-gram, got {len(weights)}")
     if mode == "TF":
         return counts
-    weight = op.static("weights", weights[None], DType.FLOAT_32)
+    found = Expr(op, counts)
     if mode == "TFIDF":
-        return op.step("weighted", "ElementWiseMultiply", [counts, weight])
-    zero = op.static("zero", np.zeros(()), DType.FLOAT_32)
-    present = op.step("present", "ElementWiseGreater", [counts, zero])
-    return op.step("weighted", "ElementWiseSelect", [present, weight, zero])
+        return (found * weights[None]).tensor
+    return where(found > 0, found.expr(weights[None]), 0).tensor
 
 
 def _placed(op: OpContext, values: Tensor, columns: Array) -> Tensor:
