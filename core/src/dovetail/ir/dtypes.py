@@ -109,7 +109,7 @@ class DType(enum.IntEnum):
         """Return the fixed-point type of a width: 4, 8, 16 or 32 bits.
 
         Raises:
-            KeyError: There is none of this width.
+            KeyError: No fixed-point type has this width.
         """
         return _FIXED[bits, signed]
 

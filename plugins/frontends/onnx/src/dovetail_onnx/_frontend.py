@@ -146,7 +146,8 @@ class OnnxFrontend:
         whole = parse_model(model)
         check_options(whole, options)
         whole, options = with_values(whole, options)
-        source = fuse_integer_products(fuse_gelu(cut(whole, options.out_names), tensors))
+        source = fuse_gelu(cut(whole, options.out_names), tensors)
+        source = fuse_integer_products(source, tensors)
         return _Look(source, options, tensors, survey(source, tables), tables)
 
     def _import(self, path: Path, options: FrontendOptions, ops: OpRegistry | None) -> _Imported:

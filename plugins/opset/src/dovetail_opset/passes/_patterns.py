@@ -1,78 +1,110 @@
-"""Building blocks for passes that recognize patterns of small ops."""
+"""Parts of patterns that several passes look for, and the replacement of what matches."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from dovetail.ir import Array, Graph, Node, Shape, Tensor
-from dovetail.ops import bind_node
-from dovetail_opset._package import is_op, schema_of
+from dovetail.ir.patterns import (
+    GraphView,
+    Match,
+    Pattern,
+    Products,
+    constant_number,
+    either,
+    find,
+    number,
+    op,
+)
+from dovetail_opset._package import PACKAGE, is_op
 from dovetail_opset._shapes import ints
-from dovetail_opset.build import static
+from dovetail_opset.build import add, static
 from dovetail_opset.ops.reduction import ReduceMean
-from dovetail_opset.passes._rewrite import is_constant, is_float, is_inner, merge
+from dovetail_opset.passes._rewrite import bound, is_constant, is_float, is_inner, merge
+from dovetail_opset.passes.dead_code import DeadCode
 
-# Tolerance for the value of a constant: two roundings of a float32, which has 24 bits.
-_NEAR = 2.0**-22
-
-
-def maker(graph: Graph, tensor: Tensor | None, *op_types: str) -> Node | None:
-    """Return the node that writes a tensor, if it is one of these standard ops."""
-    node = None if tensor is None else graph.producer(tensor)
-    return node if is_op(node, *op_types) else None
+Found: TypeAlias = Match[Tensor, Node]
+# The numbers may differ by two roundings of a float32, which has 24 bits.
+PRODUCTS = Products("ElementWiseMultiply", "ElementWiseDivide", near=2.0**-22)
 
 
-def one_number(tensor: Tensor | None) -> float | None:
-    """Return the number in a constant of one element; None for any other tensor."""
-    if tensor is None or not is_constant(tensor) or not is_float(tensor):
-        return None
-    values = tensor.values()
-    return float(values.reshape(-1)[0]) if values.size == 1 else None
+def square(x: Pattern) -> Pattern:
+    """Return the pattern of a value times itself, as a product or a power."""
+    return either(op("ElementWisePower", x, number(2)), op("ElementWiseMultiply", x, x))
 
 
-def with_number(node: Node) -> tuple[Tensor, float] | None:
-    """Return the other input and the number of a node of two inputs, in either order."""
-    if len(node.inputs) != 2:
-        return None
-    for x, other in (node.inputs, node.inputs[::-1]):
-        number = one_number(other)
-        if x is not None and number is not None:
-            return x, number
-    return None
-
-
-def factor_of(node: Node | None) -> tuple[Tensor, float] | None:
-    """Return the tensor and the factor of a multiplication or division by a number."""
-    if node is not None and is_op(node, "ElementWiseMultiply"):
-        return with_number(node)
-    if node is None or not is_op(node, "ElementWiseDivide"):
-        return None
-    x, divisor = node.inputs[0], one_number(node.inputs[1])
-    return (x, 1 / divisor) if x is not None and divisor else None
-
-
-def is_factor(number: float, wanted: float) -> bool:
-    """Return whether a factor equals the expected one, rounded to float32."""
-    return math.isclose(number, wanted, rel_tol=_NEAR)
-
-
-def is_square(node: Node | None, x: Tensor) -> bool:
-    """Return whether a node multiplies a tensor with itself, as a product or a power."""
-    if node is not None and is_op(node, "ElementWisePower"):
-        return node.inputs[0] is x and one_number(node.inputs[1]) == 2
-    return node is not None and is_op(node, "ElementWiseMultiply") and node.inputs == (x, x)
-
-
-def mean_axes(node: Node) -> Shape | None:
+def mean_axes(node: Node | None) -> Shape | None:
     """Return the axes of a mean in order; None if it does not keep them as 1."""
-    schema = schema_of(node)
-    op = None if schema is None else bind_node(schema, node)
-    if not isinstance(op, ReduceMean) or not op.keep_dims:
+    mean = bound(node)
+    return (
+        tuple(sorted(ints(mean.axes))) if isinstance(mean, ReduceMean) and mean.keep_dims else None
+    )
+
+
+def fuse_matches(graph: Graph, pattern: Pattern, fuse: Callable[[Graph, Found], bool]) -> bool:
+    """Fuse what matches a pattern; return whether that changed the graph.
+
+    Args:
+        graph: The graph, changed in place.
+        pattern: A pattern of the results to fuse.
+        fuse: Fuses a match; returns whether this was possible.
+    """
+    view, changed = GraphView(graph, PACKAGE.name), False
+    for node in graph.nodes:
+        for result in node.outputs[:1]:
+            changed |= any(fuse(graph, match) for match in find(pattern, view, result))
+    if changed:
+        DeadCode().run(graph)
+    return changed
+
+
+def fuse(graph: Graph, match: Found, op_type: str, **params: Any) -> Node | None:
+    """Replace a match by one node that reads its x; return the node, None if others need a part."""
+    x, last = match.values["x"], match.nodes[-1]
+    # a number of a higher rank than x would give the result one more dimension
+    if last.outputs[0].spec != x.spec or not is_closed(graph, match.nodes, last):
         return None
-    return tuple(sorted(ints(op.axes)))
+    graph.remove_node(last)
+    result = add(
+        graph,
+        op_type,
+        [x],
+        name=last.name,
+        outputs=last.outputs[0],
+        sources=dict.fromkeys(s for node in match.nodes for s in node.sources),
+        **params,
+    )
+    return graph.producer(result)
+
+
+def fuse_norm(
+    graph: Graph, match: Found, op_type: str, axes: Shape, gamma: Array | None = None
+) -> bool:
+    """Fuse a norm with its epsilon, and constants after it as its gamma and beta.
+
+    Args:
+        graph: The graph, changed in place.
+        match: With an epsilon.
+        op_type: The op of the norm.
+        axes: The axes it normalizes over.
+        gamma: The values of the match's gamma, if it has one.
+
+    Returns:
+        Whether no other node needs a part of the match.
+    """
+    epsilon = constant_number(match.values["epsilon"])
+    norm = fuse(graph, match, op_type, axes=axes, epsilon=epsilon)
+    if norm is None:
+        return False
+    if gamma is None:
+        _absorb(graph, norm, axes, "ElementWiseMultiply", 1)
+    else:
+        _set_constant(graph, norm, 1, gamma, match.values["gamma"])
+    _absorb(graph, norm, axes, "ElementWiseAdd", 2)
+    return True
 
 
 def is_closed(graph: Graph, nodes: Collection[Node], last: Node) -> bool:
@@ -111,7 +143,7 @@ def over_axes(tensor: Tensor | None, x: Tensor, axes: Shape) -> Array | None:
     return np.broadcast_to(aligned, wanted).reshape([shape[a] for a in axes])
 
 
-def absorb_over_axes(graph: Graph, norm: Node, axes: Shape, op_type: str, port: int) -> None:
+def _absorb(graph: Graph, norm: Node, axes: Shape, op_type: str, port: int) -> None:
     """Fuse a constant factor or summand of a norm's result into an input of the norm."""
     x, result = norm.inputs[0], norm.outputs[0]
     reader = graph.only_reader(result)
@@ -121,7 +153,10 @@ def absorb_over_axes(graph: Graph, norm: Node, axes: Shape, op_type: str, port: 
     values = over_axes(others[0], x, axes) if x is not None and len(others) == 1 else None
     if values is None or others[0] is None:
         return
-    constant = static(graph, f"{others[0].name}.{norm.name}", values, source=others[0].source)
-    inputs = [*norm.inputs, None, None][:port]
-    graph.set_inputs(norm, [*inputs, constant])
+    _set_constant(graph, norm, port, values, others[0])
     merge(graph, norm, reader)
+
+
+def _set_constant(graph: Graph, norm: Node, port: int, values: Array, origin: Tensor) -> None:
+    constant = static(graph, f"{origin.name}.{norm.name}", values, source=origin.source)
+    graph.set_inputs(norm, [*[*norm.inputs, None, None][:port], constant])

@@ -12,8 +12,15 @@ from dovetail.ir import (
     Tensor,
     TensorKind,
 )
-from dovetail_opset._package import PACKAGE
+from dovetail.ops import Op, bind_node
+from dovetail_opset._package import PACKAGE, schema_of
 from dovetail_opset._shapes import ints
+
+
+def bound(node: Node | None) -> Op | None:
+    """Return the op of a node of the standard set with its params; None for other nodes."""
+    schema = None if node is None else schema_of(node)
+    return None if node is None or schema is None else bind_node(schema, node)
 
 
 def is_constant(tensor: Tensor | None) -> bool:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, Shape, Tensor
-from dovetail.ops import bind_node
-from dovetail_opset._package import schema_of
+from dovetail_opset._package import is_op, schema_of
 from dovetail_opset.ops.matrix import MatMul
-from dovetail_opset.passes._patterns import maker
-from dovetail_opset.passes._rewrite import first_input, keeps_stored_values, perm_of
+from dovetail_opset.passes._rewrite import bound, first_input, keeps_stored_values, perm_of
 from dovetail_opset.passes.dead_code import DeadCode
 
 
@@ -37,7 +35,7 @@ class FoldTransposedMatmul:
 
 def _fold(graph: Graph, node: Node, side: int) -> bool:
     source, schema = _swapped(graph, node.inputs[side]), schema_of(node)
-    op = None if schema is None else bind_node(schema, node)
+    op = bound(node)
     if source is None or schema is None or not isinstance(op, MatMul):
         return False
     name, was = (
@@ -51,8 +49,8 @@ def _fold(graph: Graph, node: Node, side: int) -> bool:
 
 def _swapped(graph: Graph, tensor: Tensor | None) -> Tensor | None:
     """Return the tensor before a transpose of exactly the last two axes, else None."""
-    turn = maker(graph, tensor, "Transpose")
-    if turn is None or not keeps_stored_values(turn):
+    turn = None if tensor is None else graph.producer(tensor)
+    if turn is None or not is_op(turn, "Transpose") or not keeps_stored_values(turn):
         return None
     source, perm = first_input(turn), perm_of(turn)
     if source.kind.is_updateable or perm != _swap(len(perm)):

@@ -6,11 +6,10 @@ import math
 from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, ScaleOffset, Shape, Spec, Tensor
-from dovetail.ops import bind_node
-from dovetail_opset._package import is_op, schema_of
+from dovetail_opset._package import is_op
 from dovetail_opset.build import add
 from dovetail_opset.ops.layout import Concat
-from dovetail_opset.passes._rewrite import first_input, perm_of, sole_producer
+from dovetail_opset.passes._rewrite import bound, first_input, perm_of, sole_producer
 from dovetail_opset.passes.dead_code import DeadCode
 
 
@@ -55,8 +54,7 @@ def _written_out(graph: Graph, last: Node) -> list[Node] | None:
 
 
 def _fuse(graph: Graph, concat: Node, *moves: Node) -> bool:
-    schema = schema_of(concat)
-    op = None if schema is None else bind_node(schema, concat)
+    op = bound(concat)
     if not isinstance(op, Concat):
         return False
     axis, parts = op.axis, [t for t in concat.inputs if t is not None]

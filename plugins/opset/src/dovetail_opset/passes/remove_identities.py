@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.ir import Graph, Node
-from dovetail.ops import bind_node
-from dovetail_opset._package import PACKAGE, is_op, schema_of
+from dovetail_opset._package import PACKAGE, is_op
 from dovetail_opset.ops.slicing import Pad, StridedSlice
 from dovetail_opset.passes._rewrite import (
+    bound,
     bypass,
     composed,
     first_input,
@@ -85,14 +85,12 @@ def _relu(graph: Graph, node: Node) -> bool:
 
 
 def _pad(graph: Graph, node: Node) -> bool:
-    schema = schema_of(node)
-    op = None if schema is None else bind_node(schema, node)
+    op = bound(node)
     return isinstance(op, Pad) and not np.any(op.pad_amount) and bypass(graph, node)
 
 
 def _slice(graph: Graph, node: Node) -> bool:
-    schema = schema_of(node)
-    op = None if schema is None else bind_node(schema, node)
+    op = bound(node)
     # with no axis added or dropped and nothing reversed, the same shape means everything
     return (
         isinstance(op, StridedSlice)

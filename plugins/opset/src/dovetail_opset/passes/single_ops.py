@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dovetail.ir import Graph, Node
-from dovetail.ops import Op, bind_node
-from dovetail_opset._package import PACKAGE, is_op, schema_of
+from dovetail.ops import Op
+from dovetail_opset._package import PACKAGE, is_op
 from dovetail_opset.ops.activation import ElementWiseNeuron, Neuron
 from dovetail_opset.ops.binary import ElementWiseBinary
 from dovetail_opset.ops.unary import ElementWiseUnary
+from dovetail_opset.passes._rewrite import bound
 
 _NEURONS: dict[Neuron, tuple[str, tuple[str, ...]]] = {
     Neuron.ELU: ("Elu", ("alpha",)),
@@ -43,8 +44,7 @@ class SingleOps:
 
 
 def _replace(graph: Graph, node: Node) -> bool:
-    schema = schema_of(node)
-    found = None if schema is None else _single(bind_node(schema, node))
+    found = _single(bound(node))
     if found is None:
         return False
     op_type, params = found
