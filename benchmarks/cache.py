@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent / ".cache"
 # Sources of the models, and of their conversion.
 MODEL_SOURCES = (
     NETWORK_HELPERS / "networks",
-    *(ROOT / "benchmarks" / f"{name}.py" for name in ("chains", "make_model")),
+    *(ROOT / "benchmarks" / f"{name}.py" for name in ("chains", "preparation")),
 )
 CONVERTER_SOURCES = (ROOT / "core" / "src", ROOT / "plugins")
 
@@ -49,21 +49,21 @@ def prepare(name: str, folder: Path, *, threads: int) -> Files:
     wanted = {files.onnx, files.dvt, files.inputs, files.reference}
     for stale in set(folder.glob(f"{name}-*")) - wanted:
         stale.unlink()
-    _build(files.onnx, "make_model", {"name": name}, threads)
+    _build(files.onnx, "preparation:build", {"name": name}, threads)
     model = {"model": str(files.onnx)}
-    _build(files.inputs, "draw_inputs", model, threads)
-    _build(files.dvt, "convert_model", model, threads)
+    _build(files.inputs, "preparation:draw_inputs", model, threads)
+    _build(files.dvt, "preparation:convert", model, threads)
     asked = model | {"engine": "onnxruntime", "inputs": str(files.inputs)}
-    _build(files.reference, "run_once", asked, threads)
+    _build(files.reference, "engines:run_once", asked, threads)
     return files
 
 
-def _build(path: Path, module: str, asked: Mapping[str, str], threads: int) -> None:
+def _build(path: Path, task: str, asked: Mapping[str, str], threads: int) -> None:
     """Run a process that writes a file; the file gets its name when it is complete."""
     if path.exists():
         return
     part = path.with_name(f"part-{path.name}")
-    ask(module, {**asked, "output": str(part)}, threads=threads)
+    ask(task, {**asked, "output": str(part)}, threads=threads)
     part.replace(path)
 
 

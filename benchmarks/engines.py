@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -14,6 +15,12 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Outputs = dict[str, Array]
+
+
+def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:
+    """Write arrays to an `.npz` file of exactly this name."""
+    with Path(path).open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 class Engine(Protocol):
@@ -183,3 +190,8 @@ ENGINES: Mapping[str, type[Engine]] = {
 COMPARED = [name for name in ENGINES if name != "dovetail-numpy"]
 # The type in which each must compute.
 PRECISIONS = {name: "bfloat16" if name.endswith("bf16") else "float32" for name in ENGINES}
+
+
+def run_once(*, engine: str, model: str, inputs: str, output: str) -> None:
+    """Run a network once and write the outputs."""
+    write_arrays(output, ENGINES[engine](model, 1).run(dict(np.load(inputs))))

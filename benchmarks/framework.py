@@ -97,7 +97,7 @@ def measure(
                 "threads": check.threads or threads,
                 "effort": astuple(effort),
             }
-            taken = ask("measure_framework", asked, threads=check.threads or threads)
+            taken = ask("measure_framework:measure", asked, threads=check.threads or threads)
             found.setdefault(check.label, []).append(taken)
             tell(f"round {turn + 1}/{rounds}  {check.label}: {check.value(taken):.3f} {check.unit}")
     return found

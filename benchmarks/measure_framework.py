@@ -1,4 +1,4 @@
-"""A process that takes one measurement of our framework."""
+"""Measurements of our framework; each runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import numpy as np
 from benchmarks.busy import busy_processes
 from benchmarks.engines import our_config
 from benchmarks.gauges import Effort, times_ms
-from benchmarks.process import answer, request
 from dovetail import Model, Session, runtime
 
 Found = dict[str, float]
@@ -147,13 +146,8 @@ TASKS: Mapping[str, Callable[[Subject, Effort], Found]] = {
 }
 
 
-def main() -> None:
-    """Take the requested measurement."""
-    asked = request()
-    inputs = dict(np.load(asked["inputs"]))
-    subject = Subject(asked["model"], inputs, asked["threads"])
-    answer(TASKS[asked["task"]](subject, Effort(*asked["effort"])))
-
-
-if __name__ == "__main__":
-    main()
+def measure(
+    *, task: str, model: str, inputs: str, threads: int, effort: tuple[float, int, float]
+) -> Found:
+    """Take one measurement."""
+    return TASKS[task](Subject(model, dict(np.load(inputs)), threads), Effort(*effort))

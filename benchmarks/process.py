@@ -1,7 +1,8 @@
-"""Measuring processes: each runs one engine, with a known number of threads."""
+"""Measuring processes: each runs one task, with a known number of threads."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -36,19 +37,19 @@ class ProcessFailedError(Exception):
     """A measuring process failed; the message says which and why."""
 
 
-def ask(module: str, request: Mapping[str, Any], *, threads: int) -> dict[str, Any]:
-    """Run `benchmarks.<module>` in a new process; return its result.
+def ask(task: str, arguments: Mapping[str, Any], *, threads: int) -> dict[str, Any]:
+    """Call a function in a new process; return its result.
 
     Args:
-        module: The module to run.
-        request: Its task, as JSON-able data.
+        task: The function, as `module:function` below `benchmarks`. It returns JSON-able data.
+        arguments: Its arguments by name, JSON-able, too.
         threads: Number of threads that libraries may start.
 
     Raises:
         ProcessFailedError: The process ended with an error or took too long.
     """
-    command = [sys.executable, "-m", f"benchmarks.{module}", json.dumps(request)]
-    what = f"{module} {' '.join(str(v) for v in request.values())}"
+    command = [sys.executable, "-m", "benchmarks.process", task, json.dumps(arguments)]
+    what = f"{task} {' '.join(str(v) for v in arguments.values())}"
     try:
         done = subprocess.run(
             command,
@@ -64,21 +65,21 @@ def ask(module: str, request: Mapping[str, Any], *, threads: int) -> dict[str, A
     if done.returncode != 0:
         raise ProcessFailedError(f"{what}: exit status {done.returncode}\n{done.stderr.strip()}")
     # The last line: an engine's library may print others.
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
-
-
-def request() -> dict[str, Any]:
-    """Return the request to this process."""
-    asked: dict[str, Any] = json.loads(sys.argv[1])
-    return asked
-
-
-def answer(found: Mapping[str, Any]) -> None:
-    """Print the result for the driver."""
-    print(json.dumps(found), flush=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def _environment(threads: int) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN_PREFIXES)}
     return kept | dict.fromkeys(THREAD_VARIABLES, str(threads))
+
+
+def _main(task: str, arguments: str) -> None:
+    """Call the requested function and print its result for the driver."""
+    module, _, name = task.partition(":")
+    function = getattr(importlib.import_module(f"benchmarks.{module}"), name)
+    print(json.dumps(function(**json.loads(arguments)) or {}), flush=True)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -108,7 +108,7 @@ def measure(
 
 def _once(model: Files, engine: str, threads: int, effort: Effort, outputs: Path) -> Sample:
     found = ask(
-        "measure_network",
+        "measure_network:measure",
         {
             "engine": engine,
             "model": str(model.dvt if engine.startswith("dovetail") else model.onnx),

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import importlib
 import logging
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
-Outputs = dict[str, Array]
+from benchmarks.engines import Array, Outputs, write_arrays
+from benchmarks.gauges import peak_memory_mb
+from benchmarks.preparation import free_inputs
 
 
 class Quantizer(Protocol):
@@ -127,15 +128,13 @@ class OnnxRuntime:
 
     def _reader(self, model: str, images: Sequence[Array]) -> Any:
         onnx = importlib.import_module("onnx")
-        graph = onnx.load(model, load_external_data=False).graph
-        filled = {initializer.name for initializer in graph.initializer}
-        (name,) = (each.name for each in graph.input if each.name not in filled)
+        (given,) = free_inputs(onnx.load(model, load_external_data=False).graph)
         left = iter(images)
 
         class Reader(self._tools.CalibrationDataReader):  # type: ignore[misc, name-defined]
             def get_next(self) -> dict[str, Array] | None:
                 image = next(left, None)
-                return None if image is None else {name: np.asarray(image)}
+                return None if image is None else {given.name: np.asarray(image)}
 
         return Reader()
 
@@ -144,3 +143,29 @@ QUANTIZERS: Mapping[str, type[Dovetail] | type[OnnxRuntime]] = {
     "dovetail": Dovetail,
     "onnxruntime": OnnxRuntime,
 }
+
+
+def quantize(*, quantizer: str, model: str, data: str, output: str) -> dict[str, float | str]:
+    """Load, calibrate, quantize and write; all of this is timed."""
+    with np.load(data) as arrays:
+        images = list(arrays["calibration"])
+    chosen = QUANTIZERS[quantizer]()
+    start = time.perf_counter()
+    chosen.quantize(model, images, output)
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "peak_mb": peak_memory_mb(), "version": chosen.version}
+
+
+def run_all(*, quantizer: str, model: str, data: str, output: str) -> dict[str, float]:
+    """Run a network on all test images, and write the outputs.
+
+    A quantized network is run with its quantizer's simulation; `float` is one for ONNX Runtime.
+    """
+    with np.load(data) as arrays:
+        images = arrays["test"]
+    run = OnnxRuntime().run_float if quantizer == "float" else QUANTIZERS[quantizer]().run
+    start = time.perf_counter()
+    found = list(run(model, images))
+    seconds = time.perf_counter() - start
+    write_arrays(output, {name: np.stack([each[name] for each in found]) for name in found[0]})
+    return {"seconds": seconds}

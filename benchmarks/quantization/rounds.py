@@ -59,7 +59,7 @@ def prepare(
     """
     if name in TRAINED:
         onnx, dvt = TRAINED[name], scratch / f"{name}.dvt"
-        ask("convert_model", {"model": str(onnx), "output": str(dvt)}, threads=threads)
+        ask("preparation:convert", {"model": str(onnx), "output": str(dvt)}, threads=threads)
     else:
         built = cache.prepare(name, folder, threads=threads)
         onnx, dvt = built.onnx, built.dvt
@@ -72,11 +72,11 @@ def prepare(
     )
     counts = {"calibration": calibration, "test": test, "trained": name in TRAINED}
     asked = {"model": str(onnx), "output": str(files.data), **counts}
-    ask("quantization.draw_images", asked, threads=threads)
+    ask("quantization.preparation:draw_images", asked, threads=threads)
     asked = {"model": str(onnx), "output": str(files.prepared)}
-    ask("quantization.prepare_peer", asked, threads=threads)
+    ask("quantization.preparation:prepare_peer", asked, threads=threads)
     asked = {"model": str(onnx), "data": str(files.data), "output": str(files.reference)}
-    ask("quantization.run_all", {"quantizer": "float", **asked}, threads=threads)
+    ask("quantization.quantizers:run_all", {"quantizer": "float", **asked}, threads=threads)
     return files
 
 
@@ -89,7 +89,9 @@ def accuracy(quantizer: str, files: Files, scratch: Path, *, threads: int) -> Ac
     target, outputs = scratch / f"quantized.{quantizer}", scratch / "outputs.npz"
     cost(quantizer, files, target, threads=threads)
     asked = {"model": str(target), "data": str(files.data), "output": str(outputs)}
-    found = ask("quantization.run_all", {"quantizer": quantizer, **asked}, threads=threads)
+    found = ask(
+        "quantization.quantizers:run_all", {"quantizer": quantizer, **asked}, threads=threads
+    )
     with np.load(files.reference) as exact, np.load(outputs) as near, np.load(files.data) as data:
         labels = data["labels"] if "labels" in data.files else None
         pairs = [(exact[name], near[name]) for name in exact.files]
@@ -104,7 +106,9 @@ def cost(quantizer: str, files: Files, target: Path, *, threads: int) -> Cost:
     """
     model = files.dvt if quantizer == "dovetail" else files.prepared
     asked = {"model": str(model), "data": str(files.data), "output": str(target)}
-    found = ask("quantization.quantize_once", {"quantizer": quantizer, **asked}, threads=threads)
+    found = ask(
+        "quantization.quantizers:quantize", {"quantizer": quantizer, **asked}, threads=threads
+    )
     return Cost(**found)
 
 

@@ -90,8 +90,8 @@ def _output(port: Port, declared: Spec | None, ins: Specs, names: dict[str, int]
     if shape is None:
         raise OpError(
             f"unknown shape of output '{port.name}'",
-            hint="state it in the model (value_info), compute it in the op's `infer`, or state it in "
-            "the definition as a list of names of the inputs' dimensions: "
+            hint="state it in the model (value_info), compute it in the op's `infer`, or state it "
+            "in the definition as a list of names of the inputs' dimensions: "
             "<Text>[batch, 2 * height, width, channel]</Text>",
         )
     return Spec(_dtype(port, ins), shape)

@@ -1,22 +1,28 @@
-"""A process that writes the images of a network: for calibration and for tests."""
+"""The files that quantizing needs: images, and the model that the peer quantizes."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import onnx
+from onnx import version_converter
 
-from benchmarks.process import NETWORK_HELPERS, answer, request
+from benchmarks.engines import write_arrays
+from benchmarks.preparation import free_inputs, shape_of
+from benchmarks.process import NETWORK_HELPERS
 
 Images = npt.NDArray[np.float32]
 
 # Number of points along each side of an image at each scale, from coarse to fine.
 SCALES = (4, 16, 64)
 SEEDS = {"calibration": 11, "test": 12}
+# The first opset in which DequantizeLinear accepts a scale for each channel.
+OPSET = 13
+# From version 4 on, weights need not be inputs; the converter fails on older models.
+IR_VERSION = 8
 
 
 def drawn(shape: tuple[int, ...], count: int, seed: int) -> Images:
@@ -58,22 +64,28 @@ def _real(calibration: int, test: int) -> dict[str, Images]:
     }
 
 
-def main() -> None:
-    """Write the requested images."""
-    asked = request()
-    counts = {name: asked[name] for name in SEEDS}
-    if asked["trained"]:
-        images = _real(**counts)
-    else:
-        graph = onnx.load(asked["model"], load_external_data=False).graph
-        filled = {initializer.name for initializer in graph.initializer}
-        (given,) = (each for each in graph.input if each.name not in filled)
-        shape = tuple(d.dim_value for d in given.type.tensor_type.shape.dim)
-        images = {name: drawn(shape, n, SEEDS[name]) for name, n in counts.items()}
-    with Path(asked["output"]).open("wb") as file:
-        np.savez(file, allow_pickle=False, **images)
-    answer({})
+def draw_images(*, model: str, output: str, calibration: int, test: int, trained: bool) -> None:
+    """Write the images of a network: for calibration and for tests."""
+    if trained:
+        write_arrays(output, _real(calibration, test))
+        return
+    (given,) = free_inputs(onnx.load(model, load_external_data=False).graph)
+    counts = {"calibration": calibration, "test": test}
+    images = {name: drawn(shape_of(given), n, SEEDS[name]) for name, n in counts.items()}
+    write_arrays(output, images)
 
 
-if __name__ == "__main__":
-    main()
+def prepare_peer(*, model: str, output: str) -> None:
+    """Infer shapes and optimize; this folds batch normalizations into convolutions."""
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    loaded = onnx.load(model)
+    loaded.ir_version = max(loaded.ir_version, IR_VERSION)
+    if any(not each.domain and each.version < OPSET for each in loaded.opset_import):
+        loaded = version_converter.convert_version(loaded, OPSET)
+    # A weight that is an input may be overridden, so nothing would be folded into it.
+    given = free_inputs(loaded.graph)
+    del loaded.graph.input[:]
+    loaded.graph.input.extend(given)
+    onnx.save(loaded, output)  # the tools lose the weights of a model in memory
+    quant_pre_process(output, output, skip_symbolic_shape=True)
