@@ -52,9 +52,9 @@ class OpContext(NodeContext):
             output: Index of the node's output that it writes; None for none.
             attributes: Its attributes; None leaves one out.
         """
-        own = self._values.fresh(f"{self.node.name}.{suffix}")
         written = "" if output is None else self.node.outputs[output]
         names = tuple("" if value is None else self._named(value) for value in inputs)
+        own = self._values.fresh(f"{self.node.name}.{suffix}")
         name = self.node.name if written else own
         outputs = (written or own,)
         # an empty list has no type in Python, and means the same as none

@@ -93,7 +93,7 @@ class Values:
     def fresh(self, stem: str) -> str:
         """Return a name that begins with `stem` and is unused in the graph and the model."""
         name, count = stem, 1
-        while name in self.graph.tensors or name in self._reserved:
+        while any(name in used for used in (self.graph.tensors, self._reserved, self._known)):
             name, count = f"{stem}_{count}", count + 1
         return name
 

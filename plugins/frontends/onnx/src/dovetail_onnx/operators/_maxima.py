@@ -8,6 +8,7 @@ import numpy as np
 
 from dovetail.ir import Array, DType, Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
+from dovetail_onnx.operators._formula import Expr
 from dovetail_onnx.operators._layout import reshaped, to_first
 from dovetail_onnx.operators._windows import Window
 
@@ -45,10 +46,7 @@ def places_of_maxima(op: OpContext, x: Tensor, window: Window, given: Window) ->
     offsets, starts, planes = _offsets(op, given, counts)
     table = op.static("offsets", offsets, DType.INT_32)
     places = op.step("offset", "Gather", [table, found], axis=0)
-    for suffix, known in (("window", starts), ("plane", planes)):
-        places = op.step(
-            suffix, "ElementWiseAdd", [places, op.static(f"{suffix}s", known, DType.INT_32)]
-        )
+    places = (Expr(op, places) + starts + planes).tensor
     first = op.step("channels_first", "Transpose", [places], perm=to_first(len(x.shape)))
     rank = len(op.spec(0).shape)
     shape = (*first.shape[:2], *first.shape[-(rank - 2) :])

@@ -71,11 +71,6 @@ def constant(op: OpContext, suffix: str, values: Any, dtype: DType) -> Constant:
     return Constant(made, dtype, f"{op.node.name}.{suffix}")
 
 
-def number(op: OpContext, suffix: str, value: float, dtype: DType) -> Tensor:
-    """Return a scalar as a static tensor."""
-    return op.static(suffix, np.asarray(value), dtype)
-
-
 def value(op: OpContext, i: int) -> Value | None:
     """Return an input, as a tensor or a constant; None if it is omitted."""
     return op.value(i) if op.has(i) else None

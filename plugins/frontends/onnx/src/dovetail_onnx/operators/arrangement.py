@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.ir import DType, Spec, Tensor
+from dovetail.ir import DType, Spec
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._formula import Expr, operand, where
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 
@@ -42,9 +43,9 @@ def expand(op: OpContext) -> Value:
 
 
 @ONNX.importer("Trilu", versions=(14,))
-def trilu(op: OpContext) -> Tensor:
+def trilu(op: OpContext) -> Value:
     """ElementWiseSelect between the input and 0."""
-    x = op.tensor(0)
+    x = operand(op, 0)
     diagonal = int(op.need_number(1, "diagonal")) if op.has(1) else 0
     if len(x.shape) < 2:
         raise op.invalid(f"input must have rank 2 or more, got shape {x.shape}")
@@ -54,7 +55,7 @@ def trilu(op: OpContext) -> Tensor:
     diagonal = max(-rows, min(diagonal, columns + 1))
     lower = np.tri(rows, columns, diagonal - 1 if _is_upper(op) else diagonal, np.bool_)
     kept = op.static("kept", ~lower if _is_upper(op) else lower, DType.BOOL_8)
-    return op.emit("ElementWiseSelect", [kept, x, op.static("zero", np.asarray(0), x.dtype)])
+    return where(Expr(op, kept), x, 0).emit()
 
 
 def _is_upper(op: OpContext) -> bool:

@@ -8,6 +8,8 @@ import numpy as np
 
 from dovetail.ir import Array, Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._formula import Expr, operand
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators._windows import Window, window_of
@@ -17,7 +19,7 @@ _LINEAR, _ZEROS = 0, 0  # GridSample's mode and padding
 
 
 @ONNX.importer("DeformConv", versions=(19, 22))
-def deform_conv(op: OpContext) -> Tensor:
+def deform_conv(op: OpContext) -> Value:
     """GridSample for every element of every window, then one MatMul for each group of filters."""
     x, weight = op.spec(0).shape, op.spec(1).shape
     if len(x) != 4:
@@ -39,7 +41,7 @@ def deform_conv(op: OpContext) -> Tensor:
 
 def _grid(op: OpContext, window: Window, parts: int, taps: int, size: Shape) -> Tensor:
     """Return the position of each sample, (n * parts, taps, positions, 2), x first."""
-    (height, width), dtype = op.spec(0).shape[2:], op.spec(2).dtype
+    height, width = op.spec(0).shape[2:]
     # GridSample counts from -1 to 1, the outer edges of the first and last pixel
     scale = np.asarray([2 / width, 2 / height])
     offsets = reshaped(
@@ -52,9 +54,8 @@ def _grid(op: OpContext, window: Window, parts: int, taps: int, size: Shape) -> 
         op.step("half", "StridedSlice", [turned], ranges=[*order, (i, i + 1, 1)]) for i in (1, 0)
     ]
     pairs = op.step("pairs", "Concat", halves, axis=3)
-    moved = op.step("moved", "ElementWiseMultiply", [pairs, op.static("scale", scale, dtype)])
-    regular = _places(window, size) * scale + scale / 2 - 1
-    return op.step("grid", "ElementWiseAdd", [moved, op.static("regular", regular, dtype)])
+    regular: Array = _places(window, size) * scale + scale / 2 - 1
+    return (Expr(op, pairs) * scale + regular).tensor
 
 
 def _places(window: Window, size: Shape) -> Array:
@@ -88,13 +89,13 @@ def _samples(op: OpContext, grid: Tensor, parts: int, taps: int, size: Shape) ->
     )
     if op.has(4):
         mask = reshaped(op, "mask", op.tensor(4), (n * parts, taps, places, 1))
-        found = op.step("masked", "ElementWiseMultiply", [found, mask])
+        found = (Expr(op, found) * mask).tensor
     grouped = reshaped(op, "grouped", found, (n, parts, taps, places, each))
     moved = op.step("ordered", "Transpose", [grouped], perm=(0, 3, 1, 4, 2))
     return reshaped(op, "by_channel", moved, (n, places, channels, taps))
 
 
-def _product(op: OpContext, samples: Tensor, size: Shape) -> Tensor:
+def _product(op: OpContext, samples: Tensor, size: Shape) -> Value:
     """Emit the sums over channels and taps of each group, (n, filters, ...)."""
     n, places, channels, taps = samples.shape
     filters, groups = op.spec(1).shape[0], op.attr.integer("group", 1)
@@ -106,6 +107,5 @@ def _product(op: OpContext, samples: Tensor, size: Shape) -> Tensor:
     shape = (n, filters, *size)
     if not op.has(3):
         return op.emit("Reshape", [sums], spec=Spec(sums.dtype, shape))
-    whole = reshaped(op, "whole", sums, shape)
-    bias = reshaped(op, "bias", op.tensor(3), (filters, 1, 1))
-    return op.emit("ElementWiseAdd", [whole, bias])
+    bias = operand(op, 3).reshaped((filters, 1, 1))
+    return (Expr(op, sums).reshaped(shape) + bias).emit()

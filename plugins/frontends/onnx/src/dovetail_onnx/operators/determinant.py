@@ -7,10 +7,10 @@ from itertools import combinations
 
 import numpy as np
 
-from dovetail.ir import Array, DType, Spec, Tensor
+from dovetail.ir import Array, DType, Spec
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Result
-from dovetail_onnx.operators._layout import reshaped
+from dovetail_onnx.operators._formula import Expr, operand
 from dovetail_onnx.operators._table import ONNX
 
 # Each additional row doubles the products and loses digits: unlike LU decomposition, sums of
@@ -40,35 +40,31 @@ def determinant(op: OpContext) -> Result:
         op.reserve_constant(made.shape)
         return np.ones(made.shape, spec.dtype.storage)
     count = math.prod(batch)
-    matrices = reshaped(op, "matrices", op.tensor(0), (count, rows, rows))
-    minors = _row(op, matrices, 0)
+    matrices = operand(op, 0).reshaped((count, rows, rows))
+    minors = _row(matrices, 0)
     for i in range(1, rows):
-        minors = _expanded(op, minors, _row(op, matrices, i), i)
-    return op.emit("Reshape", [minors], spec=made)
+        minors = _expanded(op, minors, _row(matrices, i), i)
+    return minors.step("Reshape", spec=made).emit()
 
 
-def _row(op: OpContext, matrices: Tensor, i: int) -> Tensor:
+def _row(matrices: Expr, i: int) -> Expr:
     """Return (n, columns): one row of each matrix."""
     count, _, columns = matrices.shape
     if columns == 1:
-        return reshaped(op, "row", matrices, (count, 1))
+        return matrices.reshaped((count, 1))
     ranges = [(0, count, 1), (i, i + 1, 1), (0, columns, 1)]
-    return op.step("row", "StridedSlice", [matrices], ranges=ranges, shrink_axes=2)
+    return matrices.step("StridedSlice", ranges=ranges, shrink_axes=2)
 
 
-def _expanded(op: OpContext, minors: Tensor, row: Tensor, i: int) -> Tensor:
+def _expanded(op: OpContext, minors: Expr, row: Expr, i: int) -> Expr:
     """Return the minors of i + 1 rows, (n, choices), of those of i rows and of row i."""
     columns, lesser, signs = _choices(row.shape[1], i + 1)
-    factors = []
-    for suffix, x, places in (("element", row, columns), ("minor", minors, lesser)):
-        index = op.static(f"{suffix}s", places.reshape(-1), DType.INT_32)
-        factors.append(op.step(suffix, "Gather", [x, index], axis=1))
-    product = op.step("product", "ElementWiseMultiply", factors)
-    shaped = reshaped(op, "by_choice", product, (row.shape[0], *columns.shape))
-    signed = op.step(
-        "signed", "ElementWiseMultiply", [shaped, op.static("signs", signs, row.dtype)]
+    elements, cofactors = (
+        x.step("Gather", op.static("places", places.reshape(-1), DType.INT_32), axis=1)
+        for x, places in ((row, columns), (minors, lesser))
     )
-    return op.step("minors", "ReduceSum", [signed], axes=(2,), keep_dims=False)
+    products = (elements * cofactors).reshaped((row.shape[0], *columns.shape))
+    return (products * signs).step("ReduceSum", axes=(2,), keep_dims=False)
 
 
 def _choices(columns: int, size: int) -> tuple[Array, Array, Array]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._parts import apply_operator, constant
+from dovetail_onnx.operators._formula import Expr, maximum, minimum, where
+from dovetail_onnx.operators._parts import apply_operator
 from dovetail_onnx.operators._table import ONNX
 
 _STEPS = 255
@@ -35,16 +36,9 @@ def byte_coding(
         scale_output: Index of the node's output for the scale; None for none.
         point_output: Index of the output for the zero point.
     """
-    zero = constant(op, "nothing", 0, x.dtype)
-    least = apply_operator(op, "least", "ReduceMin", [x], keepdims=0)
-    most = apply_operator(op, "most", "ReduceMax", [x], keepdims=0)
-    low = apply_operator(op, "low", "Min", [least, zero])
-    extent = apply_operator(
-        op, "extent", "Sub", [apply_operator(op, "high", "Max", [most, zero]), low]
-    )
-    quotient = apply_operator(op, "steps", "Div", [extent, constant(op, "count", _STEPS, x.dtype)])
-    is_flat = apply_operator(op, "is_flat", "Equal", [extent, zero])
-    one = constant(op, "one", 1, x.dtype)  # all is 0, whatever the scale
-    scale = apply_operator(op, "scale", "Where", [is_flat, one, quotient], output=scale_output)
-    below = apply_operator(op, "below", "Neg", [low])
-    return scale, apply_operator(op, "point", "QuantizeLinear", [below, scale], output=point_output)
+    real = Expr(op, x)
+    low = minimum(real.apply("ReduceMin", keepdims=0), 0)
+    extent = maximum(real.apply("ReduceMax", keepdims=0), 0) - low
+    # if all is 0, any scale will do
+    scale = where(extent.equals(0), 1, extent / _STEPS).named("scale").emit(scale_output)
+    return scale, (-low).apply("QuantizeLinear", scale).named("point").emit(point_output)

@@ -12,7 +12,7 @@ import numpy as np
 from dovetail.ir import Array, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._parts import apply_operator, constant
+from dovetail_onnx.operators._formula import Expr, tanh
 from dovetail_onnx.operators._table import ONNX
 
 # Version of every operator here, by name.
@@ -30,25 +30,22 @@ EXPERIMENTAL = {
 @ONNX.importer("Affine", versions=(1,))
 def affine(op: OpContext) -> Value:
     """Compute alpha * x + beta."""
-    scaled = _scaled(op, "scaled", op.value(0), op.attr.number("alpha", 1.0))
-    beta = constant(op, "beta", op.attr.number("beta", 0.0), scaled.dtype)
-    return apply_operator(op, "shifted", "Add", [scaled, beta], output=0)
+    scaled = _scaled(Expr(op, op.value(0)), op.attr.number("alpha", 1.0))
+    return (scaled + op.attr.number("beta", 0.0)).emit()
 
 
 @ONNX.importer("ScaledTanh", versions=(1,))
 def scaled_tanh(op: OpContext) -> Value:
     """Compute alpha * tanh(beta * x)."""
-    inner = _scaled(op, "inner", op.value(0), _needed(op, "beta"))
-    bent = apply_operator(op, "tanh", "Tanh", [inner])
-    return _scaled(op, "scaled", bent, _needed(op, "alpha"), output=0)
+    inner = _scaled(Expr(op, op.value(0)), _needed(op, "beta"))
+    return (tanh(inner) * _needed(op, "alpha")).emit()
 
 
 @ONNX.importer("ParametricSoftplus", versions=(1,))
 def parametric_softplus(op: OpContext) -> Value:
     """Compute alpha * log(1 + exp(beta * x))."""
-    inner = _scaled(op, "inner", op.value(0), _needed(op, "beta"))
-    soft = apply_operator(op, "softplus", "Softplus", [inner])
-    return _scaled(op, "scaled", soft, _needed(op, "alpha"), output=0)
+    inner = _scaled(Expr(op, op.value(0)), _needed(op, "beta"))
+    return (inner.apply("Softplus") * _needed(op, "alpha")).emit()
 
 
 @ONNX.importer("ImageScaler", versions=(1,))
@@ -60,10 +57,9 @@ def image_scaler(op: OpContext) -> Value:
             f"{len(bias)} biases for an input of shape {x.shape}; it must be (n, c, h, w), with "
             "one bias for each channel"
         )
-    scaled = _scaled(op, "scaled", op.value(0), op.attr.number("scale", 1.0))
+    scaled = _scaled(Expr(op, op.value(0)), op.attr.number("scale", 1.0))
     by_channel: Array = np.reshape(np.asarray(bias, np.float32), (-1, 1, 1))
-    shift = constant(op, "bias", by_channel, x.dtype)
-    return apply_operator(op, "shifted", "Add", [scaled, shift], output=0)
+    return (scaled + by_channel).emit()
 
 
 @ONNX.importer("Crop", versions=(1,))
@@ -102,14 +98,9 @@ def given_tensor_fill(op: OpContext) -> Array:
         raise op.invalid(f"{values.size} values do not fill the shape {shape}") from error
 
 
-def _scaled(
-    op: OpContext, suffix: str, x: Value, factor: float, output: int | None = None
-) -> Value:
-    """Return the product with a number; for the factor 1 without an output, the value itself."""
-    if factor == 1 and output is None:
-        return x
-    number = constant(op, f"{suffix}_by", factor, x.dtype)
-    return apply_operator(op, suffix, "Mul", [x, number], output=output)
+def _scaled(x: Expr, factor: float) -> Expr:
+    """Return the product with a number; for the factor 1 the value itself."""
+    return x if factor == 1 else x * factor
 
 
 def _needed(op: OpContext, name: str) -> float:

@@ -14,35 +14,14 @@ def _binary(op_type: str) -> Importer:
 
 
 for _name, _op_type, _versions in (
-    (
-        "And",
-        "ElementWiseAnd",
-        (
-            1,
-            7,
-        ),
-    ),
+    ("And", "ElementWiseAnd", (1, 7)),
     ("Equal", "ElementWiseEqual", (1, 7, 11, 13, 19)),
     ("Greater", "ElementWiseGreater", (1, 7, 9, 13)),
     ("GreaterOrEqual", "ElementWiseGreaterEqual", (12, 16)),
     ("Less", "ElementWiseLess", (1, 7, 9, 13)),
     ("LessOrEqual", "ElementWiseLessEqual", (12, 16)),
-    (
-        "Or",
-        "ElementWiseOr",
-        (
-            1,
-            7,
-        ),
-    ),
-    (
-        "Xor",
-        "ElementWiseXor",
-        (
-            1,
-            7,
-        ),
-    ),
+    ("Or", "ElementWiseOr", (1, 7)),
+    ("Xor", "ElementWiseXor", (1, 7)),
 ):
     ONNX.importer(_name, versions=_versions)(_binary(_op_type))
 

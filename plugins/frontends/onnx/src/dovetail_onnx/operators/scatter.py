@@ -9,6 +9,8 @@ import numpy as np
 
 from dovetail.ir import Array, DType, Scalar, Spec, Tensor
 from dovetail_onnx._context import OpContext
+from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._formula import Expr, operand
 from dovetail_onnx.operators._indices import indices_tensor, known_indices, narrowed
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._table import ONNX
@@ -20,7 +22,7 @@ _Scatter = Callable[[Tensor, Tensor, int], Tensor]
 
 @ONNX.importer("Scatter", versions=(9,))
 @ONNX.importer("ScatterElements", versions=(11, 13, 16, 18))
-def scatter_elements(op: OpContext) -> Tensor:
+def scatter_elements(op: OpContext) -> Value:
     """ScatterElements; a minimum is the maximum of the negatives."""
     shape = op.spec(0).shape
     axis = op.axis(op.attr.integer("axis", 0), len(shape))
@@ -36,7 +38,7 @@ def scatter_elements(op: OpContext) -> Tensor:
 
 
 @ONNX.importer("ScatterND", versions=(11, 13, 16, 18))
-def scatter_nd(op: OpContext) -> Tensor:
+def scatter_nd(op: OpContext) -> Value:
     """ScatterNd, or ScatterElements of flattened tensors for reductions that ScatterNd lacks."""
     data, rows = op.spec(0).shape, op.spec(1).shape
     if not rows or rows[-1] > len(data):
@@ -80,17 +82,13 @@ def tensor_scatter(op: OpContext) -> Tensor:
     op.reserve_constant(update.shape)
     steps = np.arange(update.shape[axis]).reshape(-1, *(1,) * (len(cache.shape) - axis - 1))
     dtype = op.spec(2).dtype if op.has(2) else DType.INT_32
-    rows = op.static("steps", np.broadcast_to(steps, update.shape), dtype)
+    rows = Expr(op, op.static("steps", np.broadcast_to(steps, update.shape), dtype))
     if op.has(2):
         known_indices(op, 2, cache.shape[axis])
-        column = reshaped(
-            op, "first", op.tensor(2), (*op.spec(2).shape, *(1,) * (len(cache.shape) - 1))
-        )
-        rows = op.step("rows", "ElementWiseAdd", [rows, column])
+        rows += operand(op, 2).reshaped((*op.spec(2).shape, *(1,) * (len(cache.shape) - 1)))
     if mode == "circular":
-        size = op.static("size", np.asarray(cache.shape[axis]), dtype)
-        rows = op.step("wrapped", "ElementWiseMod", [rows, size])
-    indices = narrowed(op, "indices", rows)
+        rows %= cache.shape[axis]
+    indices = narrowed(op, "indices", rows.tensor)
     return op.emit("ScatterElements", [cache, indices, update], axis=axis)
 
 
@@ -103,7 +101,7 @@ def _reduction(op: OpContext) -> str:
     return found
 
 
-def _reduced(op: OpContext, scatter: _Scatter) -> Tensor:
+def _reduced(op: OpContext, scatter: _Scatter) -> Value:
     data, updates, reduction = op.tensor(0), op.tensor(2), _reduction(op)
     if reduction != "min":
         return scatter(data, updates, _REDUCTIONS[reduction])
@@ -112,12 +110,8 @@ def _reduced(op: OpContext, scatter: _Scatter) -> Tensor:
             f"unsupported reduction 'min' of {data.dtype.name}",
             hint="cast data and updates to a float type, and the result back",
         )
-    negative = [
-        op.step(f"negative_{name}", "ElementWiseNeg", [x])
-        for name, x in (("data", data), ("updates", updates))
-    ]
-    y = scatter(negative[0], negative[1], _REDUCTIONS["max"])
-    return op.emit("ElementWiseNeg", [y])
+    negative = [(-Expr(op, x)).tensor for x in (data, updates)]
+    return (-Expr(op, scatter(negative[0], negative[1], _REDUCTIONS["max"]))).emit()
 
 
 def _places(op: OpContext, rows: Array, data: tuple[int, ...]) -> Array:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dovetail.ir import Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._formula import Expr, tanh
 from dovetail_onnx.operators._layout import reshaped
-from dovetail_onnx.operators._parts import number
 
 
 def attended(
@@ -50,14 +50,13 @@ def attended(
     scores = op.step("products", "MatMul", [grouped, key], transpose_in1=True)
     scores = reshaped(op, "scores", scores, (batch, heads, queries, keys))
     scale = op.attr.number("scale", 0.0) or 1 / math.sqrt(size)
-    scores = _times(op, "scaled", scores, scale)
+    scaled = Expr(op, scores) * scale
     if softcap > 0:
-        bent = op.step("bent", "Tanh", [_times(op, "over_cap", scores, 1 / softcap)])
-        scores = _times(op, "capped", bent, softcap)
+        scaled = tanh(scaled * (1 / softcap)) * softcap
     for bias in biases:
         if bias is not None:
-            scores = op.step("biased", "ElementWiseAdd", [scores, op.as_tensor(bias)])
-    weights = _softmax(op, scores, sink)
+            scaled += bias
+    weights = _softmax(op, scaled.tensor, sink)
     mixed = op.step(
         "mixed", "MatMul", [reshaped(op, "weights", weights, (batch, groups, rows, keys)), value]
     )
@@ -71,7 +70,3 @@ def _softmax(op: OpContext, scores: Tensor, sink: Tensor | None) -> Tensor:
     weights = op.step("softmax", "Softmax", [more], axis=3)
     ranges = [(0, extent, 1) for extent in scores.shape]
     return op.step("kept", "StridedSlice", [weights], ranges=ranges)
-
-
-def _times(op: OpContext, suffix: str, x: Tensor, factor: float) -> Tensor:
-    return op.step(suffix, "ElementWiseMultiply", [x, number(op, f"{suffix}_by", factor, x.dtype)])

@@ -10,7 +10,8 @@ from dovetail.ir import DType, Shape
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._parts import apply_operator, constant
+from dovetail_onnx.operators._formula import Expr
+from dovetail_onnx.operators._parts import constant
 
 FILTER = -10000.0
 # Well below the number for padding, and a float16: later keys are never attended to, even if all
@@ -60,12 +61,13 @@ def padding_bias(op: OpContext, i: int, sizes: AttentionSizes, dtype: DType) -> 
             f"unsupported mask of shape {shape}, with four dimensions",
             hint="pass it as (batch, queries, keys), or add it as attention_bias",
         )
+    mask = Expr(op, op.value(i))
     if shape == (batch, sizes.keys):
-        looks = _is_greater(op, _reshaped(op, op.value(i), (batch, 1, 1, sizes.keys)), 0)
+        looks = _reshaped(op, mask, (batch, 1, 1, sizes.keys)) > 0
     elif shape == (batch, sizes.queries, sizes.keys):
-        looks = _is_greater(op, _reshaped(op, op.value(i), (batch, 1, *shape[1:])), 0)
+        looks = _reshaped(op, mask, (batch, 1, *shape[1:])) > 0
     elif shape in ((batch,), (2 * batch,), (3 * batch + 2,)):
-        looks = _between(op, i, sizes)
+        looks = _between(op, mask, sizes)
     else:
         raise op.invalid(
             f"mask of shape {shape} does not match a batch of {batch} with {sizes.queries} "
@@ -73,7 +75,7 @@ def padding_bias(op: OpContext, i: int, sizes: AttentionSizes, dtype: DType) -> 
         )
     filtered = op.attr.number("mask_filter_value", FILTER)
     values = [constant(op, f"mask_{v}", v, dtype) for v in (0.0, filtered)]
-    return apply_operator(op, "mask_bias", "Where", [looks, *values])
+    return looks.apply("Where", *values).value
 
 
 def causal_bias(
@@ -107,30 +109,23 @@ def causal_bias(
     return op.shared(("causal", shape, window, ahead, dtype), make)
 
 
-def _between(op: OpContext, i: int, sizes: AttentionSizes) -> Value:
+def _between(op: OpContext, numbers: Expr, sizes: AttentionSizes) -> Expr:
     """Return the keys to attend to, (batch, 1, 1, keys): from the starts to before the ends."""
-    numbers, batch = op.value(i), sizes.batch
+    batch = sizes.batch
     op.reserve_constant((2, sizes.keys))  # of 64 bits
-    keys = constant(op, "keys", np.arange(sizes.keys), numbers.dtype)
-    ends = _numbers(op, numbers, 0, batch)
-    looks = apply_operator(op, "before", "Less", [keys, ends])
+    keys = Expr(op, constant(op, "keys", np.arange(sizes.keys), numbers.dtype))
+    looks = keys < _numbers(op, numbers, 0, batch)
     if numbers.shape != (2 * batch,):
         return looks
-    starts = _numbers(op, numbers, batch, 2 * batch)
-    after = apply_operator(op, "from", "GreaterOrEqual", [keys, starts])
-    return apply_operator(op, "between", "And", [looks, after])
+    return looks & (keys >= _numbers(op, numbers, batch, 2 * batch))
 
 
-def _numbers(op: OpContext, numbers: Value, begin: int, end: int) -> Value:
+def _numbers(op: OpContext, numbers: Expr, begin: int, end: int) -> Expr:
     bounds = [constant(op, "bound", [n], DType.INT_64) for n in (begin, end)]
     if numbers.shape != (end - begin,):
-        numbers = apply_operator(op, "numbers", "Slice", [numbers, *bounds])
+        numbers = numbers.apply("Slice", *bounds)
     return _reshaped(op, numbers, (end - begin, 1, 1, 1))
 
 
-def _is_greater(op: OpContext, x: Value, number: int) -> Value:
-    return apply_operator(op, "looks", "Greater", [x, constant(op, "zero", number, x.dtype)])
-
-
-def _reshaped(op: OpContext, x: Value, shape: Shape) -> Value:
-    return apply_operator(op, "mask", "Reshape", [x, constant(op, "shape", shape, DType.INT_64)])
+def _reshaped(op: OpContext, x: Expr, shape: Shape) -> Expr:
+    return x.apply("Reshape", constant(op, "shape", shape, DType.INT_64))

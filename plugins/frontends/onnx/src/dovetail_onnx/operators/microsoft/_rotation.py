@@ -5,6 +5,7 @@ from __future__ import annotations
 from dovetail.ir import DType, Shape, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._formula import Expr
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._parts import apply_operator, constant
 
@@ -53,21 +54,17 @@ def rotated(
     if 2 * pairs > size:
         raise op.invalid(f"{2 * pairs} rotated elements exceed heads of {size}")
     step = 2 if interleaved else 1
-    first = _part(op, f"{suffix}_real", x, 0, 2 * pairs if interleaved else pairs, step)
-    second = _part(op, f"{suffix}_imaginary", x, 1 if interleaved else pairs, 2 * pairs, step)
+    first, second = (
+        Expr(op, _part(op, f"{suffix}_{name}", x, begin, end, step))
+        for name, begin, end in (
+            ("real", 0, 2 * pairs if interleaved else pairs),
+            ("imaginary", 1 if interleaved else pairs, 2 * pairs),
+        )
+    )
     cosines, sines = turns
-    real = op.step(
-        f"{suffix}_turned_real",
-        "ElementWiseSubtract",
-        [_times(op, suffix, first, cosines), _times(op, suffix, second, sines)],
-    )
-    imaginary = op.step(
-        f"{suffix}_turned_imaginary",
-        "ElementWiseAdd",
-        [_times(op, suffix, first, sines), _times(op, suffix, second, cosines)],
-    )
+    turned = first * cosines - second * sines, first * sines + second * cosines
     axis = len(x.shape) - 1
-    parts = [real, imaginary]
+    parts = [part.tensor for part in turned]
     if interleaved:
         columns = [reshaped(op, f"{suffix}_column", t, (*t.shape, 1)) for t in parts]
         both = op.step(f"{suffix}_pairs", "Concat", columns, axis=axis + 1)
@@ -82,7 +79,3 @@ def rotated(
 def _part(op: OpContext, suffix: str, x: Tensor, begin: int, end: int, step: int) -> Tensor:
     ranges = [(0, extent, 1) for extent in x.shape[:-1]]
     return op.step(suffix, "StridedSlice", [x], ranges=[*ranges, (begin, end, step)])
-
-
-def _times(op: OpContext, suffix: str, x: Tensor, turn: Tensor) -> Tensor:
-    return op.step(f"{suffix}_product", "ElementWiseMultiply", [x, turn])

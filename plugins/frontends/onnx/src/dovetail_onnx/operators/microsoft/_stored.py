@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from onnx import TensorProto
-
 from dovetail.ir import DType
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._between import emit_stored
+from dovetail_onnx.operators._formula import Expr
 from dovetail_onnx.operators._parts import apply_operator, constant, value
 
 
@@ -38,10 +37,10 @@ def integer_product(
         bias: A 32-bit bias that is added, None for none.
     """
     inputs = [a, b, *(value(op, i) for i in zeros)]
-    sums = apply_operator(op, "integers", "MatMulInteger", inputs)
+    sums = Expr(op, apply_operator(op, "integers", "MatMulInteger", inputs))
     if bias is not None and op.has(bias):
-        sums = apply_operator(op, "sums", "Add", [sums, op.value(bias)])
-    return apply_operator(op, "real_sums", "Cast", [sums], to=TensorProto.FLOAT)
+        sums += op.value(bias)
+    return sums.cast(DType.FLOAT_32).value
 
 
 def need_one(op: OpContext, i: int, what: str) -> None:

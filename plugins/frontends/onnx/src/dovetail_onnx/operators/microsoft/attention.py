@@ -7,13 +7,9 @@ from collections.abc import Sequence
 from dovetail.ir import Shape, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._formula import Expr
 from dovetail_onnx.operators._layout import reshaped
-from dovetail_onnx.operators._parts import (
-    apply_operator,
-    refuse_attributes,
-    refuse_inputs,
-    value,
-)
+from dovetail_onnx.operators._parts import refuse_attributes, refuse_inputs, value
 from dovetail_onnx.operators.microsoft._attended import attended
 from dovetail_onnx.operators.microsoft._heads import cut, emit_joined, split_heads
 from dovetail_onnx.operators.microsoft._masks import AttentionSizes, causal_bias, padding_bias
@@ -42,10 +38,9 @@ def quantized_attention(op: OpContext) -> Sequence[Tensor | None]:
     need_one(op, 3, "input_scale")
     need_one(op, 6, "input_zero_point")
     sums = integer_product(op, op.value(0), op.value(1), (6, 7))
-    scales = apply_operator(op, "scales", "Mul", [op.value(3), op.value(4)])
-    real = apply_operator(op, "scaled", "Mul", [sums, scales])
-    product = apply_operator(op, "qkv", "Add", [real, op.value(2)])
-    return attended_to_itself(op, op.as_tensor(product), mask=5, past=8, bias=None)
+    scales = Expr(op, op.value(3)) * op.value(4)
+    product = Expr(op, sums) * scales + op.value(2)
+    return attended_to_itself(op, product.tensor, mask=5, past=8, bias=None)
 
 
 def attended_to_itself(

@@ -10,6 +10,7 @@ import numpy as np
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._formula import Expr
 from dovetail_onnx.operators._parts import (
     apply_operator,
     constant,
@@ -75,13 +76,11 @@ def _in_buffer(op: OpContext, which: int, row: Tensor) -> tuple[Tensor, Value]:
     if np.prod(length.shape) != 1:
         raise op.invalid(f"past_sequence_length {length.shape} must be one element")
     rows = constant(op, "rows", np.arange(past.shape[2])[:, None], length.dtype)
-    flat = apply_operator(op, "length", "Reshape", [length, constant(op, "one", [1], DType.INT_64)])
-    is_new = apply_operator(op, "is_new", "Equal", [rows, flat])
-    name, output = ("keys", "values")[which], 1 + which
-    used = output if op.is_output_used(output) else None
-    written = apply_operator(op, name, "Where", [is_new, row, past], output=used)
+    end = Expr(op, length).apply("Reshape", constant(op, "one", [1], DType.INT_64))
+    written = (Expr(op, rows).equals(end)).apply("Where", row, past)
+    used = 1 + which if op.is_output_used(1 + which) else None
     columns = constant(op, "columns", np.arange(past.shape[2]), length.dtype)
-    return op.as_tensor(written), apply_operator(op, "shown", "LessOrEqual", [columns, flat])
+    return op.as_tensor(written.emit(used)), (Expr(op, columns) <= end).value
 
 
 def _attended(

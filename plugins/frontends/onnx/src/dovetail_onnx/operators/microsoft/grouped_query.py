@@ -9,6 +9,7 @@ import numpy as np
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._formula import Expr
 from dovetail_onnx.operators._parts import (
     apply_operator,
     constant,
@@ -133,8 +134,7 @@ def _turned(op: OpContext, query: Tensor, key: Tensor, past: int) -> tuple[Tenso
         positions = op.value(9)
     elif op.has(9):  # the first position of a prompt is the same for all sequences
         corner = [constant(op, "corner", ends, DType.INT_64) for ends in ((0, 0), (1, 1))]
-        first = apply_operator(op, "first_place", "Slice", [op.value(9), *corner])
-        positions = apply_operator(op, "counted", "Add", [first, positions])
+        positions = (Expr(op, op.value(9)).apply("Slice", *corner) + positions).value
     if positions.shape not in ((1, rows), (batch, rows)):
         raise op.invalid(f"position_ids must have shape {(batch, rows)}, got {positions.shape}")
     turns = angles(op, (7, 8), positions, (positions.shape[0], 1, rows))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._parts import apply_operator, constant, given, value
+from dovetail_onnx.operators._formula import Expr
+from dovetail_onnx.operators._parts import apply_operator, given, value
 from dovetail_onnx.operators.microsoft._fused import activated
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
@@ -29,12 +30,8 @@ def fused_gemm(op: OpContext) -> Value:
 def fused_matmul(op: OpContext) -> Value:
     """MatMul of factors transposed, times alpha."""
     left, right = _factor(op, 0, "A"), _factor(op, 1, "B")
-    alpha = op.attr.number("alpha", 1.0)
-    y = apply_operator(op, "product", "MatMul", [left, right], output=0 if alpha == 1 else None)
-    if alpha == 1:
-        return y
-    scale = constant(op, "alpha", alpha, y.dtype)
-    return apply_operator(op, "scaled", "Mul", [y, scale], output=0)
+    product, alpha = Expr(op, left) @ right, op.attr.number("alpha", 1.0)
+    return (product if alpha == 1 else product * alpha).emit()
 
 
 def _factor(op: OpContext, i: int, letter: str) -> Value:

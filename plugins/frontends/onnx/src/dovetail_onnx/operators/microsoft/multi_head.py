@@ -9,6 +9,7 @@ import numpy as np
 from dovetail.ir import Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._formula import Expr
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._parts import refuse_inputs, value
 from dovetail_onnx.operators.microsoft._attended import attended
@@ -124,8 +125,8 @@ def _biased(op: OpContext, given: Sequence[Tensor], bias: int) -> list[Tensor]:
     last = [t.shape[-1] if len(t.shape) == 3 else t.shape[1] * t.shape[3] for t in others]
     pieces = _cut_bias(op, (size, *last), bias)
     return [
-        op.step(f"{name}_biased", "ElementWiseAdd", [t, piece]) if len(t.shape) == 3 else t
-        for name, t, piece in zip(NAMES, given, pieces, strict=True)
+        (Expr(op, t) + piece).tensor if len(t.shape) == 3 else t
+        for t, piece in zip(given, pieces, strict=True)
     ]
 
 

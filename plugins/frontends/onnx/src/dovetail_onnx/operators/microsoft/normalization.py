@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dovetail.ir import Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer, Result, Value
+from dovetail_onnx.operators._formula import operand
 from dovetail_onnx.operators._parts import apply_operator, value
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators.activation import broadcasts
@@ -55,17 +55,15 @@ def _with_skip(op_type: str, *, factors: tuple[int, ...], bias: int) -> Importer
     return convert
 
 
-def _sum(op: OpContext, bias: int) -> Tensor:
+def _sum(op: OpContext, bias: int) -> Value:
     """Emit the sum of two inputs and a bias, which is also the fourth output if that is used."""
     x, skip = op.spec(0).shape, op.spec(1).shape
     if not broadcasts(skip, x):
         raise op.invalid(f"skip {skip} does not match the input {x}")
-    first = [op.tensor(0), op.tensor(1)]
+    total = operand(op, 0) + operand(op, 1)
     if op.has(bias):
-        first = [op.step("sum", "ElementWiseAdd", first), op.tensor(bias)]
-    if op.is_output_used(3):
-        return op.emit("ElementWiseAdd", first, output=3)
-    return op.step("skipped", "ElementWiseAdd", first)
+        total += operand(op, bias)
+    return total.emit(3 if op.is_output_used(3) else None)
 
 
 MICROSOFT.importer("SkipLayerNormalization", versions=(1,))(

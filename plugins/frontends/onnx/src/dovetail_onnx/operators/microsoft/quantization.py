@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from onnx import TensorProto
-
 from dovetail.ir import DType
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
@@ -14,12 +12,8 @@ from dovetail_onnx.operators._between import (
     real_bias,
     real_input,
 )
-from dovetail_onnx.operators._parts import (
-    apply_operator,
-    constant,
-    given,
-    value,
-)
+from dovetail_onnx.operators._formula import Expr
+from dovetail_onnx.operators._parts import apply_operator, given, value
 from dovetail_onnx.operators.dynamic_quantization import byte_coding
 from dovetail_onnx.operators.microsoft._stored import (
     emit_quantized,
@@ -51,7 +45,7 @@ def matmul_integer_to_float(op: OpContext) -> Value:
     if are_known(op, 1) and are_columns(op, 1, 3, 5):
         return _emit_product(op, real_input(op, 0, 2, 4), real_input(op, 1, 3, 5, -1), bias=6)
     sums = integer_product(op, op.value(0), op.value(1), (4, 5))
-    return _emit_scaled(op, sums, op.value(2), 3, bias=6)
+    return _emit_scaled(op, sums, Expr(op, op.value(2)), 3, bias=6)
 
 
 @MICROSOFT.importer("DynamicQuantizeMatMul", versions=(1,))
@@ -66,8 +60,8 @@ def dynamic_quantize_matmul(op: OpContext) -> Value:
     sums = apply_operator(
         op, "integers", "MatMulInteger", [stored, op.value(1), point, value(op, 3)]
     )
-    real = apply_operator(op, "real_sums", "Cast", [sums], to=TensorProto.FLOAT)
-    return _emit_scaled(op, real, scale, 2, bias=4)
+    real = Expr(op, sums).cast(DType.FLOAT_32)
+    return _emit_scaled(op, real.value, Expr(op, scale), 2, bias=4)
 
 
 @MICROSOFT.importer("QGemm", versions=(1,))
@@ -80,18 +74,15 @@ def quantized_gemm(op: OpContext) -> Value:
     a = _turned(op, 0, "transA")
     b = _turned(op, 3, "transB")
     sums = integer_product(op, a, b, (2, 5), bias=6)
-    scale, alpha = op.value(1), op.attr.number("alpha", 1.0)
+    scale, alpha = Expr(op, op.value(1)), op.attr.number("alpha", 1.0)
     if alpha != 1:
-        scale = apply_operator(
-            op, "alpha", "Mul", [scale, constant(op, "factor", alpha, scale.dtype)]
-        )
+        scale *= alpha
     if not op.has(8):  # ONNX Runtime then returns real numbers, although divided by a scale
         if op.has(7):
-            scale = apply_operator(op, "in_steps", "Div", [scale, op.value(7)])
+            scale /= op.value(7)
         return _emit_scaled(op, sums, scale, 4)
-    scales = apply_operator(op, "scales", "Mul", [scale, op.value(4)])
-    real = apply_operator(op, "real", "Mul", [sums, scales])
-    return emit_quantized(op, real, scale=7, zero=8, like=DType.UINT_8)
+    real = Expr(op, sums) * (scale * op.value(4))
+    return emit_quantized(op, real.value, scale=7, zero=8, like=DType.UINT_8)
 
 
 def _is_plain(op: OpContext) -> bool:
@@ -116,10 +107,7 @@ def _between(op: OpContext) -> Value:
 
 def _emit_product(op: OpContext, a: Value, b: Value, *, bias: int) -> Value:
     """Emit the product of real matrices, plus the bias of an input."""
-    if not op.has(bias):
-        return apply_operator(op, "product", "MatMul", [a, b], output=0)
-    product = apply_operator(op, "product", "MatMul", [a, b])
-    return apply_operator(op, "biased", "Add", [product, op.value(bias)], output=0)
+    return _biased(op, Expr(op, a) @ b, bias).emit()
 
 
 def _turned(op: OpContext, i: int, attribute: str) -> Value:
@@ -129,11 +117,11 @@ def _turned(op: OpContext, i: int, attribute: str) -> Value:
 
 
 def _emit_scaled(
-    op: OpContext, sums: Value, scale: Value, other: int, *, bias: int | None = None
+    op: OpContext, sums: Value, scale: Expr, other: int, *, bias: int | None = None
 ) -> Value:
     """Emit sums times a scale and that of an input, plus the bias of another input."""
-    scales = apply_operator(op, "scales", "Mul", [scale, op.value(other)])
-    if bias is None or not op.has(bias):
-        return apply_operator(op, "scaled", "Mul", [sums, scales], output=0)
-    real = apply_operator(op, "scaled", "Mul", [sums, scales])
-    return apply_operator(op, "biased", "Add", [real, op.value(bias)], output=0)
+    return _biased(op, Expr(op, sums) * (scale * op.value(other)), bias).emit()
+
+
+def _biased(op: OpContext, x: Expr, bias: int | None) -> Expr:
+    return x if bias is None or not op.has(bias) else x + op.value(bias)
