@@ -8,17 +8,16 @@ from __future__ import annotations
 from dovetail.ir import AxisScaleOffset, Encoding, Graph, Node, ScaleOffset, Shape, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add, static
-from dovetail_opset.passes._layout import ONLY_FIRST_MOVES
+from dovetail_opset.layouts import ONLY_FIRST_MOVES
 from dovetail_opset.passes._rewrite import (
     first_input,
-    inverse,
     is_constant,
     is_inner,
-    is_to_last,
     keeps_stored_values,
     perm_of,
     source_perm_after,
 )
+from dovetail_opset.perms import inverse, is_to_last
 
 
 def moved_inputs(graph: Graph, node: Node, perm: Shape, back: Shape) -> list[Tensor | None] | None:

@@ -15,6 +15,7 @@ from dovetail.ir import (
 from dovetail.ops import Op, bind_node
 from dovetail_opset._package import PACKAGE, schema_of
 from dovetail_opset._shapes import ints
+from dovetail_opset.perms import composed, is_identity
 
 
 def bound(node: Node | None) -> Op | None:
@@ -125,31 +126,6 @@ def perm_of(node: Node) -> Shape:
 def perm_param(perm: Shape, node: str) -> Param:
     """Return the perm param of the Transpose node of this name."""
     return PACKAGE.schemas["Transpose"].params["perm"].param_of(perm, node)
-
-
-def inverse(perm: Shape) -> Shape:
-    """Return the perm that undoes `perm`."""
-    return tuple(perm.index(i) for i in range(len(perm)))
-
-
-def composed(first: Shape, second: Shape) -> Shape:
-    """Return the one perm for a transpose by `first`, then by `second`."""
-    return tuple(first[i] for i in second)
-
-
-def is_identity(perm: Shape) -> bool:
-    """Return whether a permutation is the identity."""
-    return perm == tuple(range(len(perm)))
-
-
-def perm_to_last(rank: int) -> Shape:
-    """Return the perm from channels-first to channels-last."""
-    return (0, *range(2, rank), 1)
-
-
-def is_to_last(perm: Shape) -> bool:
-    """Return whether a perm leads from channels-first to channels-last."""
-    return len(perm) > 2 and perm == perm_to_last(len(perm))
 
 
 def source_perm_after(tensor: Tensor, perm: Shape) -> Shape | None:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dovetail.ir import Graph, Node, Tensor
 from dovetail_opset._package import is_op
 from dovetail_opset.build import add
-from dovetail_opset.passes._layout import rule_of
+from dovetail_opset.layouts import rule_of
 from dovetail_opset.passes._moving import add_transposed
-from dovetail_opset.passes._rewrite import first_input, inverse, is_to_last, perm_of, perm_to_last
+from dovetail_opset.passes._rewrite import first_input, perm_of
+from dovetail_opset.perms import inverse, is_to_last, perm_to_last
 
 
 def turn_sources(graph: Graph) -> bool:

@@ -18,7 +18,7 @@ from dovetail.ir import Encoding, Graph, Node, Shape
 from dovetail.ops import bind_node
 from dovetail_opset._package import is_op, schema_of
 from dovetail_opset.build import add
-from dovetail_opset.passes._layout import rule_of
+from dovetail_opset.layouts import rule_of
 from dovetail_opset.passes._moving import (
     leads_to_first,
     moved_inputs,
@@ -28,10 +28,7 @@ from dovetail_opset.passes._moving import (
 )
 from dovetail_opset.passes._rewrite import (
     bypass,
-    composed,
     first_input,
-    inverse,
-    is_identity,
     is_inner,
     keeps_stored_values,
     perm_of,
@@ -39,6 +36,7 @@ from dovetail_opset.passes._rewrite import (
 )
 from dovetail_opset.passes._turning import turn_sources
 from dovetail_opset.passes.dead_code import DeadCode
+from dovetail_opset.perms import composed, inverse, is_identity
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from dovetail_opset._package import is_op
 from dovetail_opset.build import add, static
 from dovetail_opset.passes._rewrite import (
     first_input,
-    inverse,
     is_constant,
     is_float,
     keeps_stored_values,
     perm_of,
     sole_producer,
 )
+from dovetail_opset.perms import inverse
 
 # Stands in the names of weights whose columns were in the order (c, h, w) and are in (h, w, c);
 # scales for blocks of columns no longer fit these.

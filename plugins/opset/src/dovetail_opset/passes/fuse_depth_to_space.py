@@ -10,7 +10,8 @@ from dovetail_opset.build import add
 from dovetail_opset.ops.blocks import BlockMode
 from dovetail_opset.passes._exchanges import Exchange, fuse_exchanges
 from dovetail_opset.passes._moving import moved_tensor
-from dovetail_opset.passes._rewrite import inverse, perm_to_last, source_perm_after
+from dovetail_opset.passes._rewrite import source_perm_after
+from dovetail_opset.perms import inverse, perm_to_last
 
 _DCR, _CRD = BlockMode.DCR, BlockMode.CRD
 # The four dimensions of one side and of the other, each with the parts that it is made of: batch,

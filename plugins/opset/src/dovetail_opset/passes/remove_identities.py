@@ -13,15 +13,14 @@ from dovetail_opset.ops.slicing import Pad, StridedSlice
 from dovetail_opset.passes._rewrite import (
     bound,
     bypass,
-    composed,
     first_input,
-    is_identity,
     keeps_stored_values,
     merge,
     perm_of,
     sole_producer,
     to_reshape,
 )
+from dovetail_opset.perms import composed, is_identity
 
 RESHAPES = ("Reshape", "ExpandDims", "Squeeze")
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node, Tensor
 from dovetail_opset._package import is_op
-from dovetail_opset.passes._rewrite import is_inner, is_to_last
+from dovetail_opset.passes._rewrite import is_inner
 from dovetail_opset.passes.fold_flatten import COLUMNS_LAST, COLUMNS_MOVED
+from dovetail_opset.perms import is_to_last
 
 # Ops that arrange or retype values: of several nodes for one operator, the main one is another.
 _ARRANGING = frozenset(("Transpose", "Reshape", "ExpandDims", "Squeeze", "Cast", "Convert"))

@@ -16,6 +16,8 @@ from dovetail.ops import Op
 from dovetail_onnx.exporter._model import Initializer, element_type
 from dovetail_onnx.exporter._types import taken_types
 from dovetail_onnx.exporter._values import Order, Values, natural
+from dovetail_opset.layouts import moved_op
+from dovetail_opset.perms import inverse
 
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
@@ -112,6 +114,14 @@ class NodeExport:
         """Return the order of an input's axes, whatever its rank."""
         tensor = self.tensor(i)
         return self.values.order(tensor) or natural(len(tensor.shape))
+
+    def in_order(self, order: Order) -> tuple[Any, Order]:
+        """Return the op for inputs in an order of axes, and the order of its outputs."""
+        moved = moved_op(self.node, self.op, inverse(order))
+        if moved is None:
+            raise AssertionError(f"{self.node.where} depends on the order of axes")
+        op, back = moved
+        return op, inverse(back)
 
     def order_first(self, i: int = 0) -> Order:
         """Return the order of an input (n, ..., c) as (n, c, ...)."""
@@ -234,11 +244,6 @@ class NodeExport:
 def to_first(rank: int) -> Order:
     """Return the order of (n, ..., c) as (n, c, ...)."""
     return (0, rank - 1, *range(1, rank - 1))
-
-
-def inverse(order: Order) -> Order:
-    """Return the inverse of an order: the index of each axis."""
-    return tuple(order.index(axis) for axis in range(len(order)))
 
 
 def _dtype_of(code: int) -> DType:

@@ -31,8 +31,8 @@ def unpack(e: NodeExport) -> None:
 def tile(e: NodeExport) -> None:
     """Tile."""
     order = e.layout(0)
-    multiples = [int(e.op.multiples[axis]) for axis in order]
-    e.put(e.add("Tile", [e.input(0, order), e.integers(multiples)]), order)
+    op, _ = e.in_order(order)
+    e.put(e.add("Tile", [e.input(0, order), e.integers(op.multiples)]), order)
 
 
 @exports("BatchPermutation")

@@ -69,8 +69,9 @@ def space_to_batch(e: NodeExport) -> None:
 def channel_shuffle(e: NodeExport) -> None:
     """Reshape, Transpose and Reshape, in the layout of the input."""
     order, shape = e.layout(0), e.spec(0).shape
+    op, _ = e.in_order(order)
     extents = [shape[axis] for axis in order]
-    at, groups = order.index(e.op.axis), e.op.num_groups
+    at, groups = op.axis, op.num_groups
     split = [*extents[:at], groups, extents[at] // groups, *extents[at + 1 :]]
     perm = list(range(len(split)))
     perm[at], perm[at + 1] = at + 1, at

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from dovetail_onnx.exporter._node import FLOATS, NodeExport, inverse
+from dovetail_onnx.exporter._node import FLOATS, NodeExport
 from dovetail_onnx.exporter._table import exports
 from dovetail_onnx.exporter._values import Order
+from dovetail_onnx.exporter.operators.reduction import reduced
 from dovetail_opset.ops.local_response import LrnRegion
 from dovetail_opset.ops.normalization import NormMode, NormRegion
+from dovetail_opset.perms import inverse
 
 
 @exports("Batchnorm")
@@ -72,15 +73,15 @@ def instance_norm(e: NodeExport) -> None:
         return
     order = e.layout(0)
     x = e.input(0, order)
-    axes = [order.index(axis) for axis in op.axes(rank)]
+    axes = [inverse(order)[axis] for axis in op.axes(rank)]
     epsilon = e.constant(op.epsilon, x)
     if op.mode is NormMode.RMS:
-        total = _reduced(e, "ReduceSumSquare", x, axes)
+        total = reduced(e, "ReduceSumSquare", x, axes)
         result = e.add("Div", [x, e.add("Sqrt", [e.add("Add", [total, epsilon])])])
     else:
-        result = e.add("Sub", [x, _reduced(e, "ReduceMean", x, axes)])
+        result = e.add("Sub", [x, reduced(e, "ReduceMean", x, axes)])
         if op.normalize_variance:
-            variance = _reduced(e, "ReduceMean", e.add("Mul", [result, result]), axes)
+            variance = reduced(e, "ReduceMean", e.add("Mul", [result, result]), axes)
             root = e.add("Sqrt", [e.add("Add", [variance, epsilon])])
             result = e.add("Div", [result, root])
     _scaled(e, result, order, [e.spec(0).shape[-1]], (rank - 1,))
@@ -107,7 +108,8 @@ def l2_norm(e: NodeExport) -> None:
     """X / max(ReduceL2(x), epsilon)."""
     order = e.layout(0)
     x = e.input(0, order)
-    norm = _reduced(e, "ReduceL2", x, [order.index(int(axis)) for axis in e.op.over()])
+    op, _ = e.in_order(order)
+    norm = reduced(e, "ReduceL2", x, op.over())
     e.put(e.add("Div", [x, e.add("Max", [norm, e.constant(e.op.epsilon, x)])]), order)
 
 
@@ -143,13 +145,6 @@ def lrn(e: NodeExport) -> None:
 def _axes_last(e: NodeExport, axes: list[int]) -> Order:
     rank = len(e.spec(0).shape)
     return (*(i for i in range(rank) if i not in axes), *axes)
-
-
-def _reduced(e: NodeExport, op_type: str, x: str, axes: Iterable[int]) -> str:
-    places = list(axes)
-    if not places:  # which ONNX would take for all axes
-        return e.add(op_type, [x, e.integers([])], keepdims=1, noop_with_empty_axes=1)
-    return e.add(op_type, [x, e.integers(places)], keepdims=1)
 
 
 def _scaled(e: NodeExport, x: str, order: Order, extents: list[int], axes: tuple[int, ...]) -> None:

@@ -8,23 +8,17 @@ from onnx import TensorProto
 from dovetail.ir import DType
 from dovetail_onnx.exporter._node import NodeExport
 from dovetail_onnx.exporter._table import exports
-from dovetail_onnx.exporter.operators.reduction import order_without
 
 
 @exports("Argmax", "Argmin")
 def arg_extreme(e: NodeExport) -> None:
     """Write ArgMax or ArgMin along the axis in the value's order."""
     order = e.layout_of(0)
+    op, left = e.in_order(order)
     op_type = "ArgMax" if e.node.op_type == "Argmax" else "ArgMin"
-    keep = bool(e.op.keep_dims)
-    result = e.add(
-        op_type,
-        [e.input(0, order)],
-        TensorProto.INT64,
-        axis=order.index(e.op.axis),
-        keepdims=int(keep),
-    )
-    e.put(result, order_without(order, [e.op.axis], keep=keep))
+    attributes = {"axis": op.axis, "keepdims": int(op.keep_dims)}
+    result = e.add(op_type, [e.input(0, order)], TensorProto.INT64, **attributes)
+    e.put(result, left)
 
 
 @exports("TopK")

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dovetail_onnx.exporter._node import NodeExport
 from dovetail_onnx.exporter._table import exports
-from dovetail_onnx.exporter._values import Order
-
-_OPERATORS = {
-    "ReduceMax": "ReduceMax",
-    "ReduceMean": "ReduceMean",
-    "ReduceMin": "ReduceMin",
-    "ReduceProd": "ReduceProd",
-    "ReduceSum": "ReduceSum",
-    "ReduceSumSquare": "ReduceSumSquare",
-}
 
 
-@exports(*_OPERATORS)
+@exports("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare")
 def reduction(e: NodeExport) -> None:
     """Write the operator of the same name, over the axes in the value's order."""
     rank = len(e.spec(0).shape)
@@ -24,51 +16,38 @@ def reduction(e: NodeExport) -> None:
         e.put(e.add("Mul", [e.input(0), e.input(0)]))
         return
     order = e.layout_of(0)
-    axes = [int(axis) for axis in e.op.axes]
+    op, left = e.in_order(order)
     x = e.input(0, order)
-    result = reduced(e, _OPERATORS[e.node.op_type], x, order, axes, keep=e.op.keep_dims)
-    e.put(result, order_without(order, axes, keep=e.op.keep_dims))
+    e.put(reduced(e, e.node.op_type, x, op.axes, keep=op.keep_dims), left)
 
 
 @exports("Moments")
 def moments(e: NodeExport) -> None:
     """ReduceMean of x, and of the squared distances from the mean."""
     order = e.layout_of(0)
-    axes = [int(axis) for axis in e.op.axes]
+    op, left = e.in_order(order)
     x = e.input(0, order)
-    mean = reduced(e, "ReduceMean", x, order, axes, keep=True)
+    mean = reduced(e, "ReduceMean", x, op.axes)
     distance = e.add("Sub", [x, mean])
     squares = e.add("Mul", [distance, distance])
-    keep = bool(e.op.keep_dims)
-    left = order_without(order, axes, keep=keep)
-    e.put(mean if keep else reduced(e, "ReduceMean", x, order, axes, keep=False), left, 0)
-    e.put(reduced(e, "ReduceMean", squares, order, axes, keep=keep), left, 1)
+    keep = bool(op.keep_dims)
+    e.put(mean if keep else reduced(e, "ReduceMean", x, op.axes, keep=False), left, 0)
+    e.put(reduced(e, "ReduceMean", squares, op.axes, keep=keep), left, 1)
 
 
 @exports("CumulativeSum")
 def cumulative_sum(e: NodeExport) -> None:
     """CumSum."""
     order = e.layout(0)
-    axis = e.integers([order.index(e.op.axis)])
-    inputs = [e.input(0, order), e.reshape(axis, ())]
-    exclusive, reverse = int(e.op.exclusive), int(e.op.reverse)
+    op, _ = e.in_order(order)
+    inputs = [e.input(0, order), e.reshape(e.integers([op.axis]), ())]
+    exclusive, reverse = int(op.exclusive), int(op.reverse)
     e.put(e.add("CumSum", inputs, exclusive=exclusive, reverse=reverse), order)
 
 
-def reduced(
-    e: NodeExport, op_type: str, x: str, order: Order, axes: list[int], *, keep: bool
-) -> str:
-    """Return the reduction of a value, stored in an order of axes, over axes of the tensor."""
-    places = e.integers(sorted(order.index(axis) for axis in axes))
+def reduced(e: NodeExport, op_type: str, x: str, axes: Sequence[int], *, keep: bool = True) -> str:
+    """Return the reduction of a value over its axes."""
     # without axes ONNX reduces over all by default
     noop = None if axes else 1
-    return e.add(op_type, [x, places], keepdims=int(keep), noop_with_empty_axes=noop)
-
-
-def order_without(order: Order, axes: list[int], *, keep: bool) -> Order:
-    """Return the order of axes of a reduction's result."""
-    if keep:
-        return order
-    left = [axis for axis in order if axis not in axes]
-    ranks = sorted(left)
-    return tuple(ranks.index(axis) for axis in left)
+    inputs = [x, e.integers(axes)]
+    return e.add(op_type, inputs, keepdims=int(keep), noop_with_empty_axes=noop)

@@ -24,8 +24,8 @@ def pad(e: NodeExport) -> None:
     """Pad; a symmetric mirror, which ONNX lacks, is a Gather along each axis."""
     order = e.layout(0)
     x = e.input(0, order)
-    pairs = [(int(before), int(after)) for before, after in e.op.pad_amount]
-    pairs = [pairs[axis] for axis in order]
+    op, _ = e.in_order(order)
+    pairs = [(int(before), int(after)) for before, after in op.pad_amount]
     if e.op.scheme is PadScheme.MIRROR_SYMMETRIC:
         extents = [e.spec(0).shape[axis] for axis in order]
         for axis, (extent, pair) in enumerate(zip(extents, pairs, strict=True)):

@@ -11,10 +11,11 @@ from dovetail_opset.ops.softmax import MaskMode
 def softmax(e: NodeExport) -> None:
     """Write the operator of the same name along the axis in the value's order, of beta * x."""
     order = e.layout(0)
+    op, _ = e.in_order(order)
     x = e.input(0, order)
-    if e.op.beta != 1:
-        x = e.add("Mul", [x, e.constant(e.op.beta, x)])
-    e.put(e.add(e.node.op_type, [x], axis=order.index(e.op.axis)), order)
+    if op.beta != 1:
+        x = e.add("Mul", [x, e.constant(op.beta, x)])
+    e.put(e.add(e.node.op_type, [x], axis=op.axis), order)
 
 
 @exports("MaskedSoftmax")

@@ -8,12 +8,13 @@ from the new outputs back to the old ones.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dovetail.ir import Node, Shape
 from dovetail.ops import Op
+from dovetail.ops.op import param_fields
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import ints
 from dovetail_opset.ops.arrangement import Pack, Tile, UnPack
@@ -26,10 +27,11 @@ from dovetail_opset.ops.reduction import CumulativeSum, Moments, ReduceMax, Redu
 from dovetail_opset.ops.scatter import ScatterElements
 from dovetail_opset.ops.slicing import Pad, StridedSlice
 from dovetail_opset.ops.softmax import LogSoftmax, Softmax
-from dovetail_opset.passes._rewrite import inverse, is_identity, is_to_last
+from dovetail_opset.perms import inverse, is_identity, is_to_last
 
 Moved = tuple[dict[str, Any], Shape]
 Rule = Callable[[Any, Shape], Moved | None]
+OpT = TypeVar("OpT", bound=Op)
 
 
 def _unchanged(op: Op, perm: Shape) -> Moved:
@@ -166,3 +168,19 @@ ONLY_FIRST_MOVES = ("LayerNorm", "RmsNorm")
 def rule_of(node: Node) -> Rule | None:
     """Return the rule of a node's op; None if the op depends on a layout or is not ours."""
     return _RULES.get(node.op_type) if node.package == PACKAGE.name else None
+
+
+def moved_op(node: Node, op: OpT, perm: Shape) -> tuple[OpT, Shape] | None:
+    """Return the op for inputs in another layout, and the perm from its outputs to the old ones.
+
+    Args:
+        node: A node.
+        op: Its op with its params.
+        perm: The perm from the new inputs to the old ones.
+    """
+    rule = rule_of(node)
+    moved = None if rule is None else rule(op, perm)
+    if moved is None:
+        return None
+    params = {name: getattr(op, name) for name in param_fields(type(op))}
+    return type(op)(**params | moved[0]), moved[1]

@@ -1,0 +1,30 @@
+"""Permutations of axes: axis k of a transposed tensor is axis perm[k] of the tensor before."""
+
+from __future__ import annotations
+
+from dovetail.ir import Shape
+
+
+def inverse(perm: Shape) -> Shape:
+    """Return the perm that undoes `perm`."""
+    return tuple(perm.index(i) for i in range(len(perm)))
+
+
+def composed(first: Shape, second: Shape) -> Shape:
+    """Return the one perm for a transpose by `first`, then by `second`."""
+    return tuple(first[i] for i in second)
+
+
+def is_identity(perm: Shape) -> bool:
+    """Return whether a permutation is the identity."""
+    return perm == tuple(range(len(perm)))
+
+
+def perm_to_last(rank: int) -> Shape:
+    """Return the perm from channels-first to channels-last."""
+    return (0, *range(2, rank), 1)
+
+
+def is_to_last(perm: Shape) -> bool:
+    """Return whether a perm leads from channels-first to channels-last."""
+    return len(perm) > 2 and perm == perm_to_last(len(perm))
