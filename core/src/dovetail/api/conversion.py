@@ -12,8 +12,9 @@ import msgspec
 import numpy as np
 
 import dovetail
+from dovetail.arguments import check_arguments
 from dovetail.container import Model, Producer, hash_source, is_container
-from dovetail.errors import ConfigError, FrontendError
+from dovetail.errors import FrontendError
 from dovetail.files import unreadable
 from dovetail.ir import Blob, Graph, Pass, run_passes
 from dovetail.ops import OpRegistry, check_ops, find_op_faults
@@ -44,6 +45,7 @@ class Pipeline(Pass, Protocol):
         """Return the pipeline with `extra` passes inserted where they ask to be."""
 
 
+@check_arguments
 def load(path: PathLike, *, map_weights: bool = True) -> Model:
     """Load a `.dvt` model.
 
@@ -56,11 +58,12 @@ def load(path: PathLike, *, map_weights: bool = True) -> Model:
         ContainerError: The file is not a container, or is damaged.
         ConfigError: `path` is not a path.
     """
-    source = as_path(path)
+    source = Path(path)
     refuse_foreign(source)
     return Model.load(source, map_weights=map_weights)
 
 
+@check_arguments
 def load_model(path: PathLike, ops: OpRegistry | None = None, *, map_weights: bool = True) -> Model:
     """Load a `.dvt` model, or convert any other model file that an installed frontend reads.
 
@@ -91,30 +94,12 @@ def _detach(model: Model) -> None:
                 tensor.data = private[tensor.data]
 
 
-def as_path(path: object) -> Path:
-    """Return the path of a model that a caller passed.
-
-    Raises:
-        ConfigError: It is not a path.
-    """
-    if isinstance(path, str | os.PathLike):
-        return Path(path)
-    raise ConfigError(
-        f"expected the path of a model file, got {_described(path)}",
-        code="USAGE",
-        hint="pass a str or pathlib.Path",
-    )
-
-
-def _described(value: object) -> str:
-    return "None" if value is None else f"an object of type {type(value).__name__}"
-
-
 def is_converted(path: PathLike) -> bool:
     """Return whether a file is a Dovetail model, by its name or its first bytes."""
-    return as_path(path).suffix.lower() == SUFFIX or is_container(path)
+    return Path(path).suffix.lower() == SUFFIX or is_container(path)
 
 
+@check_arguments
 def convert(
     path: PathLike,
     options: FrontendOptions | None = None,
@@ -138,7 +123,7 @@ def convert(
         GraphError: A node does not match its op, or a pass broke the graph.
         PluginError: Several dists claim an op package that the model uses.
     """
-    source = as_path(path)
+    source = Path(path)
     hooks.load_installed()  # passes are announced to them
     registry = installed_ops() if ops is None else ops
     frontend = find_frontend(source)
