@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -14,13 +14,13 @@ import numpy as np
 import dovetail
 from dovetail.arguments import check_arguments
 from dovetail.container import Model, Producer, hash_source, is_container
-from dovetail.errors import FrontendError
+from dovetail.errors import FrontendError, PluginError
 from dovetail.files import unreadable
 from dovetail.ir import Blob, Graph, Pass, run_passes
 from dovetail.ops import OpRegistry, check_ops, find_op_faults
 from dovetail.ops.frontend import Frontend, FrontendOptions
+from dovetail.plugins import leave_out, load_all, load_usable
 from dovetail.plugins import load as load_plugin
-from dovetail.plugins import load_all, load_usable
 from dovetail.plugins import names as plugin_names
 from dovetail.plugins.events import PassFinished
 from dovetail.plugins.hooks import hooks
@@ -41,8 +41,13 @@ class Pipeline(Pass, Protocol):
     def passes(self) -> tuple[Pass, ...]:
         """The passes in order."""
 
-    def expanded(self, extra: Iterable[Any]) -> Pipeline:
-        """Return the pipeline with `extra` passes inserted where they ask to be."""
+    def expanded(
+        self, extra: Iterable[Any], leave_out: Callable[[Any, PluginError], None]
+    ) -> Pipeline:
+        """Return the pipeline with `extra` passes inserted where they ask to be.
+
+        `leave_out` receives each pass that asks for an impossible position, with the reason.
+        """
 
 
 @check_arguments
@@ -194,14 +199,20 @@ def find_frontend(path: Path) -> Frontend:
 def pipeline_passes() -> tuple[Pass, ...]:
     """Return the passes of the conversion in order, third-party passes included.
 
+    A broken third-party pass is left out with a warning, and so is one that asks for an impossible
+    position.
+
     Raises:
-        PluginError: The standard op set is not installed, or a pass asks for an impossible
-            position.
+        PluginError: The standard op set is not installed.
     """
     pipeline = cast("Pipeline", load_plugin("dovetail.passes", PIPELINE))
-    installed = load_all("dovetail.passes")  # a broken third-party pass is left out with a warning
+    installed = load_all("dovetail.passes")
     others = [each for name, each in installed.items() if name != PIPELINE]
-    return pipeline.expanded(others).passes
+
+    def report(each: Pass, fault: PluginError) -> None:
+        leave_out("dovetail.passes", each.name, fault.message)
+
+    return pipeline.expanded(others, report).passes
 
 
 def _sources(graph: Graph) -> frozenset[str]:
