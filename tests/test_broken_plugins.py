@@ -36,6 +36,20 @@ class Raises:
         raise ValueError("no reason")
 
 raises = Raises()
+
+class Position:
+    name = "odd"
+
+    def __init__(self, phase, after):
+        self.phase, self.after = phase, after
+
+    def run(self, graph):
+        return False
+
+unknown_phase = Position("soon", None)
+unknown_after = Position("late", "nonsense")
+too_early = Position("early", "channels-last")
+after_number = Position("late", 5)
 """
 
 
@@ -70,6 +84,8 @@ def model(tmp_path: Path) -> Path:
     ("group", "name", "attribute", "reason"),
     [
         ("dovetail.passes", "odd", "function", "missing 'name', 'run(graph)'"),
+        ("dovetail.passes", "odd", "unknown_phase", "unknown phase 'soon'; expected one of early"),
+        ("dovetail.passes", "odd", "after_number", "must be the name of a pass or None, got 5"),
         ("dovetail.frontends", "a", "Empty", "missing 'name', 'suffixes'"),
         ("dovetail.frontends", "a", "Suffixless", "must be several strings, got None"),
         ("dovetail.kernels", "cpu:qti.aisw", "function", "expected a KernelRegistry"),
@@ -102,6 +118,26 @@ def test_broken_plugin_is_left_out_of_every_command(
         (row,) = [row for row in rows if row["dist"] == "odd-dist"]
         assert row["status"] == "broken"
         assert reason in row["reason"]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "reason"),
+    [
+        ("unknown_after", "pass 'nonsense' to run after not found"),
+        ("too_early", "is to run after 'channels-last', which runs later than early"),
+    ],
+)
+def test_pass_at_an_impossible_position_is_left_out(
+    model: Path, attribute: str, reason: str
+) -> None:
+    site = install(model, "dovetail.passes", "odd", attribute)
+    for command in ("dovetail convert -i net.onnx", "dovetail convert -i net.onnx --dry-run"):
+        done = run(site, command)
+        assert done.returncode == 0, done.stderr
+        (line,) = [line for line in done.stderr.splitlines() if "odd-dist" in line]
+        assert "dovetail.passes 'odd' (dist odd-dist 1.0) is ignored: " in line
+        assert reason in line
+        assert " odd " not in done.stdout
 
 
 @pytest.mark.parametrize(

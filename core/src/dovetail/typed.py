@@ -47,6 +47,8 @@ def convert(
         raise error("unknown keys", code=code, where=where, problems=unknown)
     try:
         return msgspec.convert(data, to)
+    except UnicodeError as failure:  # JSON can escape half a surrogate pair
+        raise error("text contains half a surrogate pair", where=where) from failure
     except msgspec.ValidationError as failure:
         # The path comes last; a value quoted before it may contain anything.
         text, _, inner = str(failure).rpartition(" - at ")

@@ -271,7 +271,7 @@ def test_a_session_is_of_models_or_paths(given: Any) -> None:
 
 @pytest.mark.parametrize("call", [dovetail.load, dovetail.load_model, dovetail.convert])
 def test_a_path_is_a_path(call: Any) -> None:
-    with pytest.raises(ConfigError, match="expected the path of a model file, got None"):
+    with pytest.raises(ConfigError, match="argument 'path' cannot be None\nhint: pass a path"):
         call(None)
 
 

@@ -352,7 +352,7 @@ class Pipeline:
     def run(self, graph):
         return False
 
-    def expanded(self, extra):
+    def expanded(self, extra, leave_out):
         return self
 
 PIPELINE = Pipeline()

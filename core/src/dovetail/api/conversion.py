@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -12,14 +12,15 @@ import msgspec
 import numpy as np
 
 import dovetail
+from dovetail.arguments import check_arguments
 from dovetail.container import Model, Producer, hash_source, is_container
-from dovetail.errors import ConfigError, FrontendError
+from dovetail.errors import FrontendError, PluginError
 from dovetail.files import unreadable
 from dovetail.ir import Blob, Graph, Pass, run_passes
 from dovetail.ops import OpRegistry, check_ops, find_op_faults
 from dovetail.ops.frontend import Frontend, FrontendOptions
+from dovetail.plugins import leave_out, load_all, load_usable
 from dovetail.plugins import load as load_plugin
-from dovetail.plugins import load_all, load_usable
 from dovetail.plugins import names as plugin_names
 from dovetail.plugins.events import PassFinished
 from dovetail.plugins.hooks import hooks
@@ -40,10 +41,16 @@ class Pipeline(Pass, Protocol):
     def passes(self) -> tuple[Pass, ...]:
         """The passes in order."""
 
-    def expanded(self, extra: Iterable[Any]) -> Pipeline:
-        """Return the pipeline with `extra` passes inserted where they ask to be."""
+    def expanded(
+        self, extra: Iterable[Any], leave_out: Callable[[Any, PluginError], None]
+    ) -> Pipeline:
+        """Return the pipeline with `extra` passes inserted where they ask to be.
+
+        `leave_out` receives each pass that asks for an impossible position, with the reason.
+        """
 
 
+@check_arguments
 def load(path: PathLike, *, map_weights: bool = True) -> Model:
     """Load a `.dvt` model.
 
@@ -56,11 +63,12 @@ def load(path: PathLike, *, map_weights: bool = True) -> Model:
         ContainerError: The file is not a container, or is damaged.
         ConfigError: `path` is not a path.
     """
-    source = as_path(path)
+    source = Path(path)
     refuse_foreign(source)
     return Model.load(source, map_weights=map_weights)
 
 
+@check_arguments
 def load_model(path: PathLike, ops: OpRegistry | None = None, *, map_weights: bool = True) -> Model:
     """Load a `.dvt` model, or convert any other model file that an installed frontend reads.
 
@@ -91,30 +99,12 @@ def _detach(model: Model) -> None:
                 tensor.data = private[tensor.data]
 
 
-def as_path(path: object) -> Path:
-    """Return the path of a model that a caller passed.
-
-    Raises:
-        ConfigError: It is not a path.
-    """
-    if isinstance(path, str | os.PathLike):
-        return Path(path)
-    raise ConfigError(
-        f"expected the path of a model file, got {_described(path)}",
-        code="USAGE",
-        hint="pass a str or pathlib.Path",
-    )
-
-
-def _described(value: object) -> str:
-    return "None" if value is None else f"an object of type {type(value).__name__}"
-
-
 def is_converted(path: PathLike) -> bool:
     """Return whether a file is a Dovetail model, by its name or its first bytes."""
-    return as_path(path).suffix.lower() == SUFFIX or is_container(path)
+    return Path(path).suffix.lower() == SUFFIX or is_container(path)
 
 
+@check_arguments
 def convert(
     path: PathLike,
     options: FrontendOptions | None = None,
@@ -138,7 +128,7 @@ def convert(
         GraphError: A node does not match its op, or a pass broke the graph.
         PluginError: Several dists claim an op package that the model uses.
     """
-    source = as_path(path)
+    source = Path(path)
     hooks.load_installed()  # passes are announced to them
     registry = installed_ops() if ops is None else ops
     frontend = find_frontend(source)
@@ -209,14 +199,20 @@ def find_frontend(path: Path) -> Frontend:
 def pipeline_passes() -> tuple[Pass, ...]:
     """Return the passes of the conversion in order, third-party passes included.
 
+    A broken third-party pass is left out with a warning, and so is one that asks for an impossible
+    position.
+
     Raises:
-        PluginError: The standard op set is not installed, or a pass asks for an impossible
-            position.
+        PluginError: The standard op set is not installed.
     """
     pipeline = cast("Pipeline", load_plugin("dovetail.passes", PIPELINE))
-    installed = load_all("dovetail.passes")  # a broken third-party pass is left out with a warning
+    installed = load_all("dovetail.passes")
     others = [each for name, each in installed.items() if name != PIPELINE]
-    return pipeline.expanded(others).passes
+
+    def report(each: Pass, fault: PluginError) -> None:
+        leave_out("dovetail.passes", each.name, fault.message)
+
+    return pipeline.expanded(others, report).passes
 
 
 def _sources(graph: Graph) -> frozenset[str]:

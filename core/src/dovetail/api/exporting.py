@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import cast
 
 from dovetail.api.conversion import PathLike, load_model
+from dovetail.arguments import check_arguments
 from dovetail.container import Model
 from dovetail.errors import ConfigError, suggest_name
 from dovetail.files import check_suffix
@@ -17,6 +19,7 @@ GROUP = "dovetail.exporters"
 DEFAULT = "onnx-qdq"
 
 
+@check_arguments
 def export(
     model: Model | PathLike,
     path: PathLike,
@@ -49,7 +52,7 @@ def export(
     check_suffix(target, exporter.suffix, f"{format} writes {exporter.suffix} files", "path")
     if not isinstance(model, Model):
         source = Path(model)
-        if target.exists() and source.exists() and target.samefile(source):
+        if os.path.exists(target) and os.path.exists(source) and target.samefile(source):
             raise _usage(
                 "the exported model would overwrite its source",
                 f"path {target}",

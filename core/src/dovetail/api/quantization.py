@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dovetail.api.conversion import PathLike, load_model
+from dovetail.arguments import check_arguments
 from dovetail.container import Model
 from dovetail.errors import ConfigError, suggest_name
 from dovetail.ops import OpRegistry
@@ -23,6 +24,7 @@ GROUP = "dovetail.quantizers"
 DEFAULT = "default"
 
 
+@check_arguments
 def quantize(
     model: Model | PathLike,
     calibration: Calibration | Mapping[str, Calibration] | None = None,
@@ -50,6 +52,7 @@ def quantize(
     return quantize_with_report(model, calibration, ops=ops, **options).model
 
 
+@check_arguments
 def quantize_with_report(
     model: Model | PathLike,
     calibration: Calibration | Mapping[str, Calibration] | None = None,
@@ -81,6 +84,7 @@ def run_quantizer(
     return _quantizer().quantize(model, _by_graph(model, calibration), options, ops)
 
 
+@check_arguments
 def write_encodings(model: Model, model_path: PathLike) -> tuple[Path, ...]:
     """Write the encodings of a quantized model, a file for each graph; return their paths.
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from dovetail.api.conversion import PathLike, as_path, load_model
+from dovetail.api.conversion import PathLike, load_model
 from dovetail.api.specialization import (
     MAX_SPECIALIZATIONS,
     Specializer,
@@ -18,6 +18,7 @@ from dovetail.api.specialization import (
     check_limit,
     sole_source,
 )
+from dovetail.arguments import check_arguments
 from dovetail.container import Model, WeightStore
 from dovetail.errors import BackendError, ConfigError, suggest_name
 from dovetail.ir import Array, DType
@@ -51,6 +52,7 @@ class Session:
         DovetailError: The model cannot be loaded, or the backend does not run it.
     """
 
+    @check_arguments
     def __init__(
         self,
         model: Model | PathLike | Sequence[Model | PathLike],
@@ -58,7 +60,7 @@ class Session:
         config: PathLike | Mapping[str, Any] | None = None,
         *,
         ops: OpRegistry | None = None,
-        specialize: Sequence[str] = (),
+        specialize: str | Iterable[str] = (),
         max_specializations: int = MAX_SPECIALIZATIONS,
         map_weights: bool = True,
     ) -> None:
@@ -111,6 +113,7 @@ class Session:
         """The inputs of `specialize` whose values conversions have needed so far."""
         return self._specializer.constant_inputs if self._specializer else ()
 
+    @check_arguments
     def run(
         self,
         inputs: Mapping[str, Any] | Any,
@@ -154,6 +157,7 @@ class Session:
             given = {n: v for n, v in inputs.items() if n in known or n not in constant}
             return _run(handle, given, profile, signal, native=native)
 
+    @check_arguments
     @contextmanager
     def specialized(self, inputs: Mapping[str, Any]) -> Iterator[Graph]:
         """Return the graph for these inputs; it stays alive during the `with` block.
@@ -216,13 +220,12 @@ def _models(
     """Return the models of a session, none of them loaded yet.
 
     Raises:
-        ConfigError: An item is neither a model nor a path, or there are no items.
+        ConfigError: There are none.
     """
-    is_several = isinstance(model, Iterable) and not isinstance(model, str | os.PathLike)
-    found = tuple(model) if is_several else (model,)  # type: ignore[arg-type]
+    found = (model,) if isinstance(model, Model | str | os.PathLike) else tuple(model)
     if not found:
         raise ConfigError("no model given", code="USAGE", hint="pass a model or its path")
-    return tuple(each if isinstance(each, Model) else as_path(each) for each in found)
+    return found
 
 
 def _by_name(inputs: object, names: Sequence[str]) -> Mapping[str, Any]:

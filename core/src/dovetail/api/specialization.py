@@ -8,9 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from operator import index
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 
@@ -252,23 +251,27 @@ def sole_source(models: Sequence[Model | PathLike]) -> Path:
     return Path(model)
 
 
-def check_limit(limit: object) -> None:
-    """Raise if a maximum number of graphs is not a positive integer.
+def check_limit(limit: int) -> None:
+    """Raise if a maximum number of graphs is not positive.
 
     Raises:
         ConfigError: It is not.
     """
-    if not isinstance(limit, SupportsIndex) or isinstance(limit, bool):
+    if limit < 1:
         raise ConfigError(
-            f"`max_specializations` must be an integer, got {limit!r}",
+            f"`max_specializations` must be at least 1, got {limit}",
             code="USAGE",
-            hint="pass the number of graphs to keep, 1 or more",
+            hint="pass the number of graphs to keep",
         )
-    if index(limit) < 1:
-        raise ConfigError(f"`max_specializations` must be at least 1, got {limit}", code="USAGE")
 
 
 def _check_names(names: Sequence[str]) -> None:
+    if wrong := [type(name).__name__ for name in names if not isinstance(name, str)]:
+        raise ConfigError(
+            f"`specialize` must name inputs, got an object of type {wrong[0]}",
+            code="USAGE",
+            hint="pass the names of the inputs as strings",
+        )
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"duplicate names in `specialize`: {', '.join(twice)}", code="USAGE")
 

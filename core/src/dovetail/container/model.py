@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from dovetail.arguments import check_arguments, check_fields
 from dovetail.container._format import Kind
 from dovetail.container._graphs import dump_graph, load_graph
 from dovetail.container._manifest import ManifestError, ModelManifest
@@ -44,7 +45,13 @@ class Model:
     op_packages: dict[str, str]
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name, graph in self.graphs.items():
+            if not isinstance(graph, Graph):
+                raise GraphError(
+                    f"expected a graph under the key '{name}', got {type(graph).__name__}",
+                    hint="pass a mapping from names to graphs",
+                )
             if name != graph.name:
                 raise GraphError(
                     f"graph '{graph.name}' has the key '{name}'",
@@ -52,6 +59,7 @@ class Model:
                 )
 
     @classmethod
+    @check_arguments
     def of(cls, *graphs: Graph, producer: Producer, registry: OpRegistry) -> Model:
         """Create a model from graphs, with the versions of their op packages.
 
@@ -71,6 +79,7 @@ class Model:
         packages = sorted(set(packages_of(named)))
         return cls(named, producer, {name: registry.package(name).version for name in packages})
 
+    @check_arguments
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file; an error leaves no file, or the old one.
 
@@ -92,6 +101,7 @@ class Model:
         write_container(path, Kind.MODEL, manifest, table)
 
     @classmethod
+    @check_arguments
     def load(
         cls,
         path: str | os.PathLike[str],

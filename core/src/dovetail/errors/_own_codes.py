@@ -39,8 +39,8 @@ OWN_CODES: tuple[Entry, ...] = (
     Entry(
         "USAGE",
         2,
-        "The command line is not valid for the command.",
-        "See the command's `--help`.",
+        "The command line, or an argument of a call from Python, is not valid.",
+        "See the command's `--help`, or `help()` of the function in Python.",
     ),
     # Plugins
     Entry(

@@ -45,6 +45,9 @@ class Node:
         self.params: dict[str, Param] = dict(params or {})
         self.sources: tuple[str, ...] = (name,) if sources is None else tuple(sources)
 
+    def __getstate__(self) -> object:
+        return super().__getstate__()  # stated here: old protocols of pickle require it
+
     @property
     def where(self) -> str:
         """The node in the user's terms, for errors and profile lines."""

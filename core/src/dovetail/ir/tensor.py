@@ -112,6 +112,9 @@ class Tensor:
         self.source = name if source is None else source
         self.source_perm = source_perm
 
+    def __getstate__(self) -> object:
+        return super().__getstate__()  # stated here: old protocols of pickle require it
+
     @classmethod
     def static(
         cls,

@@ -4,11 +4,13 @@ Only the registry is imported here: `hooks`, `hookspecs` and `ops` are separate 
 listing commands for `dovetail --help` loads neither pluggy nor numpy.
 """
 
+from dovetail.plugins._contracts import PHASES
 from dovetail.plugins._found import Plugin, Status
 from dovetail.plugins._groups import COMMAND_HELP, COMMANDS, GROUPS
 from dovetail.plugins.registry import (
     Registry,
     generation,
+    leave_out,
     list_plugins,
     load,
     load_all,
@@ -22,10 +24,12 @@ __all__ = [
     "COMMANDS",
     "COMMAND_HELP",
     "GROUPS",
+    "PHASES",
     "Plugin",
     "Registry",
     "Status",
     "generation",
+    "leave_out",
     "list_plugins",
     "load",
     "load_all",

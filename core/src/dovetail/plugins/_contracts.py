@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+# The phases of a conversion, at whose ends third parties' passes join.
+PHASES = ("early", "layout", "fusion", "late")
+
 Check = Callable[[object, str], Iterator[str]]
 
 
@@ -107,9 +110,17 @@ def _call_faults(found: object, name: str, member: str, parameters: list[str]) -
 
 
 def pass_faults(found: object, name: str) -> Iterator[str]:
-    """Yield the attributes for a pipeline that a pass lacks, unless it is a pipeline itself."""
-    if not hasattr(found, "expanded"):
-        yield from (f"missing '{each}'" for each in ("phase", "after") if not hasattr(found, each))
+    """Yield why a pass cannot join the pipeline, unless it is a pipeline itself."""
+    if hasattr(found, "expanded"):
+        return
+    if missing := [each for each in ("phase", "after") if not hasattr(found, each)]:
+        yield from (f"missing '{each}'" for each in missing)
+        return
+    phase, after = getattr(found, "phase", None), getattr(found, "after", None)
+    if not isinstance(phase, str) or phase not in PHASES:
+        yield f"unknown phase {phase!r}; expected one of {', '.join(PHASES)}"
+    if after is not None and not isinstance(after, str):
+        yield f"'after' must be the name of a pass or None, got {after!r}"
 
 
 def frontend_faults(found: object, name: str) -> Iterator[str]:

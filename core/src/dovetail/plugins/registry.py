@@ -130,6 +130,17 @@ class Registry:
         loaded = {name: self.load_usable(group, name) for name in self.names(group)}
         return {name: found for name, found in loaded.items() if found is not None}
 
+    def leave_out(self, group: str, name: str, reason: str) -> None:
+        """Report a plugin that is not usable for a reason found after it was loaded.
+
+        Raises:
+            ConfigError: As `list_plugins`.
+            PluginError: PLUGIN_MISSING.
+        """
+        plugin = self.probe(group, name)
+        where = f"{group} '{name}' (dist {plugin.dist} {plugin.version})"
+        self._report(group, name, PluginError(reason, where=where))
+
     def probe(self, group: str, name: str) -> Plugin:
         """Try to load a plugin and return its description; a broken one does not raise.
 
@@ -268,6 +279,7 @@ names = _REGISTRY.names
 load = _REGISTRY.load
 load_all = _REGISTRY.load_all
 load_usable = _REGISTRY.load_usable
+leave_out = _REGISTRY.leave_out
 probe = _REGISTRY.probe
 refresh = _REGISTRY.refresh
 generation = _REGISTRY.generation

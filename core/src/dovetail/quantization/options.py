@@ -148,7 +148,7 @@ def _wrong_values(values: Mapping[str, Any], where: str) -> Iterator[Problem]:
             continue
         try:
             msgspec.convert(value, types[name])
-        except msgspec.ValidationError as failure:
+        except (msgspec.ValidationError, UnicodeError) as failure:
             allowed = ", ".join(map(str, _allowed(types[name])))
             text = f"{name} cannot be {value!r}" + ("" if allowed else f": {failure}")
             wrong.append(Problem(text, where, f"expected {allowed}" if allowed else ""))

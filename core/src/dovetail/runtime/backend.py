@@ -8,9 +8,10 @@ from typing import Any, Self, TypeVar, cast
 from weakref import WeakSet
 
 from dovetail import ir
-from dovetail.errors import BackendError, OpError
+from dovetail.arguments import check_arguments
+from dovetail.errors import BackendError, OpError, PluginError
 from dovetail.ops import OpPackage, OpRegistry, node_faults
-from dovetail.plugins import load
+from dovetail.plugins import GROUPS, load
 from dovetail.plugins.hooks import hooks
 from dovetail.plugins.ops import installed_ops
 from dovetail.runtime import contract
@@ -87,6 +88,7 @@ class Backend(Handle):
         self._host: Device | None = None
 
     @classmethod
+    @check_arguments
     def create(
         cls,
         name: str | type[contract.Backend],
@@ -102,14 +104,15 @@ class Backend(Handle):
             ops: The ops; by default those of all installed op packages.
 
         Raises:
-            PluginError: The backend is not installed, or it cannot be loaded.
+            PluginError: The backend is not installed, cannot be loaded or does not meet the
+                contract.
             ConfigError: The options are wrong.
             BackendError: The backend cannot be started.
         """
         hooks.load_installed()
 
         def create() -> Backend:
-            plugin_class = backend_class(name) if isinstance(name, str) else name
+            plugin_class = backend_class(name) if isinstance(name, str) else _checked_class(name)
             registry = installed_ops() if ops is None else ops
             where = f"options of backend '{plugin_class.name}'"
             options = typed_config(config, plugin_class.options_type, where)
@@ -281,6 +284,21 @@ class Backend(Handle):
             context.free()
         if not self.is_freed:
             self.free()
+
+
+def _checked_class(found: type[contract.Backend]) -> type[contract.Backend]:
+    """Return a class that is not installed.
+
+    Raises:
+        PluginError: It does not meet the contract.
+    """
+    if faults := GROUPS["dovetail.backends"].faults(found, getattr(found, "name", "")):
+        raise PluginError(
+            f"the class is not a backend: {'; '.join(faults)}",
+            where=found.__qualname__,
+            hint="see dovetail.runtime.contract.Backend",
+        )
+    return found
 
 
 def backend_class(name: str) -> type[contract.Backend]:

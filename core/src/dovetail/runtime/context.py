@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 from dovetail import ir
+from dovetail.arguments import check_arguments
 from dovetail.container import Model, WeightStore
 from dovetail.errors import BackendError, suggest_name
 from dovetail.ir import Array, DType
@@ -138,6 +139,7 @@ class Context(Handle):
             if self._closing:
                 self._changed.notify_all()
 
+    @check_arguments
     def compose(self, model: Model) -> tuple[Graph, ...]:
         """Create the graphs of a model with the same calls as an application.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import msgspec
 
@@ -111,6 +111,7 @@ class Support:
 SUPPORTED = Support()
 
 
+@runtime_checkable
 class Watch(Protocol):
     """Receives each step of a watched run."""
 

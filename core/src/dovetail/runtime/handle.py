@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import ClassVar, Concatenate, NoReturn, ParamSpec, TypeVar
 
+from dovetail.arguments import check_arguments
 from dovetail.errors import BackendError
 from dovetail.plugins.events import ApiCall
 from dovetail.plugins.hooks import hooks
@@ -74,23 +75,26 @@ class Handle:
 def api_call(
     name: str,
 ) -> Callable[[Callable[Concatenate[H, P], R]], Callable[Concatenate[H, P], R]]:
-    """Decorate a method as the call `name` of the API table: check the handle, notify the hooks.
+    """Decorate a method as the call `name` of the API table.
 
-    The parameters of the method are those of the table, in order (a test compares them).
+    Before each call, check the handle and the types of the arguments, and notify the hooks. The
+    parameters of the method are those of the table, in order (a test compares them).
     """
     call = API[name]
     names = tuple(arg for arg, _ in call.args)
 
     def decorate(method: Callable[Concatenate[H, P], R]) -> Callable[Concatenate[H, P], R]:
+        run = check_arguments(method)
+
         @functools.wraps(method)
         def announced(self: H, /, *args: P.args, **kwargs: P.kwargs) -> R:
             if self._freed:
                 self.require_alive()
             if not hooks.active:
-                return method(self, *args, **kwargs)
+                return run(self, *args, **kwargs)
             arguments: dict[str, object] = {"handle": self}
             arguments |= dict(zip(names, args, strict=False)) | kwargs
-            return call_with_hooks(name, arguments, lambda: method(self, *args, **kwargs))
+            return call_with_hooks(name, arguments, lambda: run(self, *args, **kwargs))
 
         setattr(announced, CALL_MARK, name)
         return announced

@@ -103,6 +103,22 @@ def test_refusals(extras: list[Extra], said: str) -> None:
     assert said in str(caught.value)
 
 
+def test_passes_that_cannot_join_are_left_out_on_request() -> None:
+    left: list[str] = []
+    good = [Extra("a"), Extra("c", phase="late")]
+    bad = [
+        Extra("b", after="nonsense"),
+        Extra("d", phase="middle"),
+        Extra("e", after="b"),  # waits for one that is left out
+        Extra("f", after="g"),
+        Extra("g", after="f"),
+        Extra("fuse-bias"),
+    ]
+    found = CONVERT_DEFAULT.expanded(good + bad, lambda each, fault: left.append(each.name))
+    assert found == CONVERT_DEFAULT.expanded(good)
+    assert sorted(left) == sorted(each.name for each in bad)
+
+
 def test_a_pass_without_a_phase_is_refused() -> None:
     with pytest.raises(PluginError, match="pass 'dead-code'"):
         CONVERT_DEFAULT.expanded([DeadCode()])  # type: ignore[list-item]

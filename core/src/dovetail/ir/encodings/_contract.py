@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dovetail.ir.dtypes import DType
 from dovetail.ir.storage import Array
@@ -22,6 +22,7 @@ class EncodingKind(enum.IntEnum):
     BLOCKWISE_EXPANSION = 5
 
 
+@runtime_checkable
 class Encoding(Protocol):
     """Contract of all encodings."""
 

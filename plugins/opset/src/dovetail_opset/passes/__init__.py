@@ -14,7 +14,7 @@ from dovetail_opset.passes.fuse_depth_to_space import FuseDepthToSpace
 from dovetail_opset.passes.fuse_hard_swish import FuseHardSwish
 from dovetail_opset.passes.fuse_layer_norm import FuseLayerNorm
 from dovetail_opset.passes.fuse_rms_norm import FuseRmsNorm
-from dovetail_opset.passes.pipeline import PHASES, Pipeline, ThirdPartyPass
+from dovetail_opset.passes.pipeline import Pipeline, ThirdPartyPass
 from dovetail_opset.passes.remove_identities import RemoveIdentities
 from dovetail_opset.passes.reshape_transposes import ReshapeTransposes
 from dovetail_opset.passes.restore_names import RestoreNames
@@ -55,7 +55,6 @@ __all__ = [
     "COLUMNS_LAST",
     "COLUMNS_MOVED",
     "CONVERT_DEFAULT",
-    "PHASES",
     "ChannelsLast",
     "DeadCode",
     "FoldBatchnorm",

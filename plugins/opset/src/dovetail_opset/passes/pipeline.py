@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from dovetail.errors import PluginError, suggest_name
 from dovetail.ir import Graph, Pass, run_passes
-
-PHASES = ("early", "layout", "fusion", "late")
+from dovetail.plugins import PHASES
 
 
 class ThirdPartyPass(Pass, Protocol):
@@ -22,6 +21,9 @@ class ThirdPartyPass(Pass, Protocol):
     @property
     def after(self) -> str | None:
         """Name of the pass before it, None for the end of the phase."""
+
+
+LeaveOut = Callable[[ThirdPartyPass, PluginError], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +52,30 @@ class Pipeline:
         """Run the passes in order, checking the graph after each."""
         return run_passes(graph, self.passes)
 
-    def expanded(self, extra: Iterable[ThirdPartyPass]) -> Pipeline:
+    def expanded(
+        self, extra: Iterable[ThirdPartyPass], leave_out: LeaveOut | None = None
+    ) -> Pipeline:
         """Return the pipeline with third parties' passes at the positions that they declare.
 
         The result does not depend on the order of `extra`: passes with the same position are sorted
         by name.
 
+        Args:
+            extra: The passes.
+            leave_out: Receives each pass that cannot join, with the reason; by default the first
+                one is an error.
+
         Raises:
             PluginError: A name is taken, a phase is unknown, or `after` names no earlier pass.
         """
-        waiting = sorted(extra, key=lambda p: p.name)
-        for each in waiting:
-            _need_phase(each)
-        _need_own_names([*self.passes, *waiting])
+        leave_out = leave_out or _raise
+        waiting: list[ThirdPartyPass] = []
+        for each in sorted(extra, key=lambda p: p.name):
+            fault = _phase_fault(each) or _name_fault(each, [*self.passes, *waiting])
+            if fault is None:
+                waiting.append(each)
+            else:
+                leave_out(each, fault)
         found = self
         while waiting:
             # one whose `after` is still waiting itself waits too
@@ -70,22 +83,30 @@ class Pipeline:
             ready = [p for p in waiting if p.after not in names]
             if not ready:
                 circle = " and ".join(sorted(names))
-                raise PluginError(f"the passes {circle} must each run after another of them")
-            found = found._with(ready)
+                fault = PluginError(f"the passes {circle} must each run after another of them")
+                for each in waiting:
+                    leave_out(each, fault)
+                return found
+            found = found._with(ready, leave_out)
             waiting = [p for p in waiting if p not in ready]
         return found
 
-    def _with(self, ready: list[ThirdPartyPass]) -> Pipeline:
+    def _with(self, ready: list[ThirdPartyPass], leave_out: LeaveOut) -> Pipeline:
         found = self
         for each in reversed(ready):  # each is inserted before those already at the same position
-            found = found._with_after(each) if each.after else found
+            if each.after:
+                placed = found._with_after(each)
+                if isinstance(placed, PluginError):
+                    leave_out(each, placed)
+                else:
+                    found = placed
         for each in ready:
             if not each.after:
                 passes: tuple[Pass, ...] = getattr(found, each.phase)
                 found = found._changed(each.phase, (*passes, each))
         return found
 
-    def _with_after(self, added: ThirdPartyPass) -> Pipeline:
+    def _with_after(self, added: ThirdPartyPass) -> Pipeline | PluginError:
         passes: list[Pass] = list(getattr(self, added.phase))
         names = [p.name for p in passes]
         if added.after in names:
@@ -100,29 +121,33 @@ class Pipeline:
             message = (
                 f"the pass is to run after '{added.after}', which runs later than {added.phase}"
             )
-            raise PluginError(message, where=where, hint="declare a later phase")
+            return PluginError(message, where=where, hint="declare a later phase")
         hint = suggest_name(str(added.after), known)
-        raise PluginError(f"pass '{added.after}' to run after not found", where=where, hint=hint)
+        return PluginError(f"pass '{added.after}' to run after not found", where=where, hint=hint)
 
     def _changed(self, phase: str, passes: tuple[Pass, ...]) -> Pipeline:
         phases: dict[str, Any] = {phase: passes}
         return replace(self, **phases)
 
 
-def _need_phase(each: ThirdPartyPass) -> None:
+def _raise(each: ThirdPartyPass, fault: PluginError) -> None:
+    raise fault
+
+
+def _phase_fault(each: ThirdPartyPass) -> PluginError | None:
     where = f"pass '{each.name}'"
     phase = getattr(each, "phase", None)
-    if phase not in PHASES or not hasattr(each, "after"):
-        raise PluginError(
-            f"unknown phase {phase!r}" if hasattr(each, "after") else "missing attribute `after`",
-            where=where,
-            hint=suggest_name(str(phase), PHASES) + "; `after` names a pass or is None",
-        )
+    if phase in PHASES and hasattr(each, "after"):
+        return None
+    return PluginError(
+        f"unknown phase {phase!r}" if hasattr(each, "after") else "missing attribute `after`",
+        where=where,
+        hint=suggest_name(str(phase), PHASES) + "; `after` names a pass or is None",
+    )
 
 
-def _need_own_names(passes: list[Pass]) -> None:
+def _name_fault(each: ThirdPartyPass, others: list[Pass]) -> PluginError | None:
     # a pass may run in several phases; then it is the same one
-    seen: dict[str, Pass] = {}
-    for each in passes:
-        if seen.setdefault(each.name, each) != each:
-            raise PluginError(f"duplicate pass name '{each.name}'", code="PLUGIN_CONFLICT")
+    if all(other.name != each.name or other == each for other in others):
+        return None
+    return PluginError(f"duplicate pass name '{each.name}'", code="PLUGIN_CONFLICT")
