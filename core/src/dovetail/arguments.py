@@ -1,6 +1,6 @@
 """Checks of the arguments of public functions against their annotations.
 
-They look at the type of each argument, at the items of sequences and at the text of paths. What the
+They check the type of each argument, the items of sequences and the text of paths. What the
 values mean is checked where they are used.
 """
 
@@ -84,14 +84,14 @@ class _Rule:
 
     Attributes:
         types: Allowed types.
-        refused: Subclasses of these that are not allowed.
+        excluded: Subclasses of these that are not allowed.
         expected: Their names, for users.
         item: Rule of the items if the value is a sequence.
         is_path: Whether text must be usable as a path.
     """
 
     types: tuple[type, ...]
-    refused: tuple[type, ...]
+    excluded: tuple[type, ...]
     expected: str
     item: _Rule | None = None
     is_path: bool = False
@@ -108,18 +108,18 @@ class _Rule:
         names.sort(key="None".__eq__)
         expected = " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
         also = (_ALSO[each] for each in options if each in _ALSO)  # first: a quick test
-        refused = {kind for each in options for kind in _NOT.get(each, ())} - {*options, object}
-        return cls((*also, *options), tuple(refused), expected, item, is_path)
+        excluded = {kind for each in options for kind in _NOT.get(each, ())} - {*options, object}
+        return cls((*also, *options), tuple(excluded), expected, item, is_path)
 
     @property
     def quick(self) -> tuple[type, ...]:
         """Types of values that need no other check."""
-        needs_more = self.refused or self.item is not None or self.is_path
+        needs_more = self.excluded or self.item is not None or self.is_path
         return () if needs_more else self.types
 
     def fault(self, value: object) -> str:
         """Return the end of the sentence "the argument cannot"; empty if the value is allowed."""
-        if not isinstance(value, self.types) or isinstance(value, self.refused):
+        if not isinstance(value, self.types) or isinstance(value, self.excluded):
             return f"be {_described(value)}"
         if self.is_path and isinstance(value, str | os.PathLike):
             return _path_fault(value)
