@@ -51,7 +51,7 @@ def _replace(graph: Graph, node: Node) -> bool:
     return True
 
 
-def _single(op: Op) -> tuple[str, dict[str, Any]] | None:
+def _single(op: Op | None) -> tuple[str, dict[str, Any]] | None:
     """Return the op of the same meaning and its params; None if there is none."""
     if not isinstance(op, Variants):
         return None
