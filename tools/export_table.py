@@ -17,7 +17,7 @@ import onnx
 from dovetail.errors import UnsupportedOpError
 from dovetail.ops.exporter import ExportOptions
 from dovetail.testing import bind
-from dovetail_onnx.exporter import EXPORTERS, OnnxQdqExporter
+from dovetail_onnx.exporter import EXPORTED, OnnxQdqExporter
 from dovetail_opset import PACKAGE
 from dovetail_opset.testing import CASES
 
@@ -38,10 +38,10 @@ def table() -> str:
     """Return the table and the list of ops that cannot be exported."""
     operators, refusals = tried()
     lines = ["| op | ONNX operators | not expressible |\n", "|---|---|---|\n"]
-    for op_type in sorted(EXPORTERS):
+    for op_type in sorted(EXPORTED):
         made = ", ".join(sorted(operators[op_type])) or "-"
         lines.append(f"| `{op_type}` | {made} | {'; '.join(sorted(refusals[op_type])) or '-'} |\n")
-    missing = sorted(set(PACKAGE.schemas) - set(EXPORTERS))
+    missing = sorted(set(PACKAGE.schemas) - EXPORTED)
     listed = ", ".join(f"`{op_type}`" for op_type in missing)
     lines.append(f"\nNot exported ({len(missing)} of {len(PACKAGE.schemas)}): {listed}.\n")
     return "".join(lines)

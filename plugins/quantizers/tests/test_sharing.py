@@ -9,8 +9,12 @@ import pytest
 from quantizing import decisions, dense, encoding, model_of, new_graph, output, quantized
 
 import dovetail as dt
+from dovetail.container import Model, Producer
 from dovetail.errors import QuantizationError
-from dovetail.ir import DType, Graph, ScaleOffset, Spec, Tensor
+from dovetail.ir import AxisScaleOffset, DType, Graph, Node, ScaleOffset, Spec, Tensor
+from dovetail.ops import In, Op, OpPackage, OpRegistry, Range, float32
+from dovetail.quantization import Bias, Granularity, Weight
+from dovetail_opset import PACKAGE
 from dovetail_opset.build import add, add_all, static
 
 RNG = np.random.default_rng(3)
@@ -192,7 +196,7 @@ def test_nothing_is_squashed_that_others_see(other: str) -> None:
         ("Sigmoid", {}, ScaleOffset(1 / 255)),
         ("Softmax", {}, ScaleOffset(1 / 255)),
         ("Tanh", {}, ScaleOffset(2 / 255, -128)),
-        ("ElementWiseNeuron", {"operation": 6}, ScaleOffset(1 / 255)),
+        ("ElementWiseNeuron", {"operation": 2}, ScaleOffset(1 / 255)),
     ],
 )
 def test_fixed_ranges(op_type: str, params: dict[str, Any], expected: ScaleOffset) -> None:
@@ -229,11 +233,6 @@ def test_ops_that_take_no_fixed_point_stay_float_between_converts() -> None:
 
 def test_a_third_party_op_says_its_own_roles() -> None:
     from dovetail.api.quantization import quantize
-    from dovetail.container import Model, Producer
-    from dovetail.ir import AxisScaleOffset, Node
-    from dovetail.ops import In, Op, OpPackage, OpRegistry
-    from dovetail.quantization import Bias, Granularity, Weight
-    from dovetail_opset import PACKAGE
 
     mine = OpPackage("my.ops")
 
@@ -262,3 +261,64 @@ def test_a_third_party_op_says_its_own_roles() -> None:
     ).graphs["net"]
     for name in ("w", "b"):
         assert isinstance(made.tensor(name).encoding, AxisScaleOffset)
+
+
+def test_ops_of_others_state_what_they_do_to_ranges() -> None:
+    class Elementwise(Op):
+        inputs = (In("in[0]"),)
+
+        def infer(self, x: Spec, out: Spec | None) -> Spec:
+            return Spec(x.dtype, x.shape) if out is None else out
+
+    mine = OpPackage("my.ops")
+
+    @mine.op("Below")
+    class Below(Elementwise):
+        """min(max(x, 0), limit)."""
+
+        clips = True
+        limit = float32(4.0)
+
+        @property
+        def value_range(self) -> Range:
+            return 0.0, self.limit
+
+        def reference(self, x: Any) -> Any:
+            return np.clip(x, 0, self.limit)
+
+    @mine.op("SoftSign")
+    class SoftSign(Elementwise):
+        """x / (1 + |x|)."""
+
+        value_range = (-1.0, 1.0)
+
+        def reference(self, x: Any) -> Any:
+            return x / (1 + np.abs(x))
+
+    @mine.op("Sorted")
+    class Sorted(Elementwise):
+        """The elements along the last axis in ascending order."""
+
+        keeps = (0,)
+
+        def reference(self, x: Any) -> Any:
+            return np.sort(x)
+
+    graph, x = new_graph((1, 3))
+    negative = add(graph, "ElementWiseNeg", [x], name="negative")
+    for op_type, name, read in (
+        ("Below", "below", negative),
+        ("Sorted", "sorted", graph.add_tensor(Tensor("below", DType.FLOAT_32, (1, 3)))),
+        ("SoftSign", "soft", graph.add_tensor(Tensor("sorted", DType.FLOAT_32, (1, 3)))),
+    ):
+        made = graph.tensors.get(name) or graph.add_tensor(Tensor(name, DType.FLOAT_32, (1, 3)))
+        graph.add_node(Node(name, "my.ops", op_type, [read], [made]))
+    output(made)
+    ops = OpRegistry.of(mine, PACKAGE)
+    model = Model.of(graph, producer=Producer("test", "0"), registry=ops)
+    samples = [np.array([[-3, 1, 7]]), np.array([[-2, 3, -1]])]
+    (done,) = dt.quantize(model, samples, ops=ops).graphs.values()
+    # what is clipped needs no place, what is sorted keeps its grid, and the rest is known
+    for name in ("negative", "below", "sorted"):
+        assert encoding(done, name) == ScaleOffset(3 / 255)
+    assert encoding(done, "soft") == ScaleOffset(2 / 255, -128)

@@ -2,7 +2,7 @@
 
 from dovetail.ops.check import bind_node, check_ops, find_op_faults, input_specs, node_faults
 from dovetail.ops.defined import DefinedOp
-from dovetail.ops.op import Arrays, Domain, In, Op, Out, Port
+from dovetail.ops.op import UNBOUNDED, Arrays, Domain, In, Op, Out, Port, Range
 from dovetail.ops.params import (
     REQUIRED,
     ParamField,
@@ -17,15 +17,19 @@ from dovetail.ops.params import (
     uint32,
 )
 from dovetail.ops.registry import OpPackage, OpRegistry
+from dovetail.ops.roles import Bias, Granularity, Role, Weight
 from dovetail.ops.schema import OpSchema
 from dovetail.ops.shape_text import ShapeText
 from dovetail.ops.simulate import from_real, simulate, to_real, unstorable
 
 __all__ = [
     "REQUIRED",
+    "UNBOUNDED",
     "Arrays",
+    "Bias",
     "DefinedOp",
     "Domain",
+    "Granularity",
     "In",
     "Op",
     "OpPackage",
@@ -34,8 +38,11 @@ __all__ = [
     "Out",
     "ParamField",
     "Port",
+    "Range",
+    "Role",
     "ShapeText",
     "Specs",
+    "Weight",
     "bind_node",
     "bool8",
     "check_ops",

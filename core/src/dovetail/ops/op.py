@@ -25,15 +25,21 @@ there.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dovetail.ir import Array, DType
 from dovetail.ops.params import ParamField, Specs
+from dovetail.ops.roles import Role
 
 Arrays = Sequence[Array | None]
 Results = Any  # one value, or a sequence of them
+Range = tuple[float, float]  # minimum and maximum
+
+UNBOUNDED: Range = (-math.inf, math.inf)
 
 
 class Domain(enum.Enum):
@@ -87,6 +93,12 @@ class Op:
         source: Origin of the definition.
         is_pure: Whether equal inputs always produce equal outputs. An op that draws random numbers
             or has state is never folded, merged or repeated.
+        is_elementwise: Whether each element of the results depends only on the elements of the
+            inputs at its position, after broadcasting.
+        quantization_roles: The inputs that are weights and biases, by index.
+
+    Quantization reads more facts: `value_range`, `clips`, `flat_beyond`, `keeps` and `added_range`.
+    A subclass states them as class attributes too, or as properties if they depend on params.
     """
 
     inputs: ClassVar[tuple[Port, ...]] = ()
@@ -94,6 +106,8 @@ class Op:
     domain: ClassVar[Domain] = Domain.REAL
     source: ClassVar[str] = ""
     is_pure: ClassVar[bool] = True
+    is_elementwise: ClassVar[bool] = False
+    quantization_roles: ClassVar[Mapping[int, Role]] = MappingProxyType({})
 
     if TYPE_CHECKING:  # subclasses choose a form; see the module docstring
         infer: Callable[..., Results]
@@ -119,6 +133,37 @@ class Op:
                 raise TypeError(f"missing required param '{name}' of {type(self).__name__}")
             else:
                 self.__dict__[name] = field.default_value(ins)
+
+    @property
+    def value_range(self) -> Range:
+        """The range of all results, whatever the inputs are."""
+        return UNBOUNDED
+
+    @property
+    def clips(self) -> bool:
+        """True if the op only clips its input, to `value_range`."""
+        return False
+
+    @property
+    def flat_beyond(self) -> Range:
+        """The inputs beyond which results are within half a step of a 16-bit grid of their limit.
+
+        An op that clips does not state it.
+        """
+        return UNBOUNDED
+
+    @property
+    def keeps(self) -> tuple[int, ...]:
+        """Indices of the inputs whose elements the first output consists of; none if it computes.
+
+        An op of the domain MOVE does not state it: all its outputs consist of its inputs' elements.
+        """
+        return ()
+
+    @property
+    def added_range(self) -> Range | None:
+        """The range of values that an op of the domain MOVE adds to those of its inputs, if any."""
+        return None
 
 
 def param_fields(op: type[Op]) -> dict[str, ParamField[Any]]:

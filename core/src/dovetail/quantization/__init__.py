@@ -1,5 +1,6 @@
 """Contracts of quantizers and quantization algorithms, with options and reports."""
 
+from dovetail.ops import Bias, Granularity, Role, Weight
 from dovetail.quantization.algorithm import (
     Choice,
     Layer,
@@ -26,7 +27,6 @@ from dovetail.quantization.report import (
     QuantizationReport,
     TensorDecision,
 )
-from dovetail.quantization.roles import Bias, Granularity, Role, Weight
 
 __all__ = [
     "LEGACY_NAMES",

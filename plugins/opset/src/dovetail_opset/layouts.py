@@ -15,7 +15,7 @@ import numpy as np
 from dovetail.ir import Node, Shape
 from dovetail.ops import Op
 from dovetail.ops.op import param_fields
-from dovetail_opset._package import PACKAGE
+from dovetail_opset._package import schema_of
 from dovetail_opset._shapes import ints
 from dovetail_opset.ops.arrangement import Pack, Tile, UnPack
 from dovetail_opset.ops.blocks import ChannelShuffle
@@ -127,24 +127,7 @@ def _rows(values: Any, perm: Shape) -> Any:
     return moved
 
 
-_UNARY = (
-    *("Abs", "Asin", "Atan", "Ceil", "Cos", "Exp", "Floor", "Log", "Neg", "Not", "Round"),
-    *("Rsqrt", "Sign", "Sin", "SquareRoot", "Softplus", "Unary", "Neuron"),
-)
-_SEVERAL = (
-    *("Add", "Subtract", "Multiply", "Divide", "Power", "Maximum", "Minimum", "SquaredDifference"),
-    *("FloorDiv", "Fmod", "Mod", "Equal", "NotEqual", "Greater", "GreaterEqual", "Less"),
-    *("LessEqual", "And", "Or", "Xor", "Binary", "Select"),
-)
-_ACTIVATIONS = (
-    *("Relu", "Relu1", "Relu6", "ReluMinMax", "Sigmoid", "Tanh", "Gelu", "HardSwish", "Elu"),
-    *("Prelu", "Logit"),
-)
-_TYPES = ("Cast", "Convert", "Quantize", "Dequantize", "IsInf", "IsNan")
-
 _RULES: dict[str, Rule] = {
-    **{f"ElementWise{name}": _unchanged for name in (*_UNARY, *_SEVERAL)},
-    **dict.fromkeys((*_ACTIVATIONS, *_TYPES), _unchanged),
     **dict.fromkeys(("ChannelShuffle", "Concat", "CumulativeSum", "GatherElements"), _axis),
     **dict.fromkeys(("LogSoftmax", "ScatterElements", "Softmax", "Split"), _axis),
     **{f"Reduce{name}": _reduction for name in ("Max", "Mean", "Min", "Prod", "Sum", "SumSquare")},
@@ -167,7 +150,10 @@ ONLY_FIRST_MOVES = ("LayerNorm", "RmsNorm")
 
 def rule_of(node: Node) -> Rule | None:
     """Return the rule of a node's op; None if the op depends on a layout or is not ours."""
-    return _RULES.get(node.op_type) if node.package == PACKAGE.name else None
+    schema = schema_of(node)
+    if schema is None:
+        return None
+    return _unchanged if schema.op.is_elementwise else _RULES.get(node.op_type)
 
 
 def moved_op(node: Node, op: OpT, perm: Shape) -> tuple[OpT, Shape] | None:

@@ -19,6 +19,7 @@ from dovetail.quantization import (
     Quantized,
     TensorDecision,
 )
+from dovetail_opset.passes import SingleOps
 from dovetail_quantizers.advice.advise import advice_on, joined
 from dovetail_quantizers.advice.noise import noise_of
 from dovetail_quantizers.algorithms_run import Algorithms
@@ -83,6 +84,7 @@ class DefaultQuantizer:
         for name, graph in model.graphs.items():
             check_ops(graph, ops)
             work = copy_graph(graph)
+            SingleOps().run(work)  # the ops whose facts and names the steps below read
             check_statics(work, ops)
             put_back_for_blocks(work, options.weights_block_size)
             overrides = extract_qdq(work, ops)

@@ -12,6 +12,7 @@ from quantizing import new_graph, output
 from rewriting import outputs
 
 from dovetail.ir import Array, Graph, Spec
+from dovetail.plugins.ops import installed_ops
 from dovetail_opset.build import add
 from dovetail_quantizers.algorithms.channel_paths import moved_axis
 
@@ -28,7 +29,7 @@ def tiled(factors: Array, extent: int, axis: int, rank: int) -> Array:
 def check(graph: Graph, axis: int, count: int, seed: int) -> bool:
     """Return whether channels get through the one node of a graph; checks that they do so."""
     (node,) = graph.nodes
-    moved = moved_axis(node, axis, count, relu6=False)
+    moved = moved_axis(node, axis, count, installed_ops(), relu6=False)
     if moved is None:
         return False
     rng = np.random.default_rng(seed)

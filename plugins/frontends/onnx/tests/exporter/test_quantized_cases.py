@@ -16,14 +16,14 @@ from dovetail.ops import input_specs
 from dovetail.ops.simulate import keeps_stored
 from dovetail.testing import OpCase
 from dovetail.testing.binding import bind
-from dovetail_onnx.exporter import EXPORTERS
+from dovetail_onnx.exporter import EXPORTED
 from dovetail_opset import PACKAGE
 from dovetail_opset.testing.quantized import CASES
 
 Evaluate = Callable[..., dict[str, Array]]
 BY_OP: dict[str, list[OpCase]] = defaultdict(list)
 for _case in CASES:
-    if _case.op_type in EXPORTERS:
+    if _case.op_type in EXPORTED:
         BY_OP[_case.op_type].append(_case)
 
 

@@ -6,16 +6,18 @@ from __future__ import annotations
 
 import enum
 import math
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Spec
-from dovetail.ops import In, Op, choice, float32, scalar
+from dovetail.ops import UNBOUNDED, In, Op, Range, Weight, choice, float32, scalar
+from dovetail.ops.op import param_fields
 from dovetail_opset._erf import erf
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, need_same_type
+from dovetail_opset._variants import Variants
 
 
 def sigmoid(x: Array) -> Array:
@@ -67,6 +69,7 @@ def clip(x: Array, low: float, high: float) -> Array:
 
 class _Activation(Op):
     inputs = (In("in[0]"),)
+    is_elementwise = True
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         return computed(x, x.shape, out)
@@ -76,6 +79,9 @@ class _Activation(Op):
 class Relu(_Activation):
     """max(x, 0). Returns the shape of x."""
 
+    clips = True
+    value_range = (0.0, math.inf)
+
     def reference(self, x: Array) -> Array:
         return np.maximum(x, 0)
 
@@ -84,8 +90,14 @@ class Relu(_Activation):
 class ReluMinMax(_Activation):
     """x clipped to [min_value, max_value]. Returns the shape of x."""
 
+    clips = True
+
     min_value = float32()
     max_value = float32()
+
+    @property
+    def value_range(self) -> Range:
+        return self.min_value, self.max_value
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         _need_range(self.min_value, self.max_value)
@@ -99,6 +111,9 @@ class ReluMinMax(_Activation):
 class Relu1(_Activation):
     """x clipped to [-1, 1]. Returns the shape of x."""
 
+    clips = True
+    value_range = (-1.0, 1.0)
+
     def reference(self, x: Array) -> Array:
         return clip(x, -1, 1)
 
@@ -106,6 +121,9 @@ class Relu1(_Activation):
 @PACKAGE.op("Relu6")
 class Relu6(_Activation):
     """x clipped to [0, 6]. Returns the shape of x."""
+
+    clips = True
+    value_range = (0.0, 6.0)
 
     def reference(self, x: Array) -> Array:
         return clip(x, 0, 6)
@@ -120,6 +138,8 @@ class Prelu(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"))
+    is_elementwise = True
+    quantization_roles: ClassVar = {1: Weight()}
     source = "spec/qnn_ops.md, Prelu; He et al. 2015, Delving Deep into Rectifiers"
 
     def infer(self, x: Spec, slope: Spec, out: Spec | None) -> Spec:
@@ -143,6 +163,9 @@ class Prelu(Op):
 class Sigmoid(_Activation):
     """1 / (1 + exp(-x)). Returns the shape of x."""
 
+    value_range = (0.0, 1.0)
+    flat_beyond = (-12.0, 12.0)
+
     def reference(self, x: Array) -> Array:
         return sigmoid(x)
 
@@ -150,6 +173,9 @@ class Sigmoid(_Activation):
 @PACKAGE.op("Tanh")
 class Tanh(_Activation):
     """The hyperbolic tangent. Returns the shape of x."""
+
+    value_range = (-1.0, 1.0)
+    flat_beyond = (-6.5, 6.5)
 
     def reference(self, x: Array) -> Array:
         return np.tanh(x)
@@ -159,6 +185,8 @@ class Tanh(_Activation):
 class Gelu(_Activation):
     """x / 2 * (1 + erf(x / sqrt 2)), the exact form. Returns the shape of x."""
 
+    flat_beyond = (-6.0, math.inf)
+
     def reference(self, x: Array) -> Array:
         return gelu(x)
 
@@ -167,6 +195,7 @@ class Gelu(_Activation):
 class HardSwish(_Activation):
     """x * clip(x + 3, 0, 6) / 6. Returns the shape of x."""
 
+    flat_beyond = (-3.0, math.inf)
     source = "spec/qnn_ops.md, HardSwish; Howard et al. 2019, Searching for MobileNetV3"
 
     def reference(self, x: Array) -> Array:
@@ -203,6 +232,24 @@ class ElementWiseSoftplus(_Activation):
         return softplus(x, self.beta, self.threshold)
 
 
+class HardSigmoid(_Activation):
+    """clip(alpha * x + beta, 0, 1). An operation of ElementWiseNeuron, not an op."""
+
+    value_range = (0.0, 1.0)
+
+    alpha = float32(0.2)
+    beta = float32(0.5)
+
+    @property
+    def flat_beyond(self) -> Range:
+        if self.alpha <= 0:
+            return UNBOUNDED
+        return -self.beta / self.alpha, (1 - self.beta) / self.alpha
+
+    def reference(self, x: Array) -> Array:
+        return np.clip(self.alpha * x + self.beta, 0, 1)
+
+
 class Neuron(enum.IntEnum):
     """The functions of ElementWiseNeuron."""
 
@@ -217,13 +264,28 @@ class Neuron(enum.IntEnum):
     TANH = 8
 
 
+_SINGLE: dict[Neuron, type[Op]] = {
+    Neuron.ELU: Elu,
+    Neuron.GELU: Gelu,
+    Neuron.HARD_SIGMOID: HardSigmoid,
+    Neuron.HARD_SWISH: HardSwish,
+    Neuron.RELU: Relu,
+    Neuron.RELU_MIN_MAX: ReluMinMax,
+    Neuron.SIGMOID: Sigmoid,
+    Neuron.SOFTPLUS: ElementWiseSoftplus,
+    Neuron.TANH: Tanh,
+}
+
+
 @PACKAGE.op("ElementWiseNeuron")
-class ElementWiseNeuron(_Activation):
+class ElementWiseNeuron(Variants):
     """One of the activations, selected by `operation`. Returns the shape of x.
 
     alpha defaults to 1 for ELU and 0.2 for HARD_SIGMOID, beta to 0.5 for HARD_SIGMOID and 1 for
     SOFTPLUS. RELU_MIN_MAX needs min_value and max_value.
     """
+
+    inputs = (In("in[0]"),)
 
     operation = choice(Neuron)
     alpha = scalar(None, dtypes=(DType.FLOAT_32,))
@@ -231,6 +293,14 @@ class ElementWiseNeuron(_Activation):
     min_value = scalar(None, dtypes=(DType.FLOAT_32,))
     max_value = scalar(None, dtypes=(DType.FLOAT_32,))
     threshold = float32(-1.0)
+
+    @property
+    def single(self) -> Op:
+        """The op of the same meaning; params that are left out have its defaults."""
+        kind = _SINGLE[self.operation]
+        fields = param_fields(kind).items()
+        given = {name: getattr(self, name) for name, _ in fields}
+        return kind(**{n: given[n] for n, f in fields if f.is_required or given[n] is not None})
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         if self.operation is Neuron.RELU_MIN_MAX:
@@ -240,28 +310,8 @@ class ElementWiseNeuron(_Activation):
         return computed(x, x.shape, out)
 
     def reference(self, x: Array) -> Array:
-        alpha = 1.0 if self.alpha is None else self.alpha
-        beta = 1.0 if self.beta is None else self.beta
-        match self.operation:
-            case Neuron.ELU:
-                return elu(x, alpha)
-            case Neuron.GELU:
-                return gelu(x)
-            case Neuron.HARD_SIGMOID:
-                slope = 0.2 if self.alpha is None else self.alpha
-                return np.clip(slope * x + (0.5 if self.beta is None else self.beta), 0, 1)
-            case Neuron.HARD_SWISH:
-                return hard_swish(x)
-            case Neuron.RELU:
-                return np.maximum(x, 0)
-            case Neuron.RELU_MIN_MAX:
-                return clip(x, self.min_value, self.max_value)
-            case Neuron.SIGMOID:
-                return sigmoid(x)
-            case Neuron.SOFTPLUS:
-                return softplus(x, beta, self.threshold)
-            case Neuron.TANH:
-                return np.tanh(x)
+        found: Array = self.single.reference(x)
+        return found
 
 
 def _need_range(low: float, high: float) -> None:

@@ -9,6 +9,7 @@ import enum
 from dovetail.ir import Array, Spec
 from dovetail.ops import In, Op, choice
 from dovetail_opset._package import PACKAGE
+from dovetail_opset._variants import Variants
 
 
 class Binary(enum.IntEnum):
@@ -45,7 +46,7 @@ _SINGLE = {operation: _single(operation) for operation in Binary}
 
 
 @PACKAGE.op("ElementWiseBinary")
-class ElementWiseBinary(Op):
+class ElementWiseBinary(Variants):
     """A function of two tensors, selected by `operation`. Shapes broadcast.
 
     Each operation behaves as the single op of its name: comparisons and logic return BOOL_8 unless

@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Shape, Spec
-from dovetail.ops import In, Op, ParamField, bool8, tensor, uint32
+from dovetail.ops import Bias, Granularity, In, Op, ParamField, Weight, bool8, tensor, uint32
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, need_rank, need_shape
 from dovetail_opset._windows import Window
@@ -19,6 +19,7 @@ class _Sliding(Op):
     """Filters that slide over (n, *spatial, c), plus a bias."""
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", optional=True))
+    quantization_roles: ClassVar = {1: Weight(-1, Granularity.CHANNEL), 2: Bias(0, 1)}
 
     axes: ClassVar[int]  # how many spatial ones
     stride: ParamField[Any]

@@ -19,6 +19,7 @@ from dovetail_opset._shapes import broadcast, computed, need_numbers, need_same_
 
 class _Binary(Op):
     inputs = (In("in[0]"), In("in[1]"))
+    is_elementwise = True
     function: ClassVar[Callable[[Array, Array], Array]]
 
     def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:

@@ -23,6 +23,7 @@ from dovetail_opset._shapes import broadcast, moved, need_same_type, truth
 
 class _Logic(Op):
     inputs = (In("in[0]"), In("in[1]"))
+    is_elementwise = True
     function: ClassVar[Callable[[Array, Array], Array]]
 
     def infer(self, a: Spec, b: Spec, out: Spec | None) -> Spec:
@@ -67,6 +68,7 @@ class ElementWiseSelect(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]"))
+    is_elementwise = True
 
     def infer(self, condition: Spec, a: Spec, b: Spec, out: Spec | None) -> Spec:
         if a.dtype is not b.dtype and not (a.dtype.is_fixed_point and b.dtype.is_fixed_point):

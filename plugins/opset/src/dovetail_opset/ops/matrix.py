@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Shape, Spec
-from dovetail.ops import In, Op, bool8
+from dovetail.ops import Bias, Granularity, In, Op, Weight, bool8
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import broadcast, computed, need_rank, need_shape
 
@@ -25,6 +26,7 @@ class FullyConnected(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", optional=True))
+    quantization_roles: ClassVar = {1: Weight(0, Granularity.ROW, summed=1), 2: Bias(0, 1)}
 
     keep_dims = bool8(False)
 
@@ -63,6 +65,11 @@ class MatMul(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", optional=True))
+    quantization_roles: ClassVar = {
+        0: Weight(),
+        1: Weight(-1, Granularity.ROW, transposed_by="transpose_in1", summed=-2),
+        2: Bias(0, 1),
+    }
 
     transpose_in0 = bool8(False)
     transpose_in1 = bool8(False)

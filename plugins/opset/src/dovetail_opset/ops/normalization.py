@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import enum
 import math
+from typing import ClassVar
 
 import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, Spec
-from dovetail.ops import In, Op, bool8, choice, float32, tensor, uint32
+from dovetail.ops import Bias, In, Op, Weight, bool8, choice, float32, tensor, uint32
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import (
     computed,
@@ -31,6 +32,7 @@ class Batchnorm(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", optional=True))
+    quantization_roles: ClassVar = {1: Weight(), 2: Bias(0, 1)}
 
     def infer(self, x: Spec, weight: Spec, bias: Spec | None, out: Spec | None) -> Spec:
         if not x.shape:
@@ -51,6 +53,7 @@ class LayerNorm(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]", optional=True), In("in[2]", optional=True))
+    quantization_roles: ClassVar = {1: Weight(), 2: Bias()}
     source = "spec/qnn_ops.md, LayerNorm; Ba et al. 2016, Layer Normalization"
 
     epsilon = float32(0.001)
@@ -78,6 +81,7 @@ class RmsNorm(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]", optional=True), In("in[2]", optional=True))
+    quantization_roles: ClassVar = {1: Weight(), 2: Bias()}
     source = (
         "spec/qnn_ops.md, RmsNorm; Zhang and Sennrich 2019, Root Mean Square Layer Normalization"
     )
@@ -125,6 +129,7 @@ class InstanceNorm(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"), In("in[2]", optional=True))
+    quantization_roles: ClassVar = {1: Weight(), 2: Bias()}
     source = "spec/qnn_ops.md, InstanceNorm; Ulyanov et al. 2016, Instance Normalization"
 
     epsilon = float32(1e-12)
@@ -168,6 +173,7 @@ class GroupNorm(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]", optional=True), In("in[2]", optional=True))
+    quantization_roles: ClassVar = {1: Weight(), 2: Bias()}
     source = "spec/qnn_ops.md, GroupNorm; Wu and He 2018, Group Normalization"
 
     epsilon = float32()

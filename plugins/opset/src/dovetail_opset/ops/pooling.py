@@ -68,6 +68,8 @@ class _RoundedPool(_Pool):
 
 
 class _MaxPool(_RoundedPool):
+    keeps = (0,)
+
     def reference(self, x: Array) -> Array:
         window = self.window
         found: Array = window.views(window.padded(x), _least(x)).max(axis=self._taps)

@@ -70,6 +70,7 @@ class TopK(Op):
 
     inputs = (In("in[0]"),)
     outputs = (Out("out[0]"), Out("out[1]"))
+    keeps = (0,)
 
     k = uint32()
     largest = bool8(True)

@@ -6,13 +6,26 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, Shape, Spec
-from dovetail.ops import Arrays, In, Op, Out, Specs, bool8, choice, float32, scalar, uint32
+from dovetail.ops import (
+    Arrays,
+    Bias,
+    In,
+    Op,
+    Out,
+    Specs,
+    Weight,
+    bool8,
+    choice,
+    float32,
+    scalar,
+    uint32,
+)
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._recurrent import (
     CELL,
@@ -106,6 +119,10 @@ class Lstm(_Recurrent):
         In("in[24]", (DType.BOOL_8,), optional=True),
     )
     outputs = tuple(Out(f"out[{i}]", optional=i >= 3) for i in range(8))
+    quantization_roles: ClassVar = {
+        **dict.fromkeys((*range(1, 7), *range(12, 21), 22), Weight()),
+        **dict.fromkeys((7, 8, 9, 21, 23), Bias()),
+    }
     source = "spec/qnn_ops.md, Lstm; NNAPI, UNIDIRECTIONAL_SEQUENCE_LSTM"
 
     cell_clip_threshold = float32(0.0)
@@ -210,6 +227,10 @@ class Gru(_Recurrent):
         In("in[14]", (DType.BOOL_8,), optional=True),
     )
     outputs = (Out("out[0]"), Out("out[1]"))
+    quantization_roles: ClassVar = {
+        **dict.fromkeys(range(1, 7), Weight()),
+        **dict.fromkeys(range(7, 13), Bias()),
+    }
     source = "spec/qnn_ops.md, Gru; ONNX, GRU"
 
     linear_before_reset = uint32(0)

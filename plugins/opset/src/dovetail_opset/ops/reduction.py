@@ -102,6 +102,8 @@ class ReduceSumSquare(_Reduction):
 
 
 class _Extreme(_Reduction):
+    keeps = (0,)
+
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         found: Spec = super().infer(x, out)
         need_elements(x, ints(self.axes))

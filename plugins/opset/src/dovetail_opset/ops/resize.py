@@ -82,6 +82,10 @@ class Resize(_Resizing):
     nearest_mode = choice(Nearest, Nearest.ROUND_PREFER_FLOOR)
     cubic_coeff = float32(-0.75)
 
+    @property
+    def keeps(self) -> tuple[int, ...]:
+        return (0,) if self.interpolation_mode is Interpolation.NEAREST else ()
+
     def check(self, x: Spec) -> None:
         if len(x.shape) < 3:
             raise OpError(
@@ -146,6 +150,8 @@ class ResizeNearestNeighbor(_TensorFlowResizing):
     half_pixel_centers floor((i + 0.5) * h / nh); with align_corners i * (h - 1) / (nh - 1), rounded
     half up.
     """
+
+    keeps = (0,)
 
     def taps(self, size: int, new: int) -> Taps:
         """Return the weighted old elements (taps) of each of the `new` elements of an axis."""

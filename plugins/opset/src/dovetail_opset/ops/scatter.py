@@ -47,6 +47,10 @@ class _Scatter(Op):
     inputs = (In("in[0]"), In("in[1]", INDEX_TYPES), In("in[2]"))
     reduction: Any
 
+    @property
+    def keeps(self) -> tuple[int, ...]:
+        return () if self.reduction else (0, 2)
+
     def result(self, data: Spec, updates: Spec, out: Spec | None) -> Spec:
         """Return the spec of the updated data."""
         need_same_type(data, updates)

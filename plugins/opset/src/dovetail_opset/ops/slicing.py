@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.errors import OpError
 from dovetail.ir import Array, DType, ScaleOffset, Spec
-from dovetail.ops import Domain, In, Op, choice, scalar, tensor, uint32
+from dovetail.ops import Domain, In, Op, Range, choice, scalar, tensor, uint32
 from dovetail_opset._constants import CONSTANT_TYPES, element_of
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import moved
@@ -47,6 +47,11 @@ class Pad(Op):
     scheme = choice(PadScheme)
     pad_amount = tensor((None, 2))
     pad_constant_value = scalar(0.0, dtypes=CONSTANT_TYPES)
+
+    @property
+    def added_range(self) -> Range | None:
+        value = float(self.pad_constant_value)
+        return (value, value) if self.scheme is PadScheme.CONSTANT else None
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         if len(self.pad_amount) != len(x.shape):

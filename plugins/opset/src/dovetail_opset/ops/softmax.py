@@ -44,6 +44,8 @@ class Softmax(_Softmax):
     Any shape but (); returns the shape of x. A NaN makes all results along the axis NaN.
     """
 
+    value_range = (0.0, 1.0)
+
     def reference(self, x: Array) -> Array:
         powers = np.exp(shifted(x, self.axis, self.beta))
         return cast(Array, powers / powers.sum(axis=self.axis, keepdims=True))
@@ -82,6 +84,7 @@ class MaskedSoftmax(Op):
     """
 
     inputs = (In("in[0]"), In("in[1]"))
+    value_range = (0.0, 1.0)
 
     mode = choice(MaskMode, MaskMode.UNCOMPRESSED)
 

@@ -34,6 +34,7 @@ class Cast(Op):
     """
 
     inputs = (In("in[0]"),)
+    is_elementwise = True
     domain = Domain.STORED
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
@@ -59,6 +60,7 @@ class Convert(Op):
     """
 
     inputs = (In("in[0]"),)
+    is_elementwise = True
 
     dynamic_input_data = bool8(False)
     dynamic_output_data = bool8(False)
@@ -75,6 +77,7 @@ class Quantize(Op):
     """Real values as fixed-point ones: clip(round(x / scale) - offset). Returns the shape of x."""
 
     inputs = (In("in[0]"),)
+    is_elementwise = True
     outputs = (Out("out[0]", FIXED_POINT),)
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
@@ -94,6 +97,7 @@ class Dequantize(Op):
     """
 
     inputs = (In("in[0]", FIXED_POINT),)
+    is_elementwise = True
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         _need_encoding(x, "in[0]")

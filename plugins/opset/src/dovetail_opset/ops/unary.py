@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -16,10 +17,12 @@ from dovetail.ops import In, Op, bool8, choice
 from dovetail_opset._functions import register_functions
 from dovetail_opset._package import PACKAGE
 from dovetail_opset._shapes import computed, need_numbers, truth
+from dovetail_opset._variants import Variants
 
 
 class _Unary(Op):
     inputs = (In("in[0]"),)
+    is_elementwise = True
     function: ClassVar[Callable[[Array], Array]]
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
@@ -30,6 +33,10 @@ class _Unary(Op):
         return type(self).function(x)
 
 
+class _NeverNegative(_Unary):
+    value_range = (0.0, math.inf)
+
+
 def rounded(x: Array) -> Array:
     """Return the nearest integers, halves to even."""
     return x if x.dtype.kind in "iu" else np.rint(x)  # which would make floats of integers
@@ -38,12 +45,10 @@ def rounded(x: Array) -> Array:
 register_functions(
     _Unary,
     "Returns the shape of x.",
-    ("ElementWiseAbs", np.abs, "|x|."),
     ("ElementWiseAsin", np.arcsin, "The arc sine in radians; NaN outside [-1, 1]."),
     ("ElementWiseAtan", np.arctan, "The arc tangent in radians."),
     ("ElementWiseCeil", np.ceil, "The smallest integer not below x."),
     ("ElementWiseCos", np.cos, "The cosine of x in radians."),
-    ("ElementWiseExp", np.exp, "e ** x."),
     ("ElementWiseFloor", np.floor, "The largest integer not above x."),
     ("ElementWiseLog", np.log, "The natural logarithm; NaN below 0."),
     ("ElementWiseNeg", np.negative, "-x."),
@@ -51,12 +56,18 @@ register_functions(
     ("ElementWiseRsqrt", lambda x: 1 / np.sqrt(x), "1 / sqrt(x); NaN below 0."),
     ("ElementWiseSign", np.sign, "-1, 0 or 1; NaN for NaN."),
     ("ElementWiseSin", np.sin, "The sine of x in radians."),
-    ("ElementWiseSquareRoot", np.sqrt, "The square root; NaN below 0."),
     (
         "Logit",
         lambda x: np.log(x / (1 - x)),
         "log(x / (1 - x)); infinite at 0 and 1, NaN outside [0, 1].",
     ),
+)
+register_functions(
+    _NeverNegative,
+    "Returns the shape of x.",
+    ("ElementWiseAbs", np.abs, "|x|."),
+    ("ElementWiseExp", np.exp, "e ** x."),
+    ("ElementWiseSquareRoot", np.sqrt, "The square root; NaN below 0."),
 )
 
 
@@ -65,6 +76,7 @@ class ElementWiseNot(Op):
     """1 where x is 0, else 0, also for NaN; of the type of x. Returns the shape of x."""
 
     inputs = (In("in[0]"),)
+    is_elementwise = True
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         return computed(x, x.shape, out)
@@ -77,6 +89,7 @@ class _Test(Op):
     """Base of the tests that matter only for floats; fixed-point values are always finite."""
 
     inputs = (In("in[0]"),)
+    is_elementwise = True
 
     def infer(self, x: Spec, out: Spec | None) -> Spec:
         if not (x.dtype.is_float or x.dtype.is_fixed_point):
@@ -153,7 +166,7 @@ _SINGLE = {operation: _single(operation) for operation in Unary}
 
 
 @PACKAGE.op("ElementWiseUnary")
-class ElementWiseUnary(Op):
+class ElementWiseUnary(Variants):
     """A function of one tensor, selected by `operation`. Returns the shape of x.
 
     Each operation behaves as the single op of its name; RECIPROCAL is 1 / x.

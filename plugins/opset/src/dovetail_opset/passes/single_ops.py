@@ -8,21 +8,8 @@ from typing import Any
 from dovetail.ir import Graph, Node
 from dovetail.ops import Op
 from dovetail_opset._package import PACKAGE, is_op
-from dovetail_opset.ops.activation import ElementWiseNeuron, Neuron
-from dovetail_opset.ops.binary import ElementWiseBinary
-from dovetail_opset.ops.unary import ElementWiseUnary
+from dovetail_opset._variants import Variants
 from dovetail_opset.passes._rewrite import bound
-
-_NEURONS: dict[Neuron, tuple[str, tuple[str, ...]]] = {
-    Neuron.ELU: ("Elu", ("alpha",)),
-    Neuron.GELU: ("Gelu", ()),
-    Neuron.HARD_SWISH: ("HardSwish", ()),
-    Neuron.RELU: ("Relu", ()),
-    Neuron.RELU_MIN_MAX: ("ReluMinMax", ("min_value", "max_value")),
-    Neuron.SIGMOID: ("Sigmoid", ()),
-    Neuron.SOFTPLUS: ("ElementWiseSoftplus", ("beta", "threshold")),
-    Neuron.TANH: ("Tanh", ()),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +51,16 @@ def _replace(graph: Graph, node: Node) -> bool:
     return True
 
 
-def _single(op: Any) -> tuple[str, dict[str, Any]] | None:
+def _single(op: Op | None) -> tuple[str, dict[str, Any]] | None:
     """Return the op of the same meaning and its params; None if there is none."""
-    if isinstance(op, ElementWiseUnary | ElementWiseBinary):
-        name = type(op.single).__name__
-        return (name, {}) if _is_registered(op.single, name) else None
-    if not isinstance(op, ElementWiseNeuron) or op.operation not in _NEURONS:
+    if not isinstance(op, Variants):
         return None
-    op_type, names = _NEURONS[op.operation]
-    given = {name: getattr(op, name) for name in names}
-    if given.get("beta") == 0:
-        return None  # the single op rejects it
+    kind = type(op.single)
+    schema = PACKAGE.schemas.get(kind.__name__)
+    if schema is None or schema.op is not kind:
+        return None
     # omitted params have the same meaning in both
-    return op_type, {name: value for name, value in given.items() if value is not None}
-
-
-def _is_registered(op: Op, name: str) -> bool:
-    schema = PACKAGE.schemas.get(name)
-    return schema is not None and schema.op is type(op)
+    given = {n: value for n in schema.params if (value := getattr(op, n)) is not None}
+    missing = any(f.is_required and n not in given for n, f in schema.params.items())
+    # the single op rejects these
+    return None if missing or given.get("beta") == 0 else (kind.__name__, given)

@@ -12,11 +12,10 @@ from msgspec import Meta
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dovetail.ir import Array, Node, Tensor, quantize
-from dovetail.ops import OpRegistry
+from dovetail.ir import Array, Tensor, quantize
+from dovetail.ops import UNBOUNDED, OpRegistry, Range
 from dovetail.quantization import Layer, Refinement, WeightedNode
 from dovetail_opset import is_op
-from dovetail_opset.ops.activation import Neuron
 from dovetail_quantizers.algorithms.adaround_learning import Learned, Problem, Schedule, learn
 from dovetail_quantizers.algorithms.adaround_products import (
     RECURRENT,
@@ -30,15 +29,12 @@ from dovetail_quantizers.algorithms.adaround_products import (
     statics_of,
 )
 from dovetail_quantizers.algorithms.channel_paths import title
-from dovetail_quantizers.algorithms.linear_layer import LINEAR, number
+from dovetail_quantizers.algorithms.linear_layer import LINEAR
 from dovetail_quantizers.algorithms.parameters import Count, ParameterizedAlgorithm, Share
+from dovetail_quantizers.planning.rules import op_of
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
-Cut = tuple[float, float]
-UNCUT: Cut = (-math.inf, math.inf)
-
-_CUTS: dict[str, Cut] = {"Relu": (0.0, math.inf), "Relu6": (0.0, 6.0), "Relu1": (-1.0, 1.0)}
 
 
 @dataclass(frozen=True)
@@ -96,7 +92,8 @@ class AdaRound(ParameterizedAlgorithm):
                 continue
             draw = Draw(self.rows, np.random.default_rng((self.seed, count)))
             readers = work.float_graph.consumers(siblings[each.node.name].outputs[0])
-            cut = _cut(readers[0]) if len(readers) == 1 else UNCUT
+            after = op_of(readers[0], work.ops) if len(readers) == 1 else None
+            cut = UNBOUNDED if after is None or not after.clips else after.value_range
             tasks = tasks_of(each, work.ops, cut, draw)
             if isinstance(tasks, str):
                 yield f"{title(each.node)} is left out, its weights rounded to nearest: {tasks}"
@@ -118,18 +115,6 @@ def _told(learned: Sequence[Learned]) -> str:
         f"weights rounded the other way; {share:.1%} of the squared error of rounding to "
         "nearest remains"
     )
-
-
-def _cut(node: Node) -> Cut:
-    """Return the bounds of a node that only clips; infinite bounds for other nodes."""
-    if is_op(node, "ReluMinMax"):
-        return number(node, "min_value"), number(node, "max_value")
-    if is_op(node, "ElementWiseNeuron"):
-        operation = number(node, "operation", -1)
-        if operation == Neuron.RELU_MIN_MAX:
-            return number(node, "min_value"), number(node, "max_value")
-        return _CUTS["Relu"] if operation == Neuron.RELU else UNCUT
-    return _CUTS[node.op_type] if is_op(node, *_CUTS) else UNCUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +157,7 @@ def _ordered(parts: Sequence[Array], order: NDArray[np.int64]) -> Floats:
     return np.ascontiguousarray(np.concatenate(parts, axis=1)[:, order], np.float32)
 
 
-def tasks_of(each: WeightedNode, ops: OpRegistry, cut: Cut, draw: Draw) -> list[Task] | str:
+def tasks_of(each: WeightedNode, ops: OpRegistry, cut: Range, draw: Draw) -> list[Task] | str:
     """Return the learning tasks of a node, or the reason why it is left out.
 
     Args:
@@ -202,7 +187,7 @@ def tasks_of(each: WeightedNode, ops: OpRegistry, cut: Cut, draw: Draw) -> list[
     return list(_of_gates(each, recurrence, draw))
 
 
-def _of_layer(layer: Layer, form: Rows, cut: Cut, draw: Draw) -> Task:
+def _of_layer(layer: Layer, form: Rows, cut: Range, draw: Draw) -> Task:
     weight = layer.node.inputs[layer.weight]
     assert weight is not None
     choice = Choice.of(weight, layer.float_weight)

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dovetail.ops import UNBOUNDED, Range
+
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
@@ -62,7 +64,7 @@ class Problem:
     rows: Floats
     target: Floats
     bias: Floats
-    cut: tuple[float, float] = (-math.inf, math.inf)
+    cut: Range = UNBOUNDED
 
     def off_by(self, up: Bools) -> Floats:
         """Return the errors of the outputs, (groups, m, n), before clipping."""
@@ -83,7 +85,7 @@ class Problem:
     @property
     def is_cut(self) -> bool:
         """True if a clip follows the layer."""
-        return self.cut != (-math.inf, math.inf)
+        return self.cut != UNBOUNDED
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from dovetail.ir import DType, Graph, Node, Tensor, TensorKind
+from dovetail.ops import OpRegistry
 from dovetail_opset import is_op
-from dovetail_opset.ops.activation import Neuron
 from dovetail_quantizers.algorithms.linear_layer import LINEAR, integers, number
+from dovetail_quantizers.planning.rules import op_of
 
 POOLS = ("PoolMax2d", "PoolMax3d", "PoolAvg2d", "PoolAvg3d")
 _REDUCTIONS = ("ReduceMean", "ReduceMax", "ReduceSum")
@@ -38,6 +39,7 @@ class Channels:
 
     Attributes:
         graph: The graph.
+        ops: Finds its ops.
         count: Number of channels.
         relu6: Whether Relu6 counts as Relu.
         branches: Whether several nodes may read them.
@@ -45,6 +47,7 @@ class Channels:
     """
 
     graph: Graph
+    ops: OpRegistry
     count: int
     relu6: bool = False
     branches: bool = False
@@ -79,7 +82,7 @@ class Channels:
                 raise AstrayError(f"{title(node)} does not sum over its channels")
             yield Arrival(node, tensor, axis, path)
             return
-        moved = moved_axis(node, axis, self.count, relu6=self.relu6)
+        moved = moved_axis(node, axis, self.count, self.ops, relu6=self.relu6)
         if moved is None:
             raise AstrayError(f"{title(node)} does not pass on factors of channels")
         yield from self.arrivals(node.outputs[0], moved, (*path, node))
@@ -108,29 +111,24 @@ def summed_axis(node: Node) -> int:
     return len(data.shape) - (2 if number(node, "transpose_in0") else 1)
 
 
-def is_relu(node: Node) -> bool:
+def is_relu(node: Node, ops: OpRegistry) -> bool:
     """Return whether a node is max(x, 0)."""
-    if is_op(node, "ElementWiseNeuron"):
-        return number(node, "operation", -1) == Neuron.RELU
-    return is_op(node, "Relu")
+    op = op_of(node, ops)
+    return op.clips and op.value_range == (0, math.inf)
 
 
-def is_relu6(node: Node) -> bool:
+def is_relu6(node: Node, ops: OpRegistry) -> bool:
     """Return whether a node is min(max(x, 0), 6)."""
-    if is_op(node, "ElementWiseNeuron"):
-        if number(node, "operation", -1) != Neuron.RELU_MIN_MAX:
-            return False
-    elif not is_op(node, "ReluMinMax"):
-        return is_op(node, "Relu6")
-    return (number(node, "min_value", -1), number(node, "max_value")) == (0, 6)
+    op = op_of(node, ops)
+    return op.clips and op.value_range == (0, 6)
 
 
-def passes(node: Node) -> bool:
+def passes(node: Node, ops: OpRegistry) -> bool:
     """Return whether a node passes on factors of channels along some axis."""
-    return is_relu(node) or is_op(node, *POOLS, *_REDUCTIONS, "Transpose", "Reshape")
+    return is_relu(node, ops) or is_op(node, *POOLS, *_REDUCTIONS, "Transpose", "Reshape")
 
 
-def moved_axis(node: Node, axis: int, count: int, *, relu6: bool) -> int | None:
+def moved_axis(node: Node, axis: int, count: int, ops: OpRegistry, *, relu6: bool) -> int | None:
     """Return the axis of a node's output for the channels along an axis of its input.
 
     A factor of a channel multiplies its output. None if the node has no such axis.
@@ -138,7 +136,7 @@ def moved_axis(node: Node, axis: int, count: int, *, relu6: bool) -> int | None:
     if not node.inputs or node.inputs[0] is None:
         return None
     before, after = node.inputs[0].shape, node.outputs[0].shape
-    if is_relu(node) or (relu6 and is_relu6(node)):
+    if is_relu(node, ops) or (relu6 and is_relu6(node, ops)):
         return axis
     if is_op(node, *POOLS):
         return axis if axis == len(before) - 1 else None

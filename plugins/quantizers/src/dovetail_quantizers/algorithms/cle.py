@@ -74,8 +74,10 @@ class CrossLayerEqualization(ParameterizedAlgorithm):
 
     def observe(self, graph: Graph, ops: OpRegistry) -> Sequence[Observation]:
         """Return the outputs of layers with high biases, and the inputs of Relu6."""
-        pairs = self._search(graph).pairs
-        cut = {_read(node): Observation(_read(node)) for pair in pairs for node in _relu6(pair)}
+        pairs = self._search(graph, ops).pairs
+        cut = {
+            _read(node): Observation(_read(node)) for pair in pairs for node in _relu6(pair, ops)
+        }
         if not self.absorb_biases:
             return tuple(cut.values())
         results = [pair.first.node.outputs[0] for pair in pairs if can_absorb(pair)]
@@ -84,22 +86,22 @@ class CrossLayerEqualization(ParameterizedAlgorithm):
 
     def rewrite(self, work: Workspace) -> Sequence[str]:
         """Equalize layers and move high biases; return notes on each layer."""
-        search = self._search(work.graph, work.given)
+        search = self._search(work.graph, work.ops, work.given)
         pairs = search.pairs
         if not pairs:
             return (*search.notes, "no two layers could be equalized")
         rounds, moved = self._equalize(search.chains())
         absorbed = move_high_biases(pairs, work.seen, self.deviations) if self.absorb_biases else {}
         notes = [_summary(pair, absorbed.get(pair.first.node, 0)) for pair in pairs]
-        notes += [_without_relu6(work, node) for pair in pairs for node in _relu6(pair)]
+        notes += [_without_relu6(work, node) for pair in pairs for node in _relu6(pair, work.ops)]
         for layer in search.layers_in_pairs():
             layer.store(work.graph)
         if moved > self.tolerance:
             notes.append(f"ranges still changed by {moved:.1%} in round {rounds}, the last one")
         return (*notes, *search.notes)
 
-    def _search(self, graph: Graph, given: Collection[str] = ()) -> Search:
-        return Search(graph, relu6=self.replace_relu6, given=given)
+    def _search(self, graph: Graph, ops: OpRegistry, given: Collection[str] = ()) -> Search:
+        return Search(graph, ops, relu6=self.replace_relu6, given=given)
 
     def _equalize(self, chains: Sequence[Sequence[Pair]]) -> tuple[int, float]:
         """Return the number of rounds, and the largest change of a range in the last one."""
@@ -112,8 +114,8 @@ class CrossLayerEqualization(ParameterizedAlgorithm):
         return done, moved
 
 
-def _relu6(pair: Pair) -> list[Node]:
-    return [node for node in pair.path if is_relu6(node)]
+def _relu6(pair: Pair, ops: OpRegistry) -> list[Node]:
+    return [node for node in pair.path if is_relu6(node, ops)]
 
 
 def _read(node: Node) -> str:
@@ -187,6 +189,7 @@ class Search:
 
     Args:
         graph: The graph.
+        ops: Finds its ops.
         relu6: Whether Relu6 counts as Relu.
         given: Names of tensors with given encodings: layers next to them are unchanged.
 
@@ -195,10 +198,13 @@ class Search:
         notes: Reasons why layers are left out, with names of the user's model.
     """
 
-    def __init__(self, graph: Graph, *, relu6: bool, given: Collection[str] = ()) -> None:
+    def __init__(
+        self, graph: Graph, ops: OpRegistry, *, relu6: bool, given: Collection[str] = ()
+    ) -> None:
         self.pairs: list[Pair] = []
         self.notes: list[str] = []
         self._graph = graph
+        self._ops = ops
         self._relu6 = relu6
         self._given = given
         self._layers: dict[Node, LinearLayer] = {}
@@ -227,7 +233,7 @@ class Search:
         made = node.outputs[0]
         try:
             count = made.shape[-1] if made.shape else 0
-            channels = Channels(self._graph, count, self._relu6, given=self._given)
+            channels = Channels(self._graph, self._ops, count, self._relu6, given=self._given)
             (found,) = channels.arrivals(made, len(made.shape) - 1)
         except AstrayError as why:
             self.notes.append(f"{title(node)} is unchanged: {why}")

@@ -62,13 +62,13 @@ class SmoothQuant(ParameterizedAlgorithm):
 
     def observe(self, graph: Graph, ops: OpRegistry) -> Sequence[Observation]:
         """Return the channels that can be divided, to observe their magnitudes."""
-        arrivals = [each for group in Search(graph).groups for each in group.arrivals]
+        arrivals = [each for group in Search(graph, ops).groups for each in group.arrivals]
         wanted = {each.data.name: Observation(each.data.name, axis=each.axis) for each in arrivals}
         return tuple(wanted.values())
 
     def rewrite(self, work: Workspace) -> Sequence[str]:
         """Smooth the groups and return notes on each layer."""
-        search = Search(work.graph, work.given)
+        search = Search(work.graph, work.ops, work.given)
         notes = []
         for group in search.groups:
             factors = self._factors(group, work.seen)
@@ -146,6 +146,7 @@ class Search:
 
     Args:
         graph: The graph.
+        ops: Finds its ops.
         given: Names of tensors with given encodings: layers next to them are unchanged.
 
     Attributes:
@@ -153,10 +154,11 @@ class Search:
         notes: Reasons why layers are left out, with names of the user's model.
     """
 
-    def __init__(self, graph: Graph, given: Collection[str] = ()) -> None:
+    def __init__(self, graph: Graph, ops: OpRegistry, given: Collection[str] = ()) -> None:
         self.groups: list[Group] = []
         self._given = given
         self._graph = graph
+        self._ops = ops
         self._layers: dict[Node, LinearLayer] = {}
         failed: dict[Node, str] = {}
         for node in graph.nodes:
@@ -175,7 +177,8 @@ class Search:
     def _group(self, node: Node) -> Group:
         made, axis = node.outputs[0], _channel_axis(node)
         count = made.shape[axis] if made.shape else 0
-        found = Channels(self._graph, count, branches=True, given=self._given).arrivals(made, axis)
+        channels = Channels(self._graph, self._ops, count, branches=True, given=self._given)
+        found = channels.arrivals(made, axis)
         is_norm = is_op(node, *NORMS)
         if why := self._why_not(node, is_norm=is_norm):
             raise AstrayError(f"{title(node)} cannot be rewritten: {why}")
@@ -214,7 +217,7 @@ class Search:
             source = None if data is None else self._graph.producer(data)
             if source in failed:
                 return failed[source]
-            if source is not None and not passes(source):
+            if source is not None and not passes(source, self._ops):
                 return f"{title(source)} cannot divide its channels"
         return "the data is an input of the graph"
 

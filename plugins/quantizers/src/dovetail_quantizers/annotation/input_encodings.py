@@ -88,7 +88,7 @@ def _one(
         recipe = _in_width(plan.recipes.weight, width)
         return weight_encoding(values_of(tensor), node, role, recipe, plan.options)
     recipe = _in_width(plan.recipes.activation, width)
-    values, far = values_of(tensor), far_of(node, i, plan.ops, plan.groups)
+    values, far = values_of(tensor), far_of(node, i, plan.groups)
     if value_range_of(values, far).has_infinity:
         plan.note_infinities(tensor)
     return constant_encoding(values, recipe, across(plan, decided, node, tensor), far)

@@ -14,8 +14,8 @@ from dovetail_opset import is_op
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
-from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
-from dovetail_quantizers.planning.rules import JOINERS, is_quantized
+from dovetail_quantizers.planning.roles import present, roles_of, schema_of, weight_axes
+from dovetail_quantizers.planning.rules import is_quantized, joins
 from dovetail_quantizers.planning.value_range import ValueRange, span
 
 _SUMMARY = {
@@ -252,7 +252,7 @@ def unlike_members(plan: Plan, members: Mapping[str, ValueRange]) -> Iterator[st
         members: The observed range of each tensor, by name.
     """
     for group in plan.needed():
-        joiners = [n for n in group.inside if n.op_type in JOINERS]
+        joiners = [n for n in group.inside if joins(schema_of(n, plan.ops))]
         if joiners and group not in plan.given and len(group.sources) > 1:
             yield from _unlike(group, joiners[0].where, members)
 

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from dovetail.ir import Graph, Node, Tensor
-from dovetail.ops import OpRegistry, bind_node
+from dovetail.ops import OpRegistry
 from dovetail.quantization import Sharing
-from dovetail_opset import PACKAGE
+from dovetail_opset import is_op
 from dovetail_opset.build import add
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
-from dovetail_quantizers.planning.roles import present, schema_of
-from dovetail_quantizers.planning.rules import cuts_off, fixed_range, kept_by
+from dovetail_quantizers.planning.roles import present
+from dovetail_quantizers.planning.rules import kept_by, op_of
 
 _SIX, _SIX_NEAR = 6.0, 1e-3
-_ENDS = np.array([np.finfo(np.float32).min, np.finfo(np.float32).max])
-_LOWEST = _ENDS[:1]
-# Outputs of these are never negative; those of averages only if the input is not.
-_NEVER_BELOW = ("ElementWiseAbs", "ElementWiseExp", "ElementWiseSquareRoot")
+# Outputs of these are never negative if the input is not.
 _AVERAGES = ("PoolAvg2d", "PoolAvg3d", "ReduceMean", "ReduceSum")
 
 
@@ -49,10 +44,9 @@ def clipper(graph: Graph, x: Tensor, encoded: EncodingDecision, ops: OpRegistry,
 
 def clips_as(node: Node, clip: str, ops: OpRegistry) -> bool:
     """Return whether a consumer of a tensor clips at least as much as a Relu or Relu6."""
-    if not cuts_off(node, ops):
-        return False
-    low, high = bind_node(schema_of(node, ops), node).reference(_ENDS)
-    return bool(low >= 0 and (clip == "Relu" or high <= _SIX + _SIX_NEAR))
+    op = op_of(node, ops)
+    low, high = op.value_range
+    return op.clips and low >= 0 and (clip == "Relu" or high <= _SIX + _SIX_NEAR)
 
 
 def put_clip(graph: Graph, x: Tensor, op_type: str, y: Tensor | None) -> Tensor:
@@ -77,25 +71,15 @@ def _is_never_below(
     if x in given and (given[x].ends or (-1.0, 0.0))[0] >= 0:
         return True
     node = graph.producer(x)
-    if node is None or node.package != PACKAGE.name:
+    if node is None:
         return False
-    if node.op_type in _NEVER_BELOW or _gives_no_less(node, ops):
+    op = op_of(node, ops)
+    if op.value_range[0] >= 0:
         return True
     moved = kept_by(node, ops, Sharing.SHARE)[0]
-    if node.op_type in _AVERAGES:
+    if is_op(node, *_AVERAGES):
         moved = tuple(t for _, t in present(node))[:1]
-    # padding values and moved constants are not checked
-    if not moved or node.op_type == "Pad" or any(t.kind.is_static for t in moved):
+    # added values and moved constants are not checked
+    if not moved or op.added_range is not None or any(t.kind.is_static for t in moved):
         return False
     return all(_is_never_below(graph, t, ops, given) for t in moved)
-
-
-def _gives_no_less(node: Node, ops: OpRegistry) -> bool:
-    """Return whether a node's op has a fixed range, or clips, at zero or above."""
-    known = fixed_range(node, ops)
-    if known is not None:
-        return known[0] >= 0
-    if not cuts_off(node, ops):
-        return False
-    lowest = bind_node(schema_of(node, ops), node).reference(_LOWEST)
-    return bool((lowest >= 0).all())

@@ -13,12 +13,12 @@ import numpy as np
 
 from dovetail.errors import Problem, QuantizationError
 from dovetail.ir import Node, Tensor
-from dovetail_opset.ops.binary import Binary
+from dovetail.ops import Range
+from dovetail_opset import is_op
 from dovetail_quantizers.planning.encoding_decision import EncodingDecision
 from dovetail_quantizers.planning.groups import Group
 from dovetail_quantizers.planning.plan import Plan
-from dovetail_quantizers.planning.rules import binary_of
-from dovetail_quantizers.planning.value_range import Range, ValueRange, span, value_range_of
+from dovetail_quantizers.planning.value_range import ValueRange, span, value_range_of
 
 _NOTHING = ValueRange(0.0, 0.0)
 
@@ -116,14 +116,14 @@ class GroupRanges:
 
     def _across(self, node: Node, group: Group) -> float:
         """Return the distance from zero that an infinity needs for the result to reach its end."""
-        operation = binary_of(node, self._plan.ops)
-        if operation in (Binary.ADD, Binary.SUBTRACT):
+        if is_op(node, "ElementWiseAdd", "ElementWiseSubtract"):
             others = [t for t in (*node.inputs, *node.outputs) if t is not None]
             return sum(self._span(t) for t in others if self._plan.groups.get(t) is not group)
         factors = _factors(node)
-        if operation is Binary.MULTIPLY and factors is not None:
+        if is_op(node, "ElementWiseMultiply") and factors is not None:
             return self._span(node.outputs[0]) / float(factors.min())
-        if operation is Binary.DIVIDE and factors is not None and _is_static(node.inputs[1]):
+        divides = is_op(node, "ElementWiseDivide") and _is_static(node.inputs[1])
+        if divides and factors is not None:
             return self._span(node.outputs[0]) * float(factors.max())
         return 0.0
 

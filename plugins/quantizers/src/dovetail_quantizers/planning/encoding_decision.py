@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.ir import DType, Encoding, ScaleOffset
-from dovetail_quantizers.planning.value_range import Range
+from dovetail.ops import Range
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,19 +14,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dovetail.ir import Graph, Node, Tensor, TensorKind
-from dovetail.ops import OpRegistry
+from dovetail.ops import OpRegistry, Range
 from dovetail.quantization import Sharing
 from dovetail_quantizers.planning.rules import (
     added_by,
-    cuts_off,
     fixed_range,
     is_quantized,
     kept_by,
-    needed_by,
+    op_of,
 )
 from dovetail_quantizers.planning.value_range import (
     Far,
-    Range,
     RowFloor,
     ValueRange,
     value_range_of,
@@ -96,7 +94,7 @@ def find_groups(
         finder.move(node, *kept_by(node, ops, concat))
     if squash:
         for node in graph.nodes:
-            if cuts_off(node, ops):
+            if op_of(node, ops).clips:
                 finder.squash(node)
         finder.limit()
     for node in graph.nodes:
@@ -160,7 +158,7 @@ class _Finder:
             if any(t.kind is not TensorKind.NATIVE for t in group.members):
                 continue
             readers = {n for t in group.members for n in self._graph.consumers(t)} - group.inside
-            needs = [needed_by(node, self._ops) for node in readers]
+            needs = [op_of(node, self._ops).flat_beyond for node in readers]
             if needs:
                 low, high = min(n[0] for n in needs), max(n[1] for n in needs)
                 group.needed = (min(low, 0.0), max(high, 0.0))

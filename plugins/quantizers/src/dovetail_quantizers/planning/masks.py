@@ -12,13 +12,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from dovetail.ir import Graph, Node, Tensor, TensorKind
-from dovetail.ops import OpRegistry, bind_node
-from dovetail_opset import PACKAGE
-from dovetail_opset.ops.binary import Binary
+from dovetail.ops import OpRegistry
+from dovetail_opset import is_op
 from dovetail_opset.ops.softmax import Softmax
 from dovetail_quantizers.planning.groups import Group
-from dovetail_quantizers.planning.roles import schema_of
-from dovetail_quantizers.planning.rules import binary_of
+from dovetail_quantizers.planning.rules import op_of
 from dovetail_quantizers.planning.value_range import (
     EVERYTHING_COUNTS,
     HUGE,
@@ -76,10 +74,8 @@ class Masks:
 
     def _floor(self, node: Node, tensor: Tensor) -> RowFloor | None:
         """Return the values of an input that matter to a node; None if all do."""
-        if node.package != PACKAGE.name:
-            return None
-        if node.op_type == "Softmax":
-            op = bind_node(schema_of(node, self._ops), node)
+        if is_op(node, "Softmax"):
+            op = op_of(node, self._ops)
             assert isinstance(op, Softmax)
             return RowFloor(int(op.axis), MARGIN / op.beta) if op.beta > 0 else None
         factor = self._factor(node, tensor)
@@ -91,28 +87,24 @@ class Masks:
 
     def _factor(self, node: Node, tensor: Tensor) -> float | None:
         """Return the positive factor of a node, 1 if it clips masked values; None for none."""
-        operation = binary_of(node, self._ops)
         other = next((t for t in node.inputs if t is not tensor), None)
         if other is None or not other.kind.is_static or other.data is None:
             return None
         if tensor.shape != node.outputs[0].shape:
             return None
         values = np.asarray(other.values(), np.float64).ravel()
-        if operation is Binary.MAXIMUM and values.size and values.max() <= -MASK:
+        if is_op(node, "ElementWiseMaximum") and values.size and values.max() <= -MASK:
             return 1.0
         if values.size != 1 or not 0 < values[0] < HUGE:
             return None
-        if operation is Binary.MULTIPLY:
+        if is_op(node, "ElementWiseMultiply"):
             return float(values[0])
-        return (
-            1 / float(values[0])
-            if operation is Binary.DIVIDE and node.inputs[0] is tensor
-            else None
-        )
+        divides = is_op(node, "ElementWiseDivide") and node.inputs[0] is tensor
+        return 1 / float(values[0]) if divides else None
 
     def _look_at_sum(self, node: Node) -> None:
         """Find the limits from which operands of a sum for Softmaxes represent infinity."""
-        signs = mask_signs(node, self._ops, self._groups)
+        signs = mask_signs(node, self._groups)
         for tensor, sign in zip(node.inputs, signs, strict=False):
             if tensor is None or tensor not in self._groups:
                 continue
@@ -124,7 +116,7 @@ class Masks:
 
     def _sign(self, node: Node, group: Group) -> int:
         """Return the sign with which a node adds a group for a Softmax; 0 if it does not."""
-        signs = mask_signs(node, self._ops, self._groups)
+        signs = mask_signs(node, self._groups)
         mine = {
             sign
             for tensor, sign in zip(node.inputs, signs, strict=False)
@@ -133,18 +125,17 @@ class Masks:
         return mine.pop() if len(mine) == 1 else 0
 
 
-def mask_signs(node: Node, ops: OpRegistry, groups: Mapping[Tensor, Group]) -> tuple[int, ...]:
+def mask_signs(node: Node, groups: Mapping[Tensor, Group]) -> tuple[int, ...]:
     """Return the signs with which a node adds its inputs for a Softmax; none if it does not."""
-    operation = binary_of(node, ops)
-    if operation not in (Binary.ADD, Binary.SUBTRACT):
+    if not is_op(node, "ElementWiseAdd", "ElementWiseSubtract"):
         return ()
     group = groups.get(node.outputs[0])
     if group is None or not (group.floors or group.far == _FAR[1]):
         return ()
-    return (1, 1 if operation is Binary.ADD else -1)
+    return (1, 1 if node.op_type == "ElementWiseAdd" else -1)
 
 
-def far_of(node: Node, i: int, ops: OpRegistry, groups: Mapping[Tensor, Group]) -> Far:
+def far_of(node: Node, i: int, groups: Mapping[Tensor, Group]) -> Far:
     """Return the limits from which numbers of a node's constant represent infinity."""
-    signs = mask_signs(node, ops, groups)
+    signs = mask_signs(node, groups)
     return _FAR[signs[i]] if signs else EVERYTHING_COUNTS

@@ -1,62 +1,16 @@
-"""The table of the standard ops' weights and biases. Every other float input is an activation."""
+"""Weights and biases of nodes, by the roles that ops declare; other inputs are activations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from dovetail.ir import Graph, Node, Scalar, Tensor
-from dovetail.ops import OpRegistry, OpSchema
-from dovetail.quantization import Bias, Granularity, Role, Weight
-from dovetail_opset import PACKAGE
-
-_FILTERS = Weight(-1, Granularity.CHANNEL)
-_CONVOLUTION: Mapping[int, Role] = {1: _FILTERS, 2: Bias(0, 1)}
-_NORM: Mapping[int, Role] = {1: Weight(), 2: Bias()}
-
-ROLES: Mapping[str, Mapping[int, Role]] = {
-    **dict.fromkeys(
-        (
-            "Conv1d",
-            "Conv2d",
-            "Conv3d",
-            "DepthWiseConv1d",
-            "DepthWiseConv2d",
-            "TransposeConv1d",
-            "TransposeConv2d",
-            "TransposeConv3d",
-        ),
-        _CONVOLUTION,
-    ),
-    "FullyConnected": {1: Weight(0, Granularity.ROW, summed=1), 2: Bias(0, 1)},
-    "MatMul": {
-        0: Weight(),
-        1: Weight(-1, Granularity.ROW, transposed_by="transpose_in1", summed=-2),
-        2: Bias(0, 1),
-    },
-    "Batchnorm": {1: Weight(), 2: Bias(0, 1)},
-    **dict.fromkeys(("LayerNorm", "RmsNorm", "InstanceNorm", "GroupNorm"), _NORM),
-    "Prelu": {1: Weight()},
-    "Lstm": {
-        **dict.fromkeys((*range(1, 7), *range(12, 21), 22), Weight()),
-        **dict.fromkeys((7, 8, 9, 21, 23), Bias()),
-    },
-    "Gru": {**dict.fromkeys(range(1, 7), Weight()), **dict.fromkeys(range(7, 13), Bias())},
-}
-
-# Nodes of these are float as a whole: output, weights and bias.
-FLOAT_TOGETHER = frozenset(
-    name for name in ROLES if name.startswith(("Conv", "DepthWise", "Transpose"))
-) | {"FullyConnected", "MatMul"}
+from dovetail.ops import Bias, OpRegistry, OpSchema, Role, Weight
 
 
 def roles_of(node: Node, ops: OpRegistry) -> Mapping[int, Role]:
     """Return the roles of a node's inputs, by number; those not named are activations."""
-    if node.package == PACKAGE.name:
-        return ROLES.get(node.op_type, {})
-    declared: Mapping[int, Role] = getattr(
-        ops.find(node.package, node.op_type).op, "quantization_roles", {}
-    )
-    return declared
+    return schema_of(node, ops).op.quantization_roles
 
 
 def weight_axes(role: Weight, node: Node, rank: int) -> tuple[int | None, int | None]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dovetail.ir import Array
+from dovetail.ops import Range
 
 # Numbers from here represent infinity: masks, or the border of a maximum pool.
 HUGE = 1e30
@@ -19,8 +20,6 @@ MARGIN = 16.0
 # Half of the smallest common mask value (-10000), to recognize sums with it. Rows that are entirely
 # below are masked as a whole: they do not count.
 MASK = 5e3
-
-Range = tuple[float, float]
 
 
 class ValueRange(NamedTuple):

@@ -1,6 +1,5 @@
 """Writes graphs as ONNX: the exporters `onnx-qdq` and `onnx`."""
 
-from dovetail_onnx.exporter._exporter import OnnxExporter, OnnxQdqExporter
-from dovetail_onnx.exporter.operators import EXPORTERS
+from dovetail_onnx.exporter._exporter import EXPORTED, OnnxExporter, OnnxQdqExporter
 
-__all__ = ["EXPORTERS", "OnnxExporter", "OnnxQdqExporter"]
+__all__ = ["EXPORTED", "OnnxExporter", "OnnxQdqExporter"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from dovetail.errors import OpError, Problem, QuantizationError, UnsupportedOpError
-from dovetail.ir import Graph, Node, Tensor
+from dovetail.ir import Graph, Node, Tensor, copy_graph
 from dovetail.ops import bind_node
 from dovetail.ops.exporter import ExportOptions
 from dovetail_onnx.exporter import _file
@@ -18,6 +18,10 @@ from dovetail_onnx.exporter._types import type_problems
 from dovetail_onnx.exporter._values import Values
 from dovetail_onnx.exporter.operators import EXPORTERS
 from dovetail_opset import PACKAGE
+from dovetail_opset.passes import SingleOps
+
+# The ops of the standard set that can be exported, with one that only single ops replace.
+EXPORTED = frozenset((*EXPORTERS, "ElementWiseBinary"))
 
 # Operators that result from a tensor's type, shape or order of axes, not from an op.
 _OF_TENSORS = ("Cast", "DequantizeLinear", "QuantizeLinear", "Reshape", "Transpose")
@@ -41,6 +45,8 @@ class OnnxQdqExporter:
             UnsupportedOpError: Nodes or tensors that ONNX cannot express, all of them.
             ContainerError: The file cannot be written.
         """
+        graph = copy_graph(graph)
+        SingleOps().run(graph)  # an exporter for each function, not for each number of a param
         names = [t.name for t in (*graph.inputs, *graph.outputs)]
         builder = ModelBuilder(graph.name, names)
         values = Values(graph, builder)

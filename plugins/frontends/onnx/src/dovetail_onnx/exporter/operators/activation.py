@@ -9,7 +9,7 @@ from onnx import TensorProto
 from dovetail_onnx.exporter._node import FLOATS, NodeExport
 from dovetail_onnx.exporter._table import exports
 from dovetail_onnx.exporter.operators._elementwise import exporter, follow, one
-from dovetail_opset.ops.activation import Neuron
+from dovetail_opset.ops.activation import HardSigmoid
 
 for _name, _operator in (
     ("Relu", "Relu"),
@@ -60,8 +60,12 @@ def softplus(e: NodeExport) -> None:
 
 @exports("ElementWiseNeuron")
 def neuron(e: NodeExport) -> None:
-    """Write the activation that the op's number selects."""
-    follow(e, _neuron)
+    """Write HardSigmoid, or Softplus with a beta of 0: other functions have single ops."""
+    single = e.op.single
+    if isinstance(single, HardSigmoid):
+        follow(e, one("HardSigmoid", alpha=float(single.alpha), beta=float(single.beta)))
+    else:
+        follow(e, lambda e, x: _softplus(e, x, single.beta, single.threshold))
 
 
 def clipped(e: NodeExport, x: str, low: float, high: float) -> str:
@@ -84,24 +88,3 @@ def _softplus(e: NodeExport, x: str, beta: float, threshold: float) -> str:
         return result
     beyond = e.add("Greater", [scaled, e.constant(threshold, x)], TensorProto.BOOL)
     return e.add("Where", [beyond, x, result], e.builder.types[x])
-
-
-def _neuron(e: NodeExport, x: str) -> str:
-    op = e.op
-    alpha = 1.0 if op.alpha is None else float(op.alpha)
-    match op.operation:
-        case Neuron.ELU:
-            return e.add("Elu", [x], alpha=alpha)
-        case Neuron.HARD_SIGMOID:
-            slope = 0.2 if op.alpha is None else float(op.alpha)
-            start = 0.5 if op.beta is None else float(op.beta)
-            return e.add("HardSigmoid", [x], alpha=slope, beta=start)
-        case Neuron.RELU_MIN_MAX:
-            return clipped(e, x, op.min_value, op.max_value)
-        case Neuron.SOFTPLUS:
-            return _softplus(e, x, 1.0 if op.beta is None else float(op.beta), op.threshold)
-        case Neuron.GELU:
-            return e.add("Gelu", [x])
-        case Neuron.HARD_SWISH:
-            return e.add("HardSwish", [x])
-    return e.add(op.operation.name.capitalize(), [x])

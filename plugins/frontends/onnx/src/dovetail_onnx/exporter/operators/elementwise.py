@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from onnx import TensorProto
-
 from dovetail_onnx.exporter._node import FLOATS, NodeExport
 from dovetail_onnx.exporter._table import exports
-from dovetail_onnx.exporter.operators._elementwise import (
-    PairBody,
-    follow_pair,
-    pair_exporter,
-    question,
-    two,
-)
-from dovetail_opset.ops.binary import Binary
+from dovetail_onnx.exporter.operators._elementwise import pair_exporter, two
 
 
 def _floor_div(e: NodeExport, a: str, b: str) -> str:
@@ -29,53 +20,17 @@ def _squared_difference(e: NodeExport, a: str, b: str) -> str:
     return e.add("Mul", [difference, difference])
 
 
-def _not_equal(e: NodeExport, a: str, b: str) -> str:
-    return e.add("Not", [e.add("Equal", [a, b], TensorProto.BOOL)])
-
-
-BODIES: dict[Binary, PairBody] = {
-    Binary.ADD: two("Add"),
-    Binary.AND: two("And"),
-    Binary.DIVIDE: two("Div"),
-    Binary.EQUAL: question("Equal"),
-    Binary.FLOOR_DIV: _floor_div,
-    Binary.FMOD: two("Mod", fmod=1),
-    Binary.GREATER: question("Greater"),
-    Binary.GREATER_EQUAL: question("GreaterOrEqual"),
-    Binary.LESS: question("Less"),
-    Binary.LESS_EQUAL: question("LessOrEqual"),
-    Binary.MAXIMUM: two("Max"),
-    Binary.MINIMUM: two("Min"),
-    Binary.MOD: two("Mod", fmod=0),
-    Binary.MULTIPLY: two("Mul"),
-    Binary.NOT_EQUAL: _not_equal,
-    Binary.OR: two("Or"),
-    Binary.POWER: two("Pow"),
-    Binary.SQUARED_DIFFERENCE: _squared_difference,
-    Binary.SUBTRACT: two("Sub"),
-    Binary.XOR: two("Xor"),
-}
-# Operators with bool inputs.
-LOGIC = (Binary.AND, Binary.OR, Binary.XOR)
-
-for _operation, _name in (
-    (Binary.ADD, "ElementWiseAdd"),
-    (Binary.DIVIDE, "ElementWiseDivide"),
-    (Binary.FLOOR_DIV, "ElementWiseFloorDiv"),
-    (Binary.FMOD, "ElementWiseFmod"),
-    (Binary.MAXIMUM, "ElementWiseMaximum"),
-    (Binary.MINIMUM, "ElementWiseMinimum"),
-    (Binary.MOD, "ElementWiseMod"),
-    (Binary.MULTIPLY, "ElementWiseMultiply"),
-    (Binary.POWER, "ElementWisePower"),
-    (Binary.SQUARED_DIFFERENCE, "ElementWiseSquaredDifference"),
-    (Binary.SUBTRACT, "ElementWiseSubtract"),
+for _name, _body in (
+    ("ElementWiseAdd", two("Add")),
+    ("ElementWiseDivide", two("Div")),
+    ("ElementWiseFloorDiv", _floor_div),
+    ("ElementWiseFmod", two("Mod", fmod=1)),
+    ("ElementWiseMaximum", two("Max")),
+    ("ElementWiseMinimum", two("Min")),
+    ("ElementWiseMod", two("Mod", fmod=0)),
+    ("ElementWiseMultiply", two("Mul")),
+    ("ElementWisePower", two("Pow")),
+    ("ElementWiseSquaredDifference", _squared_difference),
+    ("ElementWiseSubtract", two("Sub")),
 ):
-    exports(_name)(pair_exporter(BODIES[_operation]))
-
-
-@exports("ElementWiseBinary")
-def binary(e: NodeExport) -> None:
-    """Write the function that the op's number selects."""
-    kind = TensorProto.BOOL if e.op.operation in LOGIC else None
-    follow_pair(e, BODIES[e.op.operation], kind=kind)
+    exports(_name)(pair_exporter(_body))

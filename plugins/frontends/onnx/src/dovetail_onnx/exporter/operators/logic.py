@@ -6,23 +6,28 @@ from onnx import TensorProto
 
 from dovetail_onnx.exporter._node import NodeExport
 from dovetail_onnx.exporter._table import exports
-from dovetail_onnx.exporter.operators._elementwise import pair_exporter
-from dovetail_onnx.exporter.operators.elementwise import BODIES, LOGIC
-from dovetail_opset.ops.binary import Binary
+from dovetail_onnx.exporter.operators._elementwise import pair_exporter, question, two
 
-for _operation, _name in (
-    (Binary.AND, "ElementWiseAnd"),
-    (Binary.EQUAL, "ElementWiseEqual"),
-    (Binary.GREATER, "ElementWiseGreater"),
-    (Binary.GREATER_EQUAL, "ElementWiseGreaterEqual"),
-    (Binary.LESS, "ElementWiseLess"),
-    (Binary.LESS_EQUAL, "ElementWiseLessEqual"),
-    (Binary.NOT_EQUAL, "ElementWiseNotEqual"),
-    (Binary.OR, "ElementWiseOr"),
-    (Binary.XOR, "ElementWiseXor"),
+
+def _not_equal(e: NodeExport, a: str, b: str) -> str:
+    return e.add("Not", [e.add("Equal", [a, b], TensorProto.BOOL)])
+
+
+for _name, _body in (
+    ("ElementWiseEqual", question("Equal")),
+    ("ElementWiseGreater", question("Greater")),
+    ("ElementWiseGreaterEqual", question("GreaterOrEqual")),
+    ("ElementWiseLess", question("Less")),
+    ("ElementWiseLessEqual", question("LessOrEqual")),
+    ("ElementWiseNotEqual", _not_equal),
 ):
-    _kind = TensorProto.BOOL if _operation in LOGIC else None
-    exports(_name)(pair_exporter(BODIES[_operation], kind=_kind))
+    exports(_name)(pair_exporter(_body))
+for _name, _operator in (
+    ("ElementWiseAnd", "And"),
+    ("ElementWiseOr", "Or"),
+    ("ElementWiseXor", "Xor"),
+):
+    exports(_name)(pair_exporter(two(_operator), kind=TensorProto.BOOL))
 
 
 @exports("ElementWiseSelect")

@@ -7,7 +7,6 @@ from onnx import TensorProto
 from dovetail_onnx.exporter._node import FLOATS, NodeExport
 from dovetail_onnx.exporter._table import exports
 from dovetail_onnx.exporter.operators._elementwise import Body, exporter, follow, one
-from dovetail_opset.ops.unary import Unary
 
 
 def _whole(op_type: str) -> Body:
@@ -28,52 +27,28 @@ def _logit(e: NodeExport, x: str) -> str:
     return e.add("Log", [e.add("Div", [x, rest])])
 
 
-_BODIES: dict[Unary, Body] = {
-    Unary.ABS: one("Abs"),
-    Unary.ASIN: one("Asin"),
-    Unary.ATAN: one("Atan"),
-    Unary.CEIL: _whole("Ceil"),
-    Unary.COS: one("Cos"),
-    Unary.EXP: one("Exp"),
-    Unary.FLOOR: _whole("Floor"),
-    Unary.LOG: one("Log"),
-    Unary.NEG: one("Neg"),
-    Unary.NOT: _not,
-    Unary.RECIPROCAL: one("Reciprocal"),
-    Unary.ROUND: _whole("Round"),
-    Unary.RSQRT: _rsqrt,
-    Unary.SIGN: one("Sign"),
-    Unary.SIN: one("Sin"),
-    Unary.SQRT: one("Sqrt"),
-}
-
-for _operation, _name in (
-    (Unary.ABS, "ElementWiseAbs"),
-    (Unary.ASIN, "ElementWiseAsin"),
-    (Unary.ATAN, "ElementWiseAtan"),
-    (Unary.CEIL, "ElementWiseCeil"),
-    (Unary.COS, "ElementWiseCos"),
-    (Unary.EXP, "ElementWiseExp"),
-    (Unary.FLOOR, "ElementWiseFloor"),
-    (Unary.LOG, "ElementWiseLog"),
-    (Unary.NEG, "ElementWiseNeg"),
-    (Unary.NOT, "ElementWiseNot"),
-    (Unary.ROUND, "ElementWiseRound"),
-    (Unary.RSQRT, "ElementWiseRsqrt"),
-    (Unary.SIGN, "ElementWiseSign"),
-    (Unary.SIN, "ElementWiseSin"),
-    (Unary.SQRT, "ElementWiseSquareRoot"),
+for _name, _body in (
+    ("ElementWiseAbs", one("Abs")),
+    ("ElementWiseAsin", one("Asin")),
+    ("ElementWiseAtan", one("Atan")),
+    ("ElementWiseCeil", _whole("Ceil")),
+    ("ElementWiseCos", one("Cos")),
+    ("ElementWiseExp", one("Exp")),
+    ("ElementWiseFloor", _whole("Floor")),
+    ("ElementWiseLog", one("Log")),
+    ("ElementWiseNeg", one("Neg")),
+    ("ElementWiseNot", _not),
+    ("ElementWiseRound", _whole("Round")),
+    ("ElementWiseRsqrt", _rsqrt),
+    ("ElementWiseSign", one("Sign")),
+    ("ElementWiseSin", one("Sin")),
+    ("ElementWiseSquareRoot", one("Sqrt")),
+    # the only function without a single op
+    ("ElementWiseUnary", one("Reciprocal")),
+    ("Logit", _logit),
+    ("IsNan", lambda e, x: e.add("IsNaN", [x], TensorProto.BOOL)),
 ):
-    exports(_name)(exporter(_BODIES[_operation]))
-
-exports("Logit")(exporter(_logit))
-exports("IsNan")(exporter(lambda e, x: e.add("IsNaN", [x], TensorProto.BOOL)))
-
-
-@exports("ElementWiseUnary")
-def unary(e: NodeExport) -> None:
-    """Write the function that the op's number selects."""
-    follow(e, _BODIES[e.op.operation])
+    exports(_name)(exporter(_body))
 
 
 @exports("IsInf")
