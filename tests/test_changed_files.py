@@ -135,3 +135,35 @@ def outcome_of_external_data(folder: Path, how: str, moment: str, mapped: str) -
 def test_a_change_of_external_data_is_an_error(tmp_path: Path, how: str, moment: str) -> None:
     assert outcome_of_external_data(tmp_path, how, moment, "mapped") == CHANGED
     assert outcome_of_external_data(tmp_path, how, moment, "private") == SUM
+
+
+# A command, whose model is truncated as soon as the first handle of a graph is created.
+COMMAND = """
+import os, sys
+from dovetail.cli import main
+from dovetail.plugins.hooks import hooks
+from dovetail.plugins.hookspecs import hookimpl
+
+class Truncating:
+    @hookimpl
+    def dovetail_api_call(self, call):
+        if call.function == "graph_create":
+            os.truncate("net.dvt", 4096)
+
+hooks.register(Truncating())
+print(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(("option", "code"), [([], 3), (["--no-map-weights"], 0)])
+@pytest.mark.parametrize("command", ["net-run --model", "quantize -i"])
+def test_commands_read_the_whole_file_on_request(
+    tmp_path: Path, command: str, option: list[str], code: int
+) -> None:
+    save(tmp_path / "net.dvt", 1, table=True)
+    X.tofile(tmp_path / "x.raw")
+    (tmp_path / "list.txt").write_text("x.raw\n")
+    words = [*command.split(), "net.dvt", "--input-list", "list.txt", *option]
+    done = forked.run(["python", "-c", COMMAND, *words], tmp_path)
+    assert done.stdout.splitlines()[-1:] == [str(code)], done.stderr
+    assert ("error[CONTAINER_CHANGED]: net.dvt: " in done.stderr) == bool(code)

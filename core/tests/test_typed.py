@@ -1,4 +1,4 @@
-"""Typed decoding of foreign data: all unknown keys at once, then the first wrong type."""
+"""Typed decoding of foreign data: all unknown keys and all wrong values at once."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_an_unknown_key_is_found_wherever_it_is(
     assert hint is None or error.problems[0].hint == hint
 
 
-def test_all_unknown_keys_come_at_once_and_before_wrong_types() -> None:
+def test_all_unknown_keys_come_at_once_and_then_wrong_values() -> None:
     data = {
         "name": 3,
         "x": 1,
@@ -143,8 +143,45 @@ def test_all_unknown_keys_come_at_once_and_before_wrong_types() -> None:
     }
     with pytest.raises(ConfigError) as caught:
         convert(data, Root, where="f")
-    wanted = ["$.x", "$.leaf.y", "$.leaves[0].z", "$.either.leaf.w"]
+    wanted = ["$.x", "$.leaf.y", "$.leaves[0].z", "$.either.leaf.w", "$.name", "$.leaves[1]"]
     assert [p.where for p in caught.value.problems] == wanted
+    assert (caught.value.message, caught.value.code) == (
+        "unknown keys and wrong values",
+        "CONFIG_INVALID",
+    )
+
+
+def test_all_wrong_values_come_at_once() -> None:
+    data = {
+        "leaf": {"width": "1", "height": None},
+        "by_name": {"k": {"width": []}},
+        "pair": ["1", {"width": 1.5}],
+        "either": {"type": "cone"},
+        "node": {"child": {"child": {"value": {}}}},
+        "bounded": -1,
+    }
+    with pytest.raises(ConfigError) as caught:
+        convert(data, Root, where="f")
+    assert [(p.where, p.message) for p in caught.value.problems] == [
+        ("$.leaf.width", "Expected `int`, got `str`"),
+        ("$.leaf.height", "Expected `int`, got `null`"),
+        ("$.by_name.k.width", "Expected `int`, got `array`"),
+        ("$.pair[0]", "Expected `int`, got `str`"),
+        ("$.pair[1].width", "Expected `int`, got `float`"),
+        ("$.either.type", "Invalid value 'cone'"),
+        ("$.node.child.child.value", "Expected `int`, got `object`"),
+        ("$.bounded", "Expected `int` >= 0"),
+        ("$", "Object missing required field `name`"),
+    ]
+
+
+def test_half_a_surrogate_pair_is_named() -> None:
+    with pytest.raises(ConfigError) as caught:
+        convert({"name": "n", "level": "\ud800"}, Root, where="f")
+    assert (caught.value.where, caught.value.message) == (
+        "f: $.level",
+        "text contains half a surrogate pair",
+    )
 
 
 @pytest.mark.parametrize(
@@ -161,9 +198,7 @@ def test_all_unknown_keys_come_at_once_and_before_wrong_types() -> None:
         ({"either": {}}, "f: $.either", "Object missing required field `type`"),
     ],
 )
-def test_the_first_wrong_type_with_its_path(
-    change: dict[str, object], place: str, message: str
-) -> None:
+def test_a_wrong_type_with_its_path(change: dict[str, object], place: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         convert({"name": "n"} | change, Root, where="f")
     error = caught.value

@@ -1,4 +1,4 @@
-"""Typed decoding of foreign data: reports all unknown keys, then the first wrong type.
+"""Typed decoding of foreign data: reports all unknown keys and all wrong values.
 
 Config files, manifests and traces are msgspec Structs, and all of them are decoded here.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 import types
 import typing
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +18,11 @@ import msgspec
 from dovetail.errors import ConfigError, DovetailError, Problem, suggest_name
 
 T = TypeVar("T")
+
+_LOCATED = re.compile(r"(.*) - at `\$(.*)`", re.DOTALL)
+# JSON can escape half a surrogate pair, which no other encoding of text can express.
+_INVALID = (msgspec.ValidationError, UnicodeError)
+_UNKNOWN_FIELD = "Object contains unknown field"
 
 
 def convert(
@@ -37,24 +43,31 @@ def convert(
         error: Class of the errors.
 
     Raises:
-        DovetailError: Of class `error`: all unknown keys, each with the nearest valid one; if there
-            are none, the first value of a wrong type. Each has its path.
+        DovetailError: Of class `error`: all unknown keys, each with the nearest valid one, all
+            values of a wrong type and all missing keys. Each has its path.
     """
     unknown: list[Problem] = []
+    wrong: list[Problem] = []
     _find_unknown_keys(data, to, path, unknown)
-    if unknown:
-        code = "CONFIG_UNKNOWN_KEY" if error is ConfigError else None
-        raise error("unknown keys", code=code, where=where, problems=unknown)
+    cause: Exception | None = None
     try:
-        return msgspec.convert(data, to)
-    except UnicodeError as failure:  # JSON can escape half a surrogate pair
-        raise error("text contains half a surrogate pair", where=where) from failure
-    except msgspec.ValidationError as failure:
-        # The path comes last; a value quoted before it may contain anything.
-        text, _, inner = str(failure).rpartition(" - at ")
-        inner = inner.strip("`").removeprefix("$") if text else ""
-        location = f"{where}: {path}{inner}" if text or path != "$" else where
-        raise error(text or str(failure), where=location) from failure
+        made = msgspec.convert(data, to)
+    except _INVALID as failure:
+        cause = failure
+        _find_wrong_values(data, to, path, wrong)
+        if not unknown and not wrong:  # a key that only msgspec knows to be wrong
+            wrong.append(_problem(failure, path))
+    if cause is None and not unknown:
+        return made
+    if not wrong:
+        code = "CONFIG_UNKNOWN_KEY" if error is ConfigError else None
+        raise error("unknown keys", code=code, where=where, problems=unknown) from cause
+    if unknown or len(wrong) > 1:
+        text = "unknown keys and wrong values" if unknown else "wrong values"
+        raise error(text, where=where, problems=[*unknown, *wrong]) from cause
+    (only,) = wrong
+    location = where if only.where == "$" else f"{where}: {only.where}"
+    raise error(only.message, where=location) from cause
 
 
 def _find_unknown_keys(data: object, to: Any, path: str, found: list[Problem]) -> None:
@@ -62,20 +75,58 @@ def _find_unknown_keys(data: object, to: Any, path: str, found: list[Problem]) -
     if isinstance(data, dict) and (struct := _struct_of(data, to)) is not None:
         fields = _fields_of(struct)
         tag = struct.__struct_config__.tag_field
+        found += (
+            Problem("unknown key", f"{path}.{key}", suggest_name(str(key), fields))
+            for key in data
+            if key not in fields and key != tag
+        )
+    for value, inner, where in _parts(data, to, path):
+        if isinstance(value, dict | list):
+            _find_unknown_keys(value, inner, where, found)
+
+
+def _find_wrong_values(data: object, to: Any, path: str, found: list[Problem]) -> None:
+    """Add a problem for each value of a wrong type, and for each required key that is missing."""
+    try:
+        msgspec.convert(data, to)
+    except _INVALID as error:
+        failure: Exception = error
+    else:
+        return
+    before = len(found)
+    for value, inner, where in _parts(data, to, path):
+        _find_wrong_values(value, inner, where, found)
+    if isinstance(data, dict) and (struct := _struct_of(data, to)) is not None:
+        found += (
+            Problem(f"Object missing required field `{field.encode_name}`", path)
+            for field in msgspec.structs.fields(struct)
+            if field.required and field.encode_name not in data
+        )
+    if len(found) == before and not str(failure).startswith(_UNKNOWN_FIELD):
+        found.append(_problem(failure, path))
+
+
+def _problem(failure: Exception, path: str) -> Problem:
+    if isinstance(failure, UnicodeError):
+        return Problem("text contains half a surrogate pair", path)
+    # The path comes last; a value quoted before it may contain anything.
+    located = _LOCATED.fullmatch(str(failure))
+    return Problem(located[1], path + located[2]) if located else Problem(str(failure), path)
+
+
+def _parts(data: object, to: Any, path: str) -> Iterator[tuple[object, Any, str]]:
+    """Yield the values in a mapping or list that have a type, with their types and paths."""
+    if isinstance(data, dict) and (struct := _struct_of(data, to)) is not None:
+        fields = _fields_of(struct)
         for key, value in data.items():
-            if key not in fields and key != tag:
-                hint = suggest_name(str(key), fields)
-                found.append(Problem("unknown key", f"{path}.{key}", hint))
-            elif key in fields and isinstance(value, dict | list):
-                _find_unknown_keys(value, fields[key], f"{path}.{key}", found)
-    elif isinstance(data, dict):
-        inner = _value_type(to)
+            if key in fields:
+                yield value, fields[key], f"{path}.{key}"
+    elif isinstance(data, dict) and (inner := _value_type(to)) is not None:
         for key, value in data.items():
-            _find_unknown_keys(value, inner, f"{path}.{key}", found)
+            yield value, inner, f"{path}.{key}"
     elif isinstance(data, list):
         for i, (value, inner) in enumerate(zip(data, _item_types(to), strict=False)):
-            if isinstance(value, dict | list):
-                _find_unknown_keys(value, inner, f"{path}[{i}]", found)
+            yield value, inner, f"{path}[{i}]"
 
 
 # Cached: reading a Struct's annotations takes longer than searching most data.

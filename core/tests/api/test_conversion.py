@@ -13,6 +13,7 @@ import pytest
 from reference_backend import OPS, chain
 
 import dovetail
+from dovetail.container._mapping import MappedBlob, MappedFile
 from dovetail.errors import (
     DovetailError,
     FrontendError,
@@ -20,7 +21,7 @@ from dovetail.errors import (
     PluginError,
     UnsupportedOpError,
 )
-from dovetail.ir import DType, Graph
+from dovetail.ir import DType, Graph, Tensor, TensorKind
 from dovetail.ops import OpPackage, OpRegistry
 from dovetail.ops.frontend import FrontendOptions
 from dovetail.plugins.hooks import hooks
@@ -136,3 +137,27 @@ def test_installed_hooks_hear_of_conversions(site: Any, monkeypatch: pytest.Monk
         assert sys.modules["pass_listener"].seen == ["noop"]
     finally:
         hooks.unregister(sys.modules.get("pass_listener"))
+
+
+def test_weights_read_into_memory_are_private_and_still_shared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    graph = chain("Scale")
+    weights = tmp_path / "weights.bin"
+    weights.write_bytes(bytes([1] * 4 + [2] * 4))
+    mapped = MappedFile(str(weights))
+    source, other = (MappedBlob(mapped, start, 4) for start in (0, 4))
+    for name, blob in (("a", source), ("b", source), ("c", other)):
+        graph.add_tensor(Tensor(name, DType.UINT_8, (4,), TensorKind.STATIC, data=blob))
+    monkeypatch.setattr("dovetail.api.conversion.find_frontend", lambda path: Frontend(graph))
+    monkeypatch.setattr("dovetail.api.conversion.pipeline_passes", lambda: ())
+    path = tmp_path / "a.net"
+    path.write_bytes(b"net")
+    assert dovetail.load_model(path, ops=OPS).graphs["a"].tensors["a"].data is source
+    private = dovetail.load_model(path, ops=OPS, map_weights=False).graphs["a"].tensors
+    a, b, c = (private[name].data for name in "abc")
+    assert a is b
+    assert a is not c
+    assert a is not None
+    weights.write_bytes(b"")
+    assert a.bytes.tolist() == [1] * 4

@@ -120,6 +120,18 @@ def test_bare_path_in_quotes(two_steps: str, run: Any, raw: Any, listing: Any, r
     assert "'\"\"' has no input name" in net_run(run).err.replace('\\"', '"')
 
 
+@pytest.mark.parametrize("line", ['"my file.raw', 'x:="my file.raw', 'x:="', '"'])
+def test_unclosed_quote(two_steps: str, run: Any, raw: Any, listing: Any, line: str) -> None:
+    raw("my file.raw", np.arange(6.0))
+    listing('"my file.raw"', line)
+    done = net_run(run)
+    assert (done.code, done.error["code"]) == (3, "INPUT_INVALID")
+    (problem,) = done.error["problems"]
+    assert problem["message"].startswith("unclosed quote in '\"")
+    assert problem["where"] == "list.txt:2"
+    assert "end the path with a quote" in problem["hint"]
+
+
 def test_many_faults_are_counted(two_steps: str, run: Any, listing: Any) -> None:
     listing(*["none.raw"] * 73)
     problems = net_run(run).error["problems"]

@@ -73,7 +73,7 @@ class MappedFile:
                 code="CONTAINER_CHANGED",
                 where=self.where,
                 hint="load it again; replace files by renaming, as `save` does, or load with "
-                "map_weights=False",
+                "map_weights=False (--no-map-weights)",
             )
 
     def release(self, start: int, size: int) -> None:

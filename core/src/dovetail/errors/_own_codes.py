@@ -200,7 +200,7 @@ OWN_CODES: tuple[Entry, ...] = (
         "CONTAINER_CHANGED",
         3,
         "A container file was overwritten or cut short while its weights were in use.",
-        "Load it again. Replace files by renaming, or load with map_weights=False.",
+        "Load it again. Replace files by renaming, or use map_weights=False (--no-map-weights).",
     ),
     Entry(
         "CONTAINER_INVALID",

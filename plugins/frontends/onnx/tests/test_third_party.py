@@ -69,8 +69,9 @@ def test_versions_before_the_first_are_refused(read, wobbling, installed) -> Non
     with pytest.raises(
         UnsupportedOpError,
         match=r"unsupported version 1 of org\.toys:Wobble; the oldest supported one is 2",
-    ):
+    ) as caught:
         read(wobbling(1))
+    assert caught.value.problems[0].hint == "import version 2 or later of 'org.toys' in the model"
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,25 @@ def test_older_versions_are_refused_with_what_to_do(model, read) -> None:
     assert "onnx.version_converter" in problem.hint
 
 
+@pytest.mark.parametrize(
+    ("domain", "op_type", "hint"),
+    [
+        ("com.microsoft", "Gelu", "import version 1 or later of 'com.microsoft' in the model"),
+        ("", "Relu", "export the model for opset 13 or later"),
+    ],
+)
+def test_version_0_of_a_domain(model, read, domain: str, op_type: str, hint: str) -> None:
+    x = np.ones(2, np.float32)
+    proto = model([N(op_type, ["x"], ["y"], domain=domain)], {"x": x}, ["y"])
+    del proto.opset_import[:]
+    proto.opset_import.add(domain="", version=17 if domain else 0)
+    if domain:
+        proto.opset_import.add(domain=domain, version=0)
+    with pytest.raises(UnsupportedOpError) as caught:
+        read(proto)
+    assert caught.value.problems[0].hint == hint
+
+
 def test_a_newer_opset_is_taken_with_a_warning(model, read, caplog) -> None:
     newer = onnx.defs.onnx_opset_version() + 3
     made = model([N("Relu", ["x"], ["y"])], {"x": np.ones(2, np.float32)}, ["y"], opset=17)

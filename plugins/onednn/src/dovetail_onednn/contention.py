@@ -29,7 +29,7 @@ def waited_s() -> float | None:
     try:
         with open("/proc/thread-self/schedstat", "rb") as file:
             return int(file.read().split()[1]) / 1e9
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, IndexError, NameError):  # at exit Python removes `open`
         return None
 
 

@@ -1,7 +1,7 @@
 """Python objects that own objects of oneDNN.
 
 An object is freed when its wrapper is closed or, at the latest, when the last reference to the
-wrapper is dropped, and never twice.
+wrapper is dropped, and never twice. At the end of the process nothing is freed.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Handle:
         self._as_parameter_ = pointer
         # nothing can be done about a failure, so the status is ignored
         self._free = weakref.finalize(self, library().functions[f"{kind}_destroy"], pointer)
+        # At exit, `__del__` methods and daemon threads may still run graphs: objects then stay.
+        self._free.atexit = False
 
     @property
     def is_open(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dovetail.cli.map_weights_option import NoMapWeights
 from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail.cli.quantization_options import DumpEncodingJson, ShowReport, takes_quantization
 
@@ -54,6 +55,7 @@ def quantize(
         ),
     ] = False,
     op_packages: OpPackages = None,
+    no_map_weights: NoMapWeights = False,
     dump_encoding_json: DumpEncodingJson = False,
     report: ShowReport = False,
     quantization: Mapping[str, Any],
@@ -66,7 +68,7 @@ def quantize(
     # imported here: the help needs no numpy
     from dovetail_quantizers.quantize_model import Files, quantize_model
 
-    files = Files(model, output_path, dump_encoding_json)
+    files = Files(model, output_path, dump_encoding_json, map_weights=not no_map_weights)
     references = split_list(op_packages, "--op-packages")
     quantize_model(
         files, input_list, quantization, references, native=use_native_input_files, show=report

@@ -29,11 +29,13 @@ class Files:
         model: The float model.
         output: The .dvt to write; in the folder of the float model if None.
         dump: Whether to write encodings files next to the .dvt.
+        map_weights: Whether files of weights are mapped; otherwise they are read into memory.
     """
 
     model: Path
     output: Path | None
     dump: bool
+    map_weights: bool = True
 
     @property
     def target(self) -> Path:
@@ -80,7 +82,8 @@ def quantize_model(
     target = files.target
     ops = installed_ops()
     add_op_packages(ops, load_op_packages(op_packages))
-    made = quantized(load_model(files.model, ops), input_list, given, ops, native=native)
+    model = load_model(files.model, ops, map_weights=files.map_weights)
+    made = quantized(model, input_list, given, ops, native=native)
     made.model.save(target)
     dumped = dump_model_encodings(made.model, target) if files.dump else ()
     show_notes(made.report)

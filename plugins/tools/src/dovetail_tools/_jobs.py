@@ -54,7 +54,8 @@ def make_jobs(request: Request, config: RunConfig, ops: OpRegistry) -> list[Job]
         DovetailError: A model cannot be loaded; an option names unknown graphs, tensors or inputs;
             a list is invalid: lists every fault of all lists.
     """
-    graphs = _graphs([load_model(path, ops) for path in request.models], request.models)
+    models = [load_model(path, ops, map_weights=request.map_weights) for path in request.models]
+    graphs = _graphs(models, request.models)
     _check_references(request, config, [g for _, g in graphs])
     folders = {g.name: graph_folder(g.name, graphs) for _, g in graphs}
     if len(graphs) > 1:

@@ -57,6 +57,7 @@ class Request:
         keep_outputs: Number of results written for each graph; None for those of one pass.
         timeout_us: Time limit of one inference, in microseconds.
         op_packages: Op packages that are not installed, as the command line names them.
+        map_weights: Whether files of weights are mapped; otherwise they are read into memory.
     """
 
     models: tuple[Path, ...]
@@ -76,6 +77,7 @@ class Request:
     keep_outputs: int | None = None
     timeout_us: int | None = None
     op_packages: tuple[str, ...] = ()
+    map_weights: bool = True
 
 
 def parse_input_lists(text: str) -> tuple[Path | None, ...]:

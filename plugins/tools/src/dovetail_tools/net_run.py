@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dovetail.cli.map_weights_option import NoMapWeights
 from dovetail.cli.op_package_option import OpPackages, split_list
 from dovetail_tools._request import (
     Profiling,
@@ -118,6 +119,7 @@ def net_run(
         ),
     ] = None,
     op_packages: OpPackages = None,
+    no_map_weights: NoMapWeights = False,
     perf_profile: Annotated[
         str | None,
         typer.Option(
@@ -155,6 +157,7 @@ def net_run(
         keep_outputs=keep_num_outputs,
         timeout_us=timeout,
         op_packages=split_list(op_packages, "--op-packages"),
+        map_weights=not no_map_weights,
     )
     check_request(request)
     if perf_profile is not None:

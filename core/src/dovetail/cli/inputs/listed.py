@@ -110,6 +110,10 @@ def resolve_line(
     spelled = _spellings(names)
     items = _items(line.text, spelled)
     for given, text in items:
+        if _is_unclosed(text, listed.path):
+            hint = "end the path with a quote; nothing but a space may follow"
+            problems.append(Problem(f"unclosed quote in '{text}'", where, hint))
+            return found  # the other items may be parts of this path
         if given is None and len(names) == len(items) == 1:
             name: str | Problem = names[0]
         else:
@@ -176,6 +180,11 @@ def _is_writable(text: str, spelled: Mapping[str, str]) -> bool:
     if not text.isprintable() or text != text.strip() or text[:1] in ("", "#", "%"):
         return False
     return _items(f"{text}{_ASSIGN}PATH", spelled) == [(text, "PATH")]
+
+
+def _is_unclosed(text: str, listed: Path) -> bool:
+    """Return whether a path begins with a quote that does not end it, and names no file."""
+    return text[:1] == '"' and text.count('"') == 1 and not os.path.exists(_located(text, listed))
 
 
 def _located(text: str, listed: Path) -> Path:

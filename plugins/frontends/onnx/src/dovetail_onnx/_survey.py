@@ -140,12 +140,16 @@ def _unsupported(node: SourceNode, version: int, table: Importers | str) -> Refu
     if node.domain == "" and version == 0:
         why = f"operator set {node.opset} has no operator '{node.op_type}'"
         hint = suggest_name(node.op_type, table.operators)
+        if node.op_type in table.operators:
+            hint = "export the model for opset 13 or later"
     elif known and version < known[0]:
         why = (
             f"unsupported version {version} of {node.full_type}; the oldest supported one "
             f"is {known[0]}"
         )
         hint = "convert the model to opset 13 or later with onnx.version_converter"
+        if node.domain:  # the converter leaves other domains as they are
+            hint = f"import version {known[0]} or later of '{node.domain}' in the model"
     elif known:
         why = f"unsupported version {version} of {node.full_type}; expected one of {known}"
         hint = "upgrade dovetail-onnx, or export the model for an earlier opset"

@@ -1,0 +1,43 @@
+"""Runs at the end of the process, while Python destroys objects: none crashes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+# Of its own process, which ends while the model is referenced by an object with `__del__`.
+SCRIPT = """
+import os, sys
+sys.path.insert(0, os.environ["TESTS"])
+from conftest import Model
+
+class Last:
+    def __init__(self):
+        self.model = Model()
+        self.model.output(self.model.conv(self.model.input("x", 1, 8, 8, 16), "conv", 16))
+        self.feeds = self.model.feeds()
+        self.prepared = self.model.prepare()
+        self.wanted = self.model.run(self.prepared, self.feeds)["conv"]
+
+    def __del__(self):
+        for _ in range(3):
+            found = self.model.run(self.prepared, self.feeds)["conv"]
+        print("same:", (found == self.wanted).all(), flush=True)
+
+last = Last()
+last.itself = last  # a cycle, which is collected last
+"""
+
+
+def test_runs_of_a_finalizer_at_exit() -> None:
+    environment = {**os.environ, "TESTS": os.path.dirname(__file__)}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "same: True\n"), done.stderr

@@ -1,0 +1,74 @@
+"""Hooks of installed plugins: they observe each command and each call of the Python API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import forked
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+SOURCE = """
+from dovetail.plugins.hookspecs import hookimpl
+
+def note(text):
+    with open("events.txt", "a") as file:
+        print(text, file=file)
+
+@hookimpl
+def dovetail_api_call(call):
+    note(call.function)
+
+@hookimpl
+def dovetail_pass_finished(event):
+    note("pass " + event.name)
+
+@hookimpl
+def dovetail_progress(event):
+    note("progress " + event.task)
+"""
+QUANTIZE = """
+import numpy as np
+import dovetail as dt
+dt.quantize("net.onnx", [np.ones((1, 4), np.float32)])
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model, an input list, and the dist `watcher` in `site`."""
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4]) for n in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "net.onnx")
+    np.arange(4, dtype=np.float32).tofile(tmp_path / "x.raw")
+    (tmp_path / "list.txt").write_text("x.raw\n")
+    info = tmp_path / "site" / "watcher-1.0.dist-info"
+    info.mkdir(parents=True)
+    (tmp_path / "site" / "watcher.py").write_text(SOURCE)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: watcher\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[dovetail.hooks]\nwatcher = watcher\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "events"),
+    [
+        (["dovetail", "convert", "-i", "net.onnx"], {"pass dead-code"}),
+        (
+            ["dovetail", "quantize", "-i", "net.onnx", "--input-list", "list.txt"],
+            {"pass dead-code", "backend_create", "graph_execute", "progress calibrating"},
+        ),
+        (
+            ["python", "-c", QUANTIZE],
+            {"pass dead-code", "backend_create", "graph_execute", "progress calibrating"},
+        ),
+    ],
+)
+def test_events_of_a_command(folder: Path, command: list[str], events: set[str]) -> None:
+    done = forked.run(command, folder, path=[folder / "site"])
+    assert done.returncode == 0, done.stderr
+    seen = (folder / "events.txt").read_text().splitlines()
+    assert events <= set(seen), sorted(set(seen))
