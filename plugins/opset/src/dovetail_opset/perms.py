@@ -20,11 +20,16 @@ def is_identity(perm: Shape) -> bool:
     return perm == tuple(range(len(perm)))
 
 
-def perm_to_last(rank: int) -> Shape:
-    """Return the perm from channels-first to channels-last."""
+def to_last(rank: int) -> Shape:
+    """Return the perm from channels-first, (n, c, ...), to channels-last, (n, ..., c)."""
     return (0, *range(2, rank), 1)
+
+
+def to_first(rank: int) -> Shape:
+    """Return the perm from channels-last, (n, ..., c), to channels-first, (n, c, ...)."""
+    return (0, rank - 1, *range(1, rank - 1))
 
 
 def is_to_last(perm: Shape) -> bool:
     """Return whether a perm leads from channels-first to channels-last."""
-    return len(perm) > 2 and perm == perm_to_last(len(perm))
+    return len(perm) > 2 and perm == to_last(len(perm))

@@ -20,8 +20,6 @@ from dovetail.ir import Array, DType, Encoding, ScaleOffset, dequantize, quantiz
 
 MINIMUM_RANGE = 0.0001
 _FLOAT_MAX = float(np.finfo(np.float32).max)
-_SIGNED = {8: DType.SFIXED_POINT_8, 16: DType.SFIXED_POINT_16, 32: DType.SFIXED_POINT_32}
-_UNSIGNED = {8: DType.UFIXED_POINT_8, 16: DType.UFIXED_POINT_16, 32: DType.UFIXED_POINT_32}
 _STEPS = re.compile(r"\s*(-?)0[xX]([0-9a-fA-F]{1,8})\s+(-?)0[xX]([0-9a-fA-F]{1,8})\s*")
 _NOT_FINITE, _OUT_OF_ORDER = "is not finite in float32", "is not in order"
 _BELOW = "contains negative values, which an unsigned symmetric grid cannot represent"
@@ -132,8 +130,8 @@ def grids_for(
 
 def storage_type(bitwidth: int, scheme: Scheme) -> DType:
     """Return the narrowest byte-wide type that stores a grid's integers."""
-    types = _SIGNED if scheme is Scheme.SYMMETRIC else _UNSIGNED
-    return types[min(bits for bits in types if bits >= bitwidth)]
+    bits = min(bits for bits in (8, 16, 32) if bits >= bitwidth)
+    return DType.fixed(bits, signed=scheme is Scheme.SYMMETRIC)
 
 
 def parse_steps(text: str) -> tuple[int, int]:

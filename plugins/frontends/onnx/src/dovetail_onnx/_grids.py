@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import TensorProto
 
 from dovetail.errors import QuantizationError
 from dovetail.ir import (
@@ -25,28 +24,11 @@ from dovetail.ir import (
     Spec,
 )
 from dovetail_onnx._attributes import Attributes
-from dovetail_onnx._dtypes import Constant
+from dovetail_onnx._dtypes import PACKED_RANGES, Constant
 from dovetail_onnx._source import SourceNode
 
-# Bits and sign by the type that the IR keeps the integers in.
-_WIDTHS = {
-    DType.INT_8: (8, True),
-    DType.UINT_8: (8, False),
-    DType.INT_16: (16, True),
-    DType.UINT_16: (16, False),
-    DType.INT_32: (32, True),
-}
-_FOUR_BITS: dict[int, tuple[int, bool]] = {
-    TensorProto.INT4: (4, True),
-    TensorProto.UINT4: (4, False),
-}
-_STORED = {
-    (8, True): DType.SFIXED_POINT_8,
-    (8, False): DType.UFIXED_POINT_8,
-    (16, True): DType.SFIXED_POINT_16,
-    (16, False): DType.UFIXED_POINT_16,
-    (32, True): DType.SFIXED_POINT_32,
-}
+# Types of integers that may have a grid.
+_STORED = (DType.INT_8, DType.UINT_8, DType.INT_16, DType.UINT_16, DType.INT_32)
 _RESHAPES = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten"))
 
 
@@ -93,9 +75,11 @@ def grid_of(
     centred = bool((wide == half).all()) and (signed or scales.size > 1)
     if not centred and not ((wide >= 0) & (wide < 2 * half)).all():
         return None
-    dtype = _STORED.get((stored, centred))
-    if dtype is None or not _are_scales(scales) or scales.size != zeros.size:
+    if not stored or (stored == 32 and not centred):
         return None
+    if not _are_scales(scales) or scales.size != zeros.size:
+        return None
+    dtype = DType.fixed(stored, signed=centred)
     offsets = None if centred else (-wide).astype(np.int32).reshape(scales.shape)
     narrow = bits if bits < stored else None
     encoding = _encoding(shape, scales.astype(np.float32), offsets, (axis, block), narrow)
@@ -106,7 +90,9 @@ def grid_of(
 
 def kind_of(x: Constant) -> tuple[int, bool] | None:
     """Return the bits of stored integers and whether they are signed; None for other constants."""
-    return _WIDTHS.get(x.dtype) if x.packed is None else _FOUR_BITS.get(x.packed)
+    if x.packed is not None:
+        return 4, PACKED_RANGES[x.packed][0] < 0
+    return (x.dtype.bits, x.dtype.is_signed) if x.dtype in _STORED else None
 
 
 def moved(grid: Spec | None, perm: Shape) -> Spec | None:

@@ -10,7 +10,7 @@ from dovetail_opset.build import add
 from dovetail_opset.layouts import rule_of
 from dovetail_opset.passes._moving import add_transposed
 from dovetail_opset.passes._rewrite import first_input, perm_of
-from dovetail_opset.perms import inverse, is_to_last, perm_to_last
+from dovetail_opset.perms import inverse, is_to_last, to_last
 
 
 def turn_sources(graph: Graph) -> bool:
@@ -42,7 +42,7 @@ def _leading_to_last(graph: Graph) -> set[Tensor]:
 
 
 def _turn(graph: Graph, tensor: Tensor, readers: Sequence[Node]) -> None:
-    perm = perm_to_last(len(tensor.shape))
+    perm = to_last(len(tensor.shape))
     there = add_transposed(graph, tensor, inverse(perm))
     name = f"{tensor.name}.first"
     back = add(graph, "Transpose", [there], name=name, sources=(), perm=inverse(perm))

@@ -11,7 +11,7 @@ from dovetail_opset.ops.blocks import BlockMode
 from dovetail_opset.passes._exchanges import Exchange, fuse_exchanges
 from dovetail_opset.passes._moving import moved_tensor
 from dovetail_opset.passes._rewrite import source_perm_after
-from dovetail_opset.perms import inverse, perm_to_last
+from dovetail_opset.perms import inverse, to_last
 
 _DCR, _CRD = BlockMode.DCR, BlockMode.CRD
 # The four dimensions of one side and of the other, each with the parts that it is made of: batch,
@@ -70,11 +70,11 @@ def _replace(
 ) -> None:
     x, out, name = found.x, found.out, found.last.name
     graph.remove_node(found.last)
-    to_last = perm_to_last(4)
+    perm = to_last(4)
     result: Tensor = out
     if not is_last:
-        x = _transposed(graph, found, to_last)
-        result = moved_tensor(graph, out, inverse(to_last), out.encoding)
+        x = _transposed(graph, found, perm)
+        result = moved_tensor(graph, out, inverse(perm), out.encoding)
     add(
         graph,
         op_type,
@@ -93,7 +93,7 @@ def _replace(
             name=f"{name}.first",
             outputs=out,
             sources=found.sources,
-            perm=inverse(to_last),
+            perm=inverse(perm),
         )
 
 

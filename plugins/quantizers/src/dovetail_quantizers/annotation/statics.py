@@ -30,7 +30,6 @@ from dovetail_quantizers.planning.value_range import EVERYTHING_COUNTS, Far, val
 
 # Limit of 32-bit biases: rounding the scale cannot overflow the type.
 _MOST = 2.0**31 - 2.0**8
-_PACKED = {DType.SFIXED_POINT_8: DType.SFIXED_POINT_4, DType.UFIXED_POINT_8: DType.UFIXED_POINT_4}
 
 
 def constant_encoding(
@@ -244,7 +243,7 @@ def _whole(minimum: Array, maximum: Array) -> tuple[float, float]:
 
 def packed(given: EncodingDecision, options: QuantizationOptions) -> EncodingDecision:
     """Return a given 4-bit encoding in half a byte, if the options ask for it."""
-    if given.encoding is None or given.dtype not in _PACKED:
+    if given.encoding is None or given.dtype.bits != 8:
         return given
     dtype, encoding = _stored(given.dtype, given.encoding, options)
     return EncodingDecision(dtype, encoding, given.why, given.observed)
@@ -256,7 +255,7 @@ def _stored(
     """Return a type of half a byte for 4 bits, if the options ask for it."""
     if not options.pack_4_bit_weights or encoding.bitwidth != 4:
         return dtype, encoding
-    packed = _PACKED[dtype]
+    packed = DType.fixed(4, signed=dtype.is_signed)
     if isinstance(encoding, ScaleOffset):
         return packed, ScaleOffset(encoding.scale, encoding.offset)
     if isinstance(encoding, AxisScaleOffset):

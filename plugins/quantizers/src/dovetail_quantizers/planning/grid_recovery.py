@@ -24,11 +24,6 @@ _FEW = 96
 _FIRST = 4
 # Any few numbers are near some grid of 16 bits: the maximum probability of that by chance.
 _CHANCE = 1e-6
-# Signed and unsigned, by bits, from the narrowest.
-_TYPES = {
-    8: (DType.SFIXED_POINT_8, DType.UFIXED_POINT_8),
-    16: (DType.SFIXED_POINT_16, DType.UFIXED_POINT_16),
-}
 # A type, and the scale and offset of each row.
 _Grid = tuple[DType, NDArray[np.float32], NDArray[np.int32]]
 
@@ -41,7 +36,7 @@ def recover_grid(values: NDArray[np.float32], axis: int | None) -> tuple[DType, 
     """
     if not values.size or not np.isfinite(values).all():
         return None
-    for bits in _TYPES:
+    for bits in (8, 16):
         found = _grid(values.reshape(1, -1), bits)
         if found is not None:
             dtype, scales, offsets = found
@@ -72,7 +67,7 @@ def _grid(rows: NDArray[np.float32], bits: int) -> _Grid | None:
         return None
     minimum = np.rint(rows.min(axis=1) / scales).astype(np.int64)
     maximum = np.rint(rows.max(axis=1) / scales).astype(np.int64)
-    signed, unsigned = _TYPES[bits]
+    signed, unsigned = (DType.fixed(bits, signed=s) for s in (True, False))
     low, high = signed.stored_range()
     if (minimum >= low).all() and (maximum <= high).all():
         return signed, scales, np.zeros(len(rows), np.int32)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dovetail.ir import DType, Encoding, Graph, Node, Scalar, ScaleOffset, Spec, Tensor, TensorKind
-from dovetail_opset import PACKAGE
+from dovetail_opset import is_op
 
 # Ops that only move integers of their first input.
 _MOVERS = frozenset(
@@ -26,12 +26,6 @@ _CASTS = ("Cast", "Convert")
 _MOST_STEPS = 10
 # Offsets have 32 bits.
 _GREATEST_ZERO = 2**30
-_STORED = {
-    (8, True): DType.SFIXED_POINT_8,
-    (8, False): DType.UFIXED_POINT_8,
-    (16, True): DType.SFIXED_POINT_16,
-    (16, False): DType.UFIXED_POINT_16,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,26 +76,26 @@ def begins_quantizing(graph: Graph, node: Node) -> bool:
     """Return whether a node starts an apparent quantization, even if unsupported."""
     if node.inputs and node.inputs[0] is not None and node.inputs[0].kind.is_static:
         return False
-    if _is(node, "Quantize"):
+    if is_op(node, "Quantize"):
         return True
-    after = _only_reader(graph, node.outputs[0]) if _is(node, "ElementWiseDivide") else None
-    return after is not None and _is(after, "ElementWiseRound")
+    after = graph.only_reader(node.outputs[0]) if is_op(node, "ElementWiseDivide") else None
+    return after is not None and is_op(after, "ElementWiseRound")
 
 
 def ends_quantizing(node: Node) -> bool:
     """Return whether a node dequantizes a computed integer tensor."""
     x = node.inputs[0] if node.inputs else None
-    return x is not None and _is(node, "Dequantize") and not x.kind.is_static
+    return x is not None and is_op(node, "Dequantize") and not x.kind.is_static
 
 
 def makes_real(graph: Graph, node: Node) -> bool:
     """Return whether a node starts a dequantization: a cast to float followed by a product."""
-    if not _is(node, *_CASTS) or not node.outputs[0].dtype.is_float:
+    if not is_op(node, *_CASTS) or not node.outputs[0].dtype.is_float:
         return False
-    after = _only_reader(graph, node.outputs[0])
-    if after is not None and _is(after, "ElementWiseSubtract"):
-        after = _only_reader(graph, after.outputs[0])
-    return after is not None and _is(after, "ElementWiseMultiply")
+    after = graph.only_reader(node.outputs[0])
+    if after is not None and is_op(after, "ElementWiseSubtract"):
+        after = graph.only_reader(after.outputs[0])
+    return after is not None and is_op(after, "ElementWiseMultiply")
 
 
 def is_number(tensor: Tensor | None) -> float | None:
@@ -119,7 +113,7 @@ def factor_of(node: Node) -> float | None:
 
     A pass fused it; the dequantizing product may be part of it.
     """
-    beta = node.params.get("beta") if _is(node, "Softmax", "LogSoftmax") else None
+    beta = node.params.get("beta") if is_op(node, "Softmax", "LogSoftmax") else None
     return float(beta.value) if isinstance(beta, Scalar) else None
 
 
@@ -136,13 +130,13 @@ def storage_of(levels: tuple[int, int]) -> tuple[DType, int | None] | None:
     if high != (1 << (bits - (low < 0))) - 1 or low not in wanted:
         return None
     stored = 8 if bits <= 8 else 16
-    return _STORED[stored, low < 0], bits if bits < stored else None
+    return DType.fixed(stored, signed=low < 0), bits if bits < stored else None
 
 
 def _explicit(graph: Graph, node: Node) -> QdqPattern | None:
     """Return the pattern of a Quantize followed by a Dequantize."""
     x, stored = node.inputs[0], node.outputs[0]
-    if not _is(node, "Quantize") or not isinstance(stored.encoding, ScaleOffset) or x is None:
+    if not is_op(node, "Quantize") or not isinstance(stored.encoding, ScaleOffset) or x is None:
         return None
     ends = tuple(_ends(graph, stored, None))
     return QdqPattern(x, stored.dtype, stored.encoding, ends) if ends else None
@@ -176,8 +170,8 @@ class _Quotient:
 def _quotient(graph: Graph, node: Node) -> _Quotient | None:
     scale = _second(graph, node, "ElementWiseDivide")
     x = node.inputs[0]
-    rounding = _only_reader(graph, node.outputs[0])
-    if scale is None or rounding is None or x is None or not _is(rounding, "ElementWiseRound"):
+    rounding = graph.only_reader(node.outputs[0])
+    if scale is None or rounding is None or x is None or not is_op(rounding, "ElementWiseRound"):
         return None
     zero, levels, last = _clipped(graph, rounding.outputs[0])
     stored = None if levels is None else storage_of(levels)
@@ -205,12 +199,12 @@ def counted_from_lowest(dtype: DType, encoding: ScaleOffset) -> tuple[DType, Sca
         return dtype, encoding
     low, _ = dtype.stored_range(encoding.bitwidth)
     unsigned = ScaleOffset(encoding.scale, encoding.offset + low, encoding.bitwidth)
-    return _STORED[dtype.bits, False], unsigned
+    return DType.fixed(dtype.bits, signed=False), unsigned
 
 
 def integers_made(graph: Graph, node: Node) -> tuple[Tensor, Spec, Tensor] | None:
     """Return the input, encoding and integers of a quantization that starts at a node, or None."""
-    found = _quotient(graph, node) if _is(node, "ElementWiseDivide") else None
+    found = _quotient(graph, node) if is_op(node, "ElementWiseDivide") else None
     if found is None or isinstance(found.scale, Tensor) or isinstance(found.zero, Tensor):
         return None
     kind = (found.last.dtype.bits, found.last.dtype.is_signed)
@@ -224,10 +218,10 @@ def integers_given(graph: Graph, x: Tensor) -> tuple[Spec, tuple[DequantizePoint
 
     None if they are not dequantized, or not with one known scale and zero point.
     """
-    dtype = _STORED.get((x.dtype.bits, x.dtype.is_signed)) if x.dtype.is_int else None
     numbers = next(_numbers(graph, x), None)
-    if dtype is None or numbers is None or _is_no_grid(*numbers):
+    if not x.dtype.is_int or x.dtype.bits > 16 or numbers is None or _is_no_grid(*numbers):
         return None
+    dtype = DType.fixed(x.dtype.bits, signed=x.dtype.is_signed)
     scale, zero = numbers
     ends = tuple(_ends(graph, x, numbers))
     return (Spec(dtype, x.shape, ScaleOffset(scale, -int(zero))), ends) if ends else None
@@ -236,15 +230,15 @@ def integers_given(graph: Graph, x: Tensor) -> tuple[Spec, tuple[DequantizePoint
 def _numbers(graph: Graph, stored: Tensor) -> Iterator[tuple[float, float]]:
     """Yield the scales and zero points of the dequantizations of integers."""
     for node in graph.consumers(stored):
-        if _is(node, *_MOVERS) and node.inputs[0] is stored:
+        if is_op(node, *_MOVERS) and node.inputs[0] is stored:
             for moved in node.outputs:
                 yield from _numbers(graph, moved)
-        if not _is(node, *_CASTS) or not node.outputs[0].dtype.is_float:
+        if not is_op(node, *_CASTS) or not node.outputs[0].dtype.is_float:
             continue
-        after, zero = _only_reader(graph, node.outputs[0]), 0.0
+        after, zero = graph.only_reader(node.outputs[0]), 0.0
         shift = None if after is None else _second(graph, after, "ElementWiseSubtract")
         if after is not None and isinstance(shift, float):
-            after, zero = _only_reader(graph, after.outputs[0]), shift
+            after, zero = graph.only_reader(after.outputs[0]), shift
         scale = None if after is None else _second(graph, after, "ElementWiseMultiply")
         if isinstance(scale, float):
             yield scale, zero
@@ -255,7 +249,7 @@ def _clipped(graph: Graph, rounded: Tensor) -> tuple[_Operand, tuple[int, int] |
     zero: _Operand = 0.0
     low, high, last = None, None, rounded
     for _ in range(_MOST_STEPS):
-        node = _only_reader(graph, last)
+        node = graph.only_reader(last)
         if node is None:
             break
         bounds = _bounds(graph, node)
@@ -265,7 +259,7 @@ def _clipped(graph: Graph, rounded: Tensor) -> tuple[_Operand, tuple[int, int] |
         elif bounds is not None:
             low = bounds[0] if low is None else max(low, bounds[0])
             high = bounds[1] if high is None else min(high, bounds[1])
-        elif not _is(node, *_CASTS) or (low is not None and not _narrows(node)):
+        elif not is_op(node, *_CASTS) or (low is not None and not _narrows(node)):
             break
         last = node.outputs[0]
     if low is None or high is None or not abs(low) < 2**17 or not abs(high) < 2**17:
@@ -280,7 +274,7 @@ def _narrows(node: Node) -> bool:
 
 def _bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
     """Return the bounds of a clip, infinite if open; None for other nodes."""
-    if _is(node, "ReluMinMax"):
+    if is_op(node, "ReluMinMax"):
         ends = [node.params.get(name) for name in ("min_value", "max_value")]
         values = [float(e.value) for e in ends if isinstance(e, Scalar)]
         return (values[0], values[1]) if len(values) == 2 else None
@@ -308,9 +302,9 @@ def _ends(
     for node in graph.consumers(stored):
         if node.inputs[0] is not stored:
             continue
-        if numbers is None and _is(node, "Dequantize"):
+        if numbers is None and is_op(node, "Dequantize"):
             yield DequantizePoint(node, path)
-        elif _is(node, *_MOVERS) and all(t is not stored for t in node.inputs[1:]):
+        elif is_op(node, *_MOVERS) and all(t is not stored for t in node.inputs[1:]):
             for moved in node.outputs:
                 if moved.dtype is stored.dtype and moved.encoding == stored.encoding:
                     yield from _ends(graph, moved, numbers, (*path, moved))
@@ -324,7 +318,7 @@ def _real_ends(
     """Yield the points of dequantization at a node that does not move integers."""
     scale, zero = numbers
     shift = _second(graph, node, "ElementWiseSubtract")
-    if _is(node, *_CASTS) and node.outputs[0].dtype.is_float:
+    if is_op(node, *_CASTS) and node.outputs[0].dtype.is_float:
         yield from _ends(graph, node.outputs[0], numbers, path)
     elif shift is not None and shift == zero:
         yield from _ends(graph, node.outputs[0], (scale, 0.0), path)
@@ -334,26 +328,15 @@ def _real_ends(
             yield DequantizePoint(node, path)
 
 
-def _only_reader(graph: Graph, tensor: Tensor) -> Node | None:
-    if tensor.kind is not TensorKind.NATIVE:
-        return None
-    readers = graph.consumers(tensor)
-    return readers[0] if len(readers) == 1 else None
-
-
 def _second(graph: Graph, node: Node, op_type: str) -> _Operand | None:
     """Return the second input of an op: a number if it is known, else the tensor."""
-    if not _is(node, op_type) or len(node.inputs) != 2:
+    if not is_op(node, op_type) or len(node.inputs) != 2:
         return None
     other = node.inputs[1]
     while other is not None and (maker := graph.producer(other)) is not None:
-        if not _is(maker, *_CASTS, "Reshape"):
+        if not is_op(maker, *_CASTS, "Reshape"):
             break
         other = maker.inputs[0]
     if other is None or math.prod(other.shape) != 1:
         return None
     return is_number(other) if other.kind.is_static else other
-
-
-def _is(node: Node, *op_types: str) -> bool:
-    return node.package == PACKAGE.name and node.op_type in op_types

@@ -17,7 +17,7 @@ from dovetail_onnx.exporter._model import Initializer, element_type
 from dovetail_onnx.exporter._types import taken_types
 from dovetail_onnx.exporter._values import Order, Values, natural
 from dovetail_opset.layouts import moved_op
-from dovetail_opset.perms import inverse
+from dovetail_opset.perms import inverse, to_first
 
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
@@ -239,11 +239,6 @@ class NodeExport:
                 raise self.unsupported(f"ONNX has no tensors of {to.name}")
             return int(code)
         return to
-
-
-def to_first(rank: int) -> Order:
-    """Return the order of (n, ..., c) as (n, c, ...)."""
-    return (0, rank - 1, *range(1, rank - 1))
 
 
 def _dtype_of(code: int) -> DType:

@@ -17,7 +17,6 @@ from dovetail.ir import (
 )
 from dovetail_onnx.exporter._model import element_type
 
-_NARROW = {True: DType.SFIXED_POINT_4, False: DType.UFIXED_POINT_4}
 # Difference between signed and unsigned 8-bit integers of the same grid points.
 _HALF = 128
 
@@ -49,7 +48,7 @@ class Parameters:
 def stored_type(dtype: DType, encoding: Encoding) -> DType:
     """Return the type that the values fit: of 4 bits where the encoding uses no more."""
     if encoding.bitwidth is not None and encoding.bitwidth <= 4:
-        return _NARROW[dtype.is_signed]
+        return DType.fixed(4, signed=dtype.is_signed)
     return dtype
 
 

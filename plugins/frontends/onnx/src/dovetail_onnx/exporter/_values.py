@@ -17,6 +17,7 @@ from dovetail.ir import Array, DType, Encoding, Graph, ScaleOffset, Shape, Tenso
 from dovetail_onnx.exporter import _quantized
 from dovetail_onnx.exporter._model import REFUSED, Initializer, ModelBuilder, element_type
 from dovetail_onnx.exporter._quantized import Parameters
+from dovetail_opset.perms import composed, inverse
 
 Order = Shape
 
@@ -187,7 +188,7 @@ class Values:
         if shape == tensor.shape:
             if order == value.order:
                 return value.name
-            perm = [value.order.index(axis) for axis in order]
+            perm = list(composed(inverse(value.order), order))
             return self._node(
                 "Transpose", [value.name], code, f"{tensor.name}/transposed", "", perm=perm
             )

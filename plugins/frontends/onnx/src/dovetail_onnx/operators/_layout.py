@@ -8,16 +8,7 @@ from __future__ import annotations
 
 from dovetail.ir import Shape, Spec, Tensor
 from dovetail_onnx._context import OpContext
-
-
-def to_last(rank: int) -> Shape:
-    """Return the perm from (n, c, ...) to (n, ..., c)."""
-    return (0, *range(2, rank), 1)
-
-
-def to_first(rank: int) -> Shape:
-    """Return the perm from (n, ..., c) to (n, c, ...)."""
-    return (0, rank - 1, *range(1, rank - 1))
+from dovetail_opset.perms import to_first, to_last
 
 
 def reshaped(op: OpContext, suffix: str, x: Tensor, shape: Shape) -> Tensor:

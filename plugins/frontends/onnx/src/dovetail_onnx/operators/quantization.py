@@ -19,11 +19,12 @@ from dovetail_onnx.operators._between import (
     real_bias,
     real_input,
 )
-from dovetail_onnx.operators._layout import check_spatial, reshaped, spatial_output, to_last
+from dovetail_onnx.operators._layout import check_spatial, reshaped, spatial_output
 from dovetail_onnx.operators._linear import fitted, known_integers, known_real
 from dovetail_onnx.operators._parts import apply_operator, given
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES, check_filters, convolved
+from dovetail_opset.perms import to_last
 
 _VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
 # Integers up to this are exact in float32; and the maximum difference of a byte and a zero point.

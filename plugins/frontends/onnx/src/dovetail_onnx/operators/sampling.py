@@ -8,8 +8,9 @@ from dovetail.ir import Array, Spec, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._cubic import cubic_samples
-from dovetail_onnx.operators._layout import spatial_output, to_last
+from dovetail_onnx.operators._layout import spatial_output
 from dovetail_onnx.operators._table import ONNX
+from dovetail_opset.perms import to_last
 
 # Version 16 says bilinear, later ones linear.
 _MODES = {"bilinear": 0, "linear": 0, "nearest": 1}

@@ -8,11 +8,11 @@ from typing import Any
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer, Value
 from dovetail_onnx.operators._between import real_input
-from dovetail_onnx.operators._layout import to_first, to_last
 from dovetail_onnx.operators._parts import apply_operator, given, value
 from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES
 from dovetail_onnx.operators.microsoft._stored import emit_quantized
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
+from dovetail_opset.perms import to_first, to_last
 
 _POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
 _MAX_POOL = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
