@@ -170,6 +170,11 @@ def rsqrt(x: Expr) -> Expr:
     return x.step("ElementWiseRsqrt")
 
 
+def clip(x: Expr, low: float, high: float) -> Expr:
+    """Return a value within two bounds."""
+    return x.step("ReluMinMax", min_value=float(low), max_value=float(high)).named("clip")
+
+
 def where(condition: Expr, x: Operand, y: Operand) -> Expr:
     """Return x where a condition is true, else y; one of them may be a number."""
     if isinstance(x, Expr):
