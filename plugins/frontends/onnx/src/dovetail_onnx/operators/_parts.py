@@ -41,9 +41,9 @@ def apply_operator(
     """
     version = version or ONNX.versions(op_type)[-1]
     part = op.part(suffix, op_type, version, inputs, output=output, **attributes)
-    given = {name: part.value(i) for i, name in enumerate(part.node.inputs) if name}
-    known = {name: value for name, value in given.items() if isinstance(value, Constant)}
-    if len(known) == len(given) and can_fold(part.node):
+    given = zip(part.node.inputs, inputs, strict=True)
+    known = {name: value for name, value in given if isinstance(value, Constant)}
+    if len(known) == sum(value is not None for value in inputs) and can_fold(part.node):
         folded = fold(part.node, known, _IR_VERSION, op.budget)
         if folded:
             return folded[0]
