@@ -22,7 +22,7 @@ from dovetail_onnx.operators._between import (
 from dovetail_onnx.operators._formula import Expr, clip, operand, rounded
 from dovetail_onnx.operators._layout import check_spatial, spatial_output, to_last
 from dovetail_onnx.operators._linear import fitted, known_integers, known_real
-from dovetail_onnx.operators._parts import apply_operator, given
+from dovetail_onnx.operators._parts import given
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES, check_filters, convolved
 
@@ -83,8 +83,8 @@ def matmul_integer(op: OpContext) -> Value:
 def qlinear_matmul(op: OpContext) -> Value:
     """MatMul of differences to the zero points, scaled, rounded, plus the zero point."""
     if are_single(op, 1, 2, 6, 7) and are_columns(op, 3, 4, 5):
-        both = [real_input(op, 0, 1, 2), real_input(op, 3, 4, 5, -1)]
-        return emit_stored(op, apply_operator(op, "real", "MatMul", both), 6, op.value(7))
+        real = real_input(op, 0, 1, 2) @ real_input(op, 3, 4, 5, -1)
+        return emit_stored(op, real, 6, op.value(7))
     left = operand(op, 1).reshaped(_as_rows(op, 1, 0) or op.spec(1).shape)
     return _requantized(op, _product(op, (0, 2), (3, 5)), left).emit()
 
@@ -107,8 +107,8 @@ def conv_integer(op: OpContext) -> Value:
 def qlinear_conv(op: OpContext) -> Value:
     """Emit a convolution of differences to the zero points, quantized again."""
     if are_single(op, 1, 2, 6, 7) and are_known(op, 3, 4, 5, 8):
-        inputs = [real_input(op, 0, 1, 2), real_input(op, 3, 4, 5, 0), real_bias(op, 8, 1, 4)]
-        y = apply_operator(op, "real", "Conv", inputs, **given(op, CONV_ATTRIBUTES))
+        x, filters = real_input(op, 0, 1, 2), real_input(op, 3, 4, 5, 0)
+        y = x.apply("Conv", filters, real_bias(op, 8, 1, 4), **given(op, CONV_ATTRIBUTES))
         return emit_stored(op, y, 6, op.value(7))
     stored = _requantized(op, _convolved(op, 0, 3, 2, 5, 8), operand(op, 1))
     return spatial_output(op, stored.tensor, len(op.spec(0).shape))
