@@ -33,6 +33,20 @@ def test_quantize_saturates_and_rounds_to_even(check, rng, dtype, known) -> None
         check("QuantizeLinear", [x, *factors], opset=13)
 
 
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("step", [1 / 255, 0.0235])
+def test_quotients_that_only_float32_rounds_to_halves(check, known, step) -> None:
+    """Twice the step of the data is a common scale; half to even of a float64 quotient differs."""
+    x = np.arange(256, dtype=F32) * F32(step)
+    factors = [scalar(2 * step), scalar(10, np.uint8)]
+    exact = np.rint(x.astype(np.float64) / np.float64(factors[0]))
+    assert (np.rint(x / factors[0]) != exact).any()
+    if known:
+        check("QuantizeLinear", [x], known=factors, opset=13)
+    else:
+        check("QuantizeLinear", [x, *factors], opset=13)
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_quantize_and_dequantize_along_an_axis(check, rng, axis) -> None:
     x = rng.normal(0, 20, (3, 4, 2)).astype(F32)

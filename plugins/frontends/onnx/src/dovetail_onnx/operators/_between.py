@@ -8,7 +8,6 @@ rounding of the middle between two integers may become either.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,8 @@ from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._parts import apply_operator, value
+from dovetail_onnx.operators._formula import Expr, value_of
+from dovetail_onnx.operators._parts import value
 
 
 def are_known(op: OpContext, *numbers: int) -> bool:
@@ -45,7 +45,7 @@ def are_columns(op: OpContext, matrix: int, *numbers: int) -> bool:
     return are_known(op, *numbers) and all(each in forms for each in given)
 
 
-def real_input(op: OpContext, i: int, scale: int, zero: int, axis: int | None = None) -> Value:
+def real_input(op: OpContext, i: int, scale: int, zero: int, axis: int | None = None) -> Expr:
     """Return a stored input as real numbers.
 
     Args:
@@ -59,12 +59,10 @@ def real_input(op: OpContext, i: int, scale: int, zero: int, axis: int | None = 
     if isinstance(point, Constant) and point.shape != scales.shape and point.values.size == 1:
         filled = np.broadcast_to(point.values.reshape(()), scales.shape)
         point = Constant(filled, point.dtype, f"{point.name}.{op.node.name}", point.packed)
-    attributes: dict[str, Any] = {} if axis is None else {"axis": axis}
-    inputs = [op.value(i), scales, point]
-    return _named(op, i, apply_operator(op, f"real{i}", "DequantizeLinear", inputs, **attributes))
+    return _real(op, i, scales, point, axis=axis)
 
 
-def real_bias(op: OpContext, i: int, a: int, b: int) -> Value | None:
+def real_bias(op: OpContext, i: int, a: int, b: int) -> Expr | None:
     """Return a stored bias as real numbers: its scale is the product of two others, None for none.
 
     Args:
@@ -80,16 +78,20 @@ def real_bias(op: OpContext, i: int, a: int, b: int) -> Value | None:
         product = one.reshape(-1) * other.reshape(-1)
     product = product.reshape(()) if product.size == 1 else product
     scale = Constant(product, DType.FLOAT_32, f"{op.node.name}.scale{i}")
-    inputs = [op.value(i), scale]
-    return _named(op, i, apply_operator(op, f"real{i}", "DequantizeLinear", inputs, axis=-1))
+    return _real(op, i, scale, None, axis=-1)
 
 
-def _named(op: OpContext, i: int, real: Value) -> Value:
-    """Return real numbers under the name of the stored tensor, as in the user's model."""
-    return replace(real, name=op.value(i).name) if isinstance(real, Constant) else real
+def _real(
+    op: OpContext, i: int, scale: Value, point: Value | None, *, axis: int | None = None
+) -> Expr:
+    """Return a stored input as real numbers; constants under its name, as in the user's model."""
+    real = value_of(op, i).apply("DequantizeLinear", scale, point, axis=axis).named(f"real{i}")
+    if isinstance(real.value, Constant):
+        return Expr(op, replace(real.value, name=op.value(i).name))
+    return real
 
 
-def emit_stored(op: OpContext, real: Value, scale: int, point: Value | None) -> Value:
+def emit_stored(op: OpContext, real: Expr, scale: int, point: Value | None) -> Value:
     """Emit real numbers as the node's stored output, whose name they get.
 
     Args:
@@ -98,9 +100,9 @@ def emit_stored(op: OpContext, real: Value, scale: int, point: Value | None) -> 
         scale: The input that is the scale.
         point: The zero point.
     """
-    if isinstance(real, Tensor):
-        _rename(op, real)
-    return apply_operator(op, "stored", "QuantizeLinear", [real, op.value(scale), point], output=0)
+    if isinstance(real.value, Tensor):
+        _rename(op, real.value)
+    return real.apply("QuantizeLinear", op.value(scale), point).emit()
 
 
 def _rename(op: OpContext, real: Tensor) -> None:

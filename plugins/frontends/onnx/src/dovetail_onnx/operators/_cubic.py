@@ -11,7 +11,7 @@ import numpy as np
 
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._formula import Expr, floor, where
+from dovetail_onnx.operators._formula import Expr, clip, floor, where
 
 _A = -0.75
 # Elements around a position, counted from the one before it, and for each the polynomial that
@@ -70,7 +70,7 @@ def _line(given: Expr, extent: int, *, corners: bool, padding: str) -> _Line:
     places = before + _TAPS
     if padding == "reflection":
         places = _reflected(places, extent, corners=corners)
-    inside = places.step("ReluMinMax", min_value=0.0, max_value=extent - 1.0)
+    inside = clip(places, 0.0, extent - 1.0)
     if padding == "zeros":
         weights = where(inside.equals(places), weights, 0)
     return _Line(inside.cast(DType.INT_32), weights)

@@ -13,6 +13,7 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._grids import grid_of
 from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._formula import Expr, clip, rounded
 
 _Floats = NDArray[np.float32]
 
@@ -86,16 +87,11 @@ def fake_quantized(op: OpContext, levels: Levels) -> Value:
     if x.dtype is not DType.FLOAT_32:
         raise op.unsupported(f"unsupported quantization of {x.dtype.name}; expected float32")
     scale = op.static("scale", _one(levels.scale), DType.FLOAT_32)
-    quotient = op.step("quotient", "ElementWiseDivide", [x, scale])
-    real = op.step("rounded", "ElementWiseRound", [quotient])
-    zero = op.static("zero", _one(levels.zero), DType.FLOAT_32) if levels.zero.any() else None
-    if zero is not None:
-        real = op.step("shifted", "ElementWiseAdd", [real, zero])
-    low, high = float(levels.low), float(levels.high)
-    real = op.step("saturated", "ReluMinMax", [real], min_value=low, max_value=high)
-    if zero is not None:
-        real = op.step("difference", "ElementWiseSubtract", [real, zero])
-    return op.emit("ElementWiseMultiply", [real, scale])
+    whole = rounded(Expr(op, x) / scale)
+    if not levels.zero.any():
+        return (clip(whole, levels.low, levels.high) * scale).emit()
+    zero = op.static("zero", _one(levels.zero), DType.FLOAT_32)
+    return ((clip(whole + zero, levels.low, levels.high) - zero) * scale).emit()
 
 
 def _computed(op: OpContext, x: Constant, levels: Levels) -> Constant:

@@ -90,9 +90,10 @@ class Expr:
         """The size of each axis."""
         return self.value.shape
 
-    def apply(self, op_type: str, *others: Operand, **attributes: Any) -> Expr:
+    def apply(self, op_type: str, *others: Operand | None, **attributes: Any) -> Expr:
         """Return one of ONNX's own operators of this value and others; see `apply_operator`."""
-        inputs = [self.value, *map(self._like, others)]
+        rest = (None if other is None else self._like(other) for other in others)
+        inputs = [self.value, *rest]
 
         def add(name: str, output: int | None) -> Value:
             return apply_operator(self._op, name, op_type, inputs, output=output, **attributes)
@@ -170,6 +171,11 @@ def rsqrt(x: Expr) -> Expr:
     return x.step("ElementWiseRsqrt")
 
 
+def clip(x: Expr, low: float, high: float) -> Expr:
+    """Return a value within two bounds."""
+    return x.step("ReluMinMax", min_value=float(low), max_value=float(high)).named("clip")
+
+
 def where(condition: Expr, x: Operand, y: Operand) -> Expr:
     """Return x where a condition is true, else y; one of them may be a number."""
     if isinstance(x, Expr):
@@ -181,3 +187,8 @@ def where(condition: Expr, x: Operand, y: Operand) -> Expr:
 def operand(op: OpContext, i: int) -> Expr:
     """Return an input as a tensor of the graph, to start a formula with."""
     return Expr(op, op.tensor(i))
+
+
+def value_of(op: OpContext, i: int) -> Expr:
+    """Return an input as it is, so that what depends only on constants is one."""
+    return Expr(op, op.value(i))

@@ -41,8 +41,8 @@ def apply_operator(
     """
     version = version or ONNX.versions(op_type)[-1]
     part = op.part(suffix, op_type, version, inputs, output=output, **attributes)
-    given = {name: part.value(i) for i, name in enumerate(part.node.inputs) if name}
-    known = {name: value for name, value in given.items() if isinstance(value, Constant)}
+    given = {name: x for name, x in zip(part.node.inputs, inputs, strict=True) if x is not None}
+    known = {name: x for name, x in given.items() if isinstance(x, Constant)}
     if len(known) == len(given) and can_fold(part.node):
         folded = fold(part.node, known, _IR_VERSION, op.budget)
         if folded:
@@ -74,11 +74,6 @@ def constant(op: OpContext, suffix: str, values: Any, dtype: DType) -> Constant:
 def value(op: OpContext, i: int) -> Value | None:
     """Return an input, as a tensor or a constant; None if it is omitted."""
     return op.value(i) if op.has(i) else None
-
-
-def summed(op: OpContext, suffix: str, x: Value, i: int) -> Value:
-    """Return a value plus an input; the value itself if the input is omitted."""
-    return apply_operator(op, suffix, "Add", [x, op.value(i)]) if op.has(i) else x
 
 
 def refuse_inputs(op: OpContext, names: Mapping[int, str], hint: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dovetail.ir import Array, DType, Shape, Tensor
 from dovetail_onnx._context import OpContext
-from dovetail_onnx.operators._formula import Expr, floor, maximum, minimum
+from dovetail_onnx.operators._formula import Expr, floor, maximum, minimum, value_of
 from dovetail_onnx.operators._parts import constant
 
 
@@ -30,7 +30,7 @@ def greatest_samples(
     images, height, width, channels = x.shape
     regions, rows, columns = op.spec(1).shape[0], bins[0] * samples, bins[1] * samples
     flat = Expr(op, x).reshaped((images * height * width, channels))
-    image = Expr(op, op.value(2)).cast(DType.INT_32)
+    image = value_of(op, 2).cast(DType.INT_32)
     first = _shaped(op, image, (regions, 1, 1)) * (height * width)
     corners = []
     for row, above in _sides(op, 1, height, rows, half_pixel=half_pixel):
@@ -75,7 +75,7 @@ def _sides(
 def _edge(op: OpContext, column: int, *, half_pixel: bool) -> Expr:
     """Return the begins or ends of regions, (regions, 1), in elements of the feature maps."""
     at = constant(op, f"column{column}", np.array([column]), DType.INT_64)
-    edge = Expr(op, op.value(1)).apply("Gather", at, axis=1) * op.attr.number("spatial_scale", 1.0)
+    edge = value_of(op, 1).apply("Gather", at, axis=1) * op.attr.number("spatial_scale", 1.0)
     return edge - 0.5 if half_pixel else edge
 
 

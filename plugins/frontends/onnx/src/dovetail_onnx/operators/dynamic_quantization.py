@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr, maximum, minimum, where
-from dovetail_onnx.operators._parts import apply_operator
 from dovetail_onnx.operators._table import ONNX
 
 _STEPS = 255
@@ -18,11 +17,7 @@ def dynamic_quantize_linear(op: OpContext) -> Sequence[Value]:
     """Divide by the scale, round, add the zero point; both follow from minimum and maximum."""
     x = op.value(0)
     scale, point = byte_coding(op, x, *(i if op.is_output_used(i) else None for i in (1, 2)))
-    return [
-        apply_operator(op, "stored", "QuantizeLinear", [x, scale, point], output=0),
-        scale,
-        point,
-    ]
+    return [Expr(op, x).apply("QuantizeLinear", scale, point).emit(), scale, point]
 
 
 def byte_coding(

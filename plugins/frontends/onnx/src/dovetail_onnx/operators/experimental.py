@@ -12,7 +12,7 @@ import numpy as np
 from dovetail.ir import Array, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._formula import Expr, tanh
+from dovetail_onnx.operators._formula import Expr, tanh, value_of
 from dovetail_onnx.operators._table import ONNX
 
 # Version of every operator here, by name.
@@ -30,21 +30,21 @@ EXPERIMENTAL = {
 @ONNX.importer("Affine", versions=(1,))
 def affine(op: OpContext) -> Value:
     """Compute alpha * x + beta."""
-    scaled = _scaled(Expr(op, op.value(0)), op.attr.number("alpha", 1.0))
+    scaled = _scaled(value_of(op, 0), op.attr.number("alpha", 1.0))
     return (scaled + op.attr.number("beta", 0.0)).emit()
 
 
 @ONNX.importer("ScaledTanh", versions=(1,))
 def scaled_tanh(op: OpContext) -> Value:
     """Compute alpha * tanh(beta * x)."""
-    inner = _scaled(Expr(op, op.value(0)), _needed(op, "beta"))
+    inner = _scaled(value_of(op, 0), _needed(op, "beta"))
     return (tanh(inner) * _needed(op, "alpha")).emit()
 
 
 @ONNX.importer("ParametricSoftplus", versions=(1,))
 def parametric_softplus(op: OpContext) -> Value:
     """Compute alpha * log(1 + exp(beta * x))."""
-    inner = _scaled(Expr(op, op.value(0)), _needed(op, "beta"))
+    inner = _scaled(value_of(op, 0), _needed(op, "beta"))
     return (inner.apply("Softplus") * _needed(op, "alpha")).emit()
 
 
@@ -57,7 +57,7 @@ def image_scaler(op: OpContext) -> Value:
             f"{len(bias)} biases for an input of shape {x.shape}; it must be (n, c, h, w), with "
             "one bias for each channel"
         )
-    scaled = _scaled(Expr(op, op.value(0)), op.attr.number("scale", 1.0))
+    scaled = _scaled(value_of(op, 0), op.attr.number("scale", 1.0))
     by_channel: Array = np.reshape(np.asarray(bias, np.float32), (-1, 1, 1))
     return (scaled + by_channel).emit()
 

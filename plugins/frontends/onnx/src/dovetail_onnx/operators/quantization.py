@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from dovetail.ir import DType, Shape, Spec, Tensor
+from dovetail.ir import DType, Shape
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import PACKED_RANGES, dtype_of, element_type_name
 from dovetail_onnx._registry import Value
@@ -19,9 +19,10 @@ from dovetail_onnx.operators._between import (
     real_bias,
     real_input,
 )
-from dovetail_onnx.operators._layout import check_spatial, reshaped, spatial_output
+from dovetail_onnx.operators._formula import Expr, clip, operand, rounded
+from dovetail_onnx.operators._layout import check_spatial, spatial_output
 from dovetail_onnx.operators._linear import fitted, known_integers, known_real
-from dovetail_onnx.operators._parts import apply_operator, given
+from dovetail_onnx.operators._parts import given
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES, check_filters, convolved
 from dovetail_opset.perms import to_last
@@ -41,21 +42,21 @@ def dequantize_linear(op: OpContext) -> Value:
     known = known_real(op, target)
     if known is not None:
         return known
-    x = op.tensor(0)
-    difference = _cast(op, "real", x, DType.FLOAT_32)
+    x = operand(op, 0)
+    difference = x.cast(DType.FLOAT_32)
     if op.has(2):
-        zero = _cast(op, "zero", _spread(op, 2, x.shape), DType.FLOAT_32)
-        difference = op.step("difference", "ElementWiseSubtract", [difference, zero])
-    factor = _cast(op, "scale", _spread(op, 1, x.shape), DType.FLOAT_32)
-    if target is DType.FLOAT_32:
-        return op.emit("ElementWiseMultiply", [difference, factor])
-    product = op.step("product", "ElementWiseMultiply", [difference, factor])
-    return _emit_cast(op, product, target)
+        difference -= _spread(op, 2, x.shape).cast(DType.FLOAT_32)
+    real = difference * _spread(op, 1, x.shape).cast(DType.FLOAT_32)
+    return (real if target is DType.FLOAT_32 else real.cast(target)).emit()
 
 
 @ONNX.importer("QuantizeLinear", versions=_VERSIONS)
 def quantize_linear(op: OpContext) -> Value:
-    """Divide by the scale, round to even, add the zero point, and clip to the type."""
+    """Divide by the scale, round to even, add the zero point, and clip to the type.
+
+    Not the op Quantize, not even for a known scale: it divides in float64, ONNX in float32, whose
+    quotients are more often exactly between two integers.
+    """
     target = op.spec(2).dtype if op.has(2) else _target(op, DType.UINT_8)
     if target not in _QUANTIZED:
         raise op.invalid(
@@ -66,64 +67,55 @@ def quantize_linear(op: OpContext) -> Value:
     known = known_integers(op, target, limits)
     if known is not None:
         return known
-    x, scale = op.tensor(0), _spread(op, 1, op.spec(0).shape)
+    x, scale = operand(op, 0), _spread(op, 1, op.spec(0).shape)
     if x.dtype is not scale.dtype:
-        x, scale = (_cast(op, "real", t, DType.FLOAT_32) for t in (x, scale))
-    quotient = op.step("quotient", "ElementWiseDivide", [x, scale])
+        x, scale = x.cast(DType.FLOAT_32), scale.cast(DType.FLOAT_32)
     zero = _spread(op, 2, x.shape) if op.has(2) else None
-    return _emit_cast(op, _saturated(op, quotient, zero, limits), target)
+    return _saturated(x / scale, zero, limits).cast(target).emit()
 
 
 @ONNX.importer("MatMulInteger", versions=(10,))
-def matmul_integer(op: OpContext) -> Tensor:
+def matmul_integer(op: OpContext) -> Value:
     """MatMul of differences to the zero points."""
-    dtype = _exact_type(math.prod(op.spec(0).shape[-1:]))
-    a = _centred(op, 0, 2, dtype, _as_rows(op, 2, 0))
-    b = _centred(op, 1, 3, dtype, None)
-    return _emit_cast(op, op.step("product", "MatMul", [a, b]), DType.INT_32)
+    return _product(op, (0, 2), (1, 3)).cast(DType.INT_32).emit()
 
 
 @ONNX.importer("QLinearMatMul", versions=(10, 21))
 def qlinear_matmul(op: OpContext) -> Value:
     """MatMul of differences to the zero points, scaled, rounded, plus the zero point."""
     if are_single(op, 1, 2, 6, 7) and are_columns(op, 3, 4, 5):
-        both = [real_input(op, 0, 1, 2), real_input(op, 3, 4, 5, -1)]
-        return emit_stored(op, apply_operator(op, "real", "MatMul", both), 6, op.value(7))
-    dtype = _exact_type(math.prod(op.spec(0).shape[-1:]))
-    a = _centred(op, 0, 2, dtype, _as_rows(op, 2, 0))
-    b = _centred(op, 3, 5, dtype, None)
-    product = _cast(op, "sums", op.step("product", "MatMul", [a, b]), DType.FLOAT_32)
-    left = reshaped(op, "left", op.tensor(1), _as_rows(op, 1, 0) or op.spec(1).shape)
-    scaled = _rescaled(op, product, left, op.tensor(4), op.tensor(6))
-    zero = op.tensor(7)
-    return _emit_cast(op, _saturated(op, scaled, zero, zero.dtype.stored_range()), zero.dtype)
+        real = real_input(op, 0, 1, 2) @ real_input(op, 3, 4, 5, -1)
+        return emit_stored(op, real, 6, op.value(7))
+    left = operand(op, 1).reshaped(_as_rows(op, 1, 0) or op.spec(1).shape)
+    return _requantized(op, _product(op, (0, 2), (3, 5)), left).emit()
+
+
+def _product(op: OpContext, left: tuple[int, int], right: tuple[int, int]) -> Expr:
+    """Return the product of two inputs, each given with its zero point."""
+    dtype = _exact_type(math.prod(op.spec(left[0]).shape[-1:]))
+    a = _centred(op, *left, dtype, _as_rows(op, left[1], left[0]))
+    return a.step("MatMul", _centred(op, *right, dtype, None))
 
 
 @ONNX.importer("ConvInteger", versions=(10,))
-def conv_integer(op: OpContext) -> Tensor:
+def conv_integer(op: OpContext) -> Value:
     """Emit a convolution of differences to the zero points."""
     y = _convolved(op, 0, 1, 2, 3, None)
-    return spatial_output(op, _cast(op, "sums", y, DType.INT_32), len(op.spec(0).shape))
+    return spatial_output(op, y.cast(DType.INT_32).tensor, len(op.spec(0).shape))
 
 
 @ONNX.importer("QLinearConv", versions=(10,))
 def qlinear_conv(op: OpContext) -> Value:
     """Emit a convolution of differences to the zero points, quantized again."""
     if are_single(op, 1, 2, 6, 7) and are_known(op, 3, 4, 5, 8):
-        inputs = [real_input(op, 0, 1, 2), real_input(op, 3, 4, 5, 0), real_bias(op, 8, 1, 4)]
-        y = apply_operator(op, "real", "Conv", inputs, **given(op, CONV_ATTRIBUTES))
+        x, filters = real_input(op, 0, 1, 2), real_input(op, 3, 4, 5, 0)
+        y = x.apply("Conv", filters, real_bias(op, 8, 1, 4), **given(op, CONV_ATTRIBUTES))
         return emit_stored(op, y, 6, op.value(7))
-    y = _convolved(op, 0, 3, 2, 5, 8)
-    scaled = _rescaled(
-        op, _cast(op, "sums", y, DType.FLOAT_32), op.tensor(1), op.tensor(4), op.tensor(6)
-    )
-    zero = op.tensor(7)
-    saturated = _saturated(op, scaled, zero, zero.dtype.stored_range())
-    stored = _cast(op, "stored", saturated, zero.dtype)
-    return spatial_output(op, stored, len(op.spec(0).shape))
+    stored = _requantized(op, _convolved(op, 0, 3, 2, 5, 8), operand(op, 1))
+    return spatial_output(op, stored.tensor, len(op.spec(0).shape))
 
 
-def _convolved(op: OpContext, x: int, w: int, x_zero: int, w_zero: int, bias: int | None) -> Tensor:
+def _convolved(op: OpContext, x: int, w: int, x_zero: int, w_zero: int, bias: int | None) -> Expr:
     """Return (n, ..., c) of sums, from the inputs of these numbers."""
     image, filters = op.spec(x).shape, op.spec(w).shape
     check_spatial(op, len(image))
@@ -133,15 +125,15 @@ def _convolved(op: OpContext, x: int, w: int, x_zero: int, w_zero: int, bias: in
     by_filter = (*zeros, *(1,) * (len(filters) - 1)) if zeros else None
     centred = _centred(op, x, x_zero, dtype, None)
     weights = _centred(op, w, w_zero, dtype, by_filter)
-    last = op.step("image", "Transpose", [centred], perm=to_last(len(image)))
-    taps = op.step("filters", "Transpose", [weights], perm=(*range(2, len(filters)), 1, 0))
+    last = centred.step("Transpose", perm=to_last(len(image)))
+    taps = weights.step("Transpose", perm=(*range(2, len(filters)), 1, 0))
     if len(image) == 3:  # one dimension becomes two
-        last = reshaped(op, "rows", last, (last.shape[0], 1, *last.shape[1:]))
-        taps = reshaped(op, "taps", taps, (1, *taps.shape))
+        last = last.reshaped((last.shape[0], 1, *last.shape[1:]))
+        taps = taps.reshaped((1, *taps.shape))
     addend = None
     if bias is not None and op.has(bias):
-        addend = _cast(op, "bias", op.tensor(bias), dtype)
-    return convolved(op, last, taps, addend, filters, image)
+        addend = operand(op, bias).cast(dtype).tensor
+    return Expr(op, convolved(op, last.tensor, taps.tensor, addend, filters, image))
 
 
 def _exact_type(terms: int) -> DType:
@@ -149,13 +141,12 @@ def _exact_type(terms: int) -> DType:
     return DType.FLOAT_32 if terms * _GREATEST_PRODUCT <= _EXACT else DType.FLOAT_64
 
 
-def _centred(op: OpContext, i: int, zero: int, dtype: DType, shape: Shape | None) -> Tensor:
+def _centred(op: OpContext, i: int, zero: int, dtype: DType, shape: Shape | None) -> Expr:
     """Return an input minus its reshaped zero point, in a float type."""
-    x = _cast(op, f"real{i}", op.tensor(i), dtype)
+    x = operand(op, i).cast(dtype)
     if not op.has(zero):
         return x
-    offset = reshaped(op, f"offset{i}", op.tensor(zero), shape or op.spec(zero).shape)
-    return op.step(f"centred{i}", "ElementWiseSubtract", [x, _cast(op, f"zero{i}", offset, dtype)])
+    return x - operand(op, zero).reshaped(shape or op.spec(zero).shape).cast(dtype)
 
 
 def _as_rows(op: OpContext, i: int, matrix: int) -> Shape | None:
@@ -165,22 +156,18 @@ def _as_rows(op: OpContext, i: int, matrix: int) -> Shape | None:
     return (*op.spec(i).shape, 1)
 
 
-def _rescaled(op: OpContext, sums: Tensor, a: Tensor, b: Tensor, y: Tensor) -> Tensor:
-    """Return sums times the inputs' scales, over the output's."""
-    a, b, y = (_cast(op, "scale", t, DType.FLOAT_32) for t in (a, b, y))
-    both = op.step("scales", "ElementWiseMultiply", [a, b])
-    real = op.step("scaled", "ElementWiseMultiply", [sums, both])
-    return op.step("quotient", "ElementWiseDivide", [real, y])
+def _requantized(op: OpContext, sums: Expr, left: Expr) -> Expr:
+    """Return sums times the inputs' scales, over the output's, quantized with input 7 as zero."""
+    a, b, y = (scale.cast(DType.FLOAT_32) for scale in (left, operand(op, 4), operand(op, 6)))
+    zero = operand(op, 7)
+    real = sums.cast(DType.FLOAT_32) * (a * b) / y
+    return _saturated(real, zero, zero.dtype.stored_range()).cast(zero.dtype)
 
 
-def _saturated(op: OpContext, real: Tensor, zero: Tensor | None, limits: tuple[int, int]) -> Tensor:
+def _saturated(real: Expr, zero: Expr | None, limits: tuple[int, int]) -> Expr:
     """Return numbers rounded, plus the zero point, within the limits of a type; in float32."""
-    result = _cast(op, "whole", op.step("rounded", "ElementWiseRound", [real]), DType.FLOAT_32)
-    if zero is not None:
-        offset = _cast(op, "zero", zero, DType.FLOAT_32)
-        result = op.step("shifted", "ElementWiseAdd", [result, offset])
-    least, greatest = map(float, limits)
-    return op.step("saturated", "ReluMinMax", [result], min_value=least, max_value=greatest)
+    whole = rounded(real).cast(DType.FLOAT_32)
+    return clip(whole if zero is None else whole + zero.cast(DType.FLOAT_32), *limits)
 
 
 def _target(op: OpContext, default: DType) -> DType:
@@ -191,29 +178,15 @@ def _target(op: OpContext, default: DType) -> DType:
     return found
 
 
-def _spread(op: OpContext, i: int, x: Shape) -> Tensor:
+def _spread(op: OpContext, i: int, x: Shape) -> Expr:
     """Return a scale or zero point in a shape that broadcasts to x."""
     shape, axis, times = fitted(op, i, x)
-    given = op.tensor(i)
     if times == 1:
-        return reshaped(op, f"input{i}", given, shape)
+        return operand(op, i).reshaped(shape)
     before, after = shape[: axis + 1], shape[axis + 1 :]
-    column = reshaped(op, f"column{i}", given, (*before, 1, *after))
     multiples = [times if a == axis + 1 else 1 for a in range(len(x) + 1)]
-    tiled = op.step(f"tiled{i}", "Tile", [column], multiples=multiples)
-    whole = reshaped(op, f"blocks{i}", tiled, (*shape[:axis], shape[axis] * times, *after))
+    tiled = operand(op, i).reshaped((*before, 1, *after)).step("Tile", multiples=multiples)
+    whole = tiled.reshaped((*shape[:axis], shape[axis] * times, *after))
     if whole.shape == x:
         return whole
-    return op.step(f"cut{i}", "StridedSlice", [whole], ranges=[(0, n, 1) for n in x])
-
-
-def _cast(op: OpContext, suffix: str, x: Tensor, dtype: DType) -> Tensor:
-    if x.dtype is dtype:
-        return x
-    kind = "Convert" if DType.BFLOAT_16 in (x.dtype, dtype) else "Cast"
-    return op.step(suffix, kind, [x], spec=Spec(dtype, x.shape))
-
-
-def _emit_cast(op: OpContext, x: Tensor, dtype: DType) -> Tensor:
-    kind = "Convert" if DType.BFLOAT_16 in (x.dtype, dtype) else "Cast"
-    return op.emit(kind, [x], spec=Spec(dtype, x.shape))
+    return whole.step("StridedSlice", ranges=[(0, n, 1) for n in x])

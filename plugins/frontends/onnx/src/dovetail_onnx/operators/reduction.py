@@ -10,7 +10,7 @@ from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._registry import Importer, Value
-from dovetail_onnx.operators._formula import Expr, exp, log, operand, sqrt
+from dovetail_onnx.operators._formula import Expr, clip, exp, log, operand, sqrt
 from dovetail_onnx.operators._table import ONNX
 
 _COMMON = (1, 11, 13, 18)
@@ -84,7 +84,7 @@ def reduce_log_sum_exp(op: OpContext) -> Value:
         return nothing
     greatest = x.step("ReduceMax", axes=axes, keep_dims=True)
     # any finite shift will do; an infinite one would give infinity less itself
-    shift = greatest.step("ReluMinMax", min_value=-_GREATEST, max_value=_GREATEST)
+    shift = clip(greatest, -_GREATEST, _GREATEST)
     total = _summed(exp(x - shift), axes, keep=keep)
     return (log(total) + shift.reshaped(total.shape)).emit()
 

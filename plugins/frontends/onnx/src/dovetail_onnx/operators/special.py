@@ -6,7 +6,7 @@ import math
 
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._formula import operand, where
+from dovetail_onnx.operators._formula import clip, operand, where
 from dovetail_onnx.operators._table import ONNX
 
 # Below, erf is the first terms of its series: the last one left out is 1e-9 of the sum.
@@ -29,7 +29,7 @@ def erf(op: OpContext) -> Value:
 
     near = abs(x) < _NEAR
     # beyond, erf is 1 in every float type but float64; infinity over itself would be NaN
-    inside = x.step("ReluMinMax", min_value=-_FAR, max_value=_FAR)
+    inside = clip(x, -_FAR, _FAR)
     # where it is not used, the divisor is 1: there would be 0 among those that are near
     z = where(near, 1, inside * math.sqrt(2))
     far = z.apply("Gelu") / z * 2 - 1

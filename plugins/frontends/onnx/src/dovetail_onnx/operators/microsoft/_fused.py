@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dovetail_onnx._context import OpContext
-from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._parts import apply_operator, constant
+from dovetail_onnx.operators._formula import Expr
+from dovetail_onnx.operators._parts import constant
 
 # The attributes of each activation's numbers, in their order.
 _ATTRIBUTES: dict[str, tuple[str, ...]] = {
@@ -25,8 +25,8 @@ _ATTRIBUTES: dict[str, tuple[str, ...]] = {
 }
 
 
-def activated(op: OpContext, x: Value, name: str, numbers: Sequence[float]) -> Value:
-    """Emit an activation of a value as the node's output; return the value where there is none.
+def activated(op: OpContext, x: Expr, name: str, numbers: Sequence[float]) -> Expr:
+    """Return an activation of a value; the value itself where there is none.
 
     Args:
         op: The node that it is fused into.
@@ -49,7 +49,6 @@ def activated(op: OpContext, x: Value, name: str, numbers: Sequence[float]) -> V
     if len(numbers) != len(names):
         raise op.invalid(f"activation '{name}' takes {len(names)} parameter(s), got {len(numbers)}")
     if name == "Clip":  # the one whose numbers are inputs
-        bounds = [constant(op, "bound", bound, x.dtype) for bound in numbers]
-        return apply_operator(op, "clip", name, [x, *bounds], output=0)
+        return x.apply(name, *(constant(op, "bound", bound, x.dtype) for bound in numbers))
     attributes: dict[str, Any] = dict(zip(names, numbers, strict=True))
-    return apply_operator(op, name.lower(), name, [x], output=0, **attributes)
+    return x.apply(name, **attributes)

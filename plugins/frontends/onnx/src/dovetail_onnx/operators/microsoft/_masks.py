@@ -10,7 +10,7 @@ from dovetail.ir import DType, Shape
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._dtypes import Constant
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._formula import Expr
+from dovetail_onnx.operators._formula import Expr, value_of
 from dovetail_onnx.operators._parts import constant
 
 FILTER = -10000.0
@@ -61,7 +61,7 @@ def padding_bias(op: OpContext, i: int, sizes: AttentionSizes, dtype: DType) -> 
             f"unsupported mask of shape {shape}, with four dimensions",
             hint="pass it as (batch, queries, keys), or add it as attention_bias",
         )
-    mask = Expr(op, op.value(i))
+    mask = value_of(op, i)
     if shape == (batch, sizes.keys):
         looks = _reshaped(op, mask, (batch, 1, 1, sizes.keys)) > 0
     elif shape == (batch, sizes.queries, sizes.keys):

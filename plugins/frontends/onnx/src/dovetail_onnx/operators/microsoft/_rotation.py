@@ -5,9 +5,9 @@ from __future__ import annotations
 from dovetail.ir import DType, Shape, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._formula import Expr
+from dovetail_onnx.operators._formula import Expr, value_of
 from dovetail_onnx.operators._layout import reshaped
-from dovetail_onnx.operators._parts import apply_operator, constant
+from dovetail_onnx.operators._parts import constant
 
 
 def angles(op: OpContext, tables: tuple[int, int], positions: Value, shape: Shape) -> list[Tensor]:
@@ -29,9 +29,9 @@ def angles(op: OpContext, tables: tuple[int, int], positions: Value, shape: Shap
         )
     target = constant(op, "angles_shape", (*shape, first[1]), DType.INT_64)
     found = []
-    for name, i in zip(("cosines", "sines"), tables, strict=True):
-        rows = apply_operator(op, f"{name}_rows", "Gather", [op.value(i), positions], axis=0)
-        found.append(op.as_tensor(apply_operator(op, name, "Reshape", [rows, target])))
+    for i in tables:
+        rows = value_of(op, i).apply("Gather", positions, axis=0)
+        found.append(rows.apply("Reshape", target).tensor)
     return found
 
 

@@ -7,10 +7,10 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._between import emit_stored
 from dovetail_onnx.operators._formula import Expr
-from dovetail_onnx.operators._parts import apply_operator, constant, value
+from dovetail_onnx.operators._parts import constant, value
 
 
-def emit_quantized(op: OpContext, real: Value, *, scale: int, zero: int, like: DType) -> Value:
+def emit_quantized(op: OpContext, real: Expr, *, scale: int, zero: int, like: DType) -> Value:
     """Emit real numbers as the node's output, stored in the type of the zero point.
 
     Args:
@@ -25,8 +25,8 @@ def emit_quantized(op: OpContext, real: Value, *, scale: int, zero: int, like: D
 
 
 def integer_product(
-    op: OpContext, a: Value, b: Value, zeros: tuple[int, int], *, bias: int | None = None
-) -> Value:
+    op: OpContext, a: Expr, b: Expr, zeros: tuple[int, int], *, bias: int | None = None
+) -> Expr:
     """Return the product of stored matrices less their zero points, exactly, as float32.
 
     Args:
@@ -36,11 +36,10 @@ def integer_product(
         zeros: The inputs that are their zero points.
         bias: A 32-bit bias that is added, None for none.
     """
-    inputs = [a, b, *(value(op, i) for i in zeros)]
-    sums = Expr(op, apply_operator(op, "integers", "MatMulInteger", inputs))
+    sums = a.apply("MatMulInteger", b, *(value(op, i) for i in zeros))
     if bias is not None and op.has(bias):
         sums += op.value(bias)
-    return sums.cast(DType.FLOAT_32).value
+    return sums.cast(DType.FLOAT_32)
 
 
 def need_one(op: OpContext, i: int, what: str) -> None:

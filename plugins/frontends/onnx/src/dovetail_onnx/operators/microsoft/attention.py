@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dovetail.ir import Shape, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._formula import Expr
+from dovetail_onnx.operators._formula import value_of
 from dovetail_onnx.operators._layout import reshaped
 from dovetail_onnx.operators._parts import refuse_attributes, refuse_inputs, value
 from dovetail_onnx.operators.microsoft._attended import attended
@@ -37,9 +37,9 @@ def quantized_attention(op: OpContext) -> Sequence[Tensor | None]:
     refuse_attributes(op, {"do_rotary": 0, "past_present_share_buffer": 0}, _FUSE_LESS)
     need_one(op, 3, "input_scale")
     need_one(op, 6, "input_zero_point")
-    sums = integer_product(op, op.value(0), op.value(1), (6, 7))
-    scales = Expr(op, op.value(3)) * op.value(4)
-    product = Expr(op, sums) * scales + op.value(2)
+    sums = integer_product(op, value_of(op, 0), value_of(op, 1), (6, 7))
+    scales = value_of(op, 3) * op.value(4)
+    product = sums * scales + op.value(2)
     return attended_to_itself(op, product.tensor, mask=5, past=8, bias=None)
 
 

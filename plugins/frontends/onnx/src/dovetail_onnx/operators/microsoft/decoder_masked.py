@@ -12,7 +12,6 @@ from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
 from dovetail_onnx.operators._formula import Expr
 from dovetail_onnx.operators._parts import (
-    apply_operator,
     constant,
     refuse_attributes,
     refuse_inputs,
@@ -103,7 +102,7 @@ def _attended(
     if shown is not None:
         lowest = -65504.0 if query.dtype is DType.FLOAT_16 else float(np.finfo(np.float32).min)
         zero, hidden = (constant(op, "shown_by", v, query.dtype) for v in (0.0, lowest))
-        biases.append(apply_operator(op, "rows_in_use", "Where", [shown, zero, hidden]))
+        biases.append(Expr(op, shown).apply("Where", zero, hidden).value)
     return emit_joined(op, attended(op, query, key, values, biases))
 
 
@@ -113,4 +112,4 @@ def _of_all_keys(op: OpContext, bias: Value, keys: int) -> Value:
     if missing <= 0:
         return bias
     pads = constant(op, "pads", [0] * (2 * len(bias.shape) - 1) + [missing], DType.INT_64)
-    return apply_operator(op, "of_all_keys", "Pad", [bias, pads])
+    return Expr(op, bias).apply("Pad", pads).value

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Result
-from dovetail_onnx.operators._parts import apply_operator
+from dovetail_onnx.operators._formula import value_of
 from dovetail_onnx.operators.constant import check_dropout, full_mask
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
@@ -17,9 +17,8 @@ _RESIDUAL, _RATIO, _TRAINING = 2, 3, 4
 def bias_dropout(op: OpContext) -> Sequence[Result]:
     """Compute x + bias, plus the residual where there is one; the mask is true everywhere."""
     check_dropout(op, _RATIO, _TRAINING)
-    inputs = [op.value(i) for i in (1, _RESIDUAL) if op.has(i)]
-    y = op.value(0)
-    for i, value in enumerate(inputs, 1):
-        output = 0 if i == len(inputs) else None
-        y = apply_operator(op, "biased", "Add", [y, value], output=output)
-    return [y, *full_mask(op)]
+    y = value_of(op, 0)
+    for i in (1, _RESIDUAL):
+        if op.has(i):
+            y += op.value(i)
+    return [y.emit(), *full_mask(op)]

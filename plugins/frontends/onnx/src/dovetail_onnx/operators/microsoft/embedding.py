@@ -9,7 +9,7 @@ import numpy as np
 from dovetail.ir import DType
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._formula import Expr
+from dovetail_onnx.operators._formula import Expr, value_of
 from dovetail_onnx.operators._parts import constant
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
@@ -35,7 +35,7 @@ def embed_layer_normalization(op: OpContext) -> Sequence[Value | None]:
 
 
 def _rows(op: OpContext, table: int, ids: Value) -> Expr:
-    return Expr(op, op.value(table)).apply("Gather", ids, axis=0)
+    return value_of(op, table).apply("Gather", ids, axis=0)
 
 
 def _positions(op: OpContext, count: int) -> Expr:
@@ -54,5 +54,5 @@ def _word_counts(op: OpContext) -> Value:
     if not op.has(7):
         op.reserve_constant((2, batch))  # of 64 bits
         return constant(op, "mask_index", np.zeros(batch), DType.INT_32)
-    words = Expr(op, op.value(7)).equals(1).cast(DType.INT_32)
+    words = value_of(op, 7).equals(1).cast(DType.INT_32)
     return words.apply("ReduceSum", constant(op, "axes", [1], DType.INT_64), keepdims=0).emit(1)

@@ -9,9 +9,8 @@ import numpy as np
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
-from dovetail_onnx.operators._formula import Expr
+from dovetail_onnx.operators._formula import value_of
 from dovetail_onnx.operators._parts import (
-    apply_operator,
     constant,
     refuse_attributes,
     refuse_inputs,
@@ -134,7 +133,7 @@ def _turned(op: OpContext, query: Tensor, key: Tensor, past: int) -> tuple[Tenso
         positions = op.value(9)
     elif op.has(9):  # the first position of a prompt is the same for all sequences
         corner = [constant(op, "corner", ends, DType.INT_64) for ends in ((0, 0), (1, 1))]
-        positions = (Expr(op, op.value(9)).apply("Slice", *corner) + positions).value
+        positions = (value_of(op, 9).apply("Slice", *corner) + positions).value
     if positions.shape not in ((1, rows), (batch, rows)):
         raise op.invalid(f"position_ids must have shape {(batch, rows)}, got {positions.shape}")
     turns = angles(op, (7, 8), positions, (positions.shape[0], 1, rows))
@@ -168,8 +167,7 @@ def _sink(op: OpContext, query: Tensor) -> Tensor | None:
             raise op.invalid(f"head_sink must have shape ({heads},), got {op.spec(11).shape}")
         shapes = [(1, heads, 1, 1), (batch, heads, rows, 1)]
         column, whole = (constant(op, "sink_shape", s, DType.INT_64) for s in shapes)
-        scores = apply_operator(op, "sink_column", "Reshape", [op.value(11), column])
-        return op.as_tensor(apply_operator(op, "sink", "Expand", [scores, whole]))
+        return value_of(op, 11).apply("Reshape", column).apply("Expand", whole).tensor
     if op.attr.integer("smooth_softmax", -1) == 1:
         op.reserve_constant((batch, heads, rows, 1))
         return op.static("sink", np.zeros((batch, heads, rows, 1), np.float32), query.dtype)

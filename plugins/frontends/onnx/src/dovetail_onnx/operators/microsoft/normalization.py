@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer, Result, Value
-from dovetail_onnx.operators._formula import operand
-from dovetail_onnx.operators._parts import apply_operator, value
+from dovetail_onnx.operators._formula import Expr, operand
+from dovetail_onnx.operators._parts import value
 from dovetail_onnx.operators._table import ONNX
 from dovetail_onnx.operators.activation import broadcasts
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
@@ -47,10 +47,10 @@ def _with_skip(op_type: str, *, factors: tuple[int, ...], bias: int) -> Importer
                 hint="leave them out",
             )
         total = _sum(op, bias)
-        inputs = [total, *(value(op, i) for i in factors)]
+        inputs = (value(op, i) for i in factors)
         epsilon = op.attr.number("epsilon", 1e-12)
-        y = apply_operator(op, "norm", op_type, inputs, output=0, axis=-1, epsilon=epsilon)
-        return [y, None, None, total]
+        y = Expr(op, total).apply(op_type, *inputs, axis=-1, epsilon=epsilon)
+        return [y.emit(), None, None, total]
 
     return convert
 

@@ -12,8 +12,8 @@ from dovetail_onnx.operators._between import (
     real_bias,
     real_input,
 )
-from dovetail_onnx.operators._formula import Expr
-from dovetail_onnx.operators._parts import apply_operator, given, value
+from dovetail_onnx.operators._formula import Expr, value_of
+from dovetail_onnx.operators._parts import given, value
 from dovetail_onnx.operators.dynamic_quantization import byte_coding
 from dovetail_onnx.operators.microsoft._stored import (
     emit_quantized,
@@ -26,15 +26,18 @@ from dovetail_onnx.operators.microsoft._table import MICROSOFT
 @MICROSOFT.importer("DequantizeLinear", versions=(1,))
 def dequantize_linear(op: OpContext) -> Value:
     """Subtract the zero point and multiply by the scale, as ONNX's operator does."""
-    inputs = [value(op, i) for i in range(3)]
-    return apply_operator(op, "real", "DequantizeLinear", inputs, output=0, **given(op, ["axis"]))
+    return _same(op)
 
 
 @MICROSOFT.importer("QuantizeLinear", versions=(1,))
 def quantize_linear(op: OpContext) -> Value:
     """Divide by the scale, round, and add the zero point, as ONNX's operator does."""
-    inputs = [value(op, i) for i in range(3)]
-    return apply_operator(op, "stored", "QuantizeLinear", inputs, output=0, **given(op, ["axis"]))
+    return _same(op)
+
+
+def _same(op: OpContext) -> Value:
+    inputs = value(op, 1), value(op, 2)
+    return value_of(op, 0).apply(op.node.op_type, *inputs, **given(op, ["axis"])).emit()
 
 
 @MICROSOFT.importer("MatMulIntegerToFloat", versions=(1,))
@@ -43,9 +46,9 @@ def matmul_integer_to_float(op: OpContext) -> Value:
     need_one(op, 2, "a_scale")
     need_one(op, 4, "a_zero_point")
     if are_known(op, 1) and are_columns(op, 1, 3, 5):
-        return _emit_product(op, real_input(op, 0, 2, 4), real_input(op, 1, 3, 5, -1), bias=6)
-    sums = integer_product(op, op.value(0), op.value(1), (4, 5))
-    return _emit_scaled(op, sums, Expr(op, op.value(2)), 3, bias=6)
+        return _biased(op, real_input(op, 0, 2, 4) @ real_input(op, 1, 3, 5, -1), 6).emit()
+    sums = integer_product(op, value_of(op, 0), value_of(op, 1), (4, 5))
+    return _biased(op, sums * (value_of(op, 2) * op.value(3)), 6).emit()
 
 
 @MICROSOFT.importer("DynamicQuantizeMatMul", versions=(1,))
@@ -53,15 +56,12 @@ def dynamic_quantize_matmul(op: OpContext) -> Value:
     """Emit the same for a real matrix, quantized to bytes between its minimum and maximum."""
     x = op.value(0)
     scale, point = byte_coding(op, x)
-    stored = apply_operator(op, "stored", "QuantizeLinear", [x, scale, point])
+    stored = Expr(op, x).apply("QuantizeLinear", scale, point)
     if are_known(op, 1) and are_columns(op, 1, 2, 3):
-        real_x = apply_operator(op, "real0", "DequantizeLinear", [stored, scale, point])
-        return _emit_product(op, real_x, real_input(op, 1, 2, 3, -1), bias=4)
-    sums = apply_operator(
-        op, "integers", "MatMulInteger", [stored, op.value(1), point, value(op, 3)]
-    )
-    real = Expr(op, sums).cast(DType.FLOAT_32)
-    return _emit_scaled(op, real.value, Expr(op, scale), 2, bias=4)
+        real = stored.apply("DequantizeLinear", scale, point)
+        return _biased(op, real @ real_input(op, 1, 2, 3, -1), 4).emit()
+    sums = stored.apply("MatMulInteger", op.value(1), point, value(op, 3)).cast(DType.FLOAT_32)
+    return _biased(op, sums * (Expr(op, scale) * op.value(2)), 4).emit()
 
 
 @MICROSOFT.importer("QGemm", versions=(1,))
@@ -74,15 +74,14 @@ def quantized_gemm(op: OpContext) -> Value:
     a = _turned(op, 0, "transA")
     b = _turned(op, 3, "transB")
     sums = integer_product(op, a, b, (2, 5), bias=6)
-    scale, alpha = Expr(op, op.value(1)), op.attr.number("alpha", 1.0)
+    scale, alpha = value_of(op, 1), op.attr.number("alpha", 1.0)
     if alpha != 1:
         scale *= alpha
     if not op.has(8):  # ONNX Runtime then returns real numbers, although divided by a scale
         if op.has(7):
             scale /= op.value(7)
-        return _emit_scaled(op, sums, scale, 4)
-    real = Expr(op, sums) * (scale * op.value(4))
-    return emit_quantized(op, real.value, scale=7, zero=8, like=DType.UINT_8)
+        return (sums * (scale * op.value(4))).emit()
+    return emit_quantized(op, sums * (scale * op.value(4)), scale=7, zero=8, like=DType.UINT_8)
 
 
 def _is_plain(op: OpContext) -> bool:
@@ -96,32 +95,15 @@ def _is_plain(op: OpContext) -> bool:
 
 def _between(op: OpContext) -> Value:
     turns = given(op, ["transA", "transB"])
-    inputs = [
-        real_input(op, 0, 1, 2),
-        real_input(op, 3, 4, 5, 0 if turns.get("transB") else 1),
-        real_bias(op, 6, 1, 4),
-    ]
-    real = apply_operator(op, "product", "Gemm", inputs, **turns)
+    b = real_input(op, 3, 4, 5, 0 if turns.get("transB") else 1)
+    real = real_input(op, 0, 1, 2).apply("Gemm", b, real_bias(op, 6, 1, 4), **turns)
     return emit_quantized(op, real, scale=7, zero=8, like=DType.UINT_8)
 
 
-def _emit_product(op: OpContext, a: Value, b: Value, *, bias: int) -> Value:
-    """Emit the product of real matrices, plus the bias of an input."""
-    return _biased(op, Expr(op, a) @ b, bias).emit()
+def _turned(op: OpContext, i: int, attribute: str) -> Expr:
+    x = value_of(op, i)
+    return x.apply("Transpose", perm=[1, 0]) if op.attr.integer(attribute, 0) else x
 
 
-def _turned(op: OpContext, i: int, attribute: str) -> Value:
-    if not op.attr.integer(attribute, 0):
-        return op.value(i)
-    return apply_operator(op, f"input{i}", "Transpose", [op.value(i)], perm=[1, 0])
-
-
-def _emit_scaled(
-    op: OpContext, sums: Value, scale: Expr, other: int, *, bias: int | None = None
-) -> Value:
-    """Emit sums times a scale and that of an input, plus the bias of another input."""
-    return _biased(op, Expr(op, sums) * (scale * op.value(other)), bias).emit()
-
-
-def _biased(op: OpContext, x: Expr, bias: int | None) -> Expr:
-    return x if bias is None or not op.has(bias) else x + op.value(bias)
+def _biased(op: OpContext, x: Expr, bias: int) -> Expr:
+    return x + op.value(bias) if op.has(bias) else x

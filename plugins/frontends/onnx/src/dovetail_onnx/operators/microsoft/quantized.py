@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Importer, Value
 from dovetail_onnx.operators._between import real_input
-from dovetail_onnx.operators._parts import apply_operator, given, value
+from dovetail_onnx.operators._formula import value_of
+from dovetail_onnx.operators._parts import given, value
 from dovetail_onnx.operators.convolution import CONV_ATTRIBUTES
 from dovetail_onnx.operators.microsoft._stored import emit_quantized
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
@@ -24,8 +24,7 @@ def _of_two(op_type: str) -> Importer:
     """Return the importer of an operator of two stored inputs."""
 
     def convert(op: OpContext) -> Value:
-        both = [real_input(op, i, i + 1, i + 2) for i in (0, 3)]
-        real = apply_operator(op, "result", op_type, both)
+        real = real_input(op, 0, 1, 2).apply(op_type, real_input(op, 3, 4, 5))
         return emit_quantized(op, real, scale=6, zero=7, like=op.spec(0).dtype)
 
     return convert
@@ -41,10 +40,10 @@ def _of_one(op: OpContext, op_type: str, *, version: int = 0, **attributes: Any)
     is_last = bool(op.attr.integer("channels_last", 0))
     x = real_input(op, 0, 1, 2)
     if is_last:
-        x = apply_operator(op, "first", "Transpose", [x], perm=to_first(rank))
-    real = apply_operator(op, "result", op_type, [x], version=version, **attributes)
+        x = x.apply("Transpose", perm=to_first(rank))
+    real = x.apply(op_type, version=version, **attributes)
     if is_last:
-        real = apply_operator(op, "last", "Transpose", [real], perm=to_last(rank))
+        real = real.apply("Transpose", perm=to_last(rank))
     return emit_quantized(op, real, scale=3, zero=4, like=op.spec(0).dtype)
 
 
@@ -84,16 +83,15 @@ def average_pool(op: OpContext) -> Value:
 def max_pool(op: OpContext) -> Value:
     """PoolMax2d or 3d of (n, ..., c); the scale is that of the input."""
     rank = len(op.spec(0).shape)
-    first = apply_operator(op, "first", "Transpose", [op.value(0)], perm=to_first(rank))
-    y = apply_operator(op, "pool", "MaxPool", [first], **given(op, _MAX_POOL))
-    return apply_operator(op, "last", "Transpose", [y], output=0, perm=to_last(rank))
+    first = value_of(op, 0).apply("Transpose", perm=to_first(rank))
+    y = first.apply("MaxPool", **given(op, _MAX_POOL))
+    return y.apply("Transpose", perm=to_last(rank)).emit()
 
 
 @MICROSOFT.importer("QLinearWhere", versions=(1,))
 def where(op: OpContext) -> Value:
     """ElementWiseSelect."""
-    both = [real_input(op, i, i + 1, i + 2) for i in (1, 4)]
-    real = apply_operator(op, "result", "Where", [op.value(0), *both])
+    real = value_of(op, 0).apply("Where", real_input(op, 1, 2, 3), real_input(op, 4, 5, 6))
     return emit_quantized(op, real, scale=7, zero=8, like=op.spec(1).dtype)
 
 
@@ -102,8 +100,8 @@ def concat(op: OpContext) -> Value:
     """Concat of triples (tensor, scale, zero point), after the output's scale and zero point."""
     if op.count < 5 or op.count % 3 != 2:
         raise op.invalid(f"expected 2 inputs and then 3 for each tensor, got {op.count}")
-    parts = [real_input(op, i, i + 1, i + 2) for i in range(2, op.count, 3)]
-    real = apply_operator(op, "result", "Concat", parts, axis=op.attr.integer("axis", 0))
+    first, *rest = (real_input(op, i, i + 1, i + 2) for i in range(2, op.count, 3))
+    real = first.apply("Concat", *rest, axis=op.attr.integer("axis", 0))
     return emit_quantized(op, real, scale=0, zero=1, like=op.spec(2).dtype)
 
 
@@ -111,9 +109,8 @@ def concat(op: OpContext) -> Value:
 def conv(op: OpContext) -> Value:
     """As ONNX's own, (n, ..., c) where its attribute says so."""
     attributes, rank = given(op, CONV_ATTRIBUTES), len(op.spec(0).shape)
-    inputs: Sequence[Value | None] = [value(op, i) for i in range(op.count)]
+    x, rest = value_of(op, 0), [value(op, i) for i in range(1, op.count)]
     if not op.attr.integer("channels_last", 0):
-        return apply_operator(op, "conv", "QLinearConv", inputs, output=0, **attributes)
-    first = apply_operator(op, "first", "Transpose", [op.value(0)], perm=to_first(rank))
-    y = apply_operator(op, "conv", "QLinearConv", [first, *inputs[1:]], **attributes)
-    return apply_operator(op, "last", "Transpose", [y], output=0, perm=to_last(rank))
+        return x.apply("QLinearConv", *rest, **attributes).emit()
+    y = x.apply("Transpose", perm=to_first(rank)).apply("QLinearConv", *rest, **attributes)
+    return y.apply("Transpose", perm=to_last(rank)).emit()

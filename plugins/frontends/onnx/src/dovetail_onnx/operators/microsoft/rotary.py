@@ -7,8 +7,9 @@ import numpy as np
 from dovetail.ir import DType, Tensor
 from dovetail_onnx._context import OpContext
 from dovetail_onnx._registry import Value
+from dovetail_onnx.operators._formula import Expr
 from dovetail_onnx.operators._layout import reshaped
-from dovetail_onnx.operators._parts import apply_operator, constant, refuse_attributes
+from dovetail_onnx.operators._parts import constant, refuse_attributes
 from dovetail_onnx.operators.microsoft._rotation import angles, rotated
 from dovetail_onnx.operators.microsoft._table import MICROSOFT
 
@@ -57,6 +58,4 @@ def _positions(op: OpContext, batch: int, rows: int) -> Value:
         raise op.invalid(f"position_ids must have shape (1,) or {(batch, rows)}, got {given.shape}")
     op.reserve_constant((batch, rows, 2))  # of 64 bits
     counted = np.broadcast_to(np.arange(rows), (batch, rows))
-    return apply_operator(
-        op, "positions", "Add", [given, constant(op, "rows", counted, DType.INT_64)]
-    )
+    return (Expr(op, given) + constant(op, "rows", counted, DType.INT_64)).value
