@@ -283,6 +283,7 @@ class BoundPrimitive:
         "_fewer",
         "_generation",
         "_get_threads",
+        "_has_fewer",
         "_kept",
         "_memories",
         "_primitive",
@@ -309,6 +310,7 @@ class BoundPrimitive:
         self._primitive = primitive
         self._threads = primitive.threads
         self._fewer: BoundPrimitive | None = None
+        self._has_fewer = primitive.has_fewer
         self._release_gil = release_gil
         found = library()
         self._get_threads = found.get_threads or int  # without OpenMP there is no number to change
@@ -350,7 +352,7 @@ class BoundPrimitive:
                 hint="prepare it in the new process, or use the start method 'spawn'",
             )
         own = TEAM.own
-        if TEAM.is_reduced and (fewer := self._for_fewer_threads()):
+        if self._has_fewer and TEAM.is_reduced and (fewer := self._for_fewer_threads()):
             fewer()
             return
         if self._get_threads() != (wanted := self._threads or own):
@@ -362,9 +364,11 @@ class BoundPrimitive:
 
     def _for_fewer_threads(self) -> BoundPrimitive | None:
         """Return the call of the primitive for fewer threads on the same memories, or None."""
-        if self._fewer is None and self._primitive.has_fewer:
+        if self._fewer is None:
             descs = {arg: memory.desc for arg, memory in self._memories.items()}
-            if primitive := self._primitive.with_fewer_threads(descs):
+            primitive = self._primitive.with_fewer_threads(descs)
+            self._has_fewer = primitive is not None
+            if primitive is not None:
                 self._fewer = BoundPrimitive(
                     primitive, self._memories, self._release_gil, self._kept
                 )
