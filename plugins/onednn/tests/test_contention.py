@@ -7,10 +7,11 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from dovetail_onednn import Computing, contention, library, threads
-from dovetail_onednn.contention import CHECKS, Contention, Watch, contention_of
+from dovetail_onednn import Computing, contention, library, primitives, threads
+from dovetail_onednn.contention import CHECKS, CHECKS_OF_END, Contention, Watch, contention_of
 
 BUSY, BETWEEN, QUIET = 0.4, 0.15, 0.02
 
@@ -51,10 +52,11 @@ def test_several_checks_in_a_row_decide(openmp: OpenMp) -> None:
     assert openmp.started.wait(10)
     assert openmp.teams == [2]
     assert idle_teams() == 1
-    for share in [QUIET] * (CHECKS - 1) + [BETWEEN] + [QUIET] * (CHECKS - 1) + [BUSY]:
+    quiet = [QUIET] * (CHECKS_OF_END - 1)
+    for share in [*quiet, BETWEEN, *quiet, BUSY]:
         watched.report(share)
         assert watched.is_busy
-    for _ in range(CHECKS):
+    for _ in range(CHECKS_OF_END):
         watched.report(QUIET)
     assert not watched.is_busy
     assert idle_teams() == 0
@@ -140,6 +142,43 @@ def test_the_librarys_own_functions_make_and_end_a_team() -> None:
     while not mine.is_busy and time.monotonic() < deadline:
         pass
     assert idle_teams() >= 1
-    for _ in range(CHECKS):
+    for _ in range(CHECKS_OF_END):
         mine.report(QUIET)
     assert not mine.is_busy
+
+
+def test_steps_use_fewer_threads_meanwhile(
+    model: Any, monkeypatch: pytest.MonkeyPatch, openmp: OpenMp
+) -> None:
+    watched = Contention(openmp, 2)
+    monkeypatch.setattr(threads, "library", lambda: replace(library(), contention=watched))
+    monkeypatch.setattr(primitives, "library", threads.library)
+    y = model.add("Relu", model.conv(model.input("x", 1, 32, 32, 32), "conv", 32), name="relu")
+    model.output(model.conv(y, "last", 32))
+    feeds, computing = model.feeds(), Computing(2)
+    with computing:
+        prepared = model.prepare()
+        before = model.run(prepared, feeds)["last"]
+    used: list[int] = []
+    execute = primitives.BoundPrimitive.__call__
+
+    def counted(bound: primitives.BoundPrimitive) -> None:
+        execute(bound)
+        used.append(threads.library().get_threads())
+
+    monkeypatch.setattr(primitives.BoundPrimitive, "__call__", counted)
+    for shares, count in (([BUSY] * CHECKS, 1), ([QUIET] * CHECKS_OF_END, 2)):
+        for share in shares:
+            watched.report(share)
+        with computing:
+            used.clear()
+            np.testing.assert_array_equal(model.run(prepared, feeds)["last"], before)
+        assert set(used) == {count}
+
+
+def test_only_a_watched_session_uses_fewer(monkeypatch: pytest.MonkeyPatch, openmp: OpenMp) -> None:
+    watched = Contention(openmp, 4)
+    monkeypatch.setattr(threads, "library", lambda: replace(library(), contention=watched))
+    assert [threads.fewer_threads(count) for count in (0, 1, 2, 4, 5)] == [0, 0, 0, 2, 2]
+    monkeypatch.setattr(threads, "library", lambda: replace(library(), contention=None))
+    assert threads.fewer_threads(4) == 0

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dovetail.container import aligned_empty
 from dovetail.ir import Array, Tensor
 from dovetail_onednn import Precision, computing_in, elementwise, nan, winograd
 from dovetail_onednn._api import DataType
+from dovetail_onednn.layouts import BYTES
+from dovetail_onednn.nan_search import NanSearch
 from dovetail_onednn.precision import factor_type
 from dovetail_opset.ops.activation import Neuron
 
@@ -217,3 +220,28 @@ def test_bits_of_bfloat16(bits: int, others: tuple[int, int]) -> None:
     numbers[3] = bits
     assert nan.has_nan(numbers)
     assert nan.is_nan(numbers).tolist() == [False, False, False, True, False, False]
+
+
+@pytest.mark.parametrize("kind", [DataType.F32, DataType.BF16])
+@pytest.mark.parametrize("count", [100, 1 << 17, (1 << 18) + 5])
+def test_search_in_many_numbers(kind: DataType, count: int) -> None:
+    data = aligned_empty(count * BYTES[kind])
+    numbers = nan.elements(data, kind)
+    numbers[:] = numbers.dtype.type(0x7F00)
+    found = NanSearch(data.nbytes, kind).bind(numbers)
+    assert not found()
+    for at in (0, count // 2, count - 1):
+        before = numbers[at]
+        nan.set_nan(numbers, np.array([at]), kind)
+        assert found()
+        numbers[at] = before
+    assert not found()
+
+
+def test_search_after_a_large_pooling(model: Any) -> None:
+    model.output(model.add("PoolMax2d", model.input("x", 1, 64, 64, 40), name="y", **POOL))
+    prepared, feeds = model.prepare(), model.feeds()
+    feeds["x"][0, 0, :2, 0] = np.inf, -np.inf
+    np.testing.assert_array_equal(model.run(prepared, feeds)["y"], model.expected(feeds)["y"])
+    feeds["x"][0, 33, 20, 7] = np.nan
+    np.testing.assert_array_equal(model.run(prepared, feeds)["y"], model.expected(feeds)["y"])

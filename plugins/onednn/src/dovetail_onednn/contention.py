@@ -2,7 +2,8 @@
 
 While a thread spins, another thread of the same team may wait for that processor. libgomp spins
 much shorter as soon as it manages more threads than there are processors. An additional team, which
-sleeps, has it do so while other processes compete for the processors.
+sleeps, has it do so while other processes compete for the processors. Meanwhile sessions use fewer
+threads, too: see `threads.fewer_threads`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ INTERVAL_S = 0.02
 # Shares of the computing time that a thread waits for a processor. Measured on two processors: 0.38
 # to 0.46 with one or two busy processes, otherwise 0.02 to 0.07.
 BUSY, QUIET = 0.2, 0.1
-# Checks in a row that have to agree: a short task of the system's is no contention.
-CHECKS = 3
+# Checks in a row that have to agree: a short task of the system's is no contention. Its end takes
+# more, since fewer threads compute meanwhile, which may wait for nobody though others are busy.
+CHECKS, CHECKS_OF_END = 3, 25
 
 
 def waited_s() -> float | None:
@@ -84,7 +86,7 @@ class Contention:
         with self._lock:
             differs = share < QUIET if self.is_busy else share > BUSY
             self._agreeing = self._agreeing + 1 if differs else 0
-            if self._agreeing < CHECKS:
+            if self._agreeing < (CHECKS_OF_END if self.is_busy else CHECKS):
                 return
             self._agreeing = 0
             if self._team is None:

@@ -124,8 +124,11 @@ def convolution_step(
         return None
     rank, axes = len(call.outputs[0].shape), len(geometry.stride)
 
+    def describe(shape: Shape) -> MemoryDesc:
+        return _images(aligned(shape, rank), axes)
+
     def chain_in(kind: DataType) -> Chain:
-        return chain_of(call, lambda s: _images(aligned(s, rank), axes), kind)
+        return chain_of(call, describe, kind).with_slopes(describe)
 
     # where axes were added, other steps could not read the layout that the library prefers
     choices = arrangements(geometry, call.layout(0))[: None if rank == axes + 2 else 1]

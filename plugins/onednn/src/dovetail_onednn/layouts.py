@@ -17,7 +17,7 @@ from dovetail_onednn._api import DataType
 from dovetail_onednn.descriptors import MemoryDesc
 
 FLOAT_BYTES = 4
-_BYTES = {DataType.F32: FLOAT_BYTES, DataType.BF16: 2}
+BYTES = {DataType.F32: FLOAT_BYTES, DataType.BF16: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Narrow:
     @property
     def nbytes(self) -> int:
         """Size of a value in this layout."""
-        return self.count * _BYTES[self.type]
+        return self.count * BYTES[self.type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Strided:
     @property
     def nbytes(self) -> int:
         """Size of a value in this layout."""
-        return math.prod(self.shape) * _BYTES[self.type]
+        return math.prod(self.shape) * BYTES[self.type]
 
     @classmethod
     def transposed(

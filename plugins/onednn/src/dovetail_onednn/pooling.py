@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,129 +16,50 @@ import numpy as np
 from dovetail.ir import Array, Node, Scalar, Shape, Tensor
 from dovetail.runtime.contract import NodeView
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Layout, Step
-from dovetail_onednn._api import FORWARD_INFERENCE, Arg, DataType, PoolingAlgorithm
-from dovetail_onednn.descriptors import MemoryDesc, array
-from dovetail_onednn.handles import engine
+from dovetail_onednn._api import Arg, DataType, PoolingAlgorithm
+from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.layouts import OneDnnLayout, aligned, images, narrow_layout, type_of
-from dovetail_onednn.nan import elements, has_nan, marked, set_nan
+from dovetail_onednn.nan import elements, marked, set_nan
+from dovetail_onednn.nan_search import NanSearch
 from dovetail_onednn.post_ops import Chain, can_fuse, chain_of
-from dovetail_onednn.primitives import Addresses, Attributes, PostOp, Primitive, PrimitiveDesc
+from dovetail_onednn.primitives import Addresses, PostOp, Primitive, PrimitiveDesc
 from dovetail_onednn.steps import from_one_to_one, is_float32
+from dovetail_onednn.windows import Pooling
 
 # Ops whose results are not negative if their inputs are not.
 _SIGN_KEEPING = frozenset(("Concat", "PoolAvg2d", "PoolAvg3d", "PoolMax2d", "PoolMax3d"))
 
 
-@dataclass(frozen=True, slots=True)
-class Pooling:
-    """Windows over (n, *spatial, c).
+def pooled(
+    call: KernelCall,
+    pooling: Pooling,
+    before: tuple[PostOp, ...] = (),
+    layout: Layout | None = None,
+) -> Step | None:
+    """Return the step of a call whose head is a pooling.
 
-    Attributes:
-        algorithm: The function of a window.
-        source, target: Shapes.
-        size, stride, before, after: Window, strides and padding for each spatial axis.
+    Args:
+        call: All tensors are float32 and not empty.
+        pooling: Its pooling.
+        before: Functions of the result, for calls without fused nodes.
+        layout: Layout of the source; that of the result is similar.
     """
-
-    algorithm: PoolingAlgorithm
-    source: Shape
-    target: Shape
-    size: Shape
-    stride: Shape
-    before: Shape
-    after: Shape
-
-    @classmethod
-    def of(cls, view: NodeView, algorithm: PoolingAlgorithm) -> Pooling:
-        """Return the pooling of a node of a pooling op."""
-        op: Any = view.op  # its class is the op set's, which this package does not import
-        source, target = (specs[0].shape for specs in (view.ins, view.outs) if specs[0])
-        size, stride = (tuple(int(n) for n in v) for v in (op.filter_size, op.stride))
-        before, after = (tuple(int(n) for n in side) for side in np.transpose(op.pad_amount))
-        # with the rounding mode CEIL a last window may extend beyond the padding
-        needed = (
-            (outputs - 1) * step + taps - inputs - pad
-            for outputs, step, taps, inputs, pad in zip(
-                target[1:-1], stride, size, source[1:-1], before, strict=True
-            )
-        )
-        after = tuple(map(max, after, needed))
-        return cls(algorithm, source, target, size, stride, before, after)
-
-    def windows(self) -> list[list[tuple[int, int]]]:
-        """Return the first and last + 1 index of each window, for each spatial axis."""
-        axes = zip(self.target[1:-1], self.stride, self.before, self.size, strict=True)
-        return [
-            [(i * stride - before, i * stride - before + size) for i in range(outputs)]
-            for outputs, stride, before, size in axes
-        ]
-
-    @property
-    def has_empty_windows(self) -> bool:
-        """True if a window has no element of the source."""
-        return any(
-            min(last, size) <= max(first, 0)
-            for size, windows in zip(self.source[1:-1], self.windows(), strict=True)
-            for first, last in windows
-        )
-
-    def described(
-        self, source: MemoryDesc, target: MemoryDesc, post_ops: Sequence[PostOp] = ()
-    ) -> PrimitiveDesc:
-        """Describe the primitive.
-
-        Args:
-            source: Descriptor of the source.
-            target: Descriptor of the result.
-            post_ops: Functions of the result.
-        """
-        name = f"{source.type.text} {self.algorithm.name.lower()} pooling"
-        fused = "".join(f" + {op}" for op in post_ops)
-        with Attributes(post_ops) as attributes:
-            return PrimitiveDesc(
-                "pooling_forward",
-                engine(),
-                FORWARD_INFERENCE,
-                self.algorithm,
-                source,
-                target,
-                array(self.stride),
-                array(self.size),
-                array((0,) * len(self.size)),
-                array(self.before),
-                array(self.after),
-                attributes,
-                description=f"a {name}{fused}: {self}",
-            )
-
-    def step(
-        self,
-        call: KernelCall,
-        before: tuple[PostOp, ...] = (),
-        layout: Layout | None = None,
-    ) -> Step | None:
-        """Return the step of a call whose head is this pooling.
-
-        Args:
-            call: All tensors are float32 and not empty.
-            before: Functions of the result, for calls without fused nodes.
-            layout: Layout of the source; that of the result is similar.
-        """
-        rank, source, target = len(self.target), images(self.source), images(self.target)
-        kind = type_of(layout)
-        descs = source.of_type(kind), target.of_type(kind)
-        if isinstance(layout, OneDnnLayout):
-            descs = layout.desc, MemoryDesc.any(_channels_first(self.target), kind)
-        chain = chain_of(call, lambda shape: images(aligned(shape, rank)), kind)
-        if before:
-            chain = Chain(before, ())
-        desc = self.described(*descs, chain.ops)
-        concrete = desc.desc(Arg.SOURCE), desc.desc(Arg.DESTINATION)
-        step = from_one_to_one(call, desc, source, target, chain=chain)
-        if step is None:
-            return None if layout is None else self.step(call, before)
-        if self.algorithm is not PoolingAlgorithm.MAXIMUM:
-            return step
-        return replace(step, bind=_with_nan(step, functools.partial(self.described, *concrete)))
+    rank, source, target = len(pooling.target), images(pooling.source), images(pooling.target)
+    kind = type_of(layout)
+    descs = source.of_type(kind), target.of_type(kind)
+    if isinstance(layout, OneDnnLayout):
+        descs = layout.desc, MemoryDesc.any(_channels_first(pooling.target), kind)
+    chain = chain_of(call, lambda shape: images(aligned(shape, rank)), kind)
+    if before:
+        chain = Chain(before, ())
+    desc = pooling.described(*descs, chain.ops)
+    concrete = desc.desc(Arg.SOURCE), desc.desc(Arg.DESTINATION)
+    step = from_one_to_one(call, desc, source, target, chain=chain)
+    if step is None:
+        return None if layout is None else pooled(call, pooling, before)
+    if pooling.algorithm is not PoolingAlgorithm.MAXIMUM:
+        return step
+    return replace(step, bind=_with_nan(step, functools.partial(pooling.described, *concrete)))
 
 
 def pool_avg(call: KernelCall) -> Step | None:
@@ -147,12 +68,12 @@ def pool_avg(call: KernelCall) -> Step | None:
         return None
     if call.op.count_pad_for_edges:
         pooling = Pooling.of(call.head, PoolingAlgorithm.AVERAGE_WITH_PADDING)
-        return pooling.step(call, layout=narrow_layout(call))
+        return pooled(call, pooling, layout=narrow_layout(call))
     pooling = Pooling.of(call.head, PoolingAlgorithm.AVERAGE)
     # the mean of no elements is 0 in the op set, but not in the library
     if pooling.has_empty_windows:
         return None
-    return pooling.step(call, layout=narrow_layout(call))
+    return pooled(call, pooling, layout=narrow_layout(call))
 
 
 def can_fuse_after_maximum(group: Sequence[NodeView], node: NodeView) -> bool:
@@ -172,7 +93,7 @@ def pool_max(call: KernelCall) -> Step | None:
     edges = list(_zeros(call.head))
     if edges and not pooling.has_empty_windows and _reads_no_negative(call):
         edges = []  # 0 changes no maximum
-    step = pooling.step(call, layout=None if edges else call.layout(0))
+    step = pooled(call, pooling, layout=None if edges else call.layout(0))
     if step is None or not edges:
         return step
     return replace(step, bind=_with_zeros(step, edges))
@@ -187,14 +108,16 @@ def _with_nan(step: Step, described: Callable[[], PrimitiveDesc]) -> Callable[[B
     """
     source, target = step.reads[0], step.writes[0]
     kind = type_of(source.layout)
+    search = NanSearch(source.nbytes, kind)
 
     def bind(buffers: Buffers) -> Bound:
         pool = step.bind(buffers)
         values, result = (elements(buffers.array(v), kind) for v in (source, target))
+        found = search.bind(values)
 
         def run() -> None:
             pool()
-            if has_nan(values):
+            if found():
                 set_nan(result, _windows_with_nan(values, len(result), kind, described), kind)
 
         return run

@@ -41,6 +41,15 @@ class Chain:
     ops: tuple[PostOp, ...]
     operands: tuple[tuple[int, int], ...]
 
+    def with_slopes(self, describe: Describe) -> Chain:
+        """Return the chain with slopes of 0 in place of Relu, as `RELU` and faster in convolutions.
+
+        Args:
+            describe: As for `chain_of`.
+        """
+        zero = Slopes(describe(()), is_zero=True)
+        return Chain(tuple(zero if op == RELU else op for op in self.ops), self.operands)
+
 
 def can_fuse(group: Sequence[NodeView], node: NodeView) -> bool:
     """Return whether the primitive of a group can run a node too; see `Kernel.can_fuse`."""

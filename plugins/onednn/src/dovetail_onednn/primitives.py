@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, c_char_p, c_int, c_void_p
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +31,15 @@ from dovetail_onednn.errors import check, failure
 from dovetail_onednn.fork import GENERATION
 from dovetail_onednn.handles import Handle, Stream, engine, make
 from dovetail_onednn.precision import math_mode
-from dovetail_onednn.threads import ACTIVE, TEAM, ReleaseGil, current_threads, set_threads, threads
+from dovetail_onednn.threads import (
+    ACTIVE,
+    TEAM,
+    ReleaseGil,
+    current_threads,
+    fewer_threads,
+    set_threads,
+    threads,
+)
 
 # A longer call lets other Python threads run: a tenth of the interval after which a busy thread
 # releases the interpreter. So many calls are timed.
@@ -55,8 +63,9 @@ class Eltwise:
 
 # The library's relu and clip replace NaN by a bound. Its hard swish, x * clip(alpha * x, 0, 1),
 # keeps NaN, and is relu for this alpha: exact except for -inf, which becomes NaN, and for numbers
-# below 3e-39. In place of relu it takes 1 to 3 percent of a convolutional network's time; elu with
-# alpha 0, which is exact for -inf too, takes 6 to 19.
+# below 3e-39. In place of relu it takes up to 12 percent of a convolution's time, and 17 of a
+# depthwise one's; slopes of 0, which only convolutions and products support, take 0 to 5, and elu
+# with alpha 0, which is exact for -inf too, 1 to 100.
 RELU = Eltwise(Algorithm.HARDSWISH, 3.4028234663852886e38)
 
 
@@ -85,10 +94,12 @@ class Slopes:
     """Post-op: the result where it is positive, else the result times a slope.
 
     Attributes:
-        other: The slopes, one for each channel.
+        other: The slopes, one for each channel or for all.
+        is_zero: Whether they are the number 0 rather than an input of the call.
     """
 
     other: MemoryDesc
+    is_zero: bool = False
 
     @property
     def mask(self) -> int:
@@ -96,7 +107,7 @@ class Slopes:
         return sum(1 << axis for axis, size in enumerate(self.other.dims) if size > 1)
 
     def __str__(self) -> str:
-        return "prelu"
+        return "relu" if self.is_zero else "prelu"
 
 
 PostOp = Eltwise | Binary | Slopes
@@ -153,17 +164,26 @@ class PrimitiveDesc(Handle):
         arguments: Arguments of the function, without the first.
         description: Kind, types, shapes and params, for errors.
 
+    Attributes:
+        threads: Number of threads that it is described for.
+        fewer: The same for the threads that are left beside other work; None if that is not
+            watched, see `threads.fewer_threads`. It stays open when this one is closed.
+
     Raises:
         BackendError: The library has no such primitive; the message has the description.
     """
 
-    __slots__ = ("description", "threads")
+    __slots__ = ("description", "fewer", "threads")
 
     def __init__(self, function: str, *arguments: Any, description: str) -> None:
         self.description = description
         self.threads = current_threads()
+        self.fewer: PrimitiveDesc | None = None
         pointer = make(f"{function}_primitive_desc_create", *arguments, doing=description)
         super().__init__("primitive_desc", pointer)
+        if fewer := fewer_threads(self.threads):
+            with threads(fewer):
+                self.fewer = PrimitiveDesc(function, *arguments, description=description)
 
     @property
     def implementation(self) -> str:
@@ -195,11 +215,12 @@ class Primitive(Handle):
         scratchpad: Descriptor of the memory it needs during execution; 0 bytes if none.
     """
 
-    __slots__ = ("description", "generation", "scratchpad", "threads")
+    __slots__ = ("_fewer", "description", "generation", "scratchpad", "threads")
 
     def __init__(self, desc: PrimitiveDesc, *, fixed_threads: bool = False) -> None:
         self.generation = GENERATION.number
         self.description = desc.description
+        self._fewer: PrimitiveDesc | Primitive | None = None if fixed_threads else desc.fewer
         self.threads = desc.threads if fixed_threads or desc.threads == 1 else 0
         self.scratchpad = desc.desc(Arg.SCRATCHPAD)
         # the library caches compiled primitives by description and number of threads, and reads
@@ -223,22 +244,50 @@ class Primitive(Handle):
         if self.scratchpad.nbytes and Arg.SCRATCHPAD not in addresses:
             kept = aligned_empty(self.scratchpad.nbytes)
             addresses = addresses | {Arg.SCRATCHPAD: (self.scratchpad, int(kept.ctypes.data))}
-        return BoundPrimitive(self, addresses, release_gil, kept)
+        memories = {arg: Memory(desc, address) for arg, (desc, address) in addresses.items()}
+        return BoundPrimitive(self, memories, release_gil, kept)
+
+    @property
+    def has_fewer(self) -> bool:
+        """True if it can perhaps be executed by fewer threads."""
+        return self._fewer is not None
+
+    def with_fewer_threads(self, descs: Mapping[int, MemoryDesc]) -> Primitive | None:
+        """Return the primitive for fewer threads, compiled at the first call.
+
+        Args:
+            descs: Descriptors of the arguments.
+
+        Returns:
+            The primitive; None if it expects other layouts or needs a larger scratchpad.
+        """
+        if isinstance(self._fewer, PrimitiveDesc):
+            found = self._fewer
+            fits = found.desc(Arg.SCRATCHPAD).nbytes <= self.scratchpad.nbytes and all(
+                found.desc(arg) == desc
+                for arg, desc in descs.items()
+                if arg != Arg.SCRATCHPAD and arg < POST_OP_BASE  # the attributes describe those
+            )
+            self._fewer = Primitive(found, fixed_threads=True) if fits else None
+        return self._fewer
 
 
 class BoundPrimitive:
     """A primitive with its memories and a stream, which can be called any number of times.
 
-    Not for two threads at once. The bytes at the addresses must outlive it.
+    Not for two threads at once. The bytes of the memories must outlive it.
     """
 
     __slots__ = (
         "_alone",
+        "_fewer",
         "_generation",
         "_get_threads",
+        "_has_fewer",
         "_kept",
         "_memories",
         "_primitive",
+        "_release_gil",
         "_set_threads",
         "_shared",
         "_shortest",
@@ -249,18 +298,20 @@ class BoundPrimitive:
     def __init__(
         self,
         primitive: Primitive,
-        addresses: Addresses,
+        memories: dict[int, Memory],
         release_gil: ReleaseGil,
         kept: object = None,
     ) -> None:
-        self._memories = {arg: Memory(desc, address) for arg, (desc, address) in addresses.items()}
-        memories = list(self._memories.values())
+        self._memories = memories
         stream = Stream()
         arguments = (ExecArg * len(memories))()
-        for slot, arg, memory in zip(arguments, addresses, memories, strict=True):
+        for slot, (arg, memory) in zip(arguments, memories.items(), strict=True):
             slot.arg, slot.memory = arg, memory.address
         self._primitive = primitive
         self._threads = primitive.threads
+        self._fewer: BoundPrimitive | None = None
+        self._has_fewer = primitive.has_fewer
+        self._release_gil = release_gil
         found = library()
         self._get_threads = found.get_threads or int  # without OpenMP there is no number to change
         self._set_threads = found.set_threads or set_threads
@@ -301,12 +352,27 @@ class BoundPrimitive:
                 hint="prepare it in the new process, or use the start method 'spawn'",
             )
         own = TEAM.own
+        if self._has_fewer and TEAM.is_reduced and (fewer := self._for_fewer_threads()):
+            fewer()
+            return
         if self._get_threads() != (wanted := self._threads or own):
             (self._set_threads if own else set_threads)(wanted)
         execute = self._alone if len(ACTIVE) < 2 else self._shared
         status = self._timed(execute) if self._trials else execute()
         if status:
             raise failure(status, f"executing {self._primitive.description}")
+
+    def _for_fewer_threads(self) -> BoundPrimitive | None:
+        """Return the call of the primitive for fewer threads on the same memories, or None."""
+        if self._fewer is None:
+            descs = {arg: memory.desc for arg, memory in self._memories.items()}
+            primitive = self._primitive.with_fewer_threads(descs)
+            self._has_fewer = primitive is not None
+            if primitive is not None:
+                self._fewer = BoundPrimitive(
+                    primitive, self._memories, self._release_gil, self._kept
+                )
+        return self._fewer
 
     def _timed(self, execute: Callable[[], int]) -> int:
         """Execute it and measure the time; the shortest of a few decides whether it is long."""

@@ -14,15 +14,16 @@ from dovetail.ir import Shape
 from dovetail.runtime.plan import KernelCall, Step
 from dovetail_onednn._api import Algorithm, PoolingAlgorithm
 from dovetail_onednn.layouts import narrow_layout
-from dovetail_onednn.pooling import Pooling
+from dovetail_onednn.pooling import pooled
 from dovetail_onednn.primitives import Eltwise
 from dovetail_onednn.steps import is_float32
+from dovetail_onednn.windows import Pooling
 
 
 def reduce_mean(call: KernelCall) -> Step | None:
     """Run ReduceMean; see `Kernel.make`."""
     pooling = _pooling(call)
-    return None if pooling is None else pooling.step(call, layout=narrow_layout(call))
+    return None if pooling is None else pooled(call, pooling, layout=narrow_layout(call))
 
 
 def reduce_sum(call: KernelCall) -> Step | None:
@@ -31,7 +32,7 @@ def reduce_sum(call: KernelCall) -> Step | None:
     if pooling is None:
         return None
     times = Eltwise(Algorithm.LINEAR, float(math.prod(pooling.size)))
-    return pooling.step(call, (times,), narrow_layout(call))
+    return pooled(call, pooling, (times,), narrow_layout(call))
 
 
 def _pooling(call: KernelCall) -> Pooling | None:

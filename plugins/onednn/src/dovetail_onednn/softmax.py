@@ -17,7 +17,8 @@ from dovetail_onednn.descriptors import MemoryDesc
 from dovetail_onednn.elementwise import eltwise_desc
 from dovetail_onednn.handles import engine
 from dovetail_onednn.layouts import Narrow, dense, input_type, narrow_layout, type_of, vector
-from dovetail_onednn.nan import elements, has_nan, is_nan, set_nan
+from dovetail_onednn.nan import elements, is_nan, set_nan
+from dovetail_onednn.nan_search import NanSearch
 from dovetail_onednn.primitives import Attributes, Eltwise, Primitive, PrimitiveDesc
 from dovetail_onednn.steps import Argument, Arguments, Work, execute, is_float32, is_slow
 
@@ -77,14 +78,16 @@ def _with_nan(step: Step, width: int) -> Step:
     """Return the step of a softmax that sets all elements of a row to NaN if one is NaN."""
     target = step.writes[0]
     kind = type_of(target.layout)
+    search = NanSearch(target.nbytes, kind)
 
     def bind(buffers: Buffers) -> Bound:
         softmax = step.bind(buffers)
         result = elements(buffers.array(target), kind)
+        found = search.bind(result)
 
         def run() -> None:
             softmax()
-            if has_nan(result):
+            if found():
                 rows = result.reshape(-1, width)
                 set_nan(rows, np.any(is_nan(rows), axis=1), kind)
 

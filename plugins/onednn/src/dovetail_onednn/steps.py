@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from dovetail.ir import DType
 from dovetail.runtime.plan import Bound, Buffers, KernelCall, Step, Value, call_sequence
 from dovetail_onednn._api import Arg, DataType
@@ -16,6 +18,7 @@ from dovetail_onednn.primitives import (
     Eltwise,
     Primitive,
     PrimitiveDesc,
+    Slopes,
     operand,
 )
 from dovetail_onednn.threads import ReleaseGil
@@ -105,6 +108,10 @@ class Arguments:
                 raise AssertionError(f"{op} reads no tensor")
             dense = op.other.of_type(DataType.F32)
             self.read_form(operand(position, op), index, op.other, dense)
+        for position, op in enumerate(chain.ops):
+            if isinstance(op, Slopes) and op.is_zero:
+                zero = self._call.constant(np.zeros(1, np.float32))
+                self.constant(operand(position, op), zero, op.other)
 
     def constant(self, arg: int, value: Value, desc: MemoryDesc) -> None:
         """Declare a constant of the kernel."""

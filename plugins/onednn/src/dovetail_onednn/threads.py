@@ -59,9 +59,11 @@ class Team(threading.local):
 
     Attributes:
         own: The number; 0 while none was set.
+        is_reduced: Whether steps use `fewer_threads`, because others compete for the processors.
     """
 
     own = 0
+    is_reduced = False
 
 
 TEAM = Team()
@@ -86,6 +88,17 @@ def current_threads() -> int:
         return 0
     set_threads(TEAM.own)  # a primitive may have left another number
     return int(found.get_threads())
+
+
+def fewer_threads(count: int) -> int:
+    """Return how many threads compute in place of `count` while others compete for the processors.
+
+    Two threads of a step wait for each other at its end: if others run on their processors, that
+    takes longer than one thread needs for the whole step. 0 if a session of that many threads does
+    not watch for other work.
+    """
+    watched = library().contention
+    return count // 2 if watched is not None and count >= max(2, watched.processors) else 0
 
 
 class threads:  # noqa: N801 - reads as a verb: `with threads(1)`
@@ -123,16 +136,15 @@ class threads:  # noqa: N801 - reads as a verb: `with threads(1)`
 class Computing(threads):
     """Sets a session's number of threads and counts the session among those that compute.
 
-    A session with a thread for each processor also watches whether others compete for these.
+    A session with a thread for each processor also watches whether others compete for these, and
+    meanwhile uses `fewer_threads`.
     """
 
     __slots__ = ("_contention", "_started")
 
     def __init__(self, count: int | None) -> None:
         threads.__init__(self, count)
-        watched = library().contention
-        is_full = watched is not None and self._count >= max(2, watched.processors)
-        self._contention = watched if is_full else None
+        self._contention = library().contention if fewer_threads(self._count) else None
         self._started = 0.0
 
     def __enter__(self) -> None:
@@ -140,8 +152,10 @@ class Computing(threads):
         threads.__enter__(self)  # at every run: `super` would take as long again
         if self._contention is not None:
             self._started = time.perf_counter()
+            TEAM.is_reduced = self._contention.is_busy
 
     def __exit__(self, *error: object) -> None:
+        TEAM.is_reduced = False
         if self._contention is not None and not GENERATION.number:
             _WATCH.add(time.perf_counter() - self._started, self._contention)
         threads.__exit__(self)
