@@ -166,7 +166,7 @@ class PrimitiveDesc(Handle):
 
     Attributes:
         threads: Number of threads that it is described for.
-        fewer: The same for the threads that are left beside other work; None if that is not
+        fewer: The same for the threads that are left under contention; None if that is not
             watched, see `threads.fewer_threads`. It stays open when this one is closed.
 
     Raises:
