@@ -1,6 +1,7 @@
 """Every schema says what the op definition says: ports, params, types, defaults, enum numbers."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ import numpy as np
 import pytest
 
 from dovetail.ir import DType, Spec
-from dovetail.ops import OpSchema, ParamField
+from dovetail.ops import UNBOUNDED, OpSchema, ParamField, bind_node
+from dovetail.testing import bind
 from dovetail_opset import PACKAGE
+from dovetail_opset.testing import CASES
 
 FACTS: dict[str, Any] = json.loads((Path(__file__).parent / "data/ops.json").read_text("utf-8"))
 each_op = pytest.mark.parametrize("name", sorted(PACKAGE.schemas))
@@ -90,3 +93,25 @@ def test_definition_is_documented_and_sourced(name: str) -> None:
     assert schema.op.source.startswith(f"spec/qnn_ops.md, {name}")
     assert schema.op.__dict__["__doc__"].rstrip().endswith(".")
     assert schema.op.__name__ == name
+
+
+def test_what_ops_state_of_their_results_holds_in_the_cases() -> None:
+    seen: Counter[str] = Counter()
+    for case in CASES:
+        bound = bind(case)
+        node = bound.node(PACKAGE.schemas[case.op_type])
+        op = bind_node(PACKAGE.schemas[case.op_type], node)
+        x, y = bound.inputs[0], bound.expected[0]
+        if x is None or DType.FLOAT_32 not in (x.dtype, y.dtype):
+            continue
+        low, high = op.value_range
+        made = y.values[np.isfinite(y.values)]
+        assert ((low - 1e-6 <= made) & (made <= high + 1e-6)).all(), case.id
+        if op.clips:
+            np.testing.assert_array_equal(y.values, np.clip(x.values, low, high))
+        if op.keeps:
+            kept = [np.zeros(1)]  # of padding; every grid has it
+            kept += [t.values for i in op.keeps if (t := bound.inputs[i]) is not None]
+            assert np.isin(made, np.concatenate([values.ravel() for values in kept])).all(), case.id
+        seen += Counter(clips=op.clips, keeps=bool(op.keeps), ranges=(low, high) != UNBOUNDED)
+    assert min(seen[fact] for fact in ("clips", "keeps", "ranges")) >= 10
