@@ -52,7 +52,7 @@ def execute(steps: list[Step], arena: Arena) -> None:
     tokens: dict[Value, int] = {}
 
     def place(v: Value):
-        root, offset = v.place
+        root, offset = v.root_and_offset
         start = arena.offsets[root] + offset
         return memory[start : start + v.nbytes]
 

@@ -25,7 +25,7 @@ from dovetail.plugins import names as plugin_names
 from dovetail.plugins.events import PassFinished
 from dovetail.plugins.hooks import hooks
 from dovetail.plugins.ops import installed_ops
-from dovetail.runtime.names import refuse_foreign
+from dovetail.runtime.names import reject_foreign
 
 PathLike = str | os.PathLike[str]
 PIPELINE = "convert.default"
@@ -64,7 +64,7 @@ def load(path: PathLike, *, map_weights: bool = True) -> Model:
         ConfigError: `path` is not a path.
     """
     source = Path(path)
-    refuse_foreign(source)
+    reject_foreign(source)
     return Model.load(source, map_weights=map_weights)
 
 
@@ -163,7 +163,7 @@ def find_frontend(path: Path) -> Frontend:
         FrontendError: The file cannot be read, or no installed frontend reads it.
         PluginError: The frontend for it is broken.
     """
-    refuse_foreign(path)
+    reject_foreign(path)
     try:
         with path.open("rb"):
             pass

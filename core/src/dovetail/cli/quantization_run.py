@@ -61,7 +61,8 @@ def show_advice(report: QuantizationReport) -> None:
     output.message("options that would reduce the error of the outputs most, by an estimate:")
     for advice in report.advice:
         option = "--" + advice.option.replace("_", "-")
-        value = "" if advice.value is True else f" {advice.value}"
+        shown = " ".join(advice.value) if isinstance(advice.value, tuple) else advice.value
+        value = "" if shown is True else f" {shown}"
         output.message(f"  {option}{value}: {advice.why}")
 
 

@@ -22,7 +22,7 @@ def find_faults(graph: Graph) -> list[Problem]:
     found += [
         Problem(
             f"has the key '{name}' in the graph; a tensor cannot be renamed in place",
-            _place(tensor),
+            _location(tensor),
         )
         for name, tensor in graph.tensors.items()
         if name != tensor.name
@@ -70,12 +70,12 @@ def _linked_nodes(graph: Graph) -> Iterable[Node]:
     return found
 
 
-def _place(tensor: Tensor) -> str:
+def _location(tensor: Tensor) -> str:
     return f"tensor '{tensor.name}'"
 
 
 def _tensor_faults(graph: Graph, tensor: Tensor) -> Iterator[Problem]:
-    where = _place(tensor)
+    where = _location(tensor)
     yield from (Problem(text, where) for text in _value_faults(tensor))
     producer, kind = graph.producer(tensor), tensor.kind
     if producer is not None and (kind.is_static or kind is TensorKind.NULL):

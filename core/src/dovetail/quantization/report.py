@@ -91,7 +91,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     option: str
-    value: bool | int | str
+    value: bool | int | str | tuple[str, ...]
     estimated_gain_db: float
     why: str
 

@@ -16,7 +16,7 @@ def backend_name(text: str) -> str:
     return found["name"].lower() if found else text
 
 
-def refuse_foreign(path: PurePath) -> None:
+def reject_foreign(path: PurePath) -> None:
     """Raise for compiled models of the vendor's SDK.
 
     Raises:

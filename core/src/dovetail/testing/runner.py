@@ -36,14 +36,14 @@ def run_case(bench: Bench, case: OpCase) -> Outcome:
             graph = compose(context, bound.graph(schema))
             support = backend.validate_op(graph.ir.nodes[0])
             if not support.ok:
-                _judge_refusal(graph, support)
+                _judge_unsupported(graph, support)
                 raise Unsupported(str(support))
             _judge_runs(graph, bound, is_pure=schema.op.is_pure)
 
     return outcome_of(run)
 
 
-def _judge_refusal(graph: runtime.Graph, support: Support) -> None:
+def _judge_unsupported(graph: runtime.Graph, support: Support) -> None:
     for part in ("rule", "field", "found"):
         demand(getattr(support, part), f"the support verdict has no {part}: {support!r}")
     error = refusal(graph.finalize, UnsupportedOpError.default_code, UnsupportedOpError)

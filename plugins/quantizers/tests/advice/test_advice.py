@@ -111,12 +111,28 @@ def deep() -> Case:
     return graph, drawn((1, 32), 10), {}
 
 
+def uneven_channels() -> Case:
+    """Channels that differ 10,000-fold between two convolutions, as in examples/trained/scaled."""
+    rng = np.random.default_rng(11)
+    sizes = np.geomspace(1, 1e4, 8).astype(np.float32)
+    graph, x = new_graph((1, 6, 6, 4))
+    params = {"stride": [1, 1], "pad_amount": [[0, 0], [0, 0]]}
+    first = static(graph, "w1", rng.standard_normal((1, 1, 4, 8)).astype(np.float32) * sizes)
+    made = add(graph, "Conv2d", [x, first], name="c1", **params)
+    made = add(graph, "Relu", [made], name="r")
+    second = rng.standard_normal((1, 1, 8, 4)).astype(np.float32) / sizes[:, np.newaxis]
+    made = add(graph, "Conv2d", [made, static(graph, "w2", second)], name="y", **params)
+    output(made)
+    return graph, drawn((1, 6, 6, 4), 12), {"bias_bitwidth": 32}
+
+
 CASES: dict[str, tuple[Callable[[], Case], str]] = {
     "channels": (spread_channels, "use_per_channel_quantization"),
     "rows": (spread_rows, "use_per_row_quantization"),
     "bias": (coarse_bias, "bias_bitwidth"),
     "tails": (long_tails, "act_quantizer_calibration"),
     "width": (deep, "act_bitwidth"),
+    "scales": (uneven_channels, "algorithms"),
 }
 
 
@@ -151,6 +167,7 @@ def test_nothing_is_said_where_nothing_would_help() -> None:
         "use_per_channel_quantization": True,
         "use_per_row_quantization": True,
         "act_quantizer_calibration": "mse",
+        "algorithms": ("cle",),
     }
     for build, _ in CASES.values():
         graph, samples, _ = build()

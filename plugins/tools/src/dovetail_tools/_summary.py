@@ -49,11 +49,11 @@ def _text(outcome: Outcome, job: JobOutcome) -> str:
     return (
         f"{job.job.graph.name} on {outcome.backend}: {len(job.timings.execute_us)} inferences; "
         f"ms per inference: {shown}; {job.timings.inferences_per_s:.1f} inferences/s; "
-        f"{'; '.join(_places(outcome, job))}"
+        f"{'; '.join(_locations(outcome, job))}"
     )
 
 
-def _places(outcome: Outcome, job: JobOutcome) -> Iterator[str]:
+def _locations(outcome: Outcome, job: JobOutcome) -> Iterator[str]:
     folder = outcome.output_dir / job.job.folder
     if job.results == 0:
         yield "no outputs kept"

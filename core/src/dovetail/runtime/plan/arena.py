@@ -124,7 +124,7 @@ class ArenaBuffers:
 
     def array(self, value: Value) -> Array:
         """Return a value's buffer; see `Buffers`."""
-        root, offset = value.place
+        root, offset = value.root_and_offset
         if root.storage is Storage.CONSTANT:
             if root.array is None:
                 raise AssertionError(f"constant {root.name} has no data")
@@ -143,7 +143,7 @@ class ArenaBuffers:
 
     def address(self, value: Value) -> int:
         """Return the address of a value's first byte."""
-        root, offset = value.place
+        root, offset = value.root_and_offset
         given = self.application.get(root)
         if given is not None:
             return _address_of(given) + offset

@@ -68,10 +68,10 @@ class Value:
     @property
     def root(self) -> Value:
         """The value that owns the bytes."""
-        return self.place[0]
+        return self.root_and_offset[0]
 
     @property
-    def place(self) -> tuple[Value, int]:
+    def root_and_offset(self) -> tuple[Value, int]:
         """The value that owns the bytes, and the offset of the first byte in it."""
         value, offset = self, self.offset
         while value.alias_of is not None:

@@ -57,8 +57,8 @@ def caching(bench: Bench) -> None:
         graph = bench.finalized(backend.create_context())
         weights, prepared = WeightStore(), _prepared(backend, graph.ir)
         if not backend.capabilities.caching:
-            _refused_by_plugin(prepared.image)
-            _refused_by_plugin(lambda: backend.plugin.restore(Image({}), weights))
+            _rejected_by_plugin(prepared.image)
+            _rejected_by_plugin(lambda: backend.plugin.restore(Image({}), weights))
             raise Unsupported("raises the right error")
         image = prepared.image()
         plan = msgspec.json.decode(msgspec.json.encode(image.plan))
@@ -159,7 +159,7 @@ def updates(bench: Bench) -> None:
     with bench.create() as backend:
         graph = bench.composed(backend.create_context())
         if not backend.capabilities.updates:
-            _refused_by_plugin(lambda: _prepared(backend, graph.ir).update([]))
+            _rejected_by_plugin(lambda: _prepared(backend, graph.ir).update([]))
             raise Unsupported("raises the right error")
         schema = bench.schema(graph.context)
         first, second = (_updateable(bench, schema, shift) for shift in (0, 1))
@@ -253,7 +253,7 @@ def _updateable(bench: Bench, schema: OpSchema, shift: int) -> Graph:
     return made
 
 
-def _refused_by_plugin(call: Callable[[], object]) -> None:
+def _rejected_by_plugin(call: Callable[[], object]) -> None:
     """Raise a Failure unless a backend's method raises an error for a missing capability."""
     try:
         call()

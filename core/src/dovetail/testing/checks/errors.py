@@ -77,12 +77,12 @@ def buffers_that_do_not_fit(bench: Bench) -> None:
         graph, good = bench.finalized(backend.create_context()), bench.feeds()
         name = min(good)
         wrong = np.zeros((*good[name].shape, 2), np.complex64)
-        error = _refuse_buffers(graph, {**good, name: wrong, "unheard_of": wrong})
+        error = _rejected_buffers(graph, {**good, name: wrong, "unheard_of": wrong})
         texts = " ".join(str(problem) for problem in error.problems)
         for text in ("shape", "complex64", "unheard_of"):
             demand(text in texts, f"the error does not mention {text}: {error}")
-        _refuse_buffers(graph, {})
-        _refuse_buffers(graph, good, {})
+        _rejected_buffers(graph, {})
+        _rejected_buffers(graph, good, {})
         graph.execute(good)
 
 
@@ -91,7 +91,7 @@ def outputs_that_cannot_be_written(bench: Bench) -> None:
     with bench.create() as backend:
         graph, outputs = bench.finalized(backend.create_context()), bench.outputs()
         next(iter(outputs.values())).flags.writeable = False
-        _refuse_buffers(graph, bench.feeds(), outputs)
+        _rejected_buffers(graph, bench.feeds(), outputs)
         graph.execute(bench.feeds(), bench.outputs())
 
 
@@ -177,7 +177,7 @@ def _add_changed(bench: Bench, context: Context, name: str, changes: Mapping[str
     )
 
 
-def _refuse_buffers(
+def _rejected_buffers(
     graph: Graph, inputs: Mapping[str, Array], outputs: Mapping[str, Array] | None = None
 ) -> DovetailError:
     return refusal(

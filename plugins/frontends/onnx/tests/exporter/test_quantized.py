@@ -12,7 +12,6 @@ import onnx
 import pytest
 from exported import export, feeds_of, run, stored_outputs
 from onnx import ModelProto, TensorProto, numpy_helper
-from runtime import skip_if_integer_kernels_saturate
 
 from dovetail.ir import (
     Array,
@@ -168,7 +167,6 @@ def test_onnxruntime_may_compute_it_in_integers(
     rng: np.random.Generator, tmp_path: Path, evaluate: Evaluate
 ) -> None:
     """With its fusions on, shares within 1 %: a few steps of the 8-bit tensors before them."""
-    skip_if_integer_kernels_saturate()
     graph = network(rng)
     model = export(graph, tmp_path / "net.onnx")
     for _ in range(5):

@@ -38,7 +38,7 @@ def run(model: ModelProto, feeds: Mapping[str, Array], *, optimized: bool = Fals
     if any(array.dtype.name == "bfloat16" for array in feeds.values()):  # not in its Python API
         return evaluated(model, feeds)
     try:
-        session = peer_session(model, optimized=optimized, exact=False)
+        session = peer_session(model, optimized=optimized)
     except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
         return evaluated(model, feeds)
     return [np.asarray(y) for y in session.run(None, dict(feeds))]

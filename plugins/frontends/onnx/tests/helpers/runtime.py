@@ -21,28 +21,28 @@ LEVELS = onnxruntime.GraphOptimizationLevel
 
 
 def peer_session(
-    model: ModelProto | Path, *, optimized: bool = True, exact: bool = True
+    model: ModelProto | Path, *, optimized: bool = True
 ) -> onnxruntime.InferenceSession:
     """Create a session on the CPU, in one thread.
 
     Args:
         model: The model, or its file.
-        optimized: Whether ONNX Runtime may fuse and fold; else it runs node by node.
-        exact: Whether integer products avoid the kernels that saturate, which needs `optimized`.
+        optimized: Whether ONNX Runtime may fuse and fold, and integer products avoid the kernels
+            that saturate; else it runs node by node.
     """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     if not optimized:
         options.graph_optimization_level = LEVELS.ORT_DISABLE_ALL
-    elif exact:
+    else:
         options.graph_optimization_level = LEVELS.ORT_ENABLE_ALL
         options.add_session_config_entry("session.x64quantprecision", "1")
     content = model.SerializeToString() if isinstance(model, ModelProto) else str(model)
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except NotImplementedByRuntime:
-        if not optimized or not exact:
+        if not optimized:
             raise
         # signed by signed bytes: the option takes their kernels away, which are exact without it
         return peer_session(model, optimized=False)

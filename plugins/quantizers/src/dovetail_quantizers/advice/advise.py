@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from dovetail.quantization import Advice
-from dovetail_quantizers.advice.noise import BIAS, CHANNEL, RANGE, ROW, WIDTH, Noise
+from dovetail_quantizers.advice.noise import BIAS, CHANNEL, RANGE, ROW, SCALES, WIDTH, Noise
 
 # Outputs that are estimated to be this good need no advice.
 GOOD_DB = 25.0
@@ -16,7 +16,8 @@ _PESSIMISM_DB = 5.0
 LEAST_DB = 2.5
 MOST = 3
 _SHOWN = 3
-_SETTINGS: dict[str, tuple[str, bool | int | str, str]] = {
+Value = bool | int | str | tuple[str, ...]
+_SETTINGS: dict[str, tuple[str, Value, str]] = {
     BIAS: ("bias_bitwidth", 32, "the steps of {n} 8-bit biases are coarse for their sums"),
     CHANNEL: (
         "use_per_channel_quantization",
@@ -34,6 +35,11 @@ _SETTINGS: dict[str, tuple[str, bool | int | str, str]] = {
         "rare values widen the ranges of {n} activations",
     ),
     WIDTH: ("act_bitwidth", 16, "8 bits are coarse for {n} activations"),
+    SCALES: (
+        "algorithms",
+        ("cle",),
+        "the channels of {n} tensors differ in range, and each tensor has one scale",
+    ),
 }
 
 
@@ -69,6 +75,9 @@ def advice_on(noise: Noise, measured_db: float | None = None) -> list[Advice]:
             remedies[WIDTH] = max(remedies.get(WIDTH, 0.0) - saved, 0.0)
         if best == WIDTH:
             remedies.pop(RANGE, None)
+        if best == SCALES:  # even channels need no scales of their own
+            remedies.pop(CHANNEL, None)
+            remedies.pop(ROW, None)
     return found
 
 

@@ -24,10 +24,14 @@ from dovetail_quantizers.planning.roles import present, roles_of, weight_axes
 from dovetail_quantizers.refinement.layer import real_values
 
 BIAS, CHANNEL, ROW, WIDTH, RANGE = "bias", "channel", "row", "width", "range"
+SCALES = "scales"
 _GRANULARITIES = {Granularity.CHANNEL: CHANNEL, Granularity.ROW: ROW}
 # Errors of constants are the same at all positions: they do not average out in later sums and
 # means, as those of activations do. The factor fits the trained networks of examples/.
 _CONSTANT = 2.0
+# By how much weights may amplify the rounding of their input more than the input itself. Measured:
+# up to 8 in trained networks, 70,000 to 700,000 with channels scaled by powers of ten.
+_UNEVEN = 20.0
 # Shares of a range that a narrower one is tried with.
 _CUTS = 2.0 ** -np.arange(0.5, 5.1, 0.5)
 
@@ -163,18 +167,40 @@ class _Estimate:
         mean = float(sums.mean())
         if not mean:
             return
+        amplified = mean / output.power
+        is_uneven = self._add_scales(node.inputs[0], read, amplified)
         powers = sums * (output.power / mean) + output.rounding
         weighed = output.factor * read * (math.prod(tensor.shape) / tensor.shape[axis]) / powers
         share = float((_by_channel(error, axis) * weighed).mean())
         remedy = _GRANULARITIES.get(role.granularity)
         is_free = tensor not in self._plan.overrides.encodings
+        saved = {SCALES: share} if is_uneven else {}
         if remedy is None or not is_free or not isinstance(tensor.encoding, ScaleOffset):
-            self.noise.add(tensor.source, share, {})
+            self.noise.add(tensor.source, share, saved)
             return
         bitwidth = tensor.encoding.bitwidth or tensor.dtype.bits
         narrow = _rounded_by_channel(values, axis, bitwidth) - values
         left = float((_by_channel(narrow, axis) * weighed).mean())
-        self.noise.add(tensor.source, share, {remedy: max(share - left, 0.0)})
+        self.noise.add(tensor.source, share, saved | {remedy: max(share - left, 0.0)})
+
+    def _add_scales(self, data: Tensor | None, read: float, amplified: float) -> bool:
+        """Add the rounding of small channels of an input, which large weights amplify.
+
+        Return whether there are such channels, and an algorithm could scale them.
+
+        Args:
+            data: The input.
+            read: Its power.
+            amplified: By how much the sums of products exceed the output, if all channels of the
+                input had its power.
+        """
+        if data is None or self._plan.graph.producer(data) is None or amplified < _UNEVEN:
+            return False
+        is_free = not self._plan.options.algorithms
+        if isinstance(data.encoding, ScaleOffset):
+            share = data.encoding.scale**2 / 12 / read * amplified
+            self.noise.add(data.source, share, {SCALES: share} if is_free else {})
+        return is_free
 
     def _exact(self, tensor: Tensor) -> Array:
         """Return the float values of a constant; those stored where only the copy has the name."""

@@ -72,10 +72,10 @@ def _parsed(text: str) -> Any:
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:
-        return json.loads(text.replace("{", "[").replace("}", "]"), parse_constant=_refused)
+        return json.loads(text.replace("{", "[").replace("}", "]"), parse_constant=_reject_constant)
     except (ValueError, RecursionError):
         raise ValueError(f"{text!r} is neither a number nor a list of numbers") from None
 
 
-def _refused(text: str) -> Any:
+def _reject_constant(text: str) -> Any:
     raise ValueError(text)

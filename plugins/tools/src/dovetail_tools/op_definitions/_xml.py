@@ -44,15 +44,15 @@ def read_xml(path: Path) -> Element:
     except OSError as error:
         raise unreadable(path, error) from error
     if len(data) > MOST_BYTES:
-        raise _refused(path, 1, f"the file is larger than {MOST_BYTES >> 20} MiB")
+        raise _error(path, 1, f"the file is larger than {MOST_BYTES >> 20} MiB")
     builder = _Builder(path)
     try:
         builder.parser.Parse(data, True)
     except expat.ExpatError as error:
         why = f"the file is not XML: {expat.ErrorString(error.code)}"
-        raise _refused(path, error.lineno, why) from error
+        raise _error(path, error.lineno, why) from error
     except (UnicodeError, ValueError, LookupError) as error:
-        raise _refused(path, builder.line, f"the file is not XML: {error}") from error
+        raise _error(path, builder.line, f"the file is not XML: {error}") from error
     assert builder.root is not None  # otherwise the parser has raised
     return builder.root
 
@@ -77,7 +77,7 @@ class _Builder:
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if len(self._open) == DEEPEST:
-            raise _refused(self.path, self.line, f"elements are nested more than {DEEPEST} deep")
+            raise _error(self.path, self.line, f"elements are nested more than {DEEPEST} deep")
         named = {
             _local(name): value
             for name, value in attributes.items()
@@ -98,7 +98,7 @@ class _Builder:
         self._texts[-1].append(text)
 
     def _doctype(self, *_: object) -> None:
-        raise _refused(
+        raise _error(
             self.path, self.line, "a document type is not allowed, since it may define entities"
         )
 
@@ -107,7 +107,7 @@ def _local(name: str) -> str:
     return name.rpartition(":")[2]
 
 
-def _refused(path: Path, line: int, why: str) -> ConfigError:
+def _error(path: Path, line: int, why: str) -> ConfigError:
     return ConfigError(
         "the op definitions cannot be read",
         problems=[Problem(why, f"{path}:{line}", "docs/op_packages.md describes the format")],
