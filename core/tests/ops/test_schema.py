@@ -7,7 +7,7 @@ import pytest
 
 from dovetail.errors import OpError, PluginError, UnsupportedOpError
 from dovetail.ir import DType, Spec
-from dovetail.ops import In, Op, OpPackage, OpRegistry, OpSchema, Out
+from dovetail.ops import In, Op, OpPackage, OpRegistry, OpSchema, Out, uint32
 
 F32 = DType.FLOAT_32
 X, Y = Spec(F32, (2,)), Spec(F32, (3,))
@@ -127,6 +127,10 @@ def good(self: Op, x: object, out: object) -> object:
                 "outputs": (Out("out[0..m]", variadic=True), Out("out[1]")),
             },
             "only the last input or output may be variadic",
+        ),
+        (
+            {"infer": good, "reference": good, "keeps": uint32(0), "source": uint32(0)},
+            "params may not be named 'keeps', 'source'",
         ),
     ],
 )

@@ -16,12 +16,13 @@ from dovetail.ir.encodings import (
 )
 from dovetail.ir.graph import Graph, Node, Param
 from dovetail.ir.ordering import topological_order
-from dovetail.ir.passes import Pass, run_passes
+from dovetail.ir.passes import PHASES, Pass, run_passes
 from dovetail.ir.storage import Array, Blob, pack, unpack
 from dovetail.ir.tensor import Scalar, Spec, Tensor, TensorKind
 from dovetail.ir.text import to_text
 
 __all__ = [
+    "PHASES",
     "Array",
     "AxisScaleOffset",
     "Blob",

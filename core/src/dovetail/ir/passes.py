@@ -10,6 +10,9 @@ from dovetail.errors import GraphError, Problem
 from dovetail.ir.check import find_faults
 from dovetail.ir.graph import Graph
 
+# The phases of a conversion, at whose ends third parties' passes join.
+PHASES = ("early", "layout", "fusion", "late")
+
 
 @runtime_checkable
 class Pass(Protocol):

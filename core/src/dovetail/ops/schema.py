@@ -117,13 +117,21 @@ def make_schema(package: str, name: str, op: type[Op]) -> OpSchema:
     for ports in (op.inputs, op.outputs):
         if any(p.variadic for p in ports[:-1]):
             raise PluginError("only the last input or output may be variadic", where=where)
+    params = param_fields(op)
+    if taken := sorted(set(params).intersection(vars(Op))):
+        names = ", ".join(f"'{name}'" for name in taken)
+        raise PluginError(
+            f"params may not be named {names}",
+            where=where,
+            hint="attributes of `dovetail.ops.Op` have these names; choose others",
+        )
     return OpSchema(
         package,
         name,
         op,
         op.inputs,
         op.outputs,
-        param_fields(op),
+        params,
         _normalized(op, "infer", where, needs_outs=True),
         _normalized(op, "reference", where, needs_outs=False),
     )

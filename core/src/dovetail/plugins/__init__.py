@@ -4,7 +4,6 @@ Only the registry is imported here: `hooks`, `hookspecs` and `ops` are separate 
 listing commands for `dovetail --help` loads neither pluggy nor numpy.
 """
 
-from dovetail.plugins._contracts import PHASES
 from dovetail.plugins._found import Plugin, Status
 from dovetail.plugins._groups import COMMAND_HELP, COMMANDS, GROUPS
 from dovetail.plugins.registry import (
@@ -24,7 +23,6 @@ __all__ = [
     "COMMANDS",
     "COMMAND_HELP",
     "GROUPS",
-    "PHASES",
     "Plugin",
     "Registry",
     "Status",

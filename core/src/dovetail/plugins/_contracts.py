@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-# The phases of a conversion, at whose ends third parties' passes join.
-PHASES = ("early", "layout", "fusion", "late")
-
 Check = Callable[[object, str], Iterator[str]]
 
 
@@ -111,6 +108,8 @@ def _call_faults(found: object, name: str, member: str, parameters: list[str]) -
 
 def pass_faults(found: object, name: str) -> Iterator[str]:
     """Yield why a pass cannot join the pipeline, unless it is a pipeline itself."""
+    from dovetail.ir import PHASES  # loads numpy, which listing plugins does not need
+
     if hasattr(found, "expanded"):
         return
     if missing := [each for each in ("phase", "after") if not hasattr(found, each)]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from dovetail.errors import PluginError, suggest_name
-from dovetail.ir import Graph, Pass, run_passes
-from dovetail.plugins import PHASES
+from dovetail.ir import PHASES, Graph, Pass, run_passes
 
 
 class ThirdPartyPass(Pass, Protocol):

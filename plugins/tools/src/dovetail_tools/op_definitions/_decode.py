@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dovetail.errors import ConfigError, Problem, suggest_name
 from dovetail.ir import DType
-from dovetail.ops import ShapeText
+from dovetail.ops import Op, ShapeText
 from dovetail_tools.op_definitions._agreement import disagreements
 from dovetail_tools.op_definitions._grammar import ATTRIBUTES, CHILDREN, SUPPLEMENT_PORT
 from dovetail_tools.op_definitions._model import (
@@ -30,10 +30,10 @@ _BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
 _CONSTRAINT_KINDS = ("Number", "Shape", "Value", "Datatype", "Description")
 _BACKENDS = ("CPU", "GPU", "HTP", "DSP", "HTA", "LPAI", "AIC")
 # Members of every op's class, which a param of the same name would hide.
-_RESERVED = (
-    *("domain", "infer", "inputs", "is_pure", "outputs", "reference", "source"),
+_RESERVED = {
+    *("infer", "reference", *vars(Op)),
     *("ins", "self"),  # parameters of its constructor
-)
+}
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
