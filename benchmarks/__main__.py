@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import cache, framework, rounds, summary, tables
-from benchmarks.engines import COMPARED, ENGINES
+from benchmarks.engines import ENGINES
 from benchmarks.gauges import QUICK, Effort
-from benchmarks.process import ProcessFailedError
+from benchmarks.process import ProcessFailedError, ask
 from benchmarks.recipes import ADDS, DIGITS, NETWORKS, RECIPES
 from benchmarks.rounds import Loads, Samples
 from benchmarks.targets import Target
@@ -84,7 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "--engines", type=names(ENGINES), default=COMPARED, metavar="A,B", help=_some(ENGINES)
+        "--engines",
+        type=names(ENGINES),
+        metavar="A,B",
+        help=f"{_some(ENGINES)} (default: without dovetail-numpy and what the processor lacks)",
     )
     parser.add_argument(
         "--networks",
@@ -111,6 +114,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     output.add_argument("--json", action="store_true", help="print JSON instead of tables")
     output.add_argument("--markdown", action="store_true", help="print tables in Markdown")
     options = parser.parse_args(arguments)
+    options.engines = options.engines or ask("engines:compared", {}, threads=1)
     missing = sorted({p for e in options.engines if _is_missing(p := ENGINES[e].package)})
     if missing:
         parser.error(

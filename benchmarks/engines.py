@@ -186,10 +186,16 @@ ENGINES: Mapping[str, type[Engine]] = {
     "openvino": OpenVino,
     "openvino-bf16": OpenVinoBfloat16,
 }
-# The engines that are measured by default.
-COMPARED = [name for name in ENGINES if name != "dovetail-numpy"]
 # The type in which each must compute.
 PRECISIONS = {name: "bfloat16" if name.endswith("bf16") else "float32" for name in ENGINES}
+
+
+def compared() -> list[str]:
+    """Return the engines that are measured by default: those that can compute on this processor."""
+    supported = {"float32"}
+    if importlib.import_module("dovetail_onednn._library").library().has_bfloat16:
+        supported.add("bfloat16")
+    return [n for n in ENGINES if n != "dovetail-numpy" and PRECISIONS[n] in supported]
 
 
 def run_once(*, engine: str, model: str, inputs: str, output: str) -> None:

@@ -37,7 +37,7 @@ class ProcessFailedError(Exception):
     """A measuring process failed; the message says which and why."""
 
 
-def ask(task: str, arguments: Mapping[str, Any], *, threads: int) -> dict[str, Any]:
+def ask(task: str, arguments: Mapping[str, Any], *, threads: int) -> Any:
     """Call a function in a new process; return its result.
 
     Args:
@@ -65,8 +65,7 @@ def ask(task: str, arguments: Mapping[str, Any], *, threads: int) -> dict[str, A
     if done.returncode != 0:
         raise ProcessFailedError(f"{what}: exit status {done.returncode}\n{done.stderr.strip()}")
     # The last line: an engine's library may print others.
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _environment(threads: int) -> dict[str, str]:
@@ -78,7 +77,7 @@ def _main(task: str, arguments: str) -> None:
     """Call the requested function and print its result for the driver."""
     module, _, name = task.partition(":")
     function = getattr(importlib.import_module(f"benchmarks.{module}"), name)
-    print(json.dumps(function(**json.loads(arguments)) or {}), flush=True)
+    print(json.dumps(function(**json.loads(arguments))), flush=True)
 
 
 if __name__ == "__main__":
