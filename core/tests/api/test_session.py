@@ -17,6 +17,7 @@ from dovetail.errors import BackendError, ConfigError, ContainerError, FrontendE
 from dovetail.ir import DType, Graph, ScaleOffset, Tensor, TensorKind
 from dovetail.plugins import registry
 
+NUL_PATH = '{"backend_extensions": {"config_file_path": "a\\u0000b"}}'
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -133,6 +134,12 @@ def test_configs_as_data_toml_and_the_sdks_json(tmp_path: Path) -> None:
         ("a.toml", "[context]\nasync_execute_queue_depth = 0\n", ["async_execute_queue_depth"]),
         ("a.json", "[1]", ["expected an object"]),
         ("missing.toml", None, ["cannot read"]),
+        ("a.toml", f"[context]\nasync_execute_queue_depth = {'9' * 5000}", ["TOML", "5000 digits"]),
+        ("a.json", '{"graph_configs": ' + "9" * 5000 + "}", ["JSON", "5000 digits"]),
+        ("a.toml", "x = " + "[" * 100_000, ["TOML", "recursion"]),
+        ("a.json", "[" * 100_000, ["JSON", "recursion"]),
+        ("a.json", NUL_PATH, ["cannot read the config file: the name is not a path"]),
+        ("a.json", NUL_PATH.replace("u0000", "ud800"), ["the name is not a path"]),
     ],
 )
 def test_bad_configs(tmp_path: Path, name: str, text: str | None, words: list[str]) -> None:

@@ -22,6 +22,14 @@ def test_defaults_are_the_sdks() -> None:
     assert made.concat is Sharing.SHARE
 
 
+@pytest.mark.parametrize("name", ["calibration_cache", "quantization_overrides"])
+def test_paths_have_no_nul(name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        options_from({name: "a\0b"})
+    (problem,) = caught.value.problems
+    assert problem.message == f"{name} cannot contain a NUL character"
+
+
 def test_older_names_are_taken() -> None:
     made = options_from({"act_bw": 16, "weight_bw": 4, "bias_bw": 32, "float_bias_bw": 16})
     assert (made.act_bitwidth, made.weights_bitwidth) == (16, 4)

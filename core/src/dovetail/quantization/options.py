@@ -153,6 +153,8 @@ def _wrong_values(values: Mapping[str, Any], where: str) -> Iterator[Problem]:
             text = f"{name} cannot be {value!r}" + ("" if allowed else f": {failure}")
             wrong.append(Problem(text, where, f"expected {allowed}" if allowed else ""))
         else:
+            if isinstance(value, str) and "\0" in value:  # no path or name has one
+                wrong.append(Problem(f"{name} cannot contain a NUL character", where))
             wrong += _unknown_estimator(name, value, where)
     if wrong:
         unknown = [name for name in values if name not in types]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -255,7 +256,9 @@ def _backend_of(library: str | None) -> str | None:
 def _beside(path: Path, name: str) -> Path:
     """Resolve a path against the working directory, as the SDK does, else the file's folder."""
     direct = Path(name)
-    return direct if direct.exists() or direct.is_absolute() else path.parent / name
+    # os.path's `exists`, since pathlib's raises for text that is no path
+    is_found = os.path.exists(direct) or direct.is_absolute()
+    return direct if is_found else path.parent / name
 
 
 _EFFECTIVE = {"context_priority", "async_execute_queue_depth", "graph_name", "graph_priority"}
@@ -278,19 +281,23 @@ def _note_section(section: msgspec.Struct, where: str) -> None:
             log.warning("%s: %s has no effect here", where, name)
 
 
+# Errors of both parsers: bad syntax, integers of thousands of digits, and nesting that is too deep.
+_UNPARSABLE = (ValueError, RecursionError)
+
+
 def _toml(path: Path) -> dict[str, Any]:
     import tomllib  # imported here: most sessions have no config file
 
     try:
         return tomllib.loads(_text(path))
-    except tomllib.TOMLDecodeError as error:
+    except _UNPARSABLE as error:
         raise _malformed(path, "TOML", str(error)) from error
 
 
 def _json(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(_text(path))
-    except (json.JSONDecodeError, RecursionError) as error:
+    except _UNPARSABLE as error:
         raise _malformed(path, "JSON", str(error)) from error
     if not isinstance(data, dict):
         raise _malformed(path, "JSON", "expected an object")
@@ -300,8 +307,12 @@ def _json(path: Path) -> dict[str, Any]:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+    except (OSError, ValueError) as error:
+        reason = "the name is not a path"  # NUL, or half a surrogate pair
+        if isinstance(error, UnicodeDecodeError):
+            reason = "not UTF-8 text"
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
         raise ConfigError(
             f"cannot read the config file: {reason}", code="CONFIG_UNREADABLE", where=str(path)
         ) from error
