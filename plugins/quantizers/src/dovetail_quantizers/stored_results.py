@@ -41,7 +41,7 @@ def read_results(path: Path, kind: type[_F], what: str) -> _F:
         raise unreadable(path, error) from error
     try:
         plain = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise QuantizationError(
             f"not a {what}", where=str(path), hint="use another file, or delete this one"
         ) from error
