@@ -56,7 +56,7 @@ class Expr:
         self._name = name
 
     def named(self, name: str) -> Expr:
-        """Return the value, under another name as an intermediate one."""
+        """Set the name that the value has as an intermediate one; return the value."""
         self._name = name
         return self
 
