@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -99,6 +100,31 @@ def test_other_values_are_refused(name: str, value: object, message: str, hint: 
     assert (caught.value.code, caught.value.exit_code) == ("USAGE", 2)
     assert (caught.value.message, caught.value.where) == (f"argument '{name}' {message}", "call")
     assert hint in caught.value.hint
+
+
+def test_names_for_the_type_checker_mean_any_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_copied_names(*args: Any, localns: dict[str, Any]) -> dict[str, Any]:
+        return get_type_hints(*args, localns=dict(localns))  # as Python 3.14 does
+
+    get_type_hints = typing.get_type_hints
+    monkeypatch.setattr(typing, "get_type_hints", with_copied_names)
+
+    @check_arguments
+    def taking(one: Fraction, other: Sequence[Fraction] | None = None) -> Fraction:
+        return one
+
+    assert taking(one=OBJECT) is OBJECT  # type: ignore[arg-type, comparison-overlap]
+    with pytest.raises(ConfigError, match="argument 'other' cannot be an object") as caught:
+        taking(OBJECT, 5)  # type: ignore[arg-type]
+    assert caught.value.hint == "pass a sequence or None"
+
+
+def test_a_path_that_the_file_system_cannot_express(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsencode", lambda text: text.encode("latin-1"))
+    with pytest.raises(ConfigError) as caught:
+        call("a\u03a9")
+    text = "argument 'path' cannot contain '\u03a9', which latin-1 file names cannot have"
+    assert caught.value.message == text
 
 
 def test_all_wrong_arguments_are_listed() -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -299,6 +300,24 @@ def test_a_writer_in_the_same_process_is_left_alone(tmp_path: Path) -> None:
         with atomic_write(tmp_path / "b") as second:
             second.write(b"2")
     assert names(tmp_path) == ["a", "b"]
+
+
+def test_a_private_folder_of_another_user_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = tmp_path / ".dovetail-0.part"
+    private.mkdir()
+    stat = os.stat
+
+    def refuse(path: Any, *args: Any, **kwargs: Any) -> os.stat_result:
+        if str(path) == str(private / "lock"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "stat", refuse)
+    with atomic_write(tmp_path / "out.bin") as file:
+        file.write(b"x")
+    assert names(tmp_path) == [private.name, "out.bin"]
 
 
 def test_without_locks_files_are_written_and_nothing_is_removed(

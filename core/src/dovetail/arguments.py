@@ -6,7 +6,6 @@ values mean is checked where they are used.
 
 from __future__ import annotations
 
-import builtins
 import functools
 import inspect
 import numbers
@@ -32,7 +31,6 @@ _NAMES: Mapping[type, str] = {
     int: "an integer",
     float: "a number",
     type: "a class",
-    dict: "a mapping",
     Mapping: "a mapping",
     Callable: "a function",  # type: ignore[dict-item]
     np.ndarray: "a NumPy array",
@@ -103,9 +101,11 @@ class _Rule:
         is_path = os.PathLike in options
         items = [arg for each in _alternatives(hint) if (arg := _item(each)) is not None]
         item = cls.of(typing.Union[tuple(items)]) if items else None  # noqa: UP007 - built here
+        if item is not None and object in item.types:
+            item = None  # any items
         shown = [each for each in options if not (is_path and each is str)]
         names = list(dict.fromkeys(_name(each, item) for each in shown))
-        names.sort(key="None".__eq__)
+        names.sort(key=lambda name: name == "None")
         expected = " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
         also = (_ALSO[each] for each in options if each in _ALSO)  # first: a quick test
         excluded = {kind for each in options for kind in _NOT.get(each, ())} - {*options, object}
@@ -148,9 +148,7 @@ class _Rules:
     @classmethod
     def of(cls, function: Callable[..., object]) -> _Rules:
         """Return the rules of a function."""
-        known = _Names({**vars(builtins), **inspect.unwrap(function).__globals__})
-        hints = typing.get_type_hints(function, localns=known)
-        rules, rest = {}, None
+        hints, rules, rest = _hints(function), {}, None
         for i, (name, parameter) in enumerate(inspect.signature(function).parameters.items()):
             hint = hints.get(name, Any)
             if parameter.kind is parameter.VAR_POSITIONAL:
@@ -178,11 +176,16 @@ class _Rules:
             raise ConfigError(text, code="USAGE", where=self.owner, problems=problems)
 
 
-class _Names(dict[str, Any]):
-    """Names of a module; one that is imported for the type checker only means any type."""
-
-    def __missing__(self, name: str) -> Any:
-        return Any
+def _hints(function: Callable[..., object]) -> dict[str, Any]:
+    """Return a function's annotations; names imported only for the type checker mean any type."""
+    unknown: dict[str, Any] = {}
+    while True:
+        try:
+            return typing.get_type_hints(function, localns=unknown)
+        except NameError as error:
+            if error.name is None or error.name in unknown:
+                raise
+            unknown[error.name] = Any
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
@@ -233,6 +236,9 @@ def _path_fault(value: str | os.PathLike[Any]) -> str:
         return f"be {_described(text)}"
     try:
         os.fsencode(text)
-    except UnicodeEncodeError:
-        return "contain half a surrogate pair"
+    except UnicodeEncodeError as error:
+        char = text[error.start]
+        if "\ud800" <= char <= "\udfff":
+            return "contain half a surrogate pair"
+        return f"contain {char!r}, which {error.encoding} file names cannot have"
     return "contain a NUL character" if "\0" in text else ""

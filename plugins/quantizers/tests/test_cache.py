@@ -61,7 +61,11 @@ def test_samples_that_pass_once_are_not_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", '{"version": 9}', '{"results": {"k": 1}}', "\xff", "[" * 100_000]
+    "text",
+    [
+        *("", "{", '{"version": 9}', '{"results": {"k": 1}}', "\xff"),
+        pytest.param("[" * 100_000, id="deep"),
+    ],
 )
 def test_another_file_is_refused_and_left(tmp_path: Path, text: str) -> None:
     path = tmp_path / "ranges.json"

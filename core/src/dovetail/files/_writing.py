@@ -210,16 +210,21 @@ def _remove_abandoned(folder: Path) -> None:
     if not _HAS_LOCKS:
         return
     for path in folder.glob(f"{_TEMPORARY}*{_PART}"):
-        if path.is_symlink() or not _locked_file(path).is_file():
-            continue
-        with suppress(OSError), open(_locked_file(path), "r+b") as file:
-            _lock(file)
-            if (path / _OLD).exists():
-                _LOG.warning("%s has earlier results, left by a run that was killed", path)
-            elif path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+        with suppress(OSError):  # also where another user's folder is private
+            _remove_if_abandoned(path)
+
+
+def _remove_if_abandoned(path: Path) -> None:
+    if path.is_symlink() or not _locked_file(path).is_file():
+        return
+    with open(_locked_file(path), "r+b") as file:
+        _lock(file)
+        if (path / _OLD).exists():
+            _LOG.warning("%s has earlier results, left by a run that was killed", path)
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _lock(file: IO[bytes]) -> None:

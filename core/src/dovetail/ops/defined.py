@@ -31,13 +31,14 @@ def infer_stated(op: Op, ins: Specs, outs: Specs) -> list[Spec]:
     last = op.inputs[-1] if op.inputs else None
     if last and last.variadic and not last.optional and len(ins) < len(op.inputs):
         raise OpError(f"missing input '{last.name}'; its definition requires at least one")
-    sure = _count_of_sure(op)
+    determined = _determined_outputs(op)
     found: list[Spec] = []
     for i, (port, spec) in enumerate(zip(_repeated(op.outputs, len(outs)), outs, strict=False)):
-        if spec is None and i >= sure and not port.variadic:
+        if spec is None and i >= determined and not port.variadic:
             break  # it is missing, and so are all after it
         found.append(_output(port, spec, ins, names))
-    return found + [_output(port, None, ins, names) for port in op.outputs[len(found) : sure]]
+    rest = op.outputs[len(found) : determined]
+    return found + [_output(port, None, ins, names) for port in rest]
 
 
 class DefinedOp(Op):
@@ -51,7 +52,7 @@ class DefinedOp(Op):
     infer: Callable[..., Results] = infer_stated
 
 
-def _count_of_sure(op: Op) -> int:
+def _determined_outputs(op: Op) -> int:
     """Return the number of outputs up to the last one that the definition determines."""
     stated = (_stated(port.shape)[1] for port in op.inputs if not port.optional)
     names = {name for dims in stated if dims is not None for name in dims.names}

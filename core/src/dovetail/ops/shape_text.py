@@ -55,9 +55,9 @@ class ShapeText:
 
     def learn(self, shape: tuple[int, ...], names: dict[str, int]) -> None:
         """Read the values of names from a known shape."""
-        for term, extent in zip(self.terms, shape, strict=False):
+        for term, size in zip(self.terms, shape, strict=False):
             if isinstance(term, ast.Name):
-                names.setdefault(term.id, extent)
+                names.setdefault(term.id, size)
 
     def shape(self, names: Mapping[str, int]) -> tuple[int, ...] | None:
         """Return the shape; None if a name is unknown.

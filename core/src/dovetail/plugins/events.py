@@ -42,11 +42,11 @@ class ApiCall:
         return cls(next(_numbers), function, arguments)
 
     def returned(self, result: object) -> ApiCall:
-        """Return the event for a return of this call now."""
+        """Return the event of this call, which returns a result now."""
         return replace(self, result=result, duration_ns=time.perf_counter_ns() - self.start_ns)
 
     def failed(self, error: BaseException) -> ApiCall:
-        """Return the event for a failure of this call now."""
+        """Return the event of this call, which raises an error now."""
         return replace(self, error=error, duration_ns=time.perf_counter_ns() - self.start_ns)
 
 

@@ -28,6 +28,12 @@ def used_twice(op):
     return doubled.emit()
 
 
+@MINE.importer("Mirrored", versions=(1,))
+def mirrored(op):
+    """An array before the operator."""
+    return (np.float32([10, 20]) - operand(op, 0)).emit()
+
+
 @pytest.fixture
 def importers(monkeypatch) -> None:
     """Have the operators of this file imported."""
@@ -53,6 +59,13 @@ def test_intermediate_values_are_named_after_their_operators(model, read, run, i
     assert [node.name for node in graph.nodes] == ["it.mul", "it.mul_1", "it.add", "it"]
     assert [t.name for t in graph.outputs] == ["y"]
     np.testing.assert_array_equal(run(graph, feeds)["y"], [5, 13])
+
+
+def test_an_array_may_come_first(model, read, run, importers) -> None:
+    feeds = {"a": np.float32([3, 5])}
+    graph = read(one_node(model, "Mirrored", feeds))
+    assert [node.op_type for node in graph.nodes] == ["ElementWiseSubtract"]
+    np.testing.assert_array_equal(run(graph, feeds)["y"], [7, 15])
 
 
 def test_what_depends_only_on_constants_is_computed(model, read, run, importers) -> None:

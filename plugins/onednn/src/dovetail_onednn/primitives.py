@@ -261,15 +261,15 @@ class Primitive(Handle):
         Returns:
             The primitive; None if it expects other layouts or needs a larger scratchpad.
         """
-        if isinstance(self._fewer, PrimitiveDesc):
-            found = self._fewer
+        found = self._fewer  # which another thread may replace meanwhile
+        if isinstance(found, PrimitiveDesc):
             fits = found.desc(Arg.SCRATCHPAD).nbytes <= self.scratchpad.nbytes and all(
                 found.desc(arg) == desc
                 for arg, desc in descs.items()
                 if arg != Arg.SCRATCHPAD and arg < POST_OP_BASE  # the attributes describe those
             )
-            self._fewer = Primitive(found, fixed_threads=True) if fits else None
-        return self._fewer
+            found = self._fewer = Primitive(found, fixed_threads=True) if fits else None
+        return found
 
 
 class BoundPrimitive:

@@ -6,11 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
 
-from dovetail.errors import (
-    DovetailError,
-    PluginError,
-    QuantizationError,
-)
+from dovetail.errors import DovetailError, PluginError, QuantizationError
 from dovetail.ir import Graph, copy_graph
 from dovetail.ops import OpRegistry, find_op_faults
 from dovetail.plugins import load as load_plugin

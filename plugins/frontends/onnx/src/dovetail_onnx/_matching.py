@@ -22,8 +22,8 @@ _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorP
 # Operators of one number, by their number of inputs. A CastLike here is like x, which is a float.
 _COMPUTED: Mapping[tuple[str, int], Callable[[float], float]] = {
     **dict.fromkeys((("Identity", 1), ("Cast", 1), ("CastLike", 2)), float),
-    ("Sqrt", 1): math.sqrt,
-    ("Reciprocal", 1): lambda value: 1 / value,
+    ("Sqrt", 1): lambda x: math.sqrt(x) if x >= 0 else math.nan,
+    ("Reciprocal", 1): lambda x: 1 / x if x else math.inf,
 }
 
 
@@ -43,6 +43,7 @@ class SourceView:
         for node in source.nodes:
             for name in node.reads:
                 self._readers[name].append(node)
+        self._numbers: dict[str, float | None] = {}
         self._names = set(source.names())
         self._outputs = set(source.outputs)
 
@@ -66,15 +67,17 @@ class SourceView:
     def number(self, value: str) -> float | None:
         """Return the number that a tensor holds, also one that is computed from constants."""
         steps = []
-        while (maker := self.producer(value)) is not None and (step := _step(maker)) is not None:
-            steps.append(step)
-            value = maker.inputs[0]
-        known = self._constant(value)
-        try:
-            for step in reversed(steps):
-                known = None if known is None else step(known)
-        except (ValueError, ZeroDivisionError):
-            return None
+        while value not in self._numbers:
+            maker = self.producer(value)
+            step = None if maker is None else _step(maker)
+            if maker is None or step is None:
+                self._numbers[value] = self._constant(value)
+            else:
+                steps.append((value, step))
+                value = maker.inputs[0]
+        known = self._numbers[value]
+        for name, step in reversed(steps):
+            known = self._numbers[name] = None if known is None else step(known)
         return known
 
     def is_closed(self, nodes: Collection[SourceNode], last: SourceNode) -> bool:

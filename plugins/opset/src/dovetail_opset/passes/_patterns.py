@@ -87,9 +87,9 @@ def fuse_norm(
 
     Args:
         graph: The graph, changed in place.
-        match: With an epsilon.
+        match: A match with an x and an epsilon.
         op_type: The op of the norm.
-        axes: The axes it normalizes over.
+        axes: The axes that it normalizes over.
         gamma: The values of the match's gamma, if it has one.
 
     Returns:

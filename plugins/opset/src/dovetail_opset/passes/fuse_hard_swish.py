@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from dovetail.ir import Graph, Node
 from dovetail.ir.patterns import Pattern, commutative, either, number, op, value
-from dovetail_opset.ops.activation import ElementWiseNeuron, Neuron, ReluMinMax
+from dovetail_opset._variants import Variants
+from dovetail_opset.ops.activation import HardSigmoid, ReluMinMax
 from dovetail_opset.passes._patterns import PRODUCTS, Found, fuse, fuse_matches
 from dovetail_opset.passes._rewrite import bound
 
@@ -27,11 +28,10 @@ def _is_0_to_6(node: Node) -> bool:
 
 def _is_hard_sigmoid(node: Node) -> bool:
     neuron = bound(node)
-    if not isinstance(neuron, ElementWiseNeuron) or neuron.operation is not Neuron.HARD_SIGMOID:
+    gate = neuron.single if isinstance(neuron, Variants) else None
+    if not isinstance(gate, HardSigmoid):
         return False
-    # left out, the slope is 0.2 and the shift 0.5
-    slope, shift = neuron.alpha or 0.2, 0.5 if neuron.beta is None else neuron.beta
-    return math.isclose(slope, 1 / 6, rel_tol=PRODUCTS.near) and shift == 0.5
+    return math.isclose(gate.alpha, 1 / 6, rel_tol=PRODUCTS.near) and gate.beta == 0.5
 
 
 _X = value("x")

@@ -186,13 +186,14 @@ class _Estimate:
     def _add_scales(self, data: Tensor | None, read: float, amplified: float) -> bool:
         """Add the rounding of small channels of an input, which large weights amplify.
 
-        Return whether there are such channels, and an algorithm could scale them.
-
         Args:
             data: The input.
             read: Its power.
-            amplified: By how much the sums of products exceed the output, if all channels of the
-                input had its power.
+            amplified: By how much the sums of products would exceed the output if all channels of
+                the input had its power.
+
+        Returns:
+            Whether there are such channels and no algorithm scales them already.
         """
         if data is None or self._plan.graph.producer(data) is None or amplified < _UNEVEN:
             return False

@@ -62,11 +62,12 @@ def node_runner(
         backend: Name of the backend.
     """
     graph = real_graph(node, fixed)
+    numbers = {t.name: i for i, t in enumerate(graph.nodes[0].inputs) if t is not None}
     with runner(graph, ops, backend, ()) as run:
 
         def run_node(inputs: Mapping[int, Array]) -> list[Array]:
             given = {
-                t.name: np.asarray(from_real(inputs[int(t.name[2:])], t.spec), order="C")
+                t.name: np.asarray(from_real(inputs[numbers[t.name]], t.spec), order="C")
                 for t in graph.inputs
             }
             shown = run(given)

@@ -23,12 +23,7 @@ from dovetail_quantizers.planning.rules import (
     kept_by,
     op_of,
 )
-from dovetail_quantizers.planning.value_range import (
-    Far,
-    RowFloor,
-    ValueRange,
-    value_range_of,
-)
+from dovetail_quantizers.planning.value_range import Far, RowFloor, ValueRange, value_range_of
 
 
 @dataclass(eq=False, slots=True)

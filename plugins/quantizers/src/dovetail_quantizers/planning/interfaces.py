@@ -49,7 +49,7 @@ def open_inputs(
 
 
 def open_integers(graph: Graph, found: Overrides) -> None:
-    """Replace ops that compute integers that are not dequantized by one Quantize each.
+    """Replace each quantization whose integers are never dequantized by one Quantize.
 
     Args:
         graph: Changed.

@@ -84,8 +84,8 @@ class _Refined:
             for values in given:
                 yield run(values)[0]
 
-    def static(self, i: int) -> Tensor:
-        """Return an input that must be present."""
+    def tensor(self, i: int) -> Tensor:
+        """Return an input, which must be present."""
         found = dict(present(self.node)).get(i)
         if found is None:
             raise AssertionError(f"{self.node.where} has no input {i}")
@@ -93,7 +93,7 @@ class _Refined:
 
     def own(self, i: int) -> Tensor:
         """Return a static input, copied if other nodes read it."""
-        tensor = self.static(i)
+        tensor = self.tensor(i)
         graph = self.plan.graph
         if len(graph.consumers(tensor)) == 1 and self.node.inputs.count(tensor) == 1:
             return tensor
@@ -151,7 +151,7 @@ class RefinedLayer(_Refined):
         role = roles_of(self.node, self.plan.ops).get(self.weight)
         if not isinstance(role, Weight):
             return None
-        return weight_axes(role, self.node, len(self.static(self.weight).shape))[0]
+        return weight_axes(role, self.node, len(self.tensor(self.weight).shape))[0]
 
     @property
     def float_weight(self) -> Floats:
@@ -209,13 +209,13 @@ class RefinedLayer(_Refined):
         values = np.asarray(values, np.float32)
         present = self.quantized_bias is not None
         bitwidth: int = self.plan.options.bias_bitwidth
-        if present and self.static(self.bias).dtype.is_fixed_point:
-            bitwidth = 32 if self.static(self.bias).dtype.bits == 32 else 8
+        if present and self.tensor(self.bias).dtype.is_fixed_point:
+            bitwidth = 32 if self.tensor(self.bias).dtype.bits == 32 else 8
         chosen = bias_encoding(
             values,
             Bias(self.data, self.weight),
-            _encoded(self.static(self.data)),
-            _encoded(self.static(self.weight)),
+            _encoded(self.tensor(self.data)),
+            _encoded(self.tensor(self.weight)),
             bitwidth,
             self.plan.recipes.bias,
         )

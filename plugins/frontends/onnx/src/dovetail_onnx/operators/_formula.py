@@ -47,6 +47,8 @@ class Expr:
         name: Name of an intermediate value, after the node's.
     """
 
+    __array_ufunc__ = None  # an array before an operator leaves it to the methods here
+
     def __init__(self, op: OpContext, value: Value | _Add, name: str = "") -> None:
         self._op = op
         self._add = value if callable(value) else None
@@ -54,7 +56,7 @@ class Expr:
         self._name = name
 
     def named(self, name: str) -> Expr:
-        """Return the value, under another name as an intermediate one."""
+        """Set the name that the value has as an intermediate one; return the value."""
         self._name = name
         return self
 
