@@ -113,7 +113,6 @@ class Session:
         """The inputs of `specialize` whose values conversions have needed so far."""
         return self._specializer.constant_inputs if self._specializer else ()
 
-    @check_arguments
     def run(
         self,
         inputs: Mapping[str, Any] | Any,
@@ -250,12 +249,12 @@ def _graph_of(context: Context, name: str | None) -> Graph:
     graphs = context.graphs
     if name is None and len(graphs) == 1:
         return next(iter(graphs.values()))
-    if name is None or name not in graphs:
+    if not isinstance(name, str) or name not in graphs:
         wanted = "the session has several graphs" if name is None else f"graph '{name}' not found"
         raise BackendError(
             wanted,
             code="GRAPH_ERROR_GRAPH_DOES_NOT_EXIST",
-            hint=suggest_name(name or "", graphs),
+            hint=suggest_name(str(name or ""), graphs),
         )
     return graphs[name]
 
