@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 from dovetail_onednn import Computing, contention, library, primitives, threads
-from dovetail_onednn.contention import CHECKS, CHECKS_OF_END, Contention, Watch, contention_of
+from dovetail_onednn.contention import (
+    CHECKS,
+    MOST_CHECKS,
+    SOON,
+    Contention,
+    Watch,
+    contention_of,
+)
 
 BUSY, BETWEEN, QUIET = 0.4, 0.15, 0.02
 
@@ -52,15 +59,36 @@ def test_several_checks_in_a_row_decide(openmp: OpenMp) -> None:
     assert openmp.started.wait(10)
     assert openmp.teams == [2]
     assert idle_teams() == 1
-    quiet = [QUIET] * (CHECKS_OF_END - 1)
+    quiet = [QUIET] * (CHECKS - 1)
     for share in [*quiet, BETWEEN, *quiet, BUSY]:
         watched.report(share)
         assert watched.is_busy
-    for _ in range(CHECKS_OF_END):
+    for _ in range(CHECKS):
         watched.report(QUIET)
     assert not watched.is_busy
     assert idle_teams() == 0
     assert openmp.teams == [2]
+
+
+def test_contention_that_returns_soon_lasts_longer(openmp: OpenMp) -> None:
+    watched = Contention(openmp, 2)
+
+    def checks_until(is_busy: bool, share: float) -> int:
+        count = 0
+        while watched.is_busy is not is_busy:
+            watched.report(share)
+            count += 1
+        return count
+
+    ends = []
+    for _ in range(6):
+        assert checks_until(True, BUSY) == CHECKS
+        ends.append(checks_until(False, QUIET))
+    assert ends == [3, 6, 12, 24, 48, MOST_CHECKS]
+    for _ in range(SOON):
+        watched.report(QUIET)
+    assert checks_until(True, BUSY) == CHECKS
+    assert checks_until(False, QUIET) == CHECKS
 
 
 def test_a_forked_process_starts_anew(openmp: OpenMp) -> None:
@@ -142,7 +170,7 @@ def test_the_librarys_own_functions_make_and_end_a_team() -> None:
     while not mine.is_busy and time.monotonic() < deadline:
         pass
     assert idle_teams() >= 1
-    for _ in range(CHECKS_OF_END):
+    for _ in range(CHECKS):
         mine.report(QUIET)
     assert not mine.is_busy
 
@@ -167,7 +195,7 @@ def test_steps_use_fewer_threads_meanwhile(
         used.append(threads.library().get_threads())
 
     monkeypatch.setattr(primitives.BoundPrimitive, "__call__", counted)
-    for shares, count in (([BUSY] * CHECKS, 1), ([QUIET] * CHECKS_OF_END, 2)):
+    for shares, count in (([BUSY] * CHECKS, 1), ([QUIET] * CHECKS, 2)):
         for share in shares:
             watched.report(share)
         with computing:

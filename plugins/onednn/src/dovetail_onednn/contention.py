@@ -18,9 +18,10 @@ INTERVAL_S = 0.02
 # Shares of the computing time that a thread waits for a processor. Measured on two processors: 0.38
 # to 0.46 with one or two busy processes, otherwise 0.02 to 0.07.
 BUSY, QUIET = 0.2, 0.1
-# Checks in a row that have to agree: a short task of the system's is no contention. Its end takes
-# more, since fewer threads compute meanwhile, which may wait for nobody though others are busy.
-CHECKS, CHECKS_OF_END = 3, 25
+# Checks in a row that have to agree: a short task of the system's is no contention. If contention
+# returns soon after its end, the next end takes twice as many: meanwhile fewer threads compute,
+# which may find free processors though others are busy.
+CHECKS, MOST_CHECKS, SOON = 3, 48, 10
 
 
 def waited_s() -> float | None:
@@ -75,6 +76,8 @@ class Contention:
         self._lock = threading.Lock()
         self._team: IdleTeam | None = None
         self._agreeing = 0
+        self._for_end = CHECKS  # checks in a row that end the contention
+        self._since_end = SOON + 1  # checks since the last one ended
 
     @property
     def is_busy(self) -> bool:
@@ -84,17 +87,20 @@ class Contention:
     def report(self, share: float) -> None:
         """Record the share of computing time in which a thread waited for a processor."""
         with self._lock:
+            self._since_end += not self.is_busy
             differs = share < QUIET if self.is_busy else share > BUSY
             self._agreeing = self._agreeing + 1 if differs else 0
-            if self._agreeing < (CHECKS_OF_END if self.is_busy else CHECKS):
+            if self._agreeing < (self._for_end if self.is_busy else CHECKS):
                 return
             self._agreeing = 0
             if self._team is None:
+                is_again = self._since_end <= SOON
+                self._for_end = min(2 * self._for_end, MOST_CHECKS) if is_again else CHECKS
                 with suppress(RuntimeError):  # the system starts no more threads
                     self._team = IdleTeam(self._openmp)
             else:
                 self._team.close()
-                self._team = None
+                self._team, self._since_end = None, 0
 
     def forget(self) -> None:
         """Reset in a forked process, where the team's threads do not exist."""
