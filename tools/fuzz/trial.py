@@ -16,6 +16,8 @@ from dovetail import Model, Session
 from dovetail.errors import ContainerError, DovetailError, FrontendError, UnsupportedOpError
 from fuzz.models import WEIGHTS_BYTES, WEIGHTS_FILE
 
+# In the paths of our modules, whatever the checkout's folder is called
+SOURCES = os.path.join("src", "dovetail")
 # Outside the folder of the model: no model may read it.
 _SECRET = b"this must not be read by any model"
 # Largest size of all tensors of a graph that is prepared, which takes as much memory.
@@ -139,7 +141,7 @@ def _refused(error: DovetailError) -> Outcome:
 
 def _found(error: BaseException) -> Outcome:
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [f for f in frames if "dovetail" in f.filename] or frames[-1:]
+    ours = [f for f in frames if SOURCES in f.filename] or frames[-1:]
     place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "?"
     detail = "".join(traceback.format_exception(error))
     return Outcome(f"{type(error).__name__} at {place}", True, detail=detail)

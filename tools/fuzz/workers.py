@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from fuzz.trial import Outcome, attempt, make_folder, memory_in_use
+from fuzz.trial import SOURCES, Outcome, attempt, make_folder, memory_in_use
 
 LIMIT_S = 10.0
 LIMIT_BYTES = 1 << 30
@@ -116,7 +116,7 @@ class _Worker:
     def _lost(self, verdict: str) -> Outcome:
         stack = Path(self._folder.name) / "stack"
         detail = stack.read_text(errors="replace")[-8000:]
-        place = next((line.strip() for line in detail.splitlines() if "dovetail" in line), "")
+        place = next((line.strip() for line in detail.splitlines() if SOURCES in line), "")
         self._replace()
         return Outcome(f"{verdict} {place}".strip(), True, LIMIT_S, 0, detail)
 
