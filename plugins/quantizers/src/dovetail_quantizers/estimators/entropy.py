@@ -7,17 +7,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.ir import Array
-from dovetail_quantizers.estimators.histogram import DEFAULT_BINS, Bins, Histogram
-from dovetail_quantizers.estimators.search import Grids, cheapest_range
-from dovetail_quantizers.grid import Target
+from dovetail_quantizers.estimators.histogram import Bins
+from dovetail_quantizers.estimators.search import Grids, RangeSearch, cheapest_range
 
 Floats = NDArray[np.float64]
 
 _LEAST_MEAN_COUNT = 16
 
 
-class Entropy:
+class Entropy(RangeSearch):
     """Minimizes the lost information: the Kullback-Leibler divergence of the quantized values.
 
     P is the histogram, with values beyond the grid moved to the last bin within. Q is what the grid
@@ -40,21 +38,6 @@ class Entropy:
 
     Source: S. Migacz, 8-bit Inference with TensorRT, GTC 2017, for ranges symmetric about zero.
     """
-
-    def __init__(
-        self,
-        *,
-        bitwidth: int = 8,
-        symmetric: bool = False,
-        unsigned_symmetric: bool = False,
-        bins: int = DEFAULT_BINS,
-    ) -> None:
-        self._target = Target(bitwidth, symmetric, unsigned_symmetric)
-        self._histogram = Histogram(bins=bins)
-
-    def observe(self, batch: Array) -> None:
-        """Observe the values of one run, of any shape."""
-        self._histogram.observe(batch)
 
     def range(self) -> tuple[float, float]:
         """Return the range of minimum divergence; the whole range if no other is better.

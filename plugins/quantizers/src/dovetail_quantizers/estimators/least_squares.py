@@ -7,10 +7,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail.ir import Array
-from dovetail_quantizers.estimators.histogram import DEFAULT_BINS, Bins, Histogram
-from dovetail_quantizers.estimators.search import Grids, cheapest_range
-from dovetail_quantizers.grid import Target
+from dovetail_quantizers.estimators.histogram import Bins
+from dovetail_quantizers.estimators.search import Grids, RangeSearch, cheapest_range
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +60,7 @@ def _sums(bins: Bins, grids: Grids, clipping_weight: float) -> Floats:
     return np.asarray((area / width) @ bins.counts.astype(np.float64))
 
 
-class LeastSquares:
+class LeastSquares(RangeSearch):
     """A search for the range with the minimum squared error, with a weight for clipping.
 
     Args:
@@ -76,21 +74,6 @@ class LeastSquares:
     """
 
     _clipping_weight = 1.0
-
-    def __init__(
-        self,
-        *,
-        bitwidth: int = 8,
-        symmetric: bool = False,
-        unsigned_symmetric: bool = False,
-        bins: int = DEFAULT_BINS,
-    ) -> None:
-        self._target = Target(bitwidth, symmetric, unsigned_symmetric)
-        self._histogram = Histogram(bins=bins)
-
-    def observe(self, batch: Array) -> None:
-        """Observe the values of one run, of any shape."""
-        self._histogram.observe(batch)
 
     def range(self) -> tuple[float, float]:
         """Return the best range; the whole range if no other is better.

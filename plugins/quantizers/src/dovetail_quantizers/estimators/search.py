@@ -1,4 +1,4 @@
-"""The search for the range with the minimum cost, for any cost function."""
+"""The search of a histogram for the range with the minimum cost, for any cost function."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dovetail_quantizers.estimators.histogram import Bins
-from dovetail_quantizers.grid import Scheme, grids_for, storage_type
+from dovetail.ir import Array
+from dovetail_quantizers.estimators.histogram import DEFAULT_BINS, Bins, Histogram
+from dovetail_quantizers.grid import Scheme, Target, grids_for, storage_type
 
 Floats = NDArray[np.float64]
 
@@ -21,6 +22,32 @@ _FINEST = 1 / 32
 _AROUND = np.arange(-2.0, 3.0)
 _DEEPEST_OF_NET = 8
 _MOST_MOVES = 4  # per step size
+
+
+class RangeSearch:
+    """Base of the estimators that search a histogram for the best range of a grid.
+
+    Args:
+        bitwidth: Bits of the grid, 2 to 16.
+        symmetric: Whether the grid is symmetric.
+        unsigned_symmetric: Whether a symmetric grid is unsigned if no value is negative.
+        bins: Of the histogram.
+    """
+
+    def __init__(
+        self,
+        *,
+        bitwidth: int = 8,
+        symmetric: bool = False,
+        unsigned_symmetric: bool = False,
+        bins: int = DEFAULT_BINS,
+    ) -> None:
+        self._target = Target(bitwidth, symmetric, unsigned_symmetric)
+        self._histogram = Histogram(bins=bins)
+
+    def observe(self, batch: Array) -> None:
+        """Observe the values of one run, of any shape."""
+        self._histogram.observe(batch)
 
 
 @dataclass(frozen=True, slots=True)
