@@ -155,9 +155,10 @@ class Computing(threads):
             TEAM.is_reduced = self._contention.is_busy
 
     def __exit__(self, *error: object) -> None:
-        TEAM.is_reduced = False
-        if self._contention is not None and not GENERATION.number:
-            _WATCH.add(time.perf_counter() - self._started, self._contention)
+        if self._contention is not None:
+            TEAM.is_reduced = False
+            if not GENERATION.number:
+                _WATCH.add(time.perf_counter() - self._started, self._contention)
         threads.__exit__(self)
         ACTIVE.discard(self)
 
